@@ -1,0 +1,105 @@
+"""The errors gpuconf raises on purpose, and the exit code each of them gives a command."""
+
+from __future__ import annotations
+
+
+class GpuconfError(Exception):
+    """Something gpuconf refuses or cannot do; the base of every error raised on purpose.
+
+    The message says what happened, the value seen and the rule; ``hint`` says what to do
+    next, where possible a command to run.  ``str(error)`` holds both, so that a traceback
+    at ``import gpuconf.auto`` is enough to act on.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # BaseException pickles `args` alone, which would lose the hint in a worker process.
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+    def as_dict(self) -> dict[str, object]:
+        """The error as plain data, for ``--json``."""
+        return {"type": type(self).__name__, "message": self.message, "hint": self.hint}
+
+
+def _rebuild(
+    cls: type[GpuconfError], args: tuple[object, ...], state: dict[str, object]
+) -> GpuconfError:
+    error = cls.__new__(cls, *args)
+    Exception.__init__(error, *args)
+    error.__dict__.update(state)
+    return error
+
+
+class ProfileError(GpuconfError, ValueError):
+    """A profile breaks a rule.
+
+    ``file`` is the path (or None for values given in code), ``line`` and ``column`` count
+    from 1, ``key`` is the dotted path of the key at fault, such as ``memory.keep_free``.
+    """
+
+    exit_code = 2
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        file: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        key: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.file = file
+        self.line = line
+        self.column = column
+        self.key = key
+
+    @property
+    def location(self) -> str:
+        """``file:line:column``, as far as known, for editors that jump to it."""
+        parts = [self.file, self.line, self.column]
+        return ":".join(str(part) for part in parts if part is not None)
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{self.location}: {text}" if self.location else text
+
+    def as_dict(self) -> dict[str, object]:
+        where = {"file": self.file, "line": self.line, "column": self.column, "key": self.key}
+        return {**super().as_dict(), **where}
+
+
+class ProfileNotFoundError(ProfileError):
+    """No profile of that name, or no file at that path."""
+
+
+class UsageError(GpuconfError):
+    """A command was called with arguments that do not go together."""
+
+    exit_code = 2
+
+
+class TooLateError(GpuconfError, RuntimeError):
+    """The framework has already made its GPU devices; a limit set now would not act."""
+
+
+class ShortageError(GpuconfError, RuntimeError):
+    """A card has less memory left than the profile asks for."""
+
+
+class MissingDependencyError(GpuconfError, ImportError):
+    """A library that this feature needs is not installed."""
+
+
+class BackendError(GpuconfError, RuntimeError):
+    """A framework refused a setting, or took it and did something else."""

@@ -1,0 +1,49 @@
+"""What is known of this machine's GPUs: plain values, every one of which may be unknown."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class GpuProcess(NamedTuple):
+    """A process that holds memory on a GPU, as far as the driver tells."""
+
+    pid: int
+    used_bytes: int | None = None
+    name: str | None = None
+    kind: str = "compute"  # or "graphics"
+
+
+class Gpu(NamedTuple):
+    """One GPU, or one MIG instance of a GPU.  Unknown is None, never 0.
+
+    ``index`` is the number NVML and nvidia-smi print (PCI order); a MIG instance bears its
+    card's.  ``free_bytes`` is what NVML calls free at the moment of asking.
+    """
+
+    index: int
+    uuid: str | None = None
+    name: str | None = None
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+    used_bytes: int | None = None
+    compute_capability: tuple[int, int] | None = None
+    display_active: bool | None = None
+    pci_bus_id: str | None = None
+    mig_enabled: bool | None = None
+    mig_instances: tuple[Gpu, ...] = ()
+    processes: tuple[GpuProcess, ...] | None = None
+
+
+class Inventory(NamedTuple):
+    """The machine's GPUs in NVML's order, and why there are none if there are none.
+
+    ``problem`` is one sentence for people, set where NVML could not be asked at all
+    (no library, no driver); then ``gpus`` is empty and nothing is known of the GPUs:
+    a framework may still see some (Jetson, WSL without the library).
+    """
+
+    gpus: tuple[Gpu, ...] = ()
+    driver_version: str | None = None
+    cuda_version: tuple[int, int] | None = None
+    problem: str | None = None

@@ -1,0 +1,85 @@
+"""A checked profile as plain values: what the user asked for, before any card is looked at."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpuconf.units import Amount
+
+
+class OnShortage(NamedTuple):
+    """What to do when a card has less left than ``at_least``: fail | cpu | wait."""
+
+    action: str = "fail"
+    wait_s: float | None = None
+
+
+class MemoryRules(NamedTuple):
+    """The ``memory:`` section.  None means "no such rule"; see docs/profiles.md."""
+
+    allow_growth: bool | None = None
+    per_process_gpu_memory_fraction: float | None = None
+    memory_limit: Amount | None = None
+    keep_free: Amount | None = None
+    at_least: Amount | None = None
+    on_shortage: OnShortage = OnShortage()
+
+
+class GpuSelection(NamedTuple):
+    """The ``gpus:`` key.  ``kind`` is one of all | none | list | pick.
+
+    For ``list``, ``members`` holds indices (int) and UUIDs or prefixes of them (str).
+    For ``pick``, ``pick`` is ``most-free`` and ``count`` how many.
+    """
+
+    kind: str = "all"
+    members: tuple[int | str, ...] = ()
+    pick: str = "most-free"
+    count: int = 1
+
+
+class TensorFlowRules(NamedTuple):
+    """The ``tensorflow:`` section."""
+
+    allocator: str | None = None  # bfc | cuda_malloc_async
+    cudnn_workspace_limit: int | None = None  # bytes
+    session: str = "auto"  # auto | graph | none
+
+
+class JaxRules(NamedTuple):
+    """The ``jax:`` section."""
+
+    preallocate: bool | None = None
+
+
+class TorchRules(NamedTuple):
+    """The ``torch:`` section."""
+
+    expandable_segments: bool | None = None
+
+
+class GpuRules(NamedTuple):
+    """What holds for one GPU: the profile's own rules, overridden by its ``per_gpu`` entry."""
+
+    memory: MemoryRules = MemoryRules()
+    virtual_devices: tuple[Amount, ...] = ()
+
+
+class Profile(NamedTuple):
+    """A whole profile, ``extends`` and overrides already merged in.
+
+    ``per_gpu`` maps an index or UUID to the complete rules of that GPU (already merged with
+    the profile's own), in the order of the file.  ``source`` is the file's path.
+    """
+
+    name: str
+    source: str | None = None
+    description: str | None = None
+    gpus: GpuSelection = GpuSelection()
+    memory: MemoryRules = MemoryRules()
+    virtual_devices: tuple[Amount, ...] = ()
+    per_gpu: tuple[tuple[int | str, GpuRules], ...] = ()
+    tensorflow: TensorFlowRules = TensorFlowRules()
+    jax: JaxRules = JaxRules()
+    torch: TorchRules = TorchRules()
+    env: tuple[tuple[str, str], ...] = ()

@@ -1,0 +1,123 @@
+"""Sizes, shares and durations: read from text, written for people."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+
+_BYTES_PER_UNIT = {
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "kib": KIB,
+    "mib": MIB,
+    "gib": GIB,
+    "tib": 1024**4,
+}
+_SECONDS_PER_UNIT = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+_NUMBER_AND_UNIT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([A-Za-z]+|%)\s*")
+# More than any accelerator has; a larger figure is a slip of the keyboard.
+LARGEST_SIZE = 1024**5
+
+
+class Amount(NamedTuple):
+    """An amount of memory: a number of bytes, or a share (0 to 1) of something.
+
+    Exactly one of ``size_bytes`` and ``share`` is set.
+    """
+
+    size_bytes: int | None = None
+    share: float | None = None
+
+    def of(self, whole_bytes: int | None) -> int | None:
+        """The amount in bytes; None where it is a share of an unknown whole."""
+        if self.share is None:
+            return self.size_bytes
+        return None if whole_bytes is None else int(self.share * whole_bytes)
+
+    def __str__(self) -> str:
+        if self.share is not None:
+            return f"{self.share * 100:.10g}%"
+        return exact_size(self.size_bytes or 0)
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes in ``text``, such as ``6GiB``, ``512 MB`` or ``1.5 GiB``.
+
+    KiB, MiB, GiB and TiB are powers of 1024; kB, MB, GB and TB are powers of 1000, as in
+    IEC 80000-13; letter case does not matter.  A fraction of a byte is cut off.
+
+    Raises ValueError, with the rule in its text, for anything else: no unit, a sign, NaN,
+    or more than a pebibyte.
+    """
+    match = _NUMBER_AND_UNIT.fullmatch(text) if len(text) <= 64 else None
+    factor = _BYTES_PER_UNIT.get(match[2].lower()) if match else None
+    if match is None or factor is None:
+        raise ValueError("a size is a number and a unit, such as 6GiB, 512MiB or 900 MB")
+    size_bytes = _times(match[1], factor)
+    if size_bytes > LARGEST_SIZE:
+        raise ValueError("a size is at most 1 PiB (1024 TiB)")
+    return size_bytes
+
+
+def _times(number: str, factor: int) -> int:
+    """``number × factor`` in whole bytes, exactly: floats lose bytes above 8 PiB, and 0.1."""
+    whole, _, decimals = number.partition(".")
+    return int(f"{whole}{decimals}") * factor // 10 ** len(decimals)
+
+
+def parse_share(text: str) -> float:
+    """Return the share (0 to 1) in a percentage such as ``70%``; else raise ValueError."""
+    match = _NUMBER_AND_UNIT.fullmatch(text) if len(text) <= 64 else None
+    if match is None or match[2] != "%" or not 0 <= float(match[1]) <= 100:
+        raise ValueError("a share is a percentage from 0% to 100%, such as 70%")
+    return float(match[1]) / 100
+
+
+def parse_amount(text: str) -> Amount:
+    """Return the size or percentage in ``text``; raise ValueError for anything else."""
+    if text.rstrip().endswith("%"):
+        return Amount(share=parse_share(text))
+    return Amount(size_bytes=parse_size(text))
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds in ``text``, such as ``90s``, ``10min`` or ``1.5h``.
+
+    Raises ValueError for no unit, a sign, or more than 7 days.
+    """
+    match = _NUMBER_AND_UNIT.fullmatch(text) if len(text) <= 64 else None
+    factor = _SECONDS_PER_UNIT.get(match[2].lower()) if match else None
+    if match is None or factor is None:
+        raise ValueError("a duration is a number and a unit: s, min or h, such as 10min")
+    seconds = float(match[1]) * factor
+    if seconds > 7 * 24 * 3600:
+        raise ValueError("a duration is at most 7 days (168h)")
+    return seconds
+
+
+def mib(size_bytes: int) -> str:
+    """``size_bytes`` in whole MiB, rounded down as TensorFlow's log does: ``7783 MiB``."""
+    return f"{size_bytes // MIB} MiB"
+
+
+def exact_size(size_bytes: int) -> str:
+    """``size_bytes`` in the largest binary unit that loses nothing: ``6GiB``, ``1500MiB``."""
+    for unit, factor in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
+        if size_bytes and size_bytes % factor == 0:
+            return f"{size_bytes // factor}{unit}"
+    return f"{size_bytes}B"
+
+
+def short_duration(seconds: float) -> str:
+    """``seconds`` for people: ``90s``, ``10min``, ``2h``."""
+    for unit, factor in (("h", 3600), ("min", 60)):
+        if seconds >= factor and seconds % factor == 0:
+            return f"{seconds / factor:g}{unit}"
+    return f"{seconds:g}s"
