@@ -18,10 +18,12 @@ class Gpu(NamedTuple):
     """One GPU, or one MIG instance of a GPU.  Unknown is None, never 0.
 
     ``index`` is the number NVML and nvidia-smi print (PCI order); a MIG instance bears its
-    card's.  ``free_bytes`` is what NVML calls free at the moment of asking.
+    card's, and in ``mig_ids`` its GPU instance and compute instance.  ``free_bytes`` is what
+    NVML calls free at the moment of asking; ``total_bytes`` leaves out what the driver keeps
+    for itself, where it says how much that is (see ``gpuconf.hardware.nvml``).
     """
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
     uuid: str | None = None
     name: str | None = None
     total_bytes: int | None = None
@@ -33,6 +35,7 @@ class Gpu(NamedTuple):
     mig_enabled: bool | None = None
     mig_instances: tuple[Gpu, ...] = ()
     processes: tuple[GpuProcess, ...] | None = None
+    mig_ids: tuple[int, int] | None = None
 
 
 class Inventory(NamedTuple):

@@ -1,0 +1,234 @@
+"""Ask NVML, once, what GPUs this machine has: the only file that touches ``pynvml``.
+
+NVML tells free and used memory without making a CUDA context.  Much of what it offers is
+missing somewhere: WSL2 gives no memory per process, unified-memory machines (GB10, Jetson) no
+memory at all, a container hides other people's processes, an old driver lacks whole functions.
+So every answer goes through `_query`, which turns "will not say" into None.
+
+The import of nvidia-ml-py costs some 18 ms, 11 of them for ``ctypes.util``, which every
+framework imports too; it happens inside the function, and only where memory figures are needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+# What the binding must at least have; a `pynvml` without these is another package.
+_REQUIRED = ("NVMLError", "nvmlInit", "nvmlShutdown", "nvmlDeviceGetCount")
+
+# NVML's return codes (nvmlReturn_t in nvml.h), as sentences for people.
+_PROBLEMS = {
+    4: "NVML may not be used by this user: the device files under /dev/nvidia* are not readable",
+    9: "the NVIDIA driver is installed but not loaded",
+    12: "the NVIDIA driver's library libnvidia-ml.so.1 cannot be loaded: no driver is installed "
+    "here, or this container was started without its GPUs",
+    13: "the NVIDIA driver is too old for the installed nvidia-ml-py",
+    15: "a GPU has fallen off the bus, and NVML does not start until the machine is restarted",
+    18: "the NVIDIA driver that is loaded and its library differ in version, as after an update "
+    "without a restart",
+}
+
+# nvmlDeviceGetComputeRunningProcesses and its kin write this where the driver does not know.
+_NOT_AVAILABLE = 2**64 - 1
+
+# The newest function first; a driver of before 2022 lacks it and has the one named second.
+_PROCESS_QUERIES = (
+    ("compute", "nvmlDeviceGetComputeRunningProcesses"),
+    ("compute", "nvmlDeviceGetMPSComputeRunningProcesses"),
+    ("graphics", "nvmlDeviceGetGraphicsRunningProcesses"),
+)
+
+
+def read_inventory(*, nvml: ModuleType | None = None, processes: bool = True) -> Inventory:
+    """Return the machine's GPUs as NVML sees them at this moment; never raise.
+
+    ``nvml`` is the binding to use, by default the installed ``pynvml``.  ``processes=False``
+    leaves ``Gpu.processes`` None and saves two to four calls into the driver per GPU.
+
+    Sizes are bytes.  ``free_bytes`` is the driver's own figure.  ``total_bytes`` is the
+    memory less what the driver reserves, which is nearly CUDA's total (the figure that
+    TensorFlow takes its fraction of), and ``used_bytes`` what programs hold; a driver of
+    before R510 does not tell the reserve apart, and then it is part of the total and of used.
+
+    Where NVML cannot be asked at all, ``problem`` says why and ``gpus`` is empty.  A GPU that
+    is lost, or closed to this user, stays in the list with unknown fields.
+    """
+    binding, problem = (nvml, None) if nvml is not None else _import_binding()
+    if binding is None:
+        return Inventory(problem=problem)
+    problem = _missing_names(binding) or _init(binding)
+    if problem is not None:
+        return Inventory(problem=problem)
+    try:
+        return _read(binding, processes=processes)
+    finally:
+        _query(binding, "nvmlShutdown")
+
+
+def _import_binding() -> tuple[ModuleType | None, str | None]:
+    """Import ``pynvml``; return it, or None and a sentence that says why not."""
+    try:
+        import pynvml
+    except ImportError as error:
+        if error.name == "pynvml":
+            return None, "nvidia-ml-py, which asks the driver about the GPUs, is not installed"
+        return None, f"the installed pynvml cannot be imported ({error}); nvidia-ml-py is needed"
+    except Exception as error:  # a package of Python 2's days fails with a SyntaxError
+        kind = type(error).__name__
+        return None, f"the installed pynvml is broken ({kind}: {error}); nvidia-ml-py is needed"
+    return pynvml, None
+
+
+def _missing_names(nvml: ModuleType) -> str | None:
+    missing = [name for name in _REQUIRED if not hasattr(nvml, name)]
+    if not missing:
+        return None
+    return f"the installed pynvml is not nvidia-ml-py: it has no {missing[0]}"
+
+
+def _init(nvml: ModuleType) -> str | None:
+    """Start NVML; return a sentence that says why it does not start, or None."""
+    try:
+        nvml.nvmlInit()
+    except Exception as error:  # NVMLError, or OSError and AttributeError of old bindings
+        code: object = getattr(error, "value", None)
+        return (isinstance(code, int) and _PROBLEMS.get(code)) or f"NVML does not start ({error})"
+    return None
+
+
+def _query(nvml: ModuleType, function: str, *args: Any, default: Any = None) -> Any:
+    """Call the binding's ``function``; return ``default`` for whatever it will not say.
+
+    The one place where answers come in.  "Not supported", "no permission", "GPU is lost" are
+    NVMLErrors; a function that the driver lacks raises the unrelated NVMLLibraryMismatchError,
+    one that the binding lacks AttributeError, and a name that is no UTF-8 UnicodeDecodeError.
+    None of them may stop the user's program.
+    """
+    try:
+        answer = getattr(nvml, function)(*args)
+    except Exception:
+        return default
+    return answer.decode(errors="replace") if isinstance(answer, bytes) else answer
+
+
+def _read(nvml: ModuleType, *, processes: bool) -> Inventory:
+    count = _query(nvml, "nvmlDeviceGetCount")
+    if count is None:
+        return Inventory(problem="NVML starts but does not say how many GPUs there are")
+    return Inventory(
+        gpus=tuple(_read_gpu(nvml, index, processes=processes) for index in range(count)),
+        driver_version=_query(nvml, "nvmlSystemGetDriverVersion"),
+        cuda_version=_read_cuda_version(nvml),
+    )
+
+
+def _read_cuda_version(nvml: ModuleType) -> tuple[int, int] | None:
+    """The newest CUDA that the driver serves: NVML's 12040 is (12, 4)."""
+    number = _query(nvml, "nvmlSystemGetCudaDriverVersion_v2")
+    if number is None:
+        number = _query(nvml, "nvmlSystemGetCudaDriverVersion")
+    return (number // 1000, number % 1000 // 10) if number else None
+
+
+def _read_gpu(nvml: ModuleType, index: int, *, processes: bool) -> Gpu:
+    handle = _query(nvml, "nvmlDeviceGetHandleByIndex", index)
+    if handle is None:
+        return Gpu(index)
+    display = _query(nvml, "nvmlDeviceGetDisplayActive", handle)
+    mig_mode = _query(nvml, "nvmlDeviceGetMigMode", handle)
+    gpu = _describe(nvml, handle, Gpu(index), processes=processes)._replace(
+        compute_capability=_query(nvml, "nvmlDeviceGetCudaComputeCapability", handle),
+        display_active=None if display is None else bool(display),
+        pci_bus_id=_read_pci_bus_id(nvml, handle),
+        mig_enabled=None if mig_mode is None else bool(mig_mode[0]),
+    )
+    if not gpu.mig_enabled:
+        return gpu
+    return gpu._replace(mig_instances=_read_mig_instances(nvml, handle, gpu, processes=processes))
+
+
+def _describe(nvml: ModuleType, handle: Any, gpu: Gpu, *, processes: bool) -> Gpu:
+    """``gpu`` with what a card and a MIG instance are both asked for."""
+    total_bytes, free_bytes, used_bytes = _read_memory(nvml, handle)
+    return gpu._replace(
+        uuid=_query(nvml, "nvmlDeviceGetUUID", handle),
+        name=_query(nvml, "nvmlDeviceGetName", handle),
+        total_bytes=total_bytes,
+        free_bytes=free_bytes,
+        used_bytes=used_bytes,
+        processes=_read_processes(nvml, handle) if processes else None,
+    )
+
+
+def _read_memory(nvml: ModuleType, handle: Any) -> tuple[int | None, int | None, int | None]:
+    """Total, free and used bytes, as `read_inventory` explains them; all None if unknown.
+
+    nvmlDeviceGetMemoryInfo counts the driver's reserve as used, its second version (R510)
+    apart.  A total of 0 is a platform's way of saying that it does not know.
+    """
+    version = getattr(nvml, "nvmlMemory_v2", None)
+    info = _query(nvml, "nvmlDeviceGetMemoryInfo", handle, version) if version else None
+    if info is None:
+        info = _query(nvml, "nvmlDeviceGetMemoryInfo", handle)
+    if info is None or not info.total:
+        return None, None, None
+    reserved = getattr(info, "reserved", 0)
+    total_bytes = info.total - reserved if reserved < info.total else info.total
+    return total_bytes, info.free, info.used
+
+
+def _read_pci_bus_id(nvml: ModuleType, handle: Any) -> str | None:
+    info = _query(nvml, "nvmlDeviceGetPciInfo", handle)
+    bus_id = getattr(info, "busId", None)
+    return bus_id.decode(errors="replace") if isinstance(bus_id, bytes) else bus_id
+
+
+def _read_mig_instances(
+    nvml: ModuleType, handle: Any, card: Gpu, *, processes: bool
+) -> tuple[Gpu, ...]:
+    """The compute instances of a MIG card, in NVML's order, which is nvidia-smi's."""
+    instances = []
+    for place in range(_query(nvml, "nvmlDeviceGetMaxMigDeviceCount", handle, default=0)):
+        mig_handle = _query(nvml, "nvmlDeviceGetMigDeviceHandleByIndex", handle, place)
+        if mig_handle is None:  # no instance at this place
+            continue
+        ids = (
+            _query(nvml, "nvmlDeviceGetGpuInstanceId", mig_handle),
+            _query(nvml, "nvmlDeviceGetComputeInstanceId", mig_handle),
+        )
+        instance = Gpu(
+            card.index,
+            compute_capability=card.compute_capability,
+            pci_bus_id=card.pci_bus_id,
+            mig_ids=None if None in ids else ids,
+        )
+        instances.append(_describe(nvml, mig_handle, instance, processes=processes))
+    return tuple(instances)
+
+
+def _read_processes(nvml: ModuleType, handle: Any) -> tuple[GpuProcess, ...] | None:
+    """Who holds memory on the device, each process once; None if the driver tells nothing.
+
+    A program that computes and draws is in two lists, and counts as computing.
+    """
+    found: dict[int, GpuProcess] = {}
+    known = False
+    for kind, function in _PROCESS_QUERIES:
+        listed = _query(nvml, function, handle)
+        if listed is None:
+            listed = _query(nvml, f"{function}_v2", handle)
+        known = known or listed is not None
+        for entry in listed or ():
+            earlier = found.get(entry.pid)
+            used_bytes = None if entry.usedGpuMemory == _NOT_AVAILABLE else entry.usedGpuMemory
+            if earlier is None:
+                name = _query(nvml, "nvmlSystemGetProcessName", entry.pid)
+                found[entry.pid] = GpuProcess(entry.pid, used_bytes, name or None, kind)
+            elif earlier.used_bytes is None:
+                found[entry.pid] = earlier._replace(used_bytes=used_bytes)
+    return tuple(found.values()) if known else None
