@@ -1,0 +1,295 @@
+"""`read_inventory` with the real nvidia-ml-py over a compiled stand-in for NVIDIA's library."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import standin
+
+from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory
+from gpuconf.hardware.nvml import read_inventory
+from gpuconf.units import GIB, MIB
+
+Read = Callable[..., Inventory]
+
+_PROGRAM = """
+import pickle, sys
+from gpuconf.hardware.nvml import read_inventory
+inventory = read_inventory(processes={processes})
+sys.stdout.buffer.write(pickle.dumps(inventory))
+"""
+
+
+def _run(environment: dict[str, str], program: str) -> bytes:
+    command = [sys.executable, "-c", program]
+    environment = {**os.environ, **environment}
+    done = subprocess.run(command, env=environment, check=False, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if standin.compiler() is None:
+        pytest.skip("no C compiler for the stand-in of NVIDIA's library")
+    return tmp_path_factory.mktemp("standin")
+
+
+@pytest.fixture
+def read(directory: Path) -> Read:
+    """Reads the inventory of a scenario in a process of its own."""
+
+    def _read(scenario: str | standin.Machine, *, processes: bool = True) -> Inventory:
+        environment = standin.environment(scenario, directory)
+        inventory = pickle.loads(_run(environment, _PROGRAM.format(processes=processes)))
+        assert isinstance(inventory, Inventory)
+        return inventory
+
+    return _read
+
+
+@pytest.mark.parametrize(
+    ("scenario", "words"),
+    [
+        ("no_library", "cannot be loaded"),
+        ("driver_not_loaded", "not loaded"),
+        ("version_mismatch", "differ in version"),
+        ("no_permission", "may not be used by this user"),
+        ("driver_r390", "too old"),
+        ("unheard_of_error", "NVML does not start"),
+        ("uncounted", "how many GPUs"),
+    ],
+)
+def test_a_machine_that_cannot_be_asked_is_a_sentence(
+    scenario: str, words: str, read: Read
+) -> None:
+    """Where NVML cannot be asked there are no GPUs, one sentence says why, nothing raises."""
+    inventory = read(scenario)
+    assert inventory._replace(problem=None) == Inventory()
+    assert inventory.problem is not None
+    assert words in inventory.problem
+    assert "\n" not in inventory.problem
+
+
+def test_a_machine_without_cards_has_no_problem(read: Read) -> None:
+    """A driver that counts no GPU has been asked: that is an answer."""
+    assert read("no_cards") == Inventory((), "570.86.15", (12, 8))
+
+
+def test_a_desktop_card_is_read_whole(read: Read) -> None:
+    """Every field comes from its own question, sizes in bytes, and texts are str."""
+    assert read("desktop").gpus == (
+        Gpu(
+            index=0,
+            uuid=standin.uuid(0),
+            name="NVIDIA GeForce RTX 3060",
+            total_bytes=12 * GIB - 200 * MIB,
+            free_bytes=9 * GIB - 200 * MIB,
+            used_bytes=3 * GIB,
+            compute_capability=(8, 6),
+            display_active=True,
+            pci_bus_id="00000000:01:00.0",
+            mig_enabled=None,
+            processes=(
+                GpuProcess(4242, 2 * GIB, "python3", "compute"),
+                GpuProcess(900, 600 * MIB, "/usr/lib/xorg/Xorg", "graphics"),
+            ),
+        ),
+    )
+
+
+def test_total_free_and_used_agree(read: Read) -> None:
+    """Free and used sum up to the total, which leaves out the driver's own reserve."""
+    for gpu in read("unequal_cards").gpus + read("desktop").gpus:
+        assert gpu.free_bytes is not None
+        assert gpu.used_bytes is not None
+        assert gpu.free_bytes + gpu.used_bytes == gpu.total_bytes
+
+
+@pytest.mark.parametrize(("scenario", "count"), [("two_cards", 2), ("eight_cards", 8)])
+def test_cards_stand_in_nvml_order(scenario: str, count: int, read: Read) -> None:
+    """The place of a GPU in the list is its index, and each has its own UUID."""
+    gpus = read(scenario).gpus
+    assert [gpu.index for gpu in gpus] == list(range(count))
+    assert [gpu.uuid for gpu in gpus] == [standin.uuid(place) for place in range(count)]
+
+
+@pytest.mark.parametrize("scenario", ["unified_memory", "zero_memory"])
+def test_unknown_memory_is_none(scenario: str, read: Read) -> None:
+    """Unified memory, told as "not supported" or as 0 bytes, is unknown and never 0."""
+    (gpu,) = read(scenario).gpus
+    assert (gpu.total_bytes, gpu.free_bytes, gpu.used_bytes) == (None, None, None)
+    assert gpu.compute_capability is not None
+
+
+def test_unknown_memory_of_a_process_is_none(read: Read) -> None:
+    """NVML's NOT_AVAILABLE does not come through as 16 EiB."""
+    (gpu,) = read("process_memory_unknown").gpus
+    assert gpu.processes == (GpuProcess(4242, None, "python3"),)
+
+
+def test_a_hidden_name_is_none(read: Read) -> None:
+    """A process of another user or container is listed, without a name."""
+    (gpu,) = read("process_names_hidden").gpus
+    assert gpu.processes == (GpuProcess(4243, GIB, None),)
+
+
+def test_a_name_that_is_no_text_is_none(read: Read) -> None:
+    """nvidia-ml-py raises UnicodeDecodeError for such a name; the rest is still read."""
+    (gpu,) = read("odd_names").gpus
+    assert gpu.processes == (GpuProcess(7, GIB, None),)
+
+
+def test_clients_of_mps_are_listed(read: Read) -> None:
+    """A program under MPS is in a list of its own, and holds memory all the same."""
+    (gpu,) = read("mps").gpus
+    assert gpu.processes == (GpuProcess(8, GIB, "worker"),)
+
+
+def test_processes_can_be_left_out(read: Read) -> None:
+    """With processes=False they are unknown, not an empty list, and the rest is the same."""
+    (with_processes,), (without,) = read("desktop").gpus, read("desktop", processes=False).gpus
+    assert without == with_processes._replace(processes=None)
+
+
+def test_no_process_is_an_empty_list(read: Read) -> None:
+    """Nobody on the card is known, unlike nothing known of the card."""
+    assert [gpu.processes for gpu in read("two_cards").gpus] == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "lost"), [("lost_card", 1), ("dying_card", 1), ("card_forbidden", 0)]
+)
+def test_a_card_that_cannot_be_asked_stays_in_the_list(
+    scenario: str, lost: int, read: Read
+) -> None:
+    """A lost or forbidden GPU keeps its place with unknown fields; its neighbours are whole."""
+    for gpu in read(scenario).gpus:
+        assert (gpu == Gpu(gpu.index)) == (gpu.index == lost)
+        assert (gpu.total_bytes is None) == (gpu.index == lost)
+
+
+def test_mig_instances_are_listed_under_their_card(read: Read) -> None:
+    """Each instance has its own UUID and memory, its ids, and the card's index."""
+    card, whole = read("mig").gpus
+    assert card.mig_enabled
+    assert not whole.mig_enabled
+    facts = [
+        (part.index, part.uuid, part.total_bytes, part.used_bytes, part.mig_ids)
+        for part in card.mig_instances
+    ]
+    assert facts == [
+        (0, standin.mig_uuid(0, 0), 20 * GIB, GIB, (1, 0)),
+        (0, standin.mig_uuid(0, 1), 10 * GIB, 0, (5, 0)),
+        (0, standin.mig_uuid(0, 2), 10 * GIB, 0, (5, 1)),
+    ]
+    assert {part.pci_bus_id for part in card.mig_instances} == {card.pci_bus_id}
+    assert {part.compute_capability for part in card.mig_instances} == {(8, 0)}
+
+
+@pytest.mark.parametrize(("scenario", "enabled"), [("mig_empty", True), ("mig_off", False)])
+def test_mig_without_instances(scenario: str, enabled: bool, read: Read) -> None:
+    """MIG switched on with nothing cut, or off, has no instances."""
+    (card,) = read(scenario).gpus
+    assert (card.mig_enabled, card.mig_instances) == (enabled, ())
+
+
+def test_a_driver_before_r510_counts_the_reserve(read: Read) -> None:
+    """Without the second memory query total and used include the driver's reserve."""
+    (gpu,) = read("driver_r470").gpus
+    assert gpu.total_bytes == 12 * GIB
+    assert gpu.used_bytes == 3 * GIB + 200 * MIB
+    assert gpu.free_bytes == 9 * GIB - 200 * MIB
+    assert gpu.processes is not None
+    assert [process.pid for process in gpu.processes] == [4242, 900]
+
+
+def test_a_driver_before_r450_leaves_gaps(read: Read) -> None:
+    """Missing functions are unknown fields, beside what the old driver does tell."""
+    inventory = read("driver_r440")
+    (gpu,) = inventory.gpus
+    assert inventory.cuda_version == (10, 2)
+    assert gpu.free_bytes == 9 * GIB - 200 * MIB
+    assert (gpu.processes, gpu.mig_enabled) == (None, None)
+
+
+def test_wsl2_tells_memory_and_no_processes(read: Read) -> None:
+    """Under WSL2 the card's memory is known; its processes and display are not."""
+    (gpu,) = read("wsl2").gpus
+    assert gpu.used_bytes == 2 * GIB
+    assert (gpu.processes, gpu.display_active) == (None, None)
+
+
+@pytest.mark.parametrize("scenario", ["desktop", "uncounted", "dying_card", "mig"])
+def test_nvml_is_shut_down(scenario: str, directory: Path, tmp_path: Path) -> None:
+    """Whatever the answers, NVML is started once and shut down once."""
+    log = tmp_path / "log"
+    environment = standin.environment(scenario, directory / "logged", log=log)
+    _run(environment, _PROGRAM.format(processes=True))
+    assert log.read_text().split() == ["init", "shutdown"]
+
+
+def test_a_missing_binding_is_a_sentence() -> None:
+    """Without nvidia-ml-py the sentence names the package to install."""
+    program = "import sys; sys.modules['pynvml'] = None" + _PROGRAM.format(processes=True)
+    inventory = pickle.loads(_run({}, program))
+    assert "nvidia-ml-py" in inventory.problem
+    assert "is not installed" in inventory.problem
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("import no_such_module_at_all", "cannot be imported"),
+        ("print 'for Python 2'", "broken (SyntaxError"),
+        ("raise RuntimeError('no driver')", "broken (RuntimeError: no driver)"),
+        ("def nvmlInit(): pass", "has no NVMLError"),
+    ],
+)
+def test_a_lookalike_binding_is_a_sentence(source: str, words: str, tmp_path: Path) -> None:
+    """Another package called pynvml is named as what it is, however it fails."""
+    (tmp_path / "pynvml.py").write_text(source)
+    program = _PROGRAM.format(processes=True)
+    inventory = pickle.loads(_run({"PYTHONPATH": str(tmp_path)}, program))
+    assert inventory._replace(problem=None) == Inventory()
+    assert words in inventory.problem
+    assert "nvidia-ml-py" in inventory.problem
+
+
+def _old_binding() -> ModuleType:
+    """As nvidia-ml-py3 of 2019: bytes for texts, and few functions."""
+    module = ModuleType("pynvml")
+    names = {
+        "NVMLError": type("NVMLError", (Exception,), {}),
+        "nvmlInit": lambda: None,
+        "nvmlShutdown": lambda: None,
+        "nvmlDeviceGetCount": lambda: 1,
+        "nvmlDeviceGetHandleByIndex": lambda index: f"handle {index}",
+        "nvmlDeviceGetName": lambda _handle: b"Tesla P100",
+        "nvmlSystemGetDriverVersion": lambda: b"410.48",
+    }
+    vars(module).update(names)
+    return module
+
+
+def test_an_old_binding_is_used_as_far_as_it_goes() -> None:
+    """Bytes become str, and functions the binding lacks are unknown fields."""
+    inventory = read_inventory(nvml=_old_binding())
+    assert inventory == Inventory((Gpu(0, name="Tesla P100"),), driver_version="410.48")
+
+
+def test_importing_hardware_does_not_import_the_binding() -> None:
+    """nvidia-ml-py, dataclasses, pathlib and logging stay out until the GPUs are asked for."""
+    program = """
+import sys
+import gpuconf.hardware
+print(sorted({"pynvml", "ctypes", "dataclasses", "pathlib", "logging"} & set(sys.modules)))
+"""
+    assert _run({}, program).decode().strip() == "[]"
