@@ -69,7 +69,8 @@ def parse_size(text: str) -> int:
 def _times(number: str, factor: int) -> int:
     """``number × factor`` in whole bytes, exactly: floats lose bytes above 8 PiB, and 0.1."""
     whole, _, decimals = number.partition(".")
-    return int(f"{whole}{decimals}") * factor // 10 ** len(decimals)
+    digits: int = int(f"{whole}{decimals}") * factor
+    return digits // int(10 ** len(decimals))
 
 
 def parse_share(text: str) -> float:

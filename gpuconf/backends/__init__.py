@@ -1,0 +1,26 @@
+"""Plan -> settings, one module per framework; each has its environment variables and its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuconf.backends import jax, torch
+from gpuconf.backends.tensorflow import environment as tensorflow
+from gpuconf.environ import Change
+from gpuconf.planner import Plan
+
+
+def environment_changes(plan: Plan, baseline: Mapping[str, str]) -> list[Change]:
+    """Every variable the plan would like to set, for all frameworks and the profile's ``env``.
+
+    ``baseline`` is the environment as the user made it; see :mod:`gpuconf.environ`.
+    """
+    changes = []
+    if plan.cuda_visible_devices is not None:
+        value = plan.cuda_visible_devices
+        changes.append(Change("CUDA_VISIBLE_DEVICES", value, "gpus", overrules=True))
+    changes += tensorflow.wishes(plan)
+    changes += jax.wishes(plan, baseline)
+    changes += torch.wishes(plan, baseline)
+    changes += [Change(name, value, f"env.{name}") for name, value in plan.profile.env]
+    return changes

@@ -1,0 +1,5 @@
+"""``import gpuconf.auto``: apply ``$GPUCONF_PROFILE``, or the default profile, to this process."""
+
+from gpuconf.bootstrap import configure
+
+configure()

@@ -1,0 +1,107 @@
+"""Graph-mode Keras: a version-1 session built from the plan and installed with set_session.
+
+Keras 2 and tf_keras take a session; Keras 3 has no ``set_session`` anywhere.  Eager mode ignores
+an installed session's options, so this is for graph mode alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any
+
+from gpuconf.backends.tensorflow.devices import Record
+from gpuconf.backends.tensorflow.session_config import hold_to_plan
+from gpuconf.errors import BackendError, TooLateError
+from gpuconf.planner import Plan
+from gpuconf.settings import Setting
+
+_HINT = (
+    "graph-mode Keras is tf_keras: `pip install tf_keras`, and `export TF_USE_LEGACY_KERAS=1` "
+    "before tensorflow is imported"
+)
+
+
+def leave_eager_mode(tf: Any) -> None:
+    """Switch TensorFlow to graph mode; raise TooLateError once eager devices exist."""
+    if not tf.executing_eagerly():
+        return
+    try:
+        tf.compat.v1.disable_eager_execution()
+    except ValueError as error:
+        raise TooLateError(
+            f"graph mode must begin before anything else in TensorFlow: {error}",
+            hint="make `import gpuconf.auto` the first line of the script",
+        ) from error
+
+
+def install(plan: Plan, tf: Any, record: Record) -> Any:
+    """Build a ``tf.compat.v1.Session`` for ``plan``, give it to Keras, and return it.
+
+    Makes the GPU devices.  Raises BackendError in eager mode, where Keras would ignore the
+    session, and where only Keras 3 is there to take it.
+    """
+    if tf.executing_eagerly():
+        raise BackendError(
+            "eager mode ignores an installed session",
+            hint="call tf.compat.v1.disable_eager_execution() first, or use the profile "
+            "keras-v1-session: `GPUCONF_PROFILE=keras-v1-session python train.py`",
+        )
+    backend = session_backend(tf)
+    config, _ = hold_to_plan(tf.compat.v1.ConfigProto(allow_soft_placement=True), plan)
+    session = tf.compat.v1.Session(config=config)
+    backend.set_session(session)
+    options = backend.get_session()._config.gpu_options
+    asked = _fraction(config)
+    seen = options.per_process_gpu_memory_fraction
+    why = None if seen == asked else "Keras holds another session"
+    name = "per_process_gpu_memory_fraction of the Keras session"
+    record(Setting(name, f"{asked:.6g}", f"{seen:.6g}", why))
+    return session
+
+
+def _fraction(config: Any) -> float:
+    return float(config.gpu_options.per_process_gpu_memory_fraction)
+
+
+def session_backend(tf: Any) -> Any:
+    """The Keras backend module that has ``set_session``; raise BackendError if none has."""
+    for find in (lambda: tf.compat.v1.keras.backend, _tf_keras_backend):
+        try:
+            backend = find()
+        except (ImportError, AttributeError):
+            continue
+        if hasattr(backend, "set_session"):
+            return backend
+    raise BackendError("this Keras has no set_session (Keras 3 has none anywhere)", hint=_HINT)
+
+
+def _tf_keras_backend() -> ModuleType:
+    # tf.compat.v1.keras is Keras 3 unless TF_USE_LEGACY_KERAS was set, however tf_keras is used.
+    return importlib.import_module("tf_keras.api._v1.keras").backend  # type: ignore[no-any-return]
+
+
+def refuse_keras_3(keras: ModuleType) -> None:
+    """Raise BackendError if ``keras`` is Keras 3: it cannot run the session that was asked for."""
+    version = str(getattr(keras, "__version__", ""))
+    if version.partition(".")[0].isdigit() and int(version.partition(".")[0]) >= 3:
+        raise BackendError(
+            f"the profile wants a version-1 session (tensorflow.session: graph), and Keras "
+            f"{version} has no set_session",
+            hint=_HINT + "; then write `import tf_keras as keras`",
+        )
+
+
+def keras_runs_elsewhere() -> str | None:
+    """``jax`` or ``torch`` where the imported Keras 3 computes there; None for TensorFlow.
+
+    TensorFlow beside such a Keras only reads data and saves files; with a GPU in sight it would
+    take memory from the framework that trains.
+    """
+    backend_module = sys.modules.get("keras.src.backend.config")
+    backend = getattr(backend_module, "backend", None)
+    if not callable(backend):
+        return None
+    name = str(backend())
+    return name if name in ("jax", "torch") else None

@@ -1,0 +1,1 @@
+"""TensorFlow: its variables, its devices, and the guards around them, in the order they act."""

@@ -1,0 +1,48 @@
+"""The environment variables TensorFlow reads when it makes its GPU devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuconf.environ import Change
+from gpuconf.planner import Plan
+from gpuconf.units import MIB
+
+GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
+
+
+def wishes(plan: Plan) -> list[Change]:
+    """The variables for ``plan``.
+
+    Growth goes through ``TF_FORCE_GPU_ALLOW_GROWTH`` because it is the one switch that acts
+    together with a memory limit: TensorFlow refuses ``set_memory_growth`` on a device with
+    logical devices, and drops it without a word in the other order.  It reads only lowercase
+    ``true`` and ``false``.
+    """
+    rules = plan.profile.tensorflow
+    found = []
+    growth = plan.allow_growth
+    if growth is not None:
+        value = "true" if growth else "false"
+        found.append(Change(GROWTH, value, "memory.allow_growth", valid=("true", "false")))
+    if rules.allocator == "cuda_malloc_async":
+        found.append(Change("TF_GPU_ALLOCATOR", rules.allocator, "tensorflow.allocator"))
+    if rules.cudnn_workspace_limit is not None:
+        # At least 1: TensorFlow takes 0 for "no workspace at all".
+        value = str(max(rules.cudnn_workspace_limit // MIB, 1))
+        name = "TF_CUDNN_WORKSPACE_LIMIT_IN_MB"
+        found.append(Change(name, value, "tensorflow.cudnn_workspace_limit"))
+    if rules.session == "graph":
+        # Graph-mode Keras lives in tf_keras; TensorFlow before 2.16 does not read this.
+        found.append(Change("TF_USE_LEGACY_KERAS", "1", "tensorflow.session"))
+    return found
+
+
+def voided_cap(plan: Plan, environ: Mapping[str, str]) -> str | None:
+    """Why the limits will not cap anything in ``environ``; None where they will."""
+    if plan.limits_memory and environ.get("TF_GPU_ALLOCATOR") == "cuda_malloc_async":
+        return (
+            "with TF_GPU_ALLOCATOR=cuda_malloc_async TensorFlow's limit is not a cap; "
+            "`unset TF_GPU_ALLOCATOR` for one that is"
+        )
+    return None

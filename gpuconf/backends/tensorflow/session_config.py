@@ -1,0 +1,127 @@
+"""A ConfigProto held to the plan: pure, the proto in, a copy out, and what was changed in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gpuconf.backends.tensorflow.devices import logical_limits_mib
+from gpuconf.planner import GpuPlan, Plan
+from gpuconf.units import MIB, mib
+
+
+def hold_to_plan(config: Any, plan: Plan) -> tuple[Any, list[str]]:
+    """Return a copy of the ConfigProto ``config`` in which no GPU gets more than the plan's.
+
+    The plan is a cap: what the script asks for stays where it is smaller.  The second value says,
+    a sentence each, what the script asked for and did not get.
+    """
+    held = type(config)()
+    held.CopyFrom(config)
+    if plan.hides_gpus:
+        held.device_count["GPU"] = 0
+        return held, []
+    options = held.gpu_options
+    if plan.allow_growth is not None:
+        options.allow_growth = plan.allow_growth
+    gpus = _gpus_in_use(options, plan)
+    if not any(logical_limits_mib(gpu) for gpu in gpus):
+        return held, []
+    if options.experimental.virtual_devices:
+        return held, _hold_virtual_devices(options, gpus)
+    share = _common_share(gpus)
+    if share is not None:
+        return held, _hold_fraction(options, share, gpus[0])
+    _give_virtual_devices(options, gpus)
+    return held, []
+
+
+def _gpus_in_use(options: Any, plan: Plan) -> list[GpuPlan]:
+    """The plans of the GPUs in ``visible_device_list``, which counts TensorFlow's GPUs."""
+    gpus = list(plan.gpus) or ([plan.unknown_gpu] if plan.unknown_gpu else [])
+    listed = [entry.strip() for entry in options.visible_device_list.split(",")]
+    chosen = [int(entry) for entry in listed if entry.isdigit()]
+    if plan.gpus and chosen and max(chosen) < len(gpus):
+        return [gpus[index] for index in chosen]
+    return gpus
+
+
+def _common_share(gpus: Sequence[GpuPlan]) -> float | None:
+    """The one ``per_process_gpu_memory_fraction`` that gives every GPU its limit, if any does."""
+    if any(gpu.logical_devices_bytes or not gpu.gpu.total_bytes for gpu in gpus):
+        return None
+    shares = {share_of(gpu) for gpu in gpus}
+    return shares.pop() if len(shares) == 1 else None
+
+
+def share_of(gpu: GpuPlan) -> float:
+    """The fraction of the card that TensorFlow turns back into the plan's limit in whole MiB.
+
+    Half a MiB on top keeps ``int(fraction × total)`` from falling into the MiB below.
+    """
+    total, limit = gpu.gpu.total_bytes or 1, gpu.limit_bytes
+    if limit is None or limit + MIB // 2 >= total:
+        return 1.0
+    asked = gpu.fraction
+    if asked is not None and int(asked * total) // MIB * MIB == limit:
+        return asked
+    return (limit + MIB // 2) / total
+
+
+def _hold_fraction(options: Any, share: float, gpu: GpuPlan) -> list[str]:
+    asked = options.per_process_gpu_memory_fraction
+    if 0 < asked <= share:
+        return []
+    options.per_process_gpu_memory_fraction = share
+    if not asked:
+        return []
+    total = gpu.gpu.total_bytes or 0
+    return [
+        f"per_process_gpu_memory_fraction {asked:g} ({mib(int(asked * total))}) is more than "
+        f"the plan's {mib(gpu.limit_bytes or 0)}: {share:.4g} is used"
+    ]
+
+
+def _hold_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> list[str]:
+    """Scale down each GPU's virtual devices whose sum is over its limit."""
+    notes = []
+    for virtual, gpu in zip(options.experimental.virtual_devices, gpus, strict=False):
+        if gpu.limit_bytes is None:
+            continue
+        asked = list(virtual.memory_limit_mb)
+        held = scaled_to(asked, gpu.limit_bytes // MIB)
+        if held == asked and asked:
+            continue
+        virtual.memory_limit_mb[:] = held
+        if asked:
+            notes.append(
+                f"virtual devices of {_sum(asked)} MiB are more than the plan's "
+                f"{mib(gpu.limit_bytes)}: {_sum(held)} MiB is used"
+            )
+    return notes
+
+
+def scaled_to(asked: Sequence[float], limit_mib: int) -> list[int]:
+    """``asked`` in whole MiB, each scaled down alike so that the sum is at most ``limit_mib``."""
+    if not asked:
+        return [limit_mib]
+    total = sum(asked)
+    if total <= limit_mib:
+        return [int(size) for size in asked]
+    return [int(size * limit_mib / total) for size in asked]
+
+
+def _give_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> None:
+    """Limits that no single fraction expresses: one list of sizes per GPU."""
+    fraction = options.per_process_gpu_memory_fraction
+    options.per_process_gpu_memory_fraction = 0
+    for gpu in gpus:
+        limits = logical_limits_mib(gpu)
+        total = gpu.gpu.total_bytes
+        if fraction and total:
+            limits = scaled_to(limits, int(fraction * total) // MIB)
+        options.experimental.virtual_devices.add().memory_limit_mb.extend(limits)
+
+
+def _sum(sizes: Sequence[float]) -> str:
+    return " + ".join(f"{size:g}" for size in sizes)

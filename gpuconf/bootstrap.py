@@ -1,0 +1,168 @@
+"""Profile -> inventory -> plan -> environment -> import hooks: what `import gpuconf.auto` does.
+
+Everything is decided before anything is set, so an error leaves the process as it was.  The
+frameworks themselves are not imported here; each gets its settings when the program imports it,
+or now if it has.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+
+from gpuconf import environ as environment
+from gpuconf import framework_hooks
+from gpuconf.backends import environment_changes
+from gpuconf.backends.tensorflow.environment import voided_cap
+from gpuconf.errors import BackendError, ShortageError
+from gpuconf.hardware import Inventory, read_inventory
+from gpuconf.planner import Plan, ShortageOnGpuError, hidden_plan, make_plan, needs_inventory
+from gpuconf.profile import Profile, load_profile
+from gpuconf.report import Activation
+from gpuconf.settings import Setting
+from gpuconf.terminal import debug, say
+from gpuconf.units import short_duration
+
+_POLL_S = 2.0
+_REPORT_EVERY_S = 60.0
+
+_current: Activation | None = None
+_request: object = None
+
+
+def activation() -> Activation | None:
+    """What gpuconf did to this process; None if it has done nothing yet."""
+    return _current
+
+
+def configure(profile: str | os.PathLike[str] | None = None, **overrides: object) -> Activation:
+    """Apply a profile to this process, and return the report of it.
+
+    ``profile`` is a name or a path, by default ``$GPUCONF_PROFILE`` or ``shared-desktop``.
+    Keywords are the profile's own keys and override it: ``memory={"memory_limit": "4GiB"}``,
+    ``gpus=[0]``.  Calling it again with the same arguments changes nothing, so a notebook cell
+    may be run twice; with others it applies those, until a framework has made its devices.
+
+    Raises ProfileError for a bad profile, ShortageError where a card has too little left,
+    TooLateError once TensorFlow has made its devices, BackendError where TensorFlow refuses.
+    """
+    global _current, _request  # one process has one set of devices
+    request = (os.fspath(profile) if profile is not None else None, repr(overrides))
+    if _current is not None and request == _request:
+        return _current
+    disabled = os.environ.get("GPUCONF_DISABLE", "")
+    if disabled not in ("", "0"):
+        made = Activation(disabled=f"GPUCONF_DISABLE={disabled}")
+    else:
+        made = _activate(load_profile(profile, overrides=overrides or None))
+    _current, _request = made, request
+    return made
+
+
+def plan(profile: str | os.PathLike[str] | None = None, **overrides: object) -> Plan:
+    """The plan that :func:`configure` would carry out with these arguments; changes nothing."""
+    return plan_for(load_profile(profile, overrides=overrides or None))
+
+
+def install_session() -> object:
+    """Give graph-mode Keras a ``tf.compat.v1.Session`` held to the plan; return the session.
+
+    For scripts that switch to graph mode themselves; the profile key ``tensorflow.session:
+    graph`` does it at import.  Calls :func:`configure` if nobody did.  Raises BackendError in
+    eager mode and where only Keras 3 is there, TooLateError once devices exist.
+    """
+    made = _current or configure()
+    if made.plan is None:
+        raise BackendError(f"gpuconf is off ({made.disabled})", hint="unset GPUCONF_DISABLE")
+    return framework_hooks.install_session(made, made.plan)
+
+
+def plan_for(
+    profile: Profile,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    read: Callable[[], Inventory] = read_inventory,
+) -> Plan:
+    """The plan for ``profile`` on this machine now; changes nothing.  Raises as make_plan does."""
+    baseline = environment.before_gpuconf(environ)
+    inventory = read() if needs_inventory(profile) else Inventory()
+    chosen = environment.set_by_gpuconf(environ).get("CUDA_VISIBLE_DEVICES")
+    return make_plan(profile, inventory, environ=baseline, chosen_by_parent=chosen)
+
+
+def wait_for_plan(
+    profile: Profile,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    read: Callable[[], Inventory] = read_inventory,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Plan:
+    """As :func:`plan_for`, and where the policy is ``wait``, try again until its time is up."""
+    started = clock()
+    say_next_at = started
+    while True:
+        try:
+            return plan_for(profile, environ=environ, read=read)
+        except ShortageOnGpuError as error:
+            if error.policy.action != "wait" or not error.plan.can_ever_fit:
+                raise
+            now, wait_s = clock(), error.policy.wait_s or 0.0
+            left_s = started + wait_s - now
+            if left_s <= 0:
+                raise error.after_waiting(short_duration(wait_s)) from None
+            if now >= say_next_at:
+                say_next_at = now + _REPORT_EVERY_S
+                say(f"waiting {left_s:.0f} s at most for memory: {error.plan.shortage}")
+        sleep(min(_POLL_S, left_s))
+
+
+def environment_for(
+    plan: Plan, environ: Mapping[str, str] = os.environ
+) -> tuple[dict[str, str], list[Setting]]:
+    """The variables that ``plan`` sets over ``environ``, and the fate of each; changes nothing."""
+    baseline = environment.before_gpuconf(environ)
+    changes, settings = environment.settle(environment_changes(plan, baseline), baseline)
+    why = voided_cap(plan, {**baseline, **changes})
+    if why is not None:
+        settings.append(Setting("memory limits as a cap", "yes", "no", why))
+    return changes, settings
+
+
+def _activate(profile: Profile) -> Activation:
+    plan, late_shortage = _plan_or_put_off(profile)
+    changes, settings = environment_for(plan)
+    framework_hooks.refuse_if_too_late()
+    environment.apply(changes, os.environ)
+    made = Activation(plan, environment=changes)
+    for setting in settings:
+        made.record(setting)
+        if setting.why_not is not None:
+            say(str(setting))
+    for note in plan.notes:
+        say(note)
+    debug(f"profile {profile.name} sets {changes}")
+    framework_hooks.install(made, plan, late_shortage)
+    return made
+
+
+def _plan_or_put_off(profile: Profile) -> tuple[Plan, ShortageError | None]:
+    """The plan; in a worker process, a shortage is put off until it makes devices, if ever.
+
+    A spawned worker imports the program's main module, and with it us, while its parent holds
+    the card's memory.  Most workers only load data and must live.
+    """
+    try:
+        return wait_for_plan(profile), None
+    except ShortageError as error:
+        if not _is_worker_process():
+            raise
+        return hidden_plan(profile), error
+
+
+def _is_worker_process() -> bool:
+    """Whether multiprocessing started this process, without importing multiprocessing."""
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.parent_process() is not None

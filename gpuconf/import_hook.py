@@ -1,0 +1,137 @@
+"""Run a function right after a module has been imported, before the importer gets it back.
+
+``on_import("tensorflow", hook)`` calls ``hook(module)`` once the module's own code has run, also
+for ``from tensorflow.python.x import y`` and for Keras's lazy imports, because all of those import
+the top package first.  For a module that is imported already, the hook is called at once.
+
+It fails closed: a hook that raises makes the import raise, on this and on every further try, so
+that a notebook cell that is run again does not go on without limits.  The hook is called outside
+any lock of ours, and the module's real loader is back in place before its code runs.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Protocol
+
+Hook = Callable[[ModuleType], None]
+
+
+class _Loader(Protocol):
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None: ...
+
+    def exec_module(self, module: ModuleType) -> None: ...
+
+
+class _HookedLoader:
+    """Stands in for a module's loader for one import: runs the code, then the hook."""
+
+    def __init__(self, loader: _Loader, hooks: _ImportHooks) -> None:
+        self._loader = loader
+        self._hooks = hooks
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        spec = module.__spec__
+        if spec is not None:
+            spec.loader = self._loader  # type: ignore[assignment]  # typeshed wants the ABC
+        module.__loader__ = self._loader  # type: ignore[assignment]
+        with self._hooks.running(module.__name__):
+            self._loader.exec_module(module)
+        # An exception from here makes importlib drop the module from sys.modules, so the next
+        # import comes through the finder, and the hook, once more.
+        self._hooks.run(module.__name__, module)
+
+    def __getattr__(self, name: str) -> object:
+        # get_resource_reader, get_source, is_package, …: whatever the real loader offers.
+        return getattr(self._loader, name)
+
+
+class _ImportHooks:
+    """The finder on ``sys.meta_path`` and the hooks by module name."""
+
+    def __init__(self) -> None:
+        self._hooks: dict[str, Hook] = {}
+        self._finding = threading.local()
+        self._running: set[str] = set()
+
+    def set(self, name: str, hook: Hook) -> None:
+        self._hooks[name] = hook
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+
+    def drop(self, name: str) -> None:
+        self._hooks.pop(name, None)
+
+    def run(self, name: str, module: ModuleType) -> None:
+        hook = self._hooks.get(name)
+        if hook is not None:
+            hook(module)
+
+    @contextmanager
+    def running(self, name: str) -> Iterator[None]:
+        """While the code of module ``name`` runs, its hook is still to come."""
+        self._running.add(name)
+        try:
+            yield
+        finally:
+            self._running.discard(name)
+
+    def is_running(self, name: str) -> bool:
+        return name in self._running
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name not in self._hooks or getattr(self._finding, "name", None) == name:
+            return None
+        self._finding.name = name
+        try:
+            spec = self._find_elsewhere(name, path, target)
+        finally:
+            self._finding.name = None
+        if spec is None or spec.loader is None:
+            return None
+        spec.loader = _HookedLoader(spec.loader, self)  # type: ignore[assignment]
+        return spec
+
+    def _find_elsewhere(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None
+    ) -> ModuleSpec | None:
+        for finder in list(sys.meta_path):
+            find_spec = getattr(finder, "find_spec", None)
+            spec = None if finder is self or find_spec is None else find_spec(name, path, target)
+            if spec is not None:
+                return spec  # type: ignore[no-any-return]
+        return None
+
+
+_hooks = _ImportHooks()
+
+
+def on_import(name: str, hook: Hook) -> None:
+    """Call ``hook(module)`` after the top-level module ``name`` is imported, or now if it is.
+
+    A second call for the same name replaces the hook.  What the hook raises, the import raises.
+    """
+    _hooks.set(name, hook)
+    module = sys.modules.get(name)
+    if module is not None and not _hooks.is_running(name):
+        hook(module)
+
+
+def forget(name: str) -> None:
+    """Call no hook for ``name`` any more."""
+    _hooks.drop(name)
+
+
+def is_running(name: str) -> bool:
+    """Whether the code of module ``name`` is running now, its hook still to come."""
+    return _hooks.is_running(name)

@@ -1,0 +1,135 @@
+"""Profile × Inventory -> Plan: which GPUs, how much of each, and the arithmetic that says why.
+
+Pure: nothing here looks at the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gpuconf.errors import ProfileError
+from gpuconf.hardware import VisibleDevices, resolve
+from gpuconf.hardware.inventory import Gpu, Inventory
+from gpuconf.planner.limits import plan_gpu
+from gpuconf.planner.plan import GpuPlan, Plan, label
+from gpuconf.planner.selection import rules_for, select, settle_order, value_to_write
+from gpuconf.planner.shortage import ShortageOnGpuError, settle_shortages
+from gpuconf.profile.model import GpuRules, Profile
+
+__all__ = [
+    "GpuPlan",
+    "Plan",
+    "ShortageOnGpuError",
+    "hidden_plan",
+    "label",
+    "make_plan",
+    "needs_inventory",
+]
+
+
+def needs_inventory(profile: Profile) -> bool:
+    """Whether planning asks for figures or names that only the driver knows."""
+    return profile.gpus.kind != "none"
+
+
+def make_plan(
+    profile: Profile,
+    inventory: Inventory,
+    *,
+    environ: Mapping[str, str],
+    chosen_by_parent: str | None = None,
+) -> Plan:
+    """Plan for ``profile`` on ``inventory``.
+
+    ``environ`` is the environment as the user (or a scheduler) made it: CUDA_VISIBLE_DEVICES is
+    narrowed, never widened.  ``chosen_by_parent`` is the CUDA_VISIBLE_DEVICES that gpuconf wrote
+    in a parent process: a ``pick`` stays within it, so that children train where the parent does.
+
+    Raises ShortageError where a GPU has less left than the profile needs (``on_shortage: cpu``
+    hides such GPUs instead), and ProfileError where the profile does not go with this machine.
+    """
+    if profile.gpus.kind == "none":
+        return hidden_plan(profile)
+    if inventory.problem is not None:
+        return _without_figures(profile, inventory.problem)
+    value, order = environ.get("CUDA_VISIBLE_DEVICES"), environ.get("CUDA_DEVICE_ORDER")
+    visible = resolve(value, inventory.gpus, device_order=order)
+    if not visible.devices:
+        return _nothing_visible(profile, inventory, visible, value)
+    inherited = resolve(chosen_by_parent, inventory.gpus, device_order="PCI_BUS_ID").devices
+    chosen, notes = select(profile, visible.devices, inherited)
+    planned = [plan_gpu(gpu, rules_for(gpu, visible.devices, profile)) for gpu in chosen]
+    planned, more_notes = settle_shortages(planned, profile, visible.devices)
+    if not planned:
+        return hidden_plan(profile, visible.devices, notes=(*notes, *more_notes))
+    planned, uncertain = settle_order(planned, visible, value)
+    _refuse_unequal_growth(planned, profile)
+    return Plan(
+        profile=profile,
+        gpus=tuple(planned),
+        visible=visible.devices,
+        cuda_visible_devices=value_to_write([p.gpu for p in planned], visible, value),
+        notes=(*notes, *more_notes, *uncertain, *_missing_figures(planned, profile)),
+    )
+
+
+def _refuse_unequal_growth(planned: Sequence[GpuPlan], profile: Profile) -> None:
+    """TensorFlow: "Memory growth cannot differ between GPU devices", raised only at init."""
+    if len({plan.allow_growth for plan in planned}) > 1:
+        raise ProfileError(
+            "per_gpu gives allow_growth different values on GPUs used together; "
+            "TensorFlow has one switch for all of them",
+            hint="set memory.allow_growth once, outside per_gpu",
+            file=profile.source,
+            key="per_gpu",
+        )
+
+
+def hidden_plan(
+    profile: Profile, visible: tuple[Gpu, ...] = (), *, notes: tuple[str, ...] = ()
+) -> Plan:
+    """The plan that lets no framework see a GPU."""
+    return Plan(profile, visible=visible, cuda_visible_devices="-1", hides_gpus=True, notes=notes)
+
+
+def _without_figures(profile: Profile, problem: str) -> Plan:
+    """No NVML: what can be decided without figures still holds for any GPU a framework finds."""
+    rules = GpuRules(profile.memory, profile.virtual_devices)
+    gpu = plan_gpu(Gpu(index=0), rules)
+    notes = []
+    wanted = profile.memory.per_process_gpu_memory_fraction or profile.memory.keep_free
+    if wanted is not None and gpu.limit_bytes is None:
+        grows = "allow_growth alone is set" if profile.memory.allow_growth else "no limit is set"
+        notes.append(f"{problem}; the memory rules need its figures, so {grows}")
+    value = None
+    if profile.gpus.kind == "list":
+        value = ",".join(str(member) for member in profile.gpus.members)
+    return Plan(
+        profile,
+        unknown_gpu=gpu._replace(shortage=None),
+        cuda_visible_devices=value,
+        notes=tuple(notes),
+    )
+
+
+def _nothing_visible(
+    profile: Profile, inventory: Inventory, visible: VisibleDevices, value: str | None
+) -> Plan:
+    if not inventory.gpus:
+        note = "the driver knows no GPU; the program runs on the CPU"
+    else:
+        why = visible.explanation or "it names none of them"
+        note = f"CUDA_VISIBLE_DEVICES={value} hides every GPU ({why}); running on the CPU"
+    return Plan(profile, hides_gpus=True, notes=(note,))
+
+
+def _missing_figures(planned: Sequence[GpuPlan], profile: Profile) -> list[str]:
+    memory = profile.memory
+    if memory.per_process_gpu_memory_fraction is None and memory.keep_free is None:
+        return []
+    return [
+        f"{label(plan.gpu)} tells no memory figures (unified memory?): only rules that need "
+        "none are applied"
+        for plan in planned
+        if plan.gpu.total_bytes is None or plan.gpu.free_bytes is None
+    ]

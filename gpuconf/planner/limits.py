@@ -1,0 +1,114 @@
+"""How much of one GPU this process may take, with the arithmetic that says why.
+
+The rule is the one of docs/profiles.md::
+
+    limit = min(fraction × total, memory_limit, free - keep_free)
+
+where a term whose figures are unknown drops out (and a line says so), and the result is cut to
+whole MiB because TensorFlow's ``memory_limit`` is an integer of those.
+"""
+
+from __future__ import annotations
+
+from gpuconf.hardware.inventory import Gpu
+from gpuconf.planner.plan import GpuPlan
+from gpuconf.profile.model import GpuRules
+from gpuconf.units import MIB, mib
+
+
+def plan_gpu(gpu: Gpu, rules: GpuRules) -> GpuPlan:
+    """Apply ``rules`` to ``gpu``; whatever is missing stands in the plan's ``shortage``."""
+    limit, lines = _limit(gpu, rules)
+    memory = rules.memory
+    fraction = memory.per_process_gpu_memory_fraction
+    plan = GpuPlan(gpu, limit, memory.allow_growth, fraction, arithmetic=tuple(lines))
+    plan = _with_at_least(plan, rules)
+    return _with_logical_devices(plan, rules) if rules.virtual_devices else plan
+
+
+def _limit(gpu: Gpu, rules: GpuRules) -> tuple[int | None, list[str]]:
+    terms, lines = _terms(gpu, rules)
+    if not terms:
+        return None, [*lines, "no limit: the framework takes what it finds free"]
+    smallest = min(terms)
+    limit = max(smallest, 0) // MIB * MIB
+    if len(terms) > 1:
+        lines.append(f"limit = min({', '.join(mib(term) for term in terms)}) = {mib(limit)}")
+    else:
+        lines.append(f"limit = {mib(limit)}")
+    return limit, lines
+
+
+def _terms(gpu: Gpu, rules: GpuRules) -> tuple[list[int], list[str]]:
+    """The terms of the minimum whose figures are known, and a line for every term."""
+    memory, total = rules.memory, gpu.total_bytes
+    terms: list[int] = []
+    lines: list[str] = []
+    fraction = memory.per_process_gpu_memory_fraction
+    if fraction is not None:
+        if total is None:
+            lines.append(f"fraction {fraction:g} × total: dropped, the total is unknown")
+        else:
+            terms.append(int(fraction * total))
+            lines.append(f"fraction {fraction:g} × {mib(total)} total = {mib(terms[-1])}")
+    if memory.memory_limit is not None:
+        size = memory.memory_limit.of(total)
+        if size is None:
+            lines.append(f"memory_limit {memory.memory_limit}: dropped, the total is unknown")
+        else:
+            terms.append(size)
+            lines.append(f"memory_limit {memory.memory_limit} = {mib(size)}")
+    if terms or memory.keep_free is not None or rules.virtual_devices:
+        _add_free_term(terms, lines, gpu, rules)
+    return terms, lines
+
+
+def _add_free_term(terms: list[int], lines: list[str], gpu: Gpu, rules: GpuRules) -> None:
+    keep = rules.memory.keep_free
+    keep_bytes = 0 if keep is None else keep.of(gpu.total_bytes)
+    if gpu.free_bytes is None or keep_bytes is None:
+        lines.append("free - keep_free: dropped, the free memory is unknown")
+        return
+    left = gpu.free_bytes - keep_bytes
+    terms.append(left)
+    shown = f"-{mib(-left)}" if left < 0 else mib(left)
+    lines.append(f"{mib(gpu.free_bytes)} free - {mib(keep_bytes)} keep_free = {shown}")
+
+
+def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
+    wanted = rules.memory.at_least
+    needed = wanted.of(plan.gpu.total_bytes) if wanted is not None else None
+    left = plan.limit_bytes if plan.limit_bytes is not None else plan.gpu.free_bytes
+    if left is None or left >= max(needed or 0, MIB):
+        return plan
+    short = f"{mib(left)} is left"
+    short += f", and at_least asks for {mib(needed)}" if needed else ", which is nothing"
+    total = plan.gpu.total_bytes
+    possible = total is None or (needed or 0) <= total
+    return plan._replace(
+        arithmetic=(*plan.arithmetic, f"shortage: {short}"), shortage=short, can_ever_fit=possible
+    )
+
+
+def _with_logical_devices(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
+    limit = plan.limit_bytes
+    sizes = [amount.of(limit) for amount in rules.virtual_devices]
+    if None in sizes:
+        line = "virtual_devices in % of an unknown limit: dropped"
+        return plan._replace(arithmetic=(*plan.arithmetic, line))
+    whole = tuple((size or 0) // MIB * MIB for size in sizes)
+    total = sum(whole)
+    sum_shown = f"{' + '.join(str(size // MIB) for size in whole)} = {mib(total)}"
+    fits = limit is None or total <= limit
+    against = "" if limit is None else f" {'≤' if fits else '>'} {mib(limit)} limit"
+    plan = plan._replace(
+        logical_devices_bytes=whole,
+        arithmetic=(*plan.arithmetic, f"virtual_devices {sum_shown}{against}"),
+    )
+    if fits and min(whole) > 0:
+        return plan
+    card = plan.gpu.total_bytes
+    return plan._replace(
+        shortage=plan.shortage or f"virtual_devices need {sum_shown}{against}",
+        can_ever_fit=plan.can_ever_fit and (card is None or total <= card),
+    )

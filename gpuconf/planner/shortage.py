@@ -1,0 +1,76 @@
+"""A card with less left than the profile needs: what the policy makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuconf.errors import ShortageError
+from gpuconf.hardware.inventory import Gpu
+from gpuconf.planner.plan import GpuPlan, label
+from gpuconf.planner.selection import rules_for
+from gpuconf.profile.model import OnShortage, Profile
+from gpuconf.units import mib
+
+
+def settle_shortages(
+    planned: list[GpuPlan], profile: Profile, visible: Sequence[Gpu]
+) -> tuple[list[GpuPlan], list[str]]:
+    """Drop short GPUs where their policy is ``cpu``; raise for the others."""
+    kept: list[GpuPlan] = []
+    notes = []
+    for plan in planned:
+        if plan.shortage is None:
+            kept.append(plan)
+            continue
+        policy = rules_for(plan.gpu, visible, profile).memory.on_shortage
+        if policy.action != "cpu":
+            raise shortage_error(plan, profile, policy)
+        notes.append(f"{label(plan.gpu)} is not used: {plan.shortage} (on_shortage: cpu)")
+    if planned and not kept:
+        notes.append("no GPU is left, so the program runs on the CPU")
+    return kept, notes
+
+
+class ShortageOnGpuError(ShortageError):
+    """A shortage, with the plan of the GPU it is on and the policy that met it."""
+
+    def __init__(self, message: str, *, hint: str, plan: GpuPlan, policy: OnShortage) -> None:
+        super().__init__(message, hint=hint)
+        self.plan = plan
+        self.policy = policy
+
+    def after_waiting(self, waited: str) -> ShortageOnGpuError:
+        """The same error, said after ``on_shortage: wait`` has run out."""
+        return ShortageOnGpuError(
+            f"waited {waited} in vain. {self.message}",
+            hint=self.hint or "",
+            plan=self.plan,
+            policy=self.policy,
+        )
+
+
+def shortage_error(plan: GpuPlan, profile: Profile, policy: OnShortage) -> ShortageOnGpuError:
+    """The error for ``plan.shortage``, with the whole sum and who holds the card."""
+    sums = "".join(f"\n  {line}" for line in plan.arithmetic)
+    holders = [
+        f"pid {p.pid} ({p.name or 'name unknown'}) {mib(p.used_bytes) if p.used_bytes else '?'}"
+        for p in plan.gpu.processes or ()
+    ]
+    held = f"\n  held by {', '.join(holders)}" if holders else ""
+    return ShortageOnGpuError(
+        f"profile {profile.name}: not enough memory on {label(plan.gpu)}: "
+        f"{plan.shortage}{sums}{held}",
+        hint=_shortage_hint(plan, policy),
+        plan=plan,
+        policy=policy,
+    )
+
+
+def _shortage_hint(plan: GpuPlan, policy: OnShortage) -> str:
+    if not plan.can_ever_fit:
+        return "that is more than the card has; `gpuconf profiles show NAME` shows the rules"
+    choices = "on_shortage: cpu" if policy.action == "wait" else "on_shortage: {wait: 10min}"
+    return (
+        "`nvidia-smi` shows who holds the card; stop one, use another GPU "
+        f"(gpus: {{pick: most-free, count: 1}}), or let the profile say {choices}"
+    )

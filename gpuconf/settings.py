@@ -1,0 +1,38 @@
+"""What was asked of a framework, what took effect, and why not: the lines of an Activation."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Setting(NamedTuple):
+    """One setting's fate.
+
+    ``name`` says what and where (``memory_limit GPU:0``, ``TF_FORCE_GPU_ALLOW_GROWTH``).
+    ``effective`` is what was read back; None while it cannot be known yet (the framework is
+    not imported, or has not made its devices).  ``why_not`` is set where the two differ.
+    """
+
+    name: str
+    requested: str
+    effective: str | None = None
+    why_not: str | None = None
+
+    @property
+    def status(self) -> str:
+        """``ok``, ``pending`` (not known yet) or ``differs``."""
+        if self.why_not is not None:
+            return "differs"
+        return "pending" if self.effective is None else "ok"
+
+    def __str__(self) -> str:
+        if self.why_not is not None:
+            seen = "nothing" if self.effective is None else self.effective
+            return f"{self.name}: asked {self.requested}, got {seen}: {self.why_not}"
+        if self.effective is None:
+            return f"{self.name}: asked {self.requested}, not yet in effect"
+        return f"{self.name}: {self.effective}"
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain data for ``--json`` and bug reports."""
+        return {**self._asdict(), "status": self.status}
