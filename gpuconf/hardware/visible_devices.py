@@ -12,10 +12,12 @@ What is known, and from where:
 - PyTorch's imitation of the driver (``torch.cuda._parse_visible_devices``, pytorch#90543,
   #92315), and its tests: numbers are read like C's strtol, so ``1gpu`` is 1 and `` 1`` is 1; a
   repeat leaves no device at all; after an index a UUID ends the list, and the other way round.
+- Runs on eight real cards in pytorch#92315: beginnings of UUIDs work, and a repeat that stands
+  after an invalid entry does no harm.  Ranges such as ``0-2`` are not read (pytorch#84879).
 
 What is a guess here: spaces before a UUID are not skipped; ``GPU-`` is written in capitals but
-its hexadecimal digits in either case; a repeat that stands after an invalid entry does no harm;
-a MIG card named by index or card UUID stands for its first instance.
+its hexadecimal digits in either case; a MIG card named by index or by the card's UUID stands for
+its first instance.  tests/hardware/test_hardware_on_gpu.py asks a real driver.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _UUID_STARTS = ("GPU-", "MIG-")
 _SEVERAL_INSTANCES_SINCE = 570  # the driver's major version
 
 # strtol: leading white space, a sign, decimal digits; what follows them is not looked at.
-_LEADING_NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)")
+_LEADING_NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)0*([0-9]+)")
 _OLD_MIG_NAME = re.compile(r"MIG-(GPU-[^/]+)/([0-9]{1,4})/([0-9]{1,4})")
 
 
@@ -86,14 +88,15 @@ def narrow(visible: VisibleDevices, wanted: Sequence[Gpu]) -> str:
     """Return the CUDA_VISIBLE_DEVICES that leaves, of ``visible``, only the ``wanted`` ones.
 
     A scheduler's choice is narrowed, never widened: a wanted device that is not visible stays
-    hidden.  The order is that of ``visible``.  Where it is uncertain which card an index
-    means, the entries are kept as they were written, so that no card of another job can slip
-    in.
+    hidden.  A MIG card stands for all its instances.  The order is that of ``visible``.  Where
+    it is uncertain which card an index means, or a UUID is unknown, the entries are kept as
+    they were written, so that no card of another job can slip in.
     """
-    names = {_identity(gpu) for gpu in wanted}
+    names = {_identity(part) for gpu in wanted for part in (gpu, *gpu.mig_instances)}
     kept = [place for place, gpu in enumerate(visible.devices) if _identity(gpu) in names]
-    if visible.order_certain or not visible.entries:
-        return visible_devices_value([visible.devices[place] for place in kept])
+    devices = [visible.devices[place] for place in kept]
+    if not visible.entries or (visible.order_certain and not needs_pci_order(devices)):
+        return visible_devices_value(devices)
     return ",".join(visible.entries[place] for place in kept) or HIDE_ALL
 
 
@@ -191,15 +194,15 @@ def _find(entry: str, gpus: Sequence[Gpu], *, by_index: bool) -> Gpu:
 
 def _by_index(entry: str, gpus: Sequence[Gpu]) -> Gpu:
     match = _LEADING_NUMBER.match(entry)
-    digits = match[1] if match else ""
+    sign, digits = match.groups() if match else ("", "")
     # Longer numbers overflow in C, and may be more than int() reads in Python.
-    number = int(digits) if len(digits) <= 9 else _LARGEST_INDEX
+    number = int(sign + digits) if len(digits) <= 9 else _LARGEST_INDEX
     if number < 0:
         raise _NamesNothingError("a negative index ends the list")
     for gpu in gpus:
         if gpu.index == number:
             return gpu
-    raise _NamesNothingError(f"there is no GPU {digits}")
+    raise _NamesNothingError(f"there is no GPU {sign}{digits[:20]}")
 
 
 def _by_uuid(entry: str, gpus: Sequence[Gpu]) -> Gpu:
@@ -286,7 +289,7 @@ def _explain(seen: VisibleDevices, value: str | None) -> VisibleDevices:
     if seen.ignored:
         entry, reason = seen.ignored[0]
         effect = "leaves out" if seen.devices else "shows no GPU, because of"
-        setting = "CUDA" if value is None else f"CUDA_VISIBLE_DEVICES={value}"
+        setting = "CUDA" if value is None else f"CUDA_VISIBLE_DEVICES={value[:80]}"
         reasons.append(f"{setting} {effect} {entry!r}: {reason}")
     if not seen.order_certain:
         reasons.append(
