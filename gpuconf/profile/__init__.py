@@ -1,0 +1,60 @@
+"""Profiles: what a user asks for, read from YAML, checked, and found where people put them.
+
+    load_profile("half-card")             a name: see ``gpuconf.profile.search`` for the order
+    load_profile("./team.yaml", overrides={"memory": {"memory_limit": "4GiB"}})
+
+Importing this package loads PyYAML and nothing heavier: it is on the way of
+``import gpuconf.auto``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuconf.profile.loading import (
+    ProfileEntry,
+    check_profile,
+    chosen_profile,
+    find_profile,
+    list_profiles,
+    load_profile,
+)
+from gpuconf.profile.model import Profile
+from gpuconf.profile.search import DEFAULT_PROFILE, Choice, Location
+
+__all__ = [
+    "DEFAULT_PROFILE",
+    "Choice",
+    "Location",
+    "Profile",
+    "ProfileEntry",
+    "check_profile",
+    "chosen_profile",
+    "find_profile",
+    "json_schema",
+    "key_reference",
+    "list_profiles",
+    "load_profile",
+    "profile_as_dict",
+]
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 7) of a profile, for editors: ``configs/profile.schema.json``."""
+    from gpuconf.profile.editor_schema import build_schema
+
+    return build_schema()
+
+
+def key_reference() -> str:
+    """Every key with its rule, default and example, as a Markdown table."""
+    from gpuconf.profile.reference import build_reference
+
+    return build_reference()
+
+
+def profile_as_dict(profile: Profile) -> dict[str, Any]:
+    """``profile`` as plain data with the keys of its YAML form, for JSON or ``yaml.safe_dump``."""
+    from gpuconf.profile.plain import to_plain
+
+    return to_plain(profile)

@@ -35,7 +35,7 @@ class GpuSelection(NamedTuple):
     kind: str = "all"
     members: tuple[int | str, ...] = ()
     pick: str = "most-free"
-    count: int = 1
+    count: int = 1  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
 
 
 class TensorFlowRules(NamedTuple):

@@ -1,0 +1,141 @@
+"""``extends``: a profile and those it builds on, read from files and laid over each other."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from gpuconf.errors import ProfileError, ProfileNotFoundError
+from gpuconf.profile import schema, search
+from gpuconf.profile.document import parse
+from gpuconf.profile.encoding import decode, read_bytes
+from gpuconf.profile.nodes import Mapping, Scalar, merged
+from gpuconf.profile.problems import problem, quoted
+
+LONGEST_CHAIN = 10
+
+
+class Chain(NamedTuple):
+    """The files of a profile, the one asked for first, merged into ``root``."""
+
+    files: tuple[str, ...]
+    root: Mapping
+
+
+def read_chain(location: search.Location, searched: tuple[search.Place, ...]) -> Chain:
+    """The profile at ``location`` with all it extends; raises the first ProfileError."""
+    chain, problems = try_chain(location, searched)
+    if chain is None:
+        raise problems[0]
+    return chain
+
+
+def try_chain(
+    location: search.Location, searched: tuple[search.Place, ...]
+) -> tuple[Chain | None, list[ProfileError]]:
+    """The merged chain, or None and what is wrong: each problem of the first file that has any."""
+    read: list[search.Location] = []
+    roots: list[Mapping] = []
+    following: search.Location | None = location
+    while following is not None:
+        read.append(following)
+        try:
+            root = read_file(following.path)
+        except ProfileError as error:
+            return None, [_asked_for(error, roots)]
+        values, problems = schema.read(root)
+        if problems:
+            return None, problems
+        roots.append(root)
+        try:
+            following = _parent(values.get("extends"), root, read, searched)
+        except ProfileError as error:
+            return None, [error]
+    whole = roots.pop()
+    while roots:
+        whole = merged(whole, roots.pop())
+    return Chain(tuple(link.path for link in read), whole), []
+
+
+def read_file(path: str) -> Mapping:
+    """The mapping in the file at ``path``, its keys not checked yet."""
+    return parse(decode(read_bytes(path), path), path)
+
+
+def _asked_for(error: ProfileError, children: list[Mapping]) -> ProfileError:
+    """A missing file is the mistake of the line that asks for it."""
+    named = children[-1].get("extends") if children else None
+    if not isinstance(error, ProfileNotFoundError) or not isinstance(named, Scalar):
+        return error
+    mark = named.mark
+    return ProfileNotFoundError(
+        f"extends: {error.file} is not there: {error.message}",
+        hint="the path begins at this file's folder; a name without .yaml is looked up: "
+        "gpuconf profiles list",
+        file=mark.file,
+        line=mark.line,
+        column=mark.column,
+        key="extends",
+    )
+
+
+def _parent(
+    name: str | None,
+    root: Mapping,
+    read: list[search.Location],
+    searched: tuple[search.Place, ...],
+) -> search.Location | None:
+    """The file that the last of ``read`` extends; refuses cycles and long chains."""
+    named = root.get("extends")
+    if name is None or named is None:
+        return None
+    child = read[-1]
+    parent = _lookup(name, child, searched)
+    if parent is None:
+        missing = search.not_found(name, searched, named.mark)
+        if name == child.name:
+            missing = _nothing_further_up(name, missing)
+        missing.key = "extends"
+        raise missing
+    known = [_identity(link.path) for link in read]
+    if _identity(parent.path) in known:
+        names = " → ".join([link.name for link in read] + [name])
+        hint = "delete this line, or name a profile outside of the circle"
+        what = "the profile extends itself" if len(read) == 1 else "a circle of profiles"
+        raise problem(f"{what}: {names}", mark=named.mark, key="extends", hint=hint)
+    if len(read) >= LONGEST_CHAIN:
+        rule = f"more than {LONGEST_CHAIN} profiles extend one another"
+        raise problem(rule, mark=named.mark, key="extends", hint="merge some of them into one")
+    return parent
+
+
+def _nothing_further_up(name: str, missing: ProfileNotFoundError) -> ProfileNotFoundError:
+    return ProfileNotFoundError(
+        f"the profile extends itself: no other profile is named {quoted(name)}",
+        hint="delete this line, or name another profile; see: gpuconf profiles list",
+        file=missing.file,
+        line=missing.line,
+        column=missing.column,
+    )
+
+
+def _lookup(
+    name: str, child: search.Location, searched: tuple[search.Place, ...]
+) -> search.Location | None:
+    """A path begins at the child's folder; a child's own name means the next one further up."""
+    if search.is_path(name):
+        return search.locate_path(name, os.path.dirname(child.path))
+    found = list(search.candidates(name, searched))
+    own = [i for i, at in enumerate(found) if _identity(at.path) == _identity(child.path)]
+    if own:
+        found = found[own[0] + 1 :]
+    return found[0] if found else None
+
+
+def _identity(path: str) -> tuple[int, int] | str:
+    """The same for two paths to one file, links included."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return os.path.abspath(path)
+    return status.st_dev, status.st_ino

@@ -1,0 +1,167 @@
+"""Keys that are each right and cannot go together, checked after everything is merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpuconf.errors import ProfileError
+from gpuconf.profile.model import MemoryRules, Profile
+from gpuconf.profile.nodes import Mapping, Mark, Node, locate
+from gpuconf.profile.problems import problem
+from gpuconf.profile.rules import JsonSchema
+from gpuconf.units import Amount, exact_size
+
+
+class _Scope(NamedTuple):
+    """The rules that hold for all GPUs (``prefix`` empty) or for one (``per_gpu.0.``)."""
+
+    root: Mapping
+    prefix: str
+    memory: MemoryRules
+    virtual_devices: tuple[Amount, ...]
+
+    def node(self, key: str) -> Node | None:
+        own = locate(self.root, self.prefix + key) if self.prefix else None
+        return own or locate(self.root, key)
+
+    def refuse(self, message: str, hint: str, *keys: str) -> ProfileError:
+        """The refusal, at that one of ``keys`` that the profile itself wrote, or the override."""
+        written = [(key, node) for key in keys if (node := self.node(key)) is not None]
+        own = [(key, node) for key, node in written if node.mark.file == self.root.mark.file]
+        key, node = (own or written)[0]
+        others = [_at(k, n, node.mark) for k, n in written if k != key]
+        message += f" ({'; '.join(others)})" if others else ""
+        return problem(message, mark=node.mark, key=key, hint=hint)
+
+
+def _at(key: str, node: Node, seen_from: Mark) -> str:
+    file, line, _ = node.mark
+    if file is None:
+        return f"{key}: in the override"
+    return f"{key}: line {line}" if file == seen_from.file else f"{key}: {file}:{line}"
+
+
+def check(profile: Profile, root: Mapping) -> list[ProfileError]:
+    """Every impossible combination in ``profile``, which was read from ``root``."""
+    scopes = [_Scope(root, "", profile.memory, profile.virtual_devices)]
+    scopes += [
+        _Scope(root, f"per_gpu.{gpu}.", rules.memory, rules.virtual_devices)
+        for gpu, rules in profile.per_gpu
+    ]
+    problems: dict[tuple[Mark, str], ProfileError] = {}
+    for scope in scopes:
+        for found in _check_scope(profile, scope):
+            where = Mark(found.file, found.line, found.column)
+            problems.setdefault((where, found.message), found)
+    return list(problems.values())
+
+
+def _check_scope(profile: Profile, scope: _Scope) -> Iterator[ProfileError]:
+    yield from _no_gpu_to_cut(profile, scope)
+    yield from _devices_beyond_limit(scope)
+    yield from _at_least_beyond_limit(scope)
+    yield from _nothing_left(scope)
+    yield from _limit_that_is_no_cap(profile, scope)
+
+
+def _no_gpu_to_cut(profile: Profile, scope: _Scope) -> Iterator[ProfileError]:
+    if profile.gpus.kind == "none" and scope.virtual_devices:
+        message = "there is no GPU to cut into virtual devices with gpus: none"
+        hint = "write `virtual_devices: null`, or `gpus: all`"
+        yield scope.refuse(message, hint, "virtual_devices", "gpus")
+
+
+def _devices_beyond_limit(scope: _Scope) -> Iterator[ProfileError]:
+    """Shares are of the limit, so they alone may pass 100 %; with sizes, the limit must hold."""
+    shares = sum(device.share or 0 for device in scope.virtual_devices)
+    sizes = sum(device.size_bytes or 0 for device in scope.virtual_devices)
+    limit = scope.memory.memory_limit.size_bytes if scope.memory.memory_limit else None
+    if round(shares, 9) > 1 or (shares == 1 and sizes):
+        more = " and sizes besides" if sizes else ""
+        message = f"the devices ask for {shares * 100:.10g}%{more} of the GPU's limit"
+        hint = "write shares that come to 100% or less, such as [50%, 50%]"
+        yield scope.refuse(message, hint, "virtual_devices")
+    elif limit is not None and sizes + int(shares * limit) > limit:
+        asked = exact_size(sizes + int(shares * limit))
+        message = f"the devices ask for {asked} together, memory_limit is {exact_size(limit)}"
+        hint = f"write smaller devices, or `memory_limit: {asked}`"
+        yield scope.refuse(message, hint, "virtual_devices", "memory.memory_limit")
+
+
+def _at_least_beyond_limit(scope: _Scope) -> Iterator[ProfileError]:
+    wanted, memory = scope.memory.at_least, scope.memory
+    if wanted is None:
+        return
+    part = memory.per_process_gpu_memory_fraction
+    caps = [
+        ("memory.memory_limit", memory.memory_limit),
+        ("memory.per_process_gpu_memory_fraction", Amount(share=part) if part else None),
+    ]
+    for key, cap in caps:
+        if cap is not None and _exceeds(wanted, cap):
+            message = f"at_least is {wanted}, but no more than {cap} may be taken"
+            hint = f"write `at_least: {cap}` or less, or raise {key}"
+            yield scope.refuse(message, hint, "memory.at_least", key)
+
+
+def _exceeds(one: Amount, other: Amount) -> bool:
+    """True where ``one`` is larger on every card; a size and a share cannot be compared."""
+    if one.share is not None and other.share is not None:
+        return one.share > other.share
+    sizes = one.size_bytes, other.size_bytes
+    return sizes[0] is not None and sizes[1] is not None and sizes[0] > sizes[1]
+
+
+def _nothing_left(scope: _Scope) -> Iterator[ProfileError]:
+    kept, wanted = scope.memory.keep_free, scope.memory.at_least
+    share = (kept.share or 0) if kept else 0
+    if share >= 1:
+        message = "keeping 100% of the card free leaves nothing to take"
+        yield scope.refuse(message, "write `gpus: none` for no GPU", "memory.keep_free")
+    elif wanted and wanted.share and share and round(share + wanted.share, 9) > 1:
+        message = f"at_least {wanted} and keep_free {kept} are more than the card"
+        hint = "lower one of them"
+        yield scope.refuse(message, hint, "memory.at_least", "memory.keep_free")
+
+
+_LIMITS = ("per_process_gpu_memory_fraction", "memory_limit", "keep_free")
+
+
+def _limit_that_is_no_cap(profile: Profile, scope: _Scope) -> Iterator[ProfileError]:
+    """TensorFlow 2.21's GpuCudaMallocAsyncAllocator takes the limit for a pool's threshold."""
+    if profile.tensorflow.allocator != "cuda_malloc_async":
+        return
+    limits = [name for name in _LIMITS if getattr(scope.memory, name) is not None]
+    if scope.virtual_devices:
+        limits.append("virtual_devices")
+    if limits:
+        message = f"with cuda_malloc_async TensorFlow takes more than {limits[0]} says"
+        hint = f"write `allocator: bfc`, or null for {', '.join(limits)}"
+        keys = [n if n == "virtual_devices" else f"memory.{n}" for n in limits]
+        yield scope.refuse(message, hint, "tensorflow.allocator", keys[0])
+
+
+def _has(section: str, *keys: str) -> JsonSchema:
+    """A schema that holds where ``section`` has one of ``keys``, and not as null."""
+    present: list[JsonSchema] = [
+        {"required": [key], "properties": {key: {"not": {"type": "null"}}}} for key in keys
+    ]
+    inner: JsonSchema = {"type": "object", "anyOf": present}
+    return {"required": [section], "properties": {section: inner}}
+
+
+def editor_rules() -> list[JsonSchema]:
+    """The combinations as far as JSON Schema can say them, for one file by itself."""
+    devices: JsonSchema = {
+        "required": ["virtual_devices"],
+        "properties": {"virtual_devices": {"type": "array", "minItems": 1}},
+    }
+    no_gpu: JsonSchema = {"required": ["gpus"], "properties": {"gpus": {"const": "none"}}}
+    allocator: JsonSchema = {"properties": {"allocator": {"const": "cuda_malloc_async"}}}
+    pool: JsonSchema = {
+        "required": ["tensorflow"],
+        "properties": {"tensorflow": {"required": ["allocator"], **allocator}},
+    }
+    capped: JsonSchema = {"anyOf": [_has("memory", *_LIMITS), devices]}
+    return [{"not": {"allOf": [no_gpu, devices]}}, {"not": {"allOf": [pool, capped]}}]

@@ -1,0 +1,89 @@
+"""The ``env`` key: variables as literal text, and those that only gpuconf may set."""
+
+from __future__ import annotations
+
+import re
+
+from gpuconf.profile.nodes import Mapping, Node, Scalar
+from gpuconf.profile.problems import problem, quoted
+from gpuconf.profile.rules import JsonSchema, Rule, refuse, scalar
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LONGEST_VALUE = 8192
+OWNED_VARIABLES = {
+    "CUDA_VISIBLE_DEVICES": "gpus",
+    "CUDA_DEVICE_ORDER": "gpus",
+    "TF_FORCE_GPU_ALLOW_GROWTH": "memory.allow_growth",
+    "TF_GPU_ALLOCATOR": "tensorflow.allocator",
+    "TF_CUDNN_WORKSPACE_LIMIT_IN_MB": "tensorflow.cudnn_workspace_limit",
+    "XLA_CLIENT_MEM_FRACTION": "memory.per_process_gpu_memory_fraction",
+    "XLA_PYTHON_CLIENT_MEM_FRACTION": "memory.per_process_gpu_memory_fraction",
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "jax.preallocate",
+    "PYTORCH_CUDA_ALLOC_CONF": "torch.expandable_segments",
+    "PYTORCH_ALLOC_CONF": "torch.expandable_segments",
+}
+
+
+def env() -> Rule:
+    """Environment variables, each value the literal text that was written."""
+    schema: JsonSchema = {
+        "type": "object",
+        "propertyNames": {
+            "pattern": f"^{_NAME.pattern}$",
+            "not": {"anyOf": [{"enum": list(OWNED_VARIABLES)}, {"pattern": "^GPUCONF_"}]},
+        },
+        "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
+    }
+    return Rule(_read_env, schema, "a mapping of variables to text")
+
+
+def _read_env(node: Node, key: str) -> tuple[tuple[str, str], ...]:
+    if isinstance(node, Scalar) and node.is_empty:
+        return ()
+    if not isinstance(node, Mapping):
+        hint = 'write `env: {TF_CPP_MIN_LOG_LEVEL: "1"}`'
+        raise refuse(node, key, "a mapping of variables to text", hint)
+    variables = []
+    for name, entry in node.entries.items():
+        path = f"{key}.{name}"
+        if refusal := _refused_name(name):
+            raise problem(refusal[0], mark=entry.key_mark, key=path, hint=refusal[1])
+        if isinstance(entry.value, Scalar) and entry.value.is_null:
+            continue
+        variables.append((name, _variable_value(entry.value, path)))
+    return tuple(variables)
+
+
+def _refused_name(name: str) -> tuple[str, str] | None:
+    """Message and hint where ``name`` may not be set by a profile."""
+    if not _NAME.fullmatch(name):
+        rule = "letters, digits and _ only, no digit first"
+        return f"{quoted(name)} is no name of a variable; the rule: {rule}", "correct the name"
+    if name.startswith("GPUCONF_"):
+        return "gpuconf reads this before any profile", f"set it in the shell: export {name}=…"
+    owner = OWNED_VARIABLES.get(name)
+    if owner is None:
+        return None
+    message = "gpuconf computes and sets this variable itself"
+    if name.startswith("PYTORCH_"):
+        return message, f"write the key `{owner}`; other options in the shell are merged"
+    return message, f"write the key `{owner}` instead"
+
+
+def _variable_value(node: Node, key: str) -> str:
+    if isinstance(node, Scalar) and node.is_empty:
+        hint = 'write "" for an empty text, or null to remove an inherited variable'
+        raise refuse(node, key, "one text", hint)
+    text = scalar(node, key, "one text", '"1"').text
+    if len(text) > _LONGEST_VALUE or "\x00" in text or not _can_be_encoded(text):
+        rule = f"at most {_LONGEST_VALUE} characters, no NUL, no half of a surrogate pair"
+        raise refuse(node, key, rule, "write plain text")
+    return text
+
+
+def _can_be_encoded(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,214 @@
+"""What one value may be: each rule reads a node, and says the same as JSON Schema and in words."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gpuconf.errors import ProfileError
+from gpuconf.profile.nodes import Node, Scalar
+from gpuconf.profile.problems import found, nearest, problem
+from gpuconf.units import MIB, Amount, exact_size, parse_amount, parse_share, parse_size
+
+_FLAGS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
+_NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
+_NO_NUMBER = re.compile(r"[-+]?\.?(?:nan|inf|infinity)", re.IGNORECASE)
+_LONGEST_TEXT = 2000
+
+_SIZE_PATTERN = r"([0-9]+(\.[0-9]+)?|\.[0-9]+)\s*([KkMmGgTt][Ii]?)?[Bb]"
+_SHARE_PATTERN = r"(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?|\.[0-9]+)\s*%"
+# No zero: one digit other than 0 must stand before the unit.
+_NOT_ZERO = r"(?=[^1-9]*[1-9])"
+
+JsonSchema = dict[str, Any]
+
+
+class Rule(NamedTuple):
+    """``read(node, key)`` returns the value or raises ProfileError; ``says`` is for people."""
+
+    read: Callable[[Node, str], object]
+    schema: JsonSchema
+    says: str
+
+
+def refuse(node: Node, key: str, rule: str, hint: str) -> ProfileError:
+    """The refusal ``found …; the rule is …``, at ``node``."""
+    return problem(f"{found(node)}; the rule: {rule}", mark=node.mark, key=key, hint=hint)
+
+
+def scalar(node: Node, key: str, rule: str, example: str) -> Scalar:
+    """``node`` where it is one value that is written; else the refusal."""
+    name = key.rpartition(".")[2]
+    if isinstance(node, Scalar) and node.is_empty:
+        hint = f"write `{name}: {example}`, or `{name}: null` to remove an inherited rule"
+        raise refuse(node, key, rule, hint)
+    if not isinstance(node, Scalar):
+        raise refuse(node, key, rule, f"write `{name}: {example}`")
+    return node
+
+
+def flag(*, example: str = "true") -> Rule:
+    """true or false, also as YAML 1.1's on, off, yes and no; never a number or quoted text."""
+    says = "true or false"
+
+    def read(node: Node, key: str) -> bool:
+        node = scalar(node, key, says, example)
+        value = _FLAGS.get(node.text.lower())
+        if value is None or node.is_quoted:
+            name = key.rpartition(".")[2]
+            meant = value if value is not None else node.text not in ("0", "none", "never")
+            raise refuse(node, key, says, f"write `{name}: {'true' if meant else 'false'}`")
+        return value
+
+    words = "^([Oo][Nn]|[Oo][Ff][Ff]|[Yy][Ee][Ss]|[Nn][Oo])$"
+    return Rule(read, {"anyOf": [{"type": "boolean"}, {"type": "string", "pattern": words}]}, says)
+
+
+def choice(*choices: str) -> Rule:
+    """One of a few words."""
+    says = "one of " + ", ".join(choices)
+
+    def read(node: Node, key: str) -> str:
+        node = scalar(node, key, says, choices[0])
+        if node.text not in choices:
+            name = key.rpartition(".")[2]
+            raise refuse(
+                node, key, says, f"write `{name}: {nearest(node.text, choices) or choices[0]}`"
+            )
+        return node.text
+
+    return Rule(read, {"type": "string", "enum": list(choices)}, says)
+
+
+def text(*, says: str) -> Rule:
+    """Any text, taken as it was written."""
+
+    def read(node: Node, key: str) -> str:
+        node = scalar(node, key, says, "a few words")
+        if len(node.text) > _LONGEST_TEXT or not node.text.strip():
+            raise refuse(node, key, f"1 to {_LONGEST_TEXT} characters", "say it in a few words")
+        return node.text
+
+    return Rule(read, {"type": ["string", "number", "boolean"], "maxLength": _LONGEST_TEXT}, says)
+
+
+def fraction() -> Rule:
+    """A part of the card: a number above 0, up to 1, or a percentage."""
+    says = "a number above 0 and at most 1, or a percentage such as 70%"
+
+    def read(node: Node, key: str) -> float:
+        node = scalar(node, key, says, "0.7")
+        value = _percentage(node.text) if node.text.endswith("%") else _number(node)
+        if value is None or not 0 < value <= 1:
+            raise refuse(node, key, says, _fraction_hint(node, value))
+        return value
+
+    schema: JsonSchema = {
+        "anyOf": [
+            {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+            {"type": "string", "pattern": f"^{_NOT_ZERO}{_SHARE_PATTERN}$"},
+        ]
+    }
+    return Rule(read, schema, says)
+
+
+def _percentage(written: str) -> float | None:
+    try:
+        return parse_share(written)
+    except ValueError:
+        return None
+
+
+def _number(node: Scalar) -> float | None:
+    """The number written at ``node``; None for text, quoted text, NaN and infinity."""
+    if node.is_quoted or len(node.text) > 64 or not _NUMBER.fullmatch(node.text):
+        return None
+    value = float(node.text)
+    return value if math.isfinite(value) else None
+
+
+def _fraction_hint(node: Scalar, value: float | None) -> str:
+    if value is None and node.is_quoted:
+        return "write the number without quotes"
+    if value is None and _NO_NUMBER.fullmatch(node.text):
+        return "write a finite number, such as 0.7"
+    if value is None or value < 0:
+        return "write 0.7 for 70 % of the card"
+    if value == 0:
+        return "0 would mean all but a reserve to TensorFlow; write null for no such rule"
+    unified = "above 1 TensorFlow turns to unified memory, which spills to the host"
+    return f"write {value:g}% or {value / 100:g}" if 1 < value <= 100 else f"write 0.7; {unified}"
+
+
+def size(*, at_least: int = 0, example: str) -> Rule:
+    """A number of bytes with its unit, from ``at_least`` bytes upwards."""
+    floor = f", at least {exact_size(at_least)}" if at_least else ""
+    says = "a size such as 6GiB, 512MiB or 900 MB" + floor
+
+    def read(node: Node, key: str) -> int:
+        node = scalar(node, key, says, example)
+        try:
+            value = parse_size(node.text)
+        except ValueError as error:
+            raise _refused_size(node, key, error, example, may_be_share=False) from None
+        if value < at_least:
+            raise refuse(node, key, says, f"write {example}, or null for no such rule")
+        return value
+
+    pattern = f"^{_NOT_ZERO if at_least else ''}{_SIZE_PATTERN}$"
+    return Rule(read, {"type": "string", "pattern": pattern}, says)
+
+
+def amount(*, of: str, zero: bool = False, example: str) -> Rule:
+    """A size, or a percentage ``of`` something; from 1 MiB upwards unless ``zero`` may be."""
+    says = f"a size such as 6GiB or 900 MB, or a percentage {of}"
+
+    def read(node: Node, key: str) -> Amount:
+        node = scalar(node, key, says, example)
+        try:
+            value = parse_amount(node.text)
+        except ValueError as error:
+            raise _refused_size(node, key, error, example, may_be_share=True) from None
+        if not zero and (value.share == 0 or (value.size_bytes or MIB) < MIB):
+            rule = f"{says}, and at least 1MiB"
+            raise refuse(node, key, rule, f"write {example}, or null for no such rule")
+        return value
+
+    pattern = f"^{'' if zero else _NOT_ZERO}({_SIZE_PATTERN}|{_SHARE_PATTERN})$"
+    return Rule(read, {"type": "string", "pattern": pattern}, says)
+
+
+def _refused_size(
+    node: Scalar, key: str, error: ValueError, example: str, *, may_be_share: bool
+) -> ProfileError:
+    hint = _size_hint(node.text, key, may_be_share=may_be_share) or f"write {example}"
+    return refuse(node, key, str(error), hint)
+
+
+def _size_hint(written: str, key: str, *, may_be_share: bool) -> str | None:
+    """What ``written`` was most likely meant to be, as a size."""
+    written = written.strip()
+    if len(written) <= 64 and _NUMBER.fullmatch(written):
+        return _bare_number_hint(written, key, may_be_share=may_be_share)
+    if written.endswith("%"):
+        return None if may_be_share else "write a size; a percentage is of nothing here"
+    match = re.fullmatch(r"([0-9]{1,9})[.,]?([0-9]{0,3})\s*([KkMmGgTt])[A-Za-z]*", written)
+    if match:
+        number = f"{match[1]}.{match[2]}" if match[2] else match[1]
+        unit = match[3].upper()
+        return f"write {number}{unit}iB (1024s) or {number}{unit.replace('K', 'k')}B (1000s)"
+    return None
+
+
+def _bare_number_hint(number: str, key: str, *, may_be_share: bool) -> str | None:
+    value = float(number)
+    if value < 0:
+        left_free = "to leave that much free, write keep_free" if "limit" in key else None
+        return left_free or "write it without the sign, and with a unit"
+    if may_be_share and 0 < value <= 1:
+        return f"write {value * 100:g}% for a share, or {number}GiB for a size"
+    if value >= 2 * MIB and value < 2**50:
+        return f"write {exact_size(int(value))} if these are bytes"
+    return f"write {number}MiB or {number}GiB" if value else "write 0MiB"

@@ -1,0 +1,56 @@
+"""PyYAML's complaints in the words of somebody who edits a profile."""
+
+from __future__ import annotations
+
+import re
+
+import yaml
+
+from gpuconf.errors import ProfileError
+from gpuconf.profile.nodes import Mark
+from gpuconf.profile.problems import problem
+
+_KEY_AND_REST = re.compile(r"\s*(?:- )?([\w.-]+):\s+(.*\S)\s*")
+_INDENTATION = "indent with two spaces, and write `key: value` with a space after the colon"
+_HINTS = (
+    ("'\\t' that cannot start", "use spaces; YAML does not allow tabs here"),
+    ("that cannot start any token", "put the text in quotes"),
+    ("expected ',' or ']'", "close the list with ] and put a comma between its items"),
+    ("expected ',' or '}'", "close the mapping with } and put a comma between its items"),
+    ("unexpected end of stream", "close the quotes"),
+    ("could not find expected ':'", "write `key: value`, with a space after the colon"),
+    ("found unknown escape", "in double quotes write \\\\ for \\, or use single quotes"),
+    ("undefined tag handle", "delete the tag; gpuconf reads plain values only"),
+)
+
+
+def syntax_error(error: yaml.MarkedYAMLError, text: str, file: str) -> ProfileError:
+    """``error``, raised by PyYAML for ``text``, as a ProfileError with a hint."""
+    mark = error.problem_mark or error.context_mark
+    where = Mark(file, mark.line + 1, mark.column + 1) if mark else Mark(file, 1, 1)
+    line = text.splitlines()[mark.line] if mark and mark.line < len(text.splitlines()) else ""
+    said = error.problem or error.context or "cannot be read"
+    message = f"not YAML: {said}"
+    if error.context and error.context_mark and error.context_mark.line + 1 != where.line:
+        message += f" ({error.context} that begins in line {error.context_mark.line + 1})"
+    return problem(message, mark=where, hint=_hint(said, line))
+
+
+def _hint(said: str, line: str) -> str:
+    if "mapping values are not allowed" in said:
+        return _hint_for_second_colon(line)
+    for fragment, hint in _HINTS:
+        if fragment in said:
+            return hint
+    return _INDENTATION
+
+
+def _hint_for_second_colon(line: str) -> str:
+    """``on_shortage: wait: 10min`` needs braces, ``description: Note: so`` needs quotes."""
+    match = _KEY_AND_REST.fullmatch(line[:200])
+    if match is None or ": " not in match[2]:
+        return _INDENTATION
+    key, rest = match[1], match[2]
+    if key in ("on_shortage", "gpus", "memory", "per_gpu", "env", "tensorflow", "jax", "torch"):
+        return f"a mapping within a line needs braces: `{key}: {{{rest}}}`"
+    return f'text with a colon needs quotes: `{key}: "{rest}"`'
