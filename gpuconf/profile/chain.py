@@ -6,7 +6,7 @@ import os
 from typing import NamedTuple
 
 from gpuconf.errors import ProfileError, ProfileNotFoundError
-from gpuconf.profile import schema, search
+from gpuconf.profile import reading, search
 from gpuconf.profile.document import parse
 from gpuconf.profile.encoding import decode, read_bytes
 from gpuconf.profile.nodes import Mapping, Scalar, merged
@@ -43,7 +43,7 @@ def try_chain(
             root = read_file(following.path)
         except ProfileError as error:
             return None, [_asked_for(error, roots)]
-        values, problems = schema.read(root)
+        values, problems = reading.read(root)
         if problems:
             return None, problems
         roots.append(root)

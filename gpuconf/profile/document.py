@@ -99,7 +99,7 @@ class _Composer:
         """The node that begins with ``event``."""
         mark = _mark(event.start_mark, self._file)
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event.anchor, mark, key)
+            return self._alias(str(event.anchor), mark, key)
         if depth > DEEPEST:
             hint = "a profile needs no more than 6 levels"
             raise problem(f"nested deeper than {DEEPEST} levels", mark=mark, key=key, hint=hint)

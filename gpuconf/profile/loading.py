@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gpuconf.errors import ProfileError
-from gpuconf.profile import chain, combinations, nodes, schema, search
+from gpuconf.profile import chain, combinations, nodes, reading, search
 from gpuconf.profile.model import Profile
 
 PathOrName = str | os.PathLike[str]
@@ -136,7 +136,7 @@ def _checked_overrides(overrides: Mapping[str, object]) -> nodes.Mapping:
     from gpuconf.profile.overrides import to_nodes
 
     root = to_nodes(overrides)
-    _, problems = schema.read(root)
+    _, problems = reading.read(root)
     if problems:
         raise problems[0]
     return root
@@ -144,9 +144,9 @@ def _checked_overrides(overrides: Mapping[str, object]) -> nodes.Mapping:
 
 def _build(location: search.Location, root: nodes.Mapping) -> tuple[Profile, list[ProfileError]]:
     """The profile that the checked ``root`` describes, and its impossible combinations."""
-    values, problems = schema.read(root)
+    values, problems = reading.read(root)
     values.pop("extends", None)
     per_gpu = values.pop("per_gpu", ())
-    rules = tuple((gpu, schema.read_gpu_rules(root, own)) for gpu, own in per_gpu)
+    rules = tuple((gpu, reading.read_gpu_rules(root, own)) for gpu, own in per_gpu)
     profile = Profile(location.name, location.path, per_gpu=rules, **values)
     return profile, problems or combinations.check(profile, root)

@@ -1,21 +1,18 @@
 """The keys of a profile, declared once.
 
-The reader below, the JSON Schema for editors (``editor_schema``) and the table of keys in
-the documentation (``reference``) are all made from ``PROFILE``.
+The reader (``reading``), the JSON Schema for editors (``editor_schema``) and the table of
+keys in the documentation (``reference``) are all made from ``PROFILE``.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gpuconf.errors import ProfileError
 from gpuconf.profile.compound_rules import on_shortage, virtual_devices
 from gpuconf.profile.env_rules import env
-from gpuconf.profile.gpu_rules import gpu_member, gpus
+from gpuconf.profile.gpu_rules import gpus
 from gpuconf.profile.model import GpuRules, JaxRules, MemoryRules, TensorFlowRules, TorchRules
-from gpuconf.profile.nodes import Mapping, Mark, Node, Scalar, merged
-from gpuconf.profile.problems import nearest, problem, quoted
-from gpuconf.profile.rules import Rule, amount, choice, flag, fraction, refuse, size, text
+from gpuconf.profile.rules import Rule, amount, choice, flag, fraction, size, text
 from gpuconf.units import MIB
 
 
@@ -213,107 +210,3 @@ PROFILE = Section(
         ),
     ),
 )
-
-
-def read(root: Mapping) -> tuple[dict[str, Any], list[ProfileError]]:
-    """The values of a whole profile by key, and every problem, in the order of the file.
-
-    ``per_gpu`` is a list of ``(GPU, its own section as a node)``, for the caller to lay over
-    the profile's rules.
-    """
-    problems: list[ProfileError] = []
-    return _read_keys(PROFILE, root, "", problems), problems
-
-
-def read_gpu_rules(root: Mapping, own: Node) -> GpuRules:
-    """The complete rules of one GPU: its ``own`` laid over those of the checked ``root``."""
-    shared = {name: root.entries[name] for name in root.entries if name in GpuRules._fields}
-    node = Mapping(shared, root.mark)
-    if isinstance(own, Mapping):
-        node = merged(node, own)
-    rules: GpuRules = _read_section(GPU, node, "", [])
-    return rules
-
-
-def _read_section(section: Section, node: Node, key: str, problems: list[ProfileError]) -> Any:
-    if isinstance(node, Scalar) and (node.is_null or node.is_empty):
-        node = Mapping({}, node.mark)
-    if not isinstance(node, Mapping):
-        name = section.keys[0].name
-        hint = f"write `{key.rpartition('.')[2]}: {{{name}: {section.keys[0].example}}}`"
-        problems.append(refuse(node, key, "a mapping of keys to values", hint))
-        return None
-    values = _read_keys(section, node, key, problems)
-    return section.make(**values) if section.make else values
-
-
-def _read_keys(
-    section: Section, node: Mapping, key: str, problems: list[ProfileError]
-) -> dict[str, Any]:
-    keys = {known.name: known for known in section.keys}
-    values: dict[str, Any] = {}
-    for name, entry in node.entries.items():
-        path = f"{key}.{name}" if key else name
-        if name not in keys:
-            problems.append(_unknown(section, name, path, entry.key_mark))
-        elif not (isinstance(entry.value, Scalar) and entry.value.is_null):
-            try:
-                values[name] = _read_value(keys[name].rule, entry.value, path, problems)
-            except ProfileError as error:
-                problems.append(error)
-    return values
-
-
-def _read_value(
-    rule: Rule | Section | PerGpu, node: Node, key: str, problems: list[ProfileError]
-) -> object:
-    if isinstance(rule, Rule):
-        return rule.read(node, key)
-    if isinstance(rule, Section):
-        return _read_section(rule, node, key, problems)
-    return _read_per_gpu(rule, node, key, problems)
-
-
-def _read_per_gpu(
-    rule: PerGpu, node: Node, key: str, problems: list[ProfileError]
-) -> list[tuple[int | str, Node]]:
-    if isinstance(node, Scalar) and node.is_empty:
-        return []
-    if not isinstance(node, Mapping):
-        hint = "write `per_gpu: {0: {memory: {memory_limit: 3GiB}}}`"
-        raise refuse(node, key, "a mapping from GPU numbers or UUIDs to their rules", hint)
-    rules: list[tuple[int | str, Node]] = []
-    for name, entry in node.entries.items():
-        path = f"{key}.{name}"
-        # A key is a name, quoted or not: JSON could not write it otherwise.
-        gpu = gpu_member(Scalar(name, False, entry.key_mark), path)
-        _read_section(rule.section, entry.value, path, problems)
-        if not (isinstance(entry.value, Scalar) and entry.value.is_null):
-            rules.append((gpu, entry.value))
-    return rules
-
-
-def _unknown(section: Section, name: str, path: str, mark: Mark) -> ProfileError:
-    """The refusal of a key, with the key that was most likely meant."""
-    known = [key.name for key in section.keys]
-    meant = nearest(name, known)
-    where = f"under {section.name}" if path != name else "in a profile"
-    message = f"unknown key {quoted(name)} {where}"
-    elsewhere = {
-        f"{key.name}.{inner.name}": inner.name
-        for key in PROFILE.keys
-        if isinstance(key.rule, Section)
-        for inner in key.rule.keys
-    }
-    exact = [dotted for dotted, inner in elsewhere.items() if inner == name]
-    if exact:
-        parent, _, child = exact[0].partition(".")
-        hint = f"it belongs under {parent}: `{parent}: {{{child}: …}}`"
-    elif meant:
-        hint = f"write `{meant}`"
-    elif other := nearest(name, elsewhere.values()):
-        dotted = next(d for d, inner in elsewhere.items() if inner == other)
-        hint = f"write `{dotted.replace('.', ': {')}: …}}`"
-    else:
-        hint = f"the keys here: {', '.join(known)}"
-    return problem(message, mark=mark, key=path, hint=hint)
