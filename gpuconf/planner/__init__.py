@@ -53,7 +53,7 @@ def make_plan(
     if inventory.problem is not None:
         return _without_figures(profile, inventory.problem)
     value, order = environ.get("CUDA_VISIBLE_DEVICES"), environ.get("CUDA_DEVICE_ORDER")
-    visible = resolve(value, inventory.gpus, device_order=order)
+    visible = resolve(value, inventory.gpus, device_order=order, driver_version=inventory.driver_version)
     if not visible.devices:
         return _nothing_visible(profile, inventory, visible, value)
     inherited = resolve(chosen_by_parent, inventory.gpus, device_order="PCI_BUS_ID").devices

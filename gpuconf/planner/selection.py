@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuconf.errors import ProfileError
-from gpuconf.hardware import VisibleDevices, visible_devices_value
+from gpuconf.hardware import VisibleDevices, match_uuid, narrow, visible_devices_value
 from gpuconf.hardware.inventory import Gpu
 from gpuconf.planner.plan import GpuPlan, label
 from gpuconf.profile.model import GpuRules, GpuSelection, Profile
@@ -50,9 +50,7 @@ def _member(member: int | str, visible: Sequence[Gpu], profile: Profile) -> Gpu:
 
 def _is(member: int | str, position: int, gpu: Gpu) -> bool:
     """Whether ``member`` of a profile means ``gpu``, the ``position``-th visible one."""
-    if isinstance(member, int):
-        return member == position
-    return gpu.uuid is not None and gpu.uuid.lower().startswith(member.lower())
+    return member == position if isinstance(member, int) else bool(match_uuid(member, [gpu]))
 
 
 def rules_for(gpu: Gpu, visible: Sequence[Gpu], profile: Profile) -> GpuRules:
@@ -63,15 +61,18 @@ def rules_for(gpu: Gpu, visible: Sequence[Gpu], profile: Profile) -> GpuRules:
     return GpuRules(profile.memory, profile.virtual_devices)
 
 
-def value_to_write(chosen: Sequence[Gpu], visible: VisibleDevices, value: str | None) -> str | None:
-    """UUIDs where the choice narrows or reorders, or CUDA would count otherwise than we do.
+def value_to_write(
+    chosen: Sequence[Gpu], visible: VisibleDevices, value: str | None
+) -> str | None:
+    """The CUDA_VISIBLE_DEVICES that shows ``chosen``; None to leave the variable alone.
 
-    CUDA numbers GPUs fastest first unless CUDA_DEVICE_ORDER says PCI_BUS_ID; only UUIDs make
-    sure that a framework's GPU i is the plan's i-th.  An order that the user wrote down is left
-    alone: rewriting it could mean other cards than CUDA would have taken.
+    CUDA numbers GPUs fastest first unless CUDA_DEVICE_ORDER says PCI_BUS_ID, so UUIDs are written
+    where the choice narrows or reorders, or that order is unknown.  A list that the user wrote in
+    indices whose order is unknown keeps its own entries: other names could mean other cards.
     """
     if not visible.order_certain and value is not None:
-        return None
+        narrowed = narrow(visible, chosen)
+        return None if len(chosen) == len(visible.devices) else narrowed
     if list(chosen) == list(visible.devices) and visible.order_certain:
         return None
     return visible_devices_value(chosen)

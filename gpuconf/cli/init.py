@@ -1,0 +1,148 @@
+"""``gpuconf init``: write a commented ``gpuconf.yaml`` that fits this machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import NamedTuple
+
+from gpuconf.cli.output import Output
+from gpuconf.errors import GpuconfError
+from gpuconf.hardware import Gpu, Inventory, read_inventory
+from gpuconf.profile import load_profile
+from gpuconf.units import GIB, MIB, exact_size, mib
+
+_SMALL_CARD_BYTES = 4 * GIB + 256 * MIB  # a "4 GB" card tells a little more or less than 4 GiB
+_DISPLAY_ROOM_BYTES = 512 * MIB  # what a desktop's use moves by in a day, beyond what it holds
+_OWN_ROOM_BYTES = 512 * MIB  # CUDA context, cuDNN and cuBLAS handles of one process
+
+
+class Proposal(NamedTuple):
+    """The shipped profile that fits, why, and the ``keep_free`` to write beside it."""
+
+    extends: str
+    because: str
+    keep_free_bytes: int | None = None
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add this command's arguments."""
+    parser = commands.add_parser(
+        "init",
+        help="write a gpuconf.yaml that fits this machine",
+        description="Look at this machine's GPUs and write a commented gpuconf.yaml for them.",
+    )
+    parser.add_argument(
+        "--extends", metavar="PROFILE", help="the profile to build on (default: what fits)"
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", default="gpuconf.yaml", help="default: gpuconf.yaml"
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Write the file; refuse to overwrite one, and never leave a half or a bad one."""
+    inventory = read_inventory()
+    proposal = propose(inventory)
+    if options.extends is not None:
+        load_profile(options.extends)
+        proposal = Proposal(options.extends, "it was asked for with --extends")
+    text = render(proposal, inventory)
+    _write(options.output, text, overwrite=options.force)
+    output.line(f"wrote {options.output}: extends {proposal.extends}, because {proposal.because}")
+    output.line("next: `gpuconf plan` shows what it does here")
+    return 0
+
+
+def propose(inventory: Inventory) -> Proposal:
+    """The shipped profile that fits ``inventory``; pure."""
+    gpus = inventory.gpus
+    if inventory.problem is not None:
+        return Proposal("shared-desktop", f"nothing is known of the GPUs: {inventory.problem}")
+    if not gpus:
+        return Proposal("cpu-only", "the driver knows no GPU")
+    totals = [gpu.total_bytes for gpu in gpus if gpu.total_bytes is not None]
+    if totals and max(totals) <= _SMALL_CARD_BYTES:
+        return Proposal("small-laptop", f"the card has {mib(max(totals))}")
+    if any(gpu.display_active or _drawing(gpu) for gpu in gpus):
+        keep = _DISPLAY_ROOM_BYTES + _OWN_ROOM_BYTES
+        return Proposal("shared-desktop", "a card drives a display", keep)
+    if any(gpu.processes for gpu in gpus):
+        return Proposal("half-card", "other programs hold memory on a card now")
+    return Proposal("dedicated", "no display and no other program uses the cards")
+
+
+def _drawing(gpu: Gpu) -> bool:
+    return any(process.kind == "graphics" for process in gpu.processes or ())
+
+
+def render(proposal: Proposal, inventory: Inventory) -> str:
+    """The file's text: what was seen, what was chosen and why, and every key one may want."""
+    keep = proposal.keep_free_bytes
+    memory = [f"memory:\n  keep_free: {exact_size(keep)}"] if keep is not None else []
+    first = inventory.gpus[0] if inventory.gpus else None
+    total = first.total_bytes if first is not None else None
+    half = exact_size(total // 2 // MIB * MIB) if total is not None else "4GiB"
+    return "\n".join(
+        [
+            "# Read by `import gpuconf.auto` in this folder and below, unless GPUCONF_PROFILE",
+            "# names another profile.  `gpuconf plan` shows what it does on this machine.",
+            "#",
+            *_seen(inventory),
+            "",
+            f"description: For this machine ({proposal.extends})",
+            f"extends: {proposal.extends}    # because {proposal.because}",
+            *memory,
+            "",
+            "# Other rules, each to be uncommented; `gpuconf profiles show "
+            f"{proposal.extends}` lists those in force.",
+            '# gpus: {pick: most-free, count: 1}     # or all, none, [0], ["GPU-8f6c"]',
+            "# memory:",
+            f"#   memory_limit: {half}               # never more than this on a GPU",
+            "#   on_shortage: {wait: 10min}          # or fail, cpu",
+            "",
+        ]
+    )
+
+
+def _seen(inventory: Inventory) -> list[str]:
+    if inventory.problem is not None:
+        return [f"# Seen here: {inventory.problem}"]
+    if not inventory.gpus:
+        return ["# Seen here: no GPU"]
+    return ["# Seen here:", *(f"#   {_describe(gpu)}" for gpu in inventory.gpus)]
+
+
+def _describe(gpu: Gpu) -> str:
+    total = mib(gpu.total_bytes) if gpu.total_bytes is not None else "memory unknown"
+    parts = [f"GPU {gpu.index}: {gpu.name or 'unnamed'}", total]
+    if gpu.used_bytes is not None:
+        parts.append(f"{mib(gpu.used_bytes)} in use")
+    if gpu.display_active:
+        parts.append("drives a display")
+    return ", ".join(parts)
+
+
+def _write(path: str, text: str, *, overwrite: bool) -> None:
+    """Write through a temporary file beside ``path``, checked as a profile before it counts."""
+    temporary = f"{path}.{os.getpid()}.tmp.yaml"
+    if os.path.lexists(path) and not overwrite:
+        raise GpuconfError(
+            f"{path} exists and is left as it is",
+            hint="`gpuconf init --force` overwrites it; `--output FILE` writes elsewhere",
+        )
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(text)
+        load_profile(os.path.abspath(temporary))
+        os.replace(temporary, path)
+    except OSError as error:
+        raise GpuconfError(
+            f"{path} cannot be written: {error.strerror}",
+            hint="`gpuconf init --output FILE` writes to another place",
+        ) from error
+    finally:
+        if os.path.exists(temporary):
+            os.remove(temporary)

@@ -1,0 +1,73 @@
+"""Where a command's words go: data to stdout, messages to stderr, both plain or coloured."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from typing import TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gpuconf.errors import GpuconfError
+from gpuconf.terminal import wants_colour
+
+SCHEMA_VERSION = 1
+
+
+class Output:
+    """One command's output.  With ``as_json``, stdout gets exactly one document, also on failure."""
+
+    def __init__(self, *, as_json: bool = False, color: str = "auto") -> None:
+        self.as_json = as_json
+        self.out = _console(sys.stdout, color)
+        self.err = _console(sys.stderr, color)
+
+    def document(self, data: dict[str, object]) -> None:
+        """Print ``data`` as JSON, with ``schema_version`` first."""
+        print(json.dumps({"schema_version": SCHEMA_VERSION, **data}, indent=2))
+
+    def line(self, text: str = "", style: str | None = None) -> None:
+        """Print one line of text to stdout, never wrapped: people paste it."""
+        self.out.print(Text(text, style=style or ""), soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        """Print one line for people to stderr."""
+        self.err.print(Text(text), soft_wrap=True)
+
+    def table(self, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+        """Print a table to stdout."""
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for column in columns:
+            table.add_column(Text(column, style="bold"), overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        self.out.print(table)
+
+    def error(self, error: GpuconfError) -> None:
+        """Say what was refused: to stderr for people, as the one document for programs."""
+        if self.as_json:
+            self.document({"error": error.as_dict()})
+        self.err.print(Text.assemble(("gpuconf: error: ", "bold red"), str(error)), soft_wrap=True)
+
+    def bug(self, error: Exception) -> None:
+        """Say that gpuconf itself is at fault, with all that a report needs."""
+        if self.as_json:
+            self.document({"error": {"type": type(error).__name__, "message": str(error)}})
+        traceback.print_exc()
+        self.note("gpuconf: this is a bug in gpuconf; please report it with the lines above")
+
+
+def _console(stream: TextIO, color: str) -> Console:
+    coloured = wants_colour(stream, choice=color)
+    return Console(
+        file=stream,
+        force_terminal=coloured,
+        color_system="standard" if coloured else None,
+        no_color=not coloured,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )

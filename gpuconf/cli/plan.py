@@ -1,0 +1,113 @@
+"""``gpuconf plan``: what a profile would do on this machine now, with the arithmetic."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from gpuconf.bootstrap import environment_for, plan_for
+from gpuconf.cli.output import Output
+from gpuconf.planner import GpuPlan, Plan
+from gpuconf.profile import load_profile
+from gpuconf.units import mib
+
+if TYPE_CHECKING:
+    from gpuconf.settings import Setting
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add this command's arguments."""
+    parser = commands.add_parser(
+        "plan",
+        help="show what a profile would do here and now",
+        description="Show what a profile would do on this machine now; changes nothing.",
+    )
+    parser.add_argument(
+        "profile",
+        nargs="?",
+        help="a profile's name or file (default: $GPUCONF_PROFILE, gpuconf.yaml, shared-desktop)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Print the plan; a shortage is an error, and exits 1."""
+    plan = plan_for(load_profile(options.profile))
+    changes, settings = environment_for(plan)
+    if output.as_json:
+        output.document(as_document(plan, changes, settings))
+    else:
+        _print(plan, changes, settings, output)
+    return 0
+
+
+def as_document(plan: Plan, changes: dict[str, str], settings: list[Setting]) -> dict[str, object]:
+    """The plan as the JSON document that docs/profiles.md describes."""
+    return {
+        "profile": plan.profile.name,
+        "source": plan.profile.source,
+        "gpus": [_gpu_document(gpu) for gpu in plan.gpus],
+        "environment": changes,
+        "conflicts": [setting.as_dict() for setting in settings if setting.why_not],
+        "notes": list(plan.notes),
+    }
+
+
+def _gpu_document(plan: GpuPlan) -> dict[str, object]:
+    gpu = plan.gpu
+    return {
+        "uuid": gpu.uuid,
+        "name": gpu.name,
+        "index": gpu.index,
+        "total_bytes": gpu.total_bytes,
+        "free_bytes": gpu.free_bytes,
+        "limit_bytes": plan.limit_bytes,
+        "allow_growth": plan.allow_growth,
+        "logical_devices_bytes": list(plan.logical_devices_bytes),
+        "arithmetic": list(plan.arithmetic),
+    }
+
+
+def _print(plan: Plan, changes: dict[str, str], settings: list[Setting], output: Output) -> None:
+    source = f"  {plan.profile.source}" if plan.profile.source else ""
+    output.line(f"profile {plan.profile.name}{source}", "bold")
+    for gpu in plan.gpus:
+        output.line()
+        _print_gpu(gpu, output)
+    if plan.unknown_gpu is not None:
+        output.line()
+        output.line("any GPU a framework finds", "bold")
+        _print_rules(plan.unknown_gpu, output)
+    if plan.hides_gpus:
+        output.line()
+        output.line("no GPU: frameworks run on the CPU", "bold")
+    output.line()
+    output.line("environment", "bold")
+    for name, value in changes.items():
+        output.line(f"  {name}={value}")
+    if not changes:
+        output.line("  nothing is set")
+    for text in [*plan.notes, *(str(setting) for setting in settings if setting.why_not)]:
+        output.note(f"note: {text}")
+
+
+def _print_gpu(plan: GpuPlan, output: Output) -> None:
+    gpu = plan.gpu
+    total = mib(gpu.total_bytes) if gpu.total_bytes is not None else "unknown"
+    free = mib(gpu.free_bytes) if gpu.free_bytes is not None else "unknown"
+    output.line(f"GPU {gpu.index}  {gpu.name or 'unnamed'}  {gpu.uuid or ''}".rstrip(), "bold")
+    output.line(f"  total {total}, free now {free}")
+    for process in gpu.processes or ():
+        held = mib(process.used_bytes) if process.used_bytes is not None else "unknown size"
+        output.line(f"  held by pid {process.pid} {process.name or ''}: {held}".rstrip())
+    _print_rules(plan, output)
+
+
+def _print_rules(plan: GpuPlan, output: Output) -> None:
+    for line in plan.arithmetic:
+        style = "green" if line.startswith("limit =") else None
+        output.line(f"  {line}", style)
+    growth = {True: "on: memory is taken step by step", False: "off: the limit is taken at once"}
+    if plan.allow_growth is not None:
+        output.line(f"  allow_growth {growth[plan.allow_growth]}")

@@ -1,0 +1,98 @@
+"""``gpuconf profiles``: list, show, check, and the JSON Schema for editors."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import yaml
+
+from gpuconf.cli.output import Output
+from gpuconf.profile import (
+    ProfileEntry,
+    check_profile,
+    json_schema,
+    list_profiles,
+    load_profile,
+    profile_as_dict,
+)
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add this command's arguments."""
+    parser = commands.add_parser(
+        "profiles",
+        help="list, show and check profiles",
+        description="List, show and check profiles.",
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="list every profile that can be found")
+    listing.add_argument("--json", action="store_true", help="print one JSON document")
+    listing.set_defaults(command=run_list)
+    show = actions.add_parser("show", help="print a profile with all it inherits merged in")
+    show.add_argument("name", metavar="NAME", help="a profile's name or file")
+    show.add_argument("--json", action="store_true", help="print one JSON document")
+    show.set_defaults(command=run_show)
+    check = actions.add_parser("check", help="check a profile file; exits 2 on a bad one")
+    check.add_argument("file", metavar="FILE", help="the file, or a profile's name")
+    check.add_argument("--json", action="store_true", help="print one JSON document")
+    check.set_defaults(command=run_check)
+    schema = actions.add_parser("schema", help="print the JSON Schema, for editors")
+    schema.set_defaults(command=run_schema)
+
+
+def run_list(options: argparse.Namespace, output: Output) -> int:
+    """Print every profile, nearest first."""
+    del options
+    entries = list_profiles()
+    if output.as_json:
+        output.document({"profiles": [_entry_document(entry) for entry in entries]})
+        return 0
+    rows = []
+    for entry in entries:
+        remark = entry.description or ""
+        if entry.is_shadowed:
+            remark = f"(hidden by a nearer one) {remark}"
+        if entry.error is not None:
+            remark = f"broken: {entry.error.message}"
+        rows.append((entry.name, entry.origin, remark))
+    output.table(("NAME", "FROM", "WHAT FOR"), rows)
+    return 0
+
+
+def _entry_document(entry: ProfileEntry) -> dict[str, object]:
+    error = entry.error.as_dict() if entry.error is not None else None
+    return {**entry._asdict(), "error": error}
+
+
+def run_show(options: argparse.Namespace, output: Output) -> int:
+    """Print a profile as it will be used."""
+    profile = load_profile(options.name)
+    if output.as_json:
+        plain = profile_as_dict(profile)
+        output.document({"name": profile.name, "source": profile.source, "profile": plain})
+        return 0
+    output.line(f"# {profile.source}", "dim")
+    output.line(yaml.safe_dump(profile_as_dict(profile), sort_keys=False, width=90).rstrip())
+    return 0
+
+
+def run_check(options: argparse.Namespace, output: Output) -> int:
+    """Check a file: its errors on stderr and exit code 2, or one line that says it is fine."""
+    errors = check_profile(options.file)
+    if output.as_json:
+        found = [error.as_dict() for error in errors]
+        output.document({"file": options.file, "ok": not errors, "errors": found})
+    elif not errors:
+        output.line(f"{options.file}: ok")
+    else:
+        for error in errors:
+            output.error(error)
+    return 2 if errors else 0
+
+
+def run_schema(options: argparse.Namespace, output: Output) -> int:
+    """Print the JSON Schema of a profile."""
+    del options
+    output.line(json.dumps(json_schema(), indent=2))
+    return 0
