@@ -1,0 +1,21 @@
+"""A simulated card: TensorFlow's real GPU memory code on a machine with no GPU.
+
+Real: TensorFlow's GPU device, its BFC allocator, its options and its error messages, and the
+real nvidia-ml-py.  Not real: the CUDA driver and runtime, NVML and cuDNN below them, which are
+small stand-ins (``native/``) over a file shared by all processes.  Device memory is host
+memory.  No kernel runs, and a launch is never silent: see ``native/kernels.c``.
+"""
+
+from gpuconf.simcard.build import build
+from gpuconf.simcard.card import Card, CardProcess, CardSpec, create_card, simulated_card
+from gpuconf.simcard.run import run_command
+
+__all__ = [
+    "Card",
+    "CardProcess",
+    "CardSpec",
+    "build",
+    "create_card",
+    "run_command",
+    "simulated_card",
+]

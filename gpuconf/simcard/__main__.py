@@ -1,0 +1,183 @@
+"""``python -m gpuconf.simcard``: run a program on a simulated GPU."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from gpuconf.errors import GpuconfError, UsageError
+from gpuconf.simcard.build import build
+from gpuconf.simcard.card import (
+    FILE_VARIABLE,
+    Card,
+    CardSpec,
+    create_card,
+    simulated_card,
+)
+from gpuconf.simcard.run import run_command
+from gpuconf.units import exact_size, mib, parse_size
+
+_DESCRIPTION = """\
+Run programs on a SIMULATED GPU. TensorFlow's own GPU memory code runs for real; the card, its
+driver, NVML and cuDNN are simulated, device memory is host memory, and no GPU kernel runs: a
+program that launches one is stopped with the kernel's name (GPUCONF_SIMCARD_KERNELS=error makes
+every further CUDA call fail instead)."""
+
+_EXAMPLES = """\
+examples:
+  python -m gpuconf.simcard run --total 11264MiB --used 1945MiB -- python train.py
+  python -m gpuconf.simcard run --card /tmp/card -- python train.py   # in two terminals: one card
+  eval "$(python -m gpuconf.simcard env --total 8GiB --card /tmp/card)"
+  python -m gpuconf.simcard show /tmp/card"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    command: list[str] = []
+    if "--" in words:
+        place = words.index("--")
+        words, command = words[:place], words[place + 1 :]
+    options = _parser().parse_args(words)
+    try:
+        return _dispatch(options, command)
+    except GpuconfError as error:
+        print(f"gpuconf: error: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def _dispatch(options: argparse.Namespace, command: list[str]) -> int:
+    if options.what == "run":
+        return _run(options, command)
+    if command:
+        raise UsageError(f"{options.what} takes no command after --", hint="use run")
+    if options.what == "env":
+        return _print_environment(options)
+    if options.what == "show":
+        return _show(Card(options.file))
+    print(build())
+    return 0
+
+
+def _run(options: argparse.Namespace, command: list[str]) -> int:
+    if not command:
+        raise UsageError(
+            "there is no command to run",
+            hint="put it after --: python -m gpuconf.simcard run --total 8GiB -- python train.py",
+        )
+    if options.card is not None:
+        return run_command(_open_or_create(options), command, environ=os.environ)
+    with simulated_card(_spec(options)) as card:
+        return run_command(card, command, environ=os.environ)
+
+
+def _print_environment(options: argparse.Namespace) -> int:
+    """Print lines for a shell's eval; only the variables that the card changes."""
+    if options.card is None:
+        raise UsageError(
+            "env needs a file for the card, which stays until you remove it",
+            hint="add --card /tmp/card",
+        )
+    card = _open_or_create(options)
+    for name, value in card.environment(os.environ).items():
+        if os.environ.get(name) != value:
+            print(f"export {name}={shlex.quote(value)}")
+    return 0
+
+
+def _open_or_create(options: argparse.Namespace) -> Card:
+    """The card of ``--card``: an existing file is taken as it is, and must fit the options."""
+    if not os.path.exists(options.card):
+        return create_card(options.card, _spec(options))
+    card = Card(os.path.abspath(options.card))
+    there = card.describe()
+    for name, asked in _given(options).items():
+        if getattr(there, name) != asked:
+            raise UsageError(
+                f"card file {options.card} has {name} {getattr(there, name)}, "
+                f"and {asked} is asked for",
+                hint=f"leave the option out, or remove the file first: rm {options.card}",
+            )
+    return card
+
+
+def _show(card: Card) -> int:
+    spec = card.describe()
+    print(
+        f"{spec.name}: compute capability {spec.compute_capability}, driver "
+        f"{spec.driver_version}, CUDA {spec.cuda_version[0]}.{spec.cuda_version[1]}"
+    )
+    for index in range(spec.count):
+        processes = card.processes(index)
+        used_bytes = card.used_bytes(index)
+        desktop_bytes = used_bytes - sum(process.used_bytes for process in processes)
+        print(
+            f"GPU {index} ({card.uuid(index)}): {mib(used_bytes)} of {mib(spec.total_bytes)} "
+            f"in use, of which the desktop {mib(desktop_bytes)}"
+        )
+        for process in processes:
+            print(f"  process {process.pid}: {exact_size(process.used_bytes)}")
+    return 0
+
+
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    """The card options that stand on the command line, by their names in CardSpec."""
+    names = CardSpec._fields
+    return {
+        name: value for name, value in vars(options).items() if name in names and value is not None
+    }
+
+
+def _spec(options: argparse.Namespace) -> CardSpec:
+    return CardSpec()._replace(**_given(options))
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m gpuconf.simcard",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="run a command on a simulated card: run … -- COMMAND")
+    env = commands.add_parser("env", help="print the exports that put a shell on a simulated card")
+    for each in (run, env):
+        _add_card_options(each)
+    show = commands.add_parser("show", help="who uses a simulated card")
+    show.add_argument("file", help=f"a card file (${FILE_VARIABLE})")
+    commands.add_parser("build", help="build the stand-in libraries and print their folder")
+    return parser
+
+
+def _add_card_options(parser: argparse.ArgumentParser) -> None:
+    default = CardSpec()
+    add = parser.add_argument
+    add("--total", dest="total_bytes", type=_size, metavar="SIZE",
+        help=f"memory of each card (default {exact_size(default.total_bytes)})")  # fmt: skip
+    add("--used", dest="used_bytes", type=_size, metavar="SIZE",
+        help="what the desktop holds on each card (default 0B)")  # fmt: skip
+    add("--context", dest="context_bytes", type=_size, metavar="SIZE",
+        help="counted for each process's CUDA context (default 0B)")  # fmt: skip
+    add("--count", type=int, metavar="N", help="number of cards (default 1)")
+    add("--name", help=f"name of the simulated card (default {default.name!r})")
+    add("--compute-capability", metavar="X.Y",
+        help=f"decides TensorFlow's reserve (default {default.compute_capability})")  # fmt: skip
+    add("--driver-version", metavar="V", help=f"(default {default.driver_version})")
+    add("--card", metavar="FILE",
+        help="share the card in this file; made if it is not there, and kept")  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,262 @@
+"""The card file: making one, and reading from it what TensorFlow and NVML read too.
+
+Everything goes through ``libgpuconf_card.so``, built from the very C source that the stand-in
+driver is built from, so that the layout of the file is known in one place.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuconf.errors import BackendError, UsageError
+from gpuconf.simcard.build import build
+from gpuconf.units import GIB, mib
+
+FILE_VARIABLE = "GPUCONF_SIMCARD_FILE"
+CONTEXT_VARIABLE = "GPUCONF_SIMCARD_CONTEXT_MIB"
+KERNELS_VARIABLE = "GPUCONF_SIMCARD_KERNELS"
+LARGEST_COUNT = 16
+_MOST_PROCESSES = 256
+_NAME_BYTES = 96
+_DRIVER_VERSION_BYTES = 32
+_COMPUTE_CAPABILITY = re.compile(r"[0-9]{1,2}\.[0-9]")
+
+
+class CardSpec(NamedTuple):
+    """What the simulated GPUs are; all ``count`` of them are alike.
+
+    ``used_bytes`` is what "the desktop" holds on each of them; ``context_bytes`` is counted for
+    each process and GPU as soon as it has a CUDA context (a real one takes some 300 to 600 MB).
+    ``cuda_version`` is what the driver says it supports, as ``(12, 8)``.
+    """
+
+    total_bytes: int = 11 * GIB
+    used_bytes: int = 0
+    count: int = 1  # type: ignore[assignment]  # hides tuple.count(), which nobody needs here
+    name: str = "Simulated GeForce (gpuconf)"
+    compute_capability: str = "8.6"
+    driver_version: str = "570.124.06"
+    cuda_version: tuple[int, int] = (12, 8)
+    context_bytes: int = 0
+
+
+class CardProcess(NamedTuple):
+    """A process that has a context on a simulated GPU, and the device memory it holds."""
+
+    pid: int
+    used_bytes: int
+
+
+class _NativeSpec(ctypes.Structure):
+    """``struct card_spec`` of native/card.h."""
+
+    _fields_ = (
+        ("total_bytes", ctypes.c_uint64),
+        ("used_bytes", ctypes.c_uint64),
+        ("context_bytes", ctypes.c_uint64),
+        ("count", ctypes.c_uint32),
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("cuda_version", ctypes.c_uint32),
+        ("name", ctypes.c_char * _NAME_BYTES),
+        ("driver_version", ctypes.c_char * _DRIVER_VERSION_BYTES),
+    )
+
+
+class _NativeProcess(ctypes.Structure):
+    """``struct card_process`` of native/card.h."""
+
+    _fields_ = (
+        ("bytes", ctypes.c_uint64),
+        ("pid", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+    )
+
+
+class Card:
+    """A card file and the libraries that show it to programs."""
+
+    def __init__(self, path: str | os.PathLike[str], *, libraries: Path | None = None) -> None:
+        """Name a card file; the libraries are built if need be.  The file is not opened yet."""
+        self.path = Path(path)
+        self.libraries = build() if libraries is None else libraries
+
+    def describe(self) -> CardSpec:
+        """What the cards are, as the file says."""
+        native = _NativeSpec()
+        with self._opened() as (library, card):
+            library.simcard_describe(card, ctypes.byref(native))
+        return _from_native(native)
+
+    def used_bytes(self, index: int = 0) -> int:
+        """The memory in use on a GPU: the desktop and every living process."""
+        used = ctypes.c_uint64()
+        with self._opened() as (library, card):
+            self._check(library.simcard_used(card, index, ctypes.byref(used)))
+        return used.value
+
+    def free_bytes(self, index: int = 0) -> int:
+        """What a program could still allocate on a GPU."""
+        return self.describe().total_bytes - self.used_bytes(index)
+
+    def processes(self, index: int = 0) -> tuple[CardProcess, ...]:
+        """The living processes that have a context on a GPU."""
+        found = (_NativeProcess * _MOST_PROCESSES)()
+        with self._opened() as (library, card):
+            count = library.simcard_processes(card, index, found, _MOST_PROCESSES)
+            self._check(count)
+        return tuple(CardProcess(each.pid, each.bytes) for each in found[:count])
+
+    def set_desktop_bytes(self, size_bytes: int, *, index: int = 0) -> None:
+        """Change what the desktop holds on a GPU; UsageError if there is not so much room."""
+        with self._opened() as (library, card):
+            self._check(library.simcard_set_desktop(card, index, size_bytes))
+
+    def uuid(self, index: int = 0) -> str:
+        """The UUID of a GPU, as NVML and the driver give it."""
+        text = ctypes.create_string_buffer(41)
+        _load(self.libraries).simcard_uuid(index, text)
+        return text.value.decode()
+
+    def environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        """``base`` changed so that programs started with it see this card.
+
+        The dynamic linker reads LD_LIBRARY_PATH at the start of a program: setting it in one
+        that already runs does nothing.
+        """
+        rest = base.get("LD_LIBRARY_PATH")
+        paths = [str(self.libraries), *([rest] if rest else [])]
+        return {**base, "LD_LIBRARY_PATH": ":".join(paths), FILE_VARIABLE: str(self.path)}
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[ctypes.CDLL, ctypes.c_void_p]]:
+        library = _load(self.libraries)
+        card = ctypes.c_void_p()
+        self._check(library.simcard_open(os.fsencode(self.path), ctypes.byref(card)))
+        try:
+            yield library, card
+        finally:
+            library.simcard_close(card)
+
+    def _check(self, status: int) -> None:
+        """Turn a negative errno of native/card.c into an error; counts pass."""
+        if status >= 0:
+            return
+        if status == -errno.EPROTO:
+            raise BackendError(
+                f"{self.path} is no card file of this version of gpuconf",
+                hint="make one: python -m gpuconf.simcard run --help",
+            )
+        if status == -errno.EINVAL:
+            raise UsageError(f"{self.path} has no such GPU, or its memory is smaller than that")
+        if status == -errno.ENOMEM:
+            raise UsageError(f"a GPU of {self.path} has not so much memory left")
+        raise BackendError(f"card file {self.path}: {os.strerror(-status)}")
+
+
+def create_card(path: str | os.PathLike[str], spec: CardSpec) -> Card:
+    """Make a card file at ``path``, which must not exist, and return it.
+
+    Raises UsageError for a spec that no card could have and BackendError if the file cannot be
+    written.
+    """
+    _check_spec(spec)
+    card = Card(path)
+    native = _to_native(spec)
+    library = _load(card.libraries)
+    card._check(library.simcard_create(os.fsencode(card.path), ctypes.byref(native)))
+    return card
+
+
+@contextmanager
+def simulated_card(spec: CardSpec) -> Iterator[Card]:
+    """A card file in a fresh temporary folder, removed on leaving.
+
+    In memory (/dev/shm) where there is such a place: the file is a few hundred kilobytes, and
+    its lock is used at every allocation.  Device memory is no part of it.
+    """
+    shared = "/dev/shm"
+    place = shared if os.access(shared, os.W_OK) else None
+    folder = tempfile.mkdtemp(prefix="gpuconf-simcard-", dir=place)
+    try:
+        yield create_card(os.path.join(folder, "card"), spec)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_spec(spec: CardSpec) -> None:
+    if spec.total_bytes <= 0:
+        raise UsageError(f"a card of {spec.total_bytes} bytes has no memory at all")
+    if not 0 <= spec.used_bytes <= spec.total_bytes:
+        raise UsageError(
+            f"used memory is {mib(spec.used_bytes)}, and the whole card has "
+            f"{mib(spec.total_bytes)}: it must lie between 0 and that"
+        )
+    if not 1 <= spec.count <= LARGEST_COUNT:
+        raise UsageError(f"the number of GPUs is {spec.count}: it must be 1 to {LARGEST_COUNT}")
+    if not _COMPUTE_CAPABILITY.fullmatch(spec.compute_capability):
+        raise UsageError(
+            f"compute capability {spec.compute_capability!r} is not like 8.6",
+        )
+    if not 0 < len(spec.name.encode()) < _NAME_BYTES:
+        raise UsageError(f"the name of a card has 1 to {_NAME_BYTES - 1} bytes")
+    if not 0 < len(spec.driver_version.encode()) < _DRIVER_VERSION_BYTES:
+        raise UsageError(f"a driver version has 1 to {_DRIVER_VERSION_BYTES - 1} bytes")
+
+
+def _to_native(spec: CardSpec) -> _NativeSpec:
+    major, minor = spec.compute_capability.split(".")
+    return _NativeSpec(
+        total_bytes=spec.total_bytes,
+        used_bytes=spec.used_bytes,
+        context_bytes=spec.context_bytes,
+        count=spec.count,
+        major=int(major),
+        minor=int(minor),
+        cuda_version=spec.cuda_version[0] * 1000 + spec.cuda_version[1] * 10,
+        name=spec.name.encode(),
+        driver_version=spec.driver_version.encode(),
+    )
+
+
+def _from_native(native: _NativeSpec) -> CardSpec:
+    return CardSpec(
+        total_bytes=native.total_bytes,
+        used_bytes=native.used_bytes,
+        count=native.count,
+        name=native.name.decode(),
+        compute_capability=f"{native.major}.{native.minor}",
+        driver_version=native.driver_version.decode(),
+        cuda_version=(native.cuda_version // 1000, native.cuda_version % 1000 // 10),
+        context_bytes=native.context_bytes,
+    )
+
+
+@functools.cache
+def _load(libraries: Path) -> ctypes.CDLL:
+    library = ctypes.CDLL(str(libraries / "libgpuconf_card.so"))
+    library.simcard_describe.restype = None
+    library.simcard_close.restype = None
+    library.simcard_uuid.restype = None
+    library.simcard_close.argtypes = (ctypes.c_void_p,)
+    library.simcard_describe.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+    library.simcard_used.argtypes = (ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p)
+    library.simcard_processes.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_uint32,
+        ctypes.c_void_p,
+        ctypes.c_int,
+    )
+    library.simcard_set_desktop.argtypes = (ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64)
+    library.simcard_uuid.argtypes = (ctypes.c_uint32, ctypes.c_char_p)
+    return library

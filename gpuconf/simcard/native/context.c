@@ -1,0 +1,126 @@
+#include "engine.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* Only primary contexts exist: TensorFlow, JAX and the CUDA runtime use no others. */
+struct context {
+    int device;
+    int retained; /* how often */
+    unsigned flags;
+};
+
+#define STACK_DEPTH 32
+
+static struct context primaries[CARD_MAX_GPUS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static _Thread_local struct {
+    struct context *entries[STACK_DEPTH];
+    int depth;
+} stack;
+
+static int retain_locked(int device)
+{
+    struct context *primary = &primaries[device];
+    if (primary->retained == 0) {
+        int status = card_enter_context(gpuconf_card(), gpuconf_device_gpu(device));
+        if (status != 0)
+            return CUDA_OUT_OF_MEMORY;
+        primary->device = device;
+    }
+    primary->retained++;
+    return CUDA_OK;
+}
+
+int gpuconf_retain_primary(int device, struct context **context)
+{
+    pthread_mutex_lock(&lock);
+    int status = retain_locked(device);
+    pthread_mutex_unlock(&lock);
+    *context = &primaries[device];
+    return status;
+}
+
+static void destroy_locked(int device)
+{
+    primaries[device].retained = 0;
+    primaries[device].flags = 0;
+    engine_free_device(device);
+    card_leave_context(gpuconf_card(), gpuconf_device_gpu(device));
+}
+
+int engine_release_primary(int device)
+{
+    pthread_mutex_lock(&lock);
+    int active = primaries[device].retained > 0;
+    if (active && --primaries[device].retained == 0)
+        destroy_locked(device);
+    pthread_mutex_unlock(&lock);
+    return active ? CUDA_OK : CUDA_INVALID_CONTEXT;
+}
+
+int engine_reset_primary(int device)
+{
+    pthread_mutex_lock(&lock);
+    if (primaries[device].retained > 0)
+        destroy_locked(device);
+    pthread_mutex_unlock(&lock);
+    return CUDA_OK;
+}
+
+void engine_primary_state(int device, unsigned *flags, int *active)
+{
+    pthread_mutex_lock(&lock);
+    *flags = primaries[device].flags;
+    *active = primaries[device].retained > 0;
+    pthread_mutex_unlock(&lock);
+}
+
+int engine_set_primary_flags(int device, unsigned flags)
+{
+    pthread_mutex_lock(&lock);
+    primaries[device].flags = flags;
+    pthread_mutex_unlock(&lock);
+    return CUDA_OK;
+}
+
+struct context *engine_primary(int device)
+{
+    return primaries[device].retained > 0 ? &primaries[device] : NULL;
+}
+
+struct context *gpuconf_current_context(void)
+{
+    return stack.depth > 0 ? stack.entries[stack.depth - 1] : NULL;
+}
+
+void gpuconf_set_current_context(struct context *context)
+{
+    if (stack.depth == 0)
+        stack.depth = 1;
+    stack.entries[stack.depth - 1] = context;
+}
+
+int engine_push_context(struct context *context)
+{
+    if (stack.depth == STACK_DEPTH)
+        return CUDA_INVALID_VALUE;
+    stack.entries[stack.depth++] = context;
+    return CUDA_OK;
+}
+
+int engine_pop_context(struct context **context)
+{
+    if (stack.depth == 0)
+        return CUDA_INVALID_CONTEXT;
+    stack.depth--;
+    if (context != NULL)
+        *context = stack.entries[stack.depth];
+    return CUDA_OK;
+}
+
+int gpuconf_context_device(const struct context *context)
+{
+    return context->device;
+}

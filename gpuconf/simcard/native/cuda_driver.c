@@ -1,0 +1,410 @@
+/* libcuda.so.1: devices, contexts and memory of the CUDA driver API.  What is left out here
+ * looks to a program like a driver too old for it. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+
+#include "engine.h"
+
+typedef unsigned long long device_pointer;
+
+#define TO_POINTER(address) ((void *)(uintptr_t)(address))
+
+/* ---- start and version ---- */
+
+EXPORT int cuInit(unsigned flags)
+{
+    return flags == 0 ? gpuconf_init() : CUDA_INVALID_VALUE;
+}
+
+EXPORT int cuDriverGetVersion(int *version)
+{
+    struct card_file *card = card_of_environment();
+    if (card == NULL)
+        return CUDA_NO_DEVICE;
+    *version = (int)card_get_spec(card)->cuda_version;
+    return CUDA_OK;
+}
+
+static const struct {
+    int error;
+    const char *name, *text;
+} errors[] = {
+    {CUDA_OK, "CUDA_SUCCESS", "no error"},
+    {CUDA_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {CUDA_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {CUDA_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {CUDA_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {CUDA_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {CUDA_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {CUDA_PEER_ACCESS_UNSUPPORTED, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
+     "peer access is not supported between these two devices"},
+    {CUDA_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {CUDA_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {CUDA_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED",
+     "unspecified launch failure (a simulated card runs no kernels)"},
+    {CUDA_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED",
+     "operation not supported (by a simulated card)"},
+};
+
+static int find_error(int error)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].error == error)
+            return (int)i;
+    return -1;
+}
+
+EXPORT int cuGetErrorName(int error, const char **name)
+{
+    int found = find_error(error);
+    *name = found < 0 ? NULL : errors[found].name;
+    return found < 0 ? CUDA_INVALID_VALUE : CUDA_OK;
+}
+
+EXPORT int cuGetErrorString(int error, const char **text)
+{
+    int found = find_error(error);
+    *text = found < 0 ? NULL : errors[found].text;
+    return found < 0 ? CUDA_INVALID_VALUE : CUDA_OK;
+}
+
+/* ---- devices ---- */
+
+static int check_device(int device)
+{
+    int status = engine_ready();
+    if (status != CUDA_OK)
+        return status;
+    return device >= 0 && device < gpuconf_device_count() ? CUDA_OK : CUDA_INVALID_DEVICE;
+}
+
+EXPORT int cuDeviceGetCount(int *count)
+{
+    *count = gpuconf_device_count();
+    return engine_ready();
+}
+
+EXPORT int cuDeviceGet(int *device, int ordinal)
+{
+    *device = ordinal;
+    return check_device(ordinal);
+}
+
+EXPORT int cuDeviceGetName(char *name, int room, int device)
+{
+    int status = check_device(device);
+    if (status == CUDA_OK)
+        snprintf(name, (size_t)room, "%s", gpuconf_spec()->name);
+    return status;
+}
+
+EXPORT int cuDeviceGetUuid(unsigned char uuid[16], int device)
+{
+    int status = check_device(device);
+    if (status == CUDA_OK)
+        gpuconf_device_uuid(device, uuid);
+    return status;
+}
+
+EXPORT int cuDeviceGetUuid_v2(unsigned char uuid[16], int device)
+{
+    return cuDeviceGetUuid(uuid, device);
+}
+
+EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device)
+{
+    int status = check_device(device);
+    if (status == CUDA_OK)
+        *bytes = gpuconf_spec()->total_bytes;
+    return status;
+}
+
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+    int status = check_device(device);
+    if (status == CUDA_OK)
+        *value = gpuconf_device_attribute(attribute, device);
+    return status;
+}
+
+EXPORT int cuDeviceComputeCapability(int *major, int *minor, int device)
+{
+    int status = check_device(device);
+    if (status != CUDA_OK)
+        return status;
+    *major = (int)gpuconf_spec()->major;
+    *minor = (int)gpuconf_spec()->minor;
+    return CUDA_OK;
+}
+
+EXPORT int cuDeviceGetPCIBusId(char *text, int room, int device)
+{
+    char bus_id[13];
+    int status = check_device(device);
+    if (status != CUDA_OK)
+        return status;
+    card_pci_bus_id(gpuconf_device_gpu(device), bus_id);
+    snprintf(text, (size_t)room, "%s", bus_id);
+    return CUDA_OK;
+}
+
+EXPORT int cuDeviceGetByPCIBusId(int *device, const char *text)
+{
+    for (int i = 0; i < gpuconf_device_count(); i++) {
+        char bus_id[13];
+        card_pci_bus_id(gpuconf_device_gpu(i), bus_id);
+        if (strcmp(bus_id, text) != 0)
+            continue;
+        *device = i;
+        return engine_ready();
+    }
+    return CUDA_INVALID_DEVICE;
+}
+
+/* GeForce cards have no peer access either. */
+EXPORT int cuDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    *can = 0;
+    int status = check_device(device);
+    return status == CUDA_OK ? check_device(peer) : status;
+}
+
+EXPORT int cuCtxEnablePeerAccess(struct context *peer, unsigned flags)
+{
+    (void)peer;
+    (void)flags;
+    return CUDA_PEER_ACCESS_UNSUPPORTED;
+}
+
+/* ---- contexts ---- */
+
+EXPORT int cuDevicePrimaryCtxRetain(struct context **context, int device)
+{
+    int status = check_device(device);
+    return status == CUDA_OK ? gpuconf_retain_primary(device, context) : status;
+}
+
+EXPORT int cuDevicePrimaryCtxRelease_v2(int device)
+{
+    int status = check_device(device);
+    return status == CUDA_OK ? engine_release_primary(device) : status;
+}
+
+EXPORT int cuDevicePrimaryCtxRelease(int device)
+{
+    return cuDevicePrimaryCtxRelease_v2(device);
+}
+
+EXPORT int cuDevicePrimaryCtxReset_v2(int device)
+{
+    int status = check_device(device);
+    return status == CUDA_OK ? engine_reset_primary(device) : status;
+}
+
+EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+{
+    int status = check_device(device);
+    if (status == CUDA_OK)
+        engine_primary_state(device, flags, active);
+    return status;
+}
+
+EXPORT int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags)
+{
+    int status = check_device(device);
+    return status == CUDA_OK ? engine_set_primary_flags(device, flags) : status;
+}
+
+EXPORT int cuDevicePrimaryCtxSetFlags(int device, unsigned flags)
+{
+    return cuDevicePrimaryCtxSetFlags_v2(device, flags);
+}
+
+EXPORT int cuCtxGetCurrent(struct context **context)
+{
+    *context = gpuconf_current_context();
+    return engine_ready();
+}
+
+EXPORT int cuCtxSetCurrent(struct context *context)
+{
+    gpuconf_set_current_context(context);
+    return engine_ready();
+}
+
+EXPORT int cuCtxPushCurrent_v2(struct context *context)
+{
+    return engine_push_context(context);
+}
+
+EXPORT int cuCtxPopCurrent_v2(struct context **context)
+{
+    return engine_pop_context(context);
+}
+
+static int current_device(int *device)
+{
+    int status = engine_ready();
+    const struct context *context = gpuconf_current_context();
+    if (status == CUDA_OK && context == NULL)
+        status = CUDA_INVALID_CONTEXT;
+    if (status == CUDA_OK)
+        *device = gpuconf_context_device(context);
+    return status;
+}
+
+EXPORT int cuCtxGetDevice(int *device)
+{
+    return current_device(device);
+}
+
+EXPORT int cuCtxSynchronize(void)
+{
+    int device;
+    return current_device(&device);
+}
+
+EXPORT int cuCtxGetFlags(unsigned *flags)
+{
+    int device;
+    int active;
+    int status = current_device(&device);
+    if (status == CUDA_OK)
+        engine_primary_state(device, flags, &active);
+    return status;
+}
+
+EXPORT int cuCtxGetApiVersion(struct context *context, unsigned *version)
+{
+    (void)context;
+    *version = 3020; /* the version of the context API since CUDA 4 */
+    return engine_ready();
+}
+
+EXPORT int cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = 0;
+    *greatest = -5;
+    return engine_ready();
+}
+
+EXPORT int cuCtxSetSharedMemConfig(int config)
+{
+    (void)config;
+    return engine_ready();
+}
+
+/* ---- memory ---- */
+
+EXPORT int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
+{
+    int device;
+    int status = current_device(&device);
+    return status == CUDA_OK ? gpuconf_memory_info(device, free_bytes, total_bytes) : status;
+}
+
+EXPORT int cuMemAlloc_v2(device_pointer *address, size_t bytes)
+{
+    int device;
+    void *where = NULL;
+    int status = current_device(&device);
+    if (status == CUDA_OK)
+        status = gpuconf_allocate(device, bytes, &where);
+    *address = (uintptr_t)where;
+    return status;
+}
+
+EXPORT int cuMemFree_v2(device_pointer address)
+{
+    return gpuconf_free(TO_POINTER(address), MEMORY_DEVICE);
+}
+
+EXPORT int cuMemAllocManaged(device_pointer *address, size_t bytes, unsigned flags)
+{
+    (void)bytes;
+    (void)flags;
+    *address = 0;
+    return CUDA_NOT_SUPPORTED;
+}
+
+EXPORT int cuMemHostAlloc(void **where, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    int status = engine_ready();
+    return status == CUDA_OK ? gpuconf_allocate_host(bytes, where) : status;
+}
+
+EXPORT int cuMemAllocHost_v2(void **where, size_t bytes)
+{
+    return cuMemHostAlloc(where, bytes, 0);
+}
+
+EXPORT int cuMemFreeHost(void *where)
+{
+    return gpuconf_free(where, MEMORY_HOST);
+}
+
+EXPORT int cuMemHostRegister_v2(void *where, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    return engine_register_host(where, bytes);
+}
+
+EXPORT int cuMemHostUnregister(void *where)
+{
+    return engine_unregister_host(where);
+}
+
+EXPORT int cuMemHostGetDevicePointer_v2(device_pointer *address, void *where, unsigned flags)
+{
+    (void)flags;
+    *address = (uintptr_t)where;
+    return engine_ready();
+}
+
+EXPORT int cuMemGetAddressRange_v2(device_pointer *base, size_t *bytes, device_pointer address)
+{
+    struct allocation found;
+    if (gpuconf_find(TO_POINTER(address), 0, &found) != CUDA_OK)
+        return CUDA_NOT_FOUND;
+    if (base != NULL)
+        *base = (uintptr_t)found.base;
+    if (bytes != NULL)
+        *bytes = found.bytes;
+    return CUDA_OK;
+}
+
+/* CU_POINTER_ATTRIBUTE_… */
+EXPORT int cuPointerGetAttribute(void *data, int attribute, device_pointer address)
+{
+    struct allocation found;
+    if (gpuconf_find(TO_POINTER(address), 0, &found) != CUDA_OK)
+        return CUDA_INVALID_VALUE;
+    switch (attribute) {
+    case 1: /* context */
+        *(struct context **)data = engine_primary(found.device);
+        return CUDA_OK;
+    case 2: /* memory type */
+        *(unsigned *)data = found.type;
+        return CUDA_OK;
+    case 3: /* device pointer */
+    case 4: /* host pointer */
+        *(device_pointer *)data = address;
+        return CUDA_OK;
+    case 8: /* is managed */
+        *(unsigned *)data = 0;
+        return CUDA_OK;
+    case 9: /* device */
+        *(int *)data = found.device;
+        return CUDA_OK;
+    case 11: /* start of the range */
+        *(device_pointer *)data = (uintptr_t)found.base;
+        return CUDA_OK;
+    case 12: /* its size */
+        *(size_t *)data = found.bytes;
+        return CUDA_OK;
+    default:
+        return CUDA_NOT_SUPPORTED;
+    }
+}

@@ -1,0 +1,462 @@
+/* libcudart.so.12: the part of the CUDA runtime API that TensorFlow calls itself; the rest of
+ * TensorFlow goes to the driver. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+
+#define RUNTIME_VERSION 12050
+
+static _Thread_local int last_error;
+static _Thread_local int chosen_device;
+
+static int note(int error)
+{
+    if (error != CUDA_OK)
+        last_error = error;
+    return error;
+}
+
+/* ---- versions and errors ---- */
+
+EXPORT int cudaRuntimeGetVersion(int *version)
+{
+    *version = RUNTIME_VERSION;
+    return CUDA_OK;
+}
+
+EXPORT int cudaDriverGetVersion(int *version)
+{
+    struct card_file *card = gpuconf_init() == CUDA_OK ? gpuconf_card() : NULL;
+    *version = card == NULL ? 0 : (int)gpuconf_spec()->cuda_version;
+    return CUDA_OK;
+}
+
+EXPORT int cudaGetLastError(void)
+{
+    int error = gpuconf_fault() != CUDA_OK ? gpuconf_fault() : last_error;
+    last_error = CUDA_OK;
+    return error;
+}
+
+EXPORT int cudaPeekAtLastError(void)
+{
+    return gpuconf_fault() != CUDA_OK ? gpuconf_fault() : last_error;
+}
+
+EXPORT const char *cudaGetErrorName(int error)
+{
+    switch (error) {
+    case CUDA_OK:
+        return "cudaSuccess";
+    case CUDA_INVALID_VALUE:
+        return "cudaErrorInvalidValue";
+    case CUDA_OUT_OF_MEMORY:
+        return "cudaErrorMemoryAllocation";
+    case CUDA_NOT_INITIALIZED:
+        return "cudaErrorInitializationError";
+    case CUDA_NO_DEVICE:
+        return "cudaErrorNoDevice";
+    case CUDA_INVALID_DEVICE:
+        return "cudaErrorInvalidDevice";
+    case CUDA_LAUNCH_FAILED:
+        return "cudaErrorLaunchFailure";
+    case CUDA_NOT_SUPPORTED:
+        return "cudaErrorNotSupported";
+    default:
+        return "cudaErrorUnknown";
+    }
+}
+
+EXPORT const char *cudaGetErrorString(int error)
+{
+    switch (error) {
+    case CUDA_OK:
+        return "no error";
+    case CUDA_OUT_OF_MEMORY:
+        return "out of memory";
+    case CUDA_NO_DEVICE:
+        return "no CUDA-capable device is detected";
+    case CUDA_LAUNCH_FAILED:
+        return "unspecified launch failure (a simulated card runs no kernels)";
+    case CUDA_NOT_SUPPORTED:
+        return "operation not supported (by a simulated card)";
+    default:
+        return cudaGetErrorName(error);
+    }
+}
+
+/* ---- devices ---- */
+
+/* The device of the thread's driver context if it has one, as the real runtime does. */
+static int current_device(void)
+{
+    struct context *context = gpuconf_current_context();
+    return context == NULL ? chosen_device : gpuconf_context_device(context);
+}
+
+/* The runtime makes a device's primary context when it first needs it. */
+static int enter_device(int *device)
+{
+    int status = gpuconf_init();
+    if (status != CUDA_OK)
+        return status;
+    *device = current_device();
+    if (gpuconf_current_context() != NULL)
+        return CUDA_OK;
+    struct context *context;
+    status = gpuconf_retain_primary(*device, &context);
+    if (status == CUDA_OK)
+        gpuconf_set_current_context(context);
+    return status;
+}
+
+EXPORT int cudaGetDeviceCount(int *count)
+{
+    int status = gpuconf_init();
+    *count = status == CUDA_OK ? gpuconf_device_count() : 0;
+    return note(status);
+}
+
+EXPORT int cudaGetDevice(int *device)
+{
+    int status = gpuconf_init();
+    *device = current_device();
+    return note(status);
+}
+
+/* Since CUDA 12 this makes the primary context at once. */
+EXPORT int cudaSetDevice(int device)
+{
+    int status = gpuconf_init();
+    if (status == CUDA_OK && (device < 0 || device >= gpuconf_device_count()))
+        status = CUDA_INVALID_DEVICE;
+    if (status != CUDA_OK)
+        return note(status);
+    struct context *current = gpuconf_current_context();
+    chosen_device = device;
+    if (current == NULL || gpuconf_context_device(current) != device) {
+        gpuconf_set_current_context(NULL);
+        status = enter_device(&device);
+    }
+    return note(status);
+}
+
+EXPORT int cudaDeviceGetAttribute(int *value, int attribute, int device)
+{
+    int status = gpuconf_init();
+    if (status == CUDA_OK && (device < 0 || device >= gpuconf_device_count()))
+        status = CUDA_INVALID_DEVICE;
+    if (status == CUDA_OK)
+        *value = gpuconf_device_attribute(attribute, device);
+    return note(status);
+}
+
+EXPORT int cudaDeviceSynchronize(void)
+{
+    return note(gpuconf_fault());
+}
+
+/* struct cudaDeviceProp of CUDA 12 is 1032 bytes.  Its fields are those of the driver's
+ * attributes; here is where each lies (CUDA 12 driver_types.h), and its size. */
+#define PROPERTIES_BYTES 1032
+static const struct {
+    short offset, bytes, attribute;
+} properties[] = {
+    {296, 8, 8},   {304, 4, 12},  {308, 4, 10}, {312, 8, 11},  {320, 4, 1},   {324, 4, 2},
+    {328, 4, 3},   {332, 4, 4},   {336, 4, 5},  {340, 4, 6},   {344, 4, 7},   {348, 4, 13},
+    {352, 8, 9},   {360, 4, 75},  {364, 4, 76}, {368, 8, 14},  {376, 8, 51},  {388, 4, 16},
+    {400, 4, 19},  {576, 4, 31},  {584, 4, 33}, {600, 4, 40},  {604, 4, 41},  {608, 4, 36},
+    {612, 4, 37},  {616, 4, 38},  {624, 4, 39}, {628, 4, 78},  {632, 4, 79},  {636, 4, 80},
+    {640, 8, 81},  {648, 4, 82},  {696, 8, 97}, {712, 4, 106}, {720, 8, 111},
+};
+
+EXPORT int cudaGetDeviceProperties_v2(char *filled, int device)
+{
+    int status = gpuconf_init();
+    if (status == CUDA_OK && (device < 0 || device >= gpuconf_device_count()))
+        status = CUDA_INVALID_DEVICE;
+    if (status != CUDA_OK)
+        return note(status);
+    memset(filled, 0, PROPERTIES_BYTES);
+    snprintf(filled, 256, "%s", gpuconf_spec()->name);
+    gpuconf_device_uuid(device, (unsigned char *)filled + 256);
+    size_t total = gpuconf_spec()->total_bytes;
+    memcpy(filled + 288, &total, sizeof total);
+    for (size_t i = 0; i < sizeof properties / sizeof *properties; i++) {
+        int64_t value = gpuconf_device_attribute(properties[i].attribute, device);
+        memcpy(filled + properties[i].offset, &value, (size_t)properties[i].bytes);
+    }
+    return CUDA_OK;
+}
+
+/* ---- memory ---- */
+
+EXPORT int cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    int device;
+    int status = enter_device(&device);
+    if (status == CUDA_OK)
+        status = gpuconf_memory_info(device, free_bytes, total_bytes);
+    return note(status);
+}
+
+EXPORT int cudaMalloc(void **where, size_t bytes)
+{
+    int device;
+    *where = NULL;
+    int status = enter_device(&device);
+    if (status == CUDA_OK && bytes > 0)
+        status = gpuconf_allocate(device, bytes, where);
+    return note(status);
+}
+
+EXPORT int cudaFree(void *where)
+{
+    int device;
+    int status = enter_device(&device); /* cudaFree(0) is the customary way to do just that */
+    return note(status == CUDA_OK ? gpuconf_free(where, MEMORY_DEVICE) : status);
+}
+
+EXPORT int cudaMallocHost(void **where, size_t bytes)
+{
+    return note(gpuconf_allocate_host(bytes, where));
+}
+
+EXPORT int cudaFreeHost(void *where)
+{
+    return note(gpuconf_free(where, MEMORY_HOST));
+}
+
+/* Kinds: host to host 0, to device 1, from device 2, between devices 3, 4 by the pointers. */
+EXPORT int cudaMemcpy(void *to, const void *from, size_t bytes, int kind)
+{
+    static const int sides[] = {0, DESTINATION_ON_DEVICE, SOURCE_ON_DEVICE,
+                                DESTINATION_ON_DEVICE | SOURCE_ON_DEVICE, 0};
+    if (kind < 0 || kind > 4)
+        return note(CUDA_INVALID_VALUE);
+    return note(gpuconf_copy(to, from, bytes, sides[kind]));
+}
+
+EXPORT int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream)
+{
+    (void)stream;
+    return cudaMemcpy(to, from, bytes, kind);
+}
+
+EXPORT int cudaMemset(void *to, int value, size_t bytes)
+{
+    return note(gpuconf_fill(to, 0, (uint32_t)value & 0xff, 1, bytes, 1));
+}
+
+EXPORT int cudaMemsetAsync(void *to, int value, size_t bytes, void *stream)
+{
+    (void)stream;
+    return cudaMemset(to, value, bytes);
+}
+
+EXPORT int cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, size_t height,
+                             void *stream)
+{
+    (void)stream;
+    return note(gpuconf_fill(to, pitch, (uint32_t)value & 0xff, 1, width, height));
+}
+
+/* ---- streams and events ---- */
+
+EXPORT int cudaStreamCreateWithFlags(void **stream, unsigned flags)
+{
+    return note(gpuconf_stream_create(stream, flags, 0));
+}
+
+EXPORT int cudaStreamDestroy(void *stream)
+{
+    gpuconf_handle_free(stream);
+    return CUDA_OK;
+}
+
+EXPORT int cudaStreamSynchronize(void *stream)
+{
+    (void)stream;
+    return note(gpuconf_fault());
+}
+
+EXPORT int cudaStreamQuery(void *stream)
+{
+    (void)stream;
+    return note(gpuconf_fault());
+}
+
+EXPORT int cudaStreamWaitEvent(void *stream, void *event, unsigned flags)
+{
+    (void)stream;
+    (void)event;
+    (void)flags;
+    return note(gpuconf_fault());
+}
+
+EXPORT int cudaEventCreateWithFlags(void **event, unsigned flags)
+{
+    (void)flags;
+    return note(gpuconf_event_create(event));
+}
+
+EXPORT int cudaEventCreate(void **event)
+{
+    return note(gpuconf_event_create(event));
+}
+
+EXPORT int cudaEventDestroy(void *event)
+{
+    gpuconf_handle_free(event);
+    return CUDA_OK;
+}
+
+EXPORT int cudaEventRecord(void *event, void *stream)
+{
+    (void)stream;
+    return note(gpuconf_event_record(event));
+}
+
+EXPORT int cudaEventSynchronize(void *event)
+{
+    (void)event;
+    return note(gpuconf_fault());
+}
+
+EXPORT int cudaEventElapsedTime(float *milliseconds, void *start, void *end)
+{
+    return note(gpuconf_event_elapsed(milliseconds, start, end));
+}
+
+/* ---- kernels: registered by name, and refused by name ---- */
+
+struct kernel {
+    const void *host;
+    const char *name; /* lives as long as the library that registered it */
+};
+
+static struct {
+    struct kernel *entries;
+    size_t count, room;
+} kernels;
+static pthread_mutex_t kernels_lock = PTHREAD_MUTEX_INITIALIZER;
+
+EXPORT void **__cudaRegisterFatBinary(void *binary)
+{
+    static void *handle;
+    (void)binary;
+    return &handle; /* only has to be non-null */
+}
+
+EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
+{
+    (void)handle;
+}
+
+EXPORT void __cudaUnregisterFatBinary(void **handle)
+{
+    (void)handle;
+}
+
+EXPORT void __cudaRegisterVar(void **handle)
+{
+    (void)handle; /* only kernels look at device variables */
+}
+
+EXPORT void __cudaRegisterFunction(void **handle, const char *host, char *device_name,
+                                   const char *name)
+{
+    (void)handle;
+    (void)device_name;
+    pthread_mutex_lock(&kernels_lock);
+    if (kernels.count == kernels.room) {
+        size_t room = kernels.room == 0 ? 4096 : 2 * kernels.room;
+        struct kernel *entries = realloc(kernels.entries, room * sizeof *entries);
+        if (entries != NULL) {
+            kernels.entries = entries;
+            kernels.room = room;
+        }
+    }
+    if (kernels.count < kernels.room)
+        kernels.entries[kernels.count++] = (struct kernel){host, name};
+    pthread_mutex_unlock(&kernels_lock);
+}
+
+static const char *kernel_name(const void *host)
+{
+    const char *name = "(a kernel that no library has registered)";
+    pthread_mutex_lock(&kernels_lock);
+    for (size_t i = 0; i < kernels.count; i++)
+        if (kernels.entries[i].host == host)
+            name = kernels.entries[i].name;
+    pthread_mutex_unlock(&kernels_lock);
+    return name;
+}
+
+struct launch_size {
+    unsigned x, y, z;
+};
+
+struct launch {
+    struct launch_size grid, block;
+    size_t shared_bytes;
+    void *stream;
+};
+
+static _Thread_local struct launch pushed;
+
+EXPORT unsigned __cudaPushCallConfiguration(struct launch_size grid, struct launch_size block,
+                                            size_t shared_bytes, void *stream)
+{
+    pushed = (struct launch){grid, block, shared_bytes, stream};
+    return 0;
+}
+
+EXPORT int __cudaPopCallConfiguration(struct launch_size *grid, struct launch_size *block,
+                                      size_t *shared_bytes, void **stream)
+{
+    *grid = pushed.grid;
+    *block = pushed.block;
+    *shared_bytes = pushed.shared_bytes;
+    *stream = pushed.stream;
+    return CUDA_OK;
+}
+
+EXPORT int cudaLaunchKernel(const void *function)
+{
+    return note(gpuconf_refuse_kernel(kernel_name(function)));
+}
+
+EXPORT int cudaLaunchKernelExC(const void *configuration, const void *function)
+{
+    (void)configuration;
+    return note(gpuconf_refuse_kernel(kernel_name(function)));
+}
+
+/* struct cudaFuncAttributes of CUDA 12: 144 bytes; threads per block at 24, registers at 28. */
+EXPORT int cudaFuncGetAttributes(char *filled, const void *function)
+{
+    static const int limits[2] = {1024, 32};
+    (void)function;
+    memset(filled, 0, 144);
+    memcpy(filled + 24, limits, sizeof limits);
+    return note(gpuconf_fault());
+}
+
+EXPORT int cudaFuncSetAttribute(const void *function, int attribute, int value)
+{
+    (void)function;
+    (void)attribute;
+    (void)value;
+    return note(gpuconf_fault());
+}
+
+EXPORT int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks)
+{
+    *blocks = 1;
+    return note(gpuconf_fault());
+}

@@ -1,0 +1,48 @@
+/* libcudnn.so.8 and .so.9: TensorFlow lists no GPU unless the library loads.  It says its
+ * version and nothing else: a handle cannot be made, and every other function is missing. */
+#include <stddef.h>
+
+#ifndef CUDNN_VERSION
+#error "build with -DCUDNN_VERSION=…"
+#endif
+
+#define EXPORT __attribute__((visibility("default")))
+#define NOT_SUPPORTED (CUDNN_VERSION >= 90000 ? 3000 : 9)
+
+EXPORT size_t cudnnGetVersion(void)
+{
+    return CUDNN_VERSION;
+}
+
+EXPORT size_t cudnnGetCudartVersion(void)
+{
+    return 12050;
+}
+
+EXPORT int cudnnGetProperty(int part, int *value)
+{
+    static const int unit = CUDNN_VERSION >= 90000 ? 10000 : 1000;
+    const int parts[3] = {CUDNN_VERSION / unit, CUDNN_VERSION % unit / 100, CUDNN_VERSION % 100};
+    if (part < 0 || part > 2)
+        return NOT_SUPPORTED;
+    *value = parts[part];
+    return 0;
+}
+
+EXPORT const char *cudnnGetErrorString(int status)
+{
+    return status == 0 ? "CUDNN_STATUS_SUCCESS"
+                       : "CUDNN_STATUS_NOT_SUPPORTED (a simulated card has no cuDNN)";
+}
+
+EXPORT int cudnnCreate(void **handle)
+{
+    *handle = NULL;
+    return NOT_SUPPORTED;
+}
+
+EXPORT int cudnnDestroy(void *handle)
+{
+    (void)handle;
+    return NOT_SUPPORTED;
+}

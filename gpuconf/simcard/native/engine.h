@@ -1,0 +1,98 @@
+/* What libcuda.so.1 and libcudart.so.12 share: the simulated GPUs of this process.
+ *
+ * The driver library holds it all and the runtime library calls it by these names, never by
+ * cu… names: TensorFlow itself defines those, and the dynamic linker may find them first.
+ * Errors are CUDA's numbers, which the driver and the runtime API share.
+ */
+#ifndef GPUCONF_SIMCARD_ENGINE_H
+#define GPUCONF_SIMCARD_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "card.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum cuda_error {
+    CUDA_OK = 0,
+    CUDA_INVALID_VALUE = 1,
+    CUDA_OUT_OF_MEMORY = 2,
+    CUDA_NOT_INITIALIZED = 3,
+    CUDA_NO_DEVICE = 100,
+    CUDA_INVALID_DEVICE = 101,
+    CUDA_INVALID_CONTEXT = 201,
+    CUDA_PEER_ACCESS_UNSUPPORTED = 217,
+    CUDA_INVALID_HANDLE = 400,
+    CUDA_NOT_FOUND = 500,
+    CUDA_LAUNCH_FAILED = 719,
+    CUDA_NOT_SUPPORTED = 801,
+};
+
+/* CU_MEMORYTYPE_… */
+enum memory_type { MEMORY_HOST = 1, MEMORY_DEVICE = 2 };
+
+struct context; /* a primary context: one per GPU and process */
+
+struct allocation {
+    char *base;
+    size_t bytes;
+    int device; /* as CUDA numbers them: an index into the visible ones */
+    enum memory_type type;
+    int owned; /* 0: host memory that was only registered */
+};
+
+/* ---- devices.c ---- */
+EXPORT int gpuconf_init(void); /* cuInit; idempotent */
+int engine_ready(void);        /* CUDA_OK, or why no call can work now */
+EXPORT int gpuconf_device_count(void);
+EXPORT uint32_t gpuconf_device_gpu(int device); /* the card's own number of a visible device */
+EXPORT void gpuconf_device_uuid(int device, unsigned char uuid[16]);
+EXPORT const struct card_spec *gpuconf_spec(void);
+EXPORT struct card_file *gpuconf_card(void);
+EXPORT int gpuconf_device_attribute(int attribute, int device);
+
+/* ---- context.c ---- */
+EXPORT int gpuconf_retain_primary(int device, struct context **context);
+int engine_release_primary(int device);
+int engine_reset_primary(int device);
+void engine_primary_state(int device, unsigned *flags, int *active);
+int engine_set_primary_flags(int device, unsigned flags);
+EXPORT struct context *gpuconf_current_context(void);
+EXPORT void gpuconf_set_current_context(struct context *context);
+int engine_push_context(struct context *context);
+int engine_pop_context(struct context **context);
+EXPORT int gpuconf_context_device(const struct context *context);
+struct context *engine_primary(int device); /* NULL unless retained */
+
+/* ---- memory.c ---- */
+EXPORT int gpuconf_memory_info(int device, size_t *free_bytes, size_t *total_bytes);
+EXPORT int gpuconf_allocate(int device, size_t bytes, void **where);
+EXPORT int gpuconf_free(void *where, enum memory_type type);
+EXPORT int gpuconf_allocate_host(size_t bytes, void **where);
+int engine_register_host(void *where, size_t bytes);
+int engine_unregister_host(void *where);
+void engine_free_device(int device); /* everything left on it */
+/* The allocation that holds [where, where + bytes); CUDA_INVALID_VALUE if there is none. */
+EXPORT int gpuconf_find(const void *where, size_t bytes, struct allocation *found);
+/* Copies and fills; the sides named are checked to be device memory. */
+enum { DESTINATION_ON_DEVICE = 1, SOURCE_ON_DEVICE = 2 };
+EXPORT int gpuconf_copy(void *to, const void *from, size_t bytes, int sides);
+EXPORT int gpuconf_fill(void *to, size_t pitch, uint32_t value, size_t element_bytes,
+                        size_t width, size_t height);
+
+/* ---- streams.c ---- */
+EXPORT int gpuconf_event_create(void **event);
+EXPORT int gpuconf_event_record(void *event);
+EXPORT int gpuconf_event_elapsed(float *milliseconds, void *start, void *end);
+EXPORT void gpuconf_handle_free(void *handle);
+EXPORT int gpuconf_stream_create(void **stream, unsigned flags, int priority);
+
+/* ---- kernels.c ---- */
+/* Refuse a kernel launch, loudly; returns CUDA_LAUNCH_FAILED if it returns. */
+EXPORT int gpuconf_refuse_kernel(const char *name);
+/* CUDA_LAUNCH_FAILED once a kernel was refused: as after a real fault, nothing works any more,
+ * so that no number computed from a kernel's missing result can reach the program. */
+EXPORT int gpuconf_fault(void);
+
+#endif

@@ -1,0 +1,483 @@
+/* libnvidia-ml.so.1: the card file seen as NVML shows GPUs.  What a GeForce does not support is
+ * answered "not supported"; a function left out looks like a driver too old for it. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "card.h"
+#include "process.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum nvml_error {
+    NVML_OK = 0,
+    NVML_UNINITIALIZED = 1,
+    NVML_INVALID_ARGUMENT = 2,
+    NVML_NOT_SUPPORTED = 3,
+    NVML_NOT_FOUND = 6,
+    NVML_INSUFFICIENT_SIZE = 7,
+    NVML_DRIVER_NOT_LOADED = 9,
+    NVML_VERSION_MISMATCH = 25,
+    NVML_UNKNOWN = 999,
+};
+
+/* A handle is the address of one of these; its place is the GPU's number. */
+struct device {
+    char unused;
+};
+
+static struct device devices[CARD_MAX_GPUS];
+static int users; /* nvmlInit minus nvmlShutdown */
+static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int started(void)
+{
+    pthread_mutex_lock(&users_lock);
+    int answer = users > 0;
+    pthread_mutex_unlock(&users_lock);
+    return answer;
+}
+
+static const struct card_spec *spec(void)
+{
+    return card_get_spec(card_of_environment());
+}
+
+/* Turn a handle into a GPU's number, or say why it cannot be. */
+static int find_gpu(const struct device *device, uint32_t *gpu)
+{
+    if (!started())
+        return NVML_UNINITIALIZED;
+    if (device < devices || device >= devices + spec()->count)
+        return NVML_INVALID_ARGUMENT;
+    *gpu = (uint32_t)(device - devices);
+    return NVML_OK;
+}
+
+static int put_text(char *to, unsigned room, const char *text)
+{
+    if (strlen(text) >= room)
+        return NVML_INSUFFICIENT_SIZE;
+    strcpy(to, text);
+    return NVML_OK;
+}
+
+/* ---- start and system ---- */
+
+EXPORT int nvmlInit_v2(void)
+{
+    if (card_of_environment() == NULL)
+        return NVML_DRIVER_NOT_LOADED;
+    pthread_mutex_lock(&users_lock);
+    users++;
+    pthread_mutex_unlock(&users_lock);
+    return NVML_OK;
+}
+
+EXPORT int nvmlInit(void)
+{
+    return nvmlInit_v2();
+}
+
+EXPORT int nvmlInitWithFlags(unsigned flags)
+{
+    (void)flags;
+    return nvmlInit_v2();
+}
+
+EXPORT int nvmlShutdown(void)
+{
+    pthread_mutex_lock(&users_lock);
+    int status = users > 0 ? NVML_OK : NVML_UNINITIALIZED;
+    if (users > 0)
+        users--;
+    pthread_mutex_unlock(&users_lock);
+    return status;
+}
+
+EXPORT const char *nvmlErrorString(int error)
+{
+    switch (error) {
+    case NVML_OK:
+        return "Success";
+    case NVML_UNINITIALIZED:
+        return "Uninitialized";
+    case NVML_INVALID_ARGUMENT:
+        return "Invalid Argument";
+    case NVML_NOT_SUPPORTED:
+        return "Not Supported";
+    case NVML_NOT_FOUND:
+        return "Not Found";
+    case NVML_INSUFFICIENT_SIZE:
+        return "Insufficient Size";
+    case NVML_DRIVER_NOT_LOADED:
+        return "Driver Not Loaded";
+    case NVML_VERSION_MISMATCH:
+        return "Argument Version Mismatch";
+    default:
+        return "Unknown Error";
+    }
+}
+
+EXPORT int nvmlSystemGetDriverVersion(char *version, unsigned room)
+{
+    return started() ? put_text(version, room, spec()->driver_version) : NVML_UNINITIALIZED;
+}
+
+EXPORT int nvmlSystemGetNVMLVersion(char *version, unsigned room)
+{
+    char text[48];
+    if (!started())
+        return NVML_UNINITIALIZED;
+    snprintf(text, sizeof text, "%u.%s", spec()->cuda_version / 1000, spec()->driver_version);
+    return put_text(version, room, text);
+}
+
+EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *version)
+{
+    if (!started())
+        return NVML_UNINITIALIZED;
+    *version = (int)spec()->cuda_version;
+    return NVML_OK;
+}
+
+EXPORT int nvmlSystemGetCudaDriverVersion(int *version)
+{
+    return nvmlSystemGetCudaDriverVersion_v2(version);
+}
+
+/* The program's path, as far as /proc tells it. */
+EXPORT int nvmlSystemGetProcessName(unsigned pid, char *name, unsigned room)
+{
+    char path[40];
+    if (!started())
+        return NVML_UNINITIALIZED;
+    if (room == 0)
+        return NVML_INVALID_ARGUMENT;
+    snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return NVML_NOT_FOUND;
+    ssize_t length = read(fd, name, room - 1);
+    close(fd);
+    name[length < 0 ? 0 : length] = '\0';
+    return NVML_OK;
+}
+
+/* ---- finding devices ---- */
+
+EXPORT int nvmlDeviceGetCount_v2(unsigned *count)
+{
+    if (!started())
+        return NVML_UNINITIALIZED;
+    *count = spec()->count;
+    return NVML_OK;
+}
+
+EXPORT int nvmlDeviceGetCount(unsigned *count)
+{
+    return nvmlDeviceGetCount_v2(count);
+}
+
+EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **device)
+{
+    if (!started())
+        return NVML_UNINITIALIZED;
+    if (index >= spec()->count)
+        return NVML_INVALID_ARGUMENT;
+    *device = &devices[index];
+    return NVML_OK;
+}
+
+EXPORT int nvmlDeviceGetHandleByIndex(unsigned index, struct device **device)
+{
+    return nvmlDeviceGetHandleByIndex_v2(index, device);
+}
+
+EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **device)
+{
+    if (!started())
+        return NVML_UNINITIALIZED;
+    for (uint32_t gpu = 0; gpu < spec()->count; gpu++) {
+        char text[41];
+        simcard_uuid(gpu, text);
+        if (strcasecmp(text, uuid) == 0)
+            return nvmlDeviceGetHandleByIndex_v2(gpu, device);
+    }
+    return NVML_NOT_FOUND;
+}
+
+/* NVML writes the PCI domain with eight digits, CUDA with four; both are taken. */
+EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct device **device)
+{
+    unsigned domain, bus, slot, function;
+    if (!started())
+        return NVML_UNINITIALIZED;
+    if (sscanf(bus_id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4)
+        return NVML_INVALID_ARGUMENT;
+    if (domain != 0 || bus < 1 || bus > spec()->count || slot != 0 || function != 0)
+        return NVML_NOT_FOUND;
+    return nvmlDeviceGetHandleByIndex_v2(bus - 1, device);
+}
+
+EXPORT int nvmlDeviceGetHandleByPciBusId(const char *bus_id, struct device **device)
+{
+    return nvmlDeviceGetHandleByPciBusId_v2(bus_id, device);
+}
+
+/* ---- what a device is ---- */
+
+EXPORT int nvmlDeviceGetIndex(const struct device *device, unsigned *index)
+{
+    return find_gpu(device, index);
+}
+
+EXPORT int nvmlDeviceGetMinorNumber(const struct device *device, unsigned *number)
+{
+    return find_gpu(device, number);
+}
+
+EXPORT int nvmlDeviceGetName(const struct device *device, char *name, unsigned room)
+{
+    uint32_t gpu;
+    int status = find_gpu(device, &gpu);
+    return status == NVML_OK ? put_text(name, room, spec()->name) : status;
+}
+
+EXPORT int nvmlDeviceGetUUID(const struct device *device, char *uuid, unsigned room)
+{
+    uint32_t gpu;
+    char text[41];
+    int status = find_gpu(device, &gpu);
+    if (status != NVML_OK)
+        return status;
+    simcard_uuid(gpu, text);
+    return put_text(uuid, room, text);
+}
+
+struct pci_info {
+    char short_bus_id[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char bus_id[32];
+};
+
+EXPORT int nvmlDeviceGetPciInfo_v3(const struct device *device, struct pci_info *info)
+{
+    uint32_t gpu;
+    int status = find_gpu(device, &gpu);
+    if (status != NVML_OK)
+        return status;
+    memset(info, 0, sizeof *info);
+    card_pci_bus_id(gpu, info->short_bus_id);
+    snprintf(info->bus_id, sizeof info->bus_id, "0000%s", info->short_bus_id);
+    info->bus = gpu + 1;
+    return NVML_OK;
+}
+
+EXPORT int nvmlDeviceGetCudaComputeCapability(const struct device *device, int *major, int *minor)
+{
+    uint32_t gpu;
+    int status = find_gpu(device, &gpu);
+    if (status != NVML_OK)
+        return status;
+    *major = (int)spec()->major;
+    *minor = (int)spec()->minor;
+    return NVML_OK;
+}
+
+/* Answer a question about a mode, the same for every simulated GPU. */
+static int answer(const struct device *device, unsigned *to, unsigned value)
+{
+    uint32_t gpu;
+    int status = find_gpu(device, &gpu);
+    if (status == NVML_OK)
+        *to = value;
+    return status;
+}
+
+static int refuse(const struct device *device)
+{
+    uint32_t gpu;
+    int status = find_gpu(device, &gpu);
+    return status == NVML_OK ? NVML_NOT_SUPPORTED : status;
+}
+
+/* The first GPU drives the display: gpuconf's story is a card that the desktop shares. */
+EXPORT int nvmlDeviceGetDisplayActive(const struct device *device, unsigned *active)
+{
+    return answer(device, active, device == &devices[0]);
+}
+
+EXPORT int nvmlDeviceGetDisplayMode(const struct device *device, unsigned *mode)
+{
+    return answer(device, mode, device == &devices[0]);
+}
+
+EXPORT int nvmlDeviceGetPersistenceMode(const struct device *device, unsigned *mode)
+{
+    return answer(device, mode, 0);
+}
+
+EXPORT int nvmlDeviceGetComputeMode(const struct device *device, unsigned *mode)
+{
+    return answer(device, mode, 0);
+}
+
+EXPORT int nvmlDeviceGetMigMode(const struct device *device, unsigned *now, unsigned *pending)
+{
+    (void)now;
+    (void)pending;
+    return refuse(device);
+}
+
+EXPORT int nvmlDeviceGetEccMode(const struct device *device, unsigned *now, unsigned *pending)
+{
+    (void)now;
+    (void)pending;
+    return refuse(device);
+}
+
+EXPORT int nvmlDeviceGetUtilizationRates(const struct device *device, unsigned rates[2])
+{
+    (void)rates; /* nothing is computed, so there is no honest figure */
+    return refuse(device);
+}
+
+EXPORT int nvmlDeviceGetMaxMigDeviceCount(const struct device *device, unsigned *count)
+{
+    return answer(device, count, 0);
+}
+
+EXPORT int nvmlDeviceIsMigDeviceHandle(const struct device *device, unsigned *is_mig)
+{
+    return answer(device, is_mig, 0);
+}
+
+/* ---- memory ---- */
+
+struct memory {
+    unsigned long long total, free, used;
+};
+
+struct memory_v2 {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+
+EXPORT int nvmlDeviceGetMemoryInfo(const struct device *device, struct memory *memory)
+{
+    uint32_t gpu;
+    uint64_t used;
+    int status = find_gpu(device, &gpu);
+    if (status != NVML_OK)
+        return status;
+    if (simcard_used(card_of_environment(), gpu, &used) != 0)
+        return NVML_UNKNOWN;
+    *memory = (struct memory){spec()->total_bytes, spec()->total_bytes - used, used};
+    return NVML_OK;
+}
+
+EXPORT int nvmlDeviceGetMemoryInfo_v2(const struct device *device, struct memory_v2 *memory)
+{
+    struct memory plain;
+    if (memory->version != (sizeof *memory | 2u << 24))
+        return NVML_VERSION_MISMATCH;
+    int status = nvmlDeviceGetMemoryInfo(device, &plain);
+    if (status != NVML_OK)
+        return status;
+    memory->total = plain.total;
+    memory->reserved = 0;
+    memory->free = plain.free;
+    memory->used = plain.used;
+    return NVML_OK;
+}
+
+/* ---- processes ---- */
+
+struct process_v1 {
+    unsigned pid;
+    unsigned long long bytes;
+};
+
+struct process_v3 { /* and v2 */
+    unsigned pid;
+    unsigned long long bytes;
+    unsigned gpu_instance, compute_instance;
+};
+
+#define NO_INSTANCE 0xffffffffu
+
+/* Read the processes; `*count` goes in as the room there is and comes out as their number. */
+static int list_processes(const struct device *device, unsigned *count,
+                          struct card_process found[CARD_MAX_PROCESSES])
+{
+    uint32_t gpu;
+    int status = find_gpu(device, &gpu);
+    if (status != NVML_OK)
+        return status;
+    int number = simcard_processes(card_of_environment(), gpu, found, CARD_MAX_PROCESSES);
+    if (number < 0)
+        return NVML_UNKNOWN;
+    unsigned room = *count;
+    *count = (unsigned)number;
+    return (unsigned)number > room ? NVML_INSUFFICIENT_SIZE : NVML_OK;
+}
+
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(const struct device *device, unsigned *count,
+                                                   struct process_v3 *processes)
+{
+    struct card_process found[CARD_MAX_PROCESSES];
+    int status = list_processes(device, count, found);
+    for (unsigned i = 0; status == NVML_OK && i < *count; i++)
+        processes[i] = (struct process_v3){(unsigned)found[i].pid, found[i].bytes, NO_INSTANCE,
+                                           NO_INSTANCE};
+    return status;
+}
+
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v2(const struct device *device, unsigned *count,
+                                                   struct process_v3 *processes)
+{
+    return nvmlDeviceGetComputeRunningProcesses_v3(device, count, processes);
+}
+
+EXPORT int nvmlDeviceGetComputeRunningProcesses(const struct device *device, unsigned *count,
+                                                struct process_v1 *processes)
+{
+    struct card_process found[CARD_MAX_PROCESSES];
+    int status = list_processes(device, count, found);
+    for (unsigned i = 0; status == NVML_OK && i < *count; i++)
+        processes[i] = (struct process_v1){(unsigned)found[i].pid, found[i].bytes};
+    return status;
+}
+
+/* The desktop's memory belongs to no process that could be named, as seen from a container. */
+static int list_none(const struct device *device, unsigned *count)
+{
+    return answer(device, count, 0);
+}
+
+EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(const struct device *device, unsigned *count)
+{
+    return list_none(device, count);
+}
+
+EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v2(const struct device *device, unsigned *count)
+{
+    return list_none(device, count);
+}
+
+EXPORT int nvmlDeviceGetGraphicsRunningProcesses(const struct device *device, unsigned *count)
+{
+    return list_none(device, count);
+}
+
+EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(const struct device *device,
+                                                      unsigned *count)
+{
+    return list_none(device, count);
+}

@@ -1,0 +1,88 @@
+"""Running a command on a simulated card, as if the card were this machine's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+from gpuconf.errors import UsageError
+from gpuconf.simcard.card import Card
+
+# What a terminal or a supervisor sends to the process it knows, and means for the command.
+_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
+_FROM_THE_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
+_COMMAND_NOT_FOUND = 127
+_COMMAND_NOT_RUNNABLE = 126
+
+
+def run_command(card: Card, command: Sequence[str], *, environ: Mapping[str, str]) -> int:
+    """Run ``command`` with ``card`` in its environment; return the exit code a shell would.
+
+    Signals are passed on to the command, whose end ends this; a command that a signal killed
+    gives 128 + its number.  Raises UsageError for a command that cannot be started.
+    """
+    try:
+        with _signals_passed_on() as started:
+            child = subprocess.Popen(list(command), env=card.environment(environ))
+            started(child)
+            code = child.wait()
+    except FileNotFoundError as error:
+        raise _cannot_start(command[0], "it was not found", _COMMAND_NOT_FOUND) from error
+    except PermissionError as error:
+        raise _cannot_start(command[0], "it may not be run", _COMMAND_NOT_RUNNABLE) from error
+    return code if code >= 0 else 128 - code
+
+
+def _cannot_start(name: str, reason: str, code: int) -> UsageError:
+    error = UsageError(f"cannot start {name!r}: {reason}", hint="check the command after --")
+    error.exit_code = code
+    return error
+
+
+@contextmanager
+def _signals_passed_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
+    """Give a function that takes the child to which signals go from then on.
+
+    The handlers are set before the child starts, so that no signal can end this process and
+    leave the child behind; one that comes in between is kept for it.
+    """
+    children: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if number in _FROM_THE_KEYBOARD and _in_foreground():
+            return  # ^C at a terminal reached the command too; twice would be once too often
+        if children:
+            children[0].send_signal(number)
+        else:
+            early.append(number)
+
+    def started(child: subprocess.Popen[bytes]) -> None:
+        children.append(child)
+        for number in early:
+            child.send_signal(number)
+
+    before = {number: signal.signal(number, handle) for number in _PASSED_ON}
+    try:
+        yield started
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _in_foreground() -> bool:
+    """Whether this process stands in the foreground of a terminal, beside the command."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
