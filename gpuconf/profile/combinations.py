@@ -21,13 +21,17 @@ class _Scope(NamedTuple):
     memory: MemoryRules
     virtual_devices: tuple[Amount, ...]
 
-    def node(self, key: str) -> Node | None:
-        own = locate(self.root, self.prefix + key) if self.prefix else None
-        return own or locate(self.root, key)
+    def written(self, key: str) -> tuple[str, Node] | None:
+        """Where ``key`` was written for these GPUs: its full key and its value, if at all."""
+        for full in (self.prefix + key, key):
+            node = locate(self.root, full)
+            if node is not None:
+                return full, node
+        return None
 
     def refuse(self, message: str, hint: str, *keys: str) -> ProfileError:
         """The refusal, at that one of ``keys`` that the profile itself wrote, or the override."""
-        written = [(key, node) for key in keys if (node := self.node(key)) is not None]
+        written = [at for key in keys if (at := self.written(key)) is not None]
         own = [(key, node) for key, node in written if node.mark.file == self.root.mark.file]
         key, node = (own or written)[0]
         others = [_at(k, n, node.mark) for k, n in written if k != key]

@@ -70,11 +70,11 @@ class _Composer:
             raise self._no_profile(Mark(self._file, 1, 1))
         first = self._next_event()
         root = self._node(first, "", 0)
-        if isinstance(root, Scalar) and root.is_empty:
+        if isinstance(root, Scalar) and (root.is_empty or root.is_null):
             raise self._no_profile(root.mark)
         if not isinstance(root, Mapping):
             kind = "a list" if isinstance(root, Sequence) else "one text"
-            hint = "write keys with values, such as `extends: shared-desktop`"
+            hint = "write keys with values, and a space after the colon: `extends: NAME`"
             raise problem(
                 f"the file holds {kind}; a profile is a mapping", mark=root.mark, hint=hint
             )

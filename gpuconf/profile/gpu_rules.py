@@ -78,7 +78,7 @@ def _gpus_hint(text: str) -> str:
     if _INDEX.fullmatch(text) and text != "0":
         return f"write `[{text}]` for GPU {text}, or `{{pick: most-free, count: {text}}}`"
     if re.fullmatch(r"[0-9]+(\s*,\s*[0-9]+)*", text[:100]):
-        return f"write `[{text[:100]}]`" + (", or `none` for no GPU" if text == "0" else "")
+        return "write `[0]` for GPU 0, or `none`" if text == "0" else f"write `[{text[:100]}]`"
     if _UUID.fullmatch(text[:100]):
         return f'write `["{text[:100]}"]`'
     if text.lower() in ("no", "off", "false", "cpu", "-1", ""):

@@ -8,12 +8,15 @@ from gpuconf.errors import ProfileError
 from gpuconf.profile.nodes import Mapping, Mark, Node, Scalar, Sequence
 
 _SHOWN_CHARACTERS = 40
+_LONGEST_KEY = 100
+_LEAST_LIKENESS = 0.55
 
 
 def problem(
     message: str, *, mark: Mark, key: str | None = None, hint: str | None = None
 ) -> ProfileError:
     """A ProfileError for ``key`` at ``mark``; without a file it speaks of an override."""
+    key = printable(key[:_LONGEST_KEY]) if key else None
     if key:
         message = f"{key}: {message}"
     if mark.file is None:
@@ -26,7 +29,12 @@ def problem(
 def quoted(text: str) -> str:
     """``text`` in double quotes for a message: shortened, and without control characters."""
     shown = text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
-    return '"' + "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown) + '"'
+    return f'"{printable(shown)}"'
+
+
+def printable(text: str) -> str:
+    """``text`` with control characters, and halves of surrogate pairs, as escapes."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def found(node: Node) -> str:
@@ -50,20 +58,20 @@ def _looks_unquoted(node: Scalar) -> bool:
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
     """The one of ``choices`` that ``word`` was most likely meant to be, or None."""
-    by_plain = {_plain(choice): choice for choice in choices}
     plain = _plain(word[:100])
-    if plain in by_plain:
-        return by_plain[plain]
-    from difflib import get_close_matches  # slow to import, and only a mistake needs it
+    scored = [(_likeness(plain, _plain(choice)), choice) for choice in choices]
+    score, best = max(scored, key=lambda pair: pair[0], default=(0.0, ""))
+    return best if score >= _LEAST_LIKENESS else None
 
-    close = get_close_matches(plain, by_plain, n=1, cutoff=0.7)
-    if close:
-        return by_plain[close[0]]
-    inside = [p for p in by_plain if len(plain) >= 4 and (plain in p or p in plain)]
-    if inside:
-        return by_plain[min(inside, key=lambda p: abs(len(p) - len(plain)))]
-    close = get_close_matches(plain, by_plain, n=1, cutoff=0.55)
-    return by_plain[close[0]] if close else None
+
+def _likeness(word: str, choice: str) -> float:
+    """1 for the same, 0 for nothing in common; one within the other counts for much."""
+    from difflib import SequenceMatcher  # slow to import, and only a mistake needs it
+
+    shorter, longer = sorted((word, choice), key=len)
+    inside = 0.6 + 0.35 * len(shorter) / len(longer) if len(shorter) >= 4 else 0.0
+    ratio = SequenceMatcher(None, word, choice).ratio()
+    return max(ratio, inside) if shorter in longer else ratio
 
 
 def _plain(word: str) -> str:

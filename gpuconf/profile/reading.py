@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from gpuconf.errors import ProfileError
+from gpuconf.profile.env_rules import OWNED_VARIABLES
 from gpuconf.profile.gpu_rules import gpu_member
 from gpuconf.profile.model import GpuRules
 from gpuconf.profile.nodes import Mapping, Mark, Node, Scalar, merged
 from gpuconf.profile.problems import nearest, problem, quoted
 from gpuconf.profile.rules import Rule, refuse
 from gpuconf.profile.schema import GPU, PROFILE, PerGpu, Section
+
+_TOP = frozenset(key.name for key in PROFILE.keys)
+_OTHER_NAMES_FOR_GPUS = ("visible_devices", "devices", "device", "gpu_ids")
 
 
 def read(root: Mapping) -> tuple[dict[str, Any], list[ProfileError]]:
@@ -39,6 +43,8 @@ def _read_section(section: Section, node: Node, key: str, problems: list[Profile
     if not isinstance(node, Mapping):
         name = section.keys[0].name
         hint = f"write `{key.rpartition('.')[2]}: {{{name}: {section.keys[0].example}}}`"
+        if isinstance(node, Scalar) and ":" in node.text:
+            hint = "write `key: value`, with a space after the colon"
         problems.append(refuse(node, key, "a mapping of keys to values", hint))
         return None
     values = _read_keys(section, node, key, problems)
@@ -93,25 +99,27 @@ def _read_per_gpu(
 
 def _unknown(section: Section, name: str, path: str, mark: Mark) -> ProfileError:
     """The refusal of a key, with the key that was most likely meant."""
-    known = [key.name for key in section.keys]
-    meant = nearest(name, known)
-    where = f"under {section.name}" if path != name else "in a profile"
-    message = f"unknown key {quoted(name)} {where}"
+    parent = path.removesuffix(name).rstrip(".")
+    where = f"under {parent}" if parent else "in a profile"
+    hint = _hint_for_unknown(section, name)
+    return problem(f"unknown key {quoted(name)} {where}", mark=mark, key=path, hint=hint)
+
+
+def _hint_for_unknown(section: Section, name: str) -> str:
+    own = [key.name for key in section.keys]
     elsewhere = {
-        f"{key.name}.{inner.name}": inner.name
+        inner.name: f"{key.name}: {{{inner.name}: …}}"
         for key in PROFILE.keys
-        if isinstance(key.rule, Section)
-        for inner in key.rule.keys
+        for inner in (key.rule.keys if isinstance(key.rule, Section) else ())
     }
-    exact = [dotted for dotted, inner in elsewhere.items() if inner == name]
-    if exact:
-        parent, _, child = exact[0].partition(".")
-        hint = f"it belongs under {parent}: `{parent}: {{{child}: …}}`"
-    elif meant:
-        hint = f"write `{meant}`"
-    elif other := nearest(name, elsewhere.values()):
-        dotted = next(d for d, inner in elsewhere.items() if inner == other)
-        hint = f"write `{dotted.replace('.', ': {')}: …}}`"
-    else:
-        hint = f"the keys here: {', '.join(known)}"
-    return problem(message, mark=mark, key=path, hint=hint)
+    elsewhere |= {key.name: f"{key.name}: …" for key in PROFILE.keys}
+    named = OWNED_VARIABLES.get(name, "gpus" if name in _OTHER_NAMES_FOR_GPUS else name)
+    named = named.rpartition(".")[2]
+    if named in elsewhere and named not in own:
+        place = " at the top of the profile" if named in _TOP else ""
+        return f"write `{elsewhere[named]}`{place}"
+    meant = nearest(named, own) if section is not PROFILE else None
+    meant = meant or nearest(named, [*own, *elsewhere])
+    if meant is None:
+        return f"the keys here: {', '.join(own)}"
+    return f"write `{meant}`" if meant in own else f"write `{elsewhere[meant]}`"

@@ -82,11 +82,11 @@ def choice(*choices: str) -> Rule:
     return Rule(read, {"type": "string", "enum": list(choices)}, says)
 
 
-def text(*, says: str) -> Rule:
+def text(*, says: str, example: str) -> Rule:
     """Any text, taken as it was written."""
 
     def read(node: Node, key: str) -> str:
-        node = scalar(node, key, says, "a few words")
+        node = scalar(node, key, says, example)
         if len(node.text) > _LONGEST_TEXT or not node.text.strip():
             raise refuse(node, key, f"1 to {_LONGEST_TEXT} characters", "say it in a few words")
         return node.text
@@ -139,7 +139,9 @@ def _fraction_hint(node: Scalar, value: float | None) -> str:
     if value == 0:
         return "0 would mean all but a reserve to TensorFlow; write null for no such rule"
     unified = "above 1 TensorFlow turns to unified memory, which spills to the host"
-    return f"write {value:g}% or {value / 100:g}" if 1 < value <= 100 else f"write 0.7; {unified}"
+    if 2 <= value <= 100:
+        return f"write {value:g}% or {value / 100:g}"
+    return f"write 0.7, or 1 for all of the card; {unified}"
 
 
 def size(*, at_least: int = 0, example: str) -> Rule:
@@ -171,7 +173,7 @@ def amount(*, of: str, zero: bool = False, example: str) -> Rule:
             value = parse_amount(node.text)
         except ValueError as error:
             raise _refused_size(node, key, error, example, may_be_share=True) from None
-        if not zero and (value.share == 0 or (value.size_bytes or MIB) < MIB):
+        if not zero and not _is_worth_a_rule(value):
             rule = f"{says}, and at least 1MiB"
             raise refuse(node, key, rule, f"write {example}, or null for no such rule")
         return value
@@ -180,20 +182,30 @@ def amount(*, of: str, zero: bool = False, example: str) -> Rule:
     return Rule(read, {"type": "string", "pattern": pattern}, says)
 
 
+def _is_worth_a_rule(value: Amount) -> bool:
+    """TensorFlow counts limits in whole MiB: less than one is none."""
+    return bool(value.share) if value.size_bytes is None else value.size_bytes >= MIB
+
+
 def _refused_size(
     node: Scalar, key: str, error: ValueError, example: str, *, may_be_share: bool
 ) -> ProfileError:
-    hint = _size_hint(node.text, key, may_be_share=may_be_share) or f"write {example}"
-    return refuse(node, key, str(error), hint)
+    rule = str(error)
+    if node.text.startswith("-"):
+        rule = "an amount of memory is not negative"
+        to_keep = ", or keep_free to leave that much to others" if "limit" in key else ""
+        return refuse(node, key, rule, f"write {example}{to_keep}")
+    hint = None if "at most" in rule else _size_hint(node.text, may_be_share=may_be_share)
+    return refuse(node, key, rule, hint or f"write {example}")
 
 
-def _size_hint(written: str, key: str, *, may_be_share: bool) -> str | None:
+def _size_hint(written: str, *, may_be_share: bool) -> str | None:
     """What ``written`` was most likely meant to be, as a size."""
     written = written.strip()
     if len(written) <= 64 and _NUMBER.fullmatch(written):
-        return _bare_number_hint(written, key, may_be_share=may_be_share)
+        return _bare_number_hint(written, may_be_share=may_be_share)
     if written.endswith("%"):
-        return None if may_be_share else "write a size; a percentage is of nothing here"
+        return "write 70%" if may_be_share else "write a size: a percentage would be of nothing"
     match = re.fullmatch(r"([0-9]{1,9})[.,]?([0-9]{0,3})\s*([KkMmGgTt])[A-Za-z]*", written)
     if match:
         number = f"{match[1]}.{match[2]}" if match[2] else match[1]
@@ -202,13 +214,10 @@ def _size_hint(written: str, key: str, *, may_be_share: bool) -> str | None:
     return None
 
 
-def _bare_number_hint(number: str, key: str, *, may_be_share: bool) -> str | None:
+def _bare_number_hint(number: str, *, may_be_share: bool) -> str | None:
     value = float(number)
-    if value < 0:
-        left_free = "to leave that much free, write keep_free" if "limit" in key else None
-        return left_free or "write it without the sign, and with a unit"
     if may_be_share and 0 < value <= 1:
         return f"write {value * 100:g}% for a share, or {number}GiB for a size"
     if value >= 2 * MIB and value < 2**50:
         return f"write {exact_size(int(value))} if these are bytes"
-    return f"write {number}MiB or {number}GiB" if value else "write 0MiB"
+    return f"write {number}MiB or {number}GiB" if value else "write null for no such rule"

@@ -167,14 +167,17 @@ PROFILE = Section(
     (
         Key(
             "description",
-            text(says="a few words"),
+            text(says="a few words", example="The card also drives the display"),
             "What the profile is for; `gpuconf profiles list` shows it.",
             "none",
             "The card also drives the display",
         ),
         Key(
             "extends",
-            text(says="the name of a profile, or a path from this file's folder"),
+            text(
+                says="the name of a profile, or a path from this file's folder",
+                example="shared-desktop",
+            ),
             "Begin with the rules of that profile; keys written here override its keys, mappings "
             "key by key. null removes an inherited rule.",
             "none",

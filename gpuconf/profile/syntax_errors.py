@@ -20,6 +20,7 @@ _HINTS = (
     ("unexpected end of stream", "close the quotes"),
     ("could not find expected ':'", "write `key: value`, with a space after the colon"),
     ("found unknown escape", "in double quotes write \\\\ for \\, or use single quotes"),
+    ("incompatible YAML document", "delete the line that begins with %YAML"),
     ("undefined tag handle", "delete the tag; gpuconf reads plain values only"),
 )
 
@@ -27,6 +28,8 @@ _HINTS = (
 def syntax_error(error: yaml.MarkedYAMLError, text: str, file: str) -> ProfileError:
     """``error``, raised by PyYAML for ``text``, as a ProfileError with a hint."""
     mark = error.problem_mark or error.context_mark
+    if error.context_mark and "end" in str(error.problem) and "stream" in str(error.problem):
+        mark = error.context_mark  # what was never closed tells more than the end of the file
     where = Mark(file, mark.line + 1, mark.column + 1) if mark else Mark(file, 1, 1)
     line = text.splitlines()[mark.line] if mark and mark.line < len(text.splitlines()) else ""
     said = error.problem or error.context or "cannot be read"

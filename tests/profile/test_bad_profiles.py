@@ -1,0 +1,118 @@
+"""Every wrong file gives one error that says where, what, the rule, and what to write."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bad_profiles import BAD_PROFILES, BadProfile
+
+from gpuconf.errors import ProfileError
+from gpuconf.profile import check_profile, load_profile
+
+LONGEST_S = 2.0  # on a loaded machine; each takes some milliseconds
+
+
+@pytest.mark.parametrize("bad", BAD_PROFILES, ids=[bad.name for bad in BAD_PROFILES])
+def test_one_error_with_place_rule_and_hint(bad: BadProfile, tmp_path: Path) -> None:
+    """One ProfileError, at the line and column of the mistake, and nothing runs."""
+    marker = tmp_path / "executed"
+    file = tmp_path / "bad.yaml"
+    file.write_bytes(bad.content.replace(b"%MARKER%", os.fsencode(marker)))
+    start = time.perf_counter()
+    with pytest.raises(ProfileError) as caught:
+        load_profile(file, environ={}, directory=tmp_path)
+    error = caught.value
+    assert (error.file, error.line, error.column) == (str(file), bad.line, bad.column)
+    assert bad.says in error.message
+    assert error.hint is not None
+    assert bad.hint in error.hint
+    assert len(str(error)) < 1000
+    assert time.perf_counter() - start < LONGEST_S
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("bad", BAD_PROFILES, ids=[bad.name for bad in BAD_PROFILES])
+def test_check_reports_just_that_one(bad: BadProfile, tmp_path: Path) -> None:
+    """One mistake is one entry: nothing else is made up in its wake."""
+    file = tmp_path / "bad.yaml"
+    file.write_bytes(bad.content)
+    errors = check_profile(file, environ={}, directory=tmp_path)
+    assert [(error.line, error.column) for error in errors] == [(bad.line, bad.column)]
+
+
+def test_check_reports_every_mistake_in_the_order_of_the_file(tmp_path: Path) -> None:
+    """A person sees all mistakes at once; loading stops at the first."""
+    file = tmp_path / "bad.yaml"
+    file.write_text("memry: {}\nmemory:\n  keep_free: 1\n  at_least: x\ngpus: 0\n")
+    errors = check_profile(file, environ={}, directory=tmp_path)
+    assert [error.key for error in errors] == [
+        "memry",
+        "memory.keep_free",
+        "memory.at_least",
+        "gpus",
+    ]
+    with pytest.raises(ProfileError, match="memry"):
+        load_profile(file, environ={}, directory=tmp_path)
+
+
+def test_the_text_of_an_error_can_be_jumped_to(tmp_path: Path) -> None:
+    """Editors and terminals follow ``file:line:column:`` at the start."""
+    file = tmp_path / "bad.yaml"
+    file.write_text("gpus: all\nmemory: {memory_limit: 4096}\n")
+    with pytest.raises(ProfileError) as caught:
+        load_profile(file, environ={}, directory=tmp_path)
+    assert str(caught.value).startswith(f"{file}:2:24: memory.memory_limit: ")
+
+
+def test_a_folder_is_no_profile(tmp_path: Path) -> None:
+    """A folder is refused, and a file inside it is named."""
+    (tmp_path / "one.yaml").write_text("{}")
+    with pytest.raises(ProfileError, match="folder") as caught:
+        load_profile(tmp_path, environ={})
+    assert "one.yaml" in str(caught.value.hint)
+
+
+def test_a_pipe_is_refused_and_does_not_block(tmp_path: Path) -> None:
+    """Opening a named pipe would wait for a writer for ever."""
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    with pytest.raises(ProfileError, match="not an ordinary file"):
+        load_profile(pipe, environ={})
+
+
+def test_a_device_is_refused_before_it_is_read() -> None:
+    """/dev/zero never ends."""
+    with pytest.raises(ProfileError, match="not an ordinary file"):
+        load_profile("/dev/zero", environ={})
+
+
+def test_a_file_that_lies_about_its_size_is_cut_off() -> None:
+    """Files in /proc say they hold 0 bytes; what is read is limited, and is no profile."""
+    with pytest.raises(ProfileError):
+        load_profile("/proc/self/maps", environ={})
+
+
+@pytest.fixture
+def unprivileged() -> Iterator[None]:
+    """Root may read everything, so the test becomes nobody for a moment where it runs as root."""
+    was_root = os.geteuid() == 0
+    if was_root:
+        os.seteuid(65534)
+    yield
+    if was_root:
+        os.seteuid(0)
+
+
+def test_an_unreadable_file_is_refused(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Lack of permission is told, with the command that grants it."""
+    file = tmp_path / "secret.yaml"
+    file.write_text("{}")
+    file.chmod(0)
+    request.getfixturevalue("unprivileged")
+    with pytest.raises(ProfileError, match="may not be read") as caught:
+        load_profile(file, environ={})
+    assert "chmod" in str(caught.value.hint)
