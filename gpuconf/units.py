@@ -39,11 +39,12 @@ class Amount(NamedTuple):
         """The amount in bytes; None where it is a share of an unknown whole."""
         if self.share is None:
             return self.size_bytes
-        return None if whole_bytes is None else int(self.share * whole_bytes)
+        # Rounded first: 0.29 × 100 MiB is 30408703.999999996 in floats, which would be 28 MiB.
+        return None if whole_bytes is None else int(round(self.share * whole_bytes, 3))
 
     def __str__(self) -> str:
         if self.share is not None:
-            return f"{self.share * 100:.10g}%"
+            return f"{self.share * 100:.10f}".rstrip("0").rstrip(".") + "%"
         return exact_size(self.size_bytes or 0)
 
 
@@ -121,4 +122,5 @@ def short_duration(seconds: float) -> str:
     for unit, factor in (("h", 3600), ("min", 60)):
         if seconds >= factor and seconds % factor == 0:
             return f"{seconds / factor:g}{unit}"
-    return f"{seconds:g}s"
+    # No exponents, which `parse_duration` would not take back; a millisecond is fine enough.
+    return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"

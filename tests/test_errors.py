@@ -1,0 +1,93 @@
+"""Errors carry what happened, where and what to do, through pickles, copies and JSON."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+
+import pytest
+
+from gpuconf import errors
+
+CLASSES = [
+    (errors.GpuconfError, Exception, 1),
+    (errors.ProfileError, ValueError, 2),
+    (errors.ProfileNotFoundError, errors.ProfileError, 2),
+    (errors.UsageError, errors.GpuconfError, 2),
+    (errors.TooLateError, RuntimeError, 1),
+    (errors.ShortageError, RuntimeError, 1),
+    (errors.MissingDependencyError, ImportError, 1),
+    (errors.BackendError, RuntimeError, 1),
+]
+
+
+@pytest.mark.parametrize(("kind", "base", "exit_code"), CLASSES)
+def test_bases_and_exit_codes(
+    kind: type[errors.GpuconfError], base: type[Exception], exit_code: int
+) -> None:
+    """``except GpuconfError`` catches all, ``except ValueError`` and the like catch their own."""
+    error = kind("what happened", hint="a command")
+    assert isinstance(error, base)
+    assert isinstance(error, errors.GpuconfError)
+    assert error.exit_code == exit_code
+
+
+@pytest.mark.parametrize("kind", [kind for kind, _, _ in CLASSES])
+@pytest.mark.parametrize("way", ["pickle", "copy", "deepcopy"])
+def test_errors_survive_the_way_between_processes(
+    kind: type[errors.GpuconfError], way: str
+) -> None:
+    """A worker's error arrives with its hint and its notes."""
+    error = kind("what happened", hint="a command")
+    vars(error)["__notes__"] = ["a note"]  # what add_note writes, from Python 3.11 on
+    ways = {
+        "pickle": lambda e: pickle.loads(pickle.dumps(e)),
+        "copy": copy.copy,
+        "deepcopy": copy.deepcopy,
+    }
+    again = ways[way](error)
+    assert type(again) is kind
+    assert str(again) == str(error) == "what happened\n  hint: a command"
+    assert (again.args, vars(again)) == (error.args, vars(error))
+
+
+def test_profile_errors_keep_their_place_in_a_pickle() -> None:
+    """File, line, column and key are kept too."""
+    error = errors.ProfileError("bad", hint="h", file="a.yaml", line=3, column=7, key="gpus")
+    again = pickle.loads(pickle.dumps(error))
+    assert again.as_dict() == error.as_dict()
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ({"file": "a.yaml", "line": 3, "column": 7}, "a.yaml:3:7: bad"),
+        ({"file": "a.yaml", "line": 3}, "a.yaml:3: bad"),
+        ({"file": "a.yaml"}, "a.yaml: bad"),
+        ({}, "bad"),
+    ],
+)
+def test_the_place_comes_first(place: dict[str, str | int], text: str) -> None:
+    """As far as it is known, in the form that editors jump to."""
+    error = errors.ProfileError("bad", **place)  # type: ignore[arg-type]  # the table is mixed
+    assert str(error) == text
+
+
+def test_errors_as_json() -> None:
+    """All fields of an error are there as plain data, the unknown ones as null."""
+    error = errors.ProfileError("bad", hint="h", file="a.yaml", line=3)
+    assert json.loads(json.dumps(error.as_dict())) == {
+        "type": "ProfileError",
+        "message": "bad",
+        "hint": "h",
+        "file": "a.yaml",
+        "line": 3,
+        "column": None,
+        "key": None,
+    }
+
+
+def test_no_hint_is_no_line() -> None:
+    """An error without hint ends after its message."""
+    assert str(errors.GpuconfError("bad")) == "bad"
