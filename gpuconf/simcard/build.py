@@ -49,17 +49,17 @@ _WITH_DRIVER = ("-Wl,-rpath,$ORIGIN", "-L.", "-l:libcuda.so.1")
 LIBRARIES = (
     Library("libcuda.so.1", (*_CARD, *_ENGINE, "cuda_driver.c", "cuda_driver_work.c")),
     Library(
-        "libcudart.so.12", ("cuda_runtime.c",), ("-Wl,-rpath,$ORIGIN", "-L.", "-l:libcuda.so.1")
+        "libcudart.so.12", ("cuda_runtime.c", "eigen_fill.c"), ("-Wl,-rpath,$ORIGIN", "-L.", "-l:libcuda.so.1")
     ),
     Library("libnvidia-ml.so.1", (*_CARD, "nvml.c")),
     Library("libgpuconf_card.so", _CARD),
     Library("libcudnn.so.8", ("cudnn.c",), ("-DCUDNN_VERSION=8907",)),
     Library("libcudnn.so.9", ("cudnn.c",), ("-DCUDNN_VERSION=90300",)),
-    Library("libcublas.so.12", ("empty.c",)),
-    Library("libcublasLt.so.12", ("empty.c",)),
-    Library("libcufft.so.11", ("empty.c",)),
-    Library("libcusolver.so.11", ("empty.c",)),
-    Library("libcusparse.so.12", ("empty.c",)),
+    Library("libcublas.so.12", ("math_libraries.c",)),
+    Library("libcublasLt.so.12", ("math_libraries.c",)),
+    Library("libcufft.so.11", ("math_libraries.c",)),
+    Library("libcusolver.so.11", ("math_libraries.c",)),
+    Library("libcusparse.so.12", ("math_libraries.c",)),
 )
 
 

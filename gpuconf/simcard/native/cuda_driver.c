@@ -284,8 +284,8 @@ EXPORT int cuCtxGetApiVersion(struct context *context, unsigned *version)
 
 EXPORT int cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
-    *least = 0;
-    *greatest = -5;
+    *least = LEAST_PRIORITY;
+    *greatest = GREATEST_PRIORITY;
     return engine_ready();
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "eigen_fill.h"
 #include "engine.h"
 
 #define RUNTIME_VERSION 12050
@@ -272,6 +273,13 @@ EXPORT int cudaStreamCreateWithFlags(void **stream, unsigned flags)
     return note(gpuconf_stream_create(stream, flags, 0));
 }
 
+EXPORT int cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = LEAST_PRIORITY;
+    *greatest = GREATEST_PRIORITY;
+    return note(gpuconf_fault());
+}
+
 EXPORT int cudaStreamDestroy(void *stream)
 {
     gpuconf_handle_free(stream);
@@ -426,9 +434,15 @@ EXPORT int __cudaPopCallConfiguration(struct launch_size *grid, struct launch_si
     return CUDA_OK;
 }
 
-EXPORT int cudaLaunchKernel(const void *function)
+EXPORT int cudaLaunchKernel(const void *function, struct launch_size grid,
+                            struct launch_size block, void **arguments)
 {
-    return note(gpuconf_refuse_kernel(kernel_name(function)));
+    (void)grid;
+    (void)block;
+    const char *name = kernel_name(function);
+    if (gpuconf_fault() == CUDA_OK && eigen_fill(name, arguments))
+        return CUDA_OK;
+    return note(gpuconf_refuse_kernel(name));
 }
 
 EXPORT int cudaLaunchKernelExC(const void *configuration, const void *function)

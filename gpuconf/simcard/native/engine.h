@@ -82,6 +82,7 @@ EXPORT int gpuconf_fill(void *to, size_t pitch, uint32_t value, size_t element_b
                         size_t width, size_t height);
 
 /* ---- streams.c ---- */
+enum { LEAST_PRIORITY = 0, GREATEST_PRIORITY = -5 };
 EXPORT int gpuconf_event_create(void **event);
 EXPORT int gpuconf_event_record(void *event);
 EXPORT int gpuconf_event_elapsed(float *milliseconds, void *start, void *end);

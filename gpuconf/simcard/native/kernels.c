@@ -40,8 +40,8 @@ int gpuconf_refuse_kernel(const char *name)
         print_name(name);
         fprintf(stderr,
                 "A simulated card has memory but computes nothing: the result would be wrong.\n"
-                "Constants, variables, copies and fills by cuMemset work; run other operations\n"
-                "on the CPU (tf.device('CPU')).  %s\n",
+                "Constants, variables, copies, tf.zeros, tf.ones and tf.fill work; run other\n"
+                "operations on the CPU (with tf.device('CPU')).  %s\n",
                 as_error ? "Every CUDA call fails from here on."
                          : "Stopping; with " KERNELS_VARIABLE "=error CUDA calls fail instead.");
     }

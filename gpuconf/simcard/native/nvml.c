@@ -358,6 +358,39 @@ EXPORT int nvmlDeviceIsMigDeviceHandle(const struct device *device, unsigned *is
     return answer(device, is_mig, 0);
 }
 
+/* TensorFlow asks for these five to guess at bandwidths. */
+EXPORT int nvmlDeviceGetCurrPcieLinkWidth(const struct device *device, unsigned *lanes)
+{
+    return answer(device, lanes, 16);
+}
+
+EXPORT int nvmlDeviceGetNvLinkCapability(const struct device *device, unsigned link,
+                                         unsigned capability, unsigned *supported)
+{
+    (void)link;
+    (void)capability;
+    (void)supported;
+    return refuse(device);
+}
+
+EXPORT int nvmlDeviceGetCurrPcieLinkGeneration(const struct device *device, unsigned *generation)
+{
+    return answer(device, generation, 4);
+}
+
+EXPORT int nvmlDeviceGetGpuFabricInfoV(const struct device *device, void *info)
+{
+    (void)info;
+    return refuse(device);
+}
+
+EXPORT int nvmlDeviceGetNvLinkState(const struct device *device, unsigned link, unsigned *state)
+{
+    (void)link;
+    (void)state;
+    return refuse(device);
+}
+
 /* ---- memory ---- */
 
 struct memory {
