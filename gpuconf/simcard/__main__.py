@@ -25,7 +25,7 @@ _DESCRIPTION = """\
 Run programs on a SIMULATED GPU. TensorFlow's own GPU memory code runs for real; the card, its
 driver, NVML and cuDNN are simulated, device memory is host memory, and no GPU kernel runs: a
 program that launches one is stopped with the kernel's name (GPUCONF_SIMCARD_KERNELS=error makes
-every further CUDA call fail instead)."""
+reading numbers from the card fail instead). Constants, variables, copies and fills do work."""
 
 _EXAMPLES = """\
 examples:

@@ -262,7 +262,8 @@ EXPORT int cuCtxGetDevice(int *device)
 EXPORT int cuCtxSynchronize(void)
 {
     int device;
-    return current_device(&device);
+    int status = current_device(&device);
+    return status == CUDA_OK ? gpuconf_fault() : status;
 }
 
 EXPORT int cuCtxGetFlags(unsigned *flags)

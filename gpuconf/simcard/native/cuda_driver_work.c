@@ -136,7 +136,7 @@ EXPORT int cuStreamDestroy_v2(void *stream)
 EXPORT int cuStreamSynchronize(void *stream)
 {
     (void)stream;
-    return engine_ready();
+    return gpuconf_fault();
 }
 
 EXPORT int cuStreamQuery(void *stream)
@@ -319,17 +319,17 @@ EXPORT int cuLaunchKernel(struct function *function, unsigned grid_x, unsigned g
 {
     (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y, (void)block_z;
     (void)shared_bytes, (void)stream, (void)parameters, (void)extra;
-    return gpuconf_refuse_kernel(function->name);
+    return gpuconf_refuse_kernel(function->name, 1);
 }
 
 EXPORT int cuLaunchKernelEx(const void *configuration, struct function *function,
                             void **parameters, void **extra)
 {
     (void)configuration, (void)parameters, (void)extra;
-    return gpuconf_refuse_kernel(function->name);
+    return gpuconf_refuse_kernel(function->name, 1);
 }
 
 EXPORT int cuLaunchCooperativeKernel(struct function *function)
 {
-    return gpuconf_refuse_kernel(function->name);
+    return gpuconf_refuse_kernel(function->name, 1);
 }

@@ -90,10 +90,13 @@ EXPORT void gpuconf_handle_free(void *handle);
 EXPORT int gpuconf_stream_create(void **stream, unsigned flags, int priority);
 
 /* ---- kernels.c ---- */
-/* Refuse a kernel launch, loudly; returns CUDA_LAUNCH_FAILED if it returns. */
-EXPORT int gpuconf_refuse_kernel(const char *name);
-/* CUDA_LAUNCH_FAILED once a kernel was refused: as after a real fault, nothing works any more,
- * so that no number computed from a kernel's missing result can reach the program. */
+/* Refuse a kernel launch, loudly.  If it returns at all, a caller that checks gets
+ * CUDA_LAUNCH_FAILED.  The runtime's callers do not (Eigen) or abort (TF_CHECK_OK): they get
+ * CUDA_OK and there is a fault, as when a real kernel crashes after its launch. */
+EXPORT int gpuconf_refuse_kernel(const char *name, int caller_checks);
+/* CUDA_LAUNCH_FAILED once there is a fault: every copy from the device and every wait fails from
+ * then on, so that no number from a kernel's missing result can reach the program.  (A real
+ * fault fails every call; TensorFlow aborts on some, and a Python error says more.) */
 EXPORT int gpuconf_fault(void);
 
 #endif

@@ -184,6 +184,8 @@ static int check_device_memory(const void *where, size_t bytes)
 int gpuconf_copy(void *to, const void *from, size_t bytes, int sides)
 {
     int status = engine_ready();
+    if (status == CUDA_OK && sides != DESTINATION_ON_DEVICE)
+        status = gpuconf_fault();
     if (status == CUDA_OK && bytes > 0 && (sides & DESTINATION_ON_DEVICE))
         status = check_device_memory(to, bytes);
     if (status == CUDA_OK && bytes > 0 && (sides & SOURCE_ON_DEVICE))
