@@ -27,7 +27,7 @@ def build_schema() -> JsonSchema:
 
 def schema_text() -> str:
     """The JSON Schema as the text of ``configs/profile.schema.json``."""
-    return json.dumps(build_schema(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(build_schema(), indent=2) + "\n"
 
 
 def _section(section: Section, definitions: JsonSchema) -> JsonSchema:

@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 from gpuconf.errors import ProfileError
 from gpuconf.profile.nodes import Node, Scalar
 from gpuconf.profile.problems import found, nearest, problem
-from gpuconf.units import MIB, Amount, exact_size, parse_amount, parse_share, parse_size
+from gpuconf.units import (
+    LARGEST_SIZE,
+    MIB,
+    Amount,
+    exact_size,
+    parse_amount,
+    parse_share,
+    parse_size,
+)
 
 _FLAGS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
@@ -216,8 +224,10 @@ def _size_hint(written: str, *, may_be_share: bool) -> str | None:
 
 def _bare_number_hint(number: str, *, may_be_share: bool) -> str | None:
     value = float(number)
+    if value >= LARGEST_SIZE or not number.replace(".", "").isdigit():
+        return None
     if may_be_share and 0 < value <= 1:
         return f"write {value * 100:g}% for a share, or {number}GiB for a size"
-    if value >= 2 * MIB and value < 2**50:
+    if value >= 2 * MIB:
         return f"write {exact_size(int(value))} if these are bytes"
     return f"write {number}MiB or {number}GiB" if value else "write null for no such rule"

@@ -1,0 +1,69 @@
+"""A profile as plain data, and the table of keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from test_rules import GOOD
+
+from gpuconf.profile import Profile, key_reference, load_profile, profile_as_dict
+from gpuconf.profile.schema import PROFILE, Section
+
+RICH = """
+gpus: {pick: most-free, count: 2}
+memory: {allow_growth: on, memory_limit: 70%, keep_free: 1GiB, on_shortage: {wait: 90s}}
+virtual_devices: [1GiB, 12.5%]
+per_gpu:
+  0: {memory: {keep_free: null}}
+  GPU-8f6c: {virtual_devices: null, memory: {on_shortage: cpu}}
+tensorflow: {cudnn_workspace_limit: 256MiB, session: none, allocator: bfc}
+jax: {preallocate: off}
+torch: {expandable_segments: on}
+env: {A: on, B: "1", C: null}
+"""
+
+
+def nameless(profile: Profile) -> Profile:
+    return profile._replace(name="", source=None)
+
+
+@pytest.mark.parametrize("text", [RICH, *(text for text, _, _ in GOOD)])
+def test_plain_data_loads_as_the_same_profile(text: str, tmp_path: Path) -> None:
+    """As overrides of nothing, as YAML, and it is JSON besides."""
+    (tmp_path / "one.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "empty.yaml").write_text("{}")
+    profile = load_profile(tmp_path / "one.yaml", environ={})
+    plain = profile_as_dict(profile)
+    json.dumps(plain)
+    again = load_profile(tmp_path / "empty.yaml", overrides=plain, environ={})
+    assert nameless(again) == nameless(profile)
+    (tmp_path / "two.yaml").write_text(yaml.safe_dump(plain, sort_keys=False))
+    assert nameless(load_profile(tmp_path / "two.yaml", environ={})) == nameless(profile)
+
+
+def test_the_reference_names_every_key() -> None:
+    """Each key of the schema has a row with an example."""
+    table = key_reference()
+    sections = [key.rule for key in PROFILE.keys if isinstance(key.rule, Section)]
+    inner = [key for section in sections for key in section.keys]
+    single = [key for key in PROFILE.keys if not isinstance(key.rule, Section)]
+    for key in [*single, *inner]:
+        assert f"| `{key.name}` |" in table
+        assert f"`{key.name}: {key.example}`" in table
+
+
+@pytest.mark.parametrize("section", [PROFILE, *[k.rule for k in PROFILE.keys]], ids=str)
+def test_every_example_is_a_good_profile(section: object, tmp_path: Path) -> None:
+    """What the documentation shows can be pasted."""
+    keys = section.keys if isinstance(section, Section) else ()
+    for key in keys:
+        if not key.example or key.name == "extends":
+            continue
+        line = f"{key.name}: {key.example}"
+        file = tmp_path / "example.yaml"
+        name = section.name if isinstance(section, Section) else ""
+        file.write_text(line if section is PROFILE else f"{name}: {{{line}}}")
+        assert load_profile(file, environ={})

@@ -1,0 +1,131 @@
+"""The shipped profiles: they load, and the numbers in their comments are true.
+
+The card of the story: 11264 MiB, of which the desktop uses 1945.  What no limit covers is a
+CUDA context of up to 600 MB (572 MiB) for each process.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gpuconf.profile import Profile, load_profile
+from gpuconf.profile.search import shipped_folder
+from gpuconf.units import MIB
+
+TOTAL, DESKTOP, CONTEXT = 11264, 1945, 572
+NAMES = sorted(file.stem for file in Path(shipped_folder()).glob("*.yaml"))
+
+
+def load(name: str) -> Profile:
+    return load_profile(name, environ={}, directory="/")
+
+
+def limit_mib(name: str, free_mib: int, total_mib: int = TOTAL) -> int:
+    """DESIGN's sum: min(fraction × total, memory_limit, free − keep_free)."""
+    memory = load(name).memory
+    total, terms = total_mib * MIB, []
+    if memory.per_process_gpu_memory_fraction is not None:
+        terms.append(int(memory.per_process_gpu_memory_fraction * total))
+    if memory.keep_free is not None:
+        terms.append(free_mib * MIB - (memory.keep_free.of(total) or 0))
+    return min(terms) // MIB
+
+
+def at_least_mib(name: str) -> int:
+    amount = load(name).memory.at_least
+    return (amount.of(TOTAL * MIB) or 0) // MIB if amount else 0
+
+
+def comments(name: str) -> str:
+    text = Path(shipped_folder(), f"{name}.yaml").read_text(encoding="utf-8")
+    return "\n".join(line for line in text.splitlines() if line.lstrip().startswith("#"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_loads_and_says_whom_it_is_for(name: str) -> None:
+    """A description for the list; in the comments, the audience and the reason of the numbers."""
+    profile = load(name)
+    assert profile.name == name
+    assert profile.description
+    assert re.search(r"^# For ", comments(name), re.MULTILINE)
+    assert re.search("Why (these numbers|not)|There are no numbers", comments(name))
+
+
+def test_all_eight_are_there() -> None:
+    """The names are part of the interface."""
+    first = ["cpu-only", "dedicated", "half-card", "keras-v1-session"]
+    assert [*first, "notebook", "shared-desktop", "small-laptop", "virtual-pair"] == NAMES
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "cpu-only"])
+def test_each_runs_on_the_crowded_card(name: str) -> None:
+    """On the story's card each has a limit that is no shortage."""
+    limit = limit_mib(name, TOTAL - DESKTOP)
+    assert limit >= max(at_least_mib(name), 1)
+    assert limit + CONTEXT + DESKTOP <= TOTAL
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("shared-desktop", 7884),
+        ("virtual-pair", 7884),
+        ("keras-v1-session", 7884),
+        ("dedicated", 7783),
+        ("half-card", 3942),
+        ("notebook", 4505),
+    ],
+)
+def test_the_limits_in_the_comments(name: str, limit: int) -> None:
+    """The figures that the comments work out are those of the sum."""
+    assert limit_mib(name, TOTAL - DESKTOP) == limit
+    assert str(limit) in comments(name) or name == "keras-v1-session"
+
+
+def test_shared_desktop_is_the_rule_of_the_story() -> None:
+    """Growth, 0.7 of the card, 1 GiB kept and 1 GiB at least, and a clear failure else."""
+    memory = load("shared-desktop").memory
+    assert memory.allow_growth is True
+    assert memory.per_process_gpu_memory_fraction == 0.7
+    assert memory.keep_free == memory.at_least
+    assert str(memory.keep_free) == "1GiB"
+    assert memory.on_shortage.action == "fail"
+
+
+def test_two_half_cards_fit_beside_the_desktop_at_full_use() -> None:
+    """Two limits, two contexts and the desktop are no more than the card."""
+    first = limit_mib("half-card", TOTAL - DESKTOP)
+    second = limit_mib("half-card", TOTAL - DESKTOP - first - CONTEXT)
+    assert second == first
+    assert first + second + 2 * CONTEXT + DESKTOP <= TOTAL
+    assert first + second + 2 * CONTEXT + DESKTOP == 10973
+    assert int(0.4 * TOTAL) * 2 + 2 * CONTEXT + DESKTOP > TOTAL
+
+
+def test_a_third_half_card_is_told_that_there_is_no_room() -> None:
+    """Its limit is below at_least, so it is a shortage, not an OOM."""
+    used = DESKTOP + 2 * (limit_mib("half-card", TOTAL - DESKTOP) + CONTEXT)
+    assert limit_mib("half-card", TOTAL - used) < at_least_mib("half-card")
+
+
+def test_dedicated_refuses_a_card_that_is_not() -> None:
+    """With half of the card in other hands, less than half is left."""
+    assert limit_mib("dedicated", TOTAL // 2) < at_least_mib("dedicated")
+
+
+def test_small_laptop_bounds_the_cudnn_workspace() -> None:
+    """TensorFlow's own bound, 4 GiB, is the whole card; 4096 MiB with 500 used leave 2828."""
+    assert load("small-laptop").tensorflow.cudnn_workspace_limit == 256 * MIB
+    assert limit_mib("small-laptop", 4096 - 500, 4096) == 2828
+
+
+def test_the_others_do_what_their_names_say() -> None:
+    """Two halves, a graph session, no GPU, and growth for notebooks."""
+    assert [str(device) for device in load("virtual-pair").virtual_devices] == ["50%", "50%"]
+    assert load("keras-v1-session").tensorflow.session == "graph"
+    assert load("keras-v1-session").memory.per_process_gpu_memory_fraction == 0.7
+    assert load("cpu-only").gpus.kind == "none"
+    assert load("notebook").memory.allow_growth is True
