@@ -48,9 +48,7 @@ _WITH_DRIVER = ("-Wl,-rpath,$ORIGIN", "-L.", "-l:libcuda.so.1")
 # (CUDA 12.3 to 12.5, cuDNN 8 or 9) ask the dynamic linker for.
 LIBRARIES = (
     Library("libcuda.so.1", (*_CARD, *_ENGINE, "cuda_driver.c", "cuda_driver_work.c")),
-    Library(
-        "libcudart.so.12", ("cuda_runtime.c", "eigen_fill.c"), ("-Wl,-rpath,$ORIGIN", "-L.", "-l:libcuda.so.1")
-    ),
+    Library("libcudart.so.12", ("cuda_runtime.c", "eigen_fill.c"), _WITH_DRIVER),
     Library("libnvidia-ml.so.1", (*_CARD, "nvml.c")),
     Library("libgpuconf_card.so", _CARD),
     Library("libcudnn.so.8", ("cudnn.c",), ("-DCUDNN_VERSION=8907",)),

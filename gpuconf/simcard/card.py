@@ -167,14 +167,24 @@ class Card:
 def create_card(path: str | os.PathLike[str], spec: CardSpec) -> Card:
     """Make a card file at ``path``, which must not exist, and return it.
 
-    Raises UsageError for a spec that no card could have and BackendError if the file cannot be
-    written.
+    The file is made under another name and then linked, so that nobody sees half of one.
+    Raises UsageError for a spec that no card could have or a path that is taken, BackendError
+    if the file cannot be written.
     """
     _check_spec(spec)
-    card = Card(path)
+    card = Card(os.path.abspath(path))
+    unfinished = Card(f"{card.path}.{os.getpid()}.new", libraries=card.libraries)
     native = _to_native(spec)
     library = _load(card.libraries)
-    card._check(library.simcard_create(os.fsencode(card.path), ctypes.byref(native)))
+    unfinished._check(library.simcard_create(os.fsencode(unfinished.path), ctypes.byref(native)))
+    try:
+        os.link(unfinished.path, card.path)
+    except FileExistsError as error:
+        raise UsageError(f"{card.path} exists already", hint=f"rm {card.path}") from error
+    except OSError as error:
+        raise BackendError(f"card file {card.path}: {error.strerror}") from error
+    finally:
+        os.unlink(unfinished.path)
     return card
 
 

@@ -1,0 +1,114 @@
+"""Cards, and programs that run on them: a bare CUDA client, NVML, and TensorFlow."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from simcard_programs import CLIENT, PYTHON_VARIABLE, STORY, RunClient, StartClient
+
+from gpuconf.errors import MissingDependencyError
+from gpuconf.simcard import Card, build, simulated_card
+
+
+@pytest.fixture(scope="session")
+def libraries() -> Path:
+    """The built stand-in libraries."""
+    try:
+        return build()
+    except MissingDependencyError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def card(libraries: Path) -> Iterator[Card]:  # noqa: ARG001  # for its skip
+    """The issue's card, with nobody on it yet."""
+    with simulated_card(STORY) as made:
+        yield made
+
+
+@pytest.fixture
+def two_cards(libraries: Path) -> Iterator[Card]:  # noqa: ARG001  # for its skip
+    """Two GPUs in one card file."""
+    with simulated_card(STORY._replace(count=2)) as made:
+        yield made
+
+
+@pytest.fixture
+def run_client() -> RunClient:
+    """Run a line of Python with ``cuda`` on a card, to its end."""
+
+    def run(card: Card, code: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, str(CLIENT), code],
+            env={**card.environment(os.environ), **environ},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    return run
+
+
+@pytest.fixture
+def start_client() -> Iterator[StartClient]:
+    """Start such a line; what still runs at the end of the test is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(card: Card, code: str) -> subprocess.Popen[str]:
+        child = subprocess.Popen(
+            [sys.executable, str(CLIENT), code],
+            env=card.environment(os.environ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(child)
+        return child
+
+    yield start
+    for child in started:
+        child.kill()
+        child.communicate()
+
+
+@pytest.fixture(scope="session")
+def tensorflow_python() -> str:
+    """An interpreter with a CUDA build of TensorFlow."""
+    named = os.environ.get(PYTHON_VARIABLE)
+    if named:
+        return named
+    spec = importlib.util.find_spec("tensorflow")
+    if spec is None or spec.origin is None:
+        pytest.skip("tensorflow is not installed")
+    facts = Path(spec.origin).parent / "python" / "platform" / "build_info.py"
+    if "('is_cuda_build', True)" not in facts.read_text():
+        pytest.skip("this tensorflow has no CUDA build (tensorflow-cpu)")
+    return sys.executable
+
+
+@pytest.fixture
+def run_tensorflow(tensorflow_python: str) -> RunClient:
+    """Run a program that imports tensorflow on a card, to its end; it must succeed."""
+
+    def run(card: Card, code: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        base = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
+        done = subprocess.run(
+            [tensorflow_python, "-c", code],
+            env={**card.environment(base), **environ},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        if environ.get("EXPECT_FAILURE") is None:
+            assert done.returncode == 0, done.stderr[-4000:]
+        return done
+
+    return run

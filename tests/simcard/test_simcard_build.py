@@ -1,0 +1,132 @@
+"""Building the stand-in libraries: once, whole, and with an error that says what to do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from gpuconf.errors import BackendError, MissingDependencyError
+from gpuconf.simcard.build import LIBRARIES, NATIVE, build, cache_folder, find_compiler
+
+needs_compiler = pytest.mark.skipif(
+    shutil.which("cc") is None, reason="there is no C compiler named cc"
+)
+
+
+def _environ(cache: Path, **changes: str) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(cache), **changes}
+
+
+@pytest.fixture
+def broken_sources(tmp_path: Path) -> Path:
+    """The sources with a mistake in the card file."""
+    sources = tmp_path / "native"
+    shutil.copytree(NATIVE, sources)
+    (sources / "card.c").write_text("int card(void) { return no_such_name; }\n")
+    return sources
+
+
+def test_a_missing_compiler_is_named_with_what_to_install(tmp_path: Path) -> None:
+    """With no compiler on PATH the error names those tried, and the hint is a command."""
+    with pytest.raises(MissingDependencyError, match="cc, gcc and clang") as caught:
+        build(environ=_environ(tmp_path, PATH=str(tmp_path)))
+    assert caught.value.hint is not None
+    assert "apt-get install gcc" in caught.value.hint
+
+
+def test_a_compiler_named_in_cc_that_is_not_there_is_said(tmp_path: Path) -> None:
+    """$CC is never passed over in favour of another compiler."""
+    with pytest.raises(MissingDependencyError, match=r"\$CC is 'no-such-cc'"):
+        build(environ=_environ(tmp_path, CC="no-such-cc"))
+
+
+def test_cc_may_hold_options(tmp_path: Path) -> None:
+    """$CC is a command, as make reads it."""
+    compiler = tmp_path / "my-cc"
+    compiler.write_text("#!/bin/sh\n")
+    compiler.chmod(0o755)
+    found = find_compiler({"CC": "my-cc -m64", "PATH": str(tmp_path)})
+    assert found == (str(compiler), "-m64")
+
+
+def test_other_systems_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulated card is shared libraries and LD_LIBRARY_PATH: Linux only, and it says so."""
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(BackendError, match="needs Linux, and this is darwin"):
+        build(environ=_environ(tmp_path))
+
+
+def test_the_cache_folder_follows_the_environment() -> None:
+    """$XDG_CACHE_HOME, else ~/.cache."""
+    assert cache_folder({"XDG_CACHE_HOME": "/x", "HOME": "/h"}) == Path("/x/gpuconf/simcard")
+    assert cache_folder({"XDG_CACHE_HOME": "", "HOME": "/h"}) == Path("/h/.cache/gpuconf/simcard")
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_a_build_is_whole_reused_and_free_of_warnings(tmp_path: Path) -> None:
+    """Every library is built, with warnings as errors; a second build touches nothing."""
+    environ = _environ(tmp_path, CC="cc -Werror")
+    folder = build(environ=environ)
+    assert {path.name for path in folder.iterdir()} == {each.soname for each in LIBRARIES}
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert build(environ=environ) == folder
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    assert [path.name for path in cache_folder(environ).iterdir()] == [folder.name]
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_another_source_is_another_build(tmp_path: Path) -> None:
+    """A changed source never uses what was built from the old one."""
+    sources = tmp_path / "native"
+    shutil.copytree(NATIVE, sources)
+    environ = _environ(tmp_path)
+    before = build(environ=environ, sources=sources)
+    with open(sources / "card.h", "a") as header:
+        header.write("/* changed */\n")
+    assert build(environ=environ, sources=sources) != before
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
+    """Builders that race all get the same whole folder, and leave nothing beside it."""
+    environ = _environ(tmp_path, PYTHONPATH=":".join(sys.path))
+    code = "from gpuconf.simcard import build; print(build())"
+
+    def builder(_: int) -> str:
+        command = [sys.executable, "-c", code]
+        return subprocess.run(
+            command, env=environ, capture_output=True, text=True, check=True
+        ).stdout
+
+    with ThreadPoolExecutor(3) as pool:
+        folders = set(pool.map(builder, range(3)))
+    (folder,) = (Path(line.strip()) for line in folders)
+    assert {path.name for path in folder.iterdir()} == {each.soname for each in LIBRARIES}
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+@needs_compiler
+def test_a_compile_error_shows_the_compilers_last_lines(
+    tmp_path: Path, broken_sources: Path
+) -> None:
+    """The error holds what the compiler said, and nothing half-built stays in the cache."""
+    environ = _environ(tmp_path / "cache")
+    with pytest.raises(BackendError, match="no_such_name"):
+        build(environ=environ, sources=broken_sources)
+    assert list(cache_folder(environ).iterdir()) == []
+
+
+@needs_compiler
+def test_sonames_are_those_asked_for(libraries: Path) -> None:
+    """The dynamic linker knows each library by the name that TensorFlow asks for."""
+    for library in LIBRARIES:
+        assert library.soname.encode() + b"\0" in (libraries / library.soname).read_bytes()

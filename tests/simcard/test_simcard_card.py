@@ -1,0 +1,131 @@
+"""The card file, seen from Python."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import pytest
+
+from gpuconf.errors import BackendError, UsageError
+from gpuconf.simcard import Card, CardSpec, create_card, simulated_card
+from gpuconf.units import GIB, MIB
+
+
+def test_a_card_says_what_it_was_made_of(libraries: Path, tmp_path: Path) -> None:
+    """Every field of the spec comes back from the file, to the byte."""
+    spec = CardSpec(
+        total_bytes=5 * GIB + 1,
+        used_bytes=3,
+        count=2,
+        name="Simulated card, tested",
+        compute_capability="12.0",
+        driver_version="535.1",
+        cuda_version=(12, 2),
+        context_bytes=7 * MIB,
+    )
+    card = create_card(tmp_path / "card", spec)
+    assert card.describe() == spec
+    assert card.libraries == libraries
+    assert [card.used_bytes(index) for index in range(2)] == [3, 3]
+    assert card.free_bytes() == 5 * GIB - 2
+    assert card.processes() == ()
+
+
+def test_the_default_card_is_called_simulated() -> None:
+    """Nobody can take its name, in a log or in nvidia-ml-py, for that of a real GPU."""
+    assert "simulated" in CardSpec().name.lower()
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (CardSpec(total_bytes=0), "no memory"),
+        (CardSpec(total_bytes=GIB, used_bytes=2 * GIB), "used memory is 2048 MiB"),
+        (CardSpec(used_bytes=-1), "used memory"),
+        (CardSpec(count=0), "1 to 16"),
+        (CardSpec(count=17), "1 to 16"),
+        (CardSpec(compute_capability="8"), "compute capability '8'"),
+        (CardSpec(name=""), "name"),
+        (CardSpec(name="x" * 96), "95 bytes"),
+        (CardSpec(driver_version="1" * 32), "31 bytes"),
+    ],
+)
+def test_an_impossible_card_is_refused(
+    libraries: Path,  # noqa: ARG001  # for its skip
+    tmp_path: Path,
+    spec: CardSpec,
+    said: str,
+) -> None:
+    """A spec that no card could have raises with the rule, and leaves no file."""
+    with pytest.raises(UsageError, match=said):
+        create_card(tmp_path / "card", spec)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_file_is_never_overwritten(card: Card) -> None:
+    """Making a card where one is says so, and leaves the one that is there alone."""
+    before = card.describe()
+    with pytest.raises(UsageError, match="exists already"):
+        create_card(card.path, CardSpec(total_bytes=GIB))
+    assert card.describe() == before
+    assert os.listdir(card.path.parent) == ["card"]
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 100, bytes(2_000_000)])
+def test_another_file_is_no_card(libraries: Path, tmp_path: Path, content: bytes) -> None:
+    """A file that is no card file is refused by name, and never crashes the reader."""
+    path = tmp_path / "card"
+    path.write_bytes(content)
+    with pytest.raises(BackendError, match="is no card file"):
+        Card(path, libraries=libraries).used_bytes()
+
+
+def test_a_file_of_the_right_size_without_the_mark_is_no_card(card: Card, tmp_path: Path) -> None:
+    """Size alone does not make a card file: an interrupted or older one is refused."""
+    path = tmp_path / "card"
+    path.write_bytes(bytes(card.path.stat().st_size))
+    with pytest.raises(BackendError, match="is no card file"):
+        Card(path).used_bytes()
+
+
+def test_a_missing_file_is_named(libraries: Path, tmp_path: Path) -> None:
+    """The error holds the path and the system's reason."""
+    with pytest.raises(BackendError, match=r"nowhere.*No such file"):
+        Card(tmp_path / "nowhere", libraries=libraries).used_bytes()
+
+
+def test_the_environment_is_a_changed_copy(card: Card) -> None:
+    """Only the two variables change, the linker's paths are kept behind, the base is untouched."""
+    base = {"A": "1", "LD_LIBRARY_PATH": "/opt/lib"}
+    made = card.environment(base)
+    assert base == {"A": "1", "LD_LIBRARY_PATH": "/opt/lib"}
+    assert made == {
+        "A": "1",
+        "LD_LIBRARY_PATH": f"{card.libraries}:/opt/lib",
+        "GPUCONF_SIMCARD_FILE": str(card.path),
+    }
+    # An empty entry would mean the current folder to the dynamic linker.
+    assert card.environment({})["LD_LIBRARY_PATH"] == str(card.libraries)
+    assert card.environment({"LD_LIBRARY_PATH": ""})["LD_LIBRARY_PATH"] == str(card.libraries)
+
+
+def test_a_simulated_card_leaves_nothing_behind(libraries: Path) -> None:  # noqa: ARG001
+    """The file and its folder go with the with block, on errors too."""
+    with contextlib.suppress(KeyError), simulated_card(CardSpec()) as card:
+        assert card.path.exists()
+        raise KeyError
+    assert not card.path.parent.exists()
+
+
+def test_the_desktop_can_grow_and_shrink(card: Card) -> None:
+    """Another program's use can change under way, on one GPU, within the card."""
+    card.set_desktop_bytes(11264 * MIB)
+    assert card.free_bytes() == 0
+    card.set_desktop_bytes(0)
+    assert card.used_bytes() == 0
+    with pytest.raises(UsageError):
+        card.set_desktop_bytes(11264 * MIB + 1)
+    with pytest.raises(UsageError):
+        card.used_bytes(1)

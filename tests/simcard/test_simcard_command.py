@@ -1,0 +1,165 @@
+"""``python -m gpuconf.simcard``: exit codes, signals, sharing a card, and manners."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from simcard_programs import CLIENT, wait_until
+
+from gpuconf.simcard import Card
+from gpuconf.simcard.__main__ import main
+
+_PREFIX = [sys.executable, "-m", "gpuconf.simcard"]
+_FREE = "cuda.enter(); print(cuda.memory()[0] // MIB)"
+
+pytestmark = pytest.mark.usefixtures("libraries")
+
+
+def _call(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [*_PREFIX, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def _client(code: str) -> Sequence[str]:
+    return ("--", sys.executable, str(CLIENT), code)
+
+
+def test_a_command_runs_on_the_card_that_was_asked_for() -> None:
+    """Sizes, number, name and compute capability reach the driver."""
+    code = """
+import ctypes
+name = ctypes.create_string_buffer(99)
+cuda.library.cuDeviceGetName(name, 99, 1)
+cuda.enter(1); print(cuda.count(), cuda.memory()[0] // MIB, name.value.decode())
+"""
+    options = ("--total", "8GiB", "--used", "1 GiB", "--count", "2", "--name", "Simulated twin")
+    done = _call("run", *options, *_client(code))
+    assert (done.returncode, done.stdout) == (0, "2 7168 Simulated twin\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)],
+)
+def test_the_exit_code_is_the_commands(script: str, code: int) -> None:
+    """Its own number, or 128 plus the signal that killed it, as in a shell."""
+    assert _call("run", "--", "sh", "-c", script).returncode == code
+
+
+def test_no_card_is_left_behind(tmp_path: Path) -> None:
+    """The file is gone after the command, also when the command was killed."""
+    note = tmp_path / "note"
+    _call("run", "--", "sh", "-c", f'echo "$GPUCONF_SIMCARD_FILE" > {note}; kill -KILL $$')
+    assert note.read_text().strip()
+    assert not Path(note.read_text().strip()).parent.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signals_reach_the_command(tmp_path: Path, number: signal.Signals) -> None:
+    """What a supervisor sends to the wrapper ends the command, once, with its own clean-up."""
+    ready, ended = tmp_path / "ready", tmp_path / "ended"
+    trap = f"trap 'echo x >> {ended}; exit 5' {number.name[3:]}"
+    script = f"{trap}; touch {ready}; while :; do sleep 0.05; done"
+    child = subprocess.Popen([*_PREFIX, "run", "--", "sh", "-c", script], start_new_session=True)
+    wait_until(ready.exists)
+    child.send_signal(number)
+    assert child.wait(30) == 5
+    assert ended.read_text() == "x\n"
+
+
+def test_two_commands_share_a_kept_card(tmp_path: Path) -> None:
+    """With --card the second command sees what the first holds, and the file stays."""
+    file = tmp_path / "card"
+    inner = f"{sys.executable} -m gpuconf.simcard run --card {file} -- {sys.executable} {CLIENT}"
+    code = (
+        "cuda.enter(); cuda.allocate(512 * MIB); "
+        f"os.system({inner + ' ' + chr(34) + _FREE + chr(34)!r})"
+    )
+    done = _call("run", "--card", file, "--total", "2GiB", *_client(code))
+    assert done.stdout == "1536\n", done.stderr
+    assert Card(file).used_bytes() == 0
+
+
+def test_a_kept_card_must_fit_the_options(tmp_path: Path) -> None:
+    """Asking for another size than the file has is an error, not silently ignored."""
+    file = tmp_path / "card"
+    assert _call("run", "--card", file, "--total", "2GiB", "--", "true").returncode == 0
+    done = _call("run", "--card", file, "--total", "3GiB", "--", "true")
+    assert done.returncode == 2
+    assert "total_bytes 2147483648" in done.stderr
+
+
+def test_env_prints_lines_for_a_shell(tmp_path: Path) -> None:
+    """A shell that evals them is on the card."""
+    script = (
+        f'eval "$({sys.executable} -m gpuconf.simcard env --total 1GiB --card {tmp_path}/card)" '
+        f"&& {sys.executable} {CLIENT} '{_FREE}'"
+    )
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "1024\n", done.stderr
+
+
+def test_show_tells_who_is_on_the_card(tmp_path: Path) -> None:
+    """The card's name, what is used and by whom."""
+    file = tmp_path / "card"
+    show = f"{sys.executable} -m gpuconf.simcard show {file}"
+    code = (
+        "cuda.enter(); cuda.allocate(512 * MIB); print(os.getpid(), flush=True); "
+        f"os.system({show!r})"
+    )
+    done = _call("run", "--card", file, "--total", "2GiB", "--used", "100MiB", *_client(code))
+    pid, *shown = done.stdout.splitlines()
+    assert "imulated" in shown[0]
+    assert "612 MiB of 2048 MiB in use, of which the desktop 100 MiB" in shown[1]
+    assert shown[2].split() == ["process", f"{pid}:", "512MiB"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["run", "--total", "1GiB"], 2, "no command"),
+        (["run", "--total", "1GiB", "--used", "2GiB", "--", "true"], 2, "used memory is 2048 MiB"),
+        (["run", "--", "no-such-command"], 127, "cannot start 'no-such-command'"),
+        (["run", "--", "/etc/passwd"], 126, "may not be run"),
+        (["env"], 2, "--card"),
+        (["show", "/nowhere"], 1, "No such file"),
+        (["show", "/etc/passwd"], 1, "is no card file"),
+        (["build", "--", "x"], 2, "no command"),
+    ],
+)
+def test_mistakes_end_in_one_line_and_a_hint(
+    capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+) -> None:
+    """``gpuconf: error:`` on stderr, nothing on stdout, and the exit code of its kind."""
+    assert main(words) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("gpuconf: error: ")
+    assert said in err
+
+
+@pytest.mark.parametrize("words", [["run", "--total", "12"], ["nonsense"], []])
+def test_usage_mistakes_exit_with_two(words: list[str]) -> None:
+    """argparse's own code for a command line that cannot be read."""
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+
+
+def test_help_says_that_the_card_is_simulated(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody can read it and expect a GPU."""
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "SIMULATED" in capsys.readouterr().out
+
+
+def test_build_prints_the_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    """The one line is the folder to put on LD_LIBRARY_PATH."""
+    assert main(["build"]) == 0
+    assert os.path.exists(capsys.readouterr().out.strip() + "/libcuda.so.1")

@@ -1,0 +1,262 @@
+"""The stand-in CUDA driver, through ctypes: what it shows, and the memory it keeps account of."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+from simcard_programs import CLIENT, RunClient, StartClient, wait_until
+
+from gpuconf.simcard import Card, CardSpec, simulated_card
+from gpuconf.units import MIB
+
+FREE = (11264 - 1945) * MIB
+TAKE_AND_WAIT = "cuda.enter(); cuda.allocate({mib} * MIB); print('ready', flush=True); input()"
+NO_DEVICE, OUT_OF_MEMORY, NOT_INITIALIZED = 100, 2, 3
+ZERO = "GPU-0051ca4d-6770-4075-8063-6f6e66000000"
+ONE = "GPU-0151ca4d-6770-4075-8063-6f6e66000001"
+
+
+def _take(start_client: StartClient, card: Card, mib: int) -> subprocess.Popen[str]:
+    child = start_client(card, TAKE_AND_WAIT.format(mib=mib))
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    return child
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, [ZERO, ONE]),
+        ("", []),
+        ("0", [ZERO]),
+        ("1,0", [ONE, ZERO]),
+        ("0, 1", [ZERO, ONE]),
+        ("1gpu", [ONE]),
+        ("0,0", []),
+        ("1,0,1", []),
+        ("-1", []),
+        ("1,-1,0", [ONE]),
+        ("0,2,1", [ZERO]),
+        ("0,,1", [ZERO]),
+        ("two", []),
+        (ONE, [ONE]),
+        (ONE.upper(), [ONE]),
+        ("GPU-01", [ONE]),
+        ("GPU-01,GPU-00", [ONE, ZERO]),
+        ("GPU-0", []),
+        ("GPU-01,GPU-0", [ONE]),
+        ("GPU-ff", []),
+        (ONE + "0", []),
+        ("gpu-01", []),
+        ("GPU-01,GPU-0151", []),
+        ("GPU-01,0", [ONE]),
+        ("1,GPU-00", [ONE]),
+        ("MIG-01", []),
+    ],
+)
+def test_cuda_visible_devices(
+    two_cards: Card, run_client: RunClient, value: str | None, shown: list[str]
+) -> None:
+    """A repeat empties the list, an invalid entry ends it, prefixes must be unique."""
+    environ = {} if value is None else {"CUDA_VISIBLE_DEVICES": value}
+    code = "print(cuda.started, [cuda.uuid(i) for i in range(cuda.count())])"
+    done = run_client(two_cards, code, **environ)
+    assert done.stdout == f"{0 if shown else NO_DEVICE} {shown}\n", done.stderr
+
+
+def test_uuids_are_the_same_everywhere(two_cards: Card, run_client: RunClient) -> None:
+    """The driver, NVML (by the real nvidia-ml-py) and Python name one GPU alike."""
+    code = (
+        "import pynvml as n; n.nvmlInit(); "
+        "print([(cuda.uuid(i), n.nvmlDeviceGetUUID(n.nvmlDeviceGetHandleByIndex(i)))"
+        " for i in (0, 1)])"
+    )
+    pytest.importorskip("pynvml")
+    expected = [(two_cards.uuid(index), two_cards.uuid(index)) for index in (0, 1)]
+    assert run_client(two_cards, code).stdout == f"{expected}\n"
+
+
+def test_the_primary_context_is_active_only_while_retained(
+    card: Card, run_client: RunClient
+) -> None:
+    """Starting the driver makes no context; the last release ends it and frees its memory."""
+    code = """
+seen = [cuda.is_active()]
+cuda.enter(); cuda.enter(); seen.append(cuda.is_active())
+cuda.allocate(64 * MIB)
+cuda.release(); seen.append(cuda.is_active())
+cuda.release(); seen.append(cuda.is_active())
+cuda.enter(); seen.append(cuda.memory()[0] // MIB)
+print(seen)
+"""
+    done = run_client(card, code)
+    assert done.stdout == f"[False, True, True, False, {11264 - 1945}]\n", done.stderr
+
+
+def test_memory_is_accounted_to_the_byte(card: Card, run_client: RunClient) -> None:
+    """What is free is what is asked for and no byte more, and a free gives it back."""
+    code = f"""
+cuda.enter()
+print(cuda.memory() == ({FREE}, {11264 * MIB}))
+print(cuda.allocate({FREE} + 1)[0], cuda.memory()[0] == {FREE})
+status, address = cuda.allocate({FREE})
+print(status, cuda.memory()[0], cuda.allocate(1)[0])
+print(cuda.free(address), cuda.memory()[0] == {FREE}, cuda.free(address))
+"""
+    done = run_client(card, code)
+    assert done.stdout.splitlines() == [
+        "True",
+        f"{OUT_OF_MEMORY} True",
+        f"0 0 {OUT_OF_MEMORY}",
+        "0 True 1",
+    ], done.stderr
+
+
+def test_copies_and_fills_really_happen_and_stay_in_bounds(
+    card: Card, run_client: RunClient
+) -> None:
+    """Device memory holds what is written; a copy past its end is refused whole."""
+    code = """
+cuda.enter()
+_, a = cuda.allocate(16)
+print(cuda.write(a, b'0123456789abcdef'), cuda.read(a + 4, 4))
+print(cuda.fill32(a, 0x41424344, 2), cuda.read(a, 16))
+print(cuda.write(a + 1, b'x' * 16), cuda.fill32(a, 0, 5), cuda.read(a, 16))
+"""
+    assert run_client(card, code).stdout.splitlines() == [
+        "0 b'4567'",
+        "0 b'DCBADCBA89abcdef'",
+        "1 1 b'DCBADCBA89abcdef'",
+    ]
+
+
+def test_processes_share_one_card(
+    card: Card, start_client: StartClient, run_client: RunClient
+) -> None:
+    """What one process holds is missing for the other, and is shown with its pid."""
+    child = _take(start_client, card, 1000)
+    done = run_client(card, "cuda.enter(); print(cuda.memory()[0] // MIB)")
+    assert done.stdout == f"{11264 - 1945 - 1000}\n"
+    assert [(each.pid, each.used_bytes) for each in card.processes()] == [(child.pid, 1000 * MIB)]
+    child.communicate("\n")
+    assert (card.used_bytes(), card.processes()) == (1945 * MIB, ())
+
+
+def test_a_killed_process_gives_its_memory_back(card: Card, start_client: StartClient) -> None:
+    """Also while it is a zombie: its pid is still there, its memory is not."""
+    child = _take(start_client, card, 1000)
+    assert card.used_bytes() == 2945 * MIB
+    os.kill(child.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert (card.used_bytes(), card.processes()) == (1945 * MIB, ())
+
+
+def test_a_pid_used_again_is_another_process(card: Card, start_client: StartClient) -> None:
+    """A slot belongs to a pid *and* its start: here the start is made wrong by hand."""
+    child = _take(start_client, card, 1000)
+    data = bytearray(card.path.read_bytes())
+    slot = data.index(child.pid.to_bytes(4, "little") + bytes(4))
+    data[slot + 8] ^= 1
+    with open(card.path, "r+b") as file:
+        file.write(data)
+    assert card.used_bytes() == 1945 * MIB
+
+
+def test_exec_drops_device_memory(card: Card, run_client: RunClient) -> None:
+    """A program that execs another keeps its pid and start, and loses its memory."""
+    after = "cuda.enter(); print(cuda.memory()[0] // MIB)"
+    code = (
+        "cuda.enter(); cuda.allocate(1000 * MIB); "
+        f"os.execv(sys.executable, [sys.executable, {str(CLIENT)!r}, {after!r}])"
+    )
+    assert run_client(card, code).stdout == f"{11264 - 1945}\n"
+
+
+def test_a_forked_child_cannot_use_its_parents_cuda(card: Card, run_client: RunClient) -> None:
+    """As with the real driver; and the child's end takes nothing of the parent's away."""
+    code = f"""
+cuda.enter(); cuda.allocate(100 * MIB)
+if os.fork() == 0:
+    os._exit(cuda.allocate(1)[0] == {NOT_INITIALIZED})
+print(os.waitstatus_to_exitcode(os.wait()[1]), cuda.memory()[0] // MIB)
+"""
+    assert run_client(card, code).stdout == f"1 {11264 - 1945 - 100}\n"
+
+
+def test_twenty_starts_leave_no_slot(card: Card, run_client: RunClient) -> None:
+    """Processes that end without freeing anything do not fill the card."""
+    for _ in range(20):
+        assert run_client(card, "cuda.enter(); print(cuda.allocate(9000 * MIB)[0])").stdout == "0\n"
+    assert (card.used_bytes(), card.processes()) == (1945 * MIB, ())
+
+
+def test_a_killed_holder_of_the_lock_stops_nobody(card: Card, start_client: StartClient) -> None:
+    """Processes killed at random moments of allocating neither block the card nor leak."""
+    code = "cuda.enter()\nwhile True: cuda.free(cuda.allocate(MIB)[1])"
+    for _ in range(15):
+        child = start_client(card, code)
+        wait_until(lambda: bool(card.processes()))
+        child.kill()
+        child.wait()
+        assert card.used_bytes() == 1945 * MIB
+
+
+def test_concurrent_allocations_conserve_bytes(card: Card, start_client: StartClient) -> None:
+    """Four processes that take all they can get share exactly what was free."""
+    code = """
+cuda.enter()
+print('ready', flush=True); input()
+taken = 0
+while cuda.allocate(7 * MIB)[0] == 0: taken += 7 * MIB
+print(taken, flush=True); input()
+"""
+    children = [start_client(card, code) for _ in range(4)]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("\n")
+        child.stdin.flush()
+    taken = [int(child.stdout.readline()) for child in children if child.stdout is not None]
+    assert sum(taken) == FREE // (7 * MIB) * 7 * MIB
+    assert card.used_bytes() == 1945 * MIB + sum(taken)
+    assert {each.used_bytes for each in card.processes()} == set(taken)
+
+
+def test_a_context_can_cost_memory(libraries: object, run_client: RunClient) -> None:  # noqa: ARG001
+    """The spec's context counts once per process; the variable overrides it."""
+    spec = CardSpec(total_bytes=1000 * MIB, context_bytes=300 * MIB)
+    code = "cuda.enter(); cuda.enter(); print(cuda.memory()[0] // MIB)"
+    with simulated_card(spec) as card:
+        assert run_client(card, code).stdout == "700\n"
+        assert run_client(card, code, GPUCONF_SIMCARD_CONTEXT_MIB="10").stdout == "990\n"
+        full = run_client(card, "print(cuda.enter())", GPUCONF_SIMCARD_CONTEXT_MIB="1001")
+        assert full.stdout == f"{OUT_OF_MEMORY}\n"
+
+
+def test_no_card_file_is_no_gpu_and_says_so(card: Card, run_client: RunClient) -> None:
+    """Without a card file, or with a wrong one, there is no device, and stderr tells why."""
+    for value, said in (("", "is not set"), ("/nowhere", "No such file"), (__file__, "no card")):
+        done = run_client(card, "print(cuda.started)", GPUCONF_SIMCARD_FILE=value)
+        assert done.stdout == f"{NO_DEVICE}\n"
+        assert said in done.stderr
+
+
+@pytest.mark.parametrize("mode", ["", "error"])
+def test_a_kernel_launch_is_never_silent(card: Card, run_client: RunClient, mode: str) -> None:
+    """The kernel's name is printed; by default the program ends there."""
+    code = """
+import ctypes
+cuda.enter()
+module, function = ctypes.c_void_p(), ctypes.c_void_p()
+cuda.library.cuModuleLoadData(ctypes.byref(module), b'')
+cuda.library.cuModuleGetFunction(ctypes.byref(function), module, b'my_kernel')
+print(cuda.library.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None), flush=True)
+"""
+    done = run_client(card, code, GPUCONF_SIMCARD_KERNELS=mode)
+    assert "my_kernel" in done.stderr
+    assert (done.returncode, done.stdout) == ((0, "719\n") if mode else (-signal.SIGABRT, ""))

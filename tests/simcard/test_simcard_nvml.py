@@ -1,0 +1,146 @@
+"""The real nvidia-ml-py over the stand-in NVML."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from simcard_programs import RunClient, StartClient
+
+from gpuconf.simcard import Card
+from gpuconf.units import MIB
+
+pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
+
+_ASK = """
+import json, pynvml as n
+n.nvmlInit()
+def text(value): return value.decode() if isinstance(value, bytes) else value
+def ask(function, *arguments):
+    try: return text(function(*arguments))
+    except n.NVMLError as error: return type(error).__name__
+"""
+_FACTS = (
+    _ASK
+    + """
+h = n.nvmlDeviceGetHandleByIndex(1)
+plain, newer = n.nvmlDeviceGetMemoryInfo(h), n.nvmlDeviceGetMemoryInfo(h, n.nvmlMemory_v2)
+print(json.dumps({
+    "count": n.nvmlDeviceGetCount(),
+    "name": ask(n.nvmlDeviceGetName, h),
+    "uuid": ask(n.nvmlDeviceGetUUID, h),
+    "index": ask(n.nvmlDeviceGetIndex, n.nvmlDeviceGetHandleByUUID(ask(n.nvmlDeviceGetUUID, h))),
+    "bus": text(n.nvmlDeviceGetPciInfo(h).busId),
+    "by bus": ask(n.nvmlDeviceGetIndex, n.nvmlDeviceGetHandleByPciBusId(b"00000000:02:00.0")),
+    "by cuda's bus": ask(n.nvmlDeviceGetIndex, n.nvmlDeviceGetHandleByPciBusId(b"0000:02:00.0")),
+    "memory": [plain.total, plain.free, plain.used],
+    "memory v2": [newer.total, newer.reserved, newer.free, newer.used],
+    "capability": ask(n.nvmlDeviceGetCudaComputeCapability, h),
+    "display": [ask(n.nvmlDeviceGetDisplayActive, n.nvmlDeviceGetHandleByIndex(i)) for i in (0, 1)],
+    "driver": ask(n.nvmlSystemGetDriverVersion),
+    "cuda": ask(n.nvmlSystemGetCudaDriverVersion_v2),
+    "graphics": ask(n.nvmlDeviceGetGraphicsRunningProcesses, h),
+    "processes": ask(n.nvmlDeviceGetComputeRunningProcesses, h),
+    "mig": ask(n.nvmlDeviceGetMigMode, h),
+    "ecc": ask(n.nvmlDeviceGetEccMode, h),
+    "left out": ask(n.nvmlDeviceGetTemperature, h, 0),
+    "no such index": ask(n.nvmlDeviceGetHandleByIndex, 2),
+    "no such uuid": ask(n.nvmlDeviceGetHandleByUUID, b"GPU-nothing"),
+    "no such bus": ask(n.nvmlDeviceGetHandleByPciBusId, b"0000:09:00.0"),
+}))
+"""
+)
+
+
+def test_every_fact_is_that_of_the_card(two_cards: Card, run_client: RunClient) -> None:
+    """Names, numbers and refusals, read by the real client library."""
+    two_cards.set_desktop_bytes(7 * MIB, index=1)
+    done = run_client(two_cards, _FACTS)
+    total = 11264 * MIB
+    assert json.loads(done.stdout) == {
+        "count": 2,
+        "name": "Simulated GeForce (gpuconf)",
+        "uuid": two_cards.uuid(1),
+        "index": 1,
+        "bus": "00000000:02:00.0",
+        "by bus": 1,
+        "by cuda's bus": 1,
+        "memory": [total, total - 7 * MIB, 7 * MIB],
+        "memory v2": [total, 0, total - 7 * MIB, 7 * MIB],
+        "capability": [8, 6],
+        "display": [1, 0],
+        "driver": "570.124.06",
+        "cuda": 12080,
+        "graphics": [],
+        "processes": [],
+        "mig": "NVMLError_NotSupported",
+        "ecc": "NVMLError_NotSupported",
+        "left out": "NVMLError_FunctionNotFound",
+        "no such index": "NVMLError_InvalidArgument",
+        "no such uuid": "NVMLError_NotFound",
+        "no such bus": "NVMLError_NotFound",
+    }, done.stderr
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "nvmlDeviceGetComputeRunningProcesses",
+        "nvmlDeviceGetComputeRunningProcesses_v2",
+        "nvmlDeviceGetComputeRunningProcesses_v3",
+    ],
+)
+def test_processes_are_listed_with_their_pids(
+    two_cards: Card, run_client: RunClient, start_client: StartClient, function: str
+) -> None:
+    """Two processes on GPU 0 and none on GPU 1, each with what it holds."""
+    expected = []
+    for mib in (100, 300):
+        code = f"cuda.enter(); cuda.allocate({mib} * MIB); print('ready', flush=True); input()"
+        child = start_client(two_cards, code)
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        expected.append([child.pid, mib * MIB])
+    code = f"""{_ASK}
+lists = [n.{function}(n.nvmlDeviceGetHandleByIndex(i)) for i in (0, 1)]
+name = text(n.nvmlSystemGetProcessName(lists[0][0].pid))
+print(json.dumps([[[p.pid, p.usedGpuMemory] for p in each] for each in lists]), name)
+"""
+    done = run_client(two_cards, code)
+    listed, _, name = done.stdout.rpartition(" ")
+    assert json.loads(listed) == [expected, []], done.stderr
+    assert "python" in name
+
+
+def test_asking_makes_no_context(card: Card, run_client: RunClient) -> None:
+    """NVML can be asked without becoming a process on the card, as with the real one."""
+    code = f"""{_ASK}
+gpu = n.nvmlDeviceGetHandleByIndex(0)
+print(cuda.is_active(), len(n.nvmlDeviceGetComputeRunningProcesses(gpu)))
+"""
+    assert run_client(card, code).stdout == "False 0\n"
+
+
+def test_it_must_be_started_and_counts_its_users(card: Card, run_client: RunClient) -> None:
+    """Nothing works before nvmlInit or after the last nvmlShutdown."""
+    code = """
+import pynvml as n
+def count():
+    try: return n.nvmlDeviceGetCount()
+    except n.NVMLError_Uninitialized: return None
+n.nvmlInit(); n.nvmlInit(); seen = [count()]
+n.nvmlShutdown(); seen.append(count())
+n.nvmlShutdown(); seen.append(count())
+print(seen)
+"""
+    assert run_client(card, code).stdout == "[1, 1, None]\n"
+
+
+def test_without_a_card_file_the_driver_is_not_loaded(card: Card, run_client: RunClient) -> None:
+    """nvmlInit fails as on a machine with no driver, not as on one with no GPU."""
+    code = """
+import pynvml as n
+try: n.nvmlInit()
+except n.NVMLError_DriverNotLoaded: print("not loaded")
+"""
+    assert run_client(card, code, GPUCONF_SIMCARD_FILE="").stdout == "not loaded\n"
