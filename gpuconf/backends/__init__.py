@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from gpuconf.backends import jax, torch
 from gpuconf.backends.tensorflow import environment as tensorflow
 from gpuconf.environ import Change
-from gpuconf.hardware import needs_pci_order
 from gpuconf.planner import Plan
 
 
@@ -20,9 +19,9 @@ def environment_changes(plan: Plan, baseline: Mapping[str, str]) -> list[Change]
     if plan.cuda_visible_devices is not None:
         value = plan.cuda_visible_devices
         changes.append(Change("CUDA_VISIBLE_DEVICES", value, "gpus", overrules=True))
-        if value != "-1" and needs_pci_order([gpu.gpu for gpu in plan.gpus]):
-            # The value counts in nvidia-smi's order, which CUDA must be told to use.
-            changes.append(Change("CUDA_DEVICE_ORDER", "PCI_BUS_ID", "gpus", overrules=True))
+    if plan.cuda_device_order is not None:
+        order = plan.cuda_device_order
+        changes.append(Change("CUDA_DEVICE_ORDER", order, "gpus", overrules=True))
     changes += tensorflow.wishes(plan)
     changes += jax.wishes(plan, baseline)
     changes += torch.wishes(plan, baseline)

@@ -12,8 +12,14 @@ from gpuconf.hardware import VisibleDevices, resolve
 from gpuconf.hardware.inventory import Gpu, Inventory
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.planner.plan import GpuPlan, Plan, label
-from gpuconf.planner.selection import rules_for, select, settle_order, value_to_write
+from gpuconf.planner.selection import rules_for, select, unmatched_rules
 from gpuconf.planner.shortage import ShortageOnGpuError, settle_shortages
+from gpuconf.planner.visibility import (
+    fastest_first,
+    settle_order,
+    value_without_figures,
+    variables_to_write,
+)
 from gpuconf.profile.model import GpuRules, Profile
 
 __all__ = [
@@ -50,26 +56,45 @@ def make_plan(
     """
     if profile.gpus.kind == "none":
         return hidden_plan(profile)
+    value = environ.get("CUDA_VISIBLE_DEVICES")
     if inventory.problem is not None:
-        return _without_figures(profile, inventory.problem)
-    value, order = environ.get("CUDA_VISIBLE_DEVICES"), environ.get("CUDA_DEVICE_ORDER")
-    visible = resolve(value, inventory.gpus, device_order=order, driver_version=inventory.driver_version)
+        return _without_figures(profile, inventory.problem, value)
+    visible = resolve(
+        value,
+        inventory.gpus,
+        device_order=environ.get("CUDA_DEVICE_ORDER"),
+        driver_version=inventory.driver_version,
+    )
     if not visible.devices:
         return _nothing_visible(profile, inventory, visible, value)
     inherited = resolve(chosen_by_parent, inventory.gpus, device_order="PCI_BUS_ID").devices
-    chosen, notes = select(profile, visible.devices, inherited)
-    planned = [plan_gpu(gpu, rules_for(gpu, visible.devices, profile)) for gpu in chosen]
-    planned, more_notes = settle_shortages(planned, profile, visible.devices)
+    return _plan_visible(profile, visible, inherited, value)
+
+
+def _plan_visible(
+    profile: Profile, visible: VisibleDevices, inherited: Sequence[Gpu], value: str | None
+) -> Plan:
+    devices = visible.devices
+    chosen, notes = select(profile, devices, inherited)
+    if profile.gpus.kind == "all" and value is None and not visible.order_certain:
+        chosen = fastest_first(chosen)
+    each = {gpu: plan_gpu(gpu, rules_for(gpu, devices, profile)) for gpu in devices}
+    planned, hidden = settle_shortages([each[gpu] for gpu in chosen], profile, devices)
+    notes += [*unmatched_rules(profile, devices), *hidden]
     if not planned:
-        return hidden_plan(profile, visible.devices, notes=(*notes, *more_notes))
-    planned, uncertain = settle_order(planned, visible, value)
+        return hidden_plan(profile, devices, notes=tuple(notes))
+    if value is not None and not visible.order_certain:
+        planned, uncertain = settle_order(planned, list(each.values()), value)
+        notes += uncertain
     _refuse_unequal_growth(planned, profile)
+    names, order = variables_to_write([plan.gpu for plan in planned], visible, value)
     return Plan(
         profile=profile,
         gpus=tuple(planned),
-        visible=visible.devices,
-        cuda_visible_devices=value_to_write([p.gpu for p in planned], visible, value),
-        notes=(*notes, *more_notes, *uncertain, *_missing_figures(planned, profile)),
+        visible=devices,
+        cuda_visible_devices=names,
+        cuda_device_order=order,
+        notes=(*notes, *_missing_figures(planned, profile)),
     )
 
 
@@ -92,7 +117,7 @@ def hidden_plan(
     return Plan(profile, visible=visible, cuda_visible_devices="-1", hides_gpus=True, notes=notes)
 
 
-def _without_figures(profile: Profile, problem: str) -> Plan:
+def _without_figures(profile: Profile, problem: str, value: str | None) -> Plan:
     """No NVML: what can be decided without figures still holds for any GPU a framework finds."""
     rules = GpuRules(profile.memory, profile.virtual_devices)
     gpu = plan_gpu(Gpu(index=0), rules)
@@ -101,13 +126,14 @@ def _without_figures(profile: Profile, problem: str) -> Plan:
     if wanted is not None and gpu.limit_bytes is None:
         grows = "allow_growth alone is set" if profile.memory.allow_growth else "no limit is set"
         notes.append(f"{problem}; the memory rules need its figures, so {grows}")
-    value = None
-    if profile.gpus.kind == "list":
-        value = ",".join(str(member) for member in profile.gpus.members)
+    if profile.gpus.kind == "pick":
+        notes.append(f"{problem}; so gpus: {{pick: most-free}} cannot choose, and all are used")
+    if profile.per_gpu:
+        notes.append(f"{problem}; so per_gpu does nothing, and the same rules hold for all")
     return Plan(
         profile,
         unknown_gpu=gpu._replace(shortage=None),
-        cuda_visible_devices=value,
+        cuda_visible_devices=value_without_figures(profile, value),
         notes=tuple(notes),
     )
 
@@ -117,8 +143,10 @@ def _nothing_visible(
 ) -> Plan:
     if not inventory.gpus:
         note = "the driver knows no GPU; the program runs on the CPU"
+    elif value is None:
+        note = "MIG is enabled and no GPU instance is there; the program runs on the CPU"
     else:
-        why = visible.explanation or "it names none of them"
+        why = visible.ignored[0][1] if visible.ignored else "it is empty"
         note = f"CUDA_VISIBLE_DEVICES={value} hides every GPU ({why}); running on the CPU"
     return Plan(profile, hides_gpus=True, notes=(note,))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from gpuconf.hardware.inventory import Gpu
 from gpuconf.planner.plan import GpuPlan
 from gpuconf.profile.model import GpuRules
-from gpuconf.units import MIB, mib
+from gpuconf.units import MIB, Amount, mib
 
 
 def plan_gpu(gpu: Gpu, rules: GpuRules) -> GpuPlan:
@@ -49,7 +49,7 @@ def _terms(gpu: Gpu, rules: GpuRules) -> tuple[list[int], list[str]]:
         if total is None:
             lines.append(f"fraction {fraction:g} × total: dropped, the total is unknown")
         else:
-            terms.append(int(fraction * total))
+            terms.append(Amount(share=fraction).of(total) or 0)
             lines.append(f"fraction {fraction:g} × {mib(total)} total = {mib(terms[-1])}")
     if memory.memory_limit is not None:
         size = memory.memory_limit.of(total)
@@ -67,12 +67,11 @@ def _add_free_term(terms: list[int], lines: list[str], gpu: Gpu, rules: GpuRules
     keep = rules.memory.keep_free
     keep_bytes = 0 if keep is None else keep.of(gpu.total_bytes)
     if gpu.free_bytes is None or keep_bytes is None:
-        lines.append("free - keep_free: dropped, the free memory is unknown")
+        unknown = "free memory" if gpu.free_bytes is None else "total"
+        lines.append(f"free - keep_free: dropped, the {unknown} is unknown")
         return
-    left = gpu.free_bytes - keep_bytes
-    terms.append(left)
-    shown = f"-{mib(-left)}" if left < 0 else mib(left)
-    lines.append(f"{mib(gpu.free_bytes)} free - {mib(keep_bytes)} keep_free = {shown}")
+    terms.append(gpu.free_bytes - keep_bytes)
+    lines.append(f"{mib(gpu.free_bytes)} free - {mib(keep_bytes)} keep_free = {mib(terms[-1])}")
 
 
 def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
@@ -83,11 +82,17 @@ def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
         return plan
     short = f"{mib(left)} is left"
     short += f", and at_least asks for {mib(needed)}" if needed else ", which is nothing"
-    total = plan.gpu.total_bytes
-    possible = total is None or (needed or 0) <= total
+    best = _limit_when_idle(plan.gpu, rules)
+    possible = best is None or best >= max(needed or 0, MIB)
     return plan._replace(
         arithmetic=(*plan.arithmetic, f"shortage: {short}"), shortage=short, can_ever_fit=possible
     )
+
+
+def _limit_when_idle(gpu: Gpu, rules: GpuRules) -> int | None:
+    """The limit if nobody else held memory: what waiting can lead to at best; None if unknown."""
+    limit, _ = _limit(gpu._replace(free_bytes=gpu.total_bytes), rules)
+    return gpu.total_bytes if limit is None else limit
 
 
 def _with_logical_devices(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
@@ -107,8 +112,16 @@ def _with_logical_devices(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     )
     if fits and min(whole) > 0:
         return plan
-    card = plan.gpu.total_bytes
+    short = f"virtual_devices need {sum_shown}{against}" if not fits else "a device gets 0 MiB"
     return plan._replace(
-        shortage=plan.shortage or f"virtual_devices need {sum_shown}{against}",
-        can_ever_fit=plan.can_ever_fit and (card is None or total <= card),
+        shortage=plan.shortage or short,
+        can_ever_fit=plan.can_ever_fit and _devices_fit_when_idle(plan.gpu, rules),
     )
+
+
+def _devices_fit_when_idle(gpu: Gpu, rules: GpuRules) -> bool:
+    best = _limit_when_idle(gpu, rules)
+    if best is None:
+        return True
+    sizes = [(amount.of(best) or 0) // MIB * MIB for amount in rules.virtual_devices]
+    return sum(sizes) <= best and min(sizes) > 0

@@ -33,7 +33,8 @@ class Plan(NamedTuple):
     ``gpus`` are the GPUs a framework is to see, in its order.  Where the machine tells nothing
     about its GPUs (no NVML), ``gpus`` is empty and ``unknown_gpu`` holds the rules for whatever
     GPU a framework finds.  ``visible`` are those it would see without us.
-    ``cuda_visible_devices`` is the value to write, None to leave the variable alone.
+    ``cuda_visible_devices`` and ``cuda_device_order`` are the values to write, None to leave the
+    variable alone.
     ``notes`` are for stderr: what the machine lacks and what the plan did about it.
     """
 
@@ -42,6 +43,7 @@ class Plan(NamedTuple):
     unknown_gpu: GpuPlan | None = None
     visible: tuple[Gpu, ...] = ()
     cuda_visible_devices: str | None = None
+    cuda_device_order: str | None = None
     hides_gpus: bool = False
     notes: tuple[str, ...] = ()
 

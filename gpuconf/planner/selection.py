@@ -1,15 +1,14 @@
-"""Which of the visible GPUs a profile means, and the CUDA_VISIBLE_DEVICES that says so."""
+"""Which of the visible GPUs a profile means, and which rules hold for each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from gpuconf.errors import ProfileError
-from gpuconf.hardware import VisibleDevices, match_uuid, narrow, visible_devices_value
+from gpuconf.hardware import match_uuid
 from gpuconf.hardware.inventory import Gpu
-from gpuconf.planner.plan import GpuPlan, label
+from gpuconf.planner.plan import label
 from gpuconf.profile.model import GpuRules, GpuSelection, Profile
-from gpuconf.units import mib
 
 
 def select(
@@ -17,10 +16,28 @@ def select(
 ) -> tuple[list[Gpu], list[str]]:
     selection = profile.gpus
     if selection.kind == "list":
-        return [_member(member, visible, profile) for member in selection.members], []
+        return _listed(profile, visible), []
     if selection.kind == "pick":
-        return _pick(selection, [g for g in visible if g in inherited] or list(visible))
+        # A child trains where its parent does.
+        kept = [gpu for gpu in visible if gpu in inherited]
+        return _pick(selection, kept if len(kept) >= selection.count else list(visible))
     return list(visible), []
+
+
+def _listed(profile: Profile, visible: Sequence[Gpu]) -> list[Gpu]:
+    chosen: list[Gpu] = []
+    for member in profile.gpus.members:
+        gpu = _member(member, visible, profile)
+        if gpu in chosen:
+            raise ProfileError(
+                f"gpus names {label(gpu)} twice, the second time as {member!r}; CUDA shows no "
+                "GPU at all for a list with a repeat",
+                hint="name each GPU once, by its number or by its UUID",
+                file=profile.source,
+                key="gpus",
+            )
+        chosen.append(gpu)
+    return chosen
 
 
 def _pick(selection: GpuSelection, candidates: list[Gpu]) -> tuple[list[Gpu], list[str]]:
@@ -61,38 +78,10 @@ def rules_for(gpu: Gpu, visible: Sequence[Gpu], profile: Profile) -> GpuRules:
     return GpuRules(profile.memory, profile.virtual_devices)
 
 
-def value_to_write(
-    chosen: Sequence[Gpu], visible: VisibleDevices, value: str | None
-) -> str | None:
-    """The CUDA_VISIBLE_DEVICES that shows ``chosen``; None to leave the variable alone.
-
-    CUDA numbers GPUs fastest first unless CUDA_DEVICE_ORDER says PCI_BUS_ID, so UUIDs are written
-    where the choice narrows or reorders, or that order is unknown.  A list that the user wrote in
-    indices whose order is unknown keeps its own entries: other names could mean other cards.
-    """
-    if not visible.order_certain and value is not None:
-        narrowed = narrow(visible, chosen)
-        return None if len(chosen) == len(visible.devices) else narrowed
-    if list(chosen) == list(visible.devices) and visible.order_certain:
-        return None
-    return visible_devices_value(chosen)
-
-
-def settle_order(
-    planned: list[GpuPlan], visible: VisibleDevices, value: str | None
-) -> tuple[list[GpuPlan], list[str]]:
-    """Indices on unequal cards without PCI_BUS_ID: which card is meant is CUDA's secret."""
-    if visible.order_certain or value is None or len(planned) == 0:
-        return planned, []
-    limits = [plan.limit_bytes for plan in planned if plan.limit_bytes is not None]
-    note = (
-        f"CUDA_VISIBLE_DEVICES={value} counts unequal GPUs fastest first, which no tool can "
-        "foresee; `export CUDA_DEVICE_ORDER=PCI_BUS_ID` makes it nvidia-smi's order"
-    )
-    if not limits:
-        return planned, [note]
-    line = f"limit = {mib(min(limits))}, the smallest of all, as the GPUs' order is uncertain"
+def unmatched_rules(profile: Profile, visible: Sequence[Gpu]) -> list[str]:
+    """A note for every ``per_gpu`` entry that is for no visible GPU."""
     return [
-        plan._replace(limit_bytes=min(limits), arithmetic=(*plan.arithmetic, line))
-        for plan in planned
-    ], [note]
+        f"per_gpu.{member} is for no visible GPU and does nothing"
+        for member, _ in profile.per_gpu
+        if not any(_is(member, position, gpu) for position, gpu in enumerate(visible))
+    ]

@@ -1,0 +1,102 @@
+"""The CUDA_VISIBLE_DEVICES that shows the chosen GPUs, in an order that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuconf.errors import ProfileError
+from gpuconf.hardware import VisibleDevices, narrow, needs_pci_order, visible_devices_value
+from gpuconf.hardware.inventory import Gpu
+from gpuconf.planner.plan import GpuPlan
+from gpuconf.profile.model import Profile
+from gpuconf.units import mib
+
+
+def fastest_first(chosen: Sequence[Gpu]) -> list[Gpu]:
+    """``chosen`` in the order that CUDA most likely gives unequal cards: the newest, largest first.
+
+    CUDA's own rule is not documented.  Whoever names no GPU expects the fast card to be the
+    program's first, as it is without us, and not the small one that drives the display.
+    """
+    if any(gpu.mig_ids is not None for gpu in chosen):
+        return list(chosen)
+    return sorted(
+        chosen,
+        key=lambda gpu: (gpu.compute_capability or (0, 0), gpu.total_bytes or 0),
+        reverse=True,
+    )
+
+
+def variables_to_write(
+    chosen: Sequence[Gpu], visible: VisibleDevices, value: str | None
+) -> tuple[str | None, str | None]:
+    """CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER that show ``chosen``; None to leave one alone.
+
+    CUDA numbers GPUs fastest first unless CUDA_DEVICE_ORDER says PCI_BUS_ID, so UUIDs are written
+    where the choice narrows or reorders, or that order is unknown.  A list that the user wrote in
+    indices whose order is unknown keeps its own entries: other names could mean other cards.
+    """
+    if not visible.order_certain and value is not None:
+        everything = len(chosen) == len(visible.devices)
+        return None if everything else narrow(visible, chosen), None
+    if list(chosen) == list(visible.devices) and visible.order_certain:
+        return None, None
+    # Where a UUID is unknown the value counts in nvidia-smi's order, which CUDA must be told.
+    order = "PCI_BUS_ID" if needs_pci_order(chosen) else None
+    return visible_devices_value(chosen), order
+
+
+def settle_order(
+    planned: Sequence[GpuPlan], candidates: Sequence[GpuPlan], value: str | None
+) -> tuple[list[GpuPlan], list[str]]:
+    """Indices on unequal cards without PCI_BUS_ID: which card is meant is CUDA's secret.
+
+    So each gets what the smallest of the ``candidates`` may have, logical devices included.
+    """
+    note = (
+        f"CUDA_VISIBLE_DEVICES={value} counts unequal GPUs fastest first, which no tool can "
+        "foresee; `export CUDA_DEVICE_ORDER=PCI_BUS_ID` makes it nvidia-smi's order"
+    )
+    limited = [plan for plan in candidates if plan.limit_bytes is not None]
+    if not limited:
+        return list(planned), [note]
+    smallest = min(limited, key=lambda plan: plan.limit_bytes or 0)
+    limit, devices = smallest.limit_bytes, smallest.logical_devices_bytes
+    line = f"limit = {mib(limit or 0)}, the smallest of all, as the GPUs' order is uncertain"
+    return [
+        plan._replace(
+            limit_bytes=limit,
+            logical_devices_bytes=devices,
+            arithmetic=(*plan.arithmetic, line) if plan.limit_bytes != limit else plan.arithmetic,
+        )
+        for plan in planned
+    ], [note]
+
+
+def value_without_figures(profile: Profile, value: str | None) -> str | None:
+    """The CUDA_VISIBLE_DEVICES for a list of ``gpus`` where nobody can say what GPUs there are.
+
+    A number is a place in ``value``, the user's own list, where there is one, and a UUID must
+    stand in it: a scheduler's list is narrowed, never widened.  None to leave it alone.
+    """
+    if profile.gpus.kind != "list":
+        return None
+    if value is None:
+        return ",".join(str(member) for member in profile.gpus.members)
+    entries = [entry.strip() for entry in value.split(",")]
+    return ",".join(_entry(member, entries, profile) for member in profile.gpus.members)
+
+
+def _entry(member: int | str, entries: Sequence[str], profile: Profile) -> str:
+    if isinstance(member, int):
+        found = [entry for entry in entries[member : member + 1] if entry not in ("", "-1")]
+    else:
+        found = [e for e in entries if e.startswith(member) or (e and member.startswith(e))]
+    if len(found) == 1:
+        return found[0]
+    raise ProfileError(
+        f"gpus names {member!r}, which CUDA_VISIBLE_DEVICES={','.join(entries)} does not show",
+        hint="unset CUDA_VISIBLE_DEVICES, or name a GPU that it lists",
+        file=profile.source,
+        key="gpus",
+    )

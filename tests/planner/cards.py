@@ -1,0 +1,83 @@
+"""Machines and profiles as values, for the tests of the planner."""
+
+from __future__ import annotations
+
+from gpuconf.hardware.inventory import Gpu, Inventory
+from gpuconf.planner import Plan, make_plan
+from gpuconf.profile.model import GpuSelection, MemoryRules, OnShortage, Profile
+from gpuconf.units import GIB, MIB, Amount
+
+PROBLEM = "no driver is installed here"
+ALL = GpuSelection()
+
+
+def uuid(index: int) -> str:
+    """The UUID of the card at ``index``: no two begin alike."""
+    return f"GPU-{index:x}e8d35e3-0000-4000-8000-000000000000"
+
+
+def card(index: int = 0, *, total: int | None = 11264, free: int | None = 9319) -> Gpu:
+    """A card; sizes in MiB."""
+    return Gpu(
+        index,
+        uuid=uuid(index),
+        name="NVIDIA GeForce RTX 2080 Ti",
+        total_bytes=None if total is None else total * MIB,
+        free_bytes=None if free is None else free * MIB,
+        compute_capability=(7, 5),
+    )
+
+
+def small_card(index: int, *, free: int = 1900) -> Gpu:
+    """Another kind of card, slower and with 2 GiB."""
+    gpu = card(index, total=2048, free=free)
+    return gpu._replace(name="NVIDIA T400", compute_capability=(7, 0))
+
+
+def machine(*gpus: Gpu) -> Inventory:
+    """A machine with a new driver."""
+    return Inventory(gpus, driver_version="570.86.15")
+
+
+def amount(size_mib: int | None) -> Amount | None:
+    """MiB as an amount; None for no such rule."""
+    return None if size_mib is None else Amount(size_mib * MIB)
+
+
+def share(percent: float) -> Amount:
+    """A percentage as an amount."""
+    return Amount(share=percent / 100)
+
+
+SHARED_DESKTOP = Profile(
+    "shared-desktop",
+    memory=MemoryRules(
+        allow_growth=True,
+        per_process_gpu_memory_fraction=0.7,
+        keep_free=Amount(GIB),
+        at_least=Amount(GIB),
+    ),
+)
+
+
+def asking(at_least_mib: int, policy: str = "fail", wait_s: float | None = None) -> Profile:
+    """A profile that wants so much of each card, and its policy where there is less."""
+    rules = MemoryRules(
+        memory_limit=share(100),
+        at_least=amount(at_least_mib),
+        on_shortage=OnShortage(policy, wait_s),
+    )
+    return Profile("asking", memory=rules)
+
+
+def plan(
+    profile: Profile,
+    *gpus: Gpu,
+    visible: str | None = None,
+    order: str | None = None,
+    chosen_by_parent: str | None = None,
+) -> Plan:
+    """The plan for ``profile`` on a machine of ``gpus``, with this CUDA_VISIBLE_DEVICES."""
+    given = {"CUDA_VISIBLE_DEVICES": visible, "CUDA_DEVICE_ORDER": order}
+    environ = {name: value for name, value in given.items() if value is not None}
+    return make_plan(profile, machine(*gpus), environ=environ, chosen_by_parent=chosen_by_parent)

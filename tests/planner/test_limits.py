@@ -1,0 +1,255 @@
+"""How much of one card a process may take: the sum, its terms, and the lines that show it."""
+
+from __future__ import annotations
+
+import pytest
+from cards import SHARED_DESKTOP, amount, card, plan, share
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuconf.hardware.inventory import Gpu
+from gpuconf.planner import GpuPlan
+from gpuconf.planner.limits import plan_gpu
+from gpuconf.profile.model import GpuRules, MemoryRules
+from gpuconf.units import GIB, MIB, Amount
+
+KNOWN = card()
+NO_FIGURES = card(total=None, free=None)
+
+
+def limited(gpu: Gpu, **memory: object) -> GpuPlan:
+    """The plan of ``gpu`` with these memory rules."""
+    return plan_gpu(gpu, GpuRules(MemoryRules(**memory)))  # type: ignore[arg-type]
+
+
+def limit_mib(made: GpuPlan) -> int | None:
+    """The limit in MiB, which must come out whole."""
+    if made.limit_bytes is None:
+        return None
+    assert made.limit_bytes % MIB == 0
+    return made.limit_bytes // MIB
+
+
+def test_the_story_comes_out_with_its_whole_sum() -> None:
+    """shared-desktop on 11264 MiB with 9319 free gives 7884 MiB, and every step is shown."""
+    (made,) = plan(SHARED_DESKTOP, KNOWN).gpus
+    assert limit_mib(made) == 7884
+    assert made.arithmetic == (
+        "fraction 0.7 × 11264 MiB total = 7884 MiB",
+        "9319 MiB free - 1024 MiB keep_free = 8295 MiB",
+        "limit = min(7884 MiB, 8295 MiB) = 7884 MiB",
+    )
+    assert made.shortage is None
+    assert made.allow_growth is True
+    assert made.fraction == 0.7
+
+
+@pytest.mark.parametrize(
+    ("fraction", "limit", "keep_free", "expected"),
+    [
+        (None, None, None, None),
+        (0.5, None, None, 5632),
+        (0.9, None, None, 9319),  # of the total, so more than is free
+        (None, amount(4096), None, 4096),
+        (None, amount(10000), None, 9319),
+        (None, share(50), None, 5632),
+        (None, None, amount(1536), 7783),
+        (None, None, share(10), 8192),  # 9319 - 1126.4, cut to whole MiB
+        (0.5, amount(4096), None, 4096),
+        (0.5, amount(6000), amount(1024), 5632),
+        (0.9, None, amount(1024), 8295),
+        (0.9, amount(2048), amount(9000), 319),
+        (None, amount(0), None, 0),
+        (None, None, amount(9319), 0),
+        (None, None, amount(12000), 0),
+    ],
+)
+def test_the_smallest_term_rules(
+    fraction: float | None, limit: Amount | None, keep_free: Amount | None, expected: int | None
+) -> None:
+    """Each term alone, and together: the limit is their minimum, and what is free is always one."""
+    made = limited(
+        KNOWN, per_process_gpu_memory_fraction=fraction, memory_limit=limit, keep_free=keep_free
+    )
+    assert limit_mib(made) == expected
+
+
+@pytest.mark.parametrize(
+    ("gpu", "rules", "expected", "line"),
+    [
+        (NO_FIGURES, {"per_process_gpu_memory_fraction": 0.7}, None, "the total is unknown"),
+        (NO_FIGURES, {"keep_free": amount(1024)}, None, "the free memory is unknown"),
+        (NO_FIGURES, {"memory_limit": amount(4096)}, 4096, "memory_limit 4GiB = 4096 MiB"),
+        (NO_FIGURES, {"memory_limit": share(50)}, None, "50%: dropped, the total is unknown"),
+        (card(free=None), {"per_process_gpu_memory_fraction": 0.5}, 5632, "0.5 × 11264 MiB"),
+        (card(free=None), {"keep_free": amount(1)}, None, "the free memory is unknown"),
+        (card(total=None), {"keep_free": amount(1024)}, 8295, "9319 MiB free - 1024 MiB"),
+        (card(total=None), {"keep_free": share(10)}, None, "dropped, the total is unknown"),
+    ],
+)
+def test_a_term_without_its_figures_drops_out_and_a_line_says_so(
+    gpu: Gpu, rules: dict[str, object], expected: int | None, line: str
+) -> None:
+    """Unknown is never 0: the other terms still hold, and the missing figure is named."""
+    made = limited(gpu, **rules)
+    assert limit_mib(made) == expected
+    assert any(line in shown for shown in made.arithmetic)
+    assert made.shortage is None
+    if expected is None:
+        assert made.arithmetic[-1] == "no limit: the framework takes what it finds free"
+
+
+SIZES = st.integers(0, 64 * GIB)
+AMOUNTS = st.one_of(
+    st.none(), SIZES.map(Amount), st.floats(0, 1).map(lambda part: Amount(share=part))
+)
+
+
+@settings(deadline=None)
+@given(
+    total=st.none() | st.integers(1, 64 * GIB),
+    free=st.none() | SIZES,
+    fraction=st.none() | st.floats(0.001, 1),
+    limit=AMOUNTS,
+    keep_free=AMOUNTS,
+)
+def test_the_limit_is_never_above_any_known_term(
+    total: int | None,
+    free: int | None,
+    fraction: float | None,
+    limit: Amount | None,
+    keep_free: Amount | None,
+) -> None:
+    """Whatever is known holds, whole MiB come out, and nothing is negative."""
+    gpu = Gpu(0, total_bytes=total, free_bytes=free)
+    made = limited(
+        gpu, per_process_gpu_memory_fraction=fraction, memory_limit=limit, keep_free=keep_free
+    ).limit_bytes
+    if made is None:
+        known = (fraction and total) or (limit and limit.of(total)) or (keep_free and free)
+        assert not known or (keep_free is not None and keep_free.of(total) is None)
+        return
+    assert made >= 0
+    assert made % MIB == 0
+    if fraction is not None and total is not None:
+        assert made <= fraction * total + 1
+    if limit is not None and limit.of(total) is not None:
+        assert made <= (limit.of(total) or 0)
+    keep = 0 if keep_free is None else keep_free.of(total)
+    if free is not None and keep is not None:
+        assert made <= max(free - keep, 0)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "at_least", "rules", "shortage", "can_ever_fit"),
+    [
+        (KNOWN, amount(9319), {}, None, True),
+        (KNOWN, amount(9320), {}, "9319 MiB is left, and at_least asks for 9320 MiB", True),
+        (KNOWN, amount(11264), {}, "9319 MiB is left", True),
+        (KNOWN, amount(11265), {}, "9319 MiB is left", False),
+        (KNOWN, share(50), {"memory_limit": amount(5000)}, "at_least asks for 5632 MiB", False),
+        (KNOWN, amount(8000), {"per_process_gpu_memory_fraction": 0.5}, "5632 MiB", False),
+        (KNOWN, amount(9000), {"keep_free": amount(2000)}, "7319 MiB is left", True),
+        (KNOWN, amount(9300), {"keep_free": amount(2000)}, "7319 MiB is left", False),
+        (KNOWN, None, {"memory_limit": amount(0)}, "0 MiB is left, which is nothing", False),
+        (card(free=0), None, {"memory_limit": amount(4096)}, "which is nothing", True),
+        (card(free=0), None, {}, "which is nothing", True),
+        (NO_FIGURES, amount(9000), {}, None, True),
+        (NO_FIGURES, amount(9000), {"memory_limit": amount(4096)}, "4096 MiB is left", False),
+        (NO_FIGURES, share(50), {}, None, True),
+    ],
+)
+def test_at_least(
+    gpu: Gpu,
+    at_least: Amount | None,
+    rules: dict[str, object],
+    shortage: str | None,
+    can_ever_fit: bool,
+) -> None:
+    """Less than at_least, or nothing at all, is a shortage; waiting is of use only if an idle
+    card would do."""
+    made = limited(gpu, at_least=at_least, **rules)
+    assert (made.shortage is None) == (shortage is None)
+    assert (shortage or "") in (made.shortage or "")
+    assert made.can_ever_fit is can_ever_fit
+    if shortage is not None:
+        assert made.arithmetic[-1] == f"shortage: {made.shortage}"
+
+
+@pytest.mark.parametrize(
+    ("devices", "rules", "sizes", "line", "short"),
+    [
+        (
+            (amount(2048), amount(2048)),
+            {"memory_limit": amount(6144)},
+            [2048, 2048],
+            "virtual_devices 2048 + 2048 = 4096 MiB ≤ 6144 MiB limit",
+            None,
+        ),
+        (
+            (share(50), share(50)),
+            {"memory_limit": amount(6145)},
+            [3072, 3072],
+            "virtual_devices 3072 + 3072 = 6144 MiB ≤ 6145 MiB limit",
+            None,
+        ),
+        (
+            (share(25), amount(2048)),
+            {"memory_limit": amount(4096)},
+            [1024, 2048],
+            "virtual_devices 1024 + 2048 = 3072 MiB ≤ 4096 MiB limit",
+            None,
+        ),
+        (
+            (amount(5000), amount(5000)),
+            {},
+            [5000, 5000],
+            "virtual_devices 5000 + 5000 = 10000 MiB > 9319 MiB limit",
+            ("virtual_devices need 5000 + 5000 = 10000 MiB > 9319 MiB limit", True),
+        ),
+        (
+            (amount(3000), amount(3000)),
+            {"memory_limit": share(50)},
+            [3000, 3000],
+            "virtual_devices 3000 + 3000 = 6000 MiB > 5632 MiB limit",
+            ("virtual_devices need 3000 + 3000 = 6000 MiB > 5632 MiB limit", False),
+        ),
+        (
+            (share(0.001), share(99)),
+            {"memory_limit": amount(4096)},
+            [0, 4055],
+            "virtual_devices 0 + 4055 = 4055 MiB ≤ 4096 MiB limit",
+            ("a device gets 0 MiB", False),
+        ),
+    ],
+)
+def test_virtual_devices_are_held_against_the_limit(
+    devices: tuple[Amount, ...],
+    rules: dict[str, object],
+    sizes: list[int],
+    line: str,
+    short: tuple[str, bool] | None,
+) -> None:
+    """Sizes and shares become whole MiB, their sum is shown, and what does not fit is short."""
+    memory = MemoryRules(**rules)  # type: ignore[arg-type]
+    made = plan_gpu(KNOWN, GpuRules(memory, devices))
+    assert [size // MIB for size in made.logical_devices_bytes] == sizes
+    assert line in made.arithmetic
+    assert (made.shortage, made.can_ever_fit) == (short or (None, True))
+
+
+def test_virtual_devices_without_figures() -> None:
+    """Without figures sizes are taken as they are, and shares of an unknown limit drop out."""
+    sized = plan_gpu(NO_FIGURES, GpuRules(virtual_devices=(Amount(2 * GIB), Amount(GIB))))
+    assert sized.logical_devices_bytes == (2 * GIB, GIB)
+    assert sized.limit_bytes is None
+    assert "virtual_devices 2048 + 1024 = 3072 MiB" in sized.arithmetic
+    shared = plan_gpu(NO_FIGURES, GpuRules(virtual_devices=(share(50), share(50))))
+    assert shared.logical_devices_bytes == ()
+    assert "virtual_devices in % of an unknown limit: dropped" in shared.arithmetic
+    assert sized.shortage is shared.shortage is None
+
+
+def test_a_whole_number_of_mib_is_not_lost_to_floats() -> None:
+    """0.29 of 100 MiB is 29 MiB, though floats make it a little less."""
+    assert limit_mib(limited(card(total=100, free=100), per_process_gpu_memory_fraction=0.29)) == 29

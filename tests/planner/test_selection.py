@@ -1,0 +1,352 @@
+"""Which GPUs a plan takes, the rules each gets, and what CUDA_VISIBLE_DEVICES it writes."""
+
+from __future__ import annotations
+
+import pytest
+from cards import ALL, PROBLEM, SHARED_DESKTOP, amount, card, machine, plan, small_card, uuid
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuconf.errors import ProfileError
+from gpuconf.hardware import resolve
+from gpuconf.hardware.inventory import Gpu, Inventory
+from gpuconf.planner import Plan, make_plan, needs_inventory
+from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, Profile
+from gpuconf.units import GIB, MIB, Amount
+
+FOUR = tuple(card(index, free=4000 + index * 1000) for index in range(4))
+PICK_ONE = GpuSelection("pick")
+
+
+def choose(*members: int | str) -> Profile:
+    """A profile whose gpus is this list."""
+    return Profile("chosen", gpus=GpuSelection("list", members))
+
+
+def pick(count: int) -> Profile:
+    """A profile that picks so many."""
+    return Profile("picked", gpus=GpuSelection("pick", count=count))
+
+
+def numbers(made: Plan) -> list[int]:
+    """The planned cards by nvidia-smi's numbers."""
+    return [gpu.gpu.index for gpu in made.gpus]
+
+
+@pytest.mark.parametrize(
+    ("profile", "visible", "expected", "written"),
+    [
+        (Profile("all"), None, [0, 1, 2, 3], None),
+        (Profile("all"), "2,0", [2, 0], None),
+        (choose(1), None, [1], uuid(1)),
+        (choose(2, 0), None, [2, 0], f"{uuid(2)},{uuid(0)}"),
+        (choose(0, 1, 2, 3), None, [0, 1, 2, 3], None),
+        (choose("GPU-3e"), None, [3], uuid(3)),
+        (choose(uuid(2), 0), None, [2, 0], f"{uuid(2)},{uuid(0)}"),
+        (choose(1), "3,2", [2], uuid(2)),  # the second of those that the user shows
+        (choose("GPU-2e"), "3,2", [2], uuid(2)),
+        (pick(1), None, [3], uuid(3)),
+        (pick(2), None, [3, 2], f"{uuid(3)},{uuid(2)}"),
+        (pick(1), "0,1", [1], uuid(1)),
+    ],
+)
+def test_which_gpus_are_taken(
+    profile: Profile, visible: str | None, expected: list[int], written: str | None
+) -> None:
+    """All, a list, or the freest; UUIDs are written where that narrows or reorders."""
+    made = plan(profile, *FOUR, visible=visible)
+    assert numbers(made) == expected
+    assert made.cuda_visible_devices == written
+    assert made.cuda_device_order is None
+    assert not made.hides_gpus
+    assert made.notes == ()
+
+
+def test_a_pick_of_equally_free_cards_is_the_first() -> None:
+    """Ties go by nvidia-smi's order; a card that tells no figure comes last."""
+    gpus = (card(0, free=None), card(1, free=5000), card(2, free=5000))
+    assert numbers(plan(pick(1), *gpus)) == [1]
+    assert numbers(plan(pick(3), *gpus)) == [1, 2, 0]
+
+
+def test_a_pick_of_more_than_there_are_takes_what_there_is() -> None:
+    """Fewer GPUs than picked is the machine's lack: a note, no error."""
+    made = plan(pick(3), *FOUR[:2])
+    assert numbers(made) == [1, 0]
+    assert made.notes == ("the profile picks 3 GPUs and 2 can be seen: using 2",)
+
+
+@pytest.mark.parametrize(
+    ("chosen_by_parent", "count", "visible", "expected"),
+    [
+        (uuid(0), 1, None, [0]),
+        (f"{uuid(1)},{uuid(0)}", 2, None, [1, 0]),
+        (f"{uuid(1)},{uuid(0)}", 1, None, [1]),
+        (uuid(0), 2, None, [3, 2]),  # the parent has too few: choose anew
+        (uuid(0), 1, "1,2", [2]),  # the user has since hidden the parent's card
+        ("-1", 1, None, [3]),
+        (None, 1, None, [3]),
+    ],
+)
+def test_a_child_picks_what_its_parent_picked(
+    chosen_by_parent: str | None, count: int, visible: str | None, expected: list[int]
+) -> None:
+    """The parent's choice stays, though its card is no longer the freest."""
+    made = plan(pick(count), *FOUR, visible=visible, chosen_by_parent=chosen_by_parent)
+    assert numbers(made) == expected
+
+
+@pytest.mark.parametrize(
+    ("profile", "visible", "words"),
+    [
+        (choose(4), None, "gpus names 4, and no visible GPU is that; visible are 0: NVIDIA"),
+        (choose(1), "2", "gpus names 1, and no visible GPU is that"),
+        (choose("GPU-f"), None, "gpus names 'GPU-f', and no visible GPU is that"),
+        (choose("GPU-0e"), "1", "gpus names 'GPU-0e', and no visible GPU is that"),
+        (choose("GPU-"), None, "gpus names 'GPU-', and more than one GPU is that"),
+        (choose(1, "GPU-1e"), None, "twice, the second time as 'GPU-1e'"),
+    ],
+)
+def test_a_member_that_names_no_single_gpu_is_refused(
+    profile: Profile, visible: str | None, words: str
+) -> None:
+    """Unknown, ambiguous, hidden or repeated: an error with the GPUs that can be named."""
+    with pytest.raises(ProfileError) as caught:
+        plan(profile, *FOUR, visible=visible)
+    assert words in str(caught.value)
+    assert caught.value.hint is not None
+    assert caught.value.key == "gpus"
+
+
+def test_per_gpu_rules_go_to_the_gpu_they_name() -> None:
+    """By place among the visible, or by UUID; one that names no visible GPU is told of."""
+    small = GpuRules(MemoryRules(memory_limit=amount(1024)))
+    tiny = GpuRules(MemoryRules(memory_limit=amount(512)))
+    profile = Profile(
+        "unequal",
+        memory=MemoryRules(memory_limit=amount(2048)),
+        per_gpu=((1, small), ("GPU-3e", tiny), (7, tiny)),
+    )
+    made = plan(profile, *FOUR)
+    limits = [(gpu.limit_bytes or 0) // MIB for gpu in made.gpus]
+    assert limits == [2048, 1024, 2048, 512]
+    assert made.notes == ("per_gpu.7 is for no visible GPU and does nothing",)
+    narrowed = plan(profile, *FOUR, visible="2,0")
+    assert [(gpu.limit_bytes or 0) // MIB for gpu in narrowed.gpus] == [2048, 1024]
+
+
+def test_growth_that_differs_between_gpus_is_refused() -> None:
+    """TensorFlow has one switch; GPUs that are not used together may differ."""
+    grows = GpuRules(MemoryRules(allow_growth=True))
+    profile = Profile("two", memory=MemoryRules(allow_growth=False), per_gpu=((1, grows),))
+    with pytest.raises(ProfileError, match="one switch for all"):
+        plan(profile, *FOUR[:2])
+    assert plan(profile._replace(gpus=GpuSelection("list", (1,))), *FOUR).allow_growth is True
+    assert plan(profile, FOUR[0]).allow_growth is False
+
+
+def test_unequal_cards_are_shown_fastest_first_by_uuid() -> None:
+    """CUDA's order of unequal cards is its secret; UUIDs settle it, the fast card stays first."""
+    gpus = (small_card(0), card(1), card(2, total=24000, free=20000))
+    made = plan(Profile("all"), *gpus)
+    assert numbers(made) == [2, 1, 0]
+    assert made.cuda_visible_devices == f"{uuid(2)},{uuid(1)},{uuid(0)}"
+    in_pci_order = plan(Profile("all"), *gpus, order="PCI_BUS_ID")
+    assert numbers(in_pci_order) == [0, 1, 2]
+    assert in_pci_order.cuda_visible_devices is None
+
+
+def test_indices_on_unequal_cards_get_the_smallest_limit() -> None:
+    """Whichever card CUDA means by an index, limit and logical devices fit it."""
+    profile = Profile("pair", virtual_devices=(Amount(share=0.5), Amount(share=0.5)))
+    gpus = (card(0), small_card(1))
+    made = plan(profile, *gpus, visible="0,1")
+    assert [gpu.limit_bytes for gpu in made.gpus] == [1900 * MIB] * 2
+    assert [gpu.logical_devices_bytes for gpu in made.gpus] == [(950 * MIB,) * 2] * 2
+    assert made.cuda_visible_devices is None
+    assert "CUDA_DEVICE_ORDER=PCI_BUS_ID" in made.notes[0]
+    assert any("smallest of all" in line for line in made.gpus[0].arithmetic)
+    narrowed = plan(profile._replace(gpus=GpuSelection("list", (0,))), *gpus, visible="0,1")
+    assert [gpu.limit_bytes for gpu in narrowed.gpus] == [1900 * MIB]
+    assert narrowed.cuda_visible_devices == "0"
+
+
+def test_a_list_of_uuids_is_certain_on_unequal_cards() -> None:
+    """UUIDs mean one card each, so every card keeps its own limit and nothing is said."""
+    made = plan(SHARED_DESKTOP, card(0), card(1, total=4096, free=4000), visible=uuid(1))
+    assert numbers(made) == [1]
+    assert made.notes == ()
+
+
+def test_cards_without_uuids_are_named_by_numbers_in_pci_order() -> None:
+    """Where a UUID is unknown, numbers are written, and CUDA is told to count as nvidia-smi."""
+    nameless = tuple(gpu._replace(uuid=None) for gpu in FOUR)
+    made = plan(choose(2), *nameless)
+    assert (made.cuda_visible_devices, made.cuda_device_order) == ("2", "PCI_BUS_ID")
+
+
+def test_the_users_own_indices_keep_their_order_variable() -> None:
+    """Entries kept as the user wrote them must not change meaning through CUDA_DEVICE_ORDER."""
+    nameless = (card(0)._replace(uuid=None), small_card(1)._replace(uuid=None))
+    made = plan(choose(1), *nameless, visible="0,1")
+    assert (made.cuda_visible_devices, made.cuda_device_order) == ("1", None)
+
+
+ENTRIES = st.sampled_from(
+    ["0", "1", "2", "3", "7", "-1", "", " 1", uuid(0), uuid(2), "GPU-1e", "GPU-", "GPU-9", "x"]
+)
+VALUES = st.none() | st.lists(ENTRIES, max_size=4).map(",".join)
+KINDS = st.sampled_from(
+    [ALL, GpuSelection("none"), PICK_ONE, GpuSelection("pick", count=2)]
+    + [GpuSelection("list", members) for members in ((0,), (1, 0), ("GPU-2e",), (uuid(1), 3))]
+)
+MACHINES = st.lists(st.sampled_from(["big", "small", "nameless", "dark"]), max_size=4).map(
+    lambda kinds: tuple(_make(kind, index) for index, kind in enumerate(kinds))
+)
+
+
+def _make(kind: str, index: int) -> Gpu:
+    if kind == "small":
+        return small_card(index)
+    gpu = card(index, total=None, free=None) if kind == "dark" else card(index)
+    return gpu._replace(uuid=None) if kind == "nameless" else gpu
+
+
+@settings(deadline=None)
+@given(gpus=MACHINES, value=VALUES, order=st.none() | st.just("PCI_BUS_ID"), selection=KINDS)
+def test_what_the_user_shows_is_narrowed_never_widened(
+    gpus: tuple[Gpu, ...], value: str | None, order: str | None, selection: GpuSelection
+) -> None:
+    """After the plan's variables CUDA shows the planned GPUs, in their order, all the user's."""
+    profile = Profile("any", gpus=selection, memory=MemoryRules(keep_free=Amount(100 * MIB)))
+    before = resolve(value, gpus, device_order=order)
+    try:
+        made = plan(profile, *gpus, visible=value, order=order)
+    except ProfileError:
+        return
+    after = resolve(
+        value if made.cuda_visible_devices is None else made.cuda_visible_devices,
+        gpus,
+        device_order=made.cuda_device_order or order,
+    )
+    assert set(after.devices) <= set(before.devices)
+    planned = [gpu.gpu for gpu in made.gpus]
+    if value is None or before.order_certain:
+        assert list(after.devices) == planned
+        assert after.order_certain
+    else:
+        assert set(after.devices) == set(planned)
+        assert made.cuda_device_order is None
+        assert len({gpu.limit_bytes for gpu in made.gpus}) <= 1
+
+
+@settings(deadline=None)
+@given(
+    members=st.lists(st.sampled_from([0, 1, 5, "GPU-a", "GPU-b"]), min_size=1, unique=True),
+    value=st.lists(st.sampled_from(["3", "GPU-abc", "GPU-bcd", "-1", ""]), max_size=3).map(
+        ",".join
+    ),
+)
+def test_without_nvml_a_list_is_narrowed_too(members: list[int | str], value: str) -> None:
+    """Nobody knows the cards then, but what is written comes from the user's own list."""
+    environ = {"CUDA_VISIBLE_DEVICES": value}
+    try:
+        made = make_plan(choose(*members), Inventory(problem=PROBLEM), environ=environ)
+    except ProfileError:
+        return
+    assert made.cuda_visible_devices is not None
+    assert set(made.cuda_visible_devices.split(",")) <= set(value.split(","))
+    assert "-1" not in made.cuda_visible_devices.split(",")
+
+
+def test_without_nvml_a_gpu_that_the_user_hides_is_refused() -> None:
+    """The second of one, and a UUID that is not in the list, are named by nothing."""
+    environ = {"CUDA_VISIBLE_DEVICES": "GPU-abc"}
+    for member in (1, "GPU-b"):
+        with pytest.raises(ProfileError, match="does not show"):
+            make_plan(choose(member), Inventory(problem=PROBLEM), environ=environ)
+
+
+def test_without_nvml_what_needs_no_figures_still_holds() -> None:
+    """Growth and sizes hold for any GPU; what needs figures or names is told of."""
+    nothing = Inventory(problem=PROBLEM)
+    made = make_plan(SHARED_DESKTOP, nothing, environ={})
+    assert made.gpus == ()
+    assert made.unknown_gpu is not None
+    assert made.allow_growth is True
+    assert not made.limits_memory
+    assert made.notes == (
+        f"{PROBLEM}; the memory rules need its figures, so allow_growth alone is set",
+    )
+    sized = Profile("sized", memory=MemoryRules(memory_limit=Amount(4 * GIB)))
+    assert make_plan(sized, nothing, environ={}).limits_memory
+    assert make_plan(sized, nothing, environ={}).notes == ()
+    assert make_plan(choose(0, 2), nothing, environ={}).cuda_visible_devices == "0,2"
+    odd = Profile("odd", gpus=PICK_ONE, per_gpu=((0, GpuRules()),))
+    notes = make_plan(odd, nothing, environ={}).notes
+    assert [note.partition("; so ")[2].split()[0] for note in notes] == ["gpus:", "per_gpu"]
+
+
+def test_gpus_none_hides_every_gpu_and_asks_nobody() -> None:
+    """No driver is needed to hide GPUs."""
+    profile = Profile("cpu", gpus=GpuSelection("none"))
+    made = plan(profile, *FOUR)
+    assert (made.gpus, made.hides_gpus, made.cuda_visible_devices) == ((), True, "-1")
+    assert not needs_inventory(profile)
+    assert needs_inventory(SHARED_DESKTOP)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "value", "note"),
+    [
+        ((), None, "the driver knows no GPU; the program runs on the CPU"),
+        (FOUR, "", "CUDA_VISIBLE_DEVICES= hides every GPU (it is empty); running on the CPU"),
+        (FOUR, "-1", "(a negative index ends the list)"),
+        (FOUR, "NoDevFiles", "(schedulers write it to show no GPU)"),
+        (FOUR, "0,0", "for the second time"),
+        ((FOUR[0]._replace(mig_enabled=True),), None, "MIG is enabled and no GPU instance"),
+    ],
+)
+def test_no_visible_gpu_is_a_note(gpus: tuple[Gpu, ...], value: str | None, note: str) -> None:
+    """A machine or a user that shows no GPU gets the CPU, and the variable stays."""
+    made = plan(SHARED_DESKTOP, *gpus, visible=value)
+    assert made.hides_gpus
+    assert made.gpus == ()
+    assert made.cuda_visible_devices is None
+    (text,) = made.notes
+    assert note in text
+
+
+def _instance(place: int, total_mib: int) -> Gpu:
+    return Gpu(
+        0,
+        uuid=f"MIG-{place}0000000-0000-5000-8000-000000000000",
+        name="NVIDIA A100 MIG",
+        total_bytes=total_mib * MIB,
+        free_bytes=total_mib * MIB,
+        compute_capability=(8, 0),
+        mig_ids=(place, 0),
+    )
+
+
+def test_mig_instances_are_planned_as_gpus() -> None:
+    """Instances have figures and UUIDs of their own; before R570 a process sees one."""
+    instances = (_instance(1, 20000), _instance(2, 10000))
+    cut = card(0)._replace(mig_enabled=True, mig_instances=instances)
+    made = plan(SHARED_DESKTOP, cut)
+    assert [gpu.limit_bytes for gpu in made.gpus] == [14000 * MIB, 7000 * MIB]
+    assert made.cuda_visible_devices == ",".join(str(gpu.uuid) for gpu in instances)
+    old = machine(cut)._replace(driver_version="535.1")
+    assert [gpu.gpu for gpu in make_plan(SHARED_DESKTOP, old, environ={}).gpus] == [instances[0]]
+    chosen = plan(choose("MIG-2"), cut)
+    assert chosen.cuda_visible_devices == instances[1].uuid
+
+
+def test_unified_memory_gets_growth_alone_and_a_note() -> None:
+    """A GPU without memory figures degrades to what needs none, and one note says so."""
+    made = plan(SHARED_DESKTOP, card(0, total=None, free=None))
+    assert not made.limits_memory
+    assert made.allow_growth is True
+    (note,) = made.notes
+    assert "tells no memory figures" in note
+    assert plan(Profile("plain"), card(0, total=None, free=None)).notes == ()

@@ -1,0 +1,149 @@
+"""A card with too little left: fail, use the CPU, or wait, the last with a clock passed in."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+
+import pytest
+from cards import asking, card, machine, uuid
+
+from gpuconf.bootstrap import wait_for_plan
+from gpuconf.errors import ShortageError
+from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory
+from gpuconf.planner import Plan, ShortageOnGpuError, make_plan
+from gpuconf.profile.model import GpuRules, MemoryRules, OnShortage, Profile
+from gpuconf.units import MIB
+
+FULL, EMPTY = card(0, free=500), card(1, free=11000)
+
+
+def decide(profile: Profile, *gpus: Gpu) -> Plan:
+    """The plan for these cards, no variable set."""
+    return make_plan(profile, machine(*gpus), environ={})
+
+
+def test_fail_tells_the_sum_the_holders_and_what_to_do() -> None:
+    """The error has the whole arithmetic, who holds the card, and the next step."""
+    holders = (GpuProcess(4242, 2048 * MIB, "python3"), GpuProcess(900, None, None))
+    with pytest.raises(ShortageError) as caught:
+        decide(asking(4096), FULL._replace(processes=holders))
+    text = str(caught.value)
+    assert "profile asking: not enough memory on NVIDIA GeForce RTX 2080 Ti (GPU-0e8d35e3)" in text
+    assert "500 MiB is left, and at_least asks for 4096 MiB" in text
+    assert "  500 MiB free - 0 MiB keep_free = 500 MiB" in text
+    assert "held by pid 4242 (python3) 2048 MiB, pid 900 (name unknown) ?" in text
+    assert "nvidia-smi" in text
+    assert "on_shortage: {wait: 10min}" in text
+
+
+def test_the_error_survives_pickling() -> None:
+    """A worker process hands its error to the parent by pickle, hint and plan included."""
+    with pytest.raises(ShortageOnGpuError) as caught:
+        decide(asking(4096), FULL)
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert str(copy) == str(caught.value)
+    assert copy.plan == caught.value.plan
+
+
+def test_a_demand_beyond_the_card_says_so() -> None:
+    """More than an idle card has: stopping somebody would not help, and is not proposed."""
+    with pytest.raises(ShortageError, match="more than") as caught:
+        decide(asking(20000), FULL)
+    assert "nvidia-smi" not in str(caught.value)
+
+
+def test_cpu_hides_the_short_card_and_uses_the_other() -> None:
+    """One of two is short: it is hidden, with a note, and the other is planned as usual."""
+    made = decide(asking(4096, "cpu"), FULL, EMPTY)
+    assert [gpu.gpu for gpu in made.gpus] == [EMPTY]
+    assert made.cuda_visible_devices == uuid(1)
+    (note,) = made.notes
+    assert "is not used: 500 MiB is left" in note
+    assert "(on_shortage: cpu)" in note
+
+
+def test_cpu_with_every_card_short_runs_on_the_cpu() -> None:
+    """No card is left: all are hidden, and a note says that the CPU computes."""
+    made = decide(asking(4096, "cpu"), FULL, card(1, free=1))
+    assert made.hides_gpus
+    assert made.cuda_visible_devices == "-1"
+    assert made.notes[-1] == "no GPU is left, so the program runs on the CPU"
+    assert len(made.notes) == 3
+
+
+def test_each_gpu_has_its_own_policy() -> None:
+    """per_gpu may say what a shortage on that GPU means."""
+    lenient = GpuRules(MemoryRules(at_least=None))
+    profile = asking(4096)._replace(per_gpu=((0, lenient),))
+    assert len(decide(profile, FULL, EMPTY).gpus) == 2
+    hidden = GpuRules(asking(4096).memory._replace(on_shortage=OnShortage("cpu")))
+    assert len(decide(asking(4096)._replace(per_gpu=((0, hidden),)), FULL, EMPTY).gpus) == 1
+
+
+class Machine:
+    """A machine whose card 0 has so much free at each look, with a clock that sleeping moves."""
+
+    def __init__(self, *free_mib: int, gpus: Sequence[Gpu] = ()) -> None:
+        self._free: Iterator[int] = iter([*free_mib, *[free_mib[-1]] * 10_000])
+        self._others = gpus
+        self.now = 1000.0
+        self.looks = 0
+
+    def read(self) -> Inventory:
+        self.looks += 1
+        return machine(card(0, free=next(self._free)), *self._others)
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds > 0
+        self.now += seconds
+
+    def wait(self, profile: Profile) -> Plan:
+        return wait_for_plan(
+            profile, environ={}, read=self.read, clock=lambda: self.now, sleep=self.sleep
+        )
+
+
+def test_waiting_ends_when_memory_is_freed(capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan is of the moment the card is free, and one line told that we wait."""
+    machine = Machine(500, 500, 500, 9000)
+    made = machine.wait(asking(4096, "wait", 600.0))
+    assert made.gpus[0].limit_bytes == 9000 * MIB
+    assert machine.looks == 4
+    assert machine.now < 1010
+    said = capsys.readouterr().err
+    assert said.startswith("gpuconf: waiting 600 s at most for memory: 500 MiB is left")
+    assert said.count("\n") == 1
+
+
+def test_waiting_gives_up_when_its_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+    """No longer than asked for, with a line a minute, and the error says how long it was."""
+    machine = Machine(500)
+    with pytest.raises(ShortageError, match=r"waited 121s in vain\. profile asking: not enough"):
+        machine.wait(asking(4096, "wait", 121.0))
+    assert machine.now == 1121
+    assert 2 <= capsys.readouterr().err.count("waiting") <= 3
+
+
+def test_a_shortage_that_no_waiting_can_end_is_told_at_once() -> None:
+    """More than the card, or than the profile's own limit lets it take: nobody waits for that."""
+    for profile in (asking(20000, "wait", 600.0), _beyond_its_own_limit()):
+        machine = Machine(500)
+        with pytest.raises(ShortageError):
+            machine.wait(profile)
+        assert (machine.looks, machine.now) == (1, 1000.0)
+
+
+def _beyond_its_own_limit() -> Profile:
+    profile = asking(6000, "wait", 600.0)
+    memory = profile.memory._replace(memory_limit=None, per_process_gpu_memory_fraction=0.5)
+    return profile._replace(memory=memory)
+
+
+def test_without_a_wait_policy_there_is_one_look() -> None:
+    """fail fails at once; cpu does not even raise."""
+    machine = Machine(500)
+    with pytest.raises(ShortageError):
+        machine.wait(asking(4096))
+    assert machine.wait(asking(4096, "cpu")).hides_gpus
+    assert (machine.looks, machine.now) == (2, 1000.0)
