@@ -11,21 +11,31 @@ from gpuconf.planner import Plan
 from gpuconf.settings import Setting
 from gpuconf.units import mib
 
-_ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF"
+# Every torch reads the first; newer ones read the second too, and which of them rules where
+# both are set differs between releases (c10/cuda/CUDAAllocatorConfig.h, 2.8 to 2.10).
+_ALLOCATORS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
 def wishes(plan: Plan, baseline: Mapping[str, str]) -> list[Change]:
-    """``expandable_segments`` merged into what the user already has in the variable."""
+    """``expandable_segments`` merged into what the user has in the variable, or in both."""
     wanted = plan.profile.torch.expandable_segments
     if wanted is None:
         return []
-    option = f"expandable_segments:{wanted}"
-    theirs = [part for part in baseline.get(_ALLOCATOR, "").split(",") if part.strip()]
-    if any(part.strip().startswith("expandable_segments:") for part in theirs):
+    names = [name for name in _ALLOCATORS if baseline.get(name)] or [_ALLOCATORS[0]]
+    return [
+        _merged(name, baseline.get(name, ""), f"expandable_segments:{wanted}") for name in names
+    ]
+
+
+def _merged(name: str, theirs: str, option: str) -> Change:
+    parts = [part.strip() for part in theirs.split(",") if part.strip()]
+    if option in parts:
+        return Change(name, theirs, "torch.expandable_segments")
+    if any(part.startswith("expandable_segments:") for part in parts):
         # Theirs stays; asking for ours alone makes environ.settle report the difference.
-        return [Change(_ALLOCATOR, option, "torch.expandable_segments")]
-    value = ",".join([*theirs, option])
-    return [Change(_ALLOCATOR, value, "torch.expandable_segments", overrules=True)]
+        return Change(name, option, "torch.expandable_segments")
+    value = ",".join([*parts, option])
+    return Change(name, value, "torch.expandable_segments", overrules=True)
 
 
 def apply(plan: Plan, torch: ModuleType, record: Callable[[Setting], None]) -> None:
