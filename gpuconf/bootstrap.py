@@ -132,9 +132,9 @@ def environment_for(
 
 
 def _activate(profile: Profile) -> Activation:
+    framework_hooks.refuse_if_too_late()
     plan, late_shortage = _plan_or_put_off(profile)
     changes, settings = environment_for(plan)
-    framework_hooks.refuse_if_too_late()
     environment.apply(changes, os.environ)
     made = Activation(plan, environment=changes)
     for setting in settings:

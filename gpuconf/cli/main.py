@@ -12,11 +12,11 @@ import sys
 from collections.abc import Sequence
 
 from gpuconf import __version__
-from gpuconf.cli import init, plan, profiles
+from gpuconf.cli import demo, init, plan, profiles
 from gpuconf.cli.output import Output
 from gpuconf.errors import GpuconfError
 
-_COMMANDS = (plan, profiles, init)
+_COMMANDS = (plan, profiles, init, demo)
 
 
 def run() -> None:

@@ -37,6 +37,10 @@ class Output:
         """Print one line for people to stderr."""
         self.err.print(Text(text), soft_wrap=True)
 
+    def progress(self, text: str) -> None:
+        """Say on stderr what a long command is doing now."""
+        self.err.print(Text(f"… {text}", style="dim"), soft_wrap=True)
+
     def table(self, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
         """Print a table to stdout."""
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

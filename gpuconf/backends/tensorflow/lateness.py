@@ -3,46 +3,35 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import NamedTuple
 
-from gpuconf.callsite import user_frame
 
-# Calls that make devices, as their dotted names end; found by running each alone on TF 2.21 and
-# 2.15 and reading the context's handle afterwards.
-_MAKERS = (
-    "list_local_devices",
-    "gpu_device_name",
-    "is_gpu_available",
-    "list_logical_devices",
-    "get_memory_info",
-    "MirroredStrategy",
-    "Session",
-    "InteractiveSession",
-    "constant",
-    "Variable",
-    "convert_to_tensor",
-    "zeros",
-    "ones",
-    "fill",
-    "range",
-    "from_tensor_slices",
-    "compile",
-    "fit",
-    "load_model",
-    "Sequential",
-    "Model",
-    "Dropout",
-    "Adam",
-    "SGD",
-    "RMSprop",
-    "load_data",
-    "set_seed",
+class Evidence(NamedTuple):
+    """That the devices exist, how we know, and the names of calls that leave this evidence."""
+
+    how: str
+    makers: frozenset[str]
+
+
+# Each was run alone in a fresh process of TF 2.21 (Keras 3 and tf_keras) and 2.15, and the eager
+# context's handle read afterwards; tests/backends/test_lateness.py runs them again.
+EAGER_MAKERS = frozenset(
+    {"constant", "Variable", "convert_to_tensor", "cast", "zeros", "ones", "fill", "eye"}
+    | {"range", "one_hot", "normal", "uniform", "from_tensor_slices", "TensorArray", "device"}
+    | {"Generator", "get_global_generator", "MirroredStrategy", "list_logical_devices"}
+    | {"get_memory_info", "compile", "fit", "predict", "evaluate", "load_model", "Sequential"}
+    | {"Model", "Dropout", "Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Nadam", "Mean"}
+    | {"SeedGenerator"}
 )
-_CERTAIN = _MAKERS[:12]
+# These leave the eager context's handle empty.
+SILENT_MAKERS = frozenset(
+    {"list_local_devices", "gpu_device_name", "is_gpu_available", "Session", "InteractiveSession"}
+    | {"get_session"}
+)
 
 
-def devices_exist() -> str | None:
-    """How we know that TensorFlow's GPU devices were made already; None if they were not.
+def devices_exist() -> Evidence | None:
+    """The evidence that TensorFlow's GPU devices were made already; None if they were not.
 
     The eager context's handle tells for tensors and variables.  ``list_local_devices`` and its
     kin leave that handle empty; then the driver knows, because the devices hold the card's
@@ -50,13 +39,11 @@ def devices_exist() -> str | None:
     """
     from tensorflow.python.eager import context
 
-    handle = getattr(context.context(), "_context_handle", None)
-    if handle is not None:
-        return "the eager context is initialised"
-    if getattr(context.context(), "_initialized", False):
-        return "the eager context is initialised"
+    if getattr(context.context(), "_context_handle", None) is not None:
+        return Evidence("the eager context is initialised", EAGER_MAKERS)
     if _primary_context_active() and not _others_use_cuda():
-        return "this process has a CUDA context, as list_local_devices or a Session makes it"
+        how = "this process has a CUDA context, as list_local_devices or a Session makes it"
+        return Evidence(how, SILENT_MAKERS)
     return None
 
 
@@ -93,62 +80,3 @@ def _others_use_cuda() -> bool:
     if cuda is not None and cuda.is_initialized():
         return True
     return any(name in sys.modules for name in ("cupy", "pycuda.driver", "numba.cuda", "jaxlib"))
-
-
-def likely_line() -> str | None:
-    """``file:line`` of the call that most likely made the devices, read from the source.
-
-    We were not there, so this looks at what ran before us: the importing file down to the
-    current line, then the user's own modules.  None where nothing fits.
-    """
-    import ast
-    import linecache
-
-    frame = user_frame()
-    if frame is None:
-        return None
-    places = [(frame.f_code.co_filename, frame.f_lineno), *_user_modules()]
-    for filename, last_line in places:
-        source = "".join(linecache.getlines(filename, frame.f_globals))
-        try:
-            tree = ast.parse(source)
-        except (SyntaxError, ValueError):
-            continue
-        line = _first_maker(tree, before=last_line)
-        if line is not None:
-            return f"{filename}:{line} ({source.splitlines()[line - 1].strip()})"
-    return None
-
-
-def _user_modules() -> list[tuple[str, int]]:
-    """Files of imported modules that are neither the standard library's nor installed."""
-    found = []
-    for name, module in list(sys.modules.items()):
-        filename = getattr(module, "__file__", None) or ""
-        installed = "site-packages" in filename or filename.startswith(sys.base_prefix)
-        if filename.endswith(".py") and not installed and not name.startswith("gpuconf"):
-            found.append((filename, sys.maxsize))
-    return found
-
-
-def _first_maker(tree: Any, *, before: int) -> int | None:
-    """The line of the first module-level call that makes devices: a certain one, else a likely."""
-    import ast
-
-    calls = [
-        (node.lineno, _called_name(node))
-        for statement in tree.body
-        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Call) and node.lineno < before
-    ]
-    for names in (_CERTAIN, _MAKERS):
-        lines = sorted(line for line, name in calls if name in names)
-        if lines:
-            return lines[0]
-    return None
-
-
-def _called_name(call: Any) -> str:
-    function = call.func
-    return str(getattr(function, "attr", getattr(function, "id", "")))

@@ -17,16 +17,21 @@ _guards: Guards | None = None
 def refuse_if_too_late() -> None:
     """Raise TooLateError if TensorFlow has made its devices, with the line that did it."""
     made_at = None if _guards is None else _guards.devices_made_at
-    known = lateness.devices_exist() if made_at is None else "seen when it happened"
-    if known is None:
+    if made_at is not None:
+        raise _too_late(f"at {made_at}")
+    evidence = lateness.devices_exist()
+    if evidence is None:
         return
-    where = f"at {made_at}" if made_at else "before gpuconf came"
-    if made_at is None:
-        likely = lateness.likely_line()
-        where += f", most likely at {likely}" if likely else ""
-    raise TooLateError(
-        f"TensorFlow has already made its GPU devices, {where} ({known}); "
-        "what is set now would not act",
+    from gpuconf.backends.tensorflow.suspects import likely_line
+
+    likely = likely_line(evidence.makers)
+    where = f"before gpuconf came, most likely at {likely}" if likely else "before gpuconf came"
+    raise _too_late(f"{where}: {evidence.how}")
+
+
+def _too_late(where: str) -> TooLateError:
+    return TooLateError(
+        f"TensorFlow has already made its GPU devices, {where}. What is set now would not act",
         hint="make `import gpuconf.auto` the first line of the script, or of the notebook "
         "after a kernel restart",
     )

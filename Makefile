@@ -1,0 +1,62 @@
+# On a fresh Linux machine with Python >= 3.10 and a C compiler, every target makes its own
+# virtual environment first.  `make demo` is the place to begin.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test quick lint wheel bench matrix gpu clean
+
+help:
+	@echo "make demo    the main job, before and after, on a GPU or the simulated card"
+	@echo "make test    every test that needs no GPU (TensorFlow on the simulated card included)"
+	@echo "make quick   the tests that start neither TensorFlow nor a compiler run"
+	@echo "make lint    ruff and mypy --strict"
+	@echo "make wheel   build the wheel, install it elsewhere, check what is in it"
+	@echo "make bench   what import gpuconf.auto costs"
+	@echo "make matrix  the acceptance on TensorFlow 2.15 with Keras 2, and on the newest"
+	@echo "make gpu     the acceptance on this machine's real GPU"
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "gpuconf needs Python 3.10 or newer; try: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	touch $@
+
+$(VENV)/.demo: $(VENV)/.python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[tensorflow]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo
+	$(BIN)/gpuconf demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -m 'not gpu'
+
+quick: $(VENV)/.dev
+	$(BIN)/python -m pytest -m 'not gpu and not slow'
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+wheel: $(VENV)/.dev
+	$(BIN)/python tests/packaging/check_wheel.py
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/import_cost.py
+
+matrix: $(VENV)/.dev
+	$(BIN)/python tests/acceptance/matrix.py
+
+gpu: $(VENV)/.dev
+	$(BIN)/python -m pytest -m gpu
+	$(BIN)/python -m tests.acceptance --card real
+
+clean:
+	rm -rf $(VENV) .venv-* dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

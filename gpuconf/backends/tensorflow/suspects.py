@@ -1,0 +1,86 @@
+"""Which line of the user's own code most likely made the devices, read from the source.
+
+We were not there when it happened, so this looks at what ran before us: the file, or the notebook
+cells, down to the line that brought us here, then the modules the program imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import NamedTuple
+
+from gpuconf.callsite import user_frame
+
+_WHOLE_FILE = sys.maxsize
+
+
+class _Place(NamedTuple):
+    """Some source that ran before us, down to ``before_line``."""
+
+    name: str
+    source: str
+    before_line: int = _WHOLE_FILE
+
+
+def likely_line(makers: frozenset[str]) -> str | None:
+    """``file:line (source)`` of the first call that bears a name of ``makers``; None if none does.
+
+    Only calls that run when the file runs count: not those in functions and classes.
+    """
+    frame = user_frame()
+    if frame is None:
+        return None
+    for place in _places(frame):
+        line = _first_call(place, makers)
+        if line is not None:
+            text = place.source.splitlines()[line - 1].strip()
+            return f"{place.name}:{line} ({text})"
+    return None
+
+
+def _places(frame: FrameType) -> Iterator[_Place]:
+    yield from _notebook_cells(frame)
+    filename = frame.f_code.co_filename
+    source = "".join(linecache.getlines(filename, frame.f_globals))
+    yield _Place(filename, source, frame.f_lineno)
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None) or ""
+        installed = "site-packages" in path or path.startswith(sys.base_prefix)
+        ours = getattr(module, "__name__", "").partition(".")[0] == "gpuconf"
+        if path.endswith(".py") and not installed and not ours and path != filename:
+            yield _Place(path, "".join(linecache.getlines(path)))
+
+
+def _notebook_cells(frame: FrameType) -> Iterator[_Place]:
+    """IPython keeps the cells that ran, in order, in a list ``In`` whose first entry is empty."""
+    cells = frame.f_globals.get("In")
+    if not isinstance(cells, list) or "get_ipython" not in frame.f_globals:
+        return
+    for number, cell in enumerate(cells[1:-1], start=1):
+        yield _Place(f"In [{number}]", str(cell))
+
+
+def _first_call(place: _Place, makers: frozenset[str]) -> int | None:
+    try:
+        tree = ast.parse(place.source)
+    except (SyntaxError, ValueError):
+        return None
+    lines = [
+        node.lineno
+        for statement in tree.body
+        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call)
+        and node.lineno < place.before_line
+        and _called_name(node) in makers
+    ]
+    return min(lines, default=None)
+
+
+def _called_name(call: ast.Call) -> str:
+    """``constant`` for ``tf.constant(…)``, ``Adam`` for ``Adam(…)``."""
+    return str(getattr(call.func, "attr", getattr(call.func, "id", "")))

@@ -1,0 +1,170 @@
+"""``gpuconf demo``: the main job, before and after, on a real GPU or the simulated card."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import gpuconf.demo
+from gpuconf.bootstrap import plan_for
+from gpuconf.cli.output import Output
+from gpuconf.demo import report
+from gpuconf.demo.runner import Runner
+from gpuconf.demo.story import PROFILE, run_half
+from gpuconf.errors import MissingDependencyError
+from gpuconf.hardware import Gpu, Inventory, read_inventory
+from gpuconf.profile import load_profile
+from gpuconf.simcard import CardSpec, simulated_card
+from gpuconf.units import MIB, mib
+
+SPEC = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB)
+_PROGRAMS = Path(gpuconf.demo.__file__).with_name("programs")
+_READ_FREE = (
+    "from gpuconf.hardware import read_inventory as read; import json;"
+    "print(json.dumps(read().gpus[0].free_bytes))"
+)
+
+
+class _Scene(NamedTuple):
+    """Where the story plays: a title, and the environment that shows the card."""
+
+    title: str
+    environ: dict[str, str]
+    inventory: Inventory
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add this command's arguments."""
+    parser = commands.add_parser(
+        "demo",
+        help="watch scripts die on a crowded card, and live with one line more",
+        description="Run two scripts on a crowded card, without and with `import gpuconf.auto`. "
+        "Uses this machine's GPU, else a simulated card: TensorFlow's real GPU device and "
+        "allocator over a stand-in driver. Takes about a minute.",
+    )
+    parser.add_argument(
+        "--simulated", action="store_true", help="use the simulated card even if there is a GPU"
+    )
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Play both halves; exit 0 if the story came out as told, 1 if not."""
+    if importlib.util.find_spec("tensorflow") is None:
+        raise MissingDependencyError(
+            "the demo runs TensorFlow, which is not installed",
+            hint="pip install 'gpuconf[tensorflow]'",
+        )
+    inventory = Inventory() if options.simulated else read_inventory()
+    try:
+        with _scene(inventory) as scene:
+            return _play(scene, output)
+    except MissingDependencyError as error:
+        _tell_what_cannot_be_shown(error, output)
+        return 1
+
+
+def _play(scene: _Scene, output: Output) -> int:
+    output.line(scene.title, "bold")
+    runner = Runner(sys.executable, scene.environ, programs=(_PROGRAMS,))
+    try:
+        before = run_half(runner, lambda: _free_bytes(scene), output.progress, profile=None)
+        _section(output, "Without gpuconf", report.before_lines(before))
+        after = run_half(runner, lambda: _free_bytes(scene), output.progress, profile=PROFILE)
+    finally:
+        runner.close()
+    heading = f"The same scripts with `import gpuconf.auto` on top, GPUCONF_PROFILE={PROFILE}"
+    _section(output, heading, report.after_lines(after))
+    _section(output, "Why", report.why_lines(_arithmetic(scene)))
+    if report.holds(before, after):
+        return 0
+    output.note("the story did not come out as told; the logs of what died:")
+    for half in (before, after):
+        output.note(half.first.log[-2000:] + half.second.log[-2000:])
+    return 1
+
+
+def _section(output: Output, heading: str, lines: list[str]) -> None:
+    output.line()
+    output.line(heading, "bold")
+    for line in lines:
+        output.line(line)
+
+
+@contextmanager
+def _scene(inventory: Inventory) -> Iterator[_Scene]:
+    if inventory.gpus:
+        gpu = inventory.gpus[0]
+        environ = _without_our_variables(os.environ)
+        environ["CUDA_VISIBLE_DEVICES"] = gpu.uuid or "0"
+        yield _Scene(f"On this machine's GPU: {_describe(gpu)}", environ, inventory)
+        return
+    with simulated_card(SPEC) as card:
+        gpu = Gpu(
+            index=0,
+            name=SPEC.name,
+            uuid=card.uuid(),
+            total_bytes=SPEC.total_bytes,
+            free_bytes=card.free_bytes(),
+            used_bytes=SPEC.used_bytes,
+        )
+        title = (
+            f"On a simulated card: {_describe(gpu)} by the desktop.\n"
+            "Real: TensorFlow, its GPU device and its memory allocator. Simulated: the driver "
+            "and the card."
+        )
+        environ = card.environment(_without_our_variables(os.environ))
+        yield _Scene(title, environ, Inventory(gpus=(gpu,)))
+
+
+def _describe(gpu: Gpu) -> str:
+    if gpu.total_bytes is None or gpu.used_bytes is None:
+        return gpu.name or "unnamed"
+    return f"{gpu.name}, {mib(gpu.total_bytes)}, of which {mib(gpu.used_bytes)} are used"
+
+
+def _without_our_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Nothing of the caller's that would tell the scripts another story."""
+    ours = ("GPUCONF_", "CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_CPP_")
+    return {name: value for name, value in environ.items() if not name.startswith(ours)}
+
+
+def _free_bytes(scene: _Scene) -> int | None:
+    """What NVML says is free now, asked by a process on the scene's own card."""
+    asked = subprocess.run(
+        [sys.executable, "-c", _READ_FREE],
+        env=scene.environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    free = json.loads(asked.stdout)
+    return None if free is None else int(free)
+
+
+def _arithmetic(scene: _Scene) -> tuple[str, ...]:
+    plan = plan_for(load_profile(PROFILE), environ={}, read=lambda: scene.inventory)
+    return plan.gpus[0].arithmetic if plan.gpus else ()
+
+
+def _tell_what_cannot_be_shown(error: MissingDependencyError, output: Output) -> None:
+    """No GPU and no compiler: the plan can still be computed, its effect cannot be shown."""
+    gpu = Gpu(
+        index=0,
+        name="a card",
+        total_bytes=SPEC.total_bytes,
+        free_bytes=SPEC.total_bytes - SPEC.used_bytes,
+    )
+    scene = _Scene("", {}, Inventory(gpus=(gpu,)))
+    lines = [f"   {line}" for line in _arithmetic(scene)]
+    output.line("No GPU here, and no simulated card, so nothing can be run. What would be set:")
+    _section(output, f"{PROFILE} on a card of {mib(SPEC.total_bytes)}", lines)
+    output.error(error)

@@ -1,0 +1,99 @@
+"""Where the acceptance runs: a simulated card or a real one, under one Python.
+
+Programs are files of ``programs/`` and of the demo; see :mod:`gpuconf.demo.runner`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gpuconf import demo
+from gpuconf.demo.runner import Runner
+from gpuconf.hardware import Gpu, read_inventory
+from gpuconf.simcard import CardSpec, simulated_card
+from gpuconf.units import MIB
+
+PROGRAMS = (Path(__file__).with_name("programs"), Path(demo.__file__).with_name("programs"))
+_CLEARED = ("CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_CPP_MIN_LOG_LEVEL")
+TOTAL_BYTES, USED_BYTES = 11264 * MIB, 1945 * MIB
+
+
+class Stage(Runner):
+    """Runs programs with one Python on one card."""
+
+    def __init__(self, python: str, environ: dict[str, str], *, is_real: bool) -> None:
+        super().__init__(python, environ, programs=PROGRAMS)
+        self.is_real = is_real
+
+    def gpu(self) -> Gpu:
+        """The first GPU as NVML tells it now, asked through the stage's own environment."""
+        code = (
+            "import json; from gpuconf.hardware import read_inventory as r; "
+            "print(json.dumps(list(r().gpus[0])[:6]))"
+        )
+        out = subprocess.run(
+            [self.python, "-c", code], env=self.environ, check=True, capture_output=True, text=True
+        )
+        return Gpu(*json.loads(out.stdout))
+
+    def plan(self, profile: str) -> dict[str, Any]:
+        """``gpuconf plan PROFILE --json`` on the card now."""
+        command = [self.python, "-m", "gpuconf", "plan", profile, "--json"]
+        out = subprocess.run(command, env=self.environ, capture_output=True, text=True, check=False)
+        return dict(json.loads(out.stdout))
+
+    @contextmanager
+    def crowded(self, *, free_share: float) -> Iterator[Stage]:
+        """The same card with only ``free_share`` of its memory left."""
+        if not self.is_real:
+            used = int(TOTAL_BYTES * (1 - free_share))
+            with simulated_stage(self.python, used_bytes=used) as stage:
+                yield stage
+            return
+        gpu = self.gpu()
+        assert gpu.total_bytes is not None
+        assert gpu.free_bytes is not None
+        context_mib = 700  # the hog's own CUDA context, roughly
+        needed = (gpu.free_bytes - int(gpu.total_bytes * free_share)) // MIB - context_mib
+        growth = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "MIB_NEEDED": str(needed)}
+        with self.holding("hold_memory.py", **growth):
+            yield self
+
+
+@contextmanager
+def simulated_stage(
+    python: str = sys.executable, *, used_bytes: int = USED_BYTES
+) -> Iterator[Stage]:
+    """A simulated card of 11264 MiB on which the desktop holds ``used_bytes``."""
+    with simulated_card(CardSpec(total_bytes=TOTAL_BYTES, used_bytes=used_bytes)) as card:
+        stage = Stage(python, _cleared(card.environment(os.environ)), is_real=False)
+        try:
+            yield stage
+        finally:
+            stage.close()
+
+
+@contextmanager
+def real_stage(python: str = sys.executable) -> Iterator[Stage]:
+    """This machine's own first GPU."""
+    inventory = read_inventory()
+    if not inventory.gpus:
+        raise SystemExit(f"no real GPU here: {inventory.problem or 'the driver knows none'}")
+    stage = Stage(python, _cleared(dict(os.environ)), is_real=True)
+    try:
+        yield stage
+    finally:
+        stage.close()
+
+
+def _cleared(environ: dict[str, str]) -> dict[str, str]:
+    """Without what would change the outcome."""
+    kept = {k: v for k, v in environ.items() if k not in _CLEARED and not k.startswith("GPUCONF_P")}
+    return {**kept, "TF_ENABLE_ONEDNN_OPTS": "0"}

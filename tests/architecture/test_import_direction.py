@@ -1,0 +1,87 @@
+"""Imports go down only: the table of docs/design.md, held against every import statement."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "gpuconf"
+
+# A room may import the rooms on its line and itself, nothing else of gpuconf.
+GROUND = {"errors", "units", "terminal", "settings", "environ", "callsite", "import_hook"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "units": set(),
+    "terminal": set(),
+    "settings": set(),
+    "callsite": set(),
+    "import_hook": set(),
+    "environ": {"settings"},
+    "hardware": GROUND,
+    "profile": GROUND,
+    "planner": GROUND | {"hardware", "profile"},
+    "backends": GROUND | {"hardware", "planner"},
+    "report": GROUND | {"planner"},
+    "framework_hooks": GROUND | {"planner", "backends", "report"},
+    "bootstrap": GROUND
+    | {"hardware", "profile", "planner", "backends", "report", "framework_hooks"},
+    "auto": {"bootstrap"},
+    "simcard": GROUND | {"hardware"},
+    "demo": GROUND | {"hardware", "simcard"},
+    "cli": GROUND | {"hardware", "profile", "planner", "bootstrap", "demo", "simcard"},
+    "__main__": {"cli"},
+    "__init__": {"errors", "profile", "planner", "report", "bootstrap"},
+}
+PUBLIC_FUNCTIONS = {"plan", "configure", "activation", "install_session", "load_profile"}
+
+
+def room_of(path: Path) -> str:
+    """The room a file is in: the first part of its path below gpuconf/."""
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imported_rooms(source: str) -> set[str]:
+    """The rooms of gpuconf that ``source`` imports, wherever in it the import stands."""
+    rooms = set()
+    for node in ast.walk(ast.parse(source)):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "gpuconf" and len(parts) > 1 and not parts[1].startswith("__"):
+                rooms.add(parts[1])
+    return rooms
+
+
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_down(path: Path) -> None:
+    """No module imports a room that the table does not allow to its own."""
+    room = room_of(path)
+    allowed = MAY_IMPORT[room] | {room}
+    assert imported_rooms(path.read_text(encoding="utf-8")) <= allowed
+
+
+def test_the_check_can_fail() -> None:
+    """An import upwards, in either form and inside a function, is seen."""
+    source = "def f():\n    import gpuconf.cli.main\n    from gpuconf import bootstrap\n"
+    assert imported_rooms(source) == {"cli", "bootstrap"}
+    assert not {"cli", "bootstrap"} <= MAY_IMPORT["planner"]
+
+
+def test_the_table_lists_every_room() -> None:
+    """A new room must be given its place, and a room that has gone must leave the table."""
+    assert {room_of(path) for path in SOURCES} == set(MAY_IMPORT)
+
+
+def test_no_module_bears_the_name_of_a_public_function() -> None:
+    """Importing a module sets an attribute of its package, which would hide the function."""
+    assert not PUBLIC_FUNCTIONS & {room_of(path) for path in SOURCES}

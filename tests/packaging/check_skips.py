@@ -1,0 +1,33 @@
+"""Read pytest's summary and fail if a test that needs no GPU was skipped: used by .ci/run.
+
+The corpus of logs stands beside the checkout only where the team works, so its absence is a
+reason; so is a file system or a user (root) on which a permission cannot be taken away.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+GOOD_REASONS = ("shared/corpus is absent", "needs a GPU", "runs as root")
+_SKIP = re.compile(r"^SKIPPED \[\d+\] (?P<where>\S+): (?P<reason>.*)$")
+
+
+def bad_skips(log: str) -> list[str]:
+    """The lines of pytest's ``-ra`` summary that skip for a reason we do not accept."""
+    found = (_SKIP.match(line) for line in log.splitlines())
+    return [
+        match[0]
+        for match in found
+        if match and not any(reason in match["reason"] for reason in GOOD_REASONS)
+    ]
+
+
+if __name__ == "__main__":
+    text = Path(sys.argv[1]).read_text(encoding="utf-8")
+    skipped = [line for line in text.splitlines() if line.startswith("SKIPPED")]
+    print(f"{len(skipped)} kinds of skips", *skipped, sep="\n  ")
+    unexplained = bad_skips(text)
+    if unexplained:
+        sys.exit("skipped without needing a GPU:\n  " + "\n  ".join(unexplained))
