@@ -74,7 +74,7 @@ def check_profile(
     environ: Mapping[str, str] = os.environ,
     directory: PathOrName | None = None,
 ) -> list[ProfileError]:
-    """Everything that is wrong with a profile, in the order of its file; empty if it is good.
+    """What is wrong with a profile, at most 20 in the order of its file; empty if it is good.
 
     A file that is not YAML gives one error.  Raises ProfileNotFoundError for an unknown name.
     """

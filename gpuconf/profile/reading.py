@@ -13,12 +13,14 @@ from gpuconf.profile.problems import nearest, problem, quoted
 from gpuconf.profile.rules import Rule, refuse
 from gpuconf.profile.schema import GPU, PROFILE, PerGpu, Section
 
+# More than anybody reads at once; the search for what was meant takes time for each.
+MOST_PROBLEMS = 20
 _TOP = frozenset(key.name for key in PROFILE.keys)
 _OTHER_NAMES_FOR_GPUS = ("visible_devices", "devices", "device", "gpu_ids")
 
 
 def read(root: Mapping) -> tuple[dict[str, Any], list[ProfileError]]:
-    """The values of a whole profile by key, and every problem, in the order of the file.
+    """The values of a whole profile by key, and the problems (20 at most) in the order of the file.
 
     ``per_gpu`` is a list of ``(GPU, its own section as a node)``, for the caller to lay over
     the profile's rules.
@@ -57,6 +59,8 @@ def _read_keys(
     keys = {known.name: known for known in section.keys}
     values: dict[str, Any] = {}
     for name, entry in node.entries.items():
+        if len(problems) >= MOST_PROBLEMS:
+            break
         path = f"{key}.{name}" if key else name
         if name not in keys:
             problems.append(_unknown(section, name, path, entry.key_mark))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -130,11 +129,10 @@ def _percentage(written: str) -> float | None:
 
 
 def _number(node: Scalar) -> float | None:
-    """The number written at ``node``; None for text, quoted text, NaN and infinity."""
+    """The number written at ``node``; None for text, quoted text and NaN."""
     if node.is_quoted or len(node.text) > 64 or not _NUMBER.fullmatch(node.text):
         return None
-    value = float(node.text)
-    return value if math.isfinite(value) else None
+    return float(node.text)
 
 
 def _fraction_hint(node: Scalar, value: float | None) -> str:

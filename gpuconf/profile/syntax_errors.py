@@ -8,7 +8,7 @@ import yaml
 
 from gpuconf.errors import ProfileError
 from gpuconf.profile.nodes import Mark
-from gpuconf.profile.problems import problem
+from gpuconf.profile.problems import printable, problem
 
 _KEY_AND_REST = re.compile(r"\s*(?:- )?([\w.-]+):\s+(.*\S)\s*")
 _INDENTATION = "indent with two spaces, and write `key: value` with a space after the colon"
@@ -32,7 +32,8 @@ def syntax_error(error: yaml.MarkedYAMLError, text: str, file: str) -> ProfileEr
         mark = error.context_mark  # what was never closed tells more than the end of the file
     where = Mark(file, mark.line + 1, mark.column + 1) if mark else Mark(file, 1, 1)
     line = text.splitlines()[mark.line] if mark and mark.line < len(text.splitlines()) else ""
-    said = error.problem or error.context or "cannot be read"
+    # a tag's or an anchor's name is repeated in it, however long it is
+    said = printable((error.problem or error.context or "cannot be read")[:200])
     message = f"not YAML: {said}"
     if error.context and error.context_mark and error.context_mark.line + 1 != where.line:
         message += f" ({error.context} that begins in line {error.context_mark.line + 1})"

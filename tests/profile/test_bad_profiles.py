@@ -31,6 +31,7 @@ def test_one_error_with_place_rule_and_hint(bad: BadProfile, tmp_path: Path) -> 
     assert error.hint is not None
     assert bad.hint in error.hint
     assert len(str(error)) < 1000
+    assert all(line.isprintable() for line in str(error).split("\n"))
     assert time.perf_counter() - start < LONGEST_S
     assert not marker.exists()
 
@@ -57,6 +58,15 @@ def test_check_reports_every_mistake_in_the_order_of_the_file(tmp_path: Path) ->
     ]
     with pytest.raises(ProfileError, match="memry"):
         load_profile(file, environ={}, directory=tmp_path)
+
+
+def test_hundreds_of_mistakes_take_no_time(tmp_path: Path) -> None:
+    """Twenty are told; for each of 2000 the nearest key would be sought for seconds."""
+    file = tmp_path / "bad.yaml"
+    file.write_text("".join(f"memory_limi{i}: 1\n" for i in range(2000)))
+    start = time.perf_counter()
+    assert len(check_profile(file, environ={})) == 20
+    assert time.perf_counter() - start < LONGEST_S
 
 
 def test_the_text_of_an_error_can_be_jumped_to(tmp_path: Path) -> None:

@@ -158,6 +158,18 @@ def test_a_combination_is_the_fault_of_the_extending_file(tmp_path: Path) -> Non
     assert "parent.yaml:2" in error.message
 
 
+def test_the_child_is_at_fault_whichever_half_it_wrote(tmp_path: Path) -> None:
+    """Here the parent's at_least stood first, and the child's limit broke it."""
+    write(
+        tmp_path,
+        parent="memory: {at_least: 3GiB}\n",
+        child="extends: parent.yaml\nmemory: {memory_limit: 2GiB}\n",
+    )
+    error = refusal(tmp_path)
+    assert error.location == f"{tmp_path / 'child.yaml'}:2:24"
+    assert error.key == "memory.memory_limit"
+
+
 def test_a_combination_within_the_parent_points_there(tmp_path: Path) -> None:
     """Where the child wrote none of the two, the parent is at fault."""
     write(
