@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from importlib.machinery import PathFinder
 
 from gpuconf import environ as environment
 from gpuconf import framework_hooks
@@ -124,7 +125,8 @@ def environment_for(
 ) -> tuple[dict[str, str], list[Setting]]:
     """The variables that ``plan`` sets over ``environ``, and the fate of each; changes nothing."""
     baseline = environment.before_gpuconf(environ)
-    changes, settings = environment.settle(environment_changes(plan, baseline), baseline)
+    wishes = environment_changes(plan, baseline, has_tf_keras=_can_import("tf_keras"))
+    changes, settings = environment.settle(wishes, baseline)
     why = voided_cap(plan, {**baseline, **changes})
     if why is not None:
         settings.append(Setting("memory limits as a cap", "yes", "no", why))
@@ -160,6 +162,11 @@ def _plan_or_put_off(profile: Profile) -> tuple[Plan, ShortageError | None]:
         if not _is_worker_process():
             raise
         return hidden_plan(profile), error
+
+
+def _can_import(name: str) -> bool:
+    """Whether a top-level package is installed; imports nothing."""
+    return PathFinder.find_spec(name) is not None
 
 
 def _is_worker_process() -> bool:

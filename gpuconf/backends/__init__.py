@@ -10,10 +10,13 @@ from gpuconf.environ import Change
 from gpuconf.planner import Plan
 
 
-def environment_changes(plan: Plan, baseline: Mapping[str, str]) -> list[Change]:
+def environment_changes(
+    plan: Plan, baseline: Mapping[str, str], *, has_tf_keras: bool = False
+) -> list[Change]:
     """Every variable the plan would like to set, for all frameworks and the profile's ``env``.
 
     ``baseline`` is the environment as the user made it; see :mod:`gpuconf.environ`.
+    ``has_tf_keras`` says whether the package tf_keras can be imported.
     """
     changes = []
     if plan.cuda_visible_devices is not None:
@@ -22,7 +25,7 @@ def environment_changes(plan: Plan, baseline: Mapping[str, str]) -> list[Change]
     if plan.cuda_device_order is not None:
         order = plan.cuda_device_order
         changes.append(Change("CUDA_DEVICE_ORDER", order, "gpus", overrules=True))
-    changes += tensorflow.wishes(plan)
+    changes += tensorflow.wishes(plan, has_tf_keras=has_tf_keras)
     changes += jax.wishes(plan, baseline)
     changes += torch.wishes(plan, baseline)
     changes += [Change(name, value, f"env.{name}") for name, value in plan.profile.env]

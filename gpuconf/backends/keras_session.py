@@ -17,10 +17,7 @@ from gpuconf.errors import BackendError, TooLateError
 from gpuconf.planner import Plan
 from gpuconf.settings import Setting
 
-_HINT = (
-    "graph-mode Keras is tf_keras: `pip install tf_keras`, and `export TF_USE_LEGACY_KERAS=1` "
-    "before tensorflow is imported"
-)
+_HINT = "graph-mode Keras is tf_keras: `pip install tf_keras`"
 
 
 def leave_eager_mode(tf: Any) -> None:
@@ -89,7 +86,7 @@ def refuse_keras_3(keras: ModuleType) -> None:
         raise BackendError(
             f"the profile wants a version-1 session (tensorflow.session: graph), and Keras "
             f"{version} has no set_session",
-            hint=_HINT + "; then write `import tf_keras as keras`",
+            hint=f"{_HINT}, and write `import tf_keras as keras` or use tf.keras",
         )
 
 

@@ -11,8 +11,8 @@ from gpuconf.units import MIB
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 
 
-def wishes(plan: Plan) -> list[Change]:
-    """The variables for ``plan``.
+def wishes(plan: Plan, *, has_tf_keras: bool) -> list[Change]:
+    """The variables for ``plan``; ``has_tf_keras`` says whether that package can be imported.
 
     Growth goes through ``TF_FORCE_GPU_ALLOW_GROWTH`` because it is the one switch that acts
     together with a memory limit: TensorFlow refuses ``set_memory_growth`` on a device with
@@ -32,8 +32,8 @@ def wishes(plan: Plan) -> list[Change]:
         value = str(max(rules.cudnn_workspace_limit // MIB, 1))
         name = "TF_CUDNN_WORKSPACE_LIMIT_IN_MB"
         found.append(Change(name, value, "tensorflow.cudnn_workspace_limit"))
-    if rules.session == "graph":
-        # Graph-mode Keras lives in tf_keras; TensorFlow before 2.16 does not read this.
+    if rules.session == "graph" and has_tf_keras:
+        # From TensorFlow 2.16 on, tf.keras is Keras 3 otherwise, which has no sessions.
         found.append(Change("TF_USE_LEGACY_KERAS", "1", "tensorflow.session"))
     return found
 
