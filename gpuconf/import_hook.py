@@ -5,8 +5,13 @@ for ``from tensorflow.python.x import y`` and for Keras's lazy imports, because 
 the top package first.  For a module that is imported already, the hook is called at once.
 
 It fails closed: a hook that raises makes the import raise, on this and on every further try, so
-that a notebook cell that is run again does not go on without limits.  The hook is called outside
-any lock of ours, and the module's real loader is back in place before its code runs.
+that a notebook cell that is run again does not go on without limits.  The module and all its
+submodules then leave ``sys.modules``, or ``from tensorflow.python.x import y`` would find the
+submodule there and never ask for the top package.  They are kept aside: the next import brings
+them back without running their code again (C++ libraries do not bear that), and calls the hook.
+
+The hook is called outside any lock of ours, and the module's real loader is back in place before
+its code runs.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 Hook = Callable[[ModuleType], None]
 
@@ -36,22 +41,44 @@ class _HookedLoader:
         self._hooks = hooks
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
+        return self._hooks.refused(spec.name) or self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        spec = module.__spec__
+        name, spec = module.__name__, module.__spec__
         if spec is not None:
             spec.loader = self._loader  # type: ignore[assignment]  # typeshed wants the ABC
         module.__loader__ = self._loader  # type: ignore[assignment]
-        with self._hooks.running(module.__name__):
-            self._loader.exec_module(module)
-        # An exception from here makes importlib drop the module from sys.modules, so the next
-        # import comes through the finder, and the hook, once more.
-        self._hooks.run(module.__name__, module)
+        if not self._hooks.bring_back(name, module):
+            with self._hooks.running(name):
+                self._loader.exec_module(module)
+        try:
+            self._hooks.run(name, sys.modules.get(name, module))
+        except BaseException:
+            # importlib now drops the module from sys.modules, unless this is a reload, and the
+            # next import comes through the finder, and the hook, once more.
+            if getattr(spec, "_initializing", False):
+                self._hooks.refuse(name, module)
+            raise
 
     def __getattr__(self, name: str) -> object:
         # get_resource_reader, get_source, is_package, …: whatever the real loader offers.
+        if name == "_loader":  # not there yet, as in a copy that is being made
+            raise AttributeError(name)
         return getattr(self._loader, name)
+
+
+class _Refused(NamedTuple):
+    """A module that was run and not given out, and what stood under its name and below."""
+
+    module: ModuleType
+    aside: dict[str, ModuleType]
+
+
+class _Finding(threading.local):
+    """The names that this thread is looking for: other finders may ask us while we ask them."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
 
 
 class _ImportHooks:
@@ -59,8 +86,9 @@ class _ImportHooks:
 
     def __init__(self) -> None:
         self._hooks: dict[str, Hook] = {}
-        self._finding = threading.local()
+        self._finding = _Finding()
         self._running: set[str] = set()
+        self._refused: dict[str, _Refused] = {}
 
     def set(self, name: str, hook: Hook) -> None:
         self._hooks[name] = hook
@@ -74,6 +102,26 @@ class _ImportHooks:
         hook = self._hooks.get(name)
         if hook is not None:
             hook(module)
+
+    def refuse(self, name: str, module: ModuleType) -> None:
+        """Take all below ``name`` out of ``sys.modules``, and keep it and ``module`` for later."""
+        below = [known for known in list(sys.modules) if known.startswith(f"{name}.")]
+        aside = {known: sys.modules.pop(known) for known in below}
+        # A module may have put another object in its own place.
+        aside[name] = sys.modules.get(name, module)
+        self._refused[name] = _Refused(module, aside)
+
+    def refused(self, name: str) -> ModuleType | None:
+        """The module whose code has run and whose hook raised; None if there is none."""
+        entry = self._refused.get(name)
+        return None if entry is None else entry.module
+
+    def bring_back(self, name: str, module: ModuleType) -> bool:
+        """Undo the last refusal if ``module`` is the one refused; else return False."""
+        if self.refused(name) is not module:
+            return False
+        sys.modules.update(self._refused.pop(name).aside)
+        return True
 
     @contextmanager
     def running(self, name: str) -> Iterator[None]:
@@ -90,13 +138,13 @@ class _ImportHooks:
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name not in self._hooks or getattr(self._finding, "name", None) == name:
+        if name in self._finding.names or not (name in self._hooks or name in self._refused):
             return None
-        self._finding.name = name
+        self._finding.names.add(name)
         try:
             spec = self._find_elsewhere(name, path, target)
         finally:
-            self._finding.name = None
+            self._finding.names.discard(name)
         if spec is None or spec.loader is None:
             return None
         spec.loader = _HookedLoader(spec.loader, self)  # type: ignore[assignment]

@@ -1,0 +1,19 @@
+"""What tests of several folders need; its place also makes ``processes`` importable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import standin
+
+Nvml = Callable[[str | standin.Machine], dict[str, str]]
+
+
+@pytest.fixture(scope="session")
+def nvml(tmp_path_factory: pytest.TempPathFactory) -> Nvml:
+    """The variables with which a new process sees the machine of a scenario."""
+    if standin.compiler() is None:
+        pytest.skip("no C compiler for the stand-in of NVIDIA's library")
+    folder = tmp_path_factory.mktemp("standin")
+    return lambda machine: standin.environment(machine, folder)
