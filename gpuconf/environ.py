@@ -13,10 +13,9 @@ from typing import NamedTuple
 from gpuconf.settings import Setting
 
 STATE_VARIABLE = "GPUCONF_STATE"
-# Neither can stand in an environment variable that a person typed.
-_FIELD = "\x1f"
-_RECORD = "\x1e"
-_UNSET = "\x1d"
+# The note is printable, since job schedulers and `env` files carry it on.  A record is
+# name,ours,before or, where the variable was unset, name,ours; the sign that escapes comes first.
+_ESCAPES = (("%", "%25"), (",", "%2C"), (";", "%3B"))
 
 
 class Change(NamedTuple):
@@ -105,17 +104,29 @@ def _restore(name: str, value: str | None, environ: MutableMapping[str, str]) ->
 
 
 def _encode(records: list[tuple[str, str, str | None]]) -> str:
-    return _RECORD.join(
-        _FIELD.join((name, ours, _UNSET if before is None else before))
-        for name, ours, before in records
+    return ";".join(
+        ",".join(_escape(field) for field in record if field is not None) for record in records
     )
 
 
 def _decode(text: str) -> list[tuple[str, str, str | None]]:
-    records = []
-    for record in text.split(_RECORD):
-        fields = record.split(_FIELD)
-        if len(fields) == 3:
-            name, ours, before = fields
-            records.append((name, ours, None if before == _UNSET else before))
+    records: list[tuple[str, str, str | None]] = []
+    for record in text.split(";"):
+        fields = [_unescape(field) for field in record.split(",")]
+        if len(fields) == 2:
+            records.append((fields[0], fields[1], None))
+        elif len(fields) == 3:
+            records.append((fields[0], fields[1], fields[2]))
     return records
+
+
+def _escape(text: str) -> str:
+    for sign, code in _ESCAPES:
+        text = text.replace(sign, code)
+    return text
+
+
+def _unescape(text: str) -> str:
+    for sign, code in reversed(_ESCAPES):
+        text = text.replace(code, sign)
+    return text

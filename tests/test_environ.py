@@ -1,0 +1,157 @@
+"""Changes to the environment: decided as values, applied over a dict, known to children."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuconf.environ import (
+    STATE_VARIABLE,
+    Change,
+    apply,
+    before_gpuconf,
+    set_by_gpuconf,
+    settle,
+)
+
+GROWTH = Change("TF_FORCE_GPU_ALLOW_GROWTH", "true", "memory.allow_growth", ("true", "false"))
+DEVICES = Change("CUDA_VISIBLE_DEVICES", "GPU-1", "gpus", overrules=True)
+PREALLOCATE = Change("XLA_PYTHON_CLIENT_PREALLOCATE", "false", "jax.preallocate")
+
+
+@pytest.mark.parametrize(
+    ("wish", "theirs", "written", "effective"),
+    [
+        (PREALLOCATE, None, True, "false"),
+        (PREALLOCATE, "false", True, "false"),
+        (PREALLOCATE, "true", False, "true"),
+        (PREALLOCATE, "", False, ""),
+        (GROWTH, None, True, "true"),
+        (GROWTH, "false", False, "false"),
+        (GROWTH, "1", True, "true"),  # TensorFlow ignores it, so it was no choice
+        (GROWTH, "True", True, "true"),
+        (DEVICES, None, True, "GPU-1"),
+        (DEVICES, "0,1", True, "GPU-1"),
+    ],
+)
+def test_what_the_user_set_stays(
+    wish: Change, theirs: str | None, written: bool, effective: str
+) -> None:
+    """A value of the user's wins, unless it is void or ours was made by narrowing it."""
+    baseline = {} if theirs is None else {wish.name: theirs}
+    changes, fates = settle([wish], baseline)
+    assert changes == ({wish.name: wish.value} if written else {})
+    (fate,) = fates
+    assert (fate.name, fate.requested, fate.effective) == (wish.name, wish.value, effective)
+    assert (fate.why_not is None) == (effective == wish.value)
+
+
+def test_a_kept_value_is_told_with_the_way_to_change_it() -> None:
+    """The message names the value, the profile's key, and the command."""
+    _, (fate,) = settle([PREALLOCATE], {PREALLOCATE.name: "true"})
+    assert fate.status == "differs"
+    assert str(fate) == (
+        "XLA_PYTHON_CLIENT_PREALLOCATE: asked false, got true: XLA_PYTHON_CLIENT_PREALLOCATE=true "
+        "was set before gpuconf and stays; `unset XLA_PYTHON_CLIENT_PREALLOCATE` to let the "
+        "profile's jax.preallocate decide"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "changes", "after"),
+    [
+        ({}, {}, {}),
+        ({"A": "1"}, {}, {"A": "1"}),
+        ({}, {"A": "1"}, {"A": "1"}),
+        ({"A": "0", "B": "x"}, {"A": "1"}, {"A": "1", "B": "x"}),
+        ({"A": "1"}, {"A": "1"}, {"A": "1"}),
+    ],
+)
+def test_apply(before: dict[str, str], changes: dict[str, str], after: dict[str, str]) -> None:
+    """The environment becomes what was there plus the changes, and a note of them."""
+    environ = dict(before)
+    apply(changes, environ)
+    assert set_by_gpuconf(environ) == changes
+    del environ[STATE_VARIABLE]
+    assert environ == after
+
+
+NAMES = st.sampled_from(["A", "B", "PATH", "CUDA_VISIBLE_DEVICES"])
+# Any text without NUL; bytes that are no UTF-8 come as lone surrogates.
+TEXTS = st.text(st.characters(exclude_characters="\0"), max_size=8) | st.sampled_from(
+    ["", ",", ";", "%", "%2C", "%252C", "a,b;c%", "\x1d", "\x1e\x1f", "\n", "\udcff"]
+)
+ENVIRONMENTS = st.dictionaries(NAMES, TEXTS, max_size=4)
+
+
+@settings(deadline=None)
+@given(before=ENVIRONMENTS, changes=ENVIRONMENTS)
+def test_the_users_environment_can_be_read_back(
+    before: dict[str, str], changes: dict[str, str]
+) -> None:
+    """Whatever stood in the variables, a child sees what the user made, and what is ours."""
+    environ = dict(before)
+    apply(changes, environ)
+    child = dict(environ)
+    assert before_gpuconf(child) == before
+    assert set_by_gpuconf(child) == changes
+
+
+@settings(deadline=None)
+@given(before=ENVIRONMENTS, first=ENVIRONMENTS, second=ENVIRONMENTS)
+def test_applying_other_changes_restores_the_first(
+    before: dict[str, str], first: dict[str, str], second: dict[str, str]
+) -> None:
+    """Twice is as if only the second had been applied; a child's own apply is the same."""
+    environ = dict(before)
+    apply(first, environ)
+    apply(second, environ)
+    once = dict(before)
+    apply(second, once)
+    assert environ == once
+
+
+@settings(deadline=None)
+@given(before=ENVIRONMENTS, changes=ENVIRONMENTS, name=NAMES, theirs=st.none() | TEXTS)
+def test_a_variable_changed_since_is_the_users(
+    before: dict[str, str], changes: dict[str, str], name: str, theirs: str | None
+) -> None:
+    """Set or unset between two runs of ours, the newer value counts and survives the second."""
+    environ = dict(before)
+    apply(changes, environ)
+    if theirs == changes.get(name):
+        return  # nobody can tell that apart
+    environ.pop(name, None)
+    if theirs is not None:
+        environ[name] = theirs
+    expected = {key: value for key, value in before.items() if key != name}
+    if theirs is not None:
+        expected[name] = theirs
+    assert before_gpuconf(environ) == expected
+    apply({}, environ)
+    del environ[STATE_VARIABLE]
+    assert environ == expected
+
+
+def test_a_child_that_plans_the_same_complains_of_nothing() -> None:
+    """A child inherits our values; to settle they are not the user's, so nothing was kept."""
+    environ = {"CUDA_VISIBLE_DEVICES": "0,1"}
+    wishes = [GROWTH, DEVICES, PREALLOCATE]
+    changes, _ = settle(wishes, before_gpuconf(environ))
+    apply(changes, environ)
+    child = dict(environ)
+    again, fates = settle(wishes, before_gpuconf(child))
+    assert again == changes
+    assert [fate.why_not for fate in fates] == [None] * 3
+    apply(again, child)
+    assert child == environ
+
+
+@settings(deadline=None)
+@given(note=TEXTS | st.text(alphabet=",;%A1"))
+def test_any_note_can_be_read(note: str) -> None:
+    """A note that somebody wrote or cut is no reason to fail, nor to invent variables."""
+    environ = {STATE_VARIABLE: note, "A": "1"}
+    assert before_gpuconf(environ).keys() <= {"A"}
+    assert set_by_gpuconf(environ).items() <= {"A": "1"}.items()
