@@ -9,6 +9,8 @@ that a notebook cell that is run again does not go on without limits.  The modul
 submodules then leave ``sys.modules``, or ``from tensorflow.python.x import y`` would find the
 submodule there and never ask for the top package.  They are kept aside: the next import brings
 them back without running their code again (C++ libraries do not bear that), and calls the hook.
+The same goes for hooked modules that came in on the way: the Keras that TensorFlow has imported is
+not given out while TensorFlow is refused.
 
 The hook is called outside any lock of ours, and the module's real loader is back in place before
 its code runs.
@@ -16,6 +18,7 @@ its code runs.
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -45,6 +48,7 @@ class _HookedLoader:
 
     def exec_module(self, module: ModuleType) -> None:
         name, spec = module.__name__, module.__spec__
+        there = self._hooks.imported()
         if spec is not None:
             spec.loader = self._loader  # type: ignore[assignment]  # typeshed wants the ABC
         module.__loader__ = self._loader  # type: ignore[assignment]
@@ -57,7 +61,7 @@ class _HookedLoader:
             # importlib now drops the module from sys.modules, unless this is a reload, and the
             # next import comes through the finder, and the hook, once more.
             if getattr(spec, "_initializing", False):
-                self._hooks.refuse(name, module)
+                self._hooks.refuse(name, module, along=self._hooks.imported() - there)
             raise
 
     def __getattr__(self, name: str) -> object:
@@ -68,10 +72,14 @@ class _HookedLoader:
 
 
 class _Refused(NamedTuple):
-    """A module that was run and not given out, and what stood under its name and below."""
+    """A module that was run and not given out.
+
+    ``aside`` is what stood under its name and below, and for the modules ``along`` with it.
+    """
 
     module: ModuleType
     aside: dict[str, ModuleType]
+    along: frozenset[str] = frozenset()
 
 
 class _Finding(threading.local):
@@ -89,6 +97,7 @@ class _ImportHooks:
         self._finding = _Finding()
         self._running: set[str] = set()
         self._refused: dict[str, _Refused] = {}
+        self._refused_along: dict[str, str] = {}
 
     def set(self, name: str, hook: Hook) -> None:
         self._hooks[name] = hook
@@ -103,24 +112,42 @@ class _ImportHooks:
         if hook is not None:
             hook(module)
 
-    def refuse(self, name: str, module: ModuleType) -> None:
-        """Take all below ``name`` out of ``sys.modules``, and keep it and ``module`` for later."""
-        below = [known for known in list(sys.modules) if known.startswith(f"{name}.")]
-        aside = {known: sys.modules.pop(known) for known in below}
-        # A module may have put another object in its own place.
-        aside[name] = sys.modules.get(name, module)
-        self._refused[name] = _Refused(module, aside)
+    def imported(self) -> frozenset[str]:
+        """The hooked modules that are imported, or being so."""
+        return frozenset(name for name in self._hooks if name in sys.modules)
+
+    def refuse(self, name: str, module: ModuleType, *, along: frozenset[str]) -> None:
+        """Take ``along``, and all below them and ``name``, out of ``sys.modules`` for later."""
+        packages = along | {name}
+        gone = [known for known in list(sys.modules) if known.partition(".")[0] in packages]
+        aside = {known: sys.modules[known] for known in gone}
+        for known in gone:
+            if known != name:  # importlib itself drops that one
+                del sys.modules[known]
+        self._refused[name] = _Refused(module, aside, along)
+        self._refused_along.update(dict.fromkeys(along, name))
 
     def refused(self, name: str) -> ModuleType | None:
-        """The module whose code has run and whose hook raised; None if there is none."""
+        """The module whose code has run and which was not given out; None if there is none.
+
+        For one that was refused along with another, that other is imported first: its hook
+        raises again, or both come back.
+        """
+        if name in self._refused_along:
+            importlib.import_module(self._refused_along[name])
+            self._refused[name] = _Refused(sys.modules[name], {})
         entry = self._refused.get(name)
         return None if entry is None else entry.module
 
     def bring_back(self, name: str, module: ModuleType) -> bool:
         """Undo the last refusal if ``module`` is the one refused; else return False."""
-        if self.refused(name) is not module:
+        entry = self._refused.get(name)
+        if entry is None or entry.module is not module:
             return False
-        sys.modules.update(self._refused.pop(name).aside)
+        del self._refused[name]
+        sys.modules.update(entry.aside)
+        for other in entry.along:
+            del self._refused_along[other]
         return True
 
     @contextmanager
@@ -138,7 +165,8 @@ class _ImportHooks:
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name in self._finding.names or not (name in self._hooks or name in self._refused):
+        ours = name in self._hooks or name in self._refused or name in self._refused_along
+        if not ours or name in self._finding.names:
             return None
         self._finding.names.add(name)
         try:

@@ -161,6 +161,39 @@ assert type(x.__loader__) is type(x.__spec__.loader) is importlib.machinery.Sour
     run_python(START_REFUSED + program, folder)
 
 
+def test_what_came_in_on_the_way_is_refused_too(folder: Path) -> None:
+    """TensorFlow imports Keras: while x is refused, the inner one that it brought is too."""
+    files = {
+        "x/__init__.py": "import builtins, inner.sub\nbuiltins.runs = 1\n",
+        "inner/__init__.py": "import builtins\nbuiltins.inner_runs = [1]\n",
+        "inner/sub.py": "y = 8\n",
+        "before.py": "value = 9\n",
+    }
+    write_package(folder, files)
+    program = """
+import builtins
+inner_calls = []
+on_import("inner", inner_calls.append)
+on_import("before", inner_calls.append)
+import before
+assert inner_calls.pop() is before
+for statement in ["import x", "import inner", "from inner.sub import y"] * 2:
+    assert refused(statement), statement
+    assert "inner" not in sys.modules and "inner.sub" not in sys.modules
+assert sys.modules["before"] is before
+assert len(inner_calls) == 1
+on_import("x", calls.append)
+from inner.sub import y
+import inner, x
+assert inner_calls[0] is inner and x.inner is inner and y == 8
+inner_runs.append(2)
+import importlib
+assert importlib.import_module("inner") is inner
+assert runs == 1 and inner_runs == [1, 2]
+"""
+    run_python(START_REFUSED + program, folder)
+
+
 def test_forgetting_a_hook_that_refused(folder: Path) -> None:
     """With no hook any more the import goes through, and does not run the code again."""
     program = """
