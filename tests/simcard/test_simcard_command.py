@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -67,9 +68,13 @@ def test_signals_reach_the_command(tmp_path: Path, number: signal.Signals) -> No
     trap = f"trap 'echo x >> {ended}; exit 5' {number.name[3:]}"
     script = f"{trap}; touch {ready}; while :; do sleep 0.05; done"
     child = subprocess.Popen([*_PREFIX, "run", "--", "sh", "-c", script], start_new_session=True)
-    wait_until(ready.exists)
-    child.send_signal(number)
-    assert child.wait(30) == 5
+    try:
+        wait_until(ready.exists)
+        child.send_signal(number)
+        assert child.wait(30) == 5
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # none is left where all went well
+            os.killpg(child.pid, signal.SIGKILL)
     assert ended.read_text() == "x\n"
 
 

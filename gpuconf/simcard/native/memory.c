@@ -106,7 +106,10 @@ int gpuconf_allocate(int device, size_t bytes, void **where)
     if (bytes == 0)
         return CUDA_INVALID_VALUE;
     uint32_t gpu = gpuconf_device_gpu(device);
-    if (card_take(gpuconf_card(), gpu, bytes) != 0)
+    int refused = card_take(gpuconf_card(), gpu, bytes);
+    if (refused == -ENOSPC)
+        fprintf(stderr, "gpuconf simulated card: more than %d processes\n", CARD_MAX_PROCESSES);
+    if (refused != 0)
         return CUDA_OUT_OF_MEMORY;
     struct allocation entry = {map_host_memory(bytes), bytes, device, MEMORY_DEVICE, 1};
     if (entry.base == NULL || remember(&entry) != CUDA_OK) {
