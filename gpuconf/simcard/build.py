@@ -32,6 +32,8 @@ _LINES_SHOWN = 12
 
 _CARD = ("card.c", "process.c")
 _ENGINE = ("visible.c", "devices.c", "context.c", "memory.c", "streams.c", "kernels.c")
+_DRIVER = ("cuda_driver.c", "cuda_driver_memory.c", "cuda_driver_work.c")
+_RUNTIME = ("cuda_runtime.c", "cuda_runtime_kernels.c", "eigen_fill.c")
 
 
 class Library(NamedTuple):
@@ -47,9 +49,9 @@ _WITH_DRIVER = ("-Wl,-rpath,$ORIGIN", "-L.", "-l:libcuda.so.1")
 # The sonames that the CUDA builds of TensorFlow 2.15 (CUDA 12.2, cuDNN 8) and 2.16 to 2.21
 # (CUDA 12.3 to 12.5, cuDNN 8 or 9) ask the dynamic linker for.
 LIBRARIES = (
-    Library("libcuda.so.1", (*_CARD, *_ENGINE, "cuda_driver.c", "cuda_driver_work.c")),
-    Library("libcudart.so.12", ("cuda_runtime.c", "eigen_fill.c"), _WITH_DRIVER),
-    Library("libnvidia-ml.so.1", (*_CARD, "nvml.c")),
+    Library("libcuda.so.1", (*_CARD, *_ENGINE, *_DRIVER)),
+    Library("libcudart.so.12", _RUNTIME, _WITH_DRIVER),
+    Library("libnvidia-ml.so.1", (*_CARD, "nvml.c", "nvml_use.c")),
     Library("libgpuconf_card.so", _CARD),
     Library("libcudnn.so.8", ("cudnn.c",), ("-DCUDNN_VERSION=8907",)),
     Library("libcudnn.so.9", ("cudnn.c",), ("-DCUDNN_VERSION=90300",)),

@@ -124,3 +124,14 @@ int gpuconf_context_device(const struct context *context)
 {
     return context->device;
 }
+
+int engine_current_device(int *device)
+{
+    int status = engine_ready();
+    const struct context *context = gpuconf_current_context();
+    if (status == CUDA_OK && context == NULL)
+        status = CUDA_INVALID_CONTEXT;
+    if (status == CUDA_OK)
+        *device = gpuconf_context_device(context);
+    return status;
+}

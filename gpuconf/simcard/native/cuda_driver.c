@@ -1,14 +1,10 @@
-/* libcuda.so.1: devices, contexts and memory of the CUDA driver API.  What is left out here
- * looks to a program like a driver too old for it. */
+/* libcuda.so.1: devices and contexts of the CUDA driver API.  What is left out here looks to a
+ * program like a driver too old for it. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
 
 #include "engine.h"
-
-typedef unsigned long long device_pointer;
-
-#define TO_POINTER(address) ((void *)(uintptr_t)(address))
 
 /* ---- start and version ---- */
 
@@ -243,26 +239,15 @@ EXPORT int cuCtxPopCurrent_v2(struct context **context)
     return engine_pop_context(context);
 }
 
-static int current_device(int *device)
-{
-    int status = engine_ready();
-    const struct context *context = gpuconf_current_context();
-    if (status == CUDA_OK && context == NULL)
-        status = CUDA_INVALID_CONTEXT;
-    if (status == CUDA_OK)
-        *device = gpuconf_context_device(context);
-    return status;
-}
-
 EXPORT int cuCtxGetDevice(int *device)
 {
-    return current_device(device);
+    return engine_current_device(device);
 }
 
 EXPORT int cuCtxSynchronize(void)
 {
     int device;
-    int status = current_device(&device);
+    int status = engine_current_device(&device);
     return status == CUDA_OK ? gpuconf_fault() : status;
 }
 
@@ -270,7 +255,7 @@ EXPORT int cuCtxGetFlags(unsigned *flags)
 {
     int device;
     int active;
-    int status = current_device(&device);
+    int status = engine_current_device(&device);
     if (status == CUDA_OK)
         engine_primary_state(device, flags, &active);
     return status;
@@ -294,118 +279,4 @@ EXPORT int cuCtxSetSharedMemConfig(int config)
 {
     (void)config;
     return engine_ready();
-}
-
-/* ---- memory ---- */
-
-EXPORT int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
-{
-    int device;
-    int status = current_device(&device);
-    return status == CUDA_OK ? gpuconf_memory_info(device, free_bytes, total_bytes) : status;
-}
-
-EXPORT int cuMemAlloc_v2(device_pointer *address, size_t bytes)
-{
-    int device;
-    void *where = NULL;
-    int status = current_device(&device);
-    if (status == CUDA_OK)
-        status = gpuconf_allocate(device, bytes, &where);
-    *address = (uintptr_t)where;
-    return status;
-}
-
-EXPORT int cuMemFree_v2(device_pointer address)
-{
-    return gpuconf_free(TO_POINTER(address), MEMORY_DEVICE);
-}
-
-EXPORT int cuMemAllocManaged(device_pointer *address, size_t bytes, unsigned flags)
-{
-    (void)bytes;
-    (void)flags;
-    *address = 0;
-    return CUDA_NOT_SUPPORTED;
-}
-
-EXPORT int cuMemHostAlloc(void **where, size_t bytes, unsigned flags)
-{
-    (void)flags;
-    int status = engine_ready();
-    return status == CUDA_OK ? gpuconf_allocate_host(bytes, where) : status;
-}
-
-EXPORT int cuMemAllocHost_v2(void **where, size_t bytes)
-{
-    return cuMemHostAlloc(where, bytes, 0);
-}
-
-EXPORT int cuMemFreeHost(void *where)
-{
-    return gpuconf_free(where, MEMORY_HOST);
-}
-
-EXPORT int cuMemHostRegister_v2(void *where, size_t bytes, unsigned flags)
-{
-    (void)flags;
-    return engine_register_host(where, bytes);
-}
-
-EXPORT int cuMemHostUnregister(void *where)
-{
-    return engine_unregister_host(where);
-}
-
-EXPORT int cuMemHostGetDevicePointer_v2(device_pointer *address, void *where, unsigned flags)
-{
-    (void)flags;
-    *address = (uintptr_t)where;
-    return engine_ready();
-}
-
-EXPORT int cuMemGetAddressRange_v2(device_pointer *base, size_t *bytes, device_pointer address)
-{
-    struct allocation found;
-    if (gpuconf_find(TO_POINTER(address), 0, &found) != CUDA_OK)
-        return CUDA_NOT_FOUND;
-    if (base != NULL)
-        *base = (uintptr_t)found.base;
-    if (bytes != NULL)
-        *bytes = found.bytes;
-    return CUDA_OK;
-}
-
-/* CU_POINTER_ATTRIBUTE_… */
-EXPORT int cuPointerGetAttribute(void *data, int attribute, device_pointer address)
-{
-    struct allocation found;
-    if (gpuconf_find(TO_POINTER(address), 0, &found) != CUDA_OK)
-        return CUDA_INVALID_VALUE;
-    switch (attribute) {
-    case 1: /* context */
-        *(struct context **)data = engine_primary(found.device);
-        return CUDA_OK;
-    case 2: /* memory type */
-        *(unsigned *)data = found.type;
-        return CUDA_OK;
-    case 3: /* device pointer */
-    case 4: /* host pointer */
-        *(device_pointer *)data = address;
-        return CUDA_OK;
-    case 8: /* is managed */
-        *(unsigned *)data = 0;
-        return CUDA_OK;
-    case 9: /* device */
-        *(int *)data = found.device;
-        return CUDA_OK;
-    case 11: /* start of the range */
-        *(device_pointer *)data = (uintptr_t)found.base;
-        return CUDA_OK;
-    case 12: /* its size */
-        *(size_t *)data = found.bytes;
-        return CUDA_OK;
-    default:
-        return CUDA_NOT_SUPPORTED;
-    }
 }

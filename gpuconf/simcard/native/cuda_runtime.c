@@ -1,12 +1,10 @@
 /* libcudart.so.12: the part of the CUDA runtime API that TensorFlow calls itself; the rest of
  * TensorFlow goes to the driver. */
 #define _GNU_SOURCE
-#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "eigen_fill.h"
+#include "cuda_runtime.h"
 #include "engine.h"
 
 #define RUNTIME_VERSION 12050
@@ -14,7 +12,7 @@
 static _Thread_local int last_error;
 static _Thread_local int chosen_device;
 
-static int note(int error)
+int runtime_note(int error)
 {
     if (error != CUDA_OK)
         last_error = error;
@@ -119,14 +117,14 @@ EXPORT int cudaGetDeviceCount(int *count)
 {
     int status = gpuconf_init();
     *count = status == CUDA_OK ? gpuconf_device_count() : 0;
-    return note(status);
+    return runtime_note(status);
 }
 
 EXPORT int cudaGetDevice(int *device)
 {
     int status = gpuconf_init();
     *device = current_device();
-    return note(status);
+    return runtime_note(status);
 }
 
 /* Since CUDA 12 this makes the primary context at once. */
@@ -136,14 +134,14 @@ EXPORT int cudaSetDevice(int device)
     if (status == CUDA_OK && (device < 0 || device >= gpuconf_device_count()))
         status = CUDA_INVALID_DEVICE;
     if (status != CUDA_OK)
-        return note(status);
+        return runtime_note(status);
     struct context *current = gpuconf_current_context();
     chosen_device = device;
     if (current == NULL || gpuconf_context_device(current) != device) {
         gpuconf_set_current_context(NULL);
         status = enter_device(&device);
     }
-    return note(status);
+    return runtime_note(status);
 }
 
 EXPORT int cudaDeviceGetAttribute(int *value, int attribute, int device)
@@ -153,12 +151,12 @@ EXPORT int cudaDeviceGetAttribute(int *value, int attribute, int device)
         status = CUDA_INVALID_DEVICE;
     if (status == CUDA_OK)
         *value = gpuconf_device_attribute(attribute, device);
-    return note(status);
+    return runtime_note(status);
 }
 
 EXPORT int cudaDeviceSynchronize(void)
 {
-    return note(gpuconf_fault());
+    return runtime_note(gpuconf_fault());
 }
 
 /* struct cudaDeviceProp of CUDA 12 is 1032 bytes.  Its fields are those of the driver's
@@ -181,7 +179,7 @@ EXPORT int cudaGetDeviceProperties_v2(char *filled, int device)
     if (status == CUDA_OK && (device < 0 || device >= gpuconf_device_count()))
         status = CUDA_INVALID_DEVICE;
     if (status != CUDA_OK)
-        return note(status);
+        return runtime_note(status);
     memset(filled, 0, PROPERTIES_BYTES);
     snprintf(filled, 256, "%s", gpuconf_spec()->name);
     gpuconf_device_uuid(device, (unsigned char *)filled + 256);
@@ -202,7 +200,7 @@ EXPORT int cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
     int status = enter_device(&device);
     if (status == CUDA_OK)
         status = gpuconf_memory_info(device, free_bytes, total_bytes);
-    return note(status);
+    return runtime_note(status);
 }
 
 EXPORT int cudaMalloc(void **where, size_t bytes)
@@ -212,24 +210,24 @@ EXPORT int cudaMalloc(void **where, size_t bytes)
     int status = enter_device(&device);
     if (status == CUDA_OK && bytes > 0)
         status = gpuconf_allocate(device, bytes, where);
-    return note(status);
+    return runtime_note(status);
 }
 
 EXPORT int cudaFree(void *where)
 {
     int device;
     int status = enter_device(&device); /* cudaFree(0) is the customary way to do just that */
-    return note(status == CUDA_OK ? gpuconf_free(where, MEMORY_DEVICE) : status);
+    return runtime_note(status == CUDA_OK ? gpuconf_free(where, MEMORY_DEVICE) : status);
 }
 
 EXPORT int cudaMallocHost(void **where, size_t bytes)
 {
-    return note(gpuconf_allocate_host(bytes, where));
+    return runtime_note(gpuconf_allocate_host(bytes, where));
 }
 
 EXPORT int cudaFreeHost(void *where)
 {
-    return note(gpuconf_free(where, MEMORY_HOST));
+    return runtime_note(gpuconf_free(where, MEMORY_HOST));
 }
 
 /* Kinds: host to host 0, to device 1, from device 2, between devices 3, 4 by the pointers. */
@@ -238,8 +236,8 @@ EXPORT int cudaMemcpy(void *to, const void *from, size_t bytes, int kind)
     static const int sides[] = {0, DESTINATION_ON_DEVICE, SOURCE_ON_DEVICE,
                                 DESTINATION_ON_DEVICE | SOURCE_ON_DEVICE, 0};
     if (kind < 0 || kind > 4)
-        return note(CUDA_INVALID_VALUE);
-    return note(gpuconf_copy(to, from, bytes, sides[kind]));
+        return runtime_note(CUDA_INVALID_VALUE);
+    return runtime_note(gpuconf_copy(to, from, bytes, sides[kind]));
 }
 
 EXPORT int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream)
@@ -250,7 +248,7 @@ EXPORT int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, v
 
 EXPORT int cudaMemset(void *to, int value, size_t bytes)
 {
-    return note(gpuconf_fill(to, 0, (uint32_t)value & 0xff, 1, bytes, 1));
+    return runtime_note(gpuconf_fill(to, 0, (uint32_t)value & 0xff, 1, bytes, 1));
 }
 
 EXPORT int cudaMemsetAsync(void *to, int value, size_t bytes, void *stream)
@@ -263,14 +261,14 @@ EXPORT int cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, si
                              void *stream)
 {
     (void)stream;
-    return note(gpuconf_fill(to, pitch, (uint32_t)value & 0xff, 1, width, height));
+    return runtime_note(gpuconf_fill(to, pitch, (uint32_t)value & 0xff, 1, width, height));
 }
 
 /* ---- streams and events ---- */
 
 EXPORT int cudaStreamCreateWithFlags(void **stream, unsigned flags)
 {
-    return note(gpuconf_stream_create(stream, flags, 0));
+    return runtime_note(gpuconf_stream_create(stream, flags, 0));
 }
 
 EXPORT int cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
@@ -289,7 +287,7 @@ EXPORT int cudaStreamDestroy(void *stream)
 EXPORT int cudaStreamSynchronize(void *stream)
 {
     (void)stream;
-    return note(gpuconf_fault());
+    return runtime_note(gpuconf_fault());
 }
 
 EXPORT int cudaStreamQuery(void *stream)
@@ -309,12 +307,12 @@ EXPORT int cudaStreamWaitEvent(void *stream, void *event, unsigned flags)
 EXPORT int cudaEventCreateWithFlags(void **event, unsigned flags)
 {
     (void)flags;
-    return note(gpuconf_event_create(event));
+    return runtime_note(gpuconf_event_create(event));
 }
 
 EXPORT int cudaEventCreate(void **event)
 {
-    return note(gpuconf_event_create(event));
+    return runtime_note(gpuconf_event_create(event));
 }
 
 EXPORT int cudaEventDestroy(void *event)
@@ -326,151 +324,16 @@ EXPORT int cudaEventDestroy(void *event)
 EXPORT int cudaEventRecord(void *event, void *stream)
 {
     (void)stream;
-    return note(gpuconf_event_record(event));
+    return runtime_note(gpuconf_event_record(event));
 }
 
 EXPORT int cudaEventSynchronize(void *event)
 {
     (void)event;
-    return note(gpuconf_fault());
+    return runtime_note(gpuconf_fault());
 }
 
 EXPORT int cudaEventElapsedTime(float *milliseconds, void *start, void *end)
 {
-    return note(gpuconf_event_elapsed(milliseconds, start, end));
-}
-
-/* ---- kernels: registered by name, and refused by name ---- */
-
-struct kernel {
-    const void *host;
-    const char *name; /* lives as long as the library that registered it */
-};
-
-static struct {
-    struct kernel *entries;
-    size_t count, room;
-} kernels;
-static pthread_mutex_t kernels_lock = PTHREAD_MUTEX_INITIALIZER;
-
-EXPORT void **__cudaRegisterFatBinary(void *binary)
-{
-    static void *handle;
-    (void)binary;
-    return &handle; /* only has to be non-null */
-}
-
-EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
-{
-    (void)handle;
-}
-
-EXPORT void __cudaUnregisterFatBinary(void **handle)
-{
-    (void)handle;
-}
-
-EXPORT void __cudaRegisterVar(void **handle)
-{
-    (void)handle; /* only kernels look at device variables */
-}
-
-EXPORT void __cudaRegisterFunction(void **handle, const char *host, char *device_name,
-                                   const char *name)
-{
-    (void)handle;
-    (void)device_name;
-    pthread_mutex_lock(&kernels_lock);
-    if (kernels.count == kernels.room) {
-        size_t room = kernels.room == 0 ? 4096 : 2 * kernels.room;
-        struct kernel *entries = realloc(kernels.entries, room * sizeof *entries);
-        if (entries != NULL) {
-            kernels.entries = entries;
-            kernels.room = room;
-        }
-    }
-    if (kernels.count < kernels.room)
-        kernels.entries[kernels.count++] = (struct kernel){host, name};
-    pthread_mutex_unlock(&kernels_lock);
-}
-
-static const char *kernel_name(const void *host)
-{
-    const char *name = "(a kernel that no library has registered)";
-    pthread_mutex_lock(&kernels_lock);
-    for (size_t i = 0; i < kernels.count; i++)
-        if (kernels.entries[i].host == host)
-            name = kernels.entries[i].name;
-    pthread_mutex_unlock(&kernels_lock);
-    return name;
-}
-
-struct launch_size {
-    unsigned x, y, z;
-};
-
-struct launch {
-    struct launch_size grid, block;
-    size_t shared_bytes;
-    void *stream;
-};
-
-static _Thread_local struct launch pushed;
-
-EXPORT unsigned __cudaPushCallConfiguration(struct launch_size grid, struct launch_size block,
-                                            size_t shared_bytes, void *stream)
-{
-    pushed = (struct launch){grid, block, shared_bytes, stream};
-    return 0;
-}
-
-EXPORT int __cudaPopCallConfiguration(struct launch_size *grid, struct launch_size *block,
-                                      size_t *shared_bytes, void **stream)
-{
-    *grid = pushed.grid;
-    *block = pushed.block;
-    *shared_bytes = pushed.shared_bytes;
-    *stream = pushed.stream;
-    return CUDA_OK;
-}
-
-EXPORT int cudaLaunchKernel(const void *function, struct launch_size grid,
-                            struct launch_size block, void **arguments)
-{
-    (void)grid;
-    (void)block;
-    const char *name = kernel_name(function);
-    if (eigen_fill(name, arguments))
-        return CUDA_OK;
-    return note(gpuconf_refuse_kernel(name, 0));
-}
-
-EXPORT int cudaLaunchKernelExC(const void *configuration, const void *function)
-{
-    (void)configuration;
-    return note(gpuconf_refuse_kernel(kernel_name(function), 0));
-}
-
-/* struct cudaFuncAttributes of CUDA 12: 144 bytes; threads per block at 24, registers at 28. */
-EXPORT int cudaFuncGetAttributes(char *filled, const void *function)
-{
-    static const int limits[2] = {1024, 32};
-    (void)function;
-    memset(filled, 0, 144);
-    memcpy(filled + 24, limits, sizeof limits);
-    return CUDA_OK;
-}
-
-EXPORT int cudaFuncSetAttribute(const void *function, int attribute, int value)
-{
-    (void)function;
-    (void)attribute;
-    (void)value;
-    return CUDA_OK;
-}
-
-EXPORT int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks)
-{
-    *blocks = 1;
-    return CUDA_OK;
+    return runtime_note(gpuconf_event_elapsed(milliseconds, start, end));
 }

@@ -64,6 +64,7 @@ int engine_push_context(struct context *context);
 int engine_pop_context(struct context **context);
 EXPORT int gpuconf_context_device(const struct context *context);
 struct context *engine_primary(int device); /* NULL unless retained */
+int engine_current_device(int *device);     /* CUDA_INVALID_CONTEXT if the thread has none */
 
 /* ---- memory.c ---- */
 EXPORT int gpuconf_memory_info(int device, size_t *free_bytes, size_t *total_bytes);

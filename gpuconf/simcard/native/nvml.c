@@ -10,21 +10,7 @@
 #include <unistd.h>
 
 #include "card.h"
-#include "process.h"
-
-#define EXPORT __attribute__((visibility("default")))
-
-enum nvml_error {
-    NVML_OK = 0,
-    NVML_UNINITIALIZED = 1,
-    NVML_INVALID_ARGUMENT = 2,
-    NVML_NOT_SUPPORTED = 3,
-    NVML_NOT_FOUND = 6,
-    NVML_INSUFFICIENT_SIZE = 7,
-    NVML_DRIVER_NOT_LOADED = 9,
-    NVML_VERSION_MISMATCH = 25,
-    NVML_UNKNOWN = 999,
-};
+#include "nvml.h"
 
 /* A handle is the address of one of these; its place is the GPU's number. */
 struct device {
@@ -43,17 +29,17 @@ static int started(void)
     return answer;
 }
 
-static const struct card_spec *spec(void)
+const struct card_spec *nvml_spec(void)
 {
     return card_get_spec(card_of_environment());
 }
 
 /* Turn a handle into a GPU's number, or say why it cannot be. */
-static int find_gpu(const struct device *device, uint32_t *gpu)
+int nvml_find_gpu(const struct device *device, uint32_t *gpu)
 {
     if (!started())
         return NVML_UNINITIALIZED;
-    if (device < devices || device >= devices + spec()->count)
+    if (device < devices || device >= devices + nvml_spec()->count)
         return NVML_INVALID_ARGUMENT;
     *gpu = (uint32_t)(device - devices);
     return NVML_OK;
@@ -126,7 +112,7 @@ EXPORT const char *nvmlErrorString(int error)
 
 EXPORT int nvmlSystemGetDriverVersion(char *version, unsigned room)
 {
-    return started() ? put_text(version, room, spec()->driver_version) : NVML_UNINITIALIZED;
+    return started() ? put_text(version, room, nvml_spec()->driver_version) : NVML_UNINITIALIZED;
 }
 
 EXPORT int nvmlSystemGetNVMLVersion(char *version, unsigned room)
@@ -134,7 +120,7 @@ EXPORT int nvmlSystemGetNVMLVersion(char *version, unsigned room)
     char text[48];
     if (!started())
         return NVML_UNINITIALIZED;
-    snprintf(text, sizeof text, "%u.%s", spec()->cuda_version / 1000, spec()->driver_version);
+    snprintf(text, sizeof text, "%u.%s", nvml_spec()->cuda_version / 1000, nvml_spec()->driver_version);
     return put_text(version, room, text);
 }
 
@@ -142,7 +128,7 @@ EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *version)
 {
     if (!started())
         return NVML_UNINITIALIZED;
-    *version = (int)spec()->cuda_version;
+    *version = (int)nvml_spec()->cuda_version;
     return NVML_OK;
 }
 
@@ -175,7 +161,7 @@ EXPORT int nvmlDeviceGetCount_v2(unsigned *count)
 {
     if (!started())
         return NVML_UNINITIALIZED;
-    *count = spec()->count;
+    *count = nvml_spec()->count;
     return NVML_OK;
 }
 
@@ -188,7 +174,7 @@ EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **device)
 {
     if (!started())
         return NVML_UNINITIALIZED;
-    if (index >= spec()->count)
+    if (index >= nvml_spec()->count)
         return NVML_INVALID_ARGUMENT;
     *device = &devices[index];
     return NVML_OK;
@@ -203,7 +189,7 @@ EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **device)
 {
     if (!started())
         return NVML_UNINITIALIZED;
-    for (uint32_t gpu = 0; gpu < spec()->count; gpu++) {
+    for (uint32_t gpu = 0; gpu < nvml_spec()->count; gpu++) {
         char text[41];
         simcard_uuid(gpu, text);
         if (strcasecmp(text, uuid) == 0)
@@ -220,7 +206,7 @@ EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct device **
         return NVML_UNINITIALIZED;
     if (sscanf(bus_id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4)
         return NVML_INVALID_ARGUMENT;
-    if (domain != 0 || bus < 1 || bus > spec()->count || slot != 0 || function != 0)
+    if (domain != 0 || bus < 1 || bus > nvml_spec()->count || slot != 0 || function != 0)
         return NVML_NOT_FOUND;
     return nvmlDeviceGetHandleByIndex_v2(bus - 1, device);
 }
@@ -234,26 +220,26 @@ EXPORT int nvmlDeviceGetHandleByPciBusId(const char *bus_id, struct device **dev
 
 EXPORT int nvmlDeviceGetIndex(const struct device *device, unsigned *index)
 {
-    return find_gpu(device, index);
+    return nvml_find_gpu(device, index);
 }
 
 EXPORT int nvmlDeviceGetMinorNumber(const struct device *device, unsigned *number)
 {
-    return find_gpu(device, number);
+    return nvml_find_gpu(device, number);
 }
 
 EXPORT int nvmlDeviceGetName(const struct device *device, char *name, unsigned room)
 {
     uint32_t gpu;
-    int status = find_gpu(device, &gpu);
-    return status == NVML_OK ? put_text(name, room, spec()->name) : status;
+    int status = nvml_find_gpu(device, &gpu);
+    return status == NVML_OK ? put_text(name, room, nvml_spec()->name) : status;
 }
 
 EXPORT int nvmlDeviceGetUUID(const struct device *device, char *uuid, unsigned room)
 {
     uint32_t gpu;
     char text[41];
-    int status = find_gpu(device, &gpu);
+    int status = nvml_find_gpu(device, &gpu);
     if (status != NVML_OK)
         return status;
     simcard_uuid(gpu, text);
@@ -269,7 +255,7 @@ struct pci_info {
 EXPORT int nvmlDeviceGetPciInfo_v3(const struct device *device, struct pci_info *info)
 {
     uint32_t gpu;
-    int status = find_gpu(device, &gpu);
+    int status = nvml_find_gpu(device, &gpu);
     if (status != NVML_OK)
         return status;
     memset(info, 0, sizeof *info);
@@ -282,19 +268,19 @@ EXPORT int nvmlDeviceGetPciInfo_v3(const struct device *device, struct pci_info 
 EXPORT int nvmlDeviceGetCudaComputeCapability(const struct device *device, int *major, int *minor)
 {
     uint32_t gpu;
-    int status = find_gpu(device, &gpu);
+    int status = nvml_find_gpu(device, &gpu);
     if (status != NVML_OK)
         return status;
-    *major = (int)spec()->major;
-    *minor = (int)spec()->minor;
+    *major = (int)nvml_spec()->major;
+    *minor = (int)nvml_spec()->minor;
     return NVML_OK;
 }
 
 /* Answer a question about a mode, the same for every simulated GPU. */
-static int answer(const struct device *device, unsigned *to, unsigned value)
+int nvml_answer(const struct device *device, unsigned *to, unsigned value)
 {
     uint32_t gpu;
-    int status = find_gpu(device, &gpu);
+    int status = nvml_find_gpu(device, &gpu);
     if (status == NVML_OK)
         *to = value;
     return status;
@@ -303,29 +289,29 @@ static int answer(const struct device *device, unsigned *to, unsigned value)
 static int refuse(const struct device *device)
 {
     uint32_t gpu;
-    int status = find_gpu(device, &gpu);
+    int status = nvml_find_gpu(device, &gpu);
     return status == NVML_OK ? NVML_NOT_SUPPORTED : status;
 }
 
 /* The first GPU drives the display: gpuconf's story is a card that the desktop shares. */
 EXPORT int nvmlDeviceGetDisplayActive(const struct device *device, unsigned *active)
 {
-    return answer(device, active, device == &devices[0]);
+    return nvml_answer(device, active, device == &devices[0]);
 }
 
 EXPORT int nvmlDeviceGetDisplayMode(const struct device *device, unsigned *mode)
 {
-    return answer(device, mode, device == &devices[0]);
+    return nvml_answer(device, mode, device == &devices[0]);
 }
 
 EXPORT int nvmlDeviceGetPersistenceMode(const struct device *device, unsigned *mode)
 {
-    return answer(device, mode, 0);
+    return nvml_answer(device, mode, 0);
 }
 
 EXPORT int nvmlDeviceGetComputeMode(const struct device *device, unsigned *mode)
 {
-    return answer(device, mode, 0);
+    return nvml_answer(device, mode, 0);
 }
 
 EXPORT int nvmlDeviceGetMigMode(const struct device *device, unsigned *now, unsigned *pending)
@@ -350,18 +336,18 @@ EXPORT int nvmlDeviceGetUtilizationRates(const struct device *device, unsigned r
 
 EXPORT int nvmlDeviceGetMaxMigDeviceCount(const struct device *device, unsigned *count)
 {
-    return answer(device, count, 0);
+    return nvml_answer(device, count, 0);
 }
 
 EXPORT int nvmlDeviceIsMigDeviceHandle(const struct device *device, unsigned *is_mig)
 {
-    return answer(device, is_mig, 0);
+    return nvml_answer(device, is_mig, 0);
 }
 
 /* TensorFlow asks for these five to guess at bandwidths. */
 EXPORT int nvmlDeviceGetCurrPcieLinkWidth(const struct device *device, unsigned *lanes)
 {
-    return answer(device, lanes, 16);
+    return nvml_answer(device, lanes, 16);
 }
 
 EXPORT int nvmlDeviceGetNvLinkCapability(const struct device *device, unsigned link,
@@ -375,7 +361,7 @@ EXPORT int nvmlDeviceGetNvLinkCapability(const struct device *device, unsigned l
 
 EXPORT int nvmlDeviceGetCurrPcieLinkGeneration(const struct device *device, unsigned *generation)
 {
-    return answer(device, generation, 4);
+    return nvml_answer(device, generation, 4);
 }
 
 EXPORT int nvmlDeviceGetGpuFabricInfoV(const struct device *device, void *info)
@@ -389,128 +375,4 @@ EXPORT int nvmlDeviceGetNvLinkState(const struct device *device, unsigned link, 
     (void)link;
     (void)state;
     return refuse(device);
-}
-
-/* ---- memory ---- */
-
-struct memory {
-    unsigned long long total, free, used;
-};
-
-struct memory_v2 {
-    unsigned version;
-    unsigned long long total, reserved, free, used;
-};
-
-EXPORT int nvmlDeviceGetMemoryInfo(const struct device *device, struct memory *memory)
-{
-    uint32_t gpu;
-    uint64_t used;
-    int status = find_gpu(device, &gpu);
-    if (status != NVML_OK)
-        return status;
-    if (simcard_used(card_of_environment(), gpu, &used) != 0)
-        return NVML_UNKNOWN;
-    *memory = (struct memory){spec()->total_bytes, spec()->total_bytes - used, used};
-    return NVML_OK;
-}
-
-EXPORT int nvmlDeviceGetMemoryInfo_v2(const struct device *device, struct memory_v2 *memory)
-{
-    struct memory plain;
-    if (memory->version != (sizeof *memory | 2u << 24))
-        return NVML_VERSION_MISMATCH;
-    int status = nvmlDeviceGetMemoryInfo(device, &plain);
-    if (status != NVML_OK)
-        return status;
-    memory->total = plain.total;
-    memory->reserved = 0;
-    memory->free = plain.free;
-    memory->used = plain.used;
-    return NVML_OK;
-}
-
-/* ---- processes ---- */
-
-struct process_v1 {
-    unsigned pid;
-    unsigned long long bytes;
-};
-
-struct process_v3 { /* and v2 */
-    unsigned pid;
-    unsigned long long bytes;
-    unsigned gpu_instance, compute_instance;
-};
-
-#define NO_INSTANCE 0xffffffffu
-
-/* Read the processes; `*count` goes in as the room there is and comes out as their number. */
-static int list_processes(const struct device *device, unsigned *count,
-                          struct card_process found[CARD_MAX_PROCESSES])
-{
-    uint32_t gpu;
-    int status = find_gpu(device, &gpu);
-    if (status != NVML_OK)
-        return status;
-    int number = simcard_processes(card_of_environment(), gpu, found, CARD_MAX_PROCESSES);
-    if (number < 0)
-        return NVML_UNKNOWN;
-    unsigned room = *count;
-    *count = (unsigned)number;
-    return (unsigned)number > room ? NVML_INSUFFICIENT_SIZE : NVML_OK;
-}
-
-EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(const struct device *device, unsigned *count,
-                                                   struct process_v3 *processes)
-{
-    struct card_process found[CARD_MAX_PROCESSES];
-    int status = list_processes(device, count, found);
-    for (unsigned i = 0; status == NVML_OK && i < *count; i++)
-        processes[i] = (struct process_v3){(unsigned)found[i].pid, found[i].bytes, NO_INSTANCE,
-                                           NO_INSTANCE};
-    return status;
-}
-
-EXPORT int nvmlDeviceGetComputeRunningProcesses_v2(const struct device *device, unsigned *count,
-                                                   struct process_v3 *processes)
-{
-    return nvmlDeviceGetComputeRunningProcesses_v3(device, count, processes);
-}
-
-EXPORT int nvmlDeviceGetComputeRunningProcesses(const struct device *device, unsigned *count,
-                                                struct process_v1 *processes)
-{
-    struct card_process found[CARD_MAX_PROCESSES];
-    int status = list_processes(device, count, found);
-    for (unsigned i = 0; status == NVML_OK && i < *count; i++)
-        processes[i] = (struct process_v1){(unsigned)found[i].pid, found[i].bytes};
-    return status;
-}
-
-/* The desktop's memory belongs to no process that could be named, as seen from a container. */
-static int list_none(const struct device *device, unsigned *count)
-{
-    return answer(device, count, 0);
-}
-
-EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(const struct device *device, unsigned *count)
-{
-    return list_none(device, count);
-}
-
-EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v2(const struct device *device, unsigned *count)
-{
-    return list_none(device, count);
-}
-
-EXPORT int nvmlDeviceGetGraphicsRunningProcesses(const struct device *device, unsigned *count)
-{
-    return list_none(device, count);
-}
-
-EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(const struct device *device,
-                                                      unsigned *count)
-{
-    return list_none(device, count);
 }

@@ -1,0 +1,119 @@
+/* libcuda.so.1: allocating, and asking about, device and host memory. */
+#define _GNU_SOURCE
+#include "engine.h"
+
+typedef unsigned long long device_pointer;
+
+#define TO_POINTER(address) ((void *)(uintptr_t)(address))
+
+EXPORT int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
+{
+    int device;
+    int status = engine_current_device(&device);
+    return status == CUDA_OK ? gpuconf_memory_info(device, free_bytes, total_bytes) : status;
+}
+
+EXPORT int cuMemAlloc_v2(device_pointer *address, size_t bytes)
+{
+    int device;
+    void *where = NULL;
+    int status = engine_current_device(&device);
+    if (status == CUDA_OK)
+        status = gpuconf_allocate(device, bytes, &where);
+    *address = (uintptr_t)where;
+    return status;
+}
+
+EXPORT int cuMemFree_v2(device_pointer address)
+{
+    return gpuconf_free(TO_POINTER(address), MEMORY_DEVICE);
+}
+
+EXPORT int cuMemAllocManaged(device_pointer *address, size_t bytes, unsigned flags)
+{
+    (void)bytes;
+    (void)flags;
+    *address = 0;
+    return CUDA_NOT_SUPPORTED;
+}
+
+EXPORT int cuMemHostAlloc(void **where, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    int status = engine_ready();
+    return status == CUDA_OK ? gpuconf_allocate_host(bytes, where) : status;
+}
+
+EXPORT int cuMemAllocHost_v2(void **where, size_t bytes)
+{
+    return cuMemHostAlloc(where, bytes, 0);
+}
+
+EXPORT int cuMemFreeHost(void *where)
+{
+    return gpuconf_free(where, MEMORY_HOST);
+}
+
+EXPORT int cuMemHostRegister_v2(void *where, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    return engine_register_host(where, bytes);
+}
+
+EXPORT int cuMemHostUnregister(void *where)
+{
+    return engine_unregister_host(where);
+}
+
+EXPORT int cuMemHostGetDevicePointer_v2(device_pointer *address, void *where, unsigned flags)
+{
+    (void)flags;
+    *address = (uintptr_t)where;
+    return engine_ready();
+}
+
+EXPORT int cuMemGetAddressRange_v2(device_pointer *base, size_t *bytes, device_pointer address)
+{
+    struct allocation found;
+    if (gpuconf_find(TO_POINTER(address), 0, &found) != CUDA_OK)
+        return CUDA_NOT_FOUND;
+    if (base != NULL)
+        *base = (uintptr_t)found.base;
+    if (bytes != NULL)
+        *bytes = found.bytes;
+    return CUDA_OK;
+}
+
+/* CU_POINTER_ATTRIBUTE_… */
+EXPORT int cuPointerGetAttribute(void *data, int attribute, device_pointer address)
+{
+    struct allocation found;
+    if (gpuconf_find(TO_POINTER(address), 0, &found) != CUDA_OK)
+        return CUDA_INVALID_VALUE;
+    switch (attribute) {
+    case 1: /* context */
+        *(struct context **)data = engine_primary(found.device);
+        return CUDA_OK;
+    case 2: /* memory type */
+        *(unsigned *)data = found.type;
+        return CUDA_OK;
+    case 3: /* device pointer */
+    case 4: /* host pointer */
+        *(device_pointer *)data = address;
+        return CUDA_OK;
+    case 8: /* is managed */
+        *(unsigned *)data = 0;
+        return CUDA_OK;
+    case 9: /* device */
+        *(int *)data = found.device;
+        return CUDA_OK;
+    case 11: /* start of the range */
+        *(device_pointer *)data = (uintptr_t)found.base;
+        return CUDA_OK;
+    case 12: /* its size */
+        *(size_t *)data = found.bytes;
+        return CUDA_OK;
+    default:
+        return CUDA_NOT_SUPPORTED;
+    }
+}

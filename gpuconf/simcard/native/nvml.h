@@ -1,0 +1,29 @@
+/* What the files of libnvidia-ml.so.1 share. */
+#ifndef GPUCONF_SIMCARD_NVML_H
+#define GPUCONF_SIMCARD_NVML_H
+
+#include "card.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum nvml_error {
+    NVML_OK = 0,
+    NVML_UNINITIALIZED = 1,
+    NVML_INVALID_ARGUMENT = 2,
+    NVML_NOT_SUPPORTED = 3,
+    NVML_NOT_FOUND = 6,
+    NVML_INSUFFICIENT_SIZE = 7,
+    NVML_DRIVER_NOT_LOADED = 9,
+    NVML_VERSION_MISMATCH = 25,
+    NVML_UNKNOWN = 999,
+};
+
+struct device;
+
+const struct card_spec *nvml_spec(void);
+/* Turn a handle into a GPU's number, or say why it cannot be. */
+int nvml_find_gpu(const struct device *device, uint32_t *gpu);
+/* Answer a question about a mode, the same for every simulated GPU. */
+int nvml_answer(const struct device *device, unsigned *to, unsigned value);
+
+#endif
