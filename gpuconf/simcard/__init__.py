@@ -6,7 +6,7 @@ small stand-ins (``native/``) over a file shared by all processes.  Device memor
 memory.  No kernel runs, and a launch is never silent: see ``native/kernels.c``.
 """
 
-from gpuconf.simcard.build import build
+from gpuconf.simcard.build import build_libraries
 from gpuconf.simcard.card import Card, CardProcess, CardSpec, create_card, simulated_card
 from gpuconf.simcard.run import run_command
 
@@ -14,7 +14,7 @@ __all__ = [
     "Card",
     "CardProcess",
     "CardSpec",
-    "build",
+    "build_libraries",
     "create_card",
     "run_command",
     "simulated_card",

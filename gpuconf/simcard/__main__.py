@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuconf.errors import GpuconfError, UsageError
-from gpuconf.simcard.build import build
+from gpuconf.simcard.build import build_libraries
 from gpuconf.simcard.card import (
     FILE_VARIABLE,
     Card,
@@ -59,7 +59,7 @@ def _dispatch(options: argparse.Namespace, command: list[str]) -> int:
         return _print_environment(options)
     if options.what == "show":
         return _show(Card(options.file))
-    print(build())
+    print(build_libraries())
     return 0
 
 

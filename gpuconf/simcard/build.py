@@ -63,7 +63,7 @@ LIBRARIES = (
 )
 
 
-def build(*, environ: Mapping[str, str] | None = None, sources: Path = NATIVE) -> Path:
+def build_libraries(*, environ: Mapping[str, str] | None = None, sources: Path = NATIVE) -> Path:
     """Return the folder of built libraries, building it if the cache has none.
 
     The cache is ``$XDG_CACHE_HOME`` or ``~/.cache``, below it a folder named by a hash of the

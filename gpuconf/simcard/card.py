@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuconf.errors import BackendError, UsageError
-from gpuconf.simcard.build import build
+from gpuconf.simcard.build import build_libraries
 from gpuconf.units import GIB, mib
 
 FILE_VARIABLE = "GPUCONF_SIMCARD_FILE"
@@ -89,7 +89,7 @@ class Card:
     def __init__(self, path: str | os.PathLike[str], *, libraries: Path | None = None) -> None:
         """Name a card file; the libraries are built if need be.  The file is not opened yet."""
         self.path = Path(path)
-        self.libraries = build() if libraries is None else libraries
+        self.libraries = build_libraries() if libraries is None else libraries
 
     def describe(self) -> CardSpec:
         """What the cards are, as the file says."""

@@ -13,14 +13,14 @@ import pytest
 from simcard_programs import CLIENT, PYTHON_VARIABLE, STORY, RunClient, StartClient
 
 from gpuconf.errors import MissingDependencyError
-from gpuconf.simcard import Card, build, simulated_card
+from gpuconf.simcard import Card, build_libraries, simulated_card
 
 
 @pytest.fixture(scope="session")
 def libraries() -> Path:
     """The built stand-in libraries."""
     try:
-        return build()
+        return build_libraries()
     except MissingDependencyError as error:
         pytest.skip(str(error))
 

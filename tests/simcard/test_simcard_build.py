@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.errors import BackendError, MissingDependencyError
-from gpuconf.simcard.build import LIBRARIES, NATIVE, build, cache_folder, find_compiler
+from gpuconf.simcard.build import LIBRARIES, NATIVE, build_libraries, cache_folder, find_compiler
 
 needs_compiler = pytest.mark.skipif(
     shutil.which("cc") is None, reason="there is no C compiler named cc"
@@ -35,7 +35,7 @@ def broken_sources(tmp_path: Path) -> Path:
 def test_a_missing_compiler_is_named_with_what_to_install(tmp_path: Path) -> None:
     """With no compiler on PATH the error names those tried, and the hint is a command."""
     with pytest.raises(MissingDependencyError, match="cc, gcc and clang") as caught:
-        build(environ=_environ(tmp_path, PATH=str(tmp_path)))
+        build_libraries(environ=_environ(tmp_path, PATH=str(tmp_path)))
     assert caught.value.hint is not None
     assert "apt-get install gcc" in caught.value.hint
 
@@ -43,7 +43,7 @@ def test_a_missing_compiler_is_named_with_what_to_install(tmp_path: Path) -> Non
 def test_a_compiler_named_in_cc_that_is_not_there_is_said(tmp_path: Path) -> None:
     """$CC is never passed over in favour of another compiler."""
     with pytest.raises(MissingDependencyError, match=r"\$CC is 'no-such-cc'"):
-        build(environ=_environ(tmp_path, CC="no-such-cc"))
+        build_libraries(environ=_environ(tmp_path, CC="no-such-cc"))
 
 
 def test_cc_may_hold_options(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_other_systems_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """A simulated card is shared libraries and LD_LIBRARY_PATH: Linux only, and it says so."""
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(BackendError, match="needs Linux, and this is darwin"):
-        build(environ=_environ(tmp_path))
+        build_libraries(environ=_environ(tmp_path))
 
 
 def test_the_cache_folder_follows_the_environment() -> None:
@@ -73,10 +73,10 @@ def test_the_cache_folder_follows_the_environment() -> None:
 def test_a_build_is_whole_reused_and_free_of_warnings(tmp_path: Path) -> None:
     """Every library is built, with warnings as errors; a second build touches nothing."""
     environ = _environ(tmp_path, CC="cc -Werror")
-    folder = build(environ=environ)
+    folder = build_libraries(environ=environ)
     assert {path.name for path in folder.iterdir()} == {each.soname for each in LIBRARIES}
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    assert build(environ=environ) == folder
+    assert build_libraries(environ=environ) == folder
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
     assert [path.name for path in cache_folder(environ).iterdir()] == [folder.name]
 
@@ -88,10 +88,10 @@ def test_another_source_is_another_build(tmp_path: Path) -> None:
     sources = tmp_path / "native"
     shutil.copytree(NATIVE, sources)
     environ = _environ(tmp_path)
-    before = build(environ=environ, sources=sources)
+    before = build_libraries(environ=environ, sources=sources)
     with open(sources / "card.h", "a") as header:
         header.write("/* changed */\n")
-    assert build(environ=environ, sources=sources) != before
+    assert build_libraries(environ=environ, sources=sources) != before
 
 
 @needs_compiler
@@ -99,7 +99,7 @@ def test_another_source_is_another_build(tmp_path: Path) -> None:
 def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
     """Builders that race all get the same whole folder, and leave nothing beside it."""
     environ = _environ(tmp_path, PYTHONPATH=":".join(sys.path))
-    code = "from gpuconf.simcard import build; print(build())"
+    code = "from gpuconf.simcard import build_libraries; print(build_libraries())"
 
     def builder(_: int) -> str:
         command = [sys.executable, "-c", code]
@@ -121,7 +121,7 @@ def test_a_compile_error_shows_the_compilers_last_lines(
     """The error holds what the compiler said, and nothing half-built stays in the cache."""
     environ = _environ(tmp_path / "cache")
     with pytest.raises(BackendError, match="no_such_name"):
-        build(environ=environ, sources=broken_sources)
+        build_libraries(environ=environ, sources=broken_sources)
     assert list(cache_folder(environ).iterdir()) == []
 
 
