@@ -170,6 +170,13 @@ def _can_import(name: str) -> bool:
 
 
 def _is_worker_process() -> bool:
-    """Whether multiprocessing started this process, without importing multiprocessing."""
+    """Whether multiprocessing started this process; found out without importing it.
+
+    ``parent_process()`` is set only after a spawned child has imported the main module;
+    ``_inheriting`` is multiprocessing's own mark of that import.
+    """
     process = sys.modules.get("multiprocessing.process")
-    return process is not None and process.parent_process() is not None
+    if process is None:
+        return False
+    inheriting = getattr(process.current_process(), "_inheriting", False)
+    return bool(inheriting) or process.parent_process() is not None

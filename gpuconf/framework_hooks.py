@@ -55,11 +55,13 @@ def _on_tensorflow(
         if late_shortage is not None:
             raise late_shortage
 
-    runtime.apply(plan, tensorflow, made.record, before_devices=before_devices)
     # TensorFlow imports its Keras on the way; what that asks for had to wait for TensorFlow.
-    for name in ("keras", "tf_keras"):
-        if name in sys.modules:
-            _on_keras(made, plan, sys.modules[name])
+    kerases = [sys.modules[name] for name in ("keras", "tf_keras") if name in sys.modules]
+    for keras in kerases:
+        _refuse_unfit(keras, plan)  # before anything is set that could not be taken back
+    runtime.apply(plan, tensorflow, made.record, before_devices=before_devices)
+    for keras in kerases:
+        _on_keras(made, plan, keras)
 
 
 def _on_keras(made: Activation, plan: Plan, keras: ModuleType) -> None:
@@ -69,11 +71,18 @@ def _on_keras(made: Activation, plan: Plan, keras: ModuleType) -> None:
     from gpuconf.backends import keras_session
     from gpuconf.backends.tensorflow import devices, lateness
 
+    _refuse_unfit(keras, plan)
     if plan.profile.tensorflow.session == "graph":
-        keras_session.refuse_keras_3(keras)
         install_session(made, plan)
     elif keras_session.keras_runs_elsewhere() and lateness.devices_exist() is None:
         devices.hide(tensorflow, made.record)
+
+
+def _refuse_unfit(keras: ModuleType, plan: Plan) -> None:
+    if plan.profile.tensorflow.session == "graph":
+        from gpuconf.backends import keras_session
+
+        keras_session.refuse_keras_3(keras)
 
 
 def _on_torch(made: Activation, plan: Plan, torch_module: ModuleType) -> None:

@@ -91,7 +91,7 @@ def refuse_keras_3(keras: ModuleType) -> None:
 
 
 def keras_runs_elsewhere() -> str | None:
-    """``jax`` or ``torch`` where the imported Keras 3 computes there; None for TensorFlow.
+    """Where the imported Keras 3 computes, such as ``jax``; None for TensorFlow or no Keras 3.
 
     TensorFlow beside such a Keras only reads data and saves files; with a GPU in sight it would
     take memory from the framework that trains.
@@ -101,4 +101,4 @@ def keras_runs_elsewhere() -> str | None:
     if not callable(backend):
         return None
     name = str(backend())
-    return name if name in ("jax", "torch") else None
+    return None if name == "tensorflow" else name

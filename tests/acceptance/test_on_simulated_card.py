@@ -1,0 +1,33 @@
+"""Every promise of checks.py, kept on the simulated card by this environment's TensorFlow."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+
+import pytest
+from checks import ALL, Check
+from stage import Stage, simulated_stage
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    """One simulated card for all; each check leaves it as it found it."""
+    with simulated_stage() as simulated:
+        yield simulated
+
+
+@pytest.mark.parametrize("check", ALL, ids=lambda check: check.__name__)
+def test_promise(check: Check, stage: Stage) -> None:
+    """Each row of the check came out as expected, and no process is left on the card."""
+    rows = check(stage)
+    assert rows
+    assert [row for row in rows if not row.is_good] == []
+    assert stage.gpu().used_bytes == 1945 << 20

@@ -1,0 +1,64 @@
+"""Run a piece of code with real TensorFlow on a simulated card."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from on_card import SPEC, Outcome, RunOnCard
+
+from gpuconf.simcard import simulated_card
+
+_TELL = "def tell(**facts):\n    import json\n    print('TOLD', json.dumps(facts), flush=True)\n\n"
+
+
+@pytest.fixture(scope="module")
+def run_on_card(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunOnCard]:
+    """``run_on_card(code, profile, **environment)`` in a fresh process; two cards, see SPEC.
+
+    ``code`` is a file of its own, so that spawned children can import it, and may call
+    ``tell(name=value)`` with anything JSON knows.
+    """
+    folder = tmp_path_factory.mktemp("programs")
+    with simulated_card(SPEC) as card:
+
+        def run(code: str, profile: str = "shared-desktop", **variables: str) -> Outcome:
+            script = folder / f"program{len(list(folder.iterdir()))}.py"
+            script.write_text(_TELL + code, encoding="utf-8")
+            environ = {**card.environment(os.environ), "TF_CPP_MIN_LOG_LEVEL": "0"}
+            environ.pop("CUDA_VISIBLE_DEVICES", None)
+            done = subprocess.run(
+                [sys.executable, str(script)],
+                env={**environ, "GPUCONF_PROFILE": profile, **variables},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+                timeout=300,
+                cwd=folder,
+            )
+            told: dict[str, Any] = {}
+            for line in done.stdout.splitlines():
+                if line.startswith("TOLD "):
+                    told.update(json.loads(line.removeprefix("TOLD ")))
+            return Outcome(done.returncode, told, done.stdout)
+
+        yield run
+
+
+@pytest.fixture
+def write_profile(tmp_path: Path) -> Callable[[str], str]:
+    """Write a profile and return its path."""
+
+    def write(text: str) -> str:
+        path = tmp_path / "profile.yaml"
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return write

@@ -1,0 +1,39 @@
+"""What makes TensorFlow's devices, and what does not: the lists of lateness.py, run for real."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuconf.backends.tensorflow.lateness import EAGER_MAKERS, SILENT_MAKERS
+from gpuconf.simcard import CardSpec, simulated_card
+
+PROGRAM = Path(__file__).with_name("device_makers.py")
+
+
+@pytest.mark.slow
+def test_makers_make_and_the_others_do_not() -> None:
+    """Each call, alone in a forked process, leaves the evidence its list says it leaves."""
+    with simulated_card(CardSpec()) as card:
+        done = subprocess.run(
+            [sys.executable, str(PROGRAM)],
+            env={**card.environment(os.environ), "GPUCONF_SIMCARD_KERNELS": "error"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+    assert done.returncode == 0, done.stderr
+    verdicts = dict(line.split() for line in done.stdout.splitlines() if line.startswith("call:"))
+    made = {name for name, verdict in verdicts.items() if verdict == "eager"}
+    silent = {name for name, verdict in verdicts.items() if verdict == "silent"}
+    harmless = {name for name, verdict in verdicts.items() if verdict == "none"}
+    names = {f"call:{name}" for name in EAGER_MAKERS}
+    assert made <= names
+    assert len(made) >= 25
+    assert silent == {f"call:{name}" for name in SILENT_MAKERS - {"get_session"}}
+    assert harmless == {"call:Dense", "call:Input", "call:set_seed", "call:list_physical_devices"}

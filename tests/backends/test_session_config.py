@@ -1,0 +1,21 @@
+"""The plan holds a ConfigProto: a table over TensorFlow's real protos, in one process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TABLE = Path(__file__).with_name("session_config_table.py")
+
+
+@pytest.mark.slow
+def test_every_row_of_the_table() -> None:
+    """Each script's ConfigProto comes out with no GPU over its limit, and smaller wishes kept."""
+    done = subprocess.run(
+        [sys.executable, str(TABLE)], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "14 rows hold" in done.stdout

@@ -1,0 +1,118 @@
+"""However TensorFlow comes into the process, the plan is there before its first device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from on_card import RunOnCard
+
+pytestmark = pytest.mark.slow
+
+TELL_LIMITS = """
+import gpuconf
+import tensorflow as tf
+x = tf.constant([1.0])
+settings = {s.name: (s.effective, s.status) for s in gpuconf.activation().settings}
+tell(limits=[v for k, v in settings.items() if k.startswith("limit of")],
+     differing=[k for k, v in settings.items() if v[1] == "differs"], growth=settings.get(
+     "TF_FORCE_GPU_ALLOW_GROWTH"), gpus=len(tf.config.list_physical_devices("GPU")))
+"""
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "from tensorflow.python.framework import ops",
+        "import keras",
+        "import tf_keras",
+        "import tensorflow.compat.v1 as tf1",
+        "import importlib; importlib.import_module('tensorflow')",
+    ],
+)
+def test_every_way_of_importing_gets_the_plan(first: str, run_on_card: RunOnCard) -> None:
+    """Both cards have the plan's limit, read back from the devices, with growth."""
+    outcome = run_on_card(f"import gpuconf.auto\n{first}\n{TELL_LIMITS}")
+    assert outcome.told["limits"] == [["7884 MiB", "ok"], ["7884 MiB", "ok"]], outcome.log
+    assert outcome.told["differing"] == []
+    assert outcome.told["growth"] == ["true", "ok"]
+
+
+def test_imported_but_not_initialised_is_applied_at_once(
+    run_on_card: RunOnCard, write_profile: Callable[[str], str]
+) -> None:
+    """TensorFlow came first and has listed its GPUs: limits and the choice of GPU still act."""
+    profile = write_profile("extends: half-card\ngpus: [1]\n")
+    outcome = run_on_card(
+        "import tensorflow as tf\n"
+        "before = len(tf.config.list_physical_devices('GPU'))\n"
+        "import gpuconf.auto, os\n"
+        "tell(before=before, visible=[d.name[-5:] for d in tf.config.get_visible_devices('GPU')],"
+        " cuda=os.environ['CUDA_VISIBLE_DEVICES'])\n" + TELL_LIMITS,
+        profile,
+    )
+    assert outcome.told["before"] == 2, outcome.log
+    assert outcome.told["visible"] == ["GPU:1"]
+    assert outcome.told["cuda"].startswith("GPU-")
+    assert outcome.told["limits"] == [["3942 MiB", "ok"]]
+
+
+def test_unequal_limits_and_a_chosen_card(
+    run_on_card: RunOnCard, write_profile: Callable[[str], str]
+) -> None:
+    """per_gpu limits reach the right cards; the order of the profile's list is TensorFlow's."""
+    profile = write_profile(
+        "extends: shared-desktop\ngpus: [1, 0]\nper_gpu: {1: {memory: {memory_limit: 2GiB}}}\n"
+    )
+    outcome = run_on_card("import gpuconf.auto\n" + TELL_LIMITS, profile)
+    assert outcome.told["limits"] == [["2048 MiB", "ok"], ["7884 MiB", "ok"]], outcome.log
+
+
+def test_a_refused_setting_fails_the_import_every_time(run_on_card: RunOnCard) -> None:
+    """Fails closed: no retry of the import gets through, and another profile then does."""
+    outcome = run_on_card(
+        """
+import gpuconf.auto, sys
+errors = []
+for _ in range(3):
+    try:
+        import tensorflow
+    except gpuconf.BackendError as error:
+        errors.append(error.hint)
+tell(errors=errors, left="tensorflow" in sys.modules)
+gpuconf.configure("half-card")
+"""
+        + TELL_LIMITS,
+        "keras-v1-session",
+        TF_USE_LEGACY_KERAS="0",
+    )
+    assert len(outcome.told["errors"]) == 3, outcome.log
+    assert "pip install tf_keras" in outcome.told["errors"][0]
+    assert outcome.told["left"] is False
+    assert outcome.told["limits"] == [["3942 MiB", "ok"], ["3942 MiB", "ok"]], outcome.log
+
+
+def test_keras_on_another_backend_keeps_tensorflow_off_the_card(run_on_card: RunOnCard) -> None:
+    """Keras 3 computes on JAX: TensorFlow, imported before or after it, sees no GPU."""
+    for first, second in (("keras", "tensorflow"), ("tensorflow", "keras")):
+        outcome = run_on_card(
+            f"import gpuconf.auto\nimport {first}\nimport {second}\nimport tensorflow as tf\n"
+            "x = tf.constant([1.0])\n"
+            "tell(device=x.device[-5:], visible=len(tf.config.get_visible_devices('GPU')))",
+            KERAS_BACKEND="jax",
+        )
+        assert outcome.told == {"device": "CPU:0", "visible": 0}, (first, outcome.log)
+
+
+def test_disabled_does_nothing(run_on_card: RunOnCard) -> None:
+    """GPUCONF_DISABLE=1: TensorFlow's own default, and nothing of ours in the process."""
+    outcome = run_on_card(
+        "import gpuconf.auto, gpuconf, os, sys\nimport tensorflow as tf\nx = tf.constant([1.0])\n"
+        "tell(said=str(gpuconf.activation()), ours=[v for v in os.environ if v in "
+        "('GPUCONF_STATE', 'TF_FORCE_GPU_ALLOW_GROWTH')], finders=[str(f) for f in sys.meta_path "
+        "if 'gpuconf' in str(f)])",
+        GPUCONF_DISABLE="1",
+    )
+    assert outcome.told["ours"] == outcome.told["finders"] == []
+    assert "GPUCONF_DISABLE=1" in outcome.told["said"]
+    assert "with 7783 MB memory" in outcome.log

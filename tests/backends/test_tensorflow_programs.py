@@ -1,0 +1,129 @@
+"""Programs of several processes or cells, with real TensorFlow on a simulated card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from on_card import RunOnCard
+
+pytestmark = pytest.mark.slow
+
+SPAWN = """
+import gpuconf.auto
+import multiprocessing, os
+
+def only_loads_data(number):
+    return number * 2, os.environ["CUDA_VISIBLE_DEVICES"], gpuconf.activation().profile
+
+def trains(_):
+    import tensorflow as tf
+    try:
+        return tf.constant([1.0]).device
+    except gpuconf.ShortageError as error:
+        return type(error).__name__
+
+if __name__ == "__main__":
+    import numpy, tensorflow as tf
+    hog = tf.raw_ops.Empty(shape=[GIB, 1024, 256, 1024], dtype=tf.float32)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        loaded = pool.apply(only_loads_data, (21,))
+        trained = pool.apply(trains, (0,))
+    tell(loaded=loaded, trained=trained, ours=os.environ["CUDA_VISIBLE_DEVICES"])
+"""
+
+
+def test_spawned_workers(run_on_card: RunOnCard, write_profile: Callable[[str], str]) -> None:
+    """On a full card a worker that loads data lives; one that makes devices is told why not."""
+    profile = write_profile(
+        "extends: shared-desktop\ngpus: {pick: most-free, count: 1}\nmemory: {at_least: 6GiB}\n"
+    )
+    outcome = run_on_card(SPAWN.replace("GIB", "7"), profile)
+    assert outcome.code == 0, outcome.log
+    assert outcome.told["loaded"][0] == 42
+    assert outcome.told["loaded"][2] == "profile"
+    assert outcome.told["trained"] == "ShortageError"
+    assert "was set before gpuconf" not in outcome.log
+
+
+def test_spawned_workers_use_the_parents_card(
+    run_on_card: RunOnCard, write_profile: Callable[[str], str]
+) -> None:
+    """The parent picked a card and fills it a little; its child does not run off to the other."""
+    profile = write_profile("extends: shared-desktop\ngpus: {pick: most-free, count: 1}\n")
+    outcome = run_on_card(SPAWN.replace("GIB", "1"), profile)
+    assert outcome.told["loaded"][1] == outcome.told["ours"], outcome.log
+    assert outcome.told["trained"].endswith("GPU:0")
+
+
+def test_a_notebook_cell_run_twice(run_on_card: RunOnCard) -> None:
+    """IPython: the same cell again changes nothing; another profile is too late, with the cell."""
+    outcome = run_on_card(
+        """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+cell = "import gpuconf; made = gpuconf.configure('notebook'); import tensorflow as tf"
+for code in (cell, cell, "x = tf.constant([1.0])", cell, "again = made is gpuconf.activation()"):
+    shell.run_cell(code, store_history=True).raise_error()
+error = shell.run_cell("gpuconf.configure('half-card')", store_history=True).error_in_exec
+tell(again=shell.user_ns["again"], error=f"{type(error).__name__}: {error}")
+"""
+    )
+    assert outcome.told["again"] is True, outcome.log
+    assert outcome.told["error"].startswith("TooLateError")
+    assert "ipython" in outcome.told["error"].lower()
+
+
+def test_a_notebook_that_imported_us_too_late(run_on_card: RunOnCard) -> None:
+    """The cell that made the devices is named, by number and text."""
+    outcome = run_on_card(
+        """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+for code in ("import tensorflow as tf", "x = tf.constant([1.0])"):
+    shell.run_cell(code, store_history=True).raise_error()
+error = shell.run_cell("import gpuconf.auto", store_history=True).error_in_exec
+tell(error=f"{type(error).__name__}: {error}")
+"""
+    )
+    assert "TooLateError" in outcome.told["error"], outcome.log
+    assert "In [2]:1 (x = tf.constant([1.0]))" in outcome.told["error"]
+
+
+def test_install_session(run_on_card: RunOnCard) -> None:
+    """The script's own graph mode: install_session gives Keras the plan's session, once."""
+    outcome = run_on_card(
+        """
+import gpuconf.auto, gpuconf
+import tensorflow as tf
+try:
+    gpuconf.install_session()
+except gpuconf.BackendError as error:
+    tell(eager=str(error))
+tf.compat.v1.disable_eager_execution()
+session = gpuconf.install_session()
+backend = tf.compat.v1.keras.backend
+tell(same=session is backend.get_session() is gpuconf.install_session(),
+     fraction=session._config.gpu_options.per_process_gpu_memory_fraction)
+with tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(device_count={"GPU": 1})) as other:
+    tell(value=float(other.run(tf.constant(2.0))))
+""",
+        TF_USE_LEGACY_KERAS="1",
+    )
+    assert "eager mode" in outcome.told["eager"], outcome.log
+    assert outcome.told["same"] is True
+    assert outcome.told["fraction"] == 0.7
+    assert outcome.told["value"] == 2.0
+
+
+def test_the_users_environment_wins_and_is_reported(run_on_card: RunOnCard) -> None:
+    """TF_FORCE_GPU_ALLOW_GROWTH=false of the user's stays, is said, and acts; 1 is replaced."""
+    code = (
+        "import gpuconf.auto, gpuconf, os\n"
+        "found = [s for s in gpuconf.activation().settings if s.name.startswith('TF_FORCE')]\n"
+        "tell(value=os.environ['TF_FORCE_GPU_ALLOW_GROWTH'], status=found[0].status)\n"
+    )
+    kept = run_on_card(code, TF_FORCE_GPU_ALLOW_GROWTH="false")
+    assert kept.told == {"value": "false", "status": "differs"}
+    assert "unset TF_FORCE_GPU_ALLOW_GROWTH" in kept.log
+    assert run_on_card(code, TF_FORCE_GPU_ALLOW_GROWTH="1").told["value"] == "true"
