@@ -23,12 +23,13 @@ def debug(text: str, *, environ: Mapping[str, str] = os.environ) -> None:
 
 
 def wants_colour(
-    stream: TextIO, *, choice: str = "auto", environ: Mapping[str, str] = os.environ
+    stream: TextIO | None, *, choice: str = "auto", environ: Mapping[str, str] = os.environ
 ) -> bool:
     """Whether to colour ``stream``: ``--color`` > NO_COLOR > FORCE_COLOR > is it a terminal.
 
     ``choice`` is ``always``, ``never`` or ``auto``.  An empty NO_COLOR or FORCE_COLOR does not
-    count, as no-color.org and force-color.org say.
+    count, as no-color.org and force-color.org say.  A stream that is closed, or None because
+    the process was started without it, is no terminal.
     """
     if choice != "auto":
         return choice == "always"
@@ -36,4 +37,8 @@ def wants_colour(
         return False
     if environ.get("FORCE_COLOR"):
         return True
-    return stream.isatty() and environ.get("TERM") != "dumb"
+    try:
+        is_terminal = stream is not None and stream.isatty()
+    except ValueError:  # closed
+        return False
+    return is_terminal and environ.get("TERM") != "dumb"

@@ -1,13 +1,10 @@
-"""What tests of several folders need; its place also makes ``processes`` importable."""
+"""What tests of several folders need; its place makes ``processes`` importable."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import standin
-
-Nvml = Callable[[str | standin.Machine], dict[str, str]]
+from processes import Nvml
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from textwrap import dedent
+
+import standin
+
+# The fixture ``nvml``: a scenario or machine to the variables that make a new process see it.
+Nvml = Callable[[str | standin.Machine], dict[str, str]]
 
 # What would steer gpuconf or a framework in the process that is started.
 _STEERING = ("GPUCONF_", "CUDA_", "TF_", "XLA_", "PYTORCH_", "XDG_", "KERAS_")

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuconf.cli.output import Output
 from gpuconf.errors import GpuconfError
 from gpuconf.hardware import Gpu, Inventory, read_inventory
-from gpuconf.profile import load_profile
+from gpuconf.profile import find_profile, load_profile
 from gpuconf.units import GIB, MIB, exact_size, mib
 
+_PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
 _SMALL_CARD_BYTES = 4 * GIB + 256 * MIB  # a "4 GB" card tells a little more or less than 4 GiB
 _DISPLAY_ROOM_BYTES = 512 * MIB  # what a desktop's use moves by in a day, beyond what it holds
+_IDLE_BYTES = 256 * MIB  # a card that nobody uses may still show some
 _OWN_ROOM_BYTES = 512 * MIB  # CUDA context, cuDNN and cuBLAS handles of one process
 
 
@@ -47,13 +52,23 @@ def run(options: argparse.Namespace, output: Output) -> int:
     inventory = read_inventory()
     proposal = propose(inventory)
     if options.extends is not None:
-        load_profile(options.extends)
-        proposal = Proposal(options.extends, "it was asked for with --extends")
+        parent = _as_seen_from(options.output, options.extends)
+        proposal = Proposal(parent, "it was asked for with --extends")
     text = render(proposal, inventory)
     _write(options.output, text, overwrite=options.force)
     output.line(f"wrote {options.output}: extends {proposal.extends}, because {proposal.because}")
     output.line("next: `gpuconf plan` shows what it does here")
     return 0
+
+
+def _as_seen_from(file: str, profile: str) -> str:
+    """``profile``, checked; a path becomes relative to the folder of ``file``, as extends needs."""
+    load_profile(profile)
+    location = find_profile(profile)
+    if location.origin != "path":
+        return profile
+    relative = os.path.relpath(location.path, os.path.dirname(os.path.abspath(file)))
+    return relative if "/" in relative else f"./{relative}"
 
 
 def propose(inventory: Inventory) -> Proposal:
@@ -69,8 +84,18 @@ def propose(inventory: Inventory) -> Proposal:
     if any(gpu.display_active or _drawing(gpu) for gpu in gpus):
         keep = _DISPLAY_ROOM_BYTES + _OWN_ROOM_BYTES
         return Proposal("shared-desktop", "a card drives a display", keep)
+    return _by_use(gpus)
+
+
+def _by_use(gpus: Sequence[Gpu]) -> Proposal:
+    """For cards of some size without a display: by what others hold of them."""
     if any(gpu.processes for gpu in gpus):
         return Proposal("half-card", "other programs hold memory on a card now")
+    held = max((gpu.used_bytes or 0 for gpu in gpus if gpu.processes is None), default=0)
+    if held > _IDLE_BYTES:  # WSL2, or a container that hides its neighbours
+        return Proposal("shared-desktop", f"{mib(held)} are in use, and the driver hides by whom")
+    if all(gpu.total_bytes is None for gpu in gpus):
+        return Proposal("shared-desktop", "the driver tells no memory figures")
     return Proposal("dedicated", "no display and no other program uses the cards")
 
 
@@ -81,7 +106,10 @@ def _drawing(gpu: Gpu) -> bool:
 def render(proposal: Proposal, inventory: Inventory) -> str:
     """The file's text: what was seen, what was chosen and why, and every key one may want."""
     keep = proposal.keep_free_bytes
-    memory = [f"memory:\n  keep_free: {exact_size(keep)}"] if keep is not None else []
+    keep_free = "# keep_free: 1GiB" if keep is None else f"keep_free: {exact_size(keep)}"
+    extends = proposal.extends
+    if not _PLAIN.fullmatch(extends):
+        extends = json.dumps(extends, ensure_ascii=False)  # which YAML reads as it is
     first = inventory.gpus[0] if inventory.gpus else None
     total = first.total_bytes if first is not None else None
     half = exact_size(total // 2 // MIB * MIB) if total is not None else "4GiB"
@@ -92,16 +120,16 @@ def render(proposal: Proposal, inventory: Inventory) -> str:
             "#",
             *_seen(inventory),
             "",
-            f"description: For this machine ({proposal.extends})",
-            f"extends: {proposal.extends}    # because {proposal.because}",
-            *memory,
+            "description: For this machine",
+            f"extends: {extends}    # because {proposal.because}",
             "",
-            "# Other rules, each to be uncommented; `gpuconf profiles show "
-            f"{proposal.extends}` lists those in force.",
-            '# gpus: {pick: most-free, count: 1}     # or all, none, [0], ["GPU-8f6c"]',
-            "# memory:",
-            f"#   memory_limit: {half}               # never more than this on a GPU",
-            "#   on_shortage: {wait: 10min}          # or fail, cpu",
+            "# Rules of your own; take the # away from those you want. `gpuconf profiles show",
+            "# project` lists all that are in force, `gpuconf profiles check gpuconf.yaml` checks.",
+            '# gpus: {pick: most-free, count: 1}    # or all, none, [0], ["GPU-8f6c"]',
+            "memory:",
+            f"  {keep_free}    # left alone: the display, CUDA's own memory",
+            f"  # memory_limit: {half}    # never more than this on a GPU",
+            "  # on_shortage: {wait: 10min}    # when a GPU has too little left; or fail, cpu",
             "",
         ]
     )

@@ -7,14 +7,14 @@ Exit codes: 0 fine (warnings too), 1 a check failed or a GpuconfError, 2 usage o
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from gpuconf import __version__
 from gpuconf.cli import demo, init, plan, profiles
-from gpuconf.cli.output import Output
-from gpuconf.errors import GpuconfError
+from gpuconf.cli.output import Output, drop_unwritten
+from gpuconf.errors import GpuconfError, UsageError
 
 _COMMANDS = (plan, profiles, init, demo)
 
@@ -25,41 +25,71 @@ def run() -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code; argparse itself exits 2 on bad usage."""
-    options = build_parser().parse_args(arguments)
-    output = Output(as_json=getattr(options, "json", False), color=options.color)
+    """Run one command and return its exit code."""
+    # Before the arguments are understood: a program that asked for JSON gets it for bad ones too.
+    output = Output(as_json="--json" in arguments)
     try:
-        code = int(options.command(options, output))
-        sys.stdout.flush()
-        return code
+        code = _run(arguments, output)
+        output.flush()
+    except BrokenPipeError:  # the reader (`| head`) has gone, and has what it wanted
+        drop_unwritten()
+        return 0
+    except OSError as error:  # a full disk
+        drop_unwritten()
+        output.note(f"gpuconf: error: the output cannot be written: {error.strerror}")
+        return 1
+    return code
+
+
+def _run(arguments: Sequence[str], output: Output) -> int:
+    try:
+        options = build_parser().parse_args(arguments)
+        output.use_color(options.color)
+        return int(options.command(options, output))
+    except SystemExit as stop:  # argparse, after --help and --version
+        return stop.code if isinstance(stop.code, int) else 0
     except GpuconfError as error:
         output.error(error)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # The reader (`| head`) has gone; what is still in the buffer must not raise at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except Exception as error:  # noqa: BLE001  # the boundary: a bug becomes exit code 3
+    except Exception as error:  # the boundary: a bug becomes exit code 3
+        if isinstance(error, OSError) and error.filename is None:
+            raise  # of a stream, not of a file
         output.bug(error)
         return 3
 
 
+class _Parser(argparse.ArgumentParser):
+    """Every parser takes --color, before and after the command, and raises what it refuses."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        told = "colour the output (default: auto; NO_COLOR and FORCE_COLOR are heeded)"
+        is_top = " " not in self.prog
+        self.add_argument(
+            "--color",
+            choices=("auto", "always", "never"),
+            default=argparse.SUPPRESS,
+            help=told if is_top else argparse.SUPPRESS,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line; every command module adds its own part."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="gpuconf",
         description="Keep deep-learning jobs within the GPU memory they may have.",
-        epilog="In a script, the first line `import gpuconf.auto` applies $GPUCONF_PROFILE.",
+        epilog="In a script, the first line `import gpuconf.auto` applies $GPUCONF_PROFILE, "
+        "gpuconf.yaml or shared-desktop, whichever of them is found first. "
+        "`gpuconf plan` shows what that does here. Exit codes: 0 fine, 1 refused, 2 bad usage or a "
+        "bad profile, 3 a bug in gpuconf.",
     )
+    parser.set_defaults(color="auto")
     parser.add_argument("--version", action="version", version=f"gpuconf {__version__}")
-    parser.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="colour the output (default: auto; NO_COLOR and FORCE_COLOR are heeded)",
-    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in _COMMANDS:
         module.add_parser(commands)

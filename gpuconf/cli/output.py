@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import traceback
+from collections.abc import Sequence
+from io import StringIO, TextIOWrapper
 from typing import TextIO
 
 from rich.console import Console
@@ -18,12 +21,24 @@ SCHEMA_VERSION = 1
 
 
 class Output:
-    """One command's output.  With ``as_json``, stdout gets exactly one document, also on failure."""
+    """One command's output.
 
-    def __init__(self, *, as_json: bool = False, color: str = "auto") -> None:
+    With ``as_json``, stdout gets exactly one document, also on failure.
+    """
+
+    def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
+        self.use_color("auto")
+
+    def use_color(self, color: str) -> None:
+        """Colour both streams by ``always``, ``never`` or ``auto``."""
         self.out = _console(sys.stdout, color)
         self.err = _console(sys.stderr, color)
+
+    def flush(self) -> None:
+        """Write out what is buffered; raise OSError where that fails."""
+        for stream in _streams():
+            stream.flush()
 
     def document(self, data: dict[str, object]) -> None:
         """Print ``data`` as JSON, with ``schema_version`` first."""
@@ -41,8 +56,14 @@ class Output:
         """Say on stderr what a long command is doing now."""
         self.err.print(Text(f"… {text}", style="dim"), soft_wrap=True)
 
-    def table(self, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-        """Print a table to stdout."""
+    def table(self, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+        """Print a table to stdout: folded to a terminal's width, a row a line for programs."""
+        if not self.out.file.isatty():
+            widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+            for row in (columns, *rows):
+                cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+                self.line("  ".join(cells).rstrip())
+            return
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for column in columns:
             table.add_column(Text(column, style="bold"), overflow="fold")
@@ -64,10 +85,39 @@ class Output:
         self.note("gpuconf: this is a bug in gpuconf; please report it with the lines above")
 
 
-def _console(stream: TextIO, color: str) -> Console:
+class _Console(Console):
+    """A console that leaves the closed pipe to main()."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # noqa: PLE0704  # rich calls this where it handles the BrokenPipeError
+
+
+def _streams() -> list[TextIO]:
+    """stdout and stderr, as far as this process has them."""
+    return [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
+
+
+def drop_unwritten() -> None:
+    """Let what cannot be written go, so that it does not raise again at exit."""
+    for stream in _streams():
+        _drop_unwritten(stream)
+
+
+def _drop_unwritten(stream: TextIO) -> None:
+    try:
+        stream.flush()
+    except OSError:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+
+
+def _console(stream: TextIO | None, color: str) -> Console:
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="replace")  # an ASCII terminal shows ? for ×, and no traceback
     coloured = wants_colour(stream, choice=color)
-    return Console(
-        file=stream,
+    return _Console(
+        # A process that was started without stdout or stderr has None there.
+        file=StringIO() if stream is None else stream,
         force_terminal=coloured,
         color_system="standard" if coloured else None,
         no_color=not coloured,

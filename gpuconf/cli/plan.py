@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from gpuconf.bootstrap import environment_for, plan_for
@@ -20,12 +21,16 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "plan",
         help="show what a profile would do here and now",
-        description="Show what a profile would do on this machine now; changes nothing.",
+        description="Show what a profile would do on this machine now: which GPUs a program "
+        "would see, how much of each it may take and by what sum, and the environment variables "
+        "that would be set. Changes nothing.",
     )
     parser.add_argument(
         "profile",
         nargs="?",
-        help="a profile's name or file (default: $GPUCONF_PROFILE, gpuconf.yaml, shared-desktop)",
+        metavar="PROFILE",
+        help="a profile's name, or a path to one (default: $GPUCONF_PROFILE, else the project's "
+        "gpuconf.yaml, else shared-desktop); `gpuconf profiles list` shows the names",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=run)
@@ -34,6 +39,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(options: argparse.Namespace, output: Output) -> int:
     """Print the plan; a shortage is an error, and exits 1."""
     plan = plan_for(load_profile(options.profile))
+    if os.environ.get("GPUCONF_DISABLE", "") not in ("", "0"):
+        off = "GPUCONF_DISABLE is set, so `import gpuconf.auto` does nothing of this"
+        plan = plan._replace(notes=(*plan.notes, off))
     changes, settings = environment_for(plan)
     if output.as_json:
         output.document(as_document(plan, changes, settings))

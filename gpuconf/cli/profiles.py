@@ -11,6 +11,7 @@ from gpuconf.cli.output import Output
 from gpuconf.profile import (
     ProfileEntry,
     check_profile,
+    chosen_profile,
     json_schema,
     list_profiles,
     load_profile,
@@ -23,21 +24,42 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "profiles",
         help="list, show and check profiles",
-        description="List, show and check profiles.",
+        description="A profile is a small YAML file that says which GPUs a program may see and "
+        "how much of each it may take. These commands list, show and check them.",
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="list every profile that can be found")
+    listing = actions.add_parser(
+        "list",
+        help="list every profile that can be found",
+        description="List every profile that can be found: the project's, yours, and those that "
+        "gpuconf ships; and which one is in force here.",
+    )
     listing.add_argument("--json", action="store_true", help="print one JSON document")
     listing.set_defaults(command=run_list)
-    show = actions.add_parser("show", help="print a profile with all it inherits merged in")
-    show.add_argument("name", metavar="NAME", help="a profile's name or file")
+    show = actions.add_parser(
+        "show",
+        help="print a profile with all it inherits",
+        description="Print a profile as it will be used, with all that it inherits merged in. "
+        "What is printed is itself a profile.",
+    )
+    show.add_argument("name", metavar="NAME", help="a profile's name, or a path to one")
     show.add_argument("--json", action="store_true", help="print one JSON document")
     show.set_defaults(command=run_show)
-    check = actions.add_parser("check", help="check a profile file; exits 2 on a bad one")
+    check = actions.add_parser(
+        "check",
+        help="check a profile file; exits 2 on a bad one",
+        description="Check a profile and tell everything that is wrong with it, by line and "
+        "column. Exits 0 if it is good, 2 if not.",
+    )
     check.add_argument("file", metavar="FILE", help="the file, or a profile's name")
     check.add_argument("--json", action="store_true", help="print one JSON document")
     check.set_defaults(command=run_check)
-    schema = actions.add_parser("schema", help="print the JSON Schema, for editors")
+    schema = actions.add_parser(
+        "schema",
+        help="print the JSON Schema, for editors",
+        description="Print the JSON Schema of profiles, with which an editor completes and checks "
+        "them.",
+    )
     schema.set_defaults(command=run_schema)
 
 
@@ -57,6 +79,8 @@ def run_list(options: argparse.Namespace, output: Output) -> int:
             remark = f"broken: {entry.error.message}"
         rows.append((entry.name, entry.origin, remark))
     output.table(("NAME", "FROM", "WHAT FOR"), rows)
+    choice = chosen_profile()
+    output.note(f"in force here: {choice.profile}, because {choice.because}")
     return 0
 
 

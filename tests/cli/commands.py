@@ -1,0 +1,50 @@
+"""Run ``gpuconf`` commands, many of them in one fresh process to save time."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from processes import run_python
+
+_PROGRAM = """
+import contextlib, io, json, sys
+from gpuconf.cli.main import main
+results = []
+for arguments in json.loads({commands!r}):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(arguments)
+    results.append([code, out.getvalue(), err.getvalue()])
+print(json.dumps(results))
+"""
+
+
+class Done(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """stdout as one JSON document; anything more or less than one is an error."""
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+
+def run_commands(
+    folder: Path, *commands: Sequence[str], environ: Mapping[str, str] | None = None
+) -> list[Done]:
+    """Run each of ``commands`` in ``folder``, one after the other in one process."""
+    program = _PROGRAM.format(commands=json.dumps(commands))
+    return [Done(*result) for result in json.loads(run_python(program, folder, environ=environ))]
+
+
+def gpuconf(*arguments: str) -> list[str]:
+    """The command line of a process that is ``gpuconf`` with these arguments."""
+    return [sys.executable, "-W", "error", "-m", "gpuconf", *arguments]
