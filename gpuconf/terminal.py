@@ -10,6 +10,8 @@ from typing import TextIO
 
 def say(text: str) -> None:
     """Write ``gpuconf: text`` to stderr; never raise (stderr may be closed or missing)."""
+    if sys.stderr is None:  # which print() would take for stdout
+        return
     try:
         print(f"gpuconf: {text}", file=sys.stderr, flush=True)
     except (OSError, ValueError, AttributeError):

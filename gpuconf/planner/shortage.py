@@ -60,15 +60,19 @@ def shortage_error(plan: GpuPlan, profile: Profile, policy: OnShortage) -> Short
     return ShortageOnGpuError(
         f"profile {profile.name}: not enough memory on {label(plan.gpu)}: "
         f"{plan.shortage}{sums}{held}",
-        hint=_shortage_hint(plan, policy),
+        hint=_shortage_hint(plan, profile, policy),
         plan=plan,
         policy=policy,
     )
 
 
-def _shortage_hint(plan: GpuPlan, policy: OnShortage) -> str:
+def _shortage_hint(plan: GpuPlan, profile: Profile, policy: OnShortage) -> str:
     if not plan.can_ever_fit:
-        return "that is more than the card has; `gpuconf profiles show NAME` shows the rules"
+        return (
+            "even if nobody else used it, this GPU would not do; use another "
+            "(gpus: {pick: most-free, count: 1}), or ask for less: "
+            f"`gpuconf profiles show {profile.name}` shows the rules"
+        )
     choices = "on_shortage: cpu" if policy.action == "wait" else "on_shortage: {wait: 10min}"
     return (
         "`nvidia-smi` shows who holds the card; stop one, use another GPU "

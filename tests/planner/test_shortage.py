@@ -48,9 +48,10 @@ def test_the_error_survives_pickling() -> None:
 
 def test_a_demand_beyond_the_card_says_so() -> None:
     """More than an idle card has: stopping somebody would not help, and is not proposed."""
-    with pytest.raises(ShortageError, match="more than") as caught:
+    with pytest.raises(ShortageError, match="even if nobody else used it") as caught:
         decide(asking(20000), FULL)
     assert "nvidia-smi" not in str(caught.value)
+    assert "`gpuconf profiles show asking`" in str(caught.value)
 
 
 def test_cpu_hides_the_short_card_and_uses_the_other() -> None:
