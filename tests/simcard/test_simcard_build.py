@@ -14,6 +14,10 @@ import pytest
 from gpuconf.errors import BackendError, MissingDependencyError
 from gpuconf.simcard.build import LIBRARIES, NATIVE, build_libraries, cache_folder, find_compiler
 
+# Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
+pytest_plugins = ("simcard_fixtures",)
+
+
 needs_compiler = pytest.mark.skipif(
     shutil.which("cc") is None, reason="there is no C compiler named cc"
 )

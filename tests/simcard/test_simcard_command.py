@@ -16,6 +16,10 @@ from simcard_programs import CLIENT, wait_until
 from gpuconf.simcard import Card
 from gpuconf.simcard.__main__ import main
 
+# Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
+pytest_plugins = ("simcard_fixtures",)
+
+
 _PREFIX = [sys.executable, "-m", "gpuconf.simcard"]
 _FREE = "cuda.enter(); print(cuda.memory()[0] // MIB)"
 

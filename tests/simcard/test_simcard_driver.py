@@ -12,6 +12,10 @@ from simcard_programs import CLIENT, RunClient, StartClient, wait_until
 from gpuconf.simcard import Card, CardSpec, simulated_card
 from gpuconf.units import MIB
 
+# Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
+pytest_plugins = ("simcard_fixtures",)
+
+
 FREE = (11264 - 1945) * MIB
 TAKE_AND_WAIT = "cuda.enter(); cuda.allocate({mib} * MIB); print('ready', flush=True); input()"
 NO_DEVICE, OUT_OF_MEMORY, NOT_INITIALIZED = 100, 2, 3

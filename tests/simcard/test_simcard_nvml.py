@@ -10,10 +10,14 @@ from simcard_programs import RunClient, StartClient
 from gpuconf.simcard import Card
 from gpuconf.units import MIB
 
+# Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
+pytest_plugins = ("simcard_fixtures",)
+
 pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
 
 _ASK = """
 import json, pynvml as n
+
 n.nvmlInit()
 def text(value): return value.decode() if isinstance(value, bytes) else value
 def ask(function, *arguments):

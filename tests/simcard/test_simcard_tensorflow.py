@@ -19,6 +19,9 @@ from simcard_programs import STORY, RunClient, wait_until
 from gpuconf.simcard import Card, simulated_card
 from gpuconf.units import MIB
 
+# Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
+pytest_plugins = ("simcard_fixtures",)
+
 pytestmark = pytest.mark.slow
 
 _CREATED = re.compile(
@@ -29,6 +32,7 @@ _CREATED = re.compile(
 _NVML = """
 import ctypes, json, os
 import tensorflow as tf
+
 nvml = ctypes.CDLL("libnvidia-ml.so.1")
 nvml.nvmlInit_v2()
 first_card = ctypes.c_void_p()
