@@ -56,7 +56,7 @@ matrix: $(VENV)/.dev
 
 gpu: $(VENV)/.dev
 	$(BIN)/python -m pytest -m gpu
-	$(BIN)/python -m tests.acceptance --card real
+	$(BIN)/python tests/acceptance --card real --write docs/real-gpu.md
 
 clean:
 	rm -rf $(VENV) .venv-* dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

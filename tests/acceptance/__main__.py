@@ -1,4 +1,8 @@
-"""`python tests/acceptance --card simulated|real`: the promises as a table."""
+"""`python tests/acceptance [--card simulated|real]`: the promises of checks.py as a table.
+
+With a real card the simulated one is run as well, and the table shows both, so that whatever
+differs can be seen.
+"""
 
 from __future__ import annotations
 
@@ -13,50 +17,71 @@ sys.path.insert(0, str(Path(__file__).parent))
 from checks import ALL, Row
 from stage import Stage, real_stage, simulated_stage
 
+_VERSIONS = """
+import platform
+from importlib.metadata import PackageNotFoundError, version
+found = [f"Python {platform.python_version()}"]
+for name in ("tensorflow", "keras", "tf_keras"):
+    try:
+        found.append(f"{name} {version(name)}")
+    except PackageNotFoundError:
+        pass
+print(", ".join(found))
+"""
 
-def versions(stage: Stage) -> str:
-    """The card and the libraries the table is about."""
-    code = (
-        "import platform; from importlib.metadata import version, PackageNotFoundError\n"
-        "def v(n):\n    try: return f'{n} {version(n)}'\n"
-        "    except PackageNotFoundError: return ''\n"
-        "found = [v(n) for n in ('tensorflow', 'keras', 'tf_keras')]\n"
-        "print(f'Python {platform.python_version()}', *filter(None, found), sep=', ')"
+
+def describe(stage: Stage) -> str:
+    """The date, the libraries and the card that a table is about."""
+    out = subprocess.run(
+        [stage.python, "-c", _VERSIONS], check=True, capture_output=True, text=True
     )
-    out = subprocess.run([stage.python, "-c", code], check=True, capture_output=True, text=True)
     gpu = stage.gpu()
     kind = "real GPU" if stage.is_real else "simulated card"
-    return f"{out.stdout.strip()}; {kind}: {gpu.name}, {(gpu.total_bytes or 0) >> 20} MiB"
+    card = f"{kind}: {gpu.name}, {(gpu.total_bytes or 0) >> 20} MiB"
+    return f"{datetime.date.today()}: {out.stdout.strip()}; {card}"
 
 
-def as_markdown(rows: list[Row], title: str) -> str:
-    """The rows as a Markdown table."""
-    lines = [title, "", "| | what | expected | seen |", "|---|---|---|---|"]
-    for row in rows:
-        cells = (cell.replace("|", "\\|").replace("\n", " ") for cell in row[:3])
-        lines.append(f"| {'✓' if row.is_good else '**✗**'} | {' | '.join(cells)} |")
+def run_all(stage: Stage) -> list[Row]:
+    """Every check's rows, with progress on stderr."""
+    rows: list[Row] = []
+    for check in ALL:
+        print(f"{check.__name__} …", file=sys.stderr, flush=True)
+        rows += check(stage)
+    return rows
+
+
+def as_markdown(titles: list[str], columns: list[list[Row]]) -> str:
+    """A table with one "seen" column per run of the same checks."""
+    seen = ["seen"] if len(columns) == 1 else ["seen on the real GPU", "seen on the simulated card"]
+    lines = [*titles, "", _line("", "what", "expected", *seen), _line(*["---"] * (3 + len(seen)))]
+    for same in zip(*columns, strict=True):
+        mark = "✓" if all(row.is_good for row in same) else "**✗**"
+        lines.append(_line(mark, same[0].what, same[0].expected, *(row.seen for row in same)))
     return "\n".join([*lines, ""])
 
 
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', '/').replace(chr(10), ' ') for cell in cells)} |"
+
+
 def main() -> int:
-    """Run every check, print the table, exit 1 if one failed."""
+    """Run, print the table, exit 1 if a check failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--card", choices=("simulated", "real"), default="simulated")
     parser.add_argument("--python", default=sys.executable, help="the Python that has TensorFlow")
     parser.add_argument("--write", type=Path, help="also write the table to this Markdown file")
     options = parser.parse_args()
-    stage_of = real_stage if options.card == "real" else simulated_stage
-    rows: list[Row] = []
-    with stage_of(options.python) as stage:
-        title = f"{datetime.date.today()}: {versions(stage)}"
-        for check in ALL:
-            print(f"{check.__name__} …", file=sys.stderr, flush=True)
-            rows += check(stage)
-    table = as_markdown(rows, title)
+    stages = [real_stage] * (options.card == "real") + [simulated_stage]
+    titles, columns = [], []
+    for make_stage in stages:
+        with make_stage(options.python) as stage:
+            titles.append(describe(stage))
+            columns.append(run_all(stage))
+    table = as_markdown(titles, columns)
     print(table)
     if options.write:
         options.write.write_text(table, encoding="utf-8")
-    return 0 if all(row.is_good for row in rows) else 1
+    return 0 if all(row.is_good for rows in columns for row in rows) else 1
 
 
 if __name__ == "__main__":

@@ -170,15 +170,23 @@ def cpu_only_hides(stage: Stage) -> list[Row]:
     return [Row("cpu-only", "0 GPUs, tensor on CPU:0", seen, seen == "0 GPUs, tensor on CPU:0")]
 
 
+def _ran_on_the_cpu(run: Run) -> bool:
+    return run.code == 0 and (run.result or {}).get("device") == "CPU:0"
+
+
+# What a program on a full card must come to, by the profile's on_shortage.
+_POLICIES: dict[str, Callable[[Run], bool]] = {
+    "fail": lambda run: run.code != 0 and "errors.ShortageError" in run.log,
+    "cpu": _ran_on_the_cpu,
+    "{wait: 3s}": lambda run: run.code != 0 and "waited 3s in vain" in run.log,
+}
+
+
 def a_full_card_is_a_shortage(stage: Stage) -> list[Row]:
     """A card with 5 % left: on_shortage does each of its three things."""
     rows = []
     with stage.crowded(free_share=0.05) as full:
-        for policy, good in (
-            ("fail", lambda run: run.code != 0 and "errors.ShortageError" in run.log),
-            ("cpu", lambda run: run.code == 0 and (run.result or {}).get("device") == "CPU:0"),
-            ("{wait: 3s}", lambda run: run.code != 0 and "waited 3s in vain" in run.log),
-        ):
+        for policy, good in _POLICIES.items():
             name = policy.strip("{").partition(":")[0]
             path = full.folder / f"{name}.yaml"
             path.write_text(

@@ -27,7 +27,16 @@ def python_of(name: str, packages: list[str]) -> Path:
     python = folder / "bin" / "python"
     if not (folder / ".ready").exists():
         venv.create(folder, with_pip=True, clear=True)
-        install = [python, "-m", "pip", "install", "--quiet", "--editable", str(ROOT), *packages]
+        install = [
+            str(python),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--editable",
+            str(ROOT),
+            *packages,
+        ]
         subprocess.run(install, check=True)
         (folder / ".ready").touch()
     return python
@@ -38,7 +47,7 @@ def main() -> int:
     tables, worst = [HEAD], 0
     for name, packages in ENVIRONMENTS.items():
         python = python_of(name, packages)
-        command = [sys.executable, Path(__file__).parent, "--python", python]
+        command = [sys.executable, str(Path(__file__).parent), "--python", str(python)]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         tables.append("## " + done.stdout)
         worst = max(worst, done.returncode)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from on_card import RunOnCard
 
+pytest_plugins = ("on_card_fixtures",)
 pytestmark = pytest.mark.slow
 
 SPAWN = """
