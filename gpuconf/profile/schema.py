@@ -128,8 +128,9 @@ TENSORFLOW = Section(
         Key(
             "session",
             choice("auto", "graph", "none"),
-            "Sessions of TensorFlow 1: graph makes one from this profile and installs it into "
-            "Keras; none never does; auto does so where eager mode is off.",
+            "Sessions of TensorFlow 1: auto holds those that the script or Keras makes to the "
+            "plan; graph also switches to graph mode, makes one session and installs it into "
+            "Keras; none leaves every session its own options.",
             "auto",
             "graph",
         ),

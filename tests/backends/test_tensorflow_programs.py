@@ -128,3 +128,22 @@ def test_the_users_environment_wins_and_is_reported(run_on_card: RunOnCard) -> N
     assert kept.told == {"value": "false", "status": "differs"}
     assert "unset TF_FORCE_GPU_ALLOW_GROWTH" in kept.log
     assert run_on_card(code, TF_FORCE_GPU_ALLOW_GROWTH="1").told["value"] == "true"
+
+
+def test_sessions_left_alone(run_on_card: RunOnCard, write_profile: Callable[[str], str]) -> None:
+    """session: none leaves a session its own options, and the report says what came of it."""
+    code = """
+import gpuconf.auto, gpuconf
+import tensorflow as tf
+config = tf.compat.v1.ConfigProto()
+config.gpu_options.per_process_gpu_memory_fraction = 0.8
+with tf.compat.v1.Session(config=config) as session:
+    limits = [d.memory_limit_bytes >> 20 for d in session.list_devices() if "GPU" in d.name]
+tell(limits=limits, differing=[
+    s.name for s in gpuconf.activation().settings if s.status == "differs"])
+"""
+    alone = write_profile("extends: shared-desktop\ntensorflow: {session: none}\n")
+    outcome = run_on_card(code, alone)
+    assert outcome.told["limits"] == [9011, 9011], outcome.log
+    assert outcome.told["differing"] == ["limit of GPU:0", "limit of GPU:1"]
+    assert run_on_card(code).told["limits"] == [7884, 7884]

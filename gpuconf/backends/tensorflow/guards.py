@@ -1,6 +1,6 @@
 """TensorFlow's other ways to make GPU devices, led through the plan as well.
 
-tf.config alone does not hold a script to a plan (FACTS are tested in tests/backends):
+tf.config alone does not hold a script to a plan (tests/backends and tests/acceptance show each):
 
 - ``device_lib.list_local_devices`` and with it ``tf.test.gpu_device_name`` and
   ``tf.test.is_gpu_available`` make the devices with default options, and the first maker wins;
@@ -91,7 +91,8 @@ class Guards:
         self._about_to_make_devices()
         if config is None:
             config = context.context().config
-        if isinstance(config, config_pb2.ConfigProto):
+        held = self.plan.profile.tensorflow.session != "none"
+        if held and isinstance(config, config_pb2.ConfigProto):
             config, changes = hold_to_plan(config, self.plan)
             self._tell("Session", changes)
         result = original(session, target, graph, config)
