@@ -54,7 +54,7 @@ def test_preallocation(growth: bool | None, own: bool | None, expected: dict[str
         ((5120,), "0.5000"),
         ((5120, 1024), "0.1000"),  # one fraction for all GPUs: the smallest
         ((5120, None), "0.5000"),
-        ((3413,), "0.3333"),  # never rounded up
+        ((7000,), "0.6835"),  # never rounded up
         ((10240,), "1.0000"),
         ((None,), None),
         ((), None),
