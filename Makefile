@@ -4,17 +4,18 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test quick lint wheel bench matrix gpu clean
+.PHONY: help demo test quick lint wheel generated bench matrix gpu clean
 
 help:
-	@echo "make demo    the main job, before and after, on a GPU or the simulated card"
-	@echo "make test    every test that needs no GPU (TensorFlow on the simulated card included)"
-	@echo "make quick   the tests that start neither TensorFlow nor a compiler run"
-	@echo "make lint    ruff and mypy --strict"
-	@echo "make wheel   build the wheel, install it elsewhere, check what is in it"
-	@echo "make bench   what import gpuconf.auto costs"
-	@echo "make matrix  the acceptance on TensorFlow 2.15 with Keras 2, and on the newest"
-	@echo "make gpu     the acceptance on this machine's real GPU"
+	@printf "%-16s%s\n" "make demo" "the main job, before and after, on a GPU or the simulated card"
+	@printf "%-16s%s\n" "make test" "every test that needs no GPU (TensorFlow on the simulated card included)"
+	@printf "%-16s%s\n" "make quick" "the tests that start neither TensorFlow nor a compiler run"
+	@printf "%-16s%s\n" "make lint" "ruff and mypy --strict"
+	@printf "%-16s%s\n" "make wheel" "build the wheel, install it elsewhere, check what is in it"
+	@printf "%-16s%s\n" "make generated" "write anew what is made from the profile schema"
+	@printf "%-16s%s\n" "make bench" "what import gpuconf.auto costs"
+	@printf "%-16s%s\n" "make matrix" "the acceptance on TensorFlow 2.15 with Keras 2, and on the newest"
+	@printf "%-16s%s\n" "make gpu" "the acceptance on this machine's real GPU"
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -47,6 +48,9 @@ lint: $(VENV)/.dev
 
 wheel: $(VENV)/.dev
 	$(BIN)/python tests/packaging/check_wheel.py
+
+generated: $(VENV)/.dev
+	$(BIN)/python docs/generate.py
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/import_cost.py

@@ -19,7 +19,7 @@ from gpuconf.backends import environment_changes
 from gpuconf.backends.tensorflow.environment import voided_cap
 from gpuconf.errors import BackendError, ShortageError
 from gpuconf.hardware import Inventory, read_inventory
-from gpuconf.planner import Plan, ShortageOnGpuError, hidden_plan, make_plan, needs_inventory
+from gpuconf.planner import Plan, hidden_plan, make_plan, needs_inventory
 from gpuconf.profile import Profile, load_profile
 from gpuconf.report import Activation
 from gpuconf.settings import Setting
@@ -107,16 +107,18 @@ def wait_for_plan(
     while True:
         try:
             return plan_for(profile, environ=environ, read=read)
-        except ShortageOnGpuError as error:
-            if error.policy.action != "wait" or not error.plan.can_ever_fit:
+        except ShortageError as error:
+            if error.wait_s is None:
                 raise
-            now, wait_s = clock(), error.policy.wait_s or 0.0
-            left_s = started + wait_s - now
+            now = clock()
+            left_s = started + error.wait_s - now
             if left_s <= 0:
-                raise error.after_waiting(short_duration(wait_s)) from None
+                waited = short_duration(error.wait_s)
+                message = f"waited {waited} in vain. {error.message}"
+                raise ShortageError(message, hint=error.hint, shortage=error.shortage) from None
             if now >= say_next_at:
                 say_next_at = now + _REPORT_EVERY_S
-                say(f"waiting {left_s:.0f} s at most for memory: {error.plan.shortage}")
+                say(f"waiting {left_s:.0f} s at most for memory: {error.shortage}")
         sleep(min(_POLL_S, left_s))
 
 

@@ -94,7 +94,23 @@ class TooLateError(GpuconfError, RuntimeError):
 
 
 class ShortageError(GpuconfError, RuntimeError):
-    """A card has less memory left than the profile asks for."""
+    """A card has less memory left than the profile asks for.
+
+    ``shortage`` says in a few words what is missing.  ``wait_s`` is how many seconds the
+    profile allows to wait for it, None where it says not to or where waiting cannot help.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        shortage: str | None = None,
+        wait_s: float | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.shortage = shortage
+        self.wait_s = wait_s
 
 
 class MissingDependencyError(GpuconfError, ImportError):

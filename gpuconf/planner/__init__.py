@@ -13,7 +13,7 @@ from gpuconf.hardware.inventory import Gpu, Inventory
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.planner.plan import GpuPlan, Plan, label
 from gpuconf.planner.selection import rules_for, select, unmatched_rules
-from gpuconf.planner.shortage import ShortageOnGpuError, settle_shortages
+from gpuconf.planner.shortage import settle_shortages
 from gpuconf.planner.visibility import (
     fastest_first,
     settle_order,
@@ -25,7 +25,6 @@ from gpuconf.profile.model import GpuRules, Profile
 __all__ = [
     "GpuPlan",
     "Plan",
-    "ShortageOnGpuError",
     "hidden_plan",
     "label",
     "make_plan",

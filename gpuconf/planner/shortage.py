@@ -31,25 +31,7 @@ def settle_shortages(
     return kept, notes
 
 
-class ShortageOnGpuError(ShortageError):
-    """A shortage, with the plan of the GPU it is on and the policy that met it."""
-
-    def __init__(self, message: str, *, hint: str, plan: GpuPlan, policy: OnShortage) -> None:
-        super().__init__(message, hint=hint)
-        self.plan = plan
-        self.policy = policy
-
-    def after_waiting(self, waited: str) -> ShortageOnGpuError:
-        """The same error, said after ``on_shortage: wait`` has run out."""
-        return ShortageOnGpuError(
-            f"waited {waited} in vain. {self.message}",
-            hint=self.hint or "",
-            plan=self.plan,
-            policy=self.policy,
-        )
-
-
-def shortage_error(plan: GpuPlan, profile: Profile, policy: OnShortage) -> ShortageOnGpuError:
+def shortage_error(plan: GpuPlan, profile: Profile, policy: OnShortage) -> ShortageError:
     """The error for ``plan.shortage``, with the whole sum and who holds the card."""
     sums = "".join(f"\n  {line}" for line in plan.arithmetic)
     holders = [
@@ -57,12 +39,13 @@ def shortage_error(plan: GpuPlan, profile: Profile, policy: OnShortage) -> Short
         for p in plan.gpu.processes or ()
     ]
     held = f"\n  held by {', '.join(holders)}" if holders else ""
-    return ShortageOnGpuError(
+    waits = policy.action == "wait" and plan.can_ever_fit
+    return ShortageError(
         f"profile {profile.name}: not enough memory on {label(plan.gpu)}: "
         f"{plan.shortage}{sums}{held}",
         hint=_shortage_hint(plan, profile, policy),
-        plan=plan,
-        policy=policy,
+        shortage=plan.shortage,
+        wait_s=policy.wait_s if waits else None,
     )
 
 

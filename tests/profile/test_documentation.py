@@ -1,0 +1,29 @@
+"""docs/profiles.md says what the schema says."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_page_has_the_reference_as_generated() -> None:
+    """The page's generated part is the present one; `make generated` writes it."""
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    page = generate.PAGE.read_text(encoding="utf-8")
+    assert generate.MARK in page
+    assert page == generate.page_text(page)
+
+
+def test_every_shipped_profile_is_in_the_table() -> None:
+    """No profile ships without its line in docs/profiles.md and in the README."""
+    names = [path.stem for path in (ROOT / "configs").glob("*.yaml")]
+    assert len(names) == 8
+    for page in ("docs/profiles.md", "README.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert [name for name in names if f"`{name}`" not in text] == [], page
