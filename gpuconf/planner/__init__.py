@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpuconf.errors import ProfileError
-from gpuconf.hardware import VisibleDevices, resolve
+from gpuconf.hardware import VisibleDevices
 from gpuconf.hardware.inventory import Gpu, Inventory
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.planner.plan import GpuPlan, Plan, label
@@ -16,6 +16,7 @@ from gpuconf.planner.selection import rules_for, select, unmatched_rules
 from gpuconf.planner.shortage import settle_shortages
 from gpuconf.planner.visibility import (
     fastest_first,
+    see,
     settle_order,
     value_without_figures,
     variables_to_write,
@@ -58,15 +59,13 @@ def make_plan(
     value = environ.get("CUDA_VISIBLE_DEVICES")
     if inventory.problem is not None:
         return _without_figures(profile, inventory.problem, value)
-    visible = resolve(
-        value,
-        inventory.gpus,
-        device_order=environ.get("CUDA_DEVICE_ORDER"),
-        driver_version=inventory.driver_version,
-    )
+    order = environ.get("CUDA_DEVICE_ORDER")
+    visible = see(value, order, inventory)
     if not visible.devices:
         return _nothing_visible(profile, inventory, visible, value)
-    inherited = resolve(chosen_by_parent, inventory.gpus, device_order="PCI_BUS_ID").devices
+    # The parent counted as variables_to_write says: by the user's own list, or as nvidia-smi.
+    counted = order if value is not None and not visible.order_certain else "PCI_BUS_ID"
+    inherited = see(chosen_by_parent, counted, inventory).devices
     return _plan_visible(profile, visible, inherited, value)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuconf.errors import ProfileError
-from gpuconf.hardware import VisibleDevices, narrow, needs_pci_order, visible_devices_value
-from gpuconf.hardware.inventory import Gpu
+from gpuconf.hardware import VisibleDevices, narrow, needs_pci_order, resolve, visible_devices_value
+from gpuconf.hardware.inventory import Gpu, Inventory
 from gpuconf.planner.plan import GpuPlan
 from gpuconf.profile.model import Profile
 from gpuconf.units import mib
@@ -25,6 +25,22 @@ def fastest_first(chosen: Sequence[Gpu]) -> list[Gpu]:
         key=lambda gpu: (gpu.compute_capability or (0, 0), gpu.total_bytes or 0),
         reverse=True,
     )
+
+
+def see(value: str | None, order: str | None, inventory: Inventory) -> VisibleDevices:
+    """What CUDA shows for this CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
+
+    Where indices count unequal cards fastest first, they are taken to mean the cards in the
+    order of :func:`fastest_first`, which is likelier than nvidia-smi's.
+    """
+    gpus, driver = inventory.gpus, inventory.driver_version
+    visible = resolve(value, gpus, device_order=order, driver_version=driver)
+    if value is None or visible.order_certain or any(gpu.mig_enabled for gpu in gpus):
+        return visible
+    counted = fastest_first(gpus)
+    renumbered = [gpu._replace(index=number) for number, gpu in enumerate(counted)]
+    visible = resolve(value, renumbered, device_order=order, driver_version=driver)
+    return visible._replace(devices=tuple(counted[gpu.index] for gpu in visible.devices))
 
 
 def variables_to_write(
@@ -54,8 +70,8 @@ def settle_order(
     So each gets what the smallest of the ``candidates`` may have, logical devices included.
     """
     note = (
-        f"CUDA_VISIBLE_DEVICES={value} counts unequal GPUs fastest first, which no tool can "
-        "foresee; `export CUDA_DEVICE_ORDER=PCI_BUS_ID` makes it nvidia-smi's order"
+        f"CUDA_VISIBLE_DEVICES={value} counts unequal GPUs fastest first, which can only be "
+        "guessed at; `export CUDA_DEVICE_ORDER=PCI_BUS_ID` makes it nvidia-smi's order"
     )
     limited = [plan for plan in candidates if plan.limit_bytes is not None]
     if not limited:

@@ -96,6 +96,16 @@ def test_a_child_picks_what_its_parent_picked(
     assert numbers(made) == expected
 
 
+def test_a_child_on_unequal_cards_picks_what_its_parent_picked() -> None:
+    """The parent kept the user's own index; to the child it means the same card."""
+    gpus = (small_card(0), card(1), card(2, total=24000, free=100))
+    parent = plan(pick(1), *gpus, visible="0,1")
+    assert (numbers(parent), parent.cuda_visible_devices) == ([1], "1")
+    later = (gpus[0], gpus[1], card(2, total=24000, free=23000))
+    child = plan(pick(1), *later, visible="0,1", chosen_by_parent=parent.cuda_visible_devices)
+    assert numbers(child) == [1]
+
+
 @pytest.mark.parametrize(
     ("profile", "visible", "words"),
     [
@@ -167,8 +177,24 @@ def test_indices_on_unequal_cards_get_the_smallest_limit() -> None:
     assert "CUDA_DEVICE_ORDER=PCI_BUS_ID" in made.notes[0]
     assert any("smallest of all" in line for line in made.gpus[0].arithmetic)
     narrowed = plan(profile._replace(gpus=GpuSelection("list", (0,))), *gpus, visible="0,1")
+    assert numbers(narrowed) == [0]
     assert [gpu.limit_bytes for gpu in narrowed.gpus] == [1900 * MIB]
     assert narrowed.cuda_visible_devices == "0"
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"), [("0", [1]), ("1", [0]), ("1,0", [0, 1]), ("0,1,7", [1, 0])]
+)
+def test_an_index_on_unequal_cards_is_read_as_cuda_most_likely_does(
+    visible: str, expected: list[int]
+) -> None:
+    """CUDA's 0 is the fast card, though nvidia-smi lists the small one first; with a note."""
+    gpus = (small_card(0), card(1))
+    made = plan(Profile("all"), *gpus, visible=visible)
+    assert numbers(made) == expected
+    assert made.cuda_visible_devices is None
+    assert "can only be guessed at" in made.notes[0]
+    assert numbers(plan(Profile("all"), *gpus, visible="0", order="PCI_BUS_ID")) == [0]
 
 
 def test_a_list_of_uuids_is_certain_on_unequal_cards() -> None:
@@ -235,8 +261,12 @@ def test_what_the_user_shows_is_narrowed_never_widened(
         assert list(after.devices) == planned
         assert after.order_certain
     else:
-        assert set(after.devices) == set(planned)
+        # What the numbers mean is uncertain, so the entries themselves stay or go.
         assert made.cuda_device_order is None
+        written = made.cuda_visible_devices
+        assert written is None or set(written.split(",")) <= {*value.split(","), "-1"}
+        if not made.hides_gpus:
+            assert len(after.devices) == len(planned)
         assert len({gpu.limit_bytes for gpu in made.gpus}) <= 1
 
 
