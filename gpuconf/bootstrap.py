@@ -15,8 +15,7 @@ from importlib.machinery import PathFinder
 
 from gpuconf import environ as environment
 from gpuconf import framework_hooks
-from gpuconf.backends import environment_changes
-from gpuconf.backends.tensorflow.environment import voided_cap
+from gpuconf.backends import environment_changes, voided_caps
 from gpuconf.errors import BackendError, ShortageError
 from gpuconf.hardware import Inventory, read_inventory
 from gpuconf.planner import Plan, hidden_plan, make_plan, needs_inventory
@@ -30,7 +29,6 @@ _POLL_S = 2.0
 _REPORT_EVERY_S = 60.0
 
 _current: Activation | None = None
-_request: object = None
 
 
 def activation() -> Activation | None:
@@ -44,22 +42,21 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
     ``profile`` is a name or a path, by default ``$GPUCONF_PROFILE`` or ``shared-desktop``.
     Keywords are the profile's own keys and override it: ``memory={"memory_limit": "4GiB"}``,
     ``gpus=[0]``.  Calling it again with the same arguments changes nothing, so a notebook cell
-    may be run twice; with others it applies those, until a framework has made its devices.
+    may be run twice; where they come to another profile, that is applied, until TensorFlow has
+    made its devices.
 
     Raises ProfileError for a bad profile, ShortageError where a card has too little left,
     TooLateError once TensorFlow has made its devices, BackendError where TensorFlow refuses.
     """
-    global _current, _request  # one process has one set of devices
-    request = (os.fspath(profile) if profile is not None else None, repr(overrides))
-    if _current is not None and request == _request:
-        return _current
+    global _current  # noqa: PLW0603  # one process has one set of devices
     disabled = os.environ.get("GPUCONF_DISABLE", "")
     if disabled not in ("", "0"):
-        made = Activation(disabled=f"GPUCONF_DISABLE={disabled}")
-    else:
-        made = _activate(load_profile(profile, overrides=overrides or None))
-    _current, _request = made, request
-    return made
+        _current = _current or Activation(disabled=f"GPUCONF_DISABLE={disabled}")
+        return _current
+    wanted = load_profile(profile, overrides=overrides or None)
+    if _current is None or _current.plan is None or _current.plan.profile != wanted:
+        _current = _activate(wanted)
+    return _current
 
 
 def plan(profile: str | os.PathLike[str] | None = None, **overrides: object) -> Plan:
@@ -129,26 +126,26 @@ def environment_for(
     baseline = environment.before_gpuconf(environ)
     wishes = environment_changes(plan, baseline, has_tf_keras=_can_import("tf_keras"))
     changes, settings = environment.settle(wishes, baseline)
-    why = voided_cap(plan, {**baseline, **changes})
-    if why is not None:
-        settings.append(Setting("memory limits as a cap", "yes", "no", why))
-    return changes, settings
+    return changes, [*settings, *voided_caps(plan, {**baseline, **changes})]
 
 
 def _activate(profile: Profile) -> Activation:
     framework_hooks.refuse_if_too_late()
     plan, late_shortage = _plan_or_put_off(profile)
     changes, settings = environment_for(plan)
-    environment.apply(changes, os.environ)
     made = Activation(plan, environment=changes)
     for setting in settings:
         made.record(setting)
-        if setting.why_not is not None:
-            say(str(setting))
-    for note in plan.notes:
-        say(note)
+    before = dict(os.environ)
+    environment.apply(changes, os.environ)
+    try:
+        framework_hooks.install(made, plan, late_shortage)
+    except BaseException:
+        environment.put_back(before, os.environ)
+        raise
+    for text in [*plan.notes, *(str(setting) for setting in settings if setting.why_not)]:
+        say(text)
     debug(f"profile {profile.name} sets {changes}")
-    framework_hooks.install(made, plan, late_shortage)
     return made
 
 
@@ -156,13 +153,13 @@ def _plan_or_put_off(profile: Profile) -> tuple[Plan, ShortageError | None]:
     """The plan; in a worker process, a shortage is put off until it makes devices, if ever.
 
     A spawned worker imports the program's main module, and with it us, while its parent holds
-    the card's memory.  Most workers only load data and must live.
+    the card's memory.  Most workers only load data and must live, and not wait either.
     """
-    try:
+    if not _is_worker_process():
         return wait_for_plan(profile), None
+    try:
+        return plan_for(profile), None
     except ShortageError as error:
-        if not _is_worker_process():
-            raise
         return hidden_plan(profile), error
 
 

@@ -96,6 +96,12 @@ def apply(changes: Mapping[str, str], environ: MutableMapping[str, str]) -> None
     environ[STATE_VARIABLE] = _encode(records)
 
 
+def put_back(before: Mapping[str, str], environ: MutableMapping[str, str]) -> None:
+    """Make ``environ`` what it was when ``before`` was copied from it."""
+    for name in {*before, *environ}:
+        _restore(name, before.get(name), environ)
+
+
 def _restore(name: str, value: str | None, environ: MutableMapping[str, str]) -> None:
     if value is None:
         environ.pop(name, None)

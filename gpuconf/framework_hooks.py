@@ -10,17 +10,21 @@ from gpuconf import import_hook
 from gpuconf.errors import ShortageError
 from gpuconf.planner import Plan
 from gpuconf.report import Activation
+from gpuconf.terminal import say
 
 
 def install(made: Activation, plan: Plan, late_shortage: ShortageError | None = None) -> None:
     """Apply ``plan`` to every framework at its import, at once to those already imported.
 
-    ``late_shortage`` is raised when TensorFlow is about to make its first device.
+    ``late_shortage`` is raised when TensorFlow is about to make its first device, and said where
+    another framework is imported.
     """
     import_hook.on_import("tensorflow", partial(_on_tensorflow, made, plan, late_shortage))
     import_hook.on_import("keras", partial(_on_keras, made, plan))
     import_hook.on_import("tf_keras", partial(_on_keras, made, plan))
-    import_hook.on_import("torch", partial(_on_torch, made, plan))
+    import_hook.on_import("torch", partial(_on_torch, made, plan, late_shortage))
+    if late_shortage is not None:
+        import_hook.on_import("jax", partial(_tell_of_shortage, late_shortage))
 
 
 def refuse_if_too_late() -> None:
@@ -85,7 +89,16 @@ def _refuse_unfit(keras: ModuleType, plan: Plan) -> None:
         keras_session.refuse_keras_3(keras)
 
 
-def _on_torch(made: Activation, plan: Plan, torch_module: ModuleType) -> None:
+def _on_torch(
+    made: Activation, plan: Plan, late_shortage: ShortageError | None, torch_module: ModuleType
+) -> None:
     from gpuconf.backends import torch
 
+    if late_shortage is not None:
+        _tell_of_shortage(late_shortage, torch_module)
     torch.apply(plan, torch_module, made.record)
+
+
+def _tell_of_shortage(shortage: ShortageError, framework: ModuleType) -> None:
+    """JAX and torch cannot be stopped when they make devices, so a worker is at least told."""
+    say(f"{framework.__name__} in this worker process sees no GPU: {shortage.shortage}")

@@ -241,6 +241,31 @@ def test_a_worker_on_a_full_card_lives(tmp_path: Path, nvml: Nvml) -> None:
     run_python(_spawning("spawn", between, "assert hides"), tmp_path, environ=nvml(STORY))
 
 
+def test_a_worker_does_not_wait(tmp_path: Path, nvml: Nvml) -> None:
+    """on_shortage: wait holds up the program, not the workers that only load its data."""
+    (tmp_path / "waiting.yaml").write_text(
+        "extends: shared-desktop\nmemory: {on_shortage: {wait: 1h}}\n"
+    )
+    between = f"os.environ['STANDIN_NVML'] = {nvml(FULL)['STANDIN_NVML']!r}"
+    environ = {**nvml(STORY), "GPUCONF_PROFILE": "./waiting.yaml"}
+    run_python(_spawning("spawn", between, "assert hides"), tmp_path, environ=environ)
+
+
+def test_another_profile_in_the_environment_is_another_request(tmp_path: Path, nvml: Nvml) -> None:
+    """configure() without a name follows GPUCONF_PROFILE when it has changed, as in a notebook."""
+    program = """
+import os
+import gpuconf.auto, gpuconf
+first = gpuconf.activation()
+assert gpuconf.configure() is first
+os.environ["GPUCONF_PROFILE"] = "half-card"
+assert gpuconf.configure().profile == "half-card"
+assert os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] == "false"
+assert gpuconf.configure() is gpuconf.activation() is not first
+"""
+    run_python(program, tmp_path, environ=nvml(STORY))
+
+
 def test_a_child_program_trains_where_its_parent_does(tmp_path: Path, nvml: Nvml) -> None:
     """A program started by subprocess inherits the pick, and is told what the user set."""
     (tmp_path / "picked.yaml").write_text(

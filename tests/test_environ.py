@@ -11,6 +11,7 @@ from gpuconf.environ import (
     Change,
     apply,
     before_gpuconf,
+    put_back,
     set_by_gpuconf,
     settle,
 )
@@ -155,3 +156,13 @@ def test_any_note_can_be_read(note: str) -> None:
     environ = {STATE_VARIABLE: note, "A": "1"}
     assert before_gpuconf(environ).keys() <= {"A"}
     assert set_by_gpuconf(environ).items() <= {"A": "1"}.items()
+
+
+@given(
+    before=st.dictionaries(st.text(max_size=3), st.text(max_size=3)),
+    after=st.dictionaries(st.text(max_size=3), st.text(max_size=3)),
+)
+def test_put_back(before: dict[str, str], after: dict[str, str]) -> None:
+    """Whatever was added, changed or removed since the copy was taken is undone."""
+    put_back(before, after)
+    assert after == before

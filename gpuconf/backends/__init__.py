@@ -8,6 +8,7 @@ from gpuconf.backends import jax, torch
 from gpuconf.backends.tensorflow import environment as tensorflow
 from gpuconf.environ import Change
 from gpuconf.planner import Plan
+from gpuconf.settings import Setting
 
 
 def environment_changes(
@@ -30,3 +31,15 @@ def environment_changes(
     changes += torch.wishes(plan, baseline)
     changes += [Change(name, value, f"env.{name}") for name, value in plan.profile.env]
     return changes
+
+
+def voided_caps(plan: Plan, environ: Mapping[str, str]) -> list[Setting]:
+    """For each framework whose limit will not act as a cap in ``environ``, a Setting says why."""
+    if not plan.limits_memory:
+        return []
+    found = {"tensorflow": tensorflow.voided_cap(environ), "jax": jax.voided_cap(environ)}
+    return [
+        Setting(f"memory limit of {name} as a cap", "yes", "no", why)
+        for name, why in found.items()
+        if why is not None
+    ]

@@ -11,6 +11,7 @@ from gpuconf.planner import Plan
 # JAX knows both names and refuses to start when both are set; older ones know only the second.
 _NEW_FRACTION = "XLA_CLIENT_MEM_FRACTION"
 _FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+_ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
 _PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 
 
@@ -32,6 +33,13 @@ def wishes(plan: Plan, baseline: Mapping[str, str]) -> list[Change]:
         name = _NEW_FRACTION if _NEW_FRACTION in baseline else _FRACTION
         found.append(Change(name, share, "memory"))
     return found
+
+
+def voided_cap(environ: Mapping[str, str]) -> str | None:
+    """Why JAX's fraction will not cap anything in ``environ``; None where it will."""
+    if environ.get(_ALLOCATOR) == "platform":
+        return f"with {_ALLOCATOR}=platform JAX takes memory call by call, without a cap"
+    return None
 
 
 def _smallest_share(plan: Plan) -> str | None:

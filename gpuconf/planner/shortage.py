@@ -15,20 +15,26 @@ from gpuconf.units import mib
 def settle_shortages(
     planned: list[GpuPlan], profile: Profile, visible: Sequence[Gpu]
 ) -> tuple[list[GpuPlan], list[str]]:
-    """Drop short GPUs where their policy is ``cpu``; raise for the others."""
-    kept: list[GpuPlan] = []
+    """Drop short GPUs where their policy, or the choice of GPUs, allows it; raise for the others.
+
+    ``gpus: all`` means all that will do: a small card that drives the display, or one that a
+    colleague has filled, is passed over while another is left.  GPUs chosen by name or number
+    are all wanted.
+    """
+    fitting = [plan for plan in planned if plan.shortage is None]
+    others_do = profile.gpus.kind == "all" and bool(fitting)
     notes = []
     for plan in planned:
         if plan.shortage is None:
-            kept.append(plan)
             continue
         policy = rules_for(plan.gpu, visible, profile).memory.on_shortage
-        if policy.action != "cpu":
+        if policy.action != "cpu" and not others_do:
             raise shortage_error(plan, profile, policy)
-        notes.append(f"{label(plan.gpu)} is not used: {plan.shortage} (on_shortage: cpu)")
-    if planned and not kept:
+        why = "on_shortage: cpu" if policy.action == "cpu" else "gpus: all, and another will do"
+        notes.append(f"{label(plan.gpu)} is not used: {plan.shortage} ({why})")
+    if planned and not fitting:
         notes.append("no GPU is left, so the program runs on the CPU")
-    return kept, notes
+    return fitting, notes
 
 
 def shortage_error(plan: GpuPlan, profile: Profile, policy: OnShortage) -> ShortageError:

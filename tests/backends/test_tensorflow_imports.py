@@ -93,6 +93,28 @@ gpuconf.configure("half-card")
     assert outcome.told["limits"] == [["3942 MiB", "ok"], ["3942 MiB", "ok"]], outcome.log
 
 
+def test_a_refusal_of_an_imported_tensorflow_changes_nothing(run_on_card: RunOnCard) -> None:
+    """TensorFlow is there and refuses: the environment is as it was, and there is no report."""
+    outcome = run_on_card(
+        """
+import os
+import keras, tensorflow as tf
+before = dict(os.environ)
+import gpuconf
+try:
+    gpuconf.configure("keras-v1-session")
+except gpuconf.BackendError as error:
+    tell(error=str(error))
+tell(same=dict(os.environ) == before, report=str(gpuconf.activation()),
+     eager=tf.executing_eagerly())
+"""
+    )
+    assert "has no set_session" in outcome.told["error"], outcome.log
+    assert outcome.told["same"] is True
+    assert outcome.told["report"] == "None"
+    assert outcome.told["eager"] is True
+
+
 def test_keras_on_another_backend_keeps_tensorflow_off_the_card(run_on_card: RunOnCard) -> None:
     """Keras 3 computes on JAX: TensorFlow, imported before or after it, sees no GPU."""
     for first, second in (("keras", "tensorflow"), ("tensorflow", "keras")):

@@ -12,7 +12,7 @@ from gpuconf.bootstrap import wait_for_plan
 from gpuconf.errors import ShortageError
 from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory
 from gpuconf.planner import Plan, make_plan
-from gpuconf.profile.model import GpuRules, MemoryRules, OnShortage, Profile
+from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, OnShortage, Profile
 from gpuconf.units import MIB
 
 FULL, EMPTY = card(0, free=500), card(1, free=11000)
@@ -71,6 +71,19 @@ def test_cpu_with_every_card_short_runs_on_the_cpu() -> None:
     assert made.cuda_visible_devices == "-1"
     assert made.notes[-1] == "no GPU is left, so the program runs on the CPU"
     assert len(made.notes) == 3
+
+
+def test_all_means_all_that_will_do() -> None:
+    """gpus: all passes over a short card while another is left; cards named are all wanted."""
+    made = decide(asking(4096), FULL, EMPTY)
+    assert [gpu.gpu for gpu in made.gpus] == [EMPTY]
+    assert made.cuda_visible_devices == uuid(1)
+    assert "(gpus: all, and another will do)" in made.notes[0]
+    with pytest.raises(ShortageError):
+        decide(asking(4096), FULL, FULL._replace(uuid=uuid(1), index=1))
+    named = GpuSelection(kind="list", members=(0, 1))
+    with pytest.raises(ShortageError):
+        decide(asking(4096)._replace(gpus=named), FULL, EMPTY)
 
 
 def test_each_gpu_has_its_own_policy() -> None:

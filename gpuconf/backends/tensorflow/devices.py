@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from gpuconf.errors import BackendError
 from gpuconf.hardware.inventory import Gpu
@@ -12,6 +12,7 @@ from gpuconf.settings import Setting
 from gpuconf.units import MIB
 
 Record = Callable[[Setting], None]
+_T = TypeVar("_T")
 
 
 def configure(plan: Plan, tf: Any, record: Record) -> None:
@@ -25,10 +26,11 @@ def configure(plan: Plan, tf: Any, record: Record) -> None:
         if plan.hides_gpus:
             hide(tf, record)
             return
-        wanted = _visible(physical, plan)
+        wanted = _visible(physical, plan, device_names(tf, physical))
         if len(wanted) < len(physical):
             tf.config.set_visible_devices(wanted, "GPU")
-        for device, gpu in zip(wanted, match(wanted, plan), strict=True):
+        plans = match(wanted, plan, device_names(tf, wanted))
+        for device, gpu in zip(wanted, plans, strict=True):
             _configure_one(tf, device, gpu, record)
     except (RuntimeError, ValueError) as error:
         raise BackendError(
@@ -46,21 +48,40 @@ def hide(tf: Any, record: Record) -> None:
     record(Setting("tensorflow visible GPUs", "none", f"{len(seen) or 'none'}", why))
 
 
-def match(devices: Sequence[Any], plan: Plan) -> list[GpuPlan]:
-    """The plan of each device, in order.
+def match(devices: Sequence[Any], plan: Plan, names: Sequence[str | None] = ()) -> list[GpuPlan]:
+    """The plan of each device, in order; ``names`` are the devices' names where known.
 
-    CUDA_VISIBLE_DEVICES made the orders equal.  Where TensorFlow lists another number of GPUs
-    than planned (it passes over old or weak ones), nobody can say which is which, so each gets
-    the smallest limit.
+    CUDA_VISIBLE_DEVICES made the orders equal, except where CUDA alone knows how it counts
+    unequal cards; those are told apart by name.  Where TensorFlow lists another number of GPUs
+    than planned (it passes over old or weak ones), each gets the smallest limit.
     """
     if len(devices) == len(plan.gpus):
-        return list(plan.gpus)
+        return _paired(list(plan.gpus), [gpu.gpu.name for gpu in plan.gpus], names)
     known = [gpu for gpu in plan.gpus if gpu.limit_bytes is not None]
     if plan.gpus:
         smallest = min(known, key=lambda gpu: gpu.limit_bytes or 0, default=plan.gpus[0])
     else:
         smallest = plan.unknown_gpu or GpuPlan(Gpu(index=0))
     return [smallest] * len(devices)
+
+
+def _paired(
+    things: list[_T], theirs: Sequence[str | None], names: Sequence[str | None]
+) -> list[_T]:
+    """``things``, whose names are ``theirs``, in the order of ``names`` if those are the same."""
+    if sorted(map(str, theirs)) != sorted(map(str, names)):
+        return things
+    left = list(zip(theirs, things, strict=True))
+    ordered = []
+    for name in names:
+        place = next(i for i, (candidate, _) in enumerate(left) if candidate == name)
+        ordered.append(left.pop(place)[1])
+    return ordered
+
+
+def device_names(tf: Any, devices: Sequence[Any]) -> list[str | None]:
+    """The cards' names as CUDA gives them; asking makes no device."""
+    return [tf.config.experimental.get_device_details(d).get("device_name") for d in devices]
 
 
 def logical_limits_mib(gpu: GpuPlan) -> list[int]:
@@ -70,16 +91,17 @@ def logical_limits_mib(gpu: GpuPlan) -> list[int]:
     return [] if gpu.limit_bytes is None else [gpu.limit_bytes // MIB]
 
 
-def _visible(physical: Sequence[Any], plan: Plan) -> list[Any]:
+def _visible(physical: Sequence[Any], plan: Plan, names: Sequence[str | None]) -> list[Any]:
     """Those of TensorFlow's GPUs that the plan wants.
 
     Where CUDA was started before CUDA_VISIBLE_DEVICES was narrowed, TensorFlow still lists all
-    that were visible then, in that order.
+    that were visible then.
     """
     if len(physical) != len(plan.visible) or len(plan.gpus) in (0, len(physical)):
         return list(physical)
     chosen = {gpu.gpu for gpu in plan.gpus}
-    return [device for device, gpu in zip(physical, plan.visible, strict=True) if gpu in chosen]
+    visible = _paired(list(plan.visible), [gpu.name for gpu in plan.visible], names)
+    return [device for device, gpu in zip(physical, visible, strict=True) if gpu in chosen]
 
 
 def _configure_one(tf: Any, device: Any, gpu: GpuPlan, record: Record) -> None:

@@ -38,9 +38,9 @@ def wishes(plan: Plan, *, has_tf_keras: bool) -> list[Change]:
     return found
 
 
-def voided_cap(plan: Plan, environ: Mapping[str, str]) -> str | None:
-    """Why the limits will not cap anything in ``environ``; None where they will."""
-    if plan.limits_memory and environ.get("TF_GPU_ALLOCATOR") == "cuda_malloc_async":
+def voided_cap(environ: Mapping[str, str]) -> str | None:
+    """Why no limit will cap anything in ``environ``; None where limits will."""
+    if environ.get("TF_GPU_ALLOCATOR") == "cuda_malloc_async":
         return (
             "with TF_GPU_ALLOCATOR=cuda_malloc_async TensorFlow's limit is not a cap; "
             "`unset TF_GPU_ALLOCATOR` for one that is"

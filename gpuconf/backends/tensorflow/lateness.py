@@ -74,9 +74,15 @@ def _primary_context_active() -> bool:
 
 
 def _others_use_cuda() -> bool:
-    """Whether another library in this process may own that context."""
+    """Whether another library in this process may own that context.
+
+    Being imported says nothing of JAX and torch: Keras imports JAX where it is installed.
+    """
     torch = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
     if cuda is not None and cuda.is_initialized():
         return True
-    return any(name in sys.modules for name in ("cupy", "pycuda.driver", "numba.cuda", "jaxlib"))
+    jax_clients = getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", {})
+    if "cuda" in jax_clients or "gpu" in jax_clients:
+        return True
+    return any(name in sys.modules for name in ("cupy", "pycuda.driver", "numba.cuda"))
