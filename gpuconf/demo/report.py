@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 
@@ -10,6 +11,7 @@ from gpuconf.demo.story import FIRST_NEEDS_MIB, HOLD, NINETY, PROFILE, SECOND_NE
 from gpuconf.units import mib
 
 _WIDTH = 100
+_FOLDER = re.compile(r"/\S*/(?=with_)")  # of the scripts' copies
 _INDENT = "   "
 
 
@@ -41,7 +43,10 @@ def why_lines(arithmetic: Sequence[str]) -> list[str]:
         "fraction is taken of the card's total, whatever others hold. The profile",
         f"{PROFILE} gives each process a limit computed from what is free at that moment:",
         *(f"{_INDENT}{line}" for line in arithmetic),
-        "and allow_growth, so that it holds only what it has needed so far.",
+        "and allow_growth, so that it holds only what it has needed so far. What is kept free is",
+        "for the display, and for what no limit covers: the CUDA context and the handles of cuDNN",
+        "and cuBLAS. Without it a real card says CUDNN_STATUS_ALLOC_FAILED, which a simulated card",
+        "cannot show.",
     ]
 
 
@@ -73,7 +78,8 @@ def _limits(run: Run) -> str:
 
 
 def _said(run: Run) -> list[str]:
-    return [line for line in run.log.splitlines() if line.startswith("gpuconf: Session")]
+    lines = [line for line in run.log.splitlines() if line.startswith("gpuconf: Session")]
+    return [_FOLDER.sub("", line) for line in lines]
 
 
 def _quoted(text: str) -> str:

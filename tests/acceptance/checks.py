@@ -28,6 +28,11 @@ class Row(NamedTuple):
 Check = Callable[[Stage], list[Row]]
 
 
+def _brief(text: str, stage: Stage) -> str:
+    """What a table can hold of ``text``, without the place of the programs' copies."""
+    return text.replace(str(stage.folder), "…")[:140]
+
+
 def without_us_the_second_dies(stage: Stage) -> list[Row]:
     """Without gpuconf the first process takes all that is left and the second dies."""
     free_before = stage.gpu().free_bytes or 0
@@ -38,7 +43,7 @@ def without_us_the_second_dies(stage: Stage) -> list[Row]:
     return [
         Row("no limit: a first script that needs 256 MiB takes", "the card", f"{taken} MiB",
             first[0].code == 0 and free_after < 2048 * MIB),
-        Row("no limit: a second script beside it", "dies", second.last_error[:90],
+        Row("no limit: a second script beside it", "dies", _brief(second.last_error, stage),
             second.code != 0 and second.result is None),
     ]  # fmt: skip
 
@@ -54,7 +59,7 @@ def without_us_ninety_percent_fails(stage: Stage) -> list[Row]:
     exact = stage.is_real or f"({asked} bytes)" in first
     return [
         Row("no limit: 90 % of a card with 17 % in use", f"{asked} bytes refused by the driver",
-            first[:110], bool(run.refusals) and exact),
+            _brief(first, stage), bool(run.refusals) and exact),
     ]  # fmt: skip
 
 
@@ -196,7 +201,9 @@ def a_full_card_is_a_shortage(stage: Stage) -> list[Row]:
             run = full.run("report.py", profile=str(path))
             lines = [line for line in run.log.splitlines() if "not enough" in line]
             seen = lines[-1] if lines else _end(run)
-            rows.append(Row(f"5 % left, on_shortage: {policy}", "does it", seen[:110], good(run)))
+            rows.append(
+                Row(f"5 % left, on_shortage: {policy}", "does it", _brief(seen, full), good(run))
+            )
     return rows
 
 
@@ -210,7 +217,7 @@ def other_ways_to_devices_are_guarded(stage: Stage) -> list[Row]:
         Row("growth loop, own limit, is_gpu_available", f"runs, {limit} MiB",
             f"{_end(run)}, {result.get('limits')}",
             run.code == 0 and result.get("limits") == [f"{limit} MiB"]),
-        Row("configure again after that", "TooLateError with file:line", late[:100],
+        Row("configure again after that", "TooLateError with file:line", _brief(late, stage),
             f"with_beginners.py:{_line('beginners.py', 'is_gpu_available') + 1}" in late),
         Row("the same configure again", "nothing happens", str(result.get("again")),
             result.get("again") is True),
@@ -232,8 +239,9 @@ def too_late_is_said(stage: Stage) -> list[Row]:
         error = (run.result or {}).get("error") or run.last_error
         good = error.startswith("TooLateError") and f"without_before_us.py:{line}" in error
         untouched = (run.result or {}).get("changed") == []
-        rows.append(Row(f"too late ({maker})", f"TooLateError naming line {line}, nothing set",
-                        error.partition("devices, ")[2][:160], good and untouched))  # fmt: skip
+        expected = f"TooLateError naming line {line}, nothing set"
+        seen = _brief(error.partition("devices, ")[2], stage)
+        rows.append(Row(f"too late ({maker})", expected, seen, good and untouched))
     return rows
 
 

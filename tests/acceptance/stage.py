@@ -47,6 +47,8 @@ class Stage(Runner):
         """``gpuconf plan PROFILE --json`` on the card now."""
         command = [self.python, "-m", "gpuconf", "plan", profile, "--json"]
         out = subprocess.run(command, env=self.environ, capture_output=True, text=True, check=False)
+        if out.returncode != 0:
+            raise RuntimeError(f"gpuconf plan {profile}: {out.stderr}")
         return dict(json.loads(out.stdout))
 
     @contextmanager
