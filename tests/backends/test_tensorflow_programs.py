@@ -147,3 +147,23 @@ tell(limits=limits, differing=[
     assert outcome.told["limits"] == [9011, 9011], outcome.log
     assert outcome.told["differing"] == ["limit of GPU:0", "limit of GPU:1"]
     assert run_on_card(code).told["limits"] == [7884, 7884]
+
+
+def test_a_server_and_a_mirrored_strategy(run_on_card: RunOnCard) -> None:
+    """tf.distribute: a server's devices keep the limit; virtual-pair gives two replicas a card."""
+    served = run_on_card(
+        "import gpuconf.auto\nimport tensorflow as tf\n"
+        "server = tf.distribute.Server.create_local_server()\ntell(target=server.target)"
+    )
+    assert served.told["target"].startswith("grpc://"), served.log
+    assert served.log.count("with 7884 MB memory") == 2
+    mirrored = run_on_card(
+        "import gpuconf.auto\nimport tensorflow as tf\n"
+        "strategy = tf.distribute.MirroredStrategy()\n"
+        "with strategy.scope():\n    weights = tf.Variable(tf.constant([1.0, 2.0]))\n"
+        "tell(replicas=strategy.num_replicas_in_sync, copies=[\n"
+        "    [v.device[-5:], v.numpy().tolist()] for v in weights.values])",
+        "virtual-pair",
+    )
+    assert mirrored.told["replicas"] == 4, mirrored.log
+    assert mirrored.told["copies"] == [[f"GPU:{i}", [1.0, 2.0]] for i in range(4)]

@@ -4,12 +4,13 @@ tf.config alone does not hold a script to a plan (tests/backends and tests/accep
 
 - ``device_lib.list_local_devices`` and with it ``tf.test.gpu_device_name`` and
   ``tf.test.is_gpu_available`` make the devices with default options, and the first maker wins;
-- a ``tf.compat.v1.Session(config=…)`` brings GPU options of its own;
+- a ``tf.compat.v1.Session(config=…)`` brings GPU options of its own, a ``tf.distribute.Server``
+  has default ones;
 - ``set_memory_growth``, which stands in half the scripts there are, raises ValueError on a
   device that has a memory limit;
 - a script's own ``set_logical_device_configuration`` replaces the plan's.
 
-So these five functions are wrapped.  Each wrapper does what the plan says, tells what it changed,
+So these six functions are wrapped.  Each wrapper does what the plan says, tells what it changed,
 and afterwards reads back the limit that the device really has.
 """
 
@@ -47,12 +48,14 @@ class Guards:
         """Wrap the functions; one that this TensorFlow lacks is recorded, not fatal."""
         from tensorflow.python.client import device_lib, session
         from tensorflow.python.eager import context
+        from tensorflow.python.training import server_lib
 
         self._wrap(context.Context, "ensure_initialized", self._ensure_initialized)
         self._wrap(context.Context, "set_memory_growth", self._set_memory_growth)
         self._wrap(context.Context, "set_logical_device_configuration", self._set_logical)
         self._wrap(session.BaseSession, "__init__", self._session_init)
         self._wrap(device_lib, "list_local_devices", self._list_local_devices)
+        self._wrap(server_lib.Server, "__init__", self._server_init)
 
     def _wrap(self, owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
         original = getattr(owner, name, None)
@@ -91,10 +94,8 @@ class Guards:
         self._about_to_make_devices()
         if config is None:
             config = context.context().config
-        held = self.plan.profile.tensorflow.session != "none"
-        if held and isinstance(config, config_pb2.ConfigProto):
-            config, changes = hold_to_plan(config, self.plan)
-            self._tell("Session", changes)
+        if isinstance(config, config_pb2.ConfigProto):
+            config = self._held(config, "Session")
         result = original(session, target, graph, config)
         self._made_devices(lambda: readback.of_session(session))
         return result
@@ -103,13 +104,40 @@ class Guards:
         from tensorflow.python.eager import context
 
         self._about_to_make_devices()
-        if session_config is None:
-            session_config = context.context().config
-        session_config, changes = hold_to_plan(session_config, self.plan)
-        self._tell("list_local_devices", changes)
-        devices = original(session_config)
+        config = context.context().config if session_config is None else session_config
+        devices = original(self._held(config, "list_local_devices"))
         self._made_devices(lambda: readback.of_attributes(devices))
         return devices
+
+    def _server_init(  # noqa: PLR0917  # the signature is TensorFlow's
+        self,
+        original: Callable[..., Any],
+        server: Any,
+        server_or_cluster_def: Any,
+        job_name: Any = None,
+        task_index: Any = None,
+        protocol: Any = None,
+        config: Any = None,
+        start: bool = True,
+    ) -> Any:
+        from tensorflow.core.protobuf import config_pb2
+
+        self._about_to_make_devices()
+        theirs = getattr(server_or_cluster_def, "default_session_config", None)
+        held = self._held(config or theirs or config_pb2.ConfigProto(), "Server")
+        result = original(
+            server, server_or_cluster_def, job_name, task_index, protocol, held, start
+        )
+        self._made_devices(dict)  # a server does not tell its devices' limits
+        return result
+
+    def _held(self, config: Any, function: str) -> Any:
+        """``config`` held to the plan, and what that changed said; as it is if so asked."""
+        if self.plan.profile.tensorflow.session == "none":
+            return config
+        held, changes = hold_to_plan(config, self.plan)
+        self._tell(function, changes)
+        return held
 
     # --- settings of the script's own -----------------------------------------------------------
 
