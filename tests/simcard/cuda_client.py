@@ -1,12 +1,14 @@
 """A small CUDA program without TensorFlow: run on a simulated card with a line of Python.
 
-``python cuda_client.py "CODE"``; CODE sees ``cuda``, ``MIB``, ``os``, ``sys`` and ``time``.
+``python cuda_client.py "CODE"``; CODE sees ``cuda``, ``MIB``, ``ctypes``, ``open_no_more``,
+``os``, ``resource``, ``sys`` and ``time``.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import sys
 import time
 import uuid
@@ -74,5 +76,13 @@ class Cuda:
         return int(self.library.cuMemsetD32_v2(*where))
 
 
+def open_no_more(limit: int = 0) -> int:
+    """Let this process open no more files, or ``limit`` in all; return what held before."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return soft
+
+
 if __name__ == "__main__":
-    exec(sys.argv[1], {"cuda": Cuda(), "MIB": MIB, "os": os, "sys": sys, "time": time})
+    known = {"ctypes": ctypes, "os": os, "resource": resource, "sys": sys, "time": time}
+    exec(sys.argv[1], {"cuda": Cuda(), "MIB": MIB, "open_no_more": open_no_more, **known})

@@ -222,18 +222,23 @@ static struct slot *find_slot(struct card_file *card, int32_t pid)
     return NULL;
 }
 
-static struct slot *own_slot(struct card_file *card)
+/* Find the calling process's slot, or give it one.  Without its start there is none: a slot with
+ * a wrong start would be taken for a dead process's by everybody else. */
+static int own_slot(struct card_file *card, struct slot **found)
 {
     int32_t pid = (int32_t)getpid();
-    struct slot *slot = find_slot(card, pid);
-    if (slot != NULL)
-        return slot;
-    slot = find_slot(card, 0);
+    *found = find_slot(card, pid);
+    if (*found != NULL)
+        return 0;
+    struct slot *slot = find_slot(card, 0);
     if (slot == NULL)
-        return NULL;
-    slot->start = process_start(pid);
+        return -ENOSPC;
+    int failure = process_start(pid, &slot->start);
+    if (failure != 0)
+        return failure;
     slot->pid = pid; /* last: a slot with a pid is always whole */
-    return slot;
+    *found = slot;
+    return 0;
 }
 
 /* exec keeps the pid and the start time but drops all device memory. */
@@ -247,26 +252,47 @@ void card_forget_before_exec(struct card_file *card)
     leave(card);
 }
 
-static int take_locked(struct card_file *card, uint32_t gpu, uint64_t bytes)
+static int take_locked(struct card_file *card, uint32_t gpu, uint64_t bytes, int has_context)
 {
     uint64_t used = bytes_in_use(card, gpu);
     if (used > card->spec.total_bytes || bytes > card->spec.total_bytes - used)
         return -ENOMEM;
-    struct slot *slot = own_slot(card);
-    if (slot == NULL)
-        return -ENOSPC;
+    struct slot *slot;
+    int status = own_slot(card, &slot);
+    if (status != 0)
+        return status;
     slot->gpus[gpu].bytes += bytes;
+    if (has_context)
+        slot->gpus[gpu].has_context = 1;
     return 0;
 }
 
-int card_take(struct card_file *card, uint32_t gpu, uint64_t bytes)
+/* CUDA knows "out of memory" only: where the card has room, say what is lacking instead. */
+static void explain_refusal(int status)
+{
+    if (status == -ENOSPC)
+        fprintf(stderr, "gpuconf simulated card: more than %d processes\n", CARD_MAX_PROCESSES);
+    else if (status != 0 && status != -ENOMEM)
+        fprintf(stderr,
+                "gpuconf simulated card: no memory for a process that cannot read its own"
+                " /proc/%d/stat: %s\n",
+                (int)getpid(), strerror(-status));
+}
+
+static int take(struct card_file *card, uint32_t gpu, uint64_t bytes, int has_context)
 {
     int status = enter(card);
     if (status != 0)
         return status;
-    status = take_locked(card, gpu, bytes);
+    status = take_locked(card, gpu, bytes, has_context);
     leave(card);
+    explain_refusal(status);
     return status;
+}
+
+int card_take(struct card_file *card, uint32_t gpu, uint64_t bytes)
+{
+    return take(card, gpu, bytes, 0);
 }
 
 void card_give_back(struct card_file *card, uint32_t gpu, uint64_t bytes)
@@ -274,8 +300,11 @@ void card_give_back(struct card_file *card, uint32_t gpu, uint64_t bytes)
     if (enter(card) != 0)
         return;
     struct slot *slot = find_slot(card, (int32_t)getpid());
-    if (slot != NULL)
-        slot->gpus[gpu].bytes -= bytes;
+    if (slot != NULL) {
+        /* Never below 0: that would be a card that is full for everybody. */
+        uint64_t held = slot->gpus[gpu].bytes;
+        slot->gpus[gpu].bytes = bytes < held ? held - bytes : 0;
+    }
     leave(card);
 }
 
@@ -289,14 +318,7 @@ static uint64_t context_bytes(const struct card_file *card)
 
 int card_enter_context(struct card_file *card, uint32_t gpu)
 {
-    int status = enter(card);
-    if (status != 0)
-        return status;
-    status = take_locked(card, gpu, context_bytes(card));
-    if (status == 0)
-        own_slot(card)->gpus[gpu].has_context = 1;
-    leave(card);
-    return status;
+    return take(card, gpu, context_bytes(card), 1);
 }
 
 void card_leave_context(struct card_file *card, uint32_t gpu)

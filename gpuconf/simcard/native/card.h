@@ -62,7 +62,8 @@ const struct card_spec *card_get_spec(const struct card_file *card);
 /* Called when the driver starts: what a program had before it exec'ed this one is gone. */
 void card_forget_before_exec(struct card_file *card);
 
-/* The calling process's own use.  `card_take` is refused (-ENOMEM) beyond what is free. */
+/* The calling process's own use.  `card_take` is refused (-ENOMEM) beyond what is free, and where
+ * the process can be given no slot (a line on stderr says why). */
 int card_take(struct card_file *card, uint32_t gpu, uint64_t bytes);
 void card_give_back(struct card_file *card, uint32_t gpu, uint64_t bytes);
 int card_enter_context(struct card_file *card, uint32_t gpu);

@@ -37,6 +37,8 @@ static const struct {
      "peer access is not supported between these two devices"},
     {CUDA_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {CUDA_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {CUDA_HOST_MEMORY_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
+     "part or all of the requested memory range is already mapped"},
     {CUDA_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED",
      "unspecified launch failure (a simulated card runs no kernels)"},
     {CUDA_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED",

@@ -106,10 +106,7 @@ int gpuconf_allocate(int device, size_t bytes, void **where)
     if (bytes == 0)
         return CUDA_INVALID_VALUE;
     uint32_t gpu = gpuconf_device_gpu(device);
-    int refused = card_take(gpuconf_card(), gpu, bytes);
-    if (refused == -ENOSPC)
-        fprintf(stderr, "gpuconf simulated card: more than %d processes\n", CARD_MAX_PROCESSES);
-    if (refused != 0)
+    if (card_take(gpuconf_card(), gpu, bytes) != 0)
         return CUDA_OUT_OF_MEMORY;
     struct allocation entry = {map_host_memory(bytes), bytes, device, MEMORY_DEVICE, 1};
     if (entry.base == NULL || remember(&entry) != CUDA_OK) {
@@ -159,14 +156,35 @@ int gpuconf_allocate_host(size_t bytes, void **where)
     struct allocation entry = {map_host_memory(bytes), bytes, 0, MEMORY_HOST, 1};
     if (entry.base == NULL)
         return CUDA_OUT_OF_MEMORY;
-    *where = entry.base;
-    return remember(&entry);
+    int status = remember(&entry);
+    if (status != CUDA_OK)
+        munmap(entry.base, bytes);
+    else
+        *where = entry.base;
+    return status;
+}
+
+static int overlaps_host_memory_locked(const struct allocation *entry)
+{
+    for (size_t i = 0; i < table.count; i++) {
+        const struct allocation *each = &table.entries[i];
+        if (each->type == MEMORY_HOST && entry->base < each->base + each->bytes &&
+            each->base < entry->base + entry->bytes)
+            return 1;
+    }
+    return 0;
 }
 
 int engine_register_host(void *where, size_t bytes)
 {
     struct allocation entry = {where, bytes, 0, MEMORY_HOST, 0};
-    return where == NULL || bytes == 0 ? CUDA_INVALID_VALUE : remember(&entry);
+    if (where == NULL || bytes == 0)
+        return CUDA_INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    int status = overlaps_host_memory_locked(&entry) ? CUDA_HOST_MEMORY_ALREADY_REGISTERED
+                                                     : remember_locked(&entry);
+    pthread_mutex_unlock(&lock);
+    return status;
 }
 
 int engine_unregister_host(void *where)

@@ -1,0 +1,126 @@
+"""The simulated card in a process that runs out of something else: descriptors, address space."""
+
+from __future__ import annotations
+
+import pytest
+from simcard_programs import RunClient, StartClient
+
+from gpuconf.simcard import Card
+from gpuconf.units import MIB
+
+# Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
+pytest_plugins = ("simcard_fixtures",)
+
+FREE_MIB = 11264 - 1945
+OUT_OF_MEMORY, ALREADY_REGISTERED = 2, 712
+
+
+def test_memory_stays_accounted_without_descriptors(
+    card: Card, start_client: StartClient, run_client: RunClient
+) -> None:
+    """A process that can open no file keeps its own memory, and judges nobody else dead."""
+    other = start_client(
+        card, "cuda.enter(); cuda.allocate(500 * MIB); print(1, flush=True); input()"
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == "1\n"
+    code = """
+cuda.enter()
+first = cuda.allocate(1000 * MIB)[1]
+before = open_no_more()
+seen = [cuda.memory()[0] // MIB]
+status, second = cuda.allocate(200 * MIB)
+seen += [status, cuda.memory()[0] // MIB]
+cuda.free(first)
+seen.append(cuda.memory()[0] // MIB)
+open_no_more(before)
+seen.append(cuda.memory()[0] // MIB)
+print(seen, cuda.free(second), cuda.memory()[0] // MIB)
+"""
+    free = FREE_MIB - 500
+    expected = [free - 1000, 0, free - 1200, free - 200, free - 200]
+    done = run_client(card, code)
+    assert done.stdout == f"{expected} 0 {free}\n", done.stderr
+    held = [(each.pid, each.used_bytes) for each in card.processes()]
+    assert held == [(other.pid, 500 * MIB)]
+
+
+def test_the_card_shows_a_process_without_descriptors(
+    card: Card, start_client: StartClient
+) -> None:
+    """Others see what such a process holds, to the byte, before and after it frees some."""
+    code = """
+cuda.enter()
+first = cuda.allocate(1000 * MIB)[1]
+open_no_more()
+cuda.allocate(30 * MIB)
+print('held', flush=True); input()
+cuda.free(first)
+print('freed', flush=True); input()
+"""
+    child = start_client(card, code)
+    assert child.stdout is not None
+    assert child.stdin is not None
+    for word, held_mib in (("held\n", 1030), ("freed\n", 30)):
+        assert child.stdout.readline() == word
+        assert [each.used_bytes for each in card.processes()] == [held_mib * MIB]
+        assert card.used_bytes() == (1945 + held_mib) * MIB
+        child.stdin.write("\n")
+        child.stdin.flush()
+
+
+def test_no_context_for_a_process_that_cannot_tell_its_start(
+    card: Card, run_client: RunClient
+) -> None:
+    """It is refused and told why; a slot without a start would look dead to everybody else."""
+    code = """
+before = open_no_more()
+refused = cuda.enter()
+open_no_more(before)
+print(refused, cuda.enter(), cuda.allocate(MIB)[0], cuda.memory()[0] // MIB)
+"""
+    done = run_client(card, code)
+    assert done.stdout == f"{OUT_OF_MEMORY} 0 0 {FREE_MIB - 1}\n", done.stderr
+    assert "cannot read its own /proc/" in done.stderr
+    assert "Too many open files" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("offset", "size", "answer"),
+    [(0, 4096, ALREADY_REGISTERED), (4095, 1, ALREADY_REGISTERED), (4096, 4096, 0)],
+)
+def test_host_memory_is_registered_once(
+    card: Card, run_client: RunClient, offset: int, size: int, answer: int
+) -> None:
+    """A range that overlaps a registered one is refused, its neighbour and a later try are not."""
+    code = f"""
+cuda.enter()
+memory = (ctypes.c_char * 8192)()
+def register(offset, size):
+    where = ctypes.c_void_p(ctypes.addressof(memory) + offset)
+    return cuda.library.cuMemHostRegister_v2(where, ctypes.c_size_t(size), 0)
+print(register(0, 4096), register({offset}, {size}))
+print(cuda.library.cuMemHostUnregister(ctypes.byref(memory)), register(0, 4096))
+"""
+    done = run_client(card, code)
+    assert done.stdout == f"0 {answer}\n0 0\n", done.stderr
+
+
+def test_refused_host_memory_is_not_kept(card: Card, run_client: RunClient) -> None:
+    """Where the table of allocations cannot grow, the mapping made for the entry goes too."""
+    code = """
+cuda.enter()
+def allocate(size):
+    return cuda.library.cuMemHostAlloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(size), 0)
+def mapped():
+    with open('/proc/self/statm') as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+for _ in range(64 * 2**10):
+    assert allocate(1) == 0
+before = mapped()
+resource.setrlimit(resource.RLIMIT_AS, (before + 2 * MIB, resource.RLIM_INFINITY))
+refused = allocate(MIB)
+print(refused, mapped() - before < MIB)
+"""
+    done = run_client(card, code)
+    assert done.stdout == f"{OUT_OF_MEMORY} True\n", done.stderr
