@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -16,10 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpuconf.demo.child import RESULT, Child, End
+from gpuconf.errors import GpuconfError
+
 FIRST_LINE = "import gpuconf.auto\n"
 _CREATED = re.compile(r"Created device \S+device:(GPU:\d+) with (\d+) MB memory")
 _ERROR = re.compile(r"[\w.]+(Error|Exception)\b")
-_TIMEOUT_S = 300.0
 
 
 class Run(NamedTuple):
@@ -48,22 +49,42 @@ class Run(NamedTuple):
         return [line.partition("] ")[2] or line for line in lines]
 
 
+class ProgramDiedError(GpuconfError):
+    """A script that was to hold its memory ended, or was killed, before it told its RESULT."""
+
+    def __init__(self, program: str, run: Run) -> None:
+        ended = f"exit code {run.code}, after {run.seconds:.0f} s"
+        super().__init__(f"{program} ended ({ended}) before it held anything: {run.last_error}")
+        self.run = run
+
+
 class Runner:
-    """Runs scripts of the folders ``programs`` with one Python in one environment."""
+    """Runs scripts of the folders ``programs`` with one Python in one environment.
+
+    A script that takes more than ``timeout_s`` is killed; no way out of the methods leaves one
+    behind that still holds the card.
+    """
 
     def __init__(
-        self, python: str, environ: Mapping[str, str], *, programs: tuple[Path, ...]
+        self,
+        python: str,
+        environ: Mapping[str, str],
+        *,
+        programs: tuple[Path, ...],
+        timeout_s: float = 300.0,
     ) -> None:
         self.python = python
         self.environ = dict(environ)
         self._programs = programs
+        self._timeout_s = timeout_s
         self._copies = tempfile.TemporaryDirectory(prefix="gpuconf-")
         self.folder = Path(self._copies.name)
 
     def run(self, program: str, *, profile: str | None = None, **variables: str) -> Run:
         """Run a script to its end; with ``profile``, as its copy with one line more."""
         started = time.monotonic()
-        return _ended(self._start(program, profile, variables), "", started)
+        with self._started(program, profile, variables) as child:
+            return _read(child.finish(), started)
 
     @contextmanager
     def holding(
@@ -71,35 +92,34 @@ class Runner:
     ) -> Iterator[list[Run]]:
         """While a script that has told its RESULT waits for its stdin to close, and so holds
         its memory.  How it ended is in the list afterwards.
+
+        Raises ProgramDiedError if it never came to hold any.
         """
         started = time.monotonic()
-        process = self._start(program, profile, variables)
-        head = _read_until_result(process)
-        ended: list[Run] = []
-        try:
+        with self._started(program, profile, variables) as child:
+            if not child.tells_result():
+                raise ProgramDiedError(program, _read(child.finish(), started))
+            ended: list[Run] = []
             yield ended
-        finally:
-            ended.append(_ended(process, head, started))
+            ended.append(_read(child.finish(), started))
 
     def close(self) -> None:
         """Remove the copies."""
         self._copies.cleanup()
 
-    def _start(
+    @contextmanager
+    def _started(
         self, program: str, profile: str | None, variables: Mapping[str, str]
-    ) -> subprocess.Popen[str]:
+    ) -> Iterator[Child]:
         environ = {**self.environ, **variables}
         if profile is not None:
             environ["GPUCONF_PROFILE"] = profile
-        return subprocess.Popen(
-            [self.python, str(self._copy(program, one_line_more=profile is not None))],
-            env=environ,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
+        copy = self._copy(program, one_line_more=profile is not None)
+        child = Child([self.python, str(copy)], environ, timeout_s=self._timeout_s)
+        try:
+            yield child
+        finally:
+            child.kill()
 
     def _copy(self, program: str, *, one_line_more: bool) -> Path:
         (original,) = (f / program for f in self._programs if (f / program).exists())
@@ -109,26 +129,11 @@ class Runner:
         return copy
 
 
-def _read_until_result(process: subprocess.Popen[str]) -> str:
-    head = ""
-    assert process.stdout is not None
-    for line in process.stdout:
-        head += line
-        if line.startswith("RESULT "):
-            break
-    return head
-
-
-def _ended(process: subprocess.Popen[str], head: str, started: float) -> Run:
-    """Let the script go on to its end (its stdin closes) and read the rest of its output."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.close()
-    # Not communicate(): it would read past what the text stream already holds in its buffer.
-    log = head + process.stdout.read()
-    process.stdout.close()
-    code = process.wait(timeout=_TIMEOUT_S)
-    results = [line for line in log.splitlines() if line.startswith("RESULT ")]
-    result = json.loads(results[-1].removeprefix("RESULT ")) if results else None
-    created = {name: int(mb) for name, mb in _CREATED.findall(log)}
-    return Run(code, log, result, created, time.monotonic() - started)
+def _read(end: End, started: float) -> Run:
+    """What the output says; of a killed script the last line may have been cut off."""
+    whole = [line for line in end.output.splitlines(keepends=True) if line.endswith("\n")]
+    results = [line.removeprefix(RESULT) for line in whole if line.startswith(RESULT)]
+    result = json.loads(results[-1]) if results else None
+    created = {name: int(mb) for name, mb in _CREATED.findall(end.output)}
+    log = f"{end.output}\n{end.verdict}\n" if end.verdict else end.output
+    return Run(end.code, log, result, created, time.monotonic() - started)
