@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
-from importlib.machinery import PathFinder
 
 from gpuconf import environ as environment
 from gpuconf import framework_hooks
@@ -29,6 +29,7 @@ _POLL_S = 2.0
 _REPORT_EVERY_S = 60.0
 
 _current: Activation | None = None
+_lock = threading.RLock()
 
 
 def activation() -> Activation | None:
@@ -54,9 +55,10 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
         _current = _current or Activation(disabled=f"GPUCONF_DISABLE={disabled}")
         return _current
     wanted = load_profile(profile, overrides=overrides or None)
-    if _current is None or _current.plan is None or _current.plan.profile != wanted:
-        _current = _activate(wanted)
-    return _current
+    with _lock:
+        if _current is not None and _current.plan is not None and _current.plan.profile == wanted:
+            return _current
+        return _activate(wanted)
 
 
 def plan(profile: str | os.PathLike[str] | None = None, **overrides: object) -> Plan:
@@ -130,32 +132,70 @@ def environment_for(
 
 
 def _activate(profile: Profile) -> Activation:
+    """Put ``profile`` in force; what was in force before stays so if that fails."""
+    global _current  # noqa: PLW0603  # one process has one set of devices
     framework_hooks.refuse_if_too_late()
-    plan, late_shortage = _plan_or_put_off(profile)
-    changes, settings = environment_for(plan)
-    made = Activation(plan, environment=changes)
-    for setting in settings:
-        made.record(setting)
-    before = dict(os.environ)
-    environment.apply(changes, os.environ)
+    previous, before = _current, dict(os.environ)
     try:
-        framework_hooks.install(made, plan, late_shortage)
+        _current = _prepare(profile)
+        framework_hooks.install(_in_force)
     except BaseException:
         environment.put_back(before, os.environ)
+        _current = previous
+        _return_to(previous)
         raise
+    return _current
+
+
+def _return_to(previous: Activation | None) -> None:
+    """Give the frameworks back what they had before a profile that was refused."""
+    framework_hooks.release()
+    if previous is not None and previous.plan is not None:
+        framework_hooks.install(_in_force)
+
+
+def _prepare(profile: Profile) -> Activation:
+    """Plan, set the environment, and say what there is to say."""
+    is_worker = _is_worker_process()
+    plan, put_off = _plan_or_put_off(profile, is_worker=is_worker)
+    changes, settings = environment_for(plan)
+    environment.apply(changes, os.environ)
+    made = Activation(plan, environment=changes, put_off=put_off, is_worker=is_worker)
+    for setting in settings:
+        made.record(setting)
     for text in [*plan.notes, *(str(setting) for setting in settings if setting.why_not)]:
         say(text)
     debug(f"profile {profile.name} sets {changes}")
     return made
 
 
-def _plan_or_put_off(profile: Profile) -> tuple[Plan, ShortageError | None]:
+def _in_force() -> Activation:
+    """The activation in force; planned anew if the script has changed its variables since.
+
+    ``os.environ["CUDA_VISIBLE_DEVICES"] = "1"`` stands in countless scripts, below our line.
+    """
+    global _current  # noqa: PLW0603
+    if _current is None or _current.plan is None:
+        return _current or Activation(disabled="nothing was configured")
+    ours = environment.set_by_gpuconf(os.environ)
+    changed = [name for name in _current.environment if name not in ours]
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        if os.environ.get(name) != _current.seen.get(name) and name not in changed:
+            changed.append(name)
+    if changed:
+        now = ", ".join(f"{name}={os.environ.get(name, '')}" for name in changed)
+        say(f"the script has set {now} after gpuconf; planning again with that")
+        _current = _prepare(_current.plan.profile)
+    return _current
+
+
+def _plan_or_put_off(profile: Profile, *, is_worker: bool) -> tuple[Plan, ShortageError | None]:
     """The plan; in a worker process, a shortage is put off until it makes devices, if ever.
 
     A spawned worker imports the program's main module, and with it us, while its parent holds
     the card's memory.  Most workers only load data and must live, and not wait either.
     """
-    if not _is_worker_process():
+    if not is_worker:
         return wait_for_plan(profile), None
     try:
         return plan_for(profile), None
@@ -164,8 +204,9 @@ def _plan_or_put_off(profile: Profile) -> tuple[Plan, ShortageError | None]:
 
 
 def _can_import(name: str) -> bool:
-    """Whether a top-level package is installed; imports nothing."""
-    return PathFinder.find_spec(name) is not None
+    """Whether a top-level package is installed, also in editable ways; imports nothing."""
+    finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
+    return any(find is not None and find(name, None) is not None for find in finders)
 
 
 def _is_worker_process() -> bool:

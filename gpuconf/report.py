@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
+from gpuconf.errors import ShortageError
 from gpuconf.planner import Plan, label
 from gpuconf.settings import Setting
 
@@ -12,9 +14,12 @@ class Activation:
     """What gpuconf did to this process; grows as frameworks are imported and make devices.
 
     ``plan`` is None where gpuconf was switched off, and ``disabled`` says by what.
-    ``environment`` holds the variables that were set, and ``session`` the version-1 session
+    ``environment`` holds the variables that were set, ``seen`` the whole environment after that,
+    and ``session`` the version-1 session
     that was installed into Keras, None if none was.  ``settings`` holds every setting's fate,
-    in the order first asked; see :class:`gpuconf.settings.Setting`.
+    in the order first asked; see :class:`gpuconf.settings.Setting`.  ``put_off`` is the shortage
+    that a worker process may live with as long as it makes no devices; ``is_worker`` says that
+    multiprocessing started this process, which then gets no session before it asks for one.
     """
 
     def __init__(
@@ -22,11 +27,16 @@ class Activation:
         plan: Plan | None = None,
         *,
         environment: Mapping[str, str] | None = None,
+        put_off: ShortageError | None = None,
+        is_worker: bool = False,
         disabled: str | None = None,
     ) -> None:
         self.plan = plan
         self.disabled = disabled
         self.environment = dict(environment or {})
+        self.seen = dict(os.environ)
+        self.put_off = put_off
+        self.is_worker = is_worker
         self.session: object = None
         self._settings: dict[str, Setting] = {}
 

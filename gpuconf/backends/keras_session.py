@@ -7,7 +7,6 @@ an installed session's options, so this is for graph mode alone.
 from __future__ import annotations
 
 import importlib
-import sys
 from types import ModuleType
 from typing import Any
 
@@ -88,17 +87,3 @@ def refuse_keras_3(keras: ModuleType) -> None:
             f"{version} has no set_session",
             hint=f"{_HINT}, and write `import tf_keras as keras` or use tf.keras",
         )
-
-
-def keras_runs_elsewhere() -> str | None:
-    """Where the imported Keras 3 computes, such as ``jax``; None for TensorFlow or no Keras 3.
-
-    TensorFlow beside such a Keras only reads data and saves files; with a GPU in sight it would
-    take memory from the framework that trains.
-    """
-    backend_module = sys.modules.get("keras.src.backend.config")
-    backend = getattr(backend_module, "backend", None)
-    if not callable(backend):
-        return None
-    name = str(backend())
-    return None if name == "tensorflow" else name

@@ -5,31 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from gpuconf.errors import BackendError
+from gpuconf.errors import BackendError, TooLateError
 from gpuconf.hardware.inventory import Gpu
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.settings import Setting
+from gpuconf.terminal import say
 from gpuconf.units import MIB
 
 Record = Callable[[Setting], None]
 _T = TypeVar("_T")
 
 
-def configure(plan: Plan, tf: Any, record: Record) -> None:
+def configure(plan: Plan, tf: Any, record: Record) -> list[GpuPlan | None]:
     """Give every GPU that TensorFlow lists its limit, logical devices or growth.
 
-    Makes no device.  Raises BackendError where TensorFlow refuses a setting, so that the import
-    that brought us here fails.
+    Makes no device, but starts CUDA, which a process must not do before it forks.  What an
+    earlier plan set is taken back first.  Returns the plan of each physical GPU, in TensorFlow's
+    order, None for one that is hidden.  Raises BackendError where TensorFlow refuses.
     """
     physical = tf.config.list_physical_devices("GPU")
+    _forget_earlier(physical)
+    wanted, plans = _assign(tf, physical, plan)
     try:
-        if plan.hides_gpus:
-            hide(tf, record)
-            return
-        wanted = _visible(physical, plan, device_names(tf, physical))
-        if len(wanted) < len(physical):
+        if tf.config.get_visible_devices("GPU") != wanted:
             tf.config.set_visible_devices(wanted, "GPU")
-        plans = match(wanted, plan, device_names(tf, wanted))
         for device, gpu in zip(wanted, plans, strict=True):
             _configure_one(tf, device, gpu, record)
     except (RuntimeError, ValueError) as error:
@@ -37,32 +36,63 @@ def configure(plan: Plan, tf: Any, record: Record) -> None:
             f"TensorFlow refused a setting of profile {plan.profile.name}: {error}",
             hint="make `import gpuconf.auto` the first line of the script",
         ) from error
-    _report_missing(plan, wanted, record)
+    if plan.hides_gpus:
+        record(Setting("tensorflow visible GPUs", "none", f"{len(wanted) or 'none'}"))
+    elif len(wanted) != len(plan.gpus) and plan.gpus:
+        _tell_missing(len(plan.gpus), len(wanted), record)
+    by_device = dict(zip(wanted, plans, strict=True))
+    return [by_device.get(device) for device in physical]
 
 
 def hide(tf: Any, record: Record) -> None:
-    """Let TensorFlow see no GPU."""
+    """Let TensorFlow see no GPU, where another framework trains."""
     tf.config.set_visible_devices([], "GPU")
-    seen = tf.config.get_visible_devices("GPU")
-    why = "TensorFlow still lists GPUs" if seen else None
-    record(Setting("tensorflow visible GPUs", "none", f"{len(seen) or 'none'}", why))
+    record(Setting("tensorflow visible GPUs", "none", "none"))
 
 
-def match(devices: Sequence[Any], plan: Plan, names: Sequence[str | None] = ()) -> list[GpuPlan]:
-    """The plan of each device, in order; ``names`` are the devices' names where known.
+def pending(plan: Plan) -> list[Setting]:
+    """What will be set once TensorFlow lists its GPUs."""
+    return [
+        Setting(f"memory_limit GPU:{index}", _mib_list(limits))
+        for index, limits in enumerate(map(logical_limits_mib, plan.gpus))
+        if limits
+    ]
+
+
+def logical_limits_mib(gpu: GpuPlan) -> list[int]:
+    """The ``memory_limit`` of each logical device of ``gpu``, in MiB as TensorFlow counts."""
+    if gpu.logical_devices_bytes:
+        return [size // MIB for size in gpu.logical_devices_bytes]
+    return [] if gpu.limit_bytes is None else [gpu.limit_bytes // MIB]
+
+
+# --- which device is which GPU ------------------------------------------------------------------
+
+
+def _assign(tf: Any, physical: list[Any], plan: Plan) -> tuple[list[Any], list[GpuPlan]]:
+    """Those of TensorFlow's GPUs that the plan wants, and the plan of each.
 
     CUDA_VISIBLE_DEVICES made the orders equal, except where CUDA alone knows how it counts
-    unequal cards; those are told apart by name.  Where TensorFlow lists another number of GPUs
-    than planned (it passes over old or weak ones), each gets the smallest limit.
+    unequal cards; those are told apart by name.
     """
-    if len(devices) == len(plan.gpus):
-        return _paired(list(plan.gpus), [gpu.gpu.name for gpu in plan.gpus], names)
-    known = [gpu for gpu in plan.gpus if gpu.limit_bytes is not None]
-    if plan.gpus:
-        smallest = min(known, key=lambda gpu: gpu.limit_bytes or 0, default=plan.gpus[0])
-    else:
-        smallest = plan.unknown_gpu or GpuPlan(Gpu(index=0))
-    return [smallest] * len(devices)
+    if plan.hides_gpus:
+        return [], []
+    names = [_card_name(tf, device) for device in physical]
+    if len(physical) == len(plan.gpus):
+        return physical, _paired(list(plan.gpus), [gpu.gpu.name for gpu in plan.gpus], names)
+    if len(physical) == len(plan.visible) and plan.gpus:
+        # CUDA was started before CUDA_VISIBLE_DEVICES was narrowed: all are still listed.
+        visible = _paired(list(plan.visible), [gpu.name for gpu in plan.visible], names)
+        planned = {gpu.gpu: gpu for gpu in plan.gpus}
+        wanted = [(d, planned[g]) for d, g in zip(physical, visible, strict=True) if g in planned]
+        return [device for device, _ in wanted], [gpu for _, gpu in wanted]
+    return physical, [_smallest(plan)] * len(physical)
+
+
+def _card_name(tf: Any, device: Any) -> str | None:
+    """The card's name as CUDA gives it; asking makes no device."""
+    name: str | None = tf.config.experimental.get_device_details(device).get("device_name")
+    return name
 
 
 def _paired(
@@ -79,29 +109,34 @@ def _paired(
     return ordered
 
 
-def device_names(tf: Any, devices: Sequence[Any]) -> list[str | None]:
-    """The cards' names as CUDA gives them; asking makes no device."""
-    return [tf.config.experimental.get_device_details(d).get("device_name") for d in devices]
+def _smallest(plan: Plan) -> GpuPlan:
+    """What any GPU may have where nobody can say which is which.
 
-
-def logical_limits_mib(gpu: GpuPlan) -> list[int]:
-    """The ``memory_limit`` of each logical device of ``gpu``, in MiB as TensorFlow counts."""
-    if gpu.logical_devices_bytes:
-        return [size // MIB for size in gpu.logical_devices_bytes]
-    return [] if gpu.limit_bytes is None else [gpu.limit_bytes // MIB]
-
-
-def _visible(physical: Sequence[Any], plan: Plan, names: Sequence[str | None]) -> list[Any]:
-    """Those of TensorFlow's GPUs that the plan wants.
-
-    Where CUDA was started before CUDA_VISIBLE_DEVICES was narrowed, TensorFlow still lists all
-    that were visible then.
+    TensorFlow passes over old or weak GPUs, and may then list another number than planned.
     """
-    if len(physical) != len(plan.visible) or len(plan.gpus) in (0, len(physical)):
-        return list(physical)
-    chosen = {gpu.gpu for gpu in plan.gpus}
-    visible = _paired(list(plan.visible), [gpu.name for gpu in plan.visible], names)
-    return [device for device, gpu in zip(physical, visible, strict=True) if gpu in chosen]
+    if not plan.gpus:
+        return plan.unknown_gpu or GpuPlan(Gpu(index=0))
+    known = [gpu for gpu in plan.gpus if gpu.limit_bytes is not None]
+    return min(known, key=lambda gpu: gpu.limit_bytes or 0, default=plan.gpus[0])
+
+
+# --- setting it ---------------------------------------------------------------------------------
+
+
+def _forget_earlier(physical: Sequence[Any]) -> None:
+    """Take back limits and growth: tf.config can replace logical devices, not remove them.
+
+    Only until devices exist; afterwards TensorFlow refuses what follows anyway.
+    """
+    from tensorflow.python.eager import context
+
+    current = context.context()
+    if getattr(current, "_context_handle", None) is not None:
+        return
+    for device in physical:
+        getattr(current, "_virtual_device_map", {}).pop(device, None)
+        if device in getattr(current, "_memory_growth_map", {}):
+            current._memory_growth_map[device] = None
 
 
 def _configure_one(tf: Any, device: Any, gpu: GpuPlan, record: Record) -> None:
@@ -128,15 +163,21 @@ def _set_limits(tf: Any, device: Any, limits: list[int], record: Record) -> None
     record(Setting(f"memory_limit {_name(device)}", _mib_list(limits), _mib_list(seen), why))
 
 
-def _report_missing(plan: Plan, wanted: Sequence[Any], record: Record) -> None:
-    if not plan.gpus or len(wanted) == len(plan.gpus):
-        return
-    why = (
-        "TensorFlow lists none of them: a library is missing or this TensorFlow has no CUDA"
-        if not wanted
-        else "TensorFlow passes over GPUs it finds too old or too small"
+def _tell_missing(planned: int, listed: int, record: Record) -> None:
+    why = "TensorFlow passes over GPUs it finds too old or too small"
+    if not listed:
+        why = "TensorFlow lists none: a library is missing, or this TensorFlow has no CUDA"
+    setting = Setting("GPUs that TensorFlow uses", str(planned), str(listed), why)
+    record(setting)
+    say(str(setting))
+
+
+def refuse_hidden_before(plan: Plan) -> None:
+    """Raise TooLateError: CUDA was started with every GPU hidden, and stays so."""
+    raise TooLateError(
+        f"profile {plan.profile.name} wants a GPU, and CUDA was started while all were hidden",
+        hint="make `import gpuconf.auto` the first line of the script, with the profile it needs",
     )
-    record(Setting("tensorflow GPUs", str(len(plan.gpus)), str(len(wanted)), why))
 
 
 def _name(device: Any) -> str:

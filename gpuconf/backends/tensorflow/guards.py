@@ -1,4 +1,4 @@
-"""TensorFlow's other ways to make GPU devices, led through the plan as well.
+"""TensorFlow's ways to make GPU devices, all led through the plan.
 
 tf.config alone does not hold a script to a plan (tests/backends and tests/acceptance show each):
 
@@ -10,52 +10,75 @@ tf.config alone does not hold a script to a plan (tests/backends and tests/accep
   device that has a memory limit;
 - a script's own ``set_logical_device_configuration`` replaces the plan's.
 
-So these six functions are wrapped.  Each wrapper does what the plan says, tells what it changed,
-and afterwards reads back the limit that the device really has.
+So the functions below are wrapped.  Each wrapper does what the plan says, tells what it changed,
+and afterwards the limit that the device really has is read back.
+
+The plan itself goes to tf.config when TensorFlow first lists its GPUs, in the process that does:
+listing starts CUDA, and a process that has started CUDA cannot fork workers that use it.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import os
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuconf.backends.tensorflow import readback
+from gpuconf.backends import keras_backend
+from gpuconf.backends.tensorflow import devices, readback
 from gpuconf.backends.tensorflow.devices import Record
+from gpuconf.backends.tensorflow.environment import GROWTH
 from gpuconf.backends.tensorflow.session_config import hold_to_plan, scaled_to
 from gpuconf.callsite import CallSite, user_call_site
-from gpuconf.planner import Plan
+from gpuconf.planner import GpuPlan, Plan
 from gpuconf.settings import Setting
 from gpuconf.terminal import say
 from gpuconf.units import MIB
 
 
 class Guards:
-    """The wrappers around one imported TensorFlow; ``plan`` may be replaced until devices exist.
+    """The wrappers around one imported TensorFlow.
 
-    ``devices_made_at`` is the user's line that made the first GPU devices; None until then.
-    ``before_devices`` is called right before they are made, and may raise.
+    ``plan`` may be replaced until devices exist; None leaves TensorFlow alone.  ``physical`` is
+    the plan of each of TensorFlow's GPUs, empty until it has listed them.  ``devices_made_at`` is
+    the user's line that made the first GPU devices; None until then.  ``before_devices`` is
+    called right before they are made, and may raise.
     """
 
-    def __init__(self, plan: Plan, record: Record) -> None:
-        self.plan = plan
-        self.record = record
-        self.devices_made_at: CallSite | str | None = None
+    def __init__(self, tensorflow: Any) -> None:
+        self._tensorflow = tensorflow
+        self.plan: Plan | None = None
+        self.record: Record = lambda _setting: None
         self.before_devices: Callable[[], None] | None = None
-        self.is_configuring = False
+        self.devices_made_at: CallSite | str | None = None
+        self.physical: list[GpuPlan | None] = []
+        self._hidden_at_start = False
+        self._is_configured = False
+        self._is_configuring = False
+        self._lock = threading.RLock()
 
     def install(self) -> None:
         """Wrap the functions; one that this TensorFlow lacks is recorded, not fatal."""
-        from tensorflow.python.client import device_lib, session
+        from tensorflow.python.client import _pywrap_device_lib, session
         from tensorflow.python.eager import context
         from tensorflow.python.training import server_lib
 
-        self._wrap(context.Context, "ensure_initialized", self._ensure_initialized)
-        self._wrap(context.Context, "set_memory_growth", self._set_memory_growth)
-        self._wrap(context.Context, "set_logical_device_configuration", self._set_logical)
+        made = context.Context
+        self._wrap(made, "_initialize_physical_devices", self._initialize_physical_devices)
+        self._wrap(made, "ensure_initialized", self._ensure_initialized)
+        self._wrap(made, "set_memory_growth", self._set_memory_growth)
+        self._wrap(made, "get_memory_growth", self._get_memory_growth)
+        self._wrap(made, "set_logical_device_configuration", self._set_logical)
         self._wrap(session.BaseSession, "__init__", self._session_init)
-        self._wrap(device_lib, "list_local_devices", self._list_local_devices)
         self._wrap(server_lib.Server, "__init__", self._server_init)
+        # Not device_lib's own function: scripts may hold that one by its name already.
+        self._wrap(_pywrap_device_lib, "list_devices", self._list_devices)
+
+    def take(self, plan: Plan | None, record: Record) -> None:
+        """From now on hold TensorFlow to ``plan``; None lets go of it."""
+        self.plan, self.record = plan, record
+        self.physical, self._is_configured = [], plan is None
 
     def _wrap(self, owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
         original = getattr(owner, name, None)
@@ -66,9 +89,47 @@ class Guards:
 
         @functools.wraps(original)
         def guarded(*args: Any, **kwargs: Any) -> Any:
+            if self.plan is None:
+                return original(*args, **kwargs)
             return wrapper(original, *args, **kwargs)
 
         setattr(owner, name, guarded)
+
+    # --- the plan itself ------------------------------------------------------------------------
+
+    def _initialize_physical_devices(
+        self, original: Callable[..., Any], context: Any, reinitialize: bool = False
+    ) -> Any:
+        result = original(context, reinitialize)
+        if reinitialize and not self._is_configuring:
+            self._is_configured = False  # TensorFlow has just dropped all settings
+        if not self._is_configured and context._context_handle is None:
+            self.configure()
+        return result
+
+    def configure(self) -> None:
+        """Bring the plan to tf.config, once; raises what :func:`devices.configure` raises."""
+        with self._lock:
+            if self._is_configured or self._is_configuring or self.plan is None:
+                return
+            self._is_configuring = True
+            try:
+                self._configure(self.plan)
+                self._is_configured = True
+            finally:
+                self._is_configuring = False
+
+    def _configure(self, plan: Plan) -> None:
+        if keras_backend.elsewhere() is not None:
+            devices.hide(self._tensorflow, self.record)
+            return
+        if plan.hides_gpus:
+            self._hidden_at_start = True
+        elif self._hidden_at_start and not self._tensorflow.config.list_physical_devices("GPU"):
+            devices.refuse_hidden_before(plan)
+        if plan.profile.tensorflow.session != "graph" or plan.hides_gpus:
+            # In graph mode the session's own options say it all; see keras_session.
+            self.physical = devices.configure(plan, self._tensorflow, self.record)
 
     # --- ways to make devices -------------------------------------------------------------------
 
@@ -77,7 +138,8 @@ class Guards:
             return original(context)
         self._about_to_make_devices()
         result = original(context)
-        self._made_devices(lambda: readback.of_context(context))
+        options = context.config.gpu_options
+        self._made_devices(lambda: readback.of_context(context), options)
         return result
 
     def _session_init(
@@ -94,20 +156,26 @@ class Guards:
         self._about_to_make_devices()
         if config is None:
             config = context.context().config
-        if isinstance(config, config_pb2.ConfigProto):
-            config = self._held(config, "Session")
+        if not isinstance(config, config_pb2.ConfigProto):
+            return original(session, target, graph, config)  # which says what is wrong
+        config = self._held(config, "Session")
         result = original(session, target, graph, config)
-        self._made_devices(lambda: readback.of_session(session))
+        if not target:  # another machine's devices are not ours
+            self._made_devices(lambda: readback.of_session(session), config.gpu_options)
         return result
 
-    def _list_local_devices(self, original: Callable[..., Any], session_config: Any = None) -> Any:
+    def _list_devices(self, original: Callable[..., Any], serialized: Any = None) -> Any:
+        from tensorflow.core.protobuf import config_pb2
         from tensorflow.python.eager import context
 
         self._about_to_make_devices()
-        config = context.context().config if session_config is None else session_config
-        devices = original(self._held(config, "list_local_devices"))
-        self._made_devices(lambda: readback.of_attributes(devices))
-        return devices
+        config = context.context().config
+        if serialized is not None:
+            config = config_pb2.ConfigProto.FromString(serialized)
+        config = self._held(config, "list_local_devices")
+        found = original(config.SerializeToString())
+        self._made_devices(lambda: readback.of_attributes(found), config.gpu_options)
+        return found
 
     def _server_init(  # noqa: PLR0917  # the signature is TensorFlow's
         self,
@@ -128,42 +196,47 @@ class Guards:
         result = original(
             server, server_or_cluster_def, job_name, task_index, protocol, held, start
         )
-        self._made_devices(dict)  # a server does not tell its devices' limits
+        self._made_devices(dict, held.gpu_options)  # a server does not tell its devices' limits
         return result
-
-    def _held(self, config: Any, function: str) -> Any:
-        """``config`` held to the plan, and what that changed said; as it is if so asked."""
-        if self.plan.profile.tensorflow.session == "none":
-            return config
-        held, changes = hold_to_plan(config, self.plan)
-        self._tell(function, changes)
-        return held
 
     # --- settings of the script's own -----------------------------------------------------------
 
     def _set_memory_growth(
         self, original: Callable[..., Any], context: Any, device: Any, enable: bool
     ) -> Any:
-        planned = self.plan.allow_growth
-        if self.is_configuring or planned is None:
+        plan = self.plan
+        context._initialize_physical_devices()
+        limited = self._limit_of(context, device) is not None
+        if self._is_configuring or plan is None or (plan.allow_growth is None and not limited):
             return original(context, device, enable)
-        if bool(enable) != planned:
-            self._tell("set_memory_growth", [f"{enable} asked, the plan's {planned} stays"])
+        if plan.allow_growth is None:
+            # The one way to growth on a device with a limit; read when the allocator is made.
+            os.environ.setdefault(GROWTH, "true" if enable else "false")
+            self.record(Setting(GROWTH, str(enable).lower(), os.environ[GROWTH]))
+        elif bool(enable) != plan.allow_growth:
+            self._tell(
+                "set_memory_growth", [f"{enable} asked, the plan's {plan.allow_growth} stays"]
+            )
         return None
+
+    def _get_memory_growth(self, original: Callable[..., Any], context: Any, device: Any) -> Any:
+        seen = original(context, device)
+        limited = seen is None and self._limit_of(context, device) is not None
+        return os.environ.get(GROWTH) == "true" if limited else seen
 
     def _set_logical(
         self, original: Callable[..., Any], context: Any, device: Any, wanted: Any
     ) -> Any:
-        limit = None if self.is_configuring else self._limit_of(context, device)
+        context._initialize_physical_devices()
+        limit = None if self._is_configuring else self._limit_of(context, device)
         asked = [logical.memory_limit for logical in wanted or ()]
-        if limit is None or not asked or None in asked or sum(asked) <= limit:
+        if limit is None or not asked or None in asked:
             return original(context, device, wanted)
         held = scaled_to(asked, limit)
-        sums = " + ".join(f"{size:g}" for size in asked)
-        self._tell(
-            "set_logical_device_configuration",
-            [f"{sums} MiB is more than the plan's {limit} MiB: {held} MiB is used"],
-        )
+        if [int(size) for size in asked] != held:
+            sums = " + ".join(f"{size:g}" for size in asked)
+            change = f"{sums} MiB is more than the plan's {limit} MiB: {held} MiB is used"
+            self._tell("set_logical_device_configuration", [change])
         scaled = [
             logical._replace(memory_limit=size) for logical, size in zip(wanted, held, strict=True)
         ]
@@ -171,25 +244,38 @@ class Guards:
 
     def _limit_of(self, context: Any, device: Any) -> int | None:
         """The plan's limit of ``device`` in MiB; None where it has none."""
-        gpus = list(context.list_physical_devices("GPU"))
-        if device not in gpus or not self.plan.gpus:
-            limit = self.plan.unknown_gpu.limit_bytes if self.plan.unknown_gpu else None
-        else:
-            index = min(gpus.index(device), len(self.plan.gpus) - 1)
-            limit = self.plan.gpus[index].limit_bytes
-        return None if limit is None else limit // MIB
+        gpus = context.list_physical_devices("GPU")
+        if device not in gpus or len(gpus) != len(self.physical):
+            return None
+        gpu = self.physical[gpus.index(device)]
+        return None if gpu is None or gpu.limit_bytes is None else gpu.limit_bytes // MIB
 
     # --- around them ----------------------------------------------------------------------------
+
+    def _held(self, config: Any, function: str) -> Any:
+        """``config`` held to the plan, and what that changed said; as it is if so asked."""
+        if self.plan is None or self.plan.profile.tensorflow.session == "none":
+            return config
+        held, changes = hold_to_plan(config, self.plan, self.physical)
+        self._tell(function, changes)
+        return held
 
     def _about_to_make_devices(self) -> None:
         if self.devices_made_at is None and self.before_devices is not None:
             self.before_devices()
 
-    def _made_devices(self, read_limits: Callable[[], dict[str, int]]) -> None:
-        if self.devices_made_at is not None:
+    def _made_devices(self, read_limits: Callable[[], dict[str, int]], options: Any) -> None:
+        if self.devices_made_at is not None or self.plan is None:
             return
         self.devices_made_at = user_call_site() or "an unknown line"
-        for setting in readback.compare(read_limits(), self.plan):
+        gpus: Sequence[GpuPlan | None] = self.physical or self.plan.gpus
+        try:
+            settings = readback.compare(read_limits(), options, gpus)
+        except Exception as error:  # a check of ours must never end the user's program
+            why = f"this TensorFlow did not tell them: {type(error).__name__}: {error}"
+            self.record(Setting("limits read back", "yes", "no", why))
+            return
+        for setting in settings:
             self.record(setting)
             if setting.why_not is not None:
                 say(str(setting))
@@ -197,6 +283,7 @@ class Guards:
     def _tell(self, function: str, changes: list[str]) -> None:
         site = user_call_site()
         where = f"{function} at {site}" if site else function
+        name = "" if self.plan is None else self.plan.profile.name
         for change in changes:
-            say(f"{where}: {change} (profile {self.plan.profile.name})")
+            say(f"{where}: {change} (profile {name})")
             self.record(Setting(where, "as the script says", "held to the plan", change))

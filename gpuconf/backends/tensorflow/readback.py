@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gpuconf.backends.tensorflow.devices import logical_limits_mib, match
-from gpuconf.planner import Plan
+from gpuconf.planner import GpuPlan
 from gpuconf.settings import Setting
 from gpuconf.units import MIB, mib
 
@@ -36,33 +35,62 @@ def of_session(session: Any) -> dict[str, int]:
     return {d.name: d.memory_limit_bytes for d in devices if d.device_type == "GPU"}
 
 
-def of_attributes(devices: Iterable[Any]) -> dict[str, int]:
-    """Device name -> limit in bytes, of the DeviceAttributes that list_local_devices returns."""
+def of_attributes(serialized: Iterable[bytes]) -> dict[str, int]:
+    """Device name -> limit in bytes, of the DeviceAttributes that list_devices returns."""
+    from tensorflow.core.framework import device_attributes_pb2
+
+    devices = map(device_attributes_pb2.DeviceAttributes.FromString, serialized)
     return {d.name: d.memory_limit for d in devices if d.device_type == "GPU"}
 
 
-def compare(limits: Mapping[str, int], plan: Plan) -> list[Setting]:
-    """One Setting per device: the plan's limit against the real one.
+def compare(
+    limits: Mapping[str, int], options: Any, gpus: Sequence[GpuPlan | None]
+) -> list[Setting]:
+    """One Setting per device: what the plan allows it against what it really has.
 
-    Smaller than planned is fine: the script may ask for less.  More than one MiB over is not.
+    ``options`` are the GPUOptions the devices were made with, ``gpus`` the plan of each of
+    TensorFlow's physical GPUs.  Smaller than planned is fine: the script may ask for less.  A
+    GPU's devices may together have what the GPU may have, and one MiB each for rounding.
     """
-    wanted = _wanted_bytes(len(limits), plan)
+    names = sorted(limits, key=lambda name: int(name.rpartition(":")[2]))
     settings = []
-    for (name, real), limit in zip(sorted(limits.items()), wanted, strict=True):
-        short = name.rpartition("device:")[2]
-        if limit is None:
-            settings.append(Setting(f"limit of {short}", "none", mib(real)))
-            continue
-        why = None
-        if real > limit + MIB:
-            why = "the device was made with other options than the plan's"
-        settings.append(Setting(f"limit of {short}", mib(limit), mib(real), why))
+    for group, gpu in _groups(names, options, gpus):
+        limit = None if gpu is None else gpu.limit_bytes
+        total = sum(limits[name] for name in group)
+        too_much = limit is not None and total > limit + len(group) * MIB
+        why = "the device was made with other options than the plan's" if too_much else None
+        asked = _shares(limit, gpu, len(group))
+        for name, share in zip(group, asked, strict=True):
+            short = name.rpartition("device:")[2]
+            settings.append(Setting(f"limit of {short}", share, mib(limits[name]), why))
     return settings
 
 
-def _wanted_bytes(count: int, plan: Plan) -> list[int | None]:
-    """The planned limit of each of ``count`` devices; the smallest where they do not pair up."""
-    flat = [limit * MIB for gpu in plan.gpus for limit in logical_limits_mib(gpu)]
-    if len(flat) == count:
-        return list(flat)
-    return [gpu.limit_bytes for gpu in match([None] * count, plan)]
+def _groups(
+    names: list[str], options: Any, gpus: Sequence[GpuPlan | None]
+) -> list[tuple[list[str], GpuPlan | None]]:
+    """The devices of each physical GPU, in TensorFlow's order, with that GPU's plan."""
+    used = [gpus[index] for index in visible_indices(options, len(gpus))]
+    counts = [max(1, len(v.memory_limit_mb)) for v in options.experimental.virtual_devices]
+    counts = counts or [1] * len(used)
+    if len(counts) != len(used) or sum(counts) != len(names):
+        # TensorFlow passed over a GPU: nobody can say which, so the largest limit holds for all.
+        known = [gpu for gpu in used if gpu is not None]
+        largest = max(known, key=lambda gpu: gpu.limit_bytes or 0, default=None)
+        return [([name], largest) for name in names]
+    left = iter(names)
+    return [([next(left) for _ in range(n)], gpu) for n, gpu in zip(counts, used, strict=True)]
+
+
+def visible_indices(options: Any, count: int) -> list[int]:
+    """Which of TensorFlow's ``count`` GPUs a GPUOptions' ``visible_device_list`` names."""
+    entries = [entry.strip() for entry in options.visible_device_list.split(",")]
+    listed = [int(entry) for entry in entries if entry.isdigit() and int(entry) < count]
+    return listed or list(range(count))
+
+
+def _shares(limit: int | None, gpu: GpuPlan | None, count: int) -> list[str]:
+    if limit is None or gpu is None:
+        return ["none"] * count
+    sizes = gpu.logical_devices_bytes
+    return [mib(size) for size in (sizes if len(sizes) == count else [limit] * count)]

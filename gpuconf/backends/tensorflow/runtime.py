@@ -44,32 +44,36 @@ def apply(
     *,
     before_devices: Callable[[], None] | None = None,
 ) -> None:
-    """Bring ``plan`` to the imported TensorFlow.
+    """Hold the imported TensorFlow to ``plan`` from now on.
 
+    tf.config is told when TensorFlow first lists its GPUs, now if it has; see guards.py.
     ``before_devices`` is called right before the first GPU device is made, and may raise.
-    Raises TooLateError or BackendError; the import of tensorflow then fails.
+    Raises TooLateError, or BackendError where TensorFlow refuses.
     """
     global _guards  # noqa: PLW0603  # there is one TensorFlow in a process, and one first maker
     refuse_if_too_late()
-    if _guards is None:
-        _guards = Guards(plan, record)
+    is_new = _guards is None
+    _guards = _guards or Guards(tf)
+    _guards.take(plan, record)
+    if is_new:
         _guards.install()
-    _guards.plan, _guards.record = plan, record
     _guards.before_devices = before_devices
-    _guards.is_configuring = True
-    try:
-        if plan.profile.tensorflow.session == "graph":
-            keras_session.leave_eager_mode(tf)
-        if keras_session.keras_runs_elsewhere() is not None:
-            devices.hide(tf, record)
-        elif plan.profile.tensorflow.session != "graph" or plan.hides_gpus:
-            # In graph mode the session's own options say it all; see keras_session.
-            devices.configure(plan, tf, record)
-    finally:
-        _guards.is_configuring = False
+    for setting in devices.pending(plan):
+        record(setting)
+    if plan.profile.tensorflow.session == "graph":
+        keras_session.leave_eager_mode(tf)
+    if _has_listed_devices():
+        _guards.configure()
 
 
-def devices_made_at() -> str | None:
-    """The user's line that made TensorFlow's GPU devices; None while they do not exist."""
-    made_at = None if _guards is None else _guards.devices_made_at
-    return None if made_at is None else str(made_at)
+def release() -> None:
+    """Let go of TensorFlow: what scripts ask for goes through as it is."""
+    if _guards is not None:
+        _guards.take(None, lambda _setting: None)
+        _guards.before_devices = None
+
+
+def _has_listed_devices() -> bool:
+    from tensorflow.python.eager import context
+
+    return getattr(context.context(), "_physical_devices", None) is not None

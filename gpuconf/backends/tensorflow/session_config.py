@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuconf.backends.tensorflow.devices import logical_limits_mib
+from gpuconf.backends.tensorflow.readback import visible_indices
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.units import MIB, mib
 
 
-def hold_to_plan(config: Any, plan: Plan) -> tuple[Any, list[str]]:
+def hold_to_plan(
+    config: Any, plan: Plan, physical: Sequence[GpuPlan | None] = ()
+) -> tuple[Any, list[str]]:
     """Return a copy of the ConfigProto ``config`` in which no GPU gets more than the plan's.
 
-    The plan is a cap: what the script asks for stays where it is smaller.  The second value says,
-    a sentence each, what the script asked for and did not get.
+    ``physical`` is the plan of each of TensorFlow's GPUs, by default the plan's own.  The plan is
+    a cap: what the script asks for stays where it is smaller.  The second value says, a sentence
+    each, what the script asked for and did not get.
     """
     held = type(config)()
     held.CopyFrom(config)
@@ -24,7 +28,7 @@ def hold_to_plan(config: Any, plan: Plan) -> tuple[Any, list[str]]:
     options = held.gpu_options
     if plan.allow_growth is not None:
         options.allow_growth = plan.allow_growth
-    gpus = _gpus_in_use(options, plan)
+    gpus = _gpus_in_use(options, plan, physical)
     if not any(logical_limits_mib(gpu) for gpu in gpus):
         return held, []
     if options.experimental.virtual_devices:
@@ -36,14 +40,13 @@ def hold_to_plan(config: Any, plan: Plan) -> tuple[Any, list[str]]:
     return held, []
 
 
-def _gpus_in_use(options: Any, plan: Plan) -> list[GpuPlan]:
-    """The plans of the GPUs in ``visible_device_list``, which counts TensorFlow's GPUs."""
-    gpus = list(plan.gpus) or ([plan.unknown_gpu] if plan.unknown_gpu else [])
-    listed = [entry.strip() for entry in options.visible_device_list.split(",")]
-    chosen = [int(entry) for entry in listed if entry.isdigit()]
-    if plan.gpus and chosen and max(chosen) < len(gpus):
-        return [gpus[index] for index in chosen]
-    return gpus
+def _gpus_in_use(options: Any, plan: Plan, physical: Sequence[GpuPlan | None]) -> list[GpuPlan]:
+    """The plans of the GPUs that ``options`` uses; a hidden one is not the plan's to limit."""
+    if not plan.gpus:
+        return [plan.unknown_gpu] if plan.unknown_gpu else []
+    known = list(physical or plan.gpus)
+    used = [known[index] for index in visible_indices(options, len(known))]
+    return [gpu for gpu in used if gpu is not None]
 
 
 def _common_share(gpus: Sequence[GpuPlan]) -> float | None:
@@ -105,6 +108,7 @@ def scaled_to(asked: Sequence[float], limit_mib: int) -> list[int]:
     """``asked`` in whole MiB, each scaled down alike so that the sum is at most ``limit_mib``."""
     if not asked:
         return [limit_mib]
+    asked = [size if size > 0 else limit_mib for size in asked]  # 0 and -1 mean "all" there
     total = sum(asked)
     if total <= limit_mib:
         return [int(size) for size in asked]
