@@ -11,6 +11,7 @@ import errno
 import functools
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -157,11 +158,14 @@ class Card:
                 f"{self.path} is no card file of this version of gpuconf",
                 hint="make one: python -m gpuconf.simcard run --help",
             )
+        show = f"what it has: python -m gpuconf.simcard show {shlex.quote(str(self.path))}"
         if status == -errno.EINVAL:
-            raise UsageError(f"{self.path} has no such GPU, or its memory is smaller than that")
+            raise UsageError(
+                f"{self.path} has no such GPU, or its memory is smaller than that", hint=show
+            )
         if status == -errno.ENOMEM:
-            raise UsageError(f"a GPU of {self.path} has not so much memory left")
-        raise BackendError(f"card file {self.path}: {os.strerror(-status)}")
+            raise UsageError(f"a GPU of {self.path} has not so much memory left", hint=show)
+        raise _file_error(self.path, -status)
 
 
 def create_card(path: str | os.PathLike[str], spec: CardSpec) -> Card:
@@ -180,9 +184,10 @@ def create_card(path: str | os.PathLike[str], spec: CardSpec) -> Card:
     try:
         os.link(unfinished.path, card.path)
     except FileExistsError as error:
-        raise UsageError(f"{card.path} exists already", hint=f"rm {card.path}") from error
+        hint = f"rm {shlex.quote(str(card.path))}"
+        raise UsageError(f"{card.path} exists already", hint=hint) from error
     except OSError as error:
-        raise BackendError(f"card file {card.path}: {error.strerror}") from error
+        raise _file_error(card.path, error.errno or errno.EIO) from error
     finally:
         os.unlink(unfinished.path)
     return card
@@ -204,24 +209,47 @@ def simulated_card(spec: CardSpec) -> Iterator[Card]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _file_error(path: Path, number: int) -> BackendError:
+    """What the system said about a card file, and the command that mends it or shows more."""
+    if number != errno.ENOENT:
+        hint = f"ls -ld {shlex.quote(str(path.parent))} {shlex.quote(str(path))}"
+    elif path.parent.is_dir():
+        hint = f"make one: python -m gpuconf.simcard env --card {shlex.quote(str(path))}"
+    else:
+        hint = f"mkdir -p {shlex.quote(str(path.parent))}"
+    return BackendError(f"card file {path}: {os.strerror(number)}", hint=hint)
+
+
 def _check_spec(spec: CardSpec) -> None:
     if spec.total_bytes <= 0:
-        raise UsageError(f"a card of {spec.total_bytes} bytes has no memory at all")
+        raise _impossible(
+            f"a card of {spec.total_bytes} bytes has no memory at all", "--total 8GiB"
+        )
     if not 0 <= spec.used_bytes <= spec.total_bytes:
-        raise UsageError(
+        raise _impossible(
             f"used memory is {mib(spec.used_bytes)}, and the whole card has "
-            f"{mib(spec.total_bytes)}: it must lie between 0 and that"
+            f"{mib(spec.total_bytes)}: it must lie between 0 and that",
+            "--total 8GiB --used 2GiB",
         )
     if not 1 <= spec.count <= LARGEST_COUNT:
-        raise UsageError(f"the number of GPUs is {spec.count}: it must be 1 to {LARGEST_COUNT}")
+        rule = f"it must be 1 to {LARGEST_COUNT}"
+        raise _impossible(f"the number of GPUs is {spec.count}: {rule}", "--count 2")
     if not _COMPUTE_CAPABILITY.fullmatch(spec.compute_capability):
-        raise UsageError(
-            f"compute capability {spec.compute_capability!r} is not like 8.6",
-        )
+        found = f"compute capability {spec.compute_capability!r} is not like 8.6"
+        raise _impossible(found, "--compute-capability 8.6")
     if not 0 < len(spec.name.encode()) < _NAME_BYTES:
-        raise UsageError(f"the name of a card has 1 to {_NAME_BYTES - 1} bytes")
+        rule = f"the name of a card has 1 to {_NAME_BYTES - 1} bytes"
+        raise _impossible(f"{rule}; this has {len(spec.name.encode())}", "--name 'Simulated card'")
     if not 0 < len(spec.driver_version.encode()) < _DRIVER_VERSION_BYTES:
-        raise UsageError(f"a driver version has 1 to {_DRIVER_VERSION_BYTES - 1} bytes")
+        rule = f"a driver version has 1 to {_DRIVER_VERSION_BYTES - 1} bytes"
+        found = f"{rule}; this has {len(spec.driver_version.encode())}"
+        raise _impossible(found, "--driver-version 570.124.06")
+
+
+def _impossible(message: str, options: str) -> UsageError:
+    """The error for a spec that no card could have; ``options`` are ones that would do."""
+    command = f"python -m gpuconf.simcard run {options} -- gpuconf plan"
+    return UsageError(message, hint=f"for example: {command}")
 
 
 def _to_native(spec: CardSpec) -> _NativeSpec:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import shlex
 from pathlib import Path
 
 import pytest
 
 from gpuconf.errors import BackendError, UsageError
 from gpuconf.simcard import Card, CardSpec, create_card, simulated_card
+from gpuconf.simcard.__main__ import main
 from gpuconf.units import GIB, MIB
 
 # Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
@@ -42,17 +45,17 @@ def test_the_default_card_is_called_simulated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "said", "option"),
     [
-        (CardSpec(total_bytes=0), "no memory"),
-        (CardSpec(total_bytes=GIB, used_bytes=2 * GIB), "used memory is 2048 MiB"),
-        (CardSpec(used_bytes=-1), "used memory"),
-        (CardSpec(count=0), "1 to 16"),
-        (CardSpec(count=17), "1 to 16"),
-        (CardSpec(compute_capability="8"), "compute capability '8'"),
-        (CardSpec(name=""), "name"),
-        (CardSpec(name="x" * 96), "95 bytes"),
-        (CardSpec(driver_version="1" * 32), "31 bytes"),
+        (CardSpec(total_bytes=0), "no memory", "--total"),
+        (CardSpec(total_bytes=GIB, used_bytes=2 * GIB), "used memory is 2048 MiB", "--used"),
+        (CardSpec(used_bytes=-1), "used memory", "--used"),
+        (CardSpec(count=0), "1 to 16", "--count"),
+        (CardSpec(count=17), "1 to 16", "--count"),
+        (CardSpec(compute_capability="8"), "compute capability '8'", "--compute-capability"),
+        (CardSpec(name=""), "name", "--name"),
+        (CardSpec(name="x" * 96), "95 bytes; this has 96", "--name"),
+        (CardSpec(driver_version="1" * 32), "31 bytes; this has 32", "--driver-version"),
     ],
 )
 def test_an_impossible_card_is_refused(
@@ -60,11 +63,18 @@ def test_an_impossible_card_is_refused(
     tmp_path: Path,
     spec: CardSpec,
     said: str,
+    option: str,
 ) -> None:
-    """A spec that no card could have raises with the rule, and leaves no file."""
-    with pytest.raises(UsageError, match=said):
+    """A spec that no card could have raises with the rule and a way out, and leaves no file."""
+    with pytest.raises(UsageError, match=said) as caught:
         create_card(tmp_path / "card", spec)
     assert list(tmp_path.iterdir()) == []
+    # The command is run with another program, since `gpuconf` may not be on the path here.
+    words = shlex.split(str(caught.value.hint).partition("for example: ")[2])
+    assert option in words
+    assert words[:3] == ["python", "-m", "gpuconf.simcard"]
+    assert words[-3:] == ["--", "gpuconf", "plan"]
+    assert main([*words[3:-2], "true"]) == 0
 
 
 def test_an_existing_file_is_never_overwritten(card: Card) -> None:
@@ -95,8 +105,26 @@ def test_a_file_of_the_right_size_without_the_mark_is_no_card(card: Card, tmp_pa
 
 def test_a_missing_file_is_named(libraries: Path, tmp_path: Path) -> None:
     """The error holds the path and the system's reason."""
-    with pytest.raises(BackendError, match=r"nowhere.*No such file"):
+    with pytest.raises(BackendError, match=r"nowhere.*No such file") as caught:
         Card(tmp_path / "nowhere", libraries=libraries).used_bytes()
+    hint = f"python -m gpuconf.simcard env --card {tmp_path / 'nowhere'}"
+    assert hint in str(caught.value.hint)
+
+
+def test_a_missing_folder_is_named(libraries: Path, tmp_path: Path) -> None:  # noqa: ARG001
+    """A card is not made in a folder that is not there; the hint makes the folder."""
+    folder = tmp_path / "no where"
+    with pytest.raises(BackendError, match="No such file") as caught:
+        create_card(folder / "card", CardSpec())
+    assert caught.value.hint == f"mkdir -p '{folder}'"
+
+
+def test_what_the_system_refuses_is_shown(libraries: Path, tmp_path: Path) -> None:
+    """Any other reason of the system's comes with the command that shows the file."""
+    (tmp_path / "card").mkdir()
+    with pytest.raises(BackendError, match=os.strerror(errno.EISDIR)) as caught:
+        Card(tmp_path / "card", libraries=libraries).used_bytes()
+    assert caught.value.hint == f"ls -ld {tmp_path} {tmp_path / 'card'}"
 
 
 def test_the_environment_is_a_changed_copy(card: Card) -> None:
@@ -128,7 +156,9 @@ def test_the_desktop_can_grow_and_shrink(card: Card) -> None:
     assert card.free_bytes() == 0
     card.set_desktop_bytes(0)
     assert card.used_bytes() == 0
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError) as too_much:
         card.set_desktop_bytes(11264 * MIB + 1)
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError) as no_such_gpu:
         card.used_bytes(1)
+    for caught in (too_much, no_such_gpu):
+        assert f"python -m gpuconf.simcard show {card.path}" in str(caught.value.hint)
