@@ -1,4 +1,4 @@
-"""The ``env`` key: variables as literal text, and those that only gpuconf may set."""
+"""The ``env`` key: variables as literal text, and those that only gpuconf or a shell may set."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ OWNED_VARIABLES = {
     "PYTORCH_CUDA_ALLOC_CONF": "torch.expandable_segments",
     "PYTORCH_ALLOC_CONF": "torch.expandable_segments",
 }
+# They act on a program before it starts, or on what code it and its children run: a profile that
+# came with somebody's repository must not decide that.
+SHELL_VARIABLES = re.compile(r"LD_.*|PYTHON.*|PATH|HOME")
 
 
 def env() -> Rule:
@@ -30,7 +33,13 @@ def env() -> Rule:
         "type": "object",
         "propertyNames": {
             "pattern": f"^{_NAME.pattern}$",
-            "not": {"anyOf": [{"enum": list(OWNED_VARIABLES)}, {"pattern": "^GPUCONF_"}]},
+            "not": {
+                "anyOf": [
+                    {"enum": list(OWNED_VARIABLES)},
+                    {"pattern": "^GPUCONF_"},
+                    {"pattern": f"^({SHELL_VARIABLES.pattern})$"},
+                ]
+            },
         },
         "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
     }
@@ -61,6 +70,12 @@ def _refused_name(name: str) -> tuple[str, str] | None:
         return f"{quoted(name)} is no name of a variable; the rule: {rule}", "correct the name"
     if name.startswith("GPUCONF_"):
         return "gpuconf reads this before any profile", f"set it in the shell: export {name}=…"
+    if SHELL_VARIABLES.fullmatch(name):
+        message = (
+            f"{name} acts before the program starts, or on what code it runs; "
+            "the rule: no LD_…, PYTHON…, PATH or HOME in a profile"
+        )
+        return message, f"set it in the shell: export {name}=…"
     owner = OWNED_VARIABLES.get(name)
     if owner is None:
         return None

@@ -208,7 +208,9 @@ PROFILE = Section(
             "env",
             env(),
             "Environment variables to set before the framework is imported, each value the text "
-            "as written. Variables that gpuconf computes itself are refused.",
+            "as written. Refused: variables that gpuconf computes itself; and LD_…, PYTHON…, PATH "
+            "and HOME, which act before a program starts or on what code it runs, and belong in "
+            "the shell.",
             "none",
             '{TF_CPP_MIN_LOG_LEVEL: "1"}',
         ),

@@ -213,6 +213,14 @@ ENVIRONMENT = [
         "key `torch.expandable_segments`",
     ),
     _row("own", "env: {GPUCONF_PROFILE: a}", (1, 7), "before any profile", "export GPUCONF_PROF"),
+    *(
+        _row(f"of the shell {name}", f"env: {{{name}: a}}", (1, 7), "no LD_…", f"export {name}=")
+        for name in (
+            *("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "PATH", "HOME"),
+            *("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHON_GIL"),
+        )
+    ),
+    _row("of the shell, removed", "env: {LD_PRELOAD: null}", (1, 7), "no LD_…", "in the shell"),
     _row("name with =", "env: {A=B: c}", (1, 7), '"A=B" is no name', "correct the name"),
     _row("name with NUL", 'env: {"A\\0B": c}', (1, 7), r'"A\x00B" is no name', "correct"),
     _row("name with a digit first", "env: {1A: c}", (1, 7), "no digit first", "correct"),

@@ -84,6 +84,11 @@ GOOD: list[tuple[str, str, Any]] = [
             *(("F", "1.50"), ("G", "no"), ("H", "")),
         ),
     ),
+    (
+        "env: {MY_PATH: a, PATHS: b, GOLD_X: c, PYTORCH_X: d, HOME_2: e}",
+        "env",
+        (("MY_PATH", "a"), ("PATHS", "b"), ("GOLD_X", "c"), ("PYTORCH_X", "d"), ("HOME_2", "e")),
+    ),
     ("env: {A: 'null', B: \"a b\", on: x}", "env", (("A", "null"), ("B", "a b"), ("on", "x"))),
     # text
     ("description: 2024", "description", "2024"),
