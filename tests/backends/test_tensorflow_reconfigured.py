@@ -1,0 +1,274 @@
+"""Changing one's mind: other profiles, other variables, forked workers, refused settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from on_card import RunOnCard
+
+pytest_plugins = ("on_card_fixtures",)
+pytestmark = pytest.mark.slow
+
+LIMITS = """
+def limits():
+    return [s.effective for s in gpuconf.activation().settings if s.name.startswith("limit of")]
+"""
+
+
+def test_forked_workers_train(run_on_card: RunOnCard) -> None:
+    """Importing us and TensorFlow starts no CUDA, so a forked child still can, with its limit."""
+    outcome = run_on_card(
+        f"""
+import gpuconf.auto, gpuconf
+import multiprocessing, tensorflow as tf
+{LIMITS}
+def train(queue):
+    tensor = tf.constant([1.0])
+    queue.put((tensor.device[-5:], limits()))
+
+context = multiprocessing.get_context("fork")
+queue = context.Queue()
+process = context.Process(target=train, args=(queue,))
+process.start()
+process.join(120)
+tell(code=process.exitcode, child=queue.get(timeout=5) if process.exitcode == 0 else None)
+tell(parent=tf.constant([1.0]).device[-5:], limits=limits())
+"""
+    )
+    both = ["7884 MiB", "7884 MiB"]
+    assert outcome.told["code"] == 0, outcome.log
+    assert outcome.told["child"] == ["GPU:0", both]
+    assert outcome.told["parent"] == "GPU:0"
+    assert outcome.told["limits"] == both
+
+
+@pytest.mark.parametrize("listed", ["", "tf.config.list_physical_devices('GPU')"])
+def test_every_pair_of_profiles(listed: str, run_on_card: RunOnCard) -> None:
+    """Until devices exist another profile may be put in force, also after the GPUs were listed."""
+    outcome = run_on_card(
+        f"""
+import itertools, os, gpuconf
+import tensorflow as tf
+{listed}
+names = ("shared-desktop", "dedicated", "half-card", "virtual-pair", "small-laptop", "notebook")
+wrong = []
+for first, second in itertools.permutations(names, 2):
+    gpuconf.configure(first)
+    gpuconf.configure(second)
+    plans = gpuconf.activation().plan.gpus
+    for device, gpu in zip(tf.config.list_physical_devices("GPU"), plans, strict=True):
+        made = tf.config.get_logical_device_configuration(device)
+        seen = [logical.memory_limit << 20 for logical in made]
+        if seen != list(gpu.logical_devices_bytes or (gpu.limit_bytes,)):
+            wrong.append((first, second, seen))
+tell(wrong=wrong, pairs=len(list(itertools.permutations(names, 2))))
+
+gpuconf.configure("shared-desktop", memory=dict.fromkeys(
+    ("per_process_gpu_memory_fraction", "keep_free", "at_least")))
+devices = tf.config.list_physical_devices("GPU")
+tell(growth=[tf.config.experimental.get_memory_growth(d) for d in devices],
+     logical=[tf.config.get_logical_device_configuration(d) for d in devices])
+gpuconf.configure("cpu-only")
+tell(hidden=len(tf.config.get_visible_devices("GPU")))
+gpuconf.configure("notebook")
+x = tf.constant([1.0])
+tell(device=x.device[-5:], made=len(tf.config.list_logical_devices("GPU")))
+"""
+    )
+    assert outcome.told["wrong"] == [], outcome.log
+    assert outcome.told["pairs"] == 30
+    assert outcome.told["growth"] == [True, True]
+    assert outcome.told["logical"] == [None, None]
+    assert outcome.told["hidden"] == 0
+    assert outcome.told["device"] == "GPU:0"
+    assert outcome.told["made"] == 2
+
+
+def test_a_gpu_wanted_after_all_were_hidden(run_on_card: RunOnCard) -> None:
+    """CUDA was started with every GPU hidden: too late, said as such, not as a missing library."""
+    outcome = run_on_card(
+        """
+import gpuconf; gpuconf.configure("cpu-only")
+import tensorflow as tf
+tf.config.list_physical_devices("GPU")
+try:
+    gpuconf.configure("shared-desktop")
+except gpuconf.TooLateError as error:
+    tell(error=str(error))
+tell(still=gpuconf.activation().profile)
+"""
+    )
+    assert "all were hidden" in outcome.told["error"], outcome.log
+    assert outcome.told["still"] == "cpu-only"
+
+
+def test_a_refused_profile_leaves_the_one_before_in_force(run_on_card: RunOnCard) -> None:
+    """After the refusal the first plan still holds sessions, environment and report."""
+    outcome = run_on_card(
+        """
+import gpuconf; gpuconf.configure("notebook")
+import os, keras, tensorflow as tf
+before = dict(os.environ)
+try:
+    gpuconf.configure("keras-v1-session")
+except gpuconf.BackendError as error:
+    tell(error=str(error))
+tell(same=dict(os.environ) == before, profile=gpuconf.activation().profile)
+tf.compat.v1.disable_eager_execution()
+options = tf.compat.v1.GPUOptions(per_process_gpu_memory_fraction=0.95)
+with tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(gpu_options=options)) as session:
+    tell(limits=[d.memory_limit_bytes >> 20 for d in session.list_devices() if "GPU" in d.name])
+"""
+    )
+    assert "has no set_session" in outcome.told["error"], outcome.log
+    assert outcome.told["same"] is True
+    assert outcome.told["profile"] == "notebook"
+    assert outcome.told["limits"] == [4505, 4505]
+
+
+def test_the_script_sets_variables_after_our_line(run_on_card: RunOnCard) -> None:
+    """CUDA_VISIBLE_DEVICES of the script's own is planned with, and the report says it."""
+    program = f"""
+import gpuconf; gpuconf.configure("shared-desktop", gpus={{"pick": "most-free"}})
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = "VALUE"
+import tensorflow as tf
+{LIMITS}
+tell(device=tf.constant([1.0]).device[-5:], limits=limits(),
+     gpus=[gpu.gpu.index for gpu in gpuconf.activation().plan.gpus])
+"""
+    second = run_on_card(program.replace("VALUE", "1"))
+    assert second.told == {"device": "GPU:0", "limits": ["7884 MiB"], "gpus": [1]}, second.log
+    assert "pci bus id: 0000:02:00.0" in second.log
+    assert "CUDA_VISIBLE_DEVICES=1 after gpuconf" in second.log
+    none = run_on_card(program.replace("VALUE", "-1"))
+    assert none.told == {"device": "CPU:0", "limits": [], "gpus": []}, none.log
+    assert "hides every GPU" in none.log
+
+
+def test_growth_on_a_limit_without_a_growth_rule(
+    run_on_card: RunOnCard, write_profile: Callable[[str], str]
+) -> None:
+    """The simplest profile there is, and the loop that stands in half the scripts there are."""
+    outcome = run_on_card(
+        """
+import gpuconf.auto, gpuconf
+import numpy, tensorflow as tf
+from gpuconf.hardware import read_inventory
+gpus = tf.config.list_physical_devices("GPU")
+for gpu in gpus:
+    tf.config.experimental.set_memory_growth(gpu, True)
+tell(growth=[tf.config.experimental.get_memory_growth(gpu) for gpu in gpus])
+before = read_inventory().gpus[0].used_bytes
+x = tf.constant(numpy.zeros((64, 1024, 256), "float32"))
+tell(held=(read_inventory().gpus[0].used_bytes - before) >> 20)
+""",
+        write_profile("memory: {memory_limit: 4GiB}\n"),
+    )
+    assert outcome.told["growth"] == [True, True], outcome.log
+    assert outcome.told["held"] < 256
+    assert outcome.log.count("with 4096 MB memory") == 2
+
+
+def test_sizes_that_are_none(run_on_card: RunOnCard) -> None:
+    """A memory_limit of -1 or 0 means "all" to TensorFlow; it gets the plan's limit."""
+    outcome = run_on_card(
+        f"""
+import gpuconf.auto, gpuconf
+import tensorflow as tf
+{LIMITS}
+first, second = tf.config.list_physical_devices("GPU")
+size = tf.config.LogicalDeviceConfiguration
+tf.config.set_logical_device_configuration(first, [size(memory_limit=-1)])
+tf.config.set_logical_device_configuration(second, [size(memory_limit=1000), size(memory_limit=0)])
+tf.constant([1.0])
+tell(limits=limits())
+"""
+    )
+    assert outcome.told["limits"] == ["7884 MiB", "887 MiB", "6996 MiB"], outcome.log
+
+
+def test_read_back_knows_which_card_it_reads(
+    run_on_card: RunOnCard, write_profile: Callable[[str], str]
+) -> None:
+    """Narrowed by the script, or cut into twelve: no false alarm, whatever the numbers."""
+    unequal = "extends: shared-desktop\nper_gpu: {0: {memory: {memory_limit: 2GiB}}}\n"
+    narrowed = run_on_card(
+        f"""
+import gpuconf.auto, gpuconf
+import tensorflow as tf
+{LIMITS}
+tf.config.set_visible_devices(tf.config.list_physical_devices("GPU")[1:], "GPU")
+tf.constant([1.0])
+tell(limits=limits(), statuses=[s.status for s in gpuconf.activation().settings])
+""",
+        write_profile(unequal),
+    )
+    assert narrowed.told["limits"] == ["7884 MiB"], narrowed.log
+    assert "differs" not in narrowed.told["statuses"]
+    sizes = ", ".join(f"{100 + 10 * n}MiB" for n in range(12))
+    cut = run_on_card(
+        f"""
+import gpuconf.auto, gpuconf
+import tensorflow as tf
+{LIMITS}
+tf.constant([1.0])
+tell(limits=limits(), statuses=[s.status for s in gpuconf.activation().settings])
+""",
+        write_profile(f"gpus: [0]\nvirtual_devices: [{sizes}]\n"),
+    )
+    assert cut.told["limits"] == [f"{100 + 10 * n} MiB" for n in range(12)], cut.log
+    assert "differs" not in cut.told["statuses"]
+
+
+def test_the_read_back_never_ends_a_program(run_on_card: RunOnCard) -> None:
+    """A TensorFlow whose C API does not tell limits: the program runs, the report says so."""
+    outcome = run_on_card(
+        """
+import gpuconf.auto, gpuconf
+import tensorflow as tf
+from tensorflow.python.client import pywrap_tf_session
+del pywrap_tf_session.TF_DeviceListMemoryBytes
+tell(device=tf.constant([1.0]).device[-5:])
+tell(why=[s.why_not for s in gpuconf.activation().settings if s.name == "limits read back"])
+"""
+    )
+    assert outcome.told["device"] == "GPU:0", outcome.log
+    assert "TF_DeviceListMemoryBytes" in outcome.told["why"][0]
+
+
+def test_a_name_taken_before_us_is_guarded(run_on_card: RunOnCard) -> None:
+    """list_local_devices imported by name before configure still makes the plan's devices."""
+    outcome = run_on_card(
+        """
+from tensorflow.python.client.device_lib import list_local_devices
+import gpuconf; gpuconf.configure("notebook")
+tell(limits=[d.memory_limit >> 20 for d in list_local_devices() if d.device_type == "GPU"])
+"""
+    )
+    assert outcome.told["limits"] == [4505, 4505], outcome.log
+
+
+def test_session_workers_that_only_load_data(run_on_card: RunOnCard) -> None:
+    """keras-v1-session gives workers no session at import: on a full card they live."""
+    outcome = run_on_card(
+        """
+import gpuconf.auto, gpuconf
+import tensorflow as tf
+import multiprocessing
+
+def load(number):
+    return number * 2, gpuconf.activation().session is None
+
+if __name__ == "__main__":
+    # One device more than the limit leaves: the rest of both cards.
+    with tf.device("GPU:0"):
+        tell(session=gpuconf.activation().session is not None)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        tell(worker=pool.apply(load, (21,)))
+""",
+        "keras-v1-session",
+    )
+    assert outcome.told["session"] is True, outcome.log
+    assert outcome.told["worker"] == [42, True]
