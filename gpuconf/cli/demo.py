@@ -17,7 +17,8 @@ import gpuconf.demo
 from gpuconf.bootstrap import plan_for
 from gpuconf.cli.output import Output
 from gpuconf.demo import report
-from gpuconf.demo.runner import Runner
+from gpuconf.demo.card_choice import CardChoice, choose_card
+from gpuconf.demo.runner import ProgramDiedError, Runner
 from gpuconf.demo.story import PROFILE, run_half
 from gpuconf.errors import MissingDependencyError
 from gpuconf.hardware import Gpu, Inventory, read_inventory
@@ -27,18 +28,22 @@ from gpuconf.units import MIB, mib
 
 SPEC = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB)
 _PROGRAMS = Path(gpuconf.demo.__file__).with_name("programs")
-_READ_FREE = (
-    "from gpuconf.hardware import read_inventory as read; import json;"
-    "print(json.dumps(read().gpus[0].free_bytes))"
-)
+# NVML knows nothing of CUDA_VISIBLE_DEVICES: the scene's card is found by its UUID or index.
+_READ_FREE = """
+import json, sys
+from gpuconf.hardware import match_uuid, read_inventory
+gpus = read_inventory().gpus
+found = match_uuid(sys.argv[1], gpus) or [gpu for gpu in gpus if str(gpu.index) == sys.argv[1]]
+print(json.dumps(found[0].free_bytes if found else None))
+"""
 
 
 class _Scene(NamedTuple):
-    """Where the story plays: a title, and the environment that shows the card."""
+    """Where the story plays: a title, the card, and the environment that shows just that card."""
 
     title: str
     environ: dict[str, str]
-    inventory: Inventory
+    gpu: Gpu
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -47,11 +52,19 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "demo",
         help="watch scripts die on a crowded card, and live with one line more",
         description="Run two scripts on a crowded card, without and with `import gpuconf.auto`. "
-        "Uses this machine's GPU, else a simulated card: TensorFlow's real GPU device and "
-        "allocator over a stand-in driver. Takes about a minute.",
+        "On a real GPU, the first that CUDA_VISIBLE_DEVICES shows, they take all of the card's "
+        "free memory for about a minute; where other programs compute on it, or there is none, a "
+        "simulated card is used: TensorFlow's real GPU device and allocator over a stand-in "
+        "driver.",
     )
-    parser.add_argument(
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
         "--simulated", action="store_true", help="use the simulated card even if there is a GPU"
+    )
+    where.add_argument(
+        "--real",
+        action="store_true",
+        help="use the GPU even if other programs compute on it: they may run out of memory",
     )
     parser.set_defaults(command=run)
 
@@ -63,9 +76,10 @@ def run(options: argparse.Namespace, output: Output) -> int:
             "the demo runs TensorFlow, which is not installed",
             hint="pip install 'gpuconf[tensorflow]'",
         )
-    inventory = Inventory() if options.simulated else read_inventory()
+    simulated = CardChoice(None, "it was asked for")
+    choice = simulated if options.simulated else _real_card(output, even_if_used=options.real)
     try:
-        with _scene(inventory) as scene:
+        with _scene(choice) as scene:
             return _play(scene, output)
     except MissingDependencyError as error:
         _tell_what_cannot_be_shown(error, output)
@@ -79,11 +93,14 @@ def _play(scene: _Scene, output: Output) -> int:
         before = run_half(runner, lambda: _free_bytes(scene), output.progress, profile=None)
         _section(output, "Without gpuconf", report.before_lines(before))
         after = run_half(runner, lambda: _free_bytes(scene), output.progress, profile=PROFILE)
+    except ProgramDiedError as error:
+        output.note(error.run.log[-2000:])
+        raise
     finally:
         runner.close()
     heading = f"The same scripts with `import gpuconf.auto` on top, GPUCONF_PROFILE={PROFILE}"
     _section(output, heading, report.after_lines(after))
-    _section(output, "Why", report.why_lines(_arithmetic(scene)))
+    _section(output, "Why", report.why_lines(_arithmetic(scene.gpu)))
     if report.holds(before, after):
         return 0
     output.note("the story did not come out as told; the logs of what died:")
@@ -99,13 +116,20 @@ def _section(output: Output, heading: str, lines: list[str]) -> None:
         output.line(line)
 
 
+def _real_card(output: Output, *, even_if_used: bool) -> CardChoice:
+    """The caller's own GPU; where it is none, that is said."""
+    choice = choose_card(read_inventory(), os.environ, even_if_used=even_if_used)
+    if choice.gpu is None:
+        output.note(f"not on a real GPU: {choice.because}")
+    return choice
+
+
 @contextmanager
-def _scene(inventory: Inventory) -> Iterator[_Scene]:
-    if inventory.gpus:
-        gpu = inventory.gpus[0]
-        environ = _without_our_variables(os.environ)
-        environ["CUDA_VISIBLE_DEVICES"] = gpu.uuid or "0"
-        yield _Scene(f"On this machine's GPU: {_describe(gpu)}", environ, inventory)
+def _scene(choice: CardChoice) -> Iterator[_Scene]:
+    cleared = _without_our_variables(os.environ)
+    if choice.gpu is not None:
+        title = f"On this machine's GPU {choice.gpu.index}: {_describe(choice.gpu)}"
+        yield _Scene(title, {**cleared, **choice.variables}, choice.gpu)
         return
     with simulated_card(SPEC) as card:
         gpu = Gpu(
@@ -121,8 +145,7 @@ def _scene(inventory: Inventory) -> Iterator[_Scene]:
             "Real: TensorFlow, its GPU device and its memory allocator. Simulated: the driver "
             "and the card."
         )
-        environ = card.environment(_without_our_variables(os.environ))
-        yield _Scene(title, environ, Inventory(gpus=(gpu,)))
+        yield _Scene(title, card.environment(cleared), gpu)
 
 
 def _describe(gpu: Gpu) -> str:
@@ -140,7 +163,7 @@ def _without_our_variables(environ: Mapping[str, str]) -> dict[str, str]:
 def _free_bytes(scene: _Scene) -> int | None:
     """What NVML says is free now, asked by a process on the scene's own card."""
     asked = subprocess.run(
-        [sys.executable, "-c", _READ_FREE],
+        [sys.executable, "-c", _READ_FREE, scene.gpu.uuid or str(scene.gpu.index)],
         env=scene.environ,
         capture_output=True,
         text=True,
@@ -150,8 +173,8 @@ def _free_bytes(scene: _Scene) -> int | None:
     return None if free is None else int(free)
 
 
-def _arithmetic(scene: _Scene) -> tuple[str, ...]:
-    plan = plan_for(load_profile(PROFILE), environ={}, read=lambda: scene.inventory)
+def _arithmetic(gpu: Gpu) -> tuple[str, ...]:
+    plan = plan_for(load_profile(PROFILE), environ={}, read=lambda: Inventory((gpu,)))
     return plan.gpus[0].arithmetic if plan.gpus else ()
 
 
@@ -163,8 +186,9 @@ def _tell_what_cannot_be_shown(error: MissingDependencyError, output: Output) ->
         total_bytes=SPEC.total_bytes,
         free_bytes=SPEC.total_bytes - SPEC.used_bytes,
     )
-    scene = _Scene("", {}, Inventory(gpus=(gpu,)))
-    lines = [f"   {line}" for line in _arithmetic(scene)]
-    output.line("No GPU here, and no simulated card, so nothing can be run. What would be set:")
+    lines = [f"   {line}" for line in _arithmetic(gpu)]
+    output.line(
+        "No GPU to use here, and no simulated card, so nothing can be run. What would be set:"
+    )
     _section(output, f"{PROFILE} on a card of {mib(SPEC.total_bytes)}", lines)
     output.error(error)

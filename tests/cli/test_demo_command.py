@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from commands import gpuconf
-from processes import run
+from processes import Nvml, run
 
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 
@@ -47,6 +47,34 @@ def test_without_a_compiler_it_says_what_it_cannot_show(tmp_path: Path) -> None:
     assert "limit = min(7884 MiB, 8295 MiB) = 7884 MiB" in done.stdout
     assert "hint:" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not HAS_TENSORFLOW, reason="tensorflow is not installed")
+@pytest.mark.parametrize(
+    ("scenario", "visible", "because"),
+    [
+        ("desktop", "0", "python3 (4242) holds memory on GPU 0; --real uses it all the same"),
+        ("two_cards", "", "CUDA_VISIBLE_DEVICES is empty"),
+        ("no_library", "0", "libnvidia-ml"),
+    ],
+)
+def test_a_card_that_is_not_ours_is_left_alone(
+    tmp_path: Path, nvml: Nvml, scenario: str, visible: str, because: str
+) -> None:
+    """A GPU on which others compute, or none: the simulated card, and the reason is said."""
+    nothing_to_build = {"CC": "", "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    environ = {**nvml(scenario), **nothing_to_build, "CUDA_VISIBLE_DEVICES": visible}
+    done = run(gpuconf("demo"), tmp_path, environ=environ)
+    assert "not on a real GPU: " in done.stderr
+    assert because in done.stderr
+    assert "no simulated card, so nothing can be run" in done.stdout
+
+
+def test_help_tells_what_it_takes(tmp_path: Path) -> None:
+    """Whoever reads --help knows that a real card's free memory is taken, and for how long."""
+    done = run(gpuconf("demo", "--help"), tmp_path)
+    told = " ".join(done.stdout.split())
+    assert "all of the card's free memory for about a minute" in told
 
 
 def test_without_tensorflow_it_names_the_command(tmp_path: Path) -> None:

@@ -1,0 +1,65 @@
+"""The card of the demo: the caller's own first GPU if the demo disturbs nobody there.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gpuconf.hardware import Gpu, Inventory, needs_pci_order, resolve, visible_devices_value
+from gpuconf.units import MIB, mib
+
+_IDLE_BYTES = 256 * MIB  # a card that nobody uses may still show some
+
+
+class CardChoice(NamedTuple):
+    """The GPU to use, or None for the simulated card, and why; ``variables`` show just that GPU."""
+
+    gpu: Gpu | None
+    because: str
+    variables: dict[str, str] = {}  # noqa: RUF012  # never changed
+
+
+def choose_card(
+    inventory: Inventory, environ: Mapping[str, str], *, even_if_used: bool = False
+) -> CardChoice:
+    """Choose the first GPU that ``environ`` shows, never another one.
+
+    The half without gpuconf takes all that is free there, so a GPU on which others compute, or
+    may do so unseen, is left to them; ``even_if_used`` says that they do not mind.
+    """
+    listed = environ.get("CUDA_VISIBLE_DEVICES")
+    if not inventory.gpus:
+        return CardChoice(None, inventory.problem or "the driver knows no GPU")
+    visible = resolve(
+        listed,
+        inventory.gpus,
+        device_order=environ.get("CUDA_DEVICE_ORDER"),
+        driver_version=inventory.driver_version,
+    )
+    if not visible.devices:
+        return CardChoice(None, visible.explanation or "CUDA shows no GPU")
+    if listed is not None and not visible.order_certain:
+        return CardChoice(None, f"CUDA_VISIBLE_DEVICES={listed}: {visible.explanation}")
+    gpu = visible.devices[0]
+    if gpu.uuid is None and gpu.mig_ids is not None:  # an index would show the whole card
+        return CardChoice(None, f"the driver names no UUID of the MIG instance on GPU {gpu.index}")
+    users = _users(gpu)
+    if users and not even_if_used:
+        return CardChoice(None, f"{users} on GPU {gpu.index}; --real uses it all the same")
+    order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if needs_pci_order([gpu]) else {}
+    shown = {"CUDA_VISIBLE_DEVICES": visible_devices_value([gpu]), **order}
+    return CardChoice(gpu, "it is the first that CUDA shows", shown)
+
+
+def _users(gpu: Gpu) -> str:
+    """Whose computing the demo would disturb; empty if nobody's."""
+    computing = [process for process in gpu.processes or () if process.kind == "compute"]
+    if computing:
+        named = ", ".join(f"{process.name or 'a program'} ({process.pid})" for process in computing)
+        return f"{named} holds memory"
+    # WSL2 and containers hide who it is, and unified memory is the whole machine's.
+    if gpu.used_bytes is None:
+        return "the driver does not tell how much memory is in use"
+    if not gpu.processes and gpu.used_bytes > _IDLE_BYTES:
+        return f"{mib(gpu.used_bytes)} are in use, and the driver hides by whom,"
+    return ""
