@@ -5,9 +5,10 @@ directory that the search begins in.  A name is looked up in this order, the fir
 
 1. the project: the directory itself and the folders above it, up to the root of its
    repository (the folder with ``.git``); without a repository, up to the home folder, which
-   does not count itself; and outside of the home folder the directory alone, so that nobody
-   can plant rules for others in a folder such as /tmp.  In each folder ``gpuconf.yaml`` is
-   the profile named ``project``, and ``.gpuconf/NAME.yaml`` the profile NAME;
+   does not count itself; and outside of the home folder the directory alone.  In each folder
+   ``gpuconf.yaml`` is the profile named ``project``, and ``.gpuconf/NAME.yaml`` the profile
+   NAME.  Folder and file must belong to the user or to root, and so must ``.git``, so that
+   nobody can plant rules for others in a folder such as /tmp;
 2. the user: ``$XDG_CONFIG_HOME/gpuconf/NAME.yaml``, else ``~/.config/gpuconf/NAME.yaml``;
 3. the profiles that gpuconf ships.
 
@@ -92,7 +93,7 @@ def _project_folders(environ: Mapping[str, str], directory: str | None) -> list[
     while folders[-1] != os.path.dirname(folders[-1]):
         folders.append(os.path.dirname(folders[-1]))
     for i, folder in enumerate(folders):
-        if os.path.lexists(os.path.join(folder, ".git")):
+        if _is_ours(os.path.join(folder, ".git")):
             return folders[: i + 1]
     home = environ.get("HOME", "").rstrip("/")
     return folders[: folders.index(home)] if home in folders[1:] else [start]
@@ -102,10 +103,13 @@ def choose(environ: Mapping[str, str], directory: str | None) -> Choice:
     """What applies where no profile is named in code."""
     if named := environ.get("GPUCONF_PROFILE", "").strip():
         return Choice(named, "GPUCONF_PROFILE names it")
+    because = "nothing else is set"
     for place in places(environ, directory):
         for path in _with_suffix(place.own_file) if place.own_file else ():
-            return Choice(path, "it is the project's own file")
-    return Choice(DEFAULT_PROFILE, "nothing else is set")
+            if _may_rule(place, path):
+                return Choice(path, "it is the project's own file")
+            because = f"{path!r} belongs to another user; GPUCONF_PROFILE=PATH takes it"
+    return Choice(DEFAULT_PROFILE, because)
 
 
 def is_path(name: str) -> bool:
@@ -119,15 +123,36 @@ def candidates(name: str, searched: tuple[Place, ...]) -> Iterator[Location]:
         return
     for place in searched:
         if name == PROJECT_PROFILE and place.own_file is not None:
-            for path in _with_suffix(place.own_file):
-                yield Location(name, path, place.origin)
-        for path in _with_suffix(os.path.join(place.folder, name)):
-            yield Location(name, path, place.origin)
+            yield from _locations(place, name, place.own_file)
+        yield from _locations(place, name, os.path.join(place.folder, name))
+
+
+def _locations(place: Place, name: str, stem: str) -> list[Location]:
+    paths = [path for path in _with_suffix(stem) if _may_rule(place, path)]
+    return [Location(name, path, place.origin) for path in paths]
 
 
 def _with_suffix(stem: str) -> list[str]:
     # lexists: a broken link or a folder of that name is a mistake to be told, not passed over.
     return [stem + suffix for suffix in _SUFFIXES if os.path.lexists(stem + suffix)]
+
+
+def _may_rule(place: Place, path: str) -> bool:
+    """False for a file in the project's tree that somebody else may have put there."""
+    if place.own_file is None:
+        return True
+    return all(map(_is_ours, (os.path.dirname(place.own_file), os.path.dirname(path), path)))
+
+
+def _is_ours(path: str) -> bool:
+    """True where ``path`` is there and belongs to this user or to root.
+
+    /tmp is root's own, so the file counts as well as its folder; a link counts as itself.
+    """
+    try:
+        return os.lstat(path).st_uid in (0, os.getuid())
+    except (OSError, ValueError):  # ValueError: no file's name, such as one with NUL
+        return False
 
 
 def locate_path(path: str, folder: str | None, home: str | None = None) -> Location:
@@ -144,15 +169,16 @@ def all_locations(searched: tuple[Place, ...]) -> list[Location]:
     found = []
     for place in searched:
         if place.own_file is not None:
-            found += [Location(PROJECT_PROFILE, p, "project") for p in _with_suffix(place.own_file)]
+            found += _locations(place, PROJECT_PROFILE, place.own_file)
         try:
             names = sorted(os.listdir(place.folder))
         except OSError:
             continue
         for name in names:
             stem, suffix = os.path.splitext(name)
-            if suffix in _SUFFIXES and not name.startswith("."):
-                found.append(Location(stem, os.path.join(place.folder, name), place.origin))
+            path = os.path.join(place.folder, name)
+            if suffix in _SUFFIXES and not name.startswith(".") and _may_rule(place, path):
+                found.append(Location(stem, path, place.origin))
     return found
 
 
