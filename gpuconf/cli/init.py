@@ -6,28 +6,28 @@ import argparse
 import json
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuconf.cli.output import Output
-from gpuconf.errors import GpuconfError
+from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.hardware import Gpu, Inventory, read_inventory
 from gpuconf.profile import find_profile, load_profile
+from gpuconf.profile.chain import read_chain
+from gpuconf.profile.search import places
 from gpuconf.units import GIB, MIB, exact_size, mib
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
 _SMALL_CARD_BYTES = 4 * GIB + 256 * MIB  # a "4 GB" card tells a little more or less than 4 GiB
-_DISPLAY_ROOM_BYTES = 512 * MIB  # what a desktop's use moves by in a day, beyond what it holds
 _IDLE_BYTES = 256 * MIB  # a card that nobody uses may still show some
-_OWN_ROOM_BYTES = 512 * MIB  # CUDA context, cuDNN and cuBLAS handles of one process
 
 
 class Proposal(NamedTuple):
-    """The shipped profile that fits, why, and the ``keep_free`` to write beside it."""
+    """The shipped profile that fits, and why."""
 
     extends: str
     because: str
-    keep_free_bytes: int | None = None
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -49,6 +49,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Write the file; refuse to overwrite one, and never leave a half or a bad one."""
+    _check_name(options.output)
     inventory = read_inventory()
     proposal = propose(inventory)
     if options.extends is not None:
@@ -61,10 +62,29 @@ def run(options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
+def _check_name(file: str) -> None:
+    """Refuse a file that no command, nor GPUCONF_PROFILE, would take for a profile's path."""
+    if not file.endswith((".yaml", ".yml")):
+        raise UsageError(
+            f"--output {file}: a profile's file ends in .yaml or .yml",
+            hint=f"gpuconf init --output {shlex.quote(file.rstrip('/') + '.yaml')}",
+        )
+
+
 def _as_seen_from(file: str, profile: str) -> str:
-    """``profile``, checked; a path becomes relative to the folder of ``file``, as extends needs."""
+    """``profile``, checked; a path becomes relative to the folder of ``file``, as extends needs.
+
+    Refuses one that is, or builds on, the file to be written, which would extend itself.
+    """
     load_profile(profile)
     location = find_profile(profile)
+    chain = read_chain(location, places(os.environ, None))
+    if os.path.realpath(file) in {os.path.realpath(path) for path in chain.files}:
+        raise UsageError(
+            f"--extends {profile} builds on {file} itself, which would be overwritten",
+            hint="name another parent (`gpuconf profiles list` shows them), or write elsewhere "
+            "with --output FILE",
+        )
     if location.origin != "path":
         return profile
     relative = os.path.relpath(location.path, os.path.dirname(os.path.abspath(file)))
@@ -82,8 +102,7 @@ def propose(inventory: Inventory) -> Proposal:
     if totals and max(totals) <= _SMALL_CARD_BYTES:
         return Proposal("small-laptop", f"the card has {mib(max(totals))}")
     if any(gpu.display_active or _drawing(gpu) for gpu in gpus):
-        keep = _DISPLAY_ROOM_BYTES + _OWN_ROOM_BYTES
-        return Proposal("shared-desktop", "a card drives a display", keep)
+        return Proposal("shared-desktop", "a card drives a display")
     return _by_use(gpus)
 
 
@@ -105,8 +124,6 @@ def _drawing(gpu: Gpu) -> bool:
 
 def render(proposal: Proposal, inventory: Inventory) -> str:
     """The file's text: what was seen, what was chosen and why, and every key one may want."""
-    keep = proposal.keep_free_bytes
-    keep_free = "# keep_free: 1GiB" if keep is None else f"keep_free: {exact_size(keep)}"
     extends = proposal.extends
     if not _PLAIN.fullmatch(extends):
         extends = json.dumps(extends, ensure_ascii=False)  # which YAML reads as it is
@@ -127,7 +144,7 @@ def render(proposal: Proposal, inventory: Inventory) -> str:
             "# project` lists all that are in force, `gpuconf profiles check gpuconf.yaml` checks.",
             '# gpus: {pick: most-free, count: 1}    # or all, none, [0], ["GPU-8f6c"]',
             "memory:",
-            f"  {keep_free}    # left alone: the display, CUDA's own memory",
+            "  # keep_free: 1GiB    # left alone: the display, CUDA's own memory",
             f"  # memory_limit: {half}    # never more than this on a GPU",
             "  # on_shortage: {wait: 10min}    # when a GPU has too little left; or fail, cpu",
             "",
@@ -167,9 +184,12 @@ def _write(path: str, text: str, *, overwrite: bool) -> None:
         load_profile(os.path.abspath(temporary))
         os.replace(temporary, path)
     except OSError as error:
+        folder = os.path.dirname(path)
+        is_missing = bool(folder) and not os.path.lexists(folder)
+        elsewhere = "`gpuconf init --output FILE` writes to another place"
         raise GpuconfError(
             f"{path} cannot be written: {error.strerror}",
-            hint="`gpuconf init --output FILE` writes to another place",
+            hint=f"mkdir -p {shlex.quote(folder)}" if is_missing else elsewhere,
         ) from error
     finally:
         if os.path.exists(temporary):

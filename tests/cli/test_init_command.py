@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,70 @@ def test_building_on_a_profile_of_ones_own(tmp_path: Path, nvml: Nvml) -> None:
     assert "missing/gpuconf.yaml cannot be written: No such file or directory" in bad.err
     assert "Not a directory" in worse.err
     assert not [name for name in os.listdir(tmp_path) if "tmp" in name or "never" in name]
+
+
+def test_a_file_does_not_become_its_own_parent(tmp_path: Path, nvml: Nvml) -> None:
+    """--force with a parent that is, links to, or builds on the file: refused, the file stays."""
+    text = "memory: {memory_limit: 3GiB}\n"
+    (tmp_path / "gpuconf.yaml").write_text(text)
+    (tmp_path / "link.yaml").symlink_to("gpuconf.yaml")
+    (tmp_path / "child.yaml").write_text("extends: ./gpuconf.yaml\n")
+    parents = (
+        "project",
+        "gpuconf.yaml",
+        "./link.yaml",
+        str(tmp_path / "gpuconf.yaml"),
+        "./child.yaml",
+    )
+    refused = run_commands(
+        tmp_path,
+        *(["init", "--extends", parent, "--force"] for parent in parents),
+        ["init", "--extends", "./gpuconf.yaml", "--output", "link.yaml", "--force"],
+        environ=nvml("two_cards"),
+    )
+    for done in refused:
+        assert done.code == 2
+        assert "itself, which would be overwritten" in done.err
+        assert "hint:" in done.err
+    assert (tmp_path / "gpuconf.yaml").read_text() == text
+    assert (tmp_path / "link.yaml").is_symlink()
+
+
+def test_a_missing_folder_gets_the_command_that_makes_it(tmp_path: Path, nvml: Nvml) -> None:
+    """The hint can be pasted, for odd names too; after it the same command works."""
+    (done,) = run_commands(
+        tmp_path, ["init", "--output", "a b/c/x.yaml"], environ=nvml("two_cards")
+    )
+    assert done.code == 1
+    command = done.err.partition("hint: ")[2].strip()
+    assert command == "mkdir -p 'a b/c'"
+    subprocess.run(command, shell=True, cwd=tmp_path, check=True)
+    (done,) = run_commands(
+        tmp_path, ["init", "--output", "a b/c/x.yaml"], environ=nvml("two_cards")
+    )
+    assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["noyaml", "sub/noyaml", "x.YAML", "x.yaml.bak", "sub/"])
+def test_a_name_that_no_command_takes_as_a_path(name: str, tmp_path: Path) -> None:
+    """Without .yaml or .yml nothing is written, and the hint is a command."""
+    (tmp_path / "sub").mkdir()
+    (done,) = run_commands(tmp_path, ["init", "--output", name])
+    assert done.code == 2
+    assert "ends in .yaml or .yml" in done.err
+    assert f"hint: gpuconf init --output {name.rstrip('/')}.yaml" in done.err
+    assert sorted(os.listdir(tmp_path)) == ["program.py", "sub"]
+
+
+def test_what_is_written_was_seen_or_is_the_parents(tmp_path: Path) -> None:
+    """A rule in force beside ``extends`` would look computed: none is, on any machine."""
+    for gpus in ((BIG,), (BIG._replace(display_active=True),), (DARK,), ()):
+        text = render(propose(Inventory(gpus)), Inventory(gpus))
+        assert "\n  keep_free" not in text
+        file = tmp_path / "written.yaml"
+        file.write_text(text)
+        parent = load_profile(propose(Inventory(gpus)).extends, environ={})
+        assert load_profile(str(file), environ={}).memory == parent.memory
 
 
 def test_a_path_that_cannot_be_replaced(tmp_path: Path, nvml: Nvml) -> None:
