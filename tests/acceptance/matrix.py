@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import venv
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,40 +22,71 @@ TensorFlow on the simulated card.
 """
 
 
+# The lines between a table's head and its rows, and of a row that is not as expected.
+RULE, CROSS = "| --- |", "✗"
+_NO_WHEEL_SINCE = {"tensorflow==2.15.1": (3, 12)}
+
+
+class MatrixError(Exception):
+    """An environment that has no table to show."""
+
+
+def why_not(packages: Sequence[str], python: tuple[int, int]) -> str | None:
+    """What to do instead where a package has no wheel for this Python; None if all have one."""
+    for package in packages:
+        limit = _NO_WHEEL_SINCE.get(package)
+        if limit is not None and python >= limit:
+            return (
+                f"no wheel of {package} exists for Python {python[0]}.{python[1]}; "
+                "try: make PYTHON=python3.11 matrix (with VENV=.venv-3.11 too if .venv is there)"
+            )
+    return None
+
+
 def python_of(name: str, packages: list[str]) -> Path:
     """The Python of the environment, made on the first use."""
     folder = ROOT / name
     python = folder / "bin" / "python"
-    if not (folder / ".ready").exists():
-        venv.create(folder, with_pip=True, clear=True)
-        install = [
-            str(python),
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--editable",
-            str(ROOT),
-            *packages,
-        ]
-        subprocess.run(install, check=True)
-        (folder / ".ready").touch()
+    if (folder / ".ready").exists():
+        return python
+    if (reason := why_not(packages, sys.version_info[:2])) is not None:
+        raise MatrixError(f"{name}: {reason}")
+    venv.create(folder, with_pip=True, clear=True)
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--editable", str(ROOT), *packages]
+    if subprocess.run(pip, check=False).returncode != 0:
+        raise MatrixError(f"{name}: pip could not install it, see above")
+    (folder / ".ready").touch()
     return python
 
 
+def table_of(name: str, command: Sequence[str]) -> tuple[str, int]:
+    """The table that ``command`` prints, and its exit code; its stderr is shown as it comes."""
+    print(f"{name}:", file=sys.stderr, flush=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if RULE not in done.stdout:
+        raise MatrixError(f"{name} printed no table (exit code {done.returncode}), see above")
+    return f"## {done.stdout}", done.returncode
+
+
+def write_page(commands: Mapping[str, Sequence[str]], written: Path) -> int:
+    """Write the page once every environment has printed its table; 1 if a check failed."""
+    tables = [table_of(name, command) for name, command in commands.items()]
+    page = "\n".join([HEAD, *(table for table, _ in tables)])
+    written.write_text(page, encoding="utf-8")
+    print(page)
+    return max(code for _, code in tables)
+
+
 def main() -> int:
-    """Run all, print and write the tables; exit 1 if a check failed anywhere."""
-    tables, worst = [HEAD], 0
-    for name, packages in ENVIRONMENTS.items():
-        python = python_of(name, packages)
-        command = [sys.executable, str(Path(__file__).parent), "--python", str(python)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-        tables.append("## " + done.stdout)
-        worst = max(worst, done.returncode)
-    WRITTEN.parent.mkdir(exist_ok=True)
-    WRITTEN.write_text("\n".join(tables), encoding="utf-8")
-    print("\n".join(tables))
-    return worst
+    """Run all, print and write the tables; exit 1 if one is missing or a check failed."""
+    here = str(Path(__file__).parent)
+    try:
+        pythons = {name: str(python_of(name, given)) for name, given in ENVIRONMENTS.items()}
+        commands = {n: [sys.executable, here, "--python", python] for n, python in pythons.items()}
+        return write_page(commands, WRITTEN)
+    except MatrixError as error:
+        print(f"matrix: {error}; {WRITTEN.name} is left as it was", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

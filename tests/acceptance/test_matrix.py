@@ -1,0 +1,65 @@
+"""`make matrix`: its page is whole or left alone, and the page that is committed is whole."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import matrix
+import pytest
+
+GOOD = [sys.executable, "-c", "print('today\\n\\n| what |\\n| --- |\\n| ✓ |')"]
+FAILED_CHECK = [sys.executable, "-c", "print('today\\n\\n| --- |\\n| ✗ |'); raise SystemExit(1)"]
+CRASH = [sys.executable, "-c", "import sys; sys.exit('the card fell out')"]
+
+
+def test_the_committed_page_is_whole() -> None:
+    """docs/matrix.md as it is committed: a table for each environment, and no row failed.
+
+    It runs nothing: `make matrix` does, and writes the page.
+    """
+    head, *sections = matrix.WRITTEN.read_text(encoding="utf-8").split("\n## ")
+    assert head.startswith("# ")
+    assert len(sections) == len(matrix.ENVIRONMENTS)
+    for section, packages in zip(sections, matrix.ENVIRONMENTS.values(), strict=True):
+        assert packages[0].replace("==", " ") in section.partition("\n")[0]
+        assert section.count(f"\n{matrix.RULE}") == 1
+        assert section.count("| ✓ |") > 10
+        assert matrix.CROSS not in section
+
+
+def test_a_table_each(tmp_path: Path) -> None:
+    """The page has a section for each environment; a failed check is shown, and is exit code 1."""
+    page = tmp_path / "page.md"
+    assert matrix.write_page({"one": GOOD, "two": GOOD}, page) == 0
+    assert page.read_text(encoding="utf-8").count("## today") == 2
+    assert matrix.write_page({"one": GOOD, "two": FAILED_CHECK}, page) == 1
+    assert matrix.CROSS in page.read_text(encoding="utf-8")
+
+
+def test_a_crash_leaves_the_page_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """An environment without a table: it is named, its stderr shown, and nothing written."""
+    page = tmp_path / "page.md"
+    page.write_text("the good page")
+    with pytest.raises(matrix.MatrixError, match=r"two printed no table \(exit code 1\)"):
+        matrix.write_page({"one": GOOD, "two": CRASH}, page)
+    assert page.read_text() == "the good page"
+    assert "two:\nthe card fell out" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("packages", "python", "is_possible"),
+    [
+        (["tensorflow==2.15.1"], (3, 11), True),
+        (["tensorflow==2.15.1"], (3, 12), False),
+        (["tensorflow==2.15.1"], (3, 13), False),
+        (["tensorflow", "tf_keras"], (3, 13), True),
+    ],
+)
+def test_a_python_without_a_wheel(
+    packages: list[str], python: tuple[int, int], is_possible: bool
+) -> None:
+    """Where pip would find nothing, the command that works is told instead."""
+    reason = matrix.why_not(packages, python)
+    assert (reason is None) == is_possible
+    assert is_possible or "make PYTHON=python3.11 matrix" in (reason or "")
