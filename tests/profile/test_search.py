@@ -143,11 +143,13 @@ def give_away(monkeypatch: pytest.MonkeyPatch) -> GiveAway:
     Only root can do that for one file; another user becomes somebody else than the owner of all.
     """
 
+    me = os.getuid()
+
     def give(path: Path) -> None:
-        if os.getuid() == 0:
+        if me == 0:
             os.chown(path, 65534, 65534, follow_symlinks=False)
         else:
-            monkeypatch.setattr(os, "getuid", lambda: 65534)
+            monkeypatch.setattr(os, "getuid", lambda: me + 1)
 
     return give
 
