@@ -28,9 +28,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "framework_hooks": GROUND | {"planner", "backends", "report"},
     "bootstrap": GROUND
     | {"hardware", "profile", "planner", "backends", "report", "framework_hooks"},
-    "auto": {"bootstrap"},
-    "simcard": GROUND | {"hardware"},
-    "demo": GROUND | {"hardware", "simcard"},
+    "auto": {"bootstrap", "errors"},
+    "simcard": GROUND,
+    "demo": GROUND | {"hardware"},
     "cli": GROUND | {"hardware", "profile", "planner", "bootstrap", "demo", "simcard"},
     "__main__": {"cli"},
     "__init__": {"errors", "profile", "planner", "report", "bootstrap"},
