@@ -93,9 +93,10 @@ def main() -> None:
         assert len(changes) == told, (why, changes)
         assert held.gpu_options.allow_growth, why
         assert asked.SerializeToString() == before, f"{why}: the script's own proto was changed"
+        print("holds:", why)
     held, _ = hold_to_plan(config(0.9), hidden_plan(PROFILE))
     assert held.device_count["GPU"] == 0
-    print(len(ROWS) + 1, "rows hold")
+    print("holds: a plan that hides the GPUs")
 
 
 if __name__ == "__main__":
