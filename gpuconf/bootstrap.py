@@ -40,7 +40,8 @@ def activation() -> Activation | None:
 def configure(profile: str | os.PathLike[str] | None = None, **overrides: object) -> Activation:
     """Apply a profile to this process, and return the report of it.
 
-    ``profile`` is a name or a path, by default ``$GPUCONF_PROFILE`` or ``shared-desktop``.
+    ``profile`` is a name or a path, by default ``$GPUCONF_PROFILE``, else the project's
+    ``gpuconf.yaml``, else ``shared-desktop``.
     Keywords are the profile's own keys and override it: ``memory={"memory_limit": "4GiB"}``,
     ``gpus=[0]``.  Calling it again with the same arguments changes nothing, so a notebook cell
     may be run twice; where they come to another profile, that is applied, until TensorFlow has
@@ -163,8 +164,10 @@ def _prepare(profile: Profile) -> Activation:
     made = Activation(plan, environment=changes, put_off=put_off, is_worker=is_worker)
     for setting in settings:
         made.record(setting)
+    # A pool's workers would repeat what the program has said already.
+    tell = debug if is_worker else say
     for text in [*plan.notes, *(str(setting) for setting in settings if setting.why_not)]:
-        say(text)
+        tell(text)
     debug(f"profile {profile.name} sets {changes}")
     return made
 

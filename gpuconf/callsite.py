@@ -37,4 +37,28 @@ def user_frame() -> FrameType | None:
 def user_call_site() -> CallSite | None:
     """File and line of :func:`user_frame`."""
     frame = user_frame()
-    return None if frame is None else CallSite(frame.f_code.co_filename, frame.f_lineno)
+    if frame is None:
+        return None
+    cell = notebook_cell(frame)
+    return CallSite(cell or frame.f_code.co_filename, frame.f_lineno)
+
+
+def notebook_cells(frame: FrameType) -> list[str]:
+    """The source of the cells that ran so far, the first at index 1; empty outside IPython.
+
+    IPython keeps them in a list ``In`` of the namespace that cells run in.
+    """
+    cells = frame.f_globals.get("In")
+    return cells if isinstance(cells, list) and "get_ipython" in frame.f_globals else []
+
+
+def notebook_cell(frame: FrameType) -> str | None:
+    """``In [3]`` for a frame of a notebook's third cell, whose file name says nothing."""
+    cells = notebook_cells(frame)
+    if not cells:
+        return None
+    import linecache
+
+    source = "".join(linecache.getlines(frame.f_code.co_filename)).strip()
+    numbers = [n for n, cell in enumerate(cells) if n and cell.strip() == source]
+    return f"In [{numbers[-1]}]" if numbers else None

@@ -25,8 +25,7 @@ _REQUIRED = ("NVMLError", "nvmlInit", "nvmlShutdown", "nvmlDeviceGetCount")
 _PROBLEMS = {
     4: "NVML may not be used by this user: the device files under /dev/nvidia* are not readable",
     9: "the NVIDIA driver is installed but not loaded",
-    12: "the NVIDIA driver's library libnvidia-ml.so.1 cannot be loaded: no driver is installed "
-    "here, or this container was started without its GPUs",
+    12: "no NVIDIA driver here (libnvidia-ml.so.1 cannot be loaded; a container needs --gpus)",
     13: "the NVIDIA driver is too old for the installed nvidia-ml-py",
     15: "a GPU has fallen off the bus, and NVML does not start until the machine is restarted",
     18: "the NVIDIA driver that is loaded and its library differ in version, as after an update "

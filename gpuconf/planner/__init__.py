@@ -22,6 +22,7 @@ from gpuconf.planner.visibility import (
     variables_to_write,
 )
 from gpuconf.profile.model import GpuRules, Profile
+from gpuconf.units import mib
 
 __all__ = [
     "GpuPlan",
@@ -120,10 +121,12 @@ def _without_figures(profile: Profile, problem: str, value: str | None) -> Plan:
     rules = GpuRules(profile.memory, profile.virtual_devices)
     gpu = plan_gpu(Gpu(index=0), rules)
     notes = []
-    wanted = profile.memory.per_process_gpu_memory_fraction or profile.memory.keep_free
-    if wanted is not None and gpu.limit_bytes is None:
-        grows = "allow_growth alone is set" if profile.memory.allow_growth else "no limit is set"
-        notes.append(f"{problem}; the memory rules need its figures, so {grows}")
+    dropped = [line.partition(":")[0] for line in gpu.arithmetic if ": dropped" in line]
+    if dropped:
+        left = "allow_growth alone is set" if profile.memory.allow_growth else "no limit is set"
+        if gpu.limit_bytes is not None:
+            left = f"without {' and '.join(dropped)} the limit is {mib(gpu.limit_bytes)}"
+        notes.append(f"{problem}: no memory figures, so {left}")
     if profile.gpus.kind == "pick":
         notes.append(f"{problem}; so gpus: {{pick: most-free}} cannot choose, and all are used")
     if profile.per_gpu:

@@ -35,8 +35,9 @@ class Stage(Runner):
     def gpu(self) -> Gpu:
         """The first GPU as NVML tells it now, asked through the stage's own environment."""
         code = (
-            "import json; from gpuconf.hardware import read_inventory as r; "
-            "print(json.dumps(list(r().gpus[0])[:6]))"
+            "import json, os; from gpuconf.hardware import read_inventory, resolve; "
+            "seen = resolve(os.environ.get('CUDA_VISIBLE_DEVICES'), read_inventory().gpus); "
+            "print(json.dumps(list(seen.devices[0])[:6]))"
         )
         out = subprocess.run(
             [self.python, "-c", code], env=self.environ, check=True, capture_output=True, text=True
@@ -88,7 +89,8 @@ def real_stage(python: str = sys.executable) -> Iterator[Stage]:
     inventory = read_inventory()
     if not inventory.gpus:
         raise SystemExit(f"no real GPU here: {inventory.problem or 'the driver knows none'}")
-    stage = Stage(python, _cleared(dict(os.environ)), is_real=True)
+    kept = {k: v for k, v in os.environ.items() if k == "CUDA_VISIBLE_DEVICES"}  # a scheduler's
+    stage = Stage(python, {**_cleared(dict(os.environ)), **kept}, is_real=True)
     try:
         yield stage
     finally:

@@ -72,7 +72,8 @@ tell(again=shell.user_ns["again"], error=f"{type(error).__name__}: {error}")
     )
     assert outcome.told["again"] is True, outcome.log
     assert outcome.told["error"].startswith("TooLateError")
-    assert "ipython" in outcome.told["error"].lower()
+    assert "at In [3]:1, under profile notebook" in outcome.told["error"]
+    assert "GPUCONF_PROFILE=NAME" in outcome.told["error"]
 
 
 def test_a_notebook_that_imported_us_too_late(run_on_card: RunOnCard) -> None:

@@ -110,7 +110,7 @@ def test_what_the_machine_lacks_is_a_note(tmp_path: Path, nvml: Nvml) -> None:
         tmp_path, ["plan"], ["plan", "--json"], environ=nvml("no_library")
     )
     assert "any GPU a framework finds" in text.out
-    assert text.err.startswith("note: the NVIDIA driver's library")
+    assert text.err.startswith("note: no NVIDIA driver here")
     assert document.document["gpus"] == []
     environ = {**nvml(STORY), "CUDA_VISIBLE_DEVICES": "", "GPUCONF_DISABLE": "1"}
     (hidden,) = run_commands(tmp_path, ["plan"], environ=environ)

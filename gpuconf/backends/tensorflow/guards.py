@@ -29,7 +29,7 @@ from gpuconf.backends import keras_backend
 from gpuconf.backends.tensorflow import devices, readback
 from gpuconf.backends.tensorflow.devices import Record
 from gpuconf.backends.tensorflow.environment import GROWTH
-from gpuconf.backends.tensorflow.session_config import hold_to_plan, scaled_to
+from gpuconf.backends.tensorflow.session_config import Held, hold_to_plan, scaled_to
 from gpuconf.callsite import CallSite, user_call_site
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.settings import Setting
@@ -214,9 +214,7 @@ class Guards:
             os.environ.setdefault(GROWTH, "true" if enable else "false")
             self.record(Setting(GROWTH, str(enable).lower(), os.environ[GROWTH]))
         elif bool(enable) != plan.allow_growth:
-            self._tell(
-                "set_memory_growth", [f"{enable} asked, the plan's {plan.allow_growth} stays"]
-            )
+            self._tell("set_memory_growth", [Held(str(enable), str(plan.allow_growth))])
         return None
 
     def _get_memory_growth(self, original: Callable[..., Any], context: Any, device: Any) -> Any:
@@ -234,8 +232,8 @@ class Guards:
             return original(context, device, wanted)
         held = scaled_to(asked, limit)
         if [int(size) for size in asked] != held:
-            sums = " + ".join(f"{size:g}" for size in asked)
-            change = f"{sums} MiB is more than the plan's {limit} MiB: {held} MiB is used"
+            asked_text, got_text = (" + ".join(f"{n:g}" for n in sizes) for sizes in (asked, held))
+            change = Held(f"memory_limit {asked_text} MiB", f"{got_text} MiB")
             self._tell("set_logical_device_configuration", [change])
         scaled = [
             logical._replace(memory_limit=size) for logical, size in zip(wanted, held, strict=True)
@@ -280,10 +278,11 @@ class Guards:
             if setting.why_not is not None:
                 say(str(setting))
 
-    def _tell(self, function: str, changes: list[str]) -> None:
+    def _tell(self, function: str, changes: list[Held]) -> None:
         site = user_call_site()
         where = f"{function} at {site}" if site else function
         name = "" if self.plan is None else self.plan.profile.name
         for change in changes:
-            say(f"{where}: {change} (profile {name})")
-            self.record(Setting(where, "as the script says", "held to the plan", change))
+            setting = Setting(where, change.asked, change.got, f"profile {name} allows no more")
+            self.record(setting)
+            say(str(setting))

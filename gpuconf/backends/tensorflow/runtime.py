@@ -18,7 +18,12 @@ def refuse_if_too_late() -> None:
     """Raise TooLateError if TensorFlow has made its devices, with the line that did it."""
     made_at = None if _guards is None else _guards.devices_made_at
     if made_at is not None:
-        raise _too_late(f"at {made_at}")
+        profile = _guards.plan.profile.name if _guards and _guards.plan else "none"
+        raise _too_late(
+            f"at {made_at}, under profile {profile}",
+            hint="restart with the profile you want: `GPUCONF_PROFILE=NAME python ...`, or restart "
+            "the kernel",
+        )
     evidence = lateness.devices_exist()
     if evidence is None:
         return
@@ -26,15 +31,16 @@ def refuse_if_too_late() -> None:
 
     likely = likely_line(evidence.makers)
     where = f"before gpuconf came, most likely at {likely}" if likely else "before gpuconf came"
-    raise _too_late(f"{where}: {evidence.how}")
-
-
-def _too_late(where: str) -> TooLateError:
-    return TooLateError(
-        f"TensorFlow has already made its GPU devices, {where}. What is set now would not act",
+    raise _too_late(
+        f"{where}: {evidence.how}",
         hint="make `import gpuconf.auto` the first line of the script, or of the notebook "
         "after a kernel restart",
     )
+
+
+def _too_late(where: str, *, hint: str) -> TooLateError:
+    text = f"TensorFlow has already made its GPU devices, {where}. What is set now would not act"
+    return TooLateError(text, hint=hint)
 
 
 def apply(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuconf.backends.tensorflow.devices import logical_limits_mib
 from gpuconf.backends.tensorflow.readback import visible_indices
@@ -11,14 +11,21 @@ from gpuconf.planner import GpuPlan, Plan
 from gpuconf.units import MIB, mib
 
 
+class Held(NamedTuple):
+    """What a script asked for and what it got, each in a few words."""
+
+    asked: str
+    got: str
+
+
 def hold_to_plan(
     config: Any, plan: Plan, physical: Sequence[GpuPlan | None] = ()
-) -> tuple[Any, list[str]]:
+) -> tuple[Any, list[Held]]:
     """Return a copy of the ConfigProto ``config`` in which no GPU gets more than the plan's.
 
     ``physical`` is the plan of each of TensorFlow's GPUs, by default the plan's own.  The plan is
-    a cap: what the script asks for stays where it is smaller.  The second value says, a sentence
-    each, what the script asked for and did not get.
+    a cap: what the script asks for stays where it is smaller.  The second value says what the
+    script asked for and did not get.
     """
     held = type(config)()
     held.CopyFrom(config)
@@ -71,7 +78,7 @@ def share_of(gpu: GpuPlan) -> float:
     return (limit + MIB // 2) / total
 
 
-def _hold_fraction(options: Any, share: float, gpu: GpuPlan) -> list[str]:
+def _hold_fraction(options: Any, share: float, gpu: GpuPlan) -> list[Held]:
     asked = options.per_process_gpu_memory_fraction
     if 0 < asked <= share:
         return []
@@ -80,12 +87,14 @@ def _hold_fraction(options: Any, share: float, gpu: GpuPlan) -> list[str]:
         return []
     total = gpu.gpu.total_bytes or 0
     return [
-        f"per_process_gpu_memory_fraction {asked:g} ({mib(int(asked * total))}) is more than "
-        f"the plan's {mib(gpu.limit_bytes or 0)}: {share:.4g} is used"
+        Held(
+            f"per_process_gpu_memory_fraction {asked:g} ({mib(int(asked * total))})",
+            f"{share:.4g} ({mib(gpu.limit_bytes or 0)})",
+        )
     ]
 
 
-def _hold_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> list[str]:
+def _hold_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> list[Held]:
     """Scale down each GPU's virtual devices whose sum is over its limit."""
     notes = []
     for virtual, gpu in zip(options.experimental.virtual_devices, gpus, strict=False):
@@ -97,10 +106,7 @@ def _hold_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> list[str]:
             continue
         virtual.memory_limit_mb[:] = held
         if asked:
-            notes.append(
-                f"virtual devices of {_sum(asked)} MiB are more than the plan's "
-                f"{mib(gpu.limit_bytes)}: {_sum(held)} MiB is used"
-            )
+            notes.append(Held(f"virtual devices of {_sum(asked)} MiB", f"{_sum(held)} MiB"))
     return notes
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import NamedTuple
 
-from gpuconf.callsite import user_frame
+from gpuconf.callsite import notebook_cells, user_frame
 
 _WHOLE_FILE = sys.maxsize
 
@@ -43,7 +43,8 @@ def likely_line(makers: frozenset[str]) -> str | None:
 
 
 def _places(frame: FrameType) -> Iterator[_Place]:
-    yield from _notebook_cells(frame)
+    for number, cell in enumerate(notebook_cells(frame)[1:-1], start=1):
+        yield _Place(f"In [{number}]", str(cell))
     filename = frame.f_code.co_filename
     source = "".join(linecache.getlines(filename, frame.f_globals))
     yield _Place(filename, source, frame.f_lineno)
@@ -53,15 +54,6 @@ def _places(frame: FrameType) -> Iterator[_Place]:
         ours = getattr(module, "__name__", "").partition(".")[0] == "gpuconf"
         if path.endswith(".py") and not installed and not ours and path != filename:
             yield _Place(path, "".join(linecache.getlines(path)))
-
-
-def _notebook_cells(frame: FrameType) -> Iterator[_Place]:
-    """IPython keeps the cells that ran, in order, in a list ``In`` whose first entry is empty."""
-    cells = frame.f_globals.get("In")
-    if not isinstance(cells, list) or "get_ipython" not in frame.f_globals:
-        return
-    for number, cell in enumerate(cells[1:-1], start=1):
-        yield _Place(f"In [{number}]", str(cell))
 
 
 def _first_call(place: _Place, makers: frozenset[str]) -> int | None:
