@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 help:
 	@printf "%-16s%s\n" "make demo" "the main job, before and after, on a GPU or the simulated card"
 	@printf "%-16s%s\n" "make test" "every test that needs no GPU (TensorFlow on the simulated card included)"
-	@printf "%-16s%s\n" "make quick" "the tests that start neither TensorFlow nor a compiler run"
+	@printf "%-16s%s\n" "make quick" "the tests that start no TensorFlow"
 	@printf "%-16s%s\n" "make lint" "ruff and mypy --strict"
 	@printf "%-16s%s\n" "make wheel" "build the wheel, install it elsewhere, check what is in it"
 	@printf "%-16s%s\n" "make generated" "write anew what is made from the profile schema"
@@ -34,6 +34,7 @@ $(VENV)/.dev: $(VENV)/.python pyproject.toml
 
 demo: $(VENV)/.demo
 	$(BIN)/gpuconf demo
+	@echo; echo "now try: $(BIN)/gpuconf plan, or: . $(BIN)/activate"
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -m 'not gpu'

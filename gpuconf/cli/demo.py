@@ -74,7 +74,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if importlib.util.find_spec("tensorflow") is None:
         raise MissingDependencyError(
             "the demo runs TensorFlow, which is not installed",
-            hint="pip install 'gpuconf[tensorflow]'",
+            hint="pip install tensorflow, or `tensorflow[and-cuda]` for a GPU",
         )
     simulated = CardChoice(None, "it was asked for")
     choice = simulated if options.simulated else _real_card(output, even_if_used=options.real)

@@ -42,6 +42,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str], output: Output) -> int:
+    if not arguments:
+        build_parser().print_help(sys.stderr)
+        return 2
     try:
         options = build_parser().parse_args(arguments)
         output.use_color(options.color)

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from gpuconf.settings import Setting
 
 
+_GROWTH = {
+    "true": "on: memory is taken step by step",
+    "false": "off: what may be taken is taken at once",
+}
+
+
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add this command's arguments."""
     parser = commands.add_parser(
@@ -79,14 +85,15 @@ def _gpu_document(plan: GpuPlan) -> dict[str, object]:
 
 def _print(plan: Plan, changes: dict[str, str], settings: list[Setting], output: Output) -> None:
     source = f"  {plan.profile.source}" if plan.profile.source else ""
+    growth = next((s.effective for s in settings if s.name == "TF_FORCE_GPU_ALLOW_GROWTH"), None)
     output.line(f"profile {plan.profile.name}{source}", "bold")
     for gpu in plan.gpus:
         output.line()
-        _print_gpu(gpu, output)
+        _print_gpu(gpu, growth, output)
     if plan.unknown_gpu is not None:
         output.line()
         output.line("any GPU a framework finds", "bold")
-        _print_rules(plan.unknown_gpu, output)
+        _print_rules(plan.unknown_gpu, growth, output)
     if plan.hides_gpus:
         output.line()
         output.line("no GPU: frameworks run on the CPU", "bold")
@@ -100,7 +107,7 @@ def _print(plan: Plan, changes: dict[str, str], settings: list[Setting], output:
         output.note(f"note: {text}")
 
 
-def _print_gpu(plan: GpuPlan, output: Output) -> None:
+def _print_gpu(plan: GpuPlan, growth: str | None, output: Output) -> None:
     gpu = plan.gpu
     total = mib(gpu.total_bytes) if gpu.total_bytes is not None else "unknown"
     free = mib(gpu.free_bytes) if gpu.free_bytes is not None else "unknown"
@@ -109,13 +116,12 @@ def _print_gpu(plan: GpuPlan, output: Output) -> None:
     for process in gpu.processes or ():
         held = mib(process.used_bytes) if process.used_bytes is not None else "unknown size"
         output.line(f"  held by pid {process.pid} {process.name or ''}: {held}".rstrip())
-    _print_rules(plan, output)
+    _print_rules(plan, growth, output)
 
 
-def _print_rules(plan: GpuPlan, output: Output) -> None:
+def _print_rules(plan: GpuPlan, growth: str | None, output: Output) -> None:
     for line in plan.arithmetic:
         style = "green" if line.startswith("limit =") else None
         output.line(f"  {line}", style)
-    growth = {True: "on: memory is taken step by step", False: "off: the limit is taken at once"}
-    if plan.allow_growth is not None:
-        output.line(f"  allow_growth {growth[plan.allow_growth]}")
+    if growth is not None:
+        output.line(f"  allow_growth {_GROWTH.get(growth, growth)}")

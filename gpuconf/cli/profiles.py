@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 
 import yaml
 
 from gpuconf.cli.output import Output
+from gpuconf.errors import ProfileNotFoundError
 from gpuconf.profile import (
     ProfileEntry,
     check_profile,
     chosen_profile,
+    find_profile,
     json_schema,
     list_profiles,
     load_profile,
@@ -80,8 +83,17 @@ def run_list(options: argparse.Namespace, output: Output) -> int:
         rows.append((entry.name, entry.origin, remark))
     output.table(("NAME", "FROM", "WHAT FOR"), rows)
     choice = chosen_profile()
-    output.note(f"in force here: {choice.profile}, because {choice.because}")
+    missing = "" if _can_be_found() else ", but there is no such profile"
+    output.note(f"in force here: {choice.profile}, because {choice.because}{missing}")
     return 0
+
+
+def _can_be_found() -> bool:
+    """Whether the profile in force exists."""
+    try:
+        return os.path.exists(find_profile().path)
+    except ProfileNotFoundError:
+        return False
 
 
 def _entry_document(entry: ProfileEntry) -> dict[str, object]:

@@ -53,8 +53,14 @@ def try_chain(
             return None, [error]
     whole = roots.pop()
     while roots:
-        whole = merged(whole, roots.pop())
+        whole = merged(_without_description(whole), roots.pop())
     return Chain(tuple(link.path for link in read), whole), []
+
+
+def _without_description(root: Mapping) -> Mapping:
+    """What a profile is for is not what one built on it is for."""
+    entries = {name: entry for name, entry in root.entries.items() if name != "description"}
+    return Mapping(entries, root.mark)
 
 
 def read_file(path: str) -> Mapping:

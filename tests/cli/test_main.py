@@ -42,7 +42,6 @@ def test_usage_errors(tmp_path: Path) -> None:
     """Exit code 2, one sentence and the help that explains it; JSON where it was asked for."""
     results = run_commands(
         tmp_path,
-        [],
         ["paln"],
         ["plan", "--jsno"],
         ["plan", "--color", "sometimes"],
@@ -55,8 +54,16 @@ def test_usage_errors(tmp_path: Path) -> None:
         assert done.err.startswith("gpuconf: error: ")
         assert "  hint: `gpuconf " in done.err
         assert " --help` shows" in done.err
-    assert [done.out for done in results[:-1]] == [""] * 6
+    assert [done.out for done in results[:-1]] == [""] * 5
     assert results[-1].document["error"]["type"] == "UsageError"
+
+
+def test_no_command_at_all(tmp_path: Path) -> None:
+    """Bare `gpuconf` is a question: the help, on stderr, and exit code 2."""
+    (done,) = run_commands(tmp_path, [])
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("usage: gpuconf")
+    assert "profiles" in done.err
 
 
 def test_the_process_and_its_exit_code(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_deeper_keys_override(tmp_path: Path) -> None:
     assert profile.memory.keep_free == Amount(2 * GIB)
     assert dict(profile.env) == {"A": "1", "B": "2", "C": "2"}
     assert profile.virtual_devices == (Amount(3 * GIB),)
-    assert profile.description == "parent"
+    assert profile.description is None  # which is the parent's own
     assert (profile.name, profile.source) == ("child", str(tmp_path / "child.yaml"))
 
 
@@ -242,3 +242,10 @@ def test_check_reports_all_of_the_first_broken_file(tmp_path: Path) -> None:
     write(tmp_path, parent="a: 1\nb: 2\n", child="extends: parent.yaml\n")
     errors = check_profile("child.yaml", environ={}, directory=tmp_path)
     assert [error.key for error in errors] == ["a", "b"]
+
+
+def test_a_description_is_not_inherited(tmp_path: Path) -> None:
+    """`gpuconf profiles list` must not tell of a profile what its parent is for."""
+    path = tmp_path / "lab.yaml"
+    path.write_text("extends: shared-desktop\n", encoding="utf-8")
+    assert load_profile(str(path)).description is None
