@@ -29,8 +29,8 @@ reading numbers from the card fail instead). Constants, variables, copies and fi
 
 _EXAMPLES = """\
 examples:
-  python -m gpuconf.simcard run --total 11264MiB --used 1945MiB -- python train.py
-  python -m gpuconf.simcard run --card /tmp/card -- python train.py   # in two terminals: one card
+  python -m gpuconf.simcard run --total 11264MiB --used 1945MiB -- python script.py
+  python -m gpuconf.simcard run --card /tmp/card -- python script.py   # in two terminals: one card
   eval "$(python -m gpuconf.simcard env --total 8GiB --card /tmp/card)"
   python -m gpuconf.simcard show /tmp/card"""
 
@@ -67,7 +67,7 @@ def _run(options: argparse.Namespace, command: list[str]) -> int:
     if not command:
         raise UsageError(
             "there is no command to run",
-            hint="put it after --: python -m gpuconf.simcard run --total 8GiB -- python train.py",
+            hint="put it after --: python -m gpuconf.simcard run --total 8GiB -- python script.py",
         )
     if options.card is not None:
         return run_command(_open_or_create(options), command, environ=os.environ)
