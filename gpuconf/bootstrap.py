@@ -27,6 +27,7 @@ from gpuconf.units import short_duration
 
 _POLL_S = 2.0
 _REPORT_EVERY_S = 60.0
+_CUDA_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 _current: Activation | None = None
 _lock = threading.RLock()
@@ -161,7 +162,13 @@ def _prepare(profile: Profile) -> Activation:
     plan, put_off = _plan_or_put_off(profile, is_worker=is_worker)
     changes, settings = environment_for(plan)
     environment.apply(changes, os.environ)
-    made = Activation(plan, environment=changes, put_off=put_off, is_worker=is_worker)
+    made = Activation(
+        plan,
+        environment=changes,
+        cuda_variables={name: os.environ[name] for name in _CUDA_VARIABLES if name in os.environ},
+        put_off=put_off,
+        is_worker=is_worker,
+    )
     for setting in settings:
         made.record(setting)
     # A pool's workers would repeat what the program has said already.
@@ -182,8 +189,8 @@ def _in_force() -> Activation:
         return _current or Activation(disabled="nothing was configured")
     ours = environment.set_by_gpuconf(os.environ)
     changed = [name for name in _current.environment if name not in ours]
-    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
-        if os.environ.get(name) != _current.seen.get(name) and name not in changed:
+    for name in _CUDA_VARIABLES:
+        if os.environ.get(name) != _current.cuda_variables.get(name) and name not in changed:
             changed.append(name)
     if changed:
         now = ", ".join(f"{name}={os.environ.get(name, '')}" for name in changed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 from gpuconf.errors import ShortageError
@@ -14,8 +13,8 @@ class Activation:
     """What gpuconf did to this process; grows as frameworks are imported and make devices.
 
     ``plan`` is None where gpuconf was switched off, and ``disabled`` says by what.
-    ``environment`` holds the variables that were set, ``seen`` the whole environment after that,
-    and ``session`` the version-1 session
+    ``environment`` holds the variables that were set, ``cuda_variables`` what
+    CUDA reads as it stood after that, and ``session`` the version-1 session
     that was installed into Keras, None if none was.  ``settings`` holds every setting's fate,
     in the order first asked; see :class:`gpuconf.settings.Setting`.  ``put_off`` is the shortage
     that a worker process may live with as long as it makes no devices; ``is_worker`` says that
@@ -27,6 +26,7 @@ class Activation:
         plan: Plan | None = None,
         *,
         environment: Mapping[str, str] | None = None,
+        cuda_variables: Mapping[str, str] | None = None,
         put_off: ShortageError | None = None,
         is_worker: bool = False,
         disabled: str | None = None,
@@ -34,7 +34,7 @@ class Activation:
         self.plan = plan
         self.disabled = disabled
         self.environment = dict(environment or {})
-        self.seen = dict(os.environ)
+        self.cuda_variables = dict(cuda_variables or {})
         self.put_off = put_off
         self.is_worker = is_worker
         self.session: object = None
