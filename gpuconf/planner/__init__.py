@@ -122,6 +122,8 @@ def _without_figures(profile: Profile, problem: str, value: str | None) -> Plan:
     gpu = plan_gpu(Gpu(index=0), rules)
     notes = []
     dropped = [line.partition(":")[0] for line in gpu.arithmetic if ": dropped" in line]
+    if profile.memory.keep_free is None:  # then the profile has no such rule of its own
+        dropped = [term for term in dropped if "keep_free" not in term]
     if dropped:
         left = "allow_growth alone is set" if profile.memory.allow_growth else "no limit is set"
         if gpu.limit_bytes is not None:

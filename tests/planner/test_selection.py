@@ -309,6 +309,9 @@ def test_without_nvml_what_needs_no_figures_still_holds() -> None:
     sized = Profile("sized", memory=MemoryRules(memory_limit=Amount(4 * GIB)))
     assert make_plan(sized, nothing, environ={}).limits_memory
     assert make_plan(sized, nothing, environ={}).notes == ()
+    kept = Profile("kept", memory=sized.memory._replace(keep_free=Amount(GIB)))
+    (note,) = make_plan(kept, nothing, environ={}).notes
+    assert note.endswith("so without free - keep_free the limit is 4096 MiB")
     assert make_plan(choose(0, 2), nothing, environ={}).cuda_visible_devices == "0,2"
     odd = Profile("odd", gpus=PICK_ONE, per_gpu=((0, GpuRules()),))
     notes = make_plan(odd, nothing, environ={}).notes
