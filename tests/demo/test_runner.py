@@ -32,6 +32,8 @@ PROGRAMS = {
     "print('RESULT', '{\"pid\": %d}' % child.pid, flush=True); sys.stdin.read()",
 }
 
+pytestmark = pytest.mark.slow  # programs that must be waited for
+
 
 @pytest.fixture
 def runner(tmp_path: Path) -> Iterator[Runner]:
