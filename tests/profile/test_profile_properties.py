@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from bad_profiles import BAD_PROFILES
 from hypothesis import example, given, settings
@@ -77,6 +78,7 @@ def test_slightly_broken_files(seed: str, at: int, put: str, cut: int) -> None:
     outcome((seed[:at] + put + seed[at + cut :]).encode("utf-8", "surrogatepass"))
 
 
+@pytest.mark.slow  # hundreds of documents each
 @settings(max_examples=300)
 @given(st.dictionaries(NAMES, VALUES, max_size=5))
 @example({"memory": {"keep_free": "1GiB"}, "per_gpu": {"0": None}})
@@ -92,6 +94,7 @@ def test_any_structure(values: dict[str, Any]) -> None:
         )
 
 
+@pytest.mark.slow  # hundreds of documents each
 @settings(max_examples=300)
 @given(st.dictionaries(NAMES, VALUES, max_size=5))
 def test_any_override(values: dict[str, Any]) -> None:
