@@ -272,3 +272,48 @@ if __name__ == "__main__":
     )
     assert outcome.told["session"] is True, outcome.log
     assert outcome.told["worker"] == [42, True]
+
+
+def test_a_tensorflow_without_the_functions_we_wrap(run_on_card: RunOnCard) -> None:
+    """Names of a future TensorFlow gone: the plan holds all the same, and the report says so."""
+    outcome = run_on_card(
+        f"""
+import tensorflow as tf, sys
+from tensorflow.python.eager import context
+lists = context.Context._initialize_physical_devices
+del context.Context._initialize_physical_devices
+context.Context.__getattr__ = lambda self, name: (
+    lists.__get__(self) if name == "_initialize_physical_devices" else object.__getattribute__(
+        self, name))
+sys.modules["tensorflow.python.training.server_lib"] = None
+import gpuconf.auto, gpuconf
+{LIMITS}
+tf.constant([1.0])
+tell(limits=limits(), unguarded=[
+    s.name for s in gpuconf.activation().settings if s.name.startswith("guard of")])
+"""
+    )
+    assert outcome.told["limits"] == ["7884 MiB", "7884 MiB"], outcome.log
+    assert outcome.told["unguarded"] == [
+        "guard of _initialize_physical_devices",
+        "guard of __init__",
+    ]
+
+
+def test_a_hidden_gpu_stays_hidden_from_sessions(
+    run_on_card: RunOnCard, write_profile: Callable[[str], str]
+) -> None:
+    """CUDA was started with both GPUs in sight: a session with options of its own sees one."""
+    outcome = run_on_card(
+        """
+import tensorflow as tf
+tf.config.list_physical_devices("GPU")
+import gpuconf.auto
+options = tf.compat.v1.GPUOptions(per_process_gpu_memory_fraction=0.9)
+with tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(gpu_options=options)) as session:
+    tell(limits=[d.memory_limit_bytes >> 20 for d in session.list_devices() if "GPU" in d.name])
+""",
+        write_profile("extends: shared-desktop\ngpus: [1]\n"),
+    )
+    assert outcome.told["limits"] == [7884], outcome.log
+    assert "pci bus id: 0000:02:00.0" in outcome.log

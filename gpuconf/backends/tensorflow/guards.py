@@ -20,6 +20,7 @@ listing starts CUDA, and a process that has started CUDA cannot fork workers tha
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -43,7 +44,8 @@ class Guards:
     ``plan`` may be replaced until devices exist; None leaves TensorFlow alone.  ``physical`` is
     the plan of each of TensorFlow's GPUs, empty until it has listed them.  ``devices_made_at`` is
     the user's line that made the first GPU devices; None until then.  ``before_devices`` is
-    called right before they are made, and may raise.
+    called right before they are made, and may raise.  ``waits_for_listing`` is False where the
+    moment at which TensorFlow lists its GPUs cannot be seen, and the plan must not wait for it.
     """
 
     def __init__(self, tensorflow: Any) -> None:
@@ -53,6 +55,7 @@ class Guards:
         self.before_devices: Callable[[], None] | None = None
         self.devices_made_at: CallSite | str | None = None
         self.physical: list[GpuPlan | None] = []
+        self.waits_for_listing = True
         self._hidden_at_start = False
         self._is_configured = False
         self._is_configuring = False
@@ -60,32 +63,38 @@ class Guards:
 
     def install(self) -> None:
         """Wrap the functions; one that this TensorFlow lacks is recorded, not fatal."""
-        from tensorflow.python.client import _pywrap_device_lib, session
-        from tensorflow.python.eager import context
-        from tensorflow.python.training import server_lib
-
-        made = context.Context
-        self._wrap(made, "_initialize_physical_devices", self._initialize_physical_devices)
+        made = "tensorflow.python.eager.context:Context"
+        self.waits_for_listing = self._wrap(
+            made, "_initialize_physical_devices", self._initialize_physical_devices
+        )
         self._wrap(made, "ensure_initialized", self._ensure_initialized)
         self._wrap(made, "set_memory_growth", self._set_memory_growth)
         self._wrap(made, "get_memory_growth", self._get_memory_growth)
         self._wrap(made, "set_logical_device_configuration", self._set_logical)
-        self._wrap(session.BaseSession, "__init__", self._session_init)
-        self._wrap(server_lib.Server, "__init__", self._server_init)
+        session = "tensorflow.python.client.session:BaseSession"
+        self._wrap(session, "__init__", self._session_init)
+        self._wrap("tensorflow.python.training.server_lib:Server", "__init__", self._server_init)
         # Not device_lib's own function: scripts may hold that one by its name already.
-        self._wrap(_pywrap_device_lib, "list_devices", self._list_devices)
+        self._wrap(
+            "tensorflow.python.client._pywrap_device_lib", "list_devices", self._list_devices
+        )
 
     def take(self, plan: Plan | None, record: Record) -> None:
         """From now on hold TensorFlow to ``plan``; None lets go of it."""
         self.plan, self.record = plan, record
         self.physical, self._is_configured = [], plan is None
 
-    def _wrap(self, owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
-        original = getattr(owner, name, None)
-        if original is None:
-            why = f"this TensorFlow has no {name}, so scripts that use it go unguarded"
+    def _wrap(self, place: str, name: str, wrapper: Callable[..., Any]) -> bool:
+        """Wrap ``name`` of ``module`` or ``module:class``; False where there is no such thing."""
+        module, _, cls = place.partition(":")
+        try:
+            owner = importlib.import_module(module)
+            owner = getattr(owner, cls) if cls else owner
+            original = getattr(owner, name)
+        except (ImportError, AttributeError):
+            why = f"this TensorFlow has no {place}.{name}, so scripts that use it go unguarded"
             self.record(Setting(f"guard of {name}", "wrapped", None, why))
-            return
+            return False
 
         @functools.wraps(original)
         def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -94,6 +103,7 @@ class Guards:
             return wrapper(original, *args, **kwargs)
 
         setattr(owner, name, guarded)
+        return True
 
     # --- the plan itself ------------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ def apply(
         record(setting)
     if plan.profile.tensorflow.session == "graph":
         keras_session.leave_eager_mode(tf)
-    if _has_listed_devices():
+    if _has_listed_devices() or not _guards.waits_for_listing:
         _guards.configure()
 
 

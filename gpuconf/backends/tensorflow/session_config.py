@@ -35,6 +35,7 @@ def hold_to_plan(
     options = held.gpu_options
     if plan.allow_growth is not None:
         options.allow_growth = plan.allow_growth
+    _leave_out_hidden(options, physical)
     gpus = _gpus_in_use(options, plan, physical)
     if not any(logical_limits_mib(gpu) for gpu in gpus):
         return held, []
@@ -45,6 +46,14 @@ def hold_to_plan(
         return held, _hold_fraction(options, share, gpus[0])
     _give_virtual_devices(options, gpus)
     return held, []
+
+
+def _leave_out_hidden(options: Any, physical: Sequence[GpuPlan | None]) -> None:
+    """Name the planned GPUs where TensorFlow lists others too: a session's own options say all."""
+    if None not in physical or options.experimental.virtual_devices:
+        return
+    used = [i for i in visible_indices(options, len(physical)) if physical[i] is not None]
+    options.visible_device_list = ",".join(map(str, used))
 
 
 def _gpus_in_use(options: Any, plan: Plan, physical: Sequence[GpuPlan | None]) -> list[GpuPlan]:
