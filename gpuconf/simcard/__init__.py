@@ -3,17 +3,20 @@
 Real: TensorFlow's GPU device, its BFC allocator, its options and its error messages, and the
 real nvidia-ml-py.  Not real: the CUDA driver and runtime, NVML and cuDNN below them, which are
 small stand-ins (``native/``) over a file shared by all processes.  Device memory is host
-memory.  No kernel runs, and a launch is never silent: see ``native/kernels.c``.
+memory.  With the kernel bridge TensorFlow's CPU kernels compute on it; a CUDA kernel never runs,
+and its launch is never silent: see ``native/kernels.c``.
 """
 
-from gpuconf.simcard.build import build_libraries
+from gpuconf.simcard.bridge import bridge_for_command
 from gpuconf.simcard.card import Card, CardProcess, CardSpec, create_card, simulated_card
+from gpuconf.simcard.libraries import build_libraries
 from gpuconf.simcard.run import run_command
 
 __all__ = [
     "Card",
     "CardProcess",
     "CardSpec",
+    "bridge_for_command",
     "build_libraries",
     "create_card",
     "run_command",

@@ -7,10 +7,11 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from gpuconf.errors import GpuconfError, UsageError
-from gpuconf.simcard.build import build_libraries
+from gpuconf.simcard.bridge import build_bridge
 from gpuconf.simcard.card import (
     FILE_VARIABLE,
     Card,
@@ -18,14 +19,17 @@ from gpuconf.simcard.card import (
     create_card,
     simulated_card,
 )
+from gpuconf.simcard.installed import find_tensorflow
+from gpuconf.simcard.libraries import build_libraries
 from gpuconf.simcard.run import run_command
 from gpuconf.units import exact_size, mib, parse_size
 
 _DESCRIPTION = """\
 Run programs on a SIMULATED GPU. TensorFlow's own GPU memory code runs for real; the card, its
-driver, NVML and cuDNN are simulated, device memory is host memory, and no GPU kernel runs: a
-program that launches one is stopped with the kernel's name (GPUCONF_SIMCARD_KERNELS=error makes
-reading numbers from the card fail instead). Constants, variables, copies and fills do work."""
+driver, NVML and cuDNN are simulated, and device memory is host memory. TensorFlow's CPU kernels
+compute on it (the kernel bridge, compiled once for the TensorFlow of the command); no CUDA kernel
+runs: a program that launches one is stopped with the kernel's name (GPUCONF_SIMCARD_KERNELS=error
+makes reading numbers from the card fail instead)."""
 
 _EXAMPLES = """\
 examples:
@@ -60,6 +64,9 @@ def _dispatch(options: argparse.Namespace, command: list[str]) -> int:
     if options.what == "show":
         return _show(Card(options.file))
     print(build_libraries())
+    tensorflow = find_tensorflow(["python"], os.environ)
+    if tensorflow is not None:
+        print(build_bridge(tensorflow, tell=_tell).parent)
     return 0
 
 
@@ -69,10 +76,27 @@ def _run(options: argparse.Namespace, command: list[str]) -> int:
             "there is no command to run",
             hint="put it after --: python -m gpuconf.simcard run --total 8GiB -- python script.py",
         )
+    bridge = None if options.no_bridge else _bridge(command)
     if options.card is not None:
-        return run_command(_open_or_create(options), command, environ=os.environ)
+        return run_command(_open_or_create(options), command, environ=os.environ, bridge=bridge)
     with simulated_card(_spec(options)) as card:
-        return run_command(card, command, environ=os.environ)
+        return run_command(card, command, environ=os.environ, bridge=bridge)
+
+
+def _bridge(command: list[str]) -> Path | None:
+    """The kernel bridge for the command's TensorFlow; None where it has none."""
+    tensorflow = find_tensorflow(command, os.environ)
+    if tensorflow is None:
+        return None
+    try:
+        return build_bridge(tensorflow, tell=_tell)
+    except GpuconfError as error:
+        error.hint = f"{error.hint}; or --no-bridge, with memory and without numbers"
+        raise
+
+
+def _tell(line: str) -> None:
+    print(f"gpuconf: {line}", file=sys.stderr, flush=True)
 
 
 def _print_environment(options: argparse.Namespace) -> int:
@@ -83,7 +107,9 @@ def _print_environment(options: argparse.Namespace) -> int:
             hint="add --card /tmp/card",
         )
     card = _open_or_create(options)
-    for name, value in card.environment(os.environ).items():
+    tensorflow = None if options.no_bridge else find_tensorflow(["python"], os.environ)
+    bridge = None if tensorflow is None else build_bridge(tensorflow, tell=_tell)
+    for name, value in card.environment(os.environ, bridge=bridge).items():
         if os.environ.get(name) != value:
             print(f"export {name}={shlex.quote(value)}")
     return 0
@@ -157,7 +183,9 @@ def _parser() -> argparse.ArgumentParser:
         _add_card_options(each)
     show = commands.add_parser("show", help="who uses a simulated card")
     show.add_argument("file", help=f"a card file (${FILE_VARIABLE})")
-    commands.add_parser("build", help="build the stand-in libraries and print their folder")
+    commands.add_parser(
+        "build", help="build the stand-in libraries and the kernel bridge; print their folders"
+    )
     return parser
 
 
@@ -175,6 +203,8 @@ def _add_card_options(parser: argparse.ArgumentParser) -> None:
     add("--compute-capability", metavar="X.Y",
         help=f"decides TensorFlow's reserve (default {default.compute_capability})")  # fmt: skip
     add("--driver-version", metavar="V", help=f"(default {default.driver_version})")
+    add("--no-bridge", action="store_true",
+        help="leave the kernel bridge out: memory works, numbers do not")  # fmt: skip
     add("--card", metavar="FILE",
         help="share the card in this file; made if it is not there, and kept")  # fmt: skip
 

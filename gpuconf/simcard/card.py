@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuconf.errors import BackendError, UsageError
-from gpuconf.simcard.build import build_libraries
+from gpuconf.simcard.bridge import LIBRARY, VARIABLE
+from gpuconf.simcard.libraries import build_libraries
 from gpuconf.units import GIB, mib
 
 FILE_VARIABLE = "GPUCONF_SIMCARD_FILE"
@@ -129,15 +130,28 @@ class Card:
         _load(self.libraries).simcard_uuid(index, text)
         return text.value.decode()
 
-    def environment(self, base: Mapping[str, str]) -> dict[str, str]:
+    def environment(self, base: Mapping[str, str], *, bridge: Path | None = None) -> dict[str, str]:
         """``base`` changed so that programs started with it see this card.
 
-        The dynamic linker reads LD_LIBRARY_PATH at the start of a program: setting it in one
-        that already runs does nothing.
+        With ``bridge`` (see `bridge_for_command`) TensorFlow computes there; without, it has
+        memory alone.  The dynamic linker reads LD_LIBRARY_PATH at the start of a program: setting
+        it in one that already runs does nothing.  Raises UsageError where another plugin stands in
+        TensorFlow's way.
         """
         rest = base.get("LD_LIBRARY_PATH")
         paths = [str(self.libraries), *([rest] if rest else [])]
-        return {**base, "LD_LIBRARY_PATH": ":".join(paths), FILE_VARIABLE: str(self.path)}
+        changed = {**base, "LD_LIBRARY_PATH": ":".join(paths), FILE_VARIABLE: str(self.path)}
+        plugin = base.get(VARIABLE)
+        if plugin and os.path.basename(plugin) != LIBRARY:
+            raise UsageError(
+                f"{VARIABLE} is {plugin}: TensorFlow takes one plugin, and a simulated card needs "
+                "that place",
+                hint=f"unset {VARIABLE}",
+            )
+        changed.pop(VARIABLE, None)
+        if bridge is not None:
+            changed[VARIABLE] = str(bridge)
+        return changed
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[ctypes.CDLL, ctypes.c_void_p]]:

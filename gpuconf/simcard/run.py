@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 from gpuconf.errors import UsageError
@@ -19,15 +20,19 @@ _COMMAND_NOT_FOUND = 127
 _COMMAND_NOT_RUNNABLE = 126
 
 
-def run_command(card: Card, command: Sequence[str], *, environ: Mapping[str, str]) -> int:
+def run_command(
+    card: Card, command: Sequence[str], *, environ: Mapping[str, str], bridge: Path | None = None
+) -> int:
     """Run ``command`` with ``card`` in its environment; return the exit code a shell would.
+
+    With ``bridge`` (see `bridge_for_command`) TensorFlow computes on the card.
 
     Signals are passed on to the command, whose end ends this; a command that a signal killed
     gives 128 + its number.  Raises UsageError for a command that cannot be started.
     """
     try:
         with _signals_passed_on() as started:
-            child = subprocess.Popen(list(command), env=card.environment(environ))
+            child = subprocess.Popen(list(command), env=card.environment(environ, bridge=bridge))
             started(child)
             code = child.wait()
     except FileNotFoundError as error:

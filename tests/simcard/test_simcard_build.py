@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from gpuconf.errors import BackendError, MissingDependencyError
-from gpuconf.simcard.build import LIBRARIES, NATIVE, build_libraries, cache_folder, find_compiler
+from gpuconf.simcard.compiling import cache_folder, find_compiler
+from gpuconf.simcard.libraries import LIBRARIES, NATIVE, build_libraries
 
 # Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
 pytest_plugins = ("simcard_fixtures",)

@@ -6,6 +6,9 @@
 
 #include "engine.h"
 
+/* Tells the kernel bridge that device memory is host memory here. */
+EXPORT const int gpuconf_simulated_driver = 1;
+
 /* ---- start and version ---- */
 
 EXPORT int cuInit(unsigned flags)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define KERNELS_VARIABLE "GPUCONF_SIMCARD_KERNELS"
+#define BRIDGE_VARIABLE "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"
 #define LONGEST_NAME 300 /* Eigen's names run to kilobytes; their beginning says enough */
 
 typedef char *(*demangle_function)(const char *, char *, size_t *, int *);
@@ -42,10 +43,14 @@ int gpuconf_refuse_kernel(const char *name, int caller_checks)
     int told_before = caller_checks ? 0 : atomic_exchange(&fault, CUDA_LAUNCH_FAILED);
     if (!told_before) {
         print_name(name);
-        fprintf(stderr,
-                "A simulated card has memory but computes nothing: the result would be wrong.\n"
-                "Constants, variables, copies, tf.zeros, tf.ones and tf.fill work; run other\n"
-                "operations on the CPU (with tf.device('CPU')).  %s\n",
+        fprintf(stderr, "%s  %s\n",
+                getenv(BRIDGE_VARIABLE) != NULL
+                    ? "No CPU kernel stands in for it on a simulated card, and without one the\n"
+                      "result would be wrong: run that operation under tf.device('CPU')."
+                    : "A simulated card without the kernel bridge has memory but computes nothing:\n"
+                      "the result would be wrong. Constants, variables, copies, tf.zeros, tf.ones\n"
+                      "and tf.fill work; with the bridge the others do, too: python -m\n"
+                      "gpuconf.simcard run brings it.",
                 !as_error       ? "Stopping here."
                 : caller_checks ? "The launch returns an error."
                                 : "No number can be read from the card from here on.");

@@ -1,0 +1,159 @@
+"""The kernel bridge: with it TensorFlow computes on a simulated card.
+
+A C++ plugin (``native/bridge/``) that registers TensorFlow's own CPU kernels again for the GPU.
+It is compiled against the headers of the TensorFlow that will load it, once, into a cache; that
+TensorFlow loads it by itself, named in ``TF_PLUGGABLE_DEVICE_LIBRARY_PATH``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from gpuconf.errors import BackendError, MissingDependencyError
+from gpuconf.simcard.compiling import (
+    CXX,
+    build_once,
+    cache_folder,
+    check_platform,
+    compile_all,
+    compiler_version,
+    find_compiler,
+)
+from gpuconf.simcard.installed import InstalledTensorFlow, find_tensorflow
+
+VARIABLE = "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"
+LIBRARY = "libgpuconf_bridge.so"
+SOURCES = Path(__file__).parent / "native" / "bridge"
+
+# The versions it has been tried with.  It leans on TensorFlow's C++ interfaces, which promise
+# nothing from one version to the next: a version not tried might compute wrong numbers.
+TRIED_VERSIONS = ("2.15", "2.21")
+
+_HEADER = Path("tensorflow") / "core" / "framework" / "op_kernel.h"
+_VERSION = re.compile(r"([0-9]+\.[0-9]+)\.[0-9]+")
+_FLAGS = (
+    *("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"),
+    # As `tf.sysconfig.get_compile_flags()` says, for every version tried.
+    *("-D_GLIBCXX_USE_CXX11_ABI=1", "-DEIGEN_MAX_ALIGN_BYTES=64"),
+)
+_LINK_FLAGS = ("-shared", "-l:libtensorflow_framework.so.2", "-l:libtensorflow_cc.so.2", "-ldl")
+
+
+def bridge_for_command(
+    command: Sequence[str],
+    *,
+    environ: Mapping[str, str] | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Path:
+    """Return the bridge for the TensorFlow that ``command`` would import, built if need be.
+
+    ``tell`` is given a line before a build, which takes some 10 to 30 seconds.  Raises
+    MissingDependencyError where that Python has no TensorFlow, and what `build_bridge` raises.
+    """
+    environ = os.environ if environ is None else environ
+    tensorflow = find_tensorflow(command, environ)
+    if tensorflow is None:
+        raise MissingDependencyError(
+            f"the Python of {command[0]!r} has no tensorflow to run on a simulated card",
+            hint="pip install tensorflow, in the environment of the command",
+        )
+    return build_bridge(tensorflow, environ=environ, tell=tell)
+
+
+def build_bridge(
+    tensorflow: InstalledTensorFlow,
+    *,
+    environ: Mapping[str, str] | None = None,
+    tell: Callable[[str], None] | None = None,
+    sources: Path = SOURCES,
+) -> Path:
+    """Return the bridge for one TensorFlow, building it if the cache has none.
+
+    Raises MissingDependencyError without a C++ compiler or TensorFlow's headers, BackendError for
+    a TensorFlow that has not been tried or has no GPU support, a cache that cannot be written,
+    and a compiler that fails (with its last lines).
+    """
+    environ = os.environ if environ is None else environ
+    check_platform()
+    _check(tensorflow)
+    compiler = find_compiler(environ, CXX)
+    folder = cache_folder(environ) / _fingerprint(tensorflow, compiler, sources)
+    if tell is not None and not folder.is_dir():
+        tell(
+            f"building the kernel bridge for TensorFlow {tensorflow.version} "
+            "(once; some 10 to 30 seconds)"
+        )
+    return build_once(folder, lambda made: _build(tensorflow, compiler, sources, made)) / LIBRARY
+
+
+def _check(tensorflow: InstalledTensorFlow) -> None:
+    version = _VERSION.fullmatch(tensorflow.version)
+    if version is None or version[1] not in TRIED_VERSIONS:
+        raise BackendError(
+            f"the kernel bridge has been tried with TensorFlow {_listed(TRIED_VERSIONS)}, and "
+            f"{tensorflow.python} has {tensorflow.version}: its numbers might be wrong there",
+            hint=f"pip install 'tensorflow=={TRIED_VERSIONS[-1]}.*', in an environment of its own",
+        )
+    if not tensorflow.is_cuda_build:
+        raise BackendError(
+            f"the TensorFlow {tensorflow.version} in {tensorflow.folder} has no GPU support "
+            "(is it tensorflow-cpu?), and that is what a simulated card runs",
+            hint="pip uninstall tensorflow-cpu; pip install tensorflow (no GPU and nothing of "
+            "NVIDIA's is needed)",
+        )
+    if not (tensorflow.headers / _HEADER).is_file():
+        raise MissingDependencyError(
+            f"the kernel bridge is compiled against TensorFlow's headers, and {tensorflow.headers} "
+            f"has no {_HEADER}",
+            hint="put the whole wheel back: pip install --force-reinstall --no-deps "
+            f"tensorflow=={tensorflow.version}",
+        )
+
+
+def _listed(versions: Sequence[str]) -> str:
+    *most, last = versions
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _fingerprint(tensorflow: InstalledTensorFlow, compiler: tuple[str, ...], sources: Path) -> str:
+    """A name for what would be built: changes with TensorFlow, sources, compiler and flags."""
+    facts = (
+        tensorflow.version,
+        str(tensorflow.folder),  # the link holds on to its libraries by name; two may differ
+        compiler,
+        compiler_version(compiler),
+        _FLAGS,
+        _LINK_FLAGS,
+    )
+    digest = hashlib.sha256(repr(facts).encode())
+    for source in sorted([*sources.glob("*.cc"), *sources.glob("*.h")]):
+        digest.update(f"\0{source.name}\0".encode())
+        digest.update(source.read_bytes())
+    return f"bridge-{tensorflow.version}-{digest.hexdigest()[:16]}"
+
+
+def _build(
+    tensorflow: InstalledTensorFlow, compiler: tuple[str, ...], sources: Path, made: Path
+) -> None:
+    files = sorted(sources.glob("*.cc"))
+    flags = (
+        *_FLAGS,
+        f'-DGPUCONF_TENSORFLOW_VERSION="{tensorflow.version}"',
+        *("-isystem", str(tensorflow.headers), "-I", str(sources)),
+    )
+    objects = [f"{source.stem}.o" for source in files]
+    compile_all(
+        (
+            (*compiler, *flags, "-c", str(source), "-o", name)
+            for source, name in zip(files, objects, strict=True)
+        ),
+        made,
+    )
+    link = ("-o", LIBRARY, *objects, f"-L{tensorflow.folder}", *_LINK_FLAGS)
+    compile_all([(*compiler, *link)], made)
+    for name in objects:
+        (made / name).unlink()

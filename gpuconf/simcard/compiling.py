@@ -1,0 +1,174 @@
+"""Compilers, and the cache of what they built: whole or not at all, with errors that help."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuconf.errors import BackendError, MissingDependencyError
+
+_TIMEOUT_S = 600
+_LINES_SHOWN = 12
+
+
+class Language(NamedTuple):
+    """Where a compiler is looked for: the variable that names one, else these names."""
+
+    name: str
+    variable: str
+    compilers: tuple[str, ...]
+    packages: str
+
+
+C = Language("C", "CC", ("cc", "gcc", "clang"), "gcc libc6-dev")
+CXX = Language("C++", "CXX", ("c++", "g++", "clang++"), "g++")
+
+
+def check_platform() -> None:
+    """Raise BackendError where there can be no simulated card."""
+    if not sys.platform.startswith("linux"):
+        raise BackendError(
+            f"a simulated card needs Linux, and this is {sys.platform}",
+            hint="run it in a Linux container or under WSL2",
+        )
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Where what was built is kept: ``$XDG_CACHE_HOME`` or ``~/.cache``, below it our folder."""
+    base = environ.get("XDG_CACHE_HOME") or os.path.join(
+        environ.get("HOME") or os.path.expanduser("~"), ".cache"
+    )
+    return Path(base) / "gpuconf" / "simcard"
+
+
+def find_compiler(environ: Mapping[str, str], language: Language = C) -> tuple[str, ...]:
+    """The compiler as the beginning of a command: the one its variable names, else the first found.
+
+    Raises MissingDependencyError where there is none; a named one is never passed over.
+    """
+    named = shlex.split(environ.get(language.variable, ""))
+    for words in [named] if named else [[name] for name in language.compilers]:
+        path = shutil.which(words[0], path=environ.get("PATH"))
+        if path is not None:
+            return (path, *words[1:])
+    *most, last = language.compilers
+    tried = (
+        f"${language.variable} is {environ[language.variable]!r}, which is not on PATH"
+        if named
+        else f"{', '.join(most)} and {last} are not on PATH"
+    )
+    raise MissingDependencyError(
+        f"a simulated card is built with a {language.name} compiler, and there is none ({tried})",
+        hint=f"apt-get install {language.packages} (or your system's {language.name} compiler), "
+        f"or set {language.variable}",
+    )
+
+
+def compiler_version(compiler: tuple[str, ...]) -> str:
+    """What the compiler says it is, for the name of what it builds."""
+    return _run((*compiler, "--version"), Path.cwd(), os.environ).stdout
+
+
+def build_once(folder: Path, build: Callable[[Path], None]) -> Path:
+    """Return ``folder``, calling ``build`` with an empty folder to fill if it is not there.
+
+    The work is done beside it and renamed: a half-built folder is never seen, and of two
+    processes that build at once the later drops its work.  Raises BackendError where the cache
+    cannot be written.
+    """
+    if folder.is_dir():
+        return folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="building-") as scratch:
+            made = Path(scratch) / "made"
+            made.mkdir()
+            build(made)
+            try:
+                made.rename(folder)
+            except OSError:
+                if not folder.is_dir():  # else somebody else was faster, with the same result
+                    raise
+    except OSError as error:
+        raise _cache_error(folder.parent, error) from error
+    return folder
+
+
+def compile_all(commands: Iterable[tuple[str, ...]], folder: Path) -> None:
+    """Run compilers in ``folder``, as many at once as there are processors.
+
+    Their temporary files go there too, so that there is one place that must have room.  Raises
+    BackendError with the last lines of the first that fails.
+    """
+    scratch = folder / "tmp"
+    scratch.mkdir(exist_ok=True)
+    environ = {**os.environ, "TMPDIR": str(scratch)}
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for command, done in pool.map(
+            lambda words: (words, _run(words, folder, environ)), commands
+        ):
+            if done.returncode != 0:
+                raise _compiler_error(command, done, folder)
+    shutil.rmtree(scratch)
+
+
+def _run(
+    command: tuple[str, ...], folder: Path, environ: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env=dict(environ),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=_TIMEOUT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BackendError(
+            f"the compiler {command[0]} did not run: {error}",
+            hint=f"set CC and CXX to compilers that work, or try: {command[0]} --version",
+        ) from error
+
+
+def _compiler_error(
+    command: tuple[str, ...], done: subprocess.CompletedProcess[str], folder: Path
+) -> BackendError:
+    if os.strerror(errno.ENOSPC) in done.stderr:
+        return _cache_error(folder.parent.parent, OSError(errno.ENOSPC, ""))
+    lines = done.stderr.rstrip().splitlines()[-_LINES_SHOWN:]
+    shown = "\n".join(f"  {line}" for line in lines) or f"  (exit code {done.returncode})"
+    output = command[command.index("-o") + 1] if "-o" in command else "its output"
+    return BackendError(
+        f"{command[0]} could not build {output}:\n{shown}",
+        hint="set CC and CXX to other compilers, or report this with the lines above",
+    )
+
+
+def _cache_error(folder: Path, error: OSError) -> BackendError:
+    """What the system said about the cache, and what to do about it."""
+    said = os.strerror(error.errno) if error.errno else str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = f"make room there (df -h {shlex.quote(str(_existing(folder)))}), or set "
+    else:
+        hint = f"ls -ld {shlex.quote(str(_existing(folder)))}, or set "
+    return BackendError(
+        f"cannot build into the cache {folder}: {said}",
+        hint=f"{hint}XDG_CACHE_HOME to a folder with room that you may write to",
+    )
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the first one above it that is there."""
+    return next((place for place in (folder, *folder.parents) if place.exists()), folder)

@@ -1,0 +1,99 @@
+"""The stand-in libraries: built with the machine's C compiler, once, into a cache.
+
+The sources are in ``native/``.  What comes out is a folder to put first on
+``LD_LIBRARY_PATH``: nothing in it is NVIDIA's, and nothing in it computes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuconf.simcard.compiling import (
+    build_once,
+    cache_folder,
+    check_platform,
+    compile_all,
+    compiler_version,
+    find_compiler,
+)
+
+NATIVE = Path(__file__).parent / "native"
+_FLAGS = (
+    *("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread"),
+    *("-Wall", "-Wextra", "-Werror=implicit-function-declaration"),
+    # Our own calls stay our own: TensorFlow defines every cu… name too, and may do so globally.
+    "-Wl,-Bsymbolic",
+)
+
+_CARD = ("card.c", "process.c")
+_ENGINE = ("visible.c", "devices.c", "context.c", "memory.c", "streams.c", "kernels.c")
+_DRIVER = ("cuda_driver.c", "cuda_driver_memory.c", "cuda_driver_work.c")
+_RUNTIME = ("cuda_runtime.c", "cuda_runtime_kernels.c", "eigen_fill.c")
+
+
+class Library(NamedTuple):
+    """One shared library: its file name, which is its soname, and what it is made of."""
+
+    soname: str
+    sources: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+
+
+_WITH_DRIVER = ("-Wl,-rpath,$ORIGIN", "-L.", "-l:libcuda.so.1")
+
+# The sonames that the CUDA builds of TensorFlow 2.15 (CUDA 12.2, cuDNN 8) and 2.16 to 2.21
+# (CUDA 12.3 to 12.5, cuDNN 8 or 9) ask the dynamic linker for.
+LIBRARIES = (
+    Library("libcuda.so.1", (*_CARD, *_ENGINE, *_DRIVER)),
+    Library("libcudart.so.12", _RUNTIME, _WITH_DRIVER),
+    Library("libnvidia-ml.so.1", (*_CARD, "nvml.c", "nvml_use.c")),
+    Library("libgpuconf_card.so", _CARD),
+    Library("libcudnn.so.8", ("cudnn.c",), ("-DCUDNN_VERSION=8907",)),
+    Library("libcudnn.so.9", ("cudnn.c",), ("-DCUDNN_VERSION=90300",)),
+    Library("libcublas.so.12", ("math_libraries.c",)),
+    Library("libcublasLt.so.12", ("math_libraries.c",)),
+    Library("libcufft.so.11", ("math_libraries.c",)),
+    Library("libcusolver.so.11", ("math_libraries.c",)),
+    Library("libcusparse.so.12", ("math_libraries.c",)),
+)
+
+
+def build_libraries(*, environ: Mapping[str, str] | None = None, sources: Path = NATIVE) -> Path:
+    """Return the folder of built libraries, building it if the cache has none.
+
+    It is named by a hash of the sources, the compiler and its flags.  Raises
+    MissingDependencyError without a C compiler, and BackendError on another system than Linux,
+    for a cache that cannot be written and for a compiler that fails (with its last lines).
+    """
+    environ = os.environ if environ is None else environ
+    check_platform()
+    compiler = find_compiler(environ)
+    folder = cache_folder(environ) / _fingerprint(compiler, sources)
+    return build_once(folder, lambda made: _build(compiler, sources, made))
+
+
+def _fingerprint(compiler: tuple[str, ...], sources: Path) -> str:
+    """A name for what would be built: changes with sources, compiler and flags."""
+    digest = hashlib.sha256(
+        repr((compiler, compiler_version(compiler), _FLAGS, LIBRARIES)).encode()
+    )
+    for source in sorted(sources.glob("*.[ch]")):
+        digest.update(f"\0{source.name}\0".encode())
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _build(compiler: tuple[str, ...], sources: Path, made: Path) -> None:
+    commands = [(each, _command(each, compiler, sources)) for each in LIBRARIES]
+    compile_all((words for each, words in commands if each.flags != _WITH_DRIVER), made)
+    compile_all((words for each, words in commands if each.flags == _WITH_DRIVER), made)
+
+
+def _command(library: Library, compiler: tuple[str, ...], sources: Path) -> tuple[str, ...]:
+    files = tuple(str(sources / name) for name in library.sources)
+    output = ("-o", library.soname, f"-Wl,-soname,{library.soname}")
+    return (*compiler, *_FLAGS, *output, *files, *library.flags, "-ldl")

@@ -1,0 +1,23 @@
+// What takes the place of the GPU kernels in the TensorFlow wheel: their CPU twins, or a refusal.
+#ifndef GPUCONF_BRIDGE_REPLACEMENTS_H_
+#define GPUCONF_BRIDGE_REPLACEMENTS_H_
+
+#include <string>
+#include <vector>
+
+#include "tensorflow/core/framework/kernel_def.pb.h"
+
+namespace gpuconf {
+
+struct Replacement {
+  tensorflow::KernelDef registration;  // for "GPU", at a higher priority than the original
+  std::string class_name;              // as TensorFlow shows it, with a mark of ours
+  bool has_twin;                       // whether there is a CPU kernel to compute it
+};
+
+// Looks through everything TensorFlow has registered so far, and changes nothing.
+std::vector<Replacement> FindReplacements();
+
+}  // namespace gpuconf
+
+#endif
