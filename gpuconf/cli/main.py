@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from gpuconf import __version__
-from gpuconf.cli import demo, init, plan, profiles
+from gpuconf.cli import demo, init, plan, profiles, rehearse
 from gpuconf.cli.output import Output, drop_unwritten
 from gpuconf.errors import GpuconfError, UsageError
 
-_COMMANDS = (plan, profiles, init, demo)
+_COMMANDS = (plan, profiles, init, rehearse, demo)
 
 
 def run() -> None:

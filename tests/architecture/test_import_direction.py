@@ -31,7 +31,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "auto": {"bootstrap", "errors"},
     "simcard": GROUND,
     "demo": GROUND | {"hardware"},
-    "cli": GROUND | {"hardware", "profile", "planner", "bootstrap", "demo", "simcard"},
+    "rehearsal": GROUND | {"simcard", "hardware", "auto"},
+    "cli": GROUND
+    | {"hardware", "profile", "planner", "bootstrap", "demo", "simcard", "rehearsal"},
     "__main__": {"cli"},
     "__init__": {"errors", "profile", "planner", "report", "bootstrap"},
 }

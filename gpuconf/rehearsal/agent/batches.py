@@ -1,0 +1,114 @@
+"""The batch of a training, seen and changed on its way into ``fit`` or ``train_on_batch``.
+
+The report says how many examples a step takes; a second run with another number gives the second
+point of the line.  A loop of the program's own gets its batches where nobody can reach in.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from gpuconf.rehearsal.agent import resizing
+from gpuconf.rehearsal.agent.patching import wrap
+from gpuconf.rehearsal.agent.record import Record
+
+# Where the class with `fit` is, below keras or tf_keras, over the versions.
+_TRAINERS = (
+    ("src.backend.tensorflow.trainer", "TensorFlowTrainer"),
+    ("src.engine.training", "Model"),
+)
+_KERAS_DEFAULT = 32  # of fit and evaluate, for arrays
+_GIVEN_TO_A_STEP = ("x", "y", "sample_weight")
+
+
+class Batches:
+    """Notes the batch of each training as the fact ``batch``; with ``wanted``, changes it.
+
+    The fact: ``kind`` (of the data), ``own`` (the program's number of examples), ``used`` and
+    ``why_not`` (it cannot be another); unknown is None.
+    """
+
+    def __init__(self, record: Record, *, wanted: int | None) -> None:
+        self._record = record
+        self._wanted = wanted
+        self.models: set[Any] = set()  # that were trained
+
+    def watch(self, keras: str) -> None:
+        """See every ``fit`` and ``train_on_batch`` of this Keras."""
+        for module, name in _TRAINERS:
+            owner = getattr(sys.modules.get(f"{keras}.{module}"), name, None)
+            if owner is not None:
+                wrap(owner, "fit", self._around(self._before_fit))
+                wrap(owner, "train_on_batch", self._around(self._before_step))
+
+    def _around(self, prepare: Callable[[dict[str, Any]], None]) -> Callable[..., Any]:
+        def around(original: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                self.models.add(args[0])
+                bound = inspect.signature(original).bind(*args, **kwargs)
+                prepare(bound.arguments)
+            except Exception as error:  # data of a kind that we do not know: it stays as it is
+                self._tell("unknown", None, None, f"{type(error).__name__}: {error}")
+                return original(*args, **kwargs)
+            return original(*bound.args, **bound.kwargs)
+
+        return around
+
+    def _before_fit(self, arguments: dict[str, Any]) -> None:
+        data = arguments.get("x")
+        if resizing.is_dataset(data):
+            own = resizing.dataset_batch(data)
+            self._change(arguments, "tf.data", own, lambda n: resizing.dataset(data, n))
+        elif data is not None and resizing.is_sequence(data):
+            own = resizing.examples(data[0])
+            self._change(arguments, "sequence", own, lambda n: resizing.sequence(data, own, n))
+        elif isinstance(data, Iterator):
+            self._fit_from(arguments, data)
+        elif resizing.is_array(data):
+            self._fit_arrays(arguments, data)
+        else:
+            why_not = f"fit() was given a {type(data).__module__}.{type(data).__name__}"
+            self._tell("other", None, None, why_not)
+
+    def _change(
+        self, arguments: dict[str, Any], kind: str, own: int | None, change: Callable[[int], Any]
+    ) -> None:
+        """Give fit() other data if so ordered."""
+        if self._wanted is not None and self._wanted != own:
+            arguments["x"] = change(self._wanted)
+            self._tell(kind, own, self._wanted)
+        else:
+            self._tell(kind, own, own)
+
+    def _fit_from(self, arguments: dict[str, Any], data: Iterator[Any]) -> None:
+        """A generator tells its batch only with its first one, which must not be lost."""
+        arguments["x"] = resizing.generator(
+            data, self._wanted, lambda own: self._tell("generator", own, self._wanted or own)
+        )
+
+    def _fit_arrays(self, arguments: dict[str, Any], data: Any) -> None:
+        own = arguments.get("batch_size") or _KERAS_DEFAULT
+        if self._wanted is not None:
+            arguments["batch_size"] = self._wanted
+        there = resizing.examples(data) or own
+        self._tell("arrays", min(own, there), min(self._wanted or own, there))
+
+    def _before_step(self, arguments: dict[str, Any]) -> None:
+        own = resizing.examples(arguments.get("x"))
+        if own is None or self._wanted is None or self._wanted == own:
+            self._tell("train_on_batch", own, own)
+            return
+        for name in _GIVEN_TO_A_STEP:
+            if arguments.get(name) is not None:
+                arguments[name] = resizing.repeated(arguments[name], self._wanted)
+        self._tell("train_on_batch", own, self._wanted)
+
+    def _tell(
+        self, kind: str, own: int | None, used: int | None, why_not: str | None = None
+    ) -> None:
+        fact = {"kind": kind, "own": own, "used": used, "why_not": why_not}
+        if self._record.facts.get("batch") != fact:
+            self._record.update(batch=fact)

@@ -1,0 +1,149 @@
+"""TensorFlow's own profiler as a tape recorder of its allocators, and what its devices have."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+
+from gpuconf.rehearsal.agent.patching import wrap
+from gpuconf.rehearsal.agent.quiet import quietly
+from gpuconf.rehearsal.agent.record import Record
+
+MARK = "gpuconf mark: "
+_SEGMENT_S = 60.0
+# The profiler keeps every event in memory until it is stopped.  A program that computes for an
+# hour before its first step would fill it, so the tape is changed, and there is an end to it.
+_MOST_TAPE_BYTES = 1024**3
+
+
+class Memory:
+    """Records allocations from the import of TensorFlow on; marks moments on the same tape."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._lock = threading.RLock()
+        self._pid: int | None = None  # of the process whose profiler runs
+        self._tapes: list[dict[str, Any]] = []
+        self._over = threading.Event()
+        self._trace: Any = None
+
+    def start(self) -> None:
+        """Start the profiler, which makes no devices, and keep the program from doing so too."""
+        from tensorflow.python.profiler import profiler_v2
+
+        self._profiler = profiler_v2
+        self._start, self._stop = profiler_v2.start, profiler_v2.stop
+        self._options = profiler_v2.ProfilerOptions(
+            host_tracer_level=2, python_tracer_level=0, device_tracer_level=0
+        )
+        with self._lock:
+            self._begin_tape()
+        self._keep_the_programs_profiler_off()
+        threading.Thread(target=self._change_tapes, name="gpuconf-tape", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop the profiler and write the last tape; at once the second time."""
+        self._over.set()
+        with self._lock:
+            self._end_tape()
+        if self._pid == os.getpid():
+            self._record.update(tapes=self._tapes)
+
+    def mark(self, text: str) -> None:
+        """Put a moment on the tape, in TensorFlow's own clock."""
+        if self._pid == os.getpid() and not self._over.is_set():
+            from tensorflow.python.profiler.trace import Trace
+
+            with Trace(MARK + text):
+                pass
+
+    def tell_devices(self) -> None:
+        """Note which GPU devices there are and their limits; makes none."""
+        try:
+            devices = _devices()
+        except Exception as error:  # private API; the report does without
+            self._record.append("notes", f"TensorFlow's devices could not be read: {error}")
+            return
+        self._record.update(devices=devices)
+
+    def _begin_tape(self) -> None:
+        folder = os.path.join(self._record.folder, f"tape{len(self._tapes)}")
+        self._tapes.append({"folder": folder, "began_ns": time.time_ns(), "whole": False})
+        self._pid = os.getpid()
+        with quietly():
+            self._start(folder, self._options)
+
+    def _end_tape(self) -> None:
+        if self._pid != os.getpid() or not self._tapes or self._tapes[-1]["whole"]:
+            return  # a forked child has no profiler of its own
+        with quietly():
+            self._stop()
+        self._tapes[-1]["whole"] = True
+
+    def _change_tapes(self) -> None:
+        while not self._over.wait(_SEGMENT_S):
+            with self._lock:
+                if self._over.is_set():
+                    return
+                self._end_tape()
+                if _size(self._record.folder) > _MOST_TAPE_BYTES:
+                    self._over.set()
+                    self._record.append(
+                        "notes", "the memory trace grew too large and was ended before the steps"
+                    )
+                    return
+                self._begin_tape()
+
+    def _keep_the_programs_profiler_off(self) -> None:
+        """There is one profiler per process; TensorBoard's callback would find it taken."""
+        from tensorflow._api.v2.profiler import experimental  # what `tf.profiler` is made of
+
+        def say(*_: Any, **__: Any) -> None:
+            self._record.append("notes", "the program's own profiling was left out")
+
+        for module in (self._profiler, experimental):
+            for name in ("start", "stop"):
+                wrap(module, name, say)
+
+
+def _size(folder: str) -> int:
+    return sum(
+        os.path.getsize(os.path.join(place, name))
+        for place, _, names in os.walk(folder)
+        for name in names
+    )
+
+
+def _devices() -> list[dict[str, Any]]:
+    import tensorflow
+    from tensorflow.python import pywrap_tfe
+    from tensorflow.python.client import pywrap_tf_session as c_api
+    from tensorflow.python.eager import context
+
+    handle = context.context()._context_handle
+    if handle is None:
+        return []
+    cards = []  # the card of each logical device, in order
+    for card, device in enumerate(tensorflow.config.list_physical_devices("GPU")):
+        parts = tensorflow.config.get_logical_device_configuration(device)
+        cards += [card] * max(1, len(parts or ()))
+    listed = pywrap_tfe.TFE_ContextListDevices(handle)
+    try:
+        gpus = [
+            (c_api.TF_DeviceListName(listed, i), c_api.TF_DeviceListMemoryBytes(listed, i))
+            for i in range(c_api.TF_DeviceListCount(listed))
+            if c_api.TF_DeviceListType(listed, i) == "GPU"
+        ]
+    finally:
+        c_api.TF_DeleteDeviceList(listed)
+    known = len(cards) == len(gpus)
+    return [
+        {
+            "index": int(name.rpartition(":")[2]),
+            "limit_bytes": limit,
+            "card": cards[place] if known else None,
+        }
+        for place, (name, limit) in enumerate(gpus)
+    ]

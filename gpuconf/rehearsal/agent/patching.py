@@ -1,0 +1,29 @@
+"""Wrapping functions of the frameworks, so that they stay what they were for everybody else."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+Wrapper = Callable[..., Any]
+_MARK = "_gpuconf_rehearsed"
+
+
+def wrap(owner: Any, name: str, around: Wrapper) -> None:
+    """Make ``owner.name`` call ``around(original, *args, **kwargs)``; only where owner has one.
+
+    What ``owner`` merely inherits is left alone, and what is wrapped is not wrapped again.
+    """
+    original = vars(owner).get(name)
+    if original is None or getattr(original, _MARK, False):
+        return
+
+    @functools.wraps(original)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return around(original, *args, **kwargs)
+
+    setattr(wrapped, _MARK, True)
+    # AutoGraph leaves alone what bears this: in a traced training step it would rewrite us.
+    wrapped.autograph_info__ = {}  # type: ignore[attr-defined]
+    setattr(owner, name, wrapped)

@@ -1,0 +1,160 @@
+"""Batches of another size, made on the host, for each kind of data that Keras takes."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+def is_dataset(data: Any) -> bool:
+    """Whether it is a ``tf.data.Dataset``."""
+    import tensorflow
+
+    return isinstance(data, tensorflow.data.Dataset)
+
+
+def is_array(data: Any) -> bool:
+    """Whether fit() would cut it into batches itself: arrays, tensors, frames, nests of them."""
+    leaves = _leaves(data)
+    return bool(leaves) and all(hasattr(leaf, "shape") or _is_list(leaf) for leaf in leaves)
+
+
+def is_sequence(data: Any) -> bool:
+    """Whether it is a PyDataset of Keras 3 or a Sequence of Keras 2."""
+    classes = (
+        getattr(getattr(sys.modules.get(keras), "utils", None), name, None)
+        for keras in ("keras", "tf_keras")
+        for name in ("PyDataset", "Sequence")
+    )
+    return any(isinstance(each, type) and isinstance(data, each) for each in classes)
+
+
+def examples(batch: Any) -> int | None:
+    """How many examples a batch, or all the data, has; None where it cannot be seen."""
+    for leaf in _leaves(batch):
+        shape = getattr(leaf, "shape", None)
+        if shape is not None and len(shape):
+            return int(shape[0])
+        if _is_list(leaf):
+            return len(leaf)
+    return None
+
+
+def dataset_batch(data: Any) -> int | None:
+    """The batch of a ``tf.data.Dataset``: its shape's, its ``batch()``'s, or its first element's.
+
+    The last is the truth but may take minutes (a shuffle buffer is filled first), so it is asked
+    last.
+    """
+    import tensorflow
+
+    for spec in tensorflow.nest.flatten(data.element_spec):
+        shape = getattr(spec, "shape", None)
+        if shape is not None and shape.rank and shape[0] is not None:
+            return int(shape[0])
+    step: Any = data
+    while step is not None:
+        if "Unbatch" in type(step).__name__ or "FlatMap" in type(step).__name__:
+            break
+        found = getattr(step, "_batch_size", None)
+        if found is not None:
+            return int(found)
+        step = getattr(step, "_input_dataset", None)
+    return next((examples(element) for element in data.take(1)), None)
+
+
+def dataset(data: Any, wanted: int) -> Any:
+    """The same examples in batches of ``wanted``; a fixed number of them stays a fixed one."""
+    import tensorflow
+
+    shapes = [spec.shape for spec in tensorflow.nest.flatten(data.element_spec)]
+    is_fixed = all(shape.rank and shape[0] is not None for shape in shapes)
+    return data.unbatch().batch(wanted, drop_remainder=is_fixed).prefetch(1)
+
+
+def sequence(data: Any, own: int | None, wanted: int) -> Any:
+    """A sequence whose batches are first parts of the given one's, or several of them as one."""
+    if own is None:
+        raise ValueError("its first batch has no examples")
+    together = math.ceil(wanted / own)
+
+    class Resized(type(data)):  # type: ignore[misc]  # what Keras checks for, with its options
+        def __init__(self) -> None:
+            self.__dict__.update(data.__dict__)
+
+        def __len__(self) -> int:
+            return max(1, len(data) // together)
+
+        def __getitem__(self, index: int) -> Any:
+            places = range(index * together, (index + 1) * together)
+            return _first(_joined([data[place % len(data)] for place in places]), wanted)
+
+        def on_epoch_end(self) -> None:
+            data.on_epoch_end()
+
+    return Resized()
+
+
+def generator(
+    batches: Iterator[Any], wanted: int | None, tell: Callable[[int | None], None]
+) -> Iterator[Any]:
+    """The batches as they come, or of ``wanted`` examples; calls ``tell(own size)`` once."""
+    own: int | None = None
+    for batch in batches:
+        if own is None:
+            own = examples(batch)
+            tell(own)
+        if wanted is None or own is None:
+            yield batch
+            continue
+        parts = [batch]
+        while sum(examples(part) or wanted for part in parts) < wanted:
+            parts.append(next(batches, batch))
+        yield _first(_joined(parts), wanted)
+
+
+def repeated(batch: Any, wanted: int) -> Any:
+    """A batch of ``wanted`` examples: the first of them, or all of them again and again."""
+    times = math.ceil(wanted / (examples(batch) or wanted))
+    return _first(_joined([batch] * times), wanted)
+
+
+def _first(batch: Any, count: int) -> Any:
+    return _mapped(lambda leaf: leaf[:count], batch)
+
+
+def _joined(batches: list[Any]) -> Any:
+    if len(batches) == 1:
+        return batches[0]
+    import numpy
+
+    return _mapped(lambda *leaves: numpy.concatenate(leaves), *batches)
+
+
+def _mapped(change: Callable[..., Any], *batches: Any) -> Any:
+    """``change`` applied to the leaves of batches that are built alike; None stays None."""
+    first = batches[0]
+    if first is None:
+        return None
+    if isinstance(first, dict):
+        return {key: _mapped(change, *(each[key] for each in batches)) for key in first}
+    if isinstance(first, tuple) or (isinstance(first, list) and not _is_list(first)):
+        return type(first)(_mapped(change, *parts) for parts in zip(*batches, strict=True))
+    return change(*batches)
+
+
+def _leaves(batch: Any) -> list[Any]:
+    if batch is None:
+        return []
+    if isinstance(batch, dict):
+        return [leaf for part in batch.values() for leaf in _leaves(part)]
+    if isinstance(batch, tuple) or (isinstance(batch, list) and not _is_list(batch)):
+        return [leaf for part in batch for leaf in _leaves(part)]
+    return [batch]
+
+
+def _is_list(data: Any) -> bool:
+    """Whether it is a list of examples, as of numbers or strings, and no list of arrays."""
+    return isinstance(data, list) and bool(data) and isinstance(data[0], int | float | str | list)

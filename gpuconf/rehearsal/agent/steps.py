@@ -1,0 +1,143 @@
+"""Counts training steps where every way to train comes by: where an optimizer is applied."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from gpuconf.rehearsal.agent.memory import Memory
+from gpuconf.rehearsal.agent.patching import wrap
+from gpuconf.rehearsal.agent.record import Record
+
+# Where the classes are, below keras or tf_keras, over the versions; each is wrapped if there.
+_OPTIMIZERS = (
+    "src.optimizers.base_optimizer",
+    "src.optimizers.loss_scale_optimizer",
+    "src.optimizers.multi_optimizer",
+    "src.optimizers.optimizer",
+    "src.optimizers.legacy.optimizer_v2",
+    "src.mixed_precision.loss_scale_optimizer",
+)
+
+
+class Steps:
+    """Calls ``when_done()`` after ``most`` steps.
+
+    Applied eagerly, an optimizer has made a step.  Under a trace, the ``tf.function`` that is
+    being traced becomes a training function, and each call of it is a step, or as many as the
+    optimizer's own counter went on by (``steps_per_execution``).  Of several optimizers (a GAN)
+    the one that is furthest counts.
+    """
+
+    def __init__(
+        self, record: Record, memory: Memory, *, most: int, when_done: Callable[[], None]
+    ) -> None:
+        self._record = record
+        self._memory = memory
+        self._most = most
+        self._when_done = when_done
+        self._running: list[Any] = []  # the outermost tf.functions, of all threads
+        self._training: dict[int, Any] = {}  # by id, those in which an optimizer was traced
+        self._calls: dict[int, int] = {}  # of a function or an eager optimizer
+        self._optimizers: dict[int, tuple[Any, int]] = {}  # with the counter it began at
+        self._depth = threading.local()
+        self.variables: dict[int, Any] = {}  # by id, those that optimizers were applied to
+
+    def watch_functions(self) -> None:
+        """See each outermost call of a ``tf.function``."""
+        from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
+        from tensorflow.python.training.optimizer import Optimizer
+
+        wrap(Function, "__call__", self._around_function)
+        wrap(Optimizer, "apply_gradients", self._around_apply)
+
+    def watch_optimizers(self, keras: str) -> None:
+        """See each optimizer of this Keras being applied."""
+        for name in _OPTIMIZERS:
+            module = sys.modules.get(f"{keras}.{name}")
+            for owner in [] if module is None else list(vars(module).values()):
+                if isinstance(owner, type) and owner.__module__ == f"{keras}.{name}":
+                    # In Keras 3, apply_gradients only calls apply.
+                    method = "apply" if "apply" in vars(owner) else "apply_gradients"
+                    wrap(owner, method, self._around_apply)
+
+    def _around_function(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(self._depth, "value", 0) or not _is_eager():
+            return original(function, *args, **kwargs)
+        self._depth.value = 1
+        self._running.append(function)
+        try:
+            if id(function) in self._training:
+                self._memory.mark(f"step {self._record.facts['steps'] + 1}")
+            result = original(function, *args, **kwargs)
+        finally:
+            self._depth.value = 0
+            self._running.remove(function)
+        if id(function) in self._training:
+            self._count(id(function))
+        return result
+
+    def _around_apply(self, original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        if id(optimizer) not in self._optimizers:
+            self._optimizers[id(optimizer)] = (optimizer, _iterations(optimizer) or 0)
+        args = self._noted(args)
+        if not _is_eager():
+            if not self._training:
+                self._memory.mark("step 1")
+            # All that run: under MirroredStrategy this is another thread than the caller's.
+            self._training.update((id(function), function) for function in self._running)
+            return original(optimizer, *args, **kwargs)
+        nested = getattr(self._depth, "apply", 0)
+        self._depth.apply = nested + 1
+        try:
+            result = original(optimizer, *args, **kwargs)
+        finally:
+            self._depth.apply = nested
+        if not nested:  # LossScaleOptimizer applies the one within
+            self._count(id(optimizer))
+        return result
+
+    def _noted(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Keep the variables, by the names of which layers are told; the arguments again."""
+        kept = [list(each) if isinstance(each, Iterable) else each for each in args]
+        for each in kept:
+            for item in each if isinstance(each, list) else ():
+                variable = item[1] if isinstance(item, tuple) and len(item) == 2 else item
+                if hasattr(variable, "assign"):
+                    self.variables[id(variable)] = variable
+        return tuple(kept)
+
+    def optimizers(self) -> list[Any]:
+        """The optimizers that were applied."""
+        return [optimizer for optimizer, _ in self._optimizers.values()]
+
+    def _count(self, key: int) -> None:
+        self._calls[key] = self._calls.get(key, 0) + 1
+        counters = [
+            (_iterations(optimizer) or 0) - began for optimizer, began in self._optimizers.values()
+        ]
+        steps = max(self._calls[key], *counters, self._record.facts["steps"])
+        self._memory.mark(f"after step {steps}")
+        self._record.update(steps=steps)
+        if steps >= self._most:
+            self._when_done()
+
+
+def _is_eager() -> bool:
+    from tensorflow.python.eager import context
+
+    return bool(context.executing_eagerly())
+
+
+def _iterations(optimizer: Any) -> int | None:
+    """The optimizer's own count of steps; None where it cannot be read now."""
+    from tensorflow.python.framework.ops import init_scope
+
+    try:
+        with init_scope():
+            counter = optimizer.iterations
+            return int(getattr(counter, "value", counter).numpy())
+    except Exception:  # not built yet, in a graph of version 1, or no such thing
+        return None

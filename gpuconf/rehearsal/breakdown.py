@@ -1,0 +1,152 @@
+"""What the memory at the peak was for: allocations named by layer and operation.  Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gpuconf.rehearsal.trace import Allocation, Tape, Usage
+
+WEIGHTS, SLOTS, DATA = "weights", "optimizer state", "data and other"
+EAGER = "computed eagerly"
+FORWARD, BACKWARD, UPDATE = "forward", "backward", "optimizer update"
+_GRADIENT = "gradient_tape"
+# What stands before a layer's name and says nothing to its author.
+_WRAPPERS = ("StatefulPartitionedCall", "PartitionedCall", "while", "body", "cond", "then", "else")
+_DATA_OPS = ("GatherV2", "_EagerConst", "IteratorGetNext", "VarHandleOp", "MakeIterator")
+_EAGER_BACKWARD = ("Grad", "Backprop")
+_EAGER_UPDATE = ("ResourceApply", "Sqrt", "AssignSubVariableOp", "AssignAddVariableOp")
+
+
+class Names(NamedTuple):
+    """What the agent knows of the program: layers, optimizers, and bytes of each variable."""
+
+    layers: frozenset[str] = frozenset()
+    optimizers: frozenset[str] = frozenset()
+    weights: tuple[int, ...] = ()
+    slots: tuple[int, ...] = ()
+
+
+class Row(NamedTuple):
+    """Allocations of one kind at the peak: of which layer, by which operation, the largest's
+    shape, how many, and the bytes of all."""
+
+    what: str
+    layer: str | None
+    op: str | None
+    shape: str | None
+    pieces: int
+    size_bytes: int
+    is_workspace: bool = False
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain data for ``--json``."""
+        return self._asdict()
+
+
+def names_of(report: Mapping[str, Any]) -> Names:
+    """The names in an agent's report."""
+    model = report.get("model") or {}
+    return Names(
+        frozenset(model.get("layers", ())),
+        frozenset(name.lower() for name in model.get("optimizers", ())),
+        tuple(model.get("weights", ())),
+        tuple(model.get("slots", ())),
+    )
+
+
+def rows_of(usage: Usage, names: Names, *, first_step_ns: int | None) -> tuple[Row, ...]:
+    """All that was live at the peak, the largest first; the sizes add up to the peak."""
+    weights, slots = Counter(names.weights), Counter(names.slots)
+    groups: dict[tuple[str, str | None, str | None, bool], list[Allocation]] = {}
+    for each in sorted(usage.live_at_peak):  # by time: weights are made before their slots
+        what, layer, op = place_of(each.op, names)
+        if what not in (FORWARD, BACKWARD) and not each.is_workspace:
+            kept = _kept(each, weights, slots, what, first_step_ns)
+            what, layer, op = (kept, None, None) if kept else (what, layer, op)
+        groups.setdefault((what, layer, op, each.is_workspace), []).append(each)
+    rows = [_row(key, members) for key, members in groups.items()]
+    return tuple(sorted(rows, key=lambda row: -row.size_bytes))
+
+
+def _row(key: tuple[str, str | None, str | None, bool], members: Sequence[Allocation]) -> Row:
+    what, layer, op, is_workspace = key
+    largest = max(members, key=lambda each: each.size_bytes)
+    size = sum(each.size_bytes for each in members)
+    shape = largest.shape if what in (FORWARD, BACKWARD, UPDATE, EAGER) else None
+    return Row(what, layer, op, shape, len(members), size, is_workspace)
+
+
+def _kept(
+    each: Allocation,
+    weights: Counter[int],
+    slots: Counter[int],
+    what: str,
+    first_step_ns: int | None,
+) -> str | None:
+    """Whether it is a variable, by its size: TensorFlow does not say which variable's it is.
+
+    A weight is made before the first step; the optimizer's state within it, in some versions.
+    """
+    early = first_step_ns is None or each.time_ns < first_step_ns
+    if (early or what == UPDATE) and weights[each.asked_bytes] > 0:
+        weights[each.asked_bytes] -= 1
+        return WEIGHTS
+    if slots[each.asked_bytes] > 0:
+        slots[each.asked_bytes] -= 1
+        return SLOTS
+    return None
+
+
+def place_of(op: str | None, names: Names) -> tuple[str, str | None, str | None]:
+    """An operation's name as (what it is for, layer, kind of operation).
+
+    ``StatefulPartitionedCall/gradient_tape/sequential_1/c2_1/convolution/Conv2DBackpropFilter``
+    is ("backward", "c2", "Conv2DBackpropFilter").
+    """
+    parts = [part for part in (op or "").split("/") if part.partition("_")[0] not in _WRAPPERS]
+    # A variable's initializer is known by the variable's size.
+    if not op or op.startswith("__inference") or not parts or "Initializer" in parts:
+        return DATA, None, None
+    kind = _without_number(parts[-1])
+    is_backward = _GRADIENT in parts
+    inner = [part for part in parts[:-1] if part != _GRADIENT]
+    if any({part.lower(), _without_number(part).lower()} & names.optimizers for part in inner):
+        return UPDATE, None, kind
+    layer = next((found for found in (_layer(part, names) for part in inner) if found), None)
+    if not is_backward and not inner:
+        return _eager(kind), None, kind
+    return BACKWARD if is_backward else FORWARD, layer, kind
+
+
+def _eager(kind: str) -> str:
+    """What an operation outside of any function is for, by its kind alone."""
+    if any(sign in kind for sign in _EAGER_BACKWARD):
+        return BACKWARD
+    if kind.startswith(_EAGER_UPDATE):
+        return UPDATE
+    return DATA if kind in _DATA_OPS else EAGER
+
+
+def _layer(part: str, names: Names) -> str | None:
+    """The layer that a part of a name stands for: Keras 3 adds ``_1`` to it in some places."""
+    if part in names.layers:
+        return part
+    bare = _without_number(part)
+    return bare if bare in names.layers else None
+
+
+def _without_number(name: str) -> str:
+    head, _, tail = name.rpartition("_")
+    return head if head and tail.isdigit() else name
+
+
+def first_step_ns(tape: Tape) -> int | None:
+    """When the first training step began, as the agent marked it."""
+    return next((mark.time_ns for mark in tape.marks if mark.text == "step 1"), None)
+
+
+def total_bytes(rows: Iterable[Row], what: str) -> int:
+    """The bytes of one kind."""
+    return sum(row.size_bytes for row in rows if row.what == what)

@@ -1,0 +1,183 @@
+"""Why a program failed, read from its error and from the last of its stderr.  Pure.
+
+The wordings are those of TensorFlow 2.15 to 2.21, seen on the simulated card or listed in
+TensorFlow's source; tests/rehearsal has them whole.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+Kind = Literal["gpu_memory", "host_memory", "kernel", "refused", "script"]
+
+_OOM_TENSOR = re.compile(
+    r"OOM when allocating tensor with shape ?(?P<shape>\[[\d, ]*\]) and type (?P<type>\w+)"
+    r"(?: on (?P<device>\S+))?(?: by allocator (?P<allocator>\S+))?"
+)
+# "…GPU:0}} OOM" and "{{node sequential_1/c1/Relu}}"; what TensorFlow calls an operation's node.
+_DETECTED = re.compile(r"Detected at node '?([^\s']+)'? defined at")
+_NODE = re.compile(r"\{\{node ([^}]+)\}\}")
+_EAGER = re.compile(r"\[Op:(?!__inference)(\w+)\]|__wrapped__(\w+?)_device_|to run (\w+):")
+_BFC_SAYS = re.compile(
+    r"Allocator \((?P<allocator>\w+)\) ran out of memory trying to allocate .*?"
+    r"\(rounded to (?P<bytes>\d+)\)\s*requested by op (?P<op>\S+)"
+)
+_XLA_BYTES = re.compile(r"Out of memory while trying to allocate (?P<bytes>\d+) bytes")
+_KERNEL = re.compile(r"gpuconf simulated card: the program launched the GPU kernel\n\s*(.+)")
+_ON_THE_CARD = (
+    "Dst tensor is not initialized",
+    "CUDA_ERROR_OUT_OF_MEMORY",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "Out of memory while trying to allocate",
+    "RESOURCE_EXHAUSTED: Out of memory",
+)
+_CANNOT_RUN = (
+    "DNN library initialization failed",
+    "DNN library is not found",
+    "No algorithm worked",
+    "simulated card",
+)
+_ITEM_BYTES = {
+    "float": 4, "double": 8, "half": 2, "bfloat16": 2, "int8": 1, "uint8": 1, "int16": 2,
+    "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "bool": 1, "complex64": 8,
+    "complex128": 16,
+}  # fmt: skip
+
+
+class Failure(NamedTuple):
+    """What a program failed of.
+
+    ``node`` is the operation's full name, as TensorFlow gives it; ``asked_bytes`` what it asked
+    for; ``message`` one line for people.  Unknown is None.
+    """
+
+    kind: Kind
+    message: str
+    node: str | None = None
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    asked_bytes: int | None = None
+    device: str | None = None
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain data for ``--json``."""
+        return self._asdict()
+
+
+def failure_of(error: Mapping[str, Any] | None, stderr: str) -> Failure:
+    """What ``error`` (type and message, as the agent noted them) and the end of stderr mean.
+
+    Without an error, the program was stopped from outside or by its C++ half, and stderr has to
+    tell.
+    """
+    kernel = _KERNEL.search(stderr)
+    if kernel is not None:
+        name = _short_kernel(kernel[1])
+        return Failure("kernel", f"the program launched the GPU kernel {name}", node=name)
+    if error is None:
+        return Failure("script", _last_line(stderr))
+    kind, text = str(error.get("type", "")), str(error.get("message", ""))
+    if kind in ("profile", "dependency"):
+        return Failure("refused", text)
+    return _of_error(kind, text, stderr)
+
+
+def _of_error(kind: str, text: str, stderr: str) -> Failure:
+    first = f"{kind}: {_telling_line(text)}"
+    if kind == "MemoryError" or "MemoryError" in text or "by allocator cpu" in text:
+        return Failure("host_memory", first)
+    tensor = _OOM_TENSOR.search(text)
+    if tensor is not None:
+        return _of_tensor(tensor, text, stderr)
+    if any(sign in text for sign in _ON_THE_CARD):
+        return _of_words(first, text, stderr)
+    if any(sign in text for sign in _CANNOT_RUN):
+        return Failure("kernel", first, node=_node(text))
+    return Failure("script", first)
+
+
+def tensor_bytes(shape: tuple[int, ...], dtype: str) -> int | None:
+    """``shape × dtype`` in bytes; None for a type whose size is not fixed."""
+    item = _ITEM_BYTES.get(dtype)
+    return None if item is None else item * math.prod(shape)
+
+
+def _of_tensor(found: re.Match[str], text: str, stderr: str) -> Failure:
+    allocator = found["allocator"] or ""
+    if allocator and not allocator.startswith(("GPU_", "bfc_cpu_allocator_for_gpu")):
+        kind: Kind = "host_memory"  # gpu_host_bfc too: that is pinned memory of the host
+    else:
+        kind = "gpu_memory"
+    shape = tuple(int(size) for size in re.findall(r"\d+", found["shape"]))
+    dtype = found["type"]
+    node = _node(text) or _said_by_allocator(stderr).get("op")
+    return Failure(
+        kind,
+        found[0],
+        node=node,
+        shape=shape,
+        dtype=dtype,
+        asked_bytes=tensor_bytes(shape, dtype),
+        device=_device(found["device"]),
+    )
+
+
+def _of_words(first: str, text: str, stderr: str) -> Failure:
+    """An error that tells no shape; the allocator's own line in the log tells bytes."""
+    said = _said_by_allocator(stderr)
+    xla = _XLA_BYTES.search(text)
+    asked = int(xla["bytes"]) if xla else said.get("bytes")
+    devices = re.findall(r"/device:(GPU:\d+)", text)
+    return Failure(
+        "gpu_memory",
+        first,
+        node=_node(text) or said.get("op"),
+        asked_bytes=asked,
+        device=devices[-1] if devices else None,
+    )
+
+
+def _said_by_allocator(stderr: str) -> dict[str, Any]:
+    """The last time that a GPU's allocator said in the log what it could not give."""
+    found = [match for match in _BFC_SAYS.finditer(stderr) if _is_gpu(match["allocator"])]
+    return {"op": found[-1]["op"], "bytes": int(found[-1]["bytes"])} if found else {}
+
+
+def _is_gpu(allocator: str) -> bool:
+    return allocator.startswith(("GPU_", "bfc_cpu_allocator_for_gpu"))
+
+
+def _node(text: str) -> str | None:
+    for pattern in (_DETECTED, _NODE, _EAGER):
+        found = pattern.search(text)
+        if found is not None:
+            return next(group for group in found.groups() if group)
+    return None
+
+
+def _device(name: str | None) -> str | None:
+    return None if name is None else name.rpartition("device:")[2]
+
+
+def _telling_line(text: str) -> str:
+    """The line of a message that says what went wrong, without TensorFlow's brackets."""
+    lines = [re.sub(r"\{\{[^}]*\}\}\s*", "", line).strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("File ")]
+    signs = (*_ON_THE_CARD, *_CANNOT_RUN, "MemoryError", "OOM when")
+    telling = [line for line in lines if any(sign in line for sign in signs)]
+    return (telling or lines or [""])[0]
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _short_kernel(name: str) -> str:
+    """A C++ kernel's name without its return type, arguments and namespaces."""
+    name = name.strip().removeprefix("void ")
+    return re.split(r"[<(]", name, maxsplit=1)[0].rpartition("::")[2] or name

@@ -1,0 +1,164 @@
+"""The program's output, passed on as it comes; a line about the rehearsal below it on a terminal.
+
+What is no terminal is handed to the program as it is.  A terminal is replaced by a
+pseudo-terminal of the same size, so that the program still sees one and draws its progress bars,
+and we know when a line is complete and our own can stand below it.  stderr always passes through
+here, because its end is what remains of a program that was aborted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import select
+import subprocess
+import sys
+import termios
+import tty
+from typing import TextIO
+
+_TAIL_BYTES = 64 * 1024
+_ERASE_LINE = b"\r\x1b[K"
+
+
+class Passthrough:
+    """Pumps a program's output to ours; ``child_stdout`` and ``child_stderr`` are for Popen."""
+
+    def __init__(self, *, is_shown: bool, stdout_to_stderr: bool) -> None:
+        self._out = sys.stderr if stdout_to_stderr else sys.stdout
+        self._sinks: dict[int, int | None] = {}  # what is read -> where it goes
+        self._ours: list[int] = []
+        self._tail = bytearray()
+        self._stderr_source = -1
+        self._status = b""
+        self._is_drawn = False
+        self._ends_line = True
+        self._terminal = _fileno(sys.stderr) if _is_terminal(sys.stderr) else None
+        self.child_stderr = self._open(sys.stderr if is_shown else None)
+        self._stderr_source = next(iter(self._sinks))
+        if not is_shown:
+            self.child_stdout = subprocess.DEVNULL
+        elif stdout_to_stderr:
+            self.child_stdout = self.child_stderr
+        elif _is_terminal(self._out):
+            self.child_stdout = self._open(self._out)
+        else:
+            _flush(self._out)
+            descriptor = _fileno(self._out)
+            self.child_stdout = subprocess.DEVNULL if descriptor is None else descriptor
+
+    def __enter__(self) -> Passthrough:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._erase()
+        for descriptor in [*self._ours, *self._sinks]:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last of what the program wrote to stderr."""
+        return self._tail.decode("utf-8", "replace")
+
+    def child_has_started(self) -> None:
+        """Close the program's ends, which it has by now."""
+        for descriptor in self._ours:
+            os.close(descriptor)
+        self._ours.clear()
+
+    def show(self, status: str) -> None:
+        """Draw one line below the output, if there is a terminal and no half line on it."""
+        if self._terminal is None or status.encode() == self._status:
+            return
+        self._erase()
+        self._status = status.encode()
+        self._draw()
+
+    def pump(self, timeout_s: float) -> bool:
+        """Pass on what comes within the time; whether anything may still come."""
+        if not self._sinks:
+            select.select([], [], [], timeout_s)
+            return False
+        ready, _, _ = select.select(list(self._sinks), [], [], timeout_s)
+        for source in ready:
+            self._pass_on(source)
+        return bool(ready)
+
+    def drain(self) -> None:
+        """Pass on what is left of a program that has ended."""
+        while self._sinks and self.pump(0.2):
+            pass
+        self._erase()
+
+    def _open(self, target: TextIO | None) -> int:
+        """A pipe, or for a terminal a pseudo-terminal; returns the program's end."""
+        if target is not None and _is_terminal(target):
+            source, end = pty.openpty()
+            tty.setraw(end)  # no second translation of line ends
+            size = fcntl.ioctl(target.fileno(), termios.TIOCGWINSZ, b"\0" * 8)
+            fcntl.ioctl(end, termios.TIOCSWINSZ, size)
+        else:
+            source, end = os.pipe()
+        self._sinks[source] = None if target is None else _fileno(target)
+        self._ours.append(end)
+        _flush(target)
+        return end
+
+    def _pass_on(self, source: int) -> None:
+        try:
+            data = os.read(source, 65536)
+        except OSError:  # a pseudo-terminal's way to say that the other end is closed
+            data = b""
+        target = self._sinks[source]
+        if not data:
+            os.close(source)
+            del self._sinks[source]
+            return
+        if source == self._stderr_source:
+            self._tail += data
+            del self._tail[:-_TAIL_BYTES]
+        if target is None:
+            return
+        self._erase()
+        _write(target, data)
+        if os.isatty(target):
+            self._ends_line = data.endswith(b"\n")
+        self._draw()
+
+    def _draw(self) -> None:
+        if self._terminal is not None and self._status and self._ends_line:
+            _write(self._terminal, b"\x1b[2m" + self._status + b"\x1b[0m")
+            self._is_drawn = True
+
+    def _erase(self) -> None:
+        if self._is_drawn and self._terminal is not None:
+            _write(self._terminal, _ERASE_LINE)
+        self._is_drawn = False
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def _fileno(stream: TextIO | None) -> int | None:
+    try:
+        return None if stream is None else stream.fileno()
+    except (OSError, ValueError):  # closed, or kept in memory by a test
+        return None
+
+
+def _flush(stream: TextIO | None) -> None:
+    if stream is not None:
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()

@@ -1,0 +1,224 @@
+"""Memory over time as a picture: what was in use, what was held, the limit, the phases."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpuconf.errors import MissingDependencyError, UsageError
+from gpuconf.rehearsal.rehearse import DeviceReport, Rehearsal, tightest
+from gpuconf.rehearsal.trace import Mark, Usage
+from gpuconf.units import MIB, mib
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SUFFIXES = (".png", ".svg")
+_IN_USE, _HELD, _LIMIT = "#2a6f97", "#9aa7b5", "#c1121f"
+_INK, _PALE = "#22303c", "#6d7882"
+_WEIGHTS = {"build": 0.8, "step 1": 1.3}  # widths on the axis; another step's is 1
+_PHASES = ("#f4f1ea", "#e6eef4")
+
+
+def check(path: str) -> None:
+    """Raise before anything runs if a picture could not be written there.
+
+    UsageError for another suffix or a folder that is not there or not writable,
+    MissingDependencyError without matplotlib.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in SUFFIXES:
+        raise UsageError(
+            f"--plot {path}: a picture is written as PNG or SVG, by the name's ending",
+            hint=f"--plot {target.with_suffix('.png')}",
+        )
+    folder = target.parent
+    if not folder.is_dir():
+        raise UsageError(f"--plot {path}: there is no folder {folder}", hint=f"mkdir -p {folder}")
+    if target.is_dir() or not os.access(target if target.exists() else folder, os.W_OK):
+        raise UsageError(f"--plot {path}: it may not be written there", hint=f"ls -ld {folder}")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingDependencyError(
+            "--plot draws with matplotlib, which is not installed",
+            hint="pip install 'gpuconf[plot]', or pip install matplotlib",
+        )
+
+
+def draw(rehearsal: Rehearsal, path: str) -> None:
+    """Draw the device that was nearest to its limit; its trace must be there."""
+    device, tape = tightest(rehearsal.devices), rehearsal.first.tape
+    if device is None or tape is None:
+        raise UsageError(
+            "there is no picture: the run left no trace of GPU memory",
+            hint="leave --plot out to see the report alone",
+        )
+    # The object, not pyplot: no window system is asked for, and no global state is left.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    usage = next(usage for usage in tape.usages if usage.index == device.index)
+    figure = Figure(figsize=(10, 5), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    start = usage.series[0].time_ns
+    end = max(usage.series[-1].time_ns, *(mark.time_ns for mark in tape.marks), start + 1)
+    clock = Clock.of(phases(tape.marks, start, end))
+    _draw_phases(axes, clock)
+    _draw_memory(axes, rehearsal, device, usage, clock)
+    _draw_peak(axes, rehearsal, usage, clock)
+    _draw_frame(axes, rehearsal, device)
+    figure.savefig(path, metadata=_metadata(path))
+
+
+class Clock(NamedTuple):
+    """Where a moment stands on the axis: each phase has a width of its own.
+
+    On one scale the steps would be a sliver beside the import of data and the tracing of the
+    first one, and they are what the picture is for.  Within a phase time runs evenly.
+    """
+
+    phases: tuple[tuple[str, int, int], ...]
+    edges: tuple[float, ...]
+
+    @classmethod
+    def of(cls, found: Sequence[tuple[str, int, int]]) -> Clock:
+        """A clock for these phases, the whole axis being 1."""
+        shown = [phase for phase in found if phase[2] > phase[1]]
+        weights = [_WEIGHTS.get(name, 1.0 if name else 0.15) for name, _, _ in shown]
+        edges = [0.0]
+        for weight in weights:
+            edges.append(edges[-1] + weight / sum(weights))
+        return cls(tuple(shown), tuple(edges))
+
+    def place(self, time_ns: int) -> float:
+        """From 0 to 1; a moment outside all phases stands at the nearer end."""
+        for number, (_, begin, end) in enumerate(self.phases):
+            if time_ns < end or number == len(self.phases) - 1:
+                share = min(max((time_ns - begin) / (end - begin), 0.0), 1.0)
+                return self.edges[number] + share * (self.edges[number + 1] - self.edges[number])
+        return 1.0
+
+
+def phases(marks: tuple[Mark, ...], start_ns: int, end_ns: int) -> list[tuple[str, int, int]]:
+    """The stretches of time as (name, from, to), in nanoseconds: build, then step by step."""
+    begins = {int(m.text[5:]): m.time_ns for m in marks if _is_number(m.text, "step ")}
+    ends = {int(m.text[11:]): m.time_ns for m in marks if _is_number(m.text, "after step ")}
+    found: list[tuple[str, int, int]] = []
+    place = start_ns
+    for number in sorted(ends):
+        begin = max(place, begins.get(number, place))
+        if begin > place:
+            found.append(("build" if not found else "", place, begin))
+        found.append((f"step {number}", begin, ends[number]))
+        place = ends[number]
+    if place < end_ns:
+        unfinished = max(begins, default=0)
+        name = f"step {unfinished}" if unfinished and unfinished not in ends else ""
+        begin = max(place, begins.get(unfinished, place)) if name else place
+        if begin > place:
+            found.append(("build" if not found else "", place, begin))
+        found.append((name or ("build" if not found else ""), begin, end_ns))
+    return found
+
+
+def _is_number(text: str, before: str) -> bool:
+    return text.startswith(before) and text[len(before) :].isdigit()
+
+
+def _draw_phases(axes: Axes, clock: Clock) -> None:
+    ticks, words = [], []
+    for number, (name, begin, end) in enumerate(clock.phases):
+        left, right = clock.edges[number], clock.edges[number + 1]
+        axes.axvspan(left, right, color=_PHASES[number % 2], linewidth=0, zorder=0)
+        if name and right - left > 0.05:
+            ticks.append((left + right) / 2)
+            words.append(f"{name}\n{_duration(end - begin)}")
+    axes.set_xticks(ticks, words)
+
+
+def _draw_memory(
+    axes: Axes, rehearsal: Rehearsal, device: DeviceReport, usage: Usage, clock: Clock
+) -> None:
+    held = [each for each in rehearsal.first.held if each.card == (device.card or 0)]
+    if any(each.size_bytes for each in held):
+        places = [*(clock.place(each.time_ns) for each in held), 1.0]
+        sizes = [each.size_bytes / MIB for each in held]
+        axes.step(
+            places, [*sizes, sizes[-1]], where="post", color=_HELD, linewidth=1.8,
+            label="held on the card, with the CUDA context",
+        )  # fmt: skip
+    places = [*(clock.place(point.time_ns) for point in usage.series), 1.0]
+    in_use = [point.size_bytes / MIB for point in usage.series]
+    in_use.append(in_use[-1])
+    axes.fill_between(places, in_use, step="post", color=_IN_USE, alpha=0.25, linewidth=0)
+    axes.step(places, in_use, where="post", color=_IN_USE, linewidth=1.1, label="in use")
+    axes.axhline(
+        usage.limit_bytes / MIB, color=_LIMIT, linewidth=1.4, linestyle=(0, (6, 3)),
+        label=f"limit of TensorFlow's allocator, {mib(usage.limit_bytes)}",
+    )  # fmt: skip
+
+
+def _draw_peak(axes: Axes, rehearsal: Rehearsal, usage: Usage, clock: Clock) -> None:
+    """The peak, and where the allocation that failed would have led."""
+    place, height = clock.place(usage.peak_time_ns), usage.peak_bytes / MIB
+    side = {"ha": "right", "x": -9} if place > 0.6 else {"ha": "left", "x": 9}
+    axes.plot(place, height, "o", color=_IN_USE, markersize=5, zorder=5)
+    _say(axes, f"peak {mib(usage.peak_bytes)}", (place, height), side, color=_INK)
+    failure = rehearsal.verdict.failure
+    if rehearsal.verdict.answer != "does not fit" or failure is None or not failure.asked_bytes:
+        return
+    top = height + failure.asked_bytes / MIB
+    axes.annotate(
+        "", (place, top), xytext=(place, height), zorder=4,
+        arrowprops={"arrowstyle": "-|>", "color": _LIMIT, "linewidth": 1.6},
+    )  # fmt: skip
+    axes.set_ylim(top=max(axes.get_ylim()[1], top))
+    _say(axes, f"{mib(failure.asked_bytes)} more asked for", (place, top), side, color=_LIMIT)
+
+
+def _say(
+    axes: Axes, text: str, place: tuple[float, float], side: dict[str, Any], *, color: str
+) -> None:
+    axes.annotate(
+        text, place, xytext=(side["x"], 3), textcoords="offset points", ha=side["ha"],
+        fontsize=10, fontweight="bold", color=color, zorder=6,
+        bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.75, "linewidth": 0},
+    )  # fmt: skip
+
+
+def _draw_frame(axes: Axes, rehearsal: Rehearsal, device: DeviceReport) -> None:
+    spec, figure = rehearsal.spec, axes.get_figure()
+    assert figure is not None
+    of = f", GPU {device.index}" if len(rehearsal.devices) > 1 else ""
+    axes.set_title(
+        f"Rehearsal on a SIMULATED card of {mib(spec.total_bytes)}{of}: "
+        f"{rehearsal.verdict.answer}",
+        loc="left", fontsize=13, fontweight="bold", color=_INK, pad=24,
+    )  # fmt: skip
+    command = " ".join(rehearsal.command)
+    axes.text(
+        0, 1.02, command if len(command) < 110 else f"{command[:107]}…", fontsize=9,
+        color=_PALE, family="monospace", transform=axes.transAxes, va="bottom",
+    )  # fmt: skip
+    axes.set_xlim(0, 1)
+    axes.set_ylim(bottom=0, top=axes.get_ylim()[1] * 1.08)
+    axes.set_ylabel("MiB of GPU memory", color=_PALE)
+    axes.tick_params(colors=_PALE, length=0)
+    axes.grid(axis="y", color="white", linewidth=0.9)
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "left", "bottom"):
+        axes.spines[side].set_visible(False)
+    figure.legend(loc="outside lower center", frameon=False, fontsize=9, labelcolor=_INK, ncols=3)
+
+
+def _duration(time_ns: int) -> str:
+    """Of this run on the host's processor, which says nothing of a GPU's speed."""
+    return f"{time_ns / 1e9:.1f} s" if time_ns >= 1e9 else f"{time_ns / 1e6:.0f} ms"
+
+
+def _metadata(path: str) -> dict[str, Any]:
+    key = "Description" if Path(path).suffix.lower() == ".svg" else "Comment"
+    return {key: "gpuconf rehearse: a simulated card, not a measurement on a GPU"}

@@ -1,0 +1,214 @@
+"""One run of the program under rehearsal: start it, watch it, end it, gather what is known."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gpuconf
+from gpuconf.errors import UsageError
+from gpuconf.rehearsal.passthrough import Passthrough
+from gpuconf.rehearsal.trace import Tape, read_tapes
+from gpuconf.simcard import Card
+
+FOLDER_VARIABLE = "GPUCONF_REHEARSAL"
+_PACKAGE = Path(gpuconf.__file__).parent
+_SITE = _PACKAGE / "rehearsal" / "agent" / "site"
+_POLL_S = 0.04
+
+
+class Orders(NamedTuple):
+    """What the agent is told.  ``batch`` None leaves the program's own."""
+
+    steps: int = 3
+    batch: int | None = None
+    profile: str | None = None
+
+    def as_dict(self) -> dict[str, object]:
+        """What the agent reads."""
+        return {**self._asdict(), "package": str(_PACKAGE)}
+
+
+class Held(NamedTuple):
+    """What all processes of the run held on one card at a time, their contexts included."""
+
+    time_ns: int
+    card: int
+    size_bytes: int
+
+
+class RunResult(NamedTuple):
+    """A run that has ended.
+
+    ``code`` is the program's exit code, below 0 a signal's number, and None where it did all
+    its steps and was ended.  ``reports`` are those of the processes in which an agent ran,
+    ``trainer`` the one of them that tells most; ``tape`` is its memory events, None without.
+    ``held`` is what the card's own file said while it ran, changes only.
+    """
+
+    code: int | None
+    reports: tuple[dict[str, Any], ...]
+    trainer: dict[str, Any]
+    tape: Tape | None
+    held: tuple[Held, ...]
+    stderr: str
+    seconds: float
+
+
+def run_once(
+    command: Sequence[str],
+    orders: Orders,
+    *,
+    environ: Mapping[str, str],
+    card: Card | None = None,
+    is_shown: bool = True,
+    stdout_to_stderr: bool = False,
+    title: str = "rehearsing",
+) -> RunResult:
+    """Run ``command`` in ``environ`` until its steps are done or it ends.
+
+    A terminal shows ``title`` and how far it is.  Output passes through unless ``is_shown`` is
+    false.  Nothing that the command started is left when this returns or raises.  Raises
+    UsageError for a command that cannot be started.
+    """
+    started = time.monotonic()
+    with _folder(orders) as folder, _sinks(is_shown, stdout_to_stderr) as sinks:
+        with _started(command, _with_agent(environ, folder), sinks, is_shown=is_shown) as child:
+            watch = _Watch(folder, card)
+            while child.poll() is None and not watch.is_over():
+                sinks.pump(_POLL_S)
+                sinks.show(f"… {title}: {watch.look()}")
+            code = None if watch.is_over() else child.returncode
+        sinks.drain()
+        reports = read_reports(folder)
+        trainer = choose_trainer(reports)
+        tape = read_tapes(trainer.get("tapes", ()))
+        seconds = time.monotonic() - started
+        return RunResult(
+            code, reports, trainer, tape, tuple(watch.held), sinks.stderr_tail, seconds
+        )
+
+
+def read_reports(folder: Path) -> tuple[dict[str, Any], ...]:
+    """What the agents have written so far, by pid."""
+    reports = []
+    for path in sorted(folder.glob("*/report.json")):
+        with contextlib.suppress(OSError, ValueError):
+            reports.append(json.loads(path.read_text(encoding="utf-8")))
+    return tuple(reports)
+
+
+def choose_trainer(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The process that tells most: it did the steps, or most of them, or met errors."""
+
+    def tells(report: dict[str, Any]) -> tuple[bool, int, int, bool, bool]:
+        return (
+            report.get("ended") == "steps",
+            report.get("steps", 0),
+            len(report.get("errors", ())),
+            "uncaught" in report,
+            "tensorflow" in report,
+        )
+
+    return max(reports, key=tells, default={})
+
+
+class _Watch:
+    """Looks at the agents' reports and at the card while the program runs."""
+
+    def __init__(self, folder: Path, card: Card | None) -> None:
+        self._folder = folder
+        self._card = card
+        self._cards = card.describe().count if card is not None else 0
+        self._reports: tuple[dict[str, Any], ...] = ()
+        self.held: list[Held] = []
+
+    def look(self) -> str:
+        """Take note of what is new; return in a few words how far the program is."""
+        self._reports = read_reports(self._folder)
+        for index in range(self._cards):
+            assert self._card is not None
+            size = sum(process.used_bytes for process in self._card.processes(index))
+            last = next((held for held in reversed(self.held) if held.card == index), None)
+            if last is None or last.size_bytes != size:
+                self.held.append(Held(time.time_ns(), index, size))
+        return _progress(choose_trainer(self._reports))
+
+    def is_over(self) -> bool:
+        """Whether a process has done its steps and waits to be ended."""
+        return any(report.get("ended") == "steps" for report in self._reports)
+
+
+def _progress(report: dict[str, Any]) -> str:
+    if report.get("steps"):
+        return f"step {report['steps']}"
+    if "tensorflow" in report:
+        return f"TensorFlow {report['tensorflow']} is imported; no step yet"
+    return "started"
+
+
+def _with_agent(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+    rest = environ.get("PYTHONPATH")
+    path = os.pathsep.join([str(_SITE), *([rest] if rest else [])])
+    return {**environ, "PYTHONPATH": path, FOLDER_VARIABLE: str(folder)}
+
+
+@contextmanager
+def _folder(orders: Orders) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="gpuconf-rehearsal-"))
+    try:
+        text = json.dumps(orders.as_dict())
+        (folder / "orders.json").write_text(text, encoding="utf-8")
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _sinks(is_shown: bool, stdout_to_stderr: bool) -> Iterator[Passthrough]:
+    with Passthrough(is_shown=is_shown, stdout_to_stderr=stdout_to_stderr) as sinks:
+        yield sinks
+
+
+@contextmanager
+def _started(
+    command: Sequence[str], environ: Mapping[str, str], sinks: Passthrough, *, is_shown: bool
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The command in a session of its own, so that all it started can be ended with it."""
+    try:
+        child = subprocess.Popen(
+            list(command),
+            env=dict(environ),
+            # A second run would find a stdin that the first has read.
+            stdin=None if is_shown else subprocess.DEVNULL,
+            stdout=sinks.child_stdout,
+            stderr=sinks.child_stderr,
+            start_new_session=True,
+        )
+    except OSError as error:
+        reason = "it was not found" if isinstance(error, FileNotFoundError) else error.strerror
+        raise UsageError(
+            f"cannot start {command[0]!r}: {reason}", hint="check the command after --"
+        ) from error
+    sinks.child_has_started()
+    try:
+        yield child
+    finally:
+        _end(child)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End the command and all it started, whatever they wait for."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()

@@ -1,0 +1,149 @@
+"""What a run proves: it fits, it does not, or nothing.  Pure.
+
+Exit codes: 0 and 1 are verdicts, and nothing else may look like one.  A program that fails on its
+own account passes its exit code on, unless that would be 0 to 3, which mean something of ours.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from gpuconf.rehearsal.failure import Failure, failure_of
+from gpuconf.rehearsal.runs import RunResult
+
+FITS, DOES_NOT_FIT, NO_VERDICT = 0, 1, 4
+_OURS = range(4)  # 0 to 3
+
+Answer = Literal["fits", "does not fit", "no verdict"]
+
+
+class Verdict(NamedTuple):
+    """``because`` is a sentence without a full stop; ``hint`` what to do, where that is known."""
+
+    answer: Answer
+    because: str
+    exit_code: int
+    failure: Failure | None = None
+    hint: str | None = None
+
+
+def verdict_of(run: RunResult) -> Verdict:
+    """The verdict on one run."""
+    trainer = run.trainer
+    steps = int(trainer.get("steps", 0))
+    if run.code is None or trainer.get("ended") == "steps":
+        return _fits(run, f"{_count(steps)} ran")
+    error = _fatal_error(trainer, is_failed=run.code != 0)
+    if run.code == 0 and error is None:
+        return _fits(run, f"it ended by itself after {_count(steps)}") if steps else _no_step(run)
+    failure = failure_of(error, run.stderr)
+    if failure.kind == "gpu_memory":
+        return _does_not_fit(failure, steps)
+    if failure.kind == "refused":
+        return _refused(failure, error)
+    return _not_about_the_card(run, failure)
+
+
+def _not_about_the_card(run: RunResult, failure: Failure) -> Verdict:
+    if failure.kind == "kernel":
+        because = f"this program cannot be rehearsed: {failure.message}"
+        hint = "the simulated card cannot compute this operation; a real one may"
+        return Verdict("no verdict", because, NO_VERDICT, failure, hint)
+    return _no_step(run) if run.code == 0 else _died(run, failure)
+
+
+def _fits(run: RunResult, because: str) -> Verdict:
+    if run.tape is not None and not run.tape.usages:
+        return Verdict(
+            "no verdict",
+            f"{because}, and none of it on a GPU: TensorFlow used the CPU alone",
+            NO_VERDICT,
+            hint="look for what hides the GPU in the script: CUDA_VISIBLE_DEVICES, "
+            "set_visible_devices, tf.device",
+        )
+    return Verdict("fits", because, FITS)
+
+
+def _does_not_fit(failure: Failure, steps: int) -> Verdict:
+    when = f"in step {steps + 1}" if steps else "before the first step was done"
+    return Verdict("does not fit", f"out of GPU memory {when}", DOES_NOT_FIT, failure)
+
+
+def _refused(failure: Failure, error: Mapping[str, Any] | None) -> Verdict:
+    if error is not None and error.get("type") == "profile":
+        return Verdict("does not fit", "the profile refuses", DOES_NOT_FIT, failure)
+    because = f"the profile cannot be applied: {failure.message}"
+    return Verdict(
+        "no verdict", because, NO_VERDICT, failure, "pip install gpuconf, into the script's Python"
+    )
+
+
+def _died(run: RunResult, failure: Failure) -> Verdict:
+    code = run.code or 0
+    if code == -signal.SIGKILL:
+        because = "the script was killed, probably because this machine's own memory ran out"
+        hint = "device memory of a simulated card is memory of this machine; try a smaller --card"
+        return Verdict("no verdict", because, 128 + signal.SIGKILL, failure, hint)
+    if code < 0:
+        because = f"the script was ended by {_signal_name(-code)}"
+        return Verdict("no verdict", because, 128 - code, failure)
+    if failure.kind == "host_memory":
+        because = f"the host's memory ran out, not the card's: {failure.message}"
+        return Verdict("no verdict", because, _passed_on(code), failure)
+    because = f"the script failed by itself (exit code {code}): {failure.message}"
+    return Verdict("no verdict", because, _passed_on(code), failure)
+
+
+def _no_step(run: RunResult) -> Verdict:
+    """It ended well, and nothing was trained that we could see."""
+    if not run.reports:
+        because = "no Python process reported, so nothing was seen of it"
+        hint = "python -S, -E and -I keep the agent out, and so does a program that is no Python"
+    elif "tensorflow" not in run.trainer:
+        because, hint = "the command ended without importing TensorFlow", None
+    else:
+        because = "the script ended without a training step"
+        hint = "a step is an optimizer of Keras or tf.compat.v1 being applied in eager TensorFlow"
+    return Verdict("no verdict", because, NO_VERDICT, hint=hint)
+
+
+def _fatal_error(trainer: Mapping[str, Any], *, is_failed: bool) -> Mapping[str, Any] | None:
+    """The error that ended the program, or that it caught and did no step after."""
+    uncaught: Mapping[str, Any] | None = trainer.get("uncaught")
+    steps = trainer.get("steps", 0)
+    last = [error for error in trainer.get("errors", ()) if error.get("steps", 0) >= steps]
+    if uncaught is not None:
+        # A wrapper's own error ("training failed") may have come of an out-of-memory.
+        own = failure_of(uncaught, "").kind
+        return last[-1] if own == "script" and last and _is_oom(last[-1]) else uncaught
+    if last and (is_failed or _is_oom(last[-1])):
+        return dict(last[-1])
+    return None
+
+
+def _is_oom(error: Mapping[str, Any]) -> bool:
+    return failure_of(error, "").kind == "gpu_memory"
+
+
+def survived_errors(run: RunResult) -> int:
+    """How many times GPU memory ran out and the program went on training."""
+    steps = run.trainer.get("steps", 0)
+    errors = run.trainer.get("errors", ())
+    return sum(1 for error in errors if error.get("steps", 0) < steps and _is_oom(error))
+
+
+def _passed_on(code: int) -> int:
+    return NO_VERDICT if code in _OURS else code
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _count(steps: int) -> str:
+    return f"{steps} training step{'' if steps == 1 else 's'}"
