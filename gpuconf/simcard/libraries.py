@@ -32,7 +32,12 @@ _FLAGS = (
 _CARD = ("card.c", "process.c")
 _ENGINE = ("visible.c", "devices.c", "context.c", "memory.c", "streams.c", "kernels.c")
 _DRIVER = ("cuda_driver.c", "cuda_driver_memory.c", "cuda_driver_work.c")
-_RUNTIME = ("cuda_runtime.c", "cuda_runtime_kernels.c", "eigen_fill.c")
+_RUNTIME = (
+    "cuda_runtime.c",
+    "cuda_runtime_streams.c",
+    "cuda_runtime_kernels.c",
+    "eigen_fill.c",
+)
 
 
 class Library(NamedTuple):

@@ -160,6 +160,19 @@ EXPORT int cuStreamIsCapturing(void *stream, int *status)
     return engine_ready();
 }
 
+EXPORT int cuStreamGetCaptureInfo(void *stream, int *status, unsigned long long *id)
+{
+    if (id != NULL)
+        *id = 0;
+    return cuStreamIsCapturing(stream, status);
+}
+
+/* What is left out of the outputs may be: they are told only of a stream that captures. */
+EXPORT int cuStreamGetCaptureInfo_v2(void *stream, int *status, unsigned long long *id)
+{
+    return cuStreamGetCaptureInfo(stream, status, id);
+}
+
 EXPORT int cuStreamAddCallback(void *stream, stream_callback callback, void *data, unsigned flags)
 {
     (void)flags;

@@ -1,0 +1,98 @@
+/* libcudart.so.12: streams, which do everything at once, and events. */
+#include <stddef.h>
+
+#include "cuda_runtime.h"
+#include "engine.h"
+
+EXPORT int cudaStreamCreateWithFlags(void **stream, unsigned flags)
+{
+    return runtime_note(gpuconf_stream_create(stream, flags, 0));
+}
+
+EXPORT int cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = LEAST_PRIORITY;
+    *greatest = GREATEST_PRIORITY;
+    return CUDA_OK;
+}
+
+EXPORT int cudaStreamDestroy(void *stream)
+{
+    gpuconf_handle_free(stream);
+    return CUDA_OK;
+}
+
+EXPORT int cudaStreamSynchronize(void *stream)
+{
+    (void)stream;
+    return runtime_note(gpuconf_fault());
+}
+
+EXPORT int cudaStreamQuery(void *stream)
+{
+    (void)stream;
+    return CUDA_OK;
+}
+
+EXPORT int cudaStreamWaitEvent(void *stream, void *event, unsigned flags)
+{
+    (void)stream;
+    (void)event;
+    (void)flags;
+    return CUDA_OK;
+}
+
+/* Nobody captures graphs here: cuda graphs would have to be launched. */
+EXPORT int cudaStreamIsCapturing(void *stream, int *status)
+{
+    (void)stream;
+    *status = 0;
+    return CUDA_OK;
+}
+
+EXPORT int cudaStreamGetCaptureInfo(void *stream, int *status, unsigned long long *id)
+{
+    if (id != NULL)
+        *id = 0;
+    return cudaStreamIsCapturing(stream, status);
+}
+
+/* What is left out of the outputs may be: they are told only of a stream that captures. */
+EXPORT int cudaStreamGetCaptureInfo_v2(void *stream, int *status, unsigned long long *id)
+{
+    return cudaStreamGetCaptureInfo(stream, status, id);
+}
+
+EXPORT int cudaEventCreateWithFlags(void **event, unsigned flags)
+{
+    (void)flags;
+    return runtime_note(gpuconf_event_create(event));
+}
+
+EXPORT int cudaEventCreate(void **event)
+{
+    return runtime_note(gpuconf_event_create(event));
+}
+
+EXPORT int cudaEventDestroy(void *event)
+{
+    gpuconf_handle_free(event);
+    return CUDA_OK;
+}
+
+EXPORT int cudaEventRecord(void *event, void *stream)
+{
+    (void)stream;
+    return runtime_note(gpuconf_event_record(event));
+}
+
+EXPORT int cudaEventSynchronize(void *event)
+{
+    (void)event;
+    return runtime_note(gpuconf_fault());
+}
+
+EXPORT int cudaEventElapsedTime(float *milliseconds, void *start, void *end)
+{
+    return runtime_note(gpuconf_event_elapsed(milliseconds, start, end));
+}
