@@ -195,11 +195,12 @@ int engine_unregister_host(void *where)
 
 /* ---- copies and fills: done at once, on the caller's thread ---- */
 
+/* Whether the device reaches this memory: its own, or page-locked host memory, which has one
+ * address for both (CUDA's unified addressing). */
 static int check_device_memory(const void *where, size_t bytes)
 {
     struct allocation found;
-    int status = gpuconf_find(where, bytes, &found);
-    return status == CUDA_OK && found.type != MEMORY_DEVICE ? CUDA_INVALID_VALUE : status;
+    return gpuconf_find(where, bytes, &found);
 }
 
 int gpuconf_copy(void *to, const void *from, size_t bytes, int sides)

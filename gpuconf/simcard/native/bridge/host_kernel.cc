@@ -1,6 +1,8 @@
 #include "host_kernel.h"
 
+#include <cstring>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "tensorflow/core/framework/allocator.h"
@@ -51,6 +53,39 @@ void TreatAsGpuKernel(const OpKernelConstruction& construction, OpKernel* kernel
   kernel->*Open(Expensive()) = false;
 }
 
+namespace {
+
+// A kernel that puts its result into host memory, whatever device it is told, and the kernel around
+// it that brings the result to the card.
+class BringsResultsToCard : public OpKernel {
+ public:
+  BringsResultsToCard(OpKernelConstruction* construction, OpKernel* inner)
+      : OpKernel(construction), inner_(inner) {}
+
+  void Compute(tensorflow::OpKernelContext* context) override {
+    inner_->Compute(context);
+    for (int i = 0; context->status().ok() && i < context->num_outputs(); ++i) {
+      if (context->output_memory_type(i) != tensorflow::DEVICE_MEMORY) continue;
+      tensorflow::Tensor* result = context->mutable_output(i);
+      tensorflow::Tensor on_card;
+      OP_REQUIRES_OK(context,
+                     context->allocate_temp(result->dtype(), result->shape(), &on_card));
+      const auto bytes = result->tensor_data();
+      std::memcpy(const_cast<char*>(on_card.tensor_data().data()), bytes.data(), bytes.size());
+      *result = on_card;
+    }
+  }
+
+ private:
+  std::unique_ptr<OpKernel> inner_;
+};
+
+bool LeavesResultsOnHost(const std::string& op) {
+  return op == "ScatterNd";  // DoScatterNd of scatter_nd_op.cc asks for host memory on a CPU
+}
+
+}  // namespace
+
 OpKernel* MakeHostKernel(OpKernelConstruction* construction) {
   std::shared_ptr<const tensorflow::NodeProperties> properties;
   absl::Status status = tensorflow::NodeProperties::CreateFromNodeDef(
@@ -68,7 +103,8 @@ OpKernel* MakeHostKernel(OpKernelConstruction* construction) {
     return nullptr;
   }
   TreatAsGpuKernel(*construction, kernel);
-  return kernel;
+  if (!LeavesResultsOnHost(construction->def().op())) return kernel;
+  return new BringsResultsToCard(construction, kernel);
 }
 
 }  // namespace gpuconf
