@@ -76,16 +76,17 @@ def _run(options: argparse.Namespace, command: list[str]) -> int:
             "there is no command to run",
             hint="put it after --: python -m gpuconf.simcard run --total 8GiB -- python script.py",
         )
-    bridge = None if options.no_bridge else _bridge(command)
     if options.card is not None:
+        bridge = _bridge(options, command)  # before the file is made, which would stay
         return run_command(_open_or_create(options), command, environ=os.environ, bridge=bridge)
     with simulated_card(_spec(options)) as card:
+        bridge = _bridge(options, command)
         return run_command(card, command, environ=os.environ, bridge=bridge)
 
 
-def _bridge(command: list[str]) -> Path | None:
-    """The kernel bridge for the command's TensorFlow; None where it has none."""
-    tensorflow = find_tensorflow(command, os.environ)
+def _bridge(options: argparse.Namespace, command: Sequence[str]) -> Path | None:
+    """The kernel bridge for the command's TensorFlow; None where it has none, or none is wanted."""
+    tensorflow = None if options.no_bridge else find_tensorflow(command, os.environ)
     if tensorflow is None:
         return None
     try:
@@ -106,9 +107,8 @@ def _print_environment(options: argparse.Namespace) -> int:
             "env needs a file for the card, which stays until you remove it",
             hint="add --card /tmp/card",
         )
+    bridge = _bridge(options, ["python"])
     card = _open_or_create(options)
-    tensorflow = None if options.no_bridge else find_tensorflow(["python"], os.environ)
-    bridge = None if tensorflow is None else build_bridge(tensorflow, tell=_tell)
     for name, value in card.environment(os.environ, bridge=bridge).items():
         if os.environ.get(name) != value:
             print(f"export {name}={shlex.quote(value)}")

@@ -32,7 +32,7 @@ def _call(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def _client(code: str) -> Sequence[str]:
-    return ("--", sys.executable, str(CLIENT), code)
+    return ("--no-bridge", "--", sys.executable, str(CLIENT), code)  # a client without TensorFlow
 
 
 def test_a_command_runs_on_the_card_that_was_asked_for() -> None:
@@ -172,3 +172,23 @@ def test_build_prints_the_folder(capsys: pytest.CaptureFixture[str]) -> None:
     """The one line is the folder to put on LD_LIBRARY_PATH."""
     assert main(["build"]) == 0
     assert os.path.exists(capsys.readouterr().out.strip() + "/libcuda.so.1")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("tensorflow_python")
+def test_tensorflow_computes_unless_the_bridge_is_left_out() -> None:
+    """``run`` brings the kernel bridge by itself; without it a kernel stops the program by name."""
+    code = """
+import tensorflow as tf
+with tf.device("CPU"):
+    one, other = tf.random.uniform([2, 3]), tf.random.uniform([3, 2])
+with tf.device("GPU"):
+    product = tf.matmul(one, other)
+with tf.device("CPU"):
+    print(product.device[-5:], bool(tf.reduce_all(product == tf.matmul(one, other))))
+"""
+    done = _call("run", "--", sys.executable, "-c", code)
+    assert (done.returncode, done.stdout) == (0, "GPU:0 True\n"), done.stderr
+    without = _call("run", "--no-bridge", "--", sys.executable, "-c", code)
+    assert without.returncode != 0
+    assert "MatMul" in without.stderr or "launched the GPU kernel" in without.stderr
