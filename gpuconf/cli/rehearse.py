@@ -20,10 +20,9 @@ from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
 from gpuconf.rehearsal.runs import Orders
 from gpuconf.rehearsal.verdict import NO_VERDICT
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
-from gpuconf.units import GIB, MIB, mib, parse_size
+from gpuconf.units import GIB, mib, parse_size
 
 _DEFAULT_CARD_BYTES = 8 * GIB
-_DEFAULT_CONTEXT_BYTES = 450 * MIB  # real ones take some 300 to 600 MB
 _ENDS_US = (signal.SIGTERM, signal.SIGHUP)
 
 _DESCRIPTION = """\
@@ -59,7 +58,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="memory of the card (default: as this machine's GPU 0 now, else 8GiB)")  # fmt: skip
     add("--used", type=_size, metavar="SIZE",
         help="what others hold on it, such as the desktop (default with --card: 0B)")  # fmt: skip
-    add("--context", type=_size, metavar="SIZE", default=_DEFAULT_CONTEXT_BYTES,
+    add("--context", type=_size, metavar="SIZE", default=report.CONTEXT_BYTES,
         help="counted for the CUDA context, 300 to 600 MB on a GPU (default 450MiB)")  # fmt: skip
     add("--count", type=_positive, metavar="N", default=1, help="number of cards (default 1)")
     add("--profile", metavar="PROFILE",

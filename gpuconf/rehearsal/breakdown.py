@@ -9,12 +9,15 @@ from typing import Any, NamedTuple
 from gpuconf.rehearsal.trace import Allocation, Tape, Usage
 
 WEIGHTS, SLOTS, DATA = "weights", "optimizer state", "data and other"
-EAGER = "computed eagerly"
+OTHER = "other computation"
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "optimizer update"
 _GRADIENT = "gradient_tape"
 # What stands before a layer's name and says nothing to its author.
 _WRAPPERS = ("StatefulPartitionedCall", "PartitionedCall", "while", "body", "cond", "then", "else")
-_DATA_OPS = ("GatherV2", "_EagerConst", "IteratorGetNext", "VarHandleOp", "MakeIterator")
+_DATA_OPS = (
+    *("GatherV2", "_EagerConst", "IteratorGetNext", "VarHandleOp", "MakeIterator"),
+    *("SameWorkerRecvDone", "ScratchBuffer"),  # copies to the card, the device's own
+)
 _EAGER_BACKWARD = ("Grad", "Backprop")
 _EAGER_UPDATE = ("ResourceApply", "Sqrt", "AssignSubVariableOp", "AssignAddVariableOp")
 
@@ -60,7 +63,7 @@ def rows_of(usage: Usage, names: Names, *, first_step_ns: int | None) -> tuple[R
     """All that was live at the peak, the largest first; the sizes add up to the peak."""
     weights, slots = Counter(names.weights), Counter(names.slots)
     groups: dict[tuple[str, str | None, str | None, bool], list[Allocation]] = {}
-    for each in sorted(usage.live_at_peak):  # by time: weights are made before their slots
+    for each in sorted(usage.live_at_peak, key=_time):  # weights are made before their slots
         what, layer, op = place_of(each.op, names)
         if what not in (FORWARD, BACKWARD) and not each.is_workspace:
             kept = _kept(each, weights, slots, what, first_step_ns)
@@ -70,11 +73,15 @@ def rows_of(usage: Usage, names: Names, *, first_step_ns: int | None) -> tuple[R
     return tuple(sorted(rows, key=lambda row: -row.size_bytes))
 
 
+def _time(each: Allocation) -> int:
+    return each.time_ns
+
+
 def _row(key: tuple[str, str | None, str | None, bool], members: Sequence[Allocation]) -> Row:
     what, layer, op, is_workspace = key
     largest = max(members, key=lambda each: each.size_bytes)
     size = sum(each.size_bytes for each in members)
-    shape = largest.shape if what in (FORWARD, BACKWARD, UPDATE, EAGER) else None
+    shape = largest.shape if what in (FORWARD, BACKWARD, UPDATE, OTHER) else None
     return Row(what, layer, op, shape, len(members), size, is_workspace)
 
 
@@ -126,7 +133,7 @@ def _eager(kind: str) -> str:
         return BACKWARD
     if kind.startswith(_EAGER_UPDATE):
         return UPDATE
-    return DATA if kind in _DATA_OPS else EAGER
+    return DATA if kind in _DATA_OPS else OTHER
 
 
 def _layer(part: str, names: Names) -> str | None:

@@ -77,6 +77,13 @@ class Passthrough:
         self._status = status.encode()
         self._draw()
 
+    def say(self, text: str | None) -> None:
+        """Write a line of our own to stderr, between the program's."""
+        descriptor = _fileno(sys.stderr)
+        if text is not None and descriptor is not None:
+            self._erase()
+            _write(descriptor, text.encode())
+
     def pump(self, timeout_s: float) -> bool:
         """Pass on what comes within the time; whether anything may still come."""
         if not self._sinks:

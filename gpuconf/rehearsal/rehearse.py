@@ -12,6 +12,7 @@ from gpuconf.rehearsal.verdict import Verdict, survived_errors, verdict_of
 from gpuconf.simcard import Card, CardSpec
 
 _MOST_FURTHER_RUNS = 4
+NOT_EVEN_ONE = "not even one example a step fits"
 _CHANGEABLE = ("arrays", "tf.data", "generator", "sequence", "train_on_batch")
 
 
@@ -67,7 +68,8 @@ def rehearse(
     devices = devices_of(first)
     measurements: tuple[Measurement, ...] = ()
     suggestion = None
-    if verdict.answer != "no verdict":
+    is_refused = verdict.failure is not None and verdict.failure.kind == "refused"
+    if verdict.answer != "no verdict" and not is_refused:
 
         def again(batch: int) -> RunResult:
             title = f"once more, with batch {batch}"
@@ -125,39 +127,38 @@ def _suggestion(
     used = batch.get("used")
     device = tightest(devices_of(first))
     if used is None or device is None or batch.get("kind") not in _CHANGEABLE:
-        return (), Suggestion(None, _why_unchangeable(batch))
+        return (), Suggestion(None, _why_unchangeable(batch, first.trainer.get("steps", 0)))
     fitting = [_measured(first, used)] if verdict.answer == "fits" else []
     failed = None if fitting else used
     if verdict.failure is not None and _is_all_of_the_data(verdict):
         return (), Suggestion(None, "it failed on the data as a whole, not on a batch of it")
     if again is None:
         return tuple(fitting), None
-    batch_size, runs = used, 0
-    while len(fitting) < 2 and runs < _MOST_FURTHER_RUNS:
-        batch_size, runs = _next(batch_size, fitting, used), runs + 1
-        if batch_size is None:
-            break
-        result = again(batch_size)
+    for size in _further_batches(used, is_fitting=bool(fitting)):
+        result = again(size)
         outcome = verdict_of(result)
         if outcome.answer == "fits":
-            fitting.append(_measured(result, batch_size))
+            fitting.append(_measured(result, size))
         elif outcome.answer == "does not fit":
-            failed = min(batch_size, failed or batch_size)
+            failed = min(size, failed or size)
         else:
-            return tuple(fitting), Suggestion(
-                None, f"the run with another batch: {outcome.because}"
-            )
+            why_not = f"with a batch of {size} there is no verdict: {outcome.because}"
+            return tuple(fitting), Suggestion(None, why_not)
+        if len(fitting) == 2:
+            break
     if failed == 1:
-        return (), Suggestion(None, "not even one example a step fits")
-    suggestion = suggest(tuple(fitting), device.limit_bytes, failed=failed)
+        return (), Suggestion(None, NOT_EVEN_ONE)
+    most = batch.get("examples")
+    suggestion = suggest(tuple(fitting), device.limit_bytes, failed=failed, examples=most)
     return tuple(sorted(fitting)), suggestion
 
 
-def _next(batch: int, fitting: Sequence[Measurement], used: int) -> int | None:
-    """The next batch to measure: half of the last one; twice the only one if that is 1."""
-    if batch > 1:
-        return batch // 2
-    return 2 if fitting and used == 1 else None
+def _further_batches(used: int, *, is_fitting: bool) -> tuple[int, ...]:
+    """The batches to measure, until two fit: halves; of one that is 1 and fits, the double."""
+    if used == 1:
+        return (2,) if is_fitting else ()
+    halves = [used // 2**times for times in range(1, _MOST_FURTHER_RUNS + 1)]
+    return tuple(size for size in halves if size)
 
 
 def _measured(run: RunResult, batch: int) -> Measurement:
@@ -171,7 +172,9 @@ def _is_all_of_the_data(verdict: Verdict) -> bool:
     return verdict.failure is not None and verdict.failure.node == "_EagerConst"
 
 
-def _why_unchangeable(batch: Mapping[str, object]) -> str:
+def _why_unchangeable(batch: Mapping[str, object], steps: int) -> str:
+    if not batch and not steps:
+        return "it failed before it came to a batch"
     if batch.get("why_not"):
         return f"the batch cannot be changed from outside: {batch['why_not']}"
     if batch:

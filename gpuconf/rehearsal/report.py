@@ -6,18 +6,20 @@ import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuconf.rehearsal.breakdown import Row
+from gpuconf.rehearsal.breakdown import Names, Row, names_of, place_of
 from gpuconf.rehearsal.failure import Failure
-from gpuconf.rehearsal.rehearse import DeviceReport, Rehearsal, tightest
+from gpuconf.rehearsal.rehearse import NOT_EVEN_ONE, DeviceReport, Rehearsal, tightest
+from gpuconf.rehearsal.runs import Orders
 from gpuconf.rehearsal.suggestion import MARGIN
-from gpuconf.units import MIB, exact_size, mib
+from gpuconf.units import GIB, MIB, exact_size, mib, parse_size
 
 _MOST_ROWS = 8
+CONTEXT_BYTES = 450 * MIB  # unless another is asked for; real ones take some 300 to 600 MB
 REAL = "Real: TensorFlow, its GPU device code and its memory allocator, and your script."
 SIMULATED = (
     "Simulated: the card, its driver and the CUDA context (a figure given, --context). Not in it:",
-    "cuDNN's workspaces (the CPU kernels' own stand where they would be) and XLA (jit functions",
-    "run operation by operation). The peak on a real GPU may differ; it was not compared with one.",
+    "cuDNN's workspaces and XLA (jit functions run operation by operation). The peak on a real GPU",
+    "may differ: it was not compared with one.",
 )
 
 
@@ -56,7 +58,7 @@ def headline(rehearsal: Rehearsal) -> str:
     if verdict.answer == "fits" and device is not None:
         share = 100 * device.peak_bytes / max(device.limit_bytes, 1)
         text += (
-            f"; at the peak {mib(device.peak_bytes)} were in use, {share:.0f} % of the "
+            f"; at the peak {_size(device.peak_bytes)} were in use, {share:.0f} % of the "
             f"{mib(device.limit_bytes)} that TensorFlow may take"
         )
     return text
@@ -65,14 +67,17 @@ def headline(rehearsal: Rehearsal) -> str:
 def sections(rehearsal: Rehearsal) -> tuple[Section, ...]:
     """All that follows the headline."""
     found = []
+    names = names_of(rehearsal.first.trainer)
     if rehearsal.verdict.failure is not None and rehearsal.verdict.answer == "does not fit":
-        found.append(Section("What failed", tuple(_failure_lines(rehearsal.verdict.failure))))
+        found.append(
+            Section("What failed", tuple(_failure_lines(rehearsal.verdict.failure, names)))
+        )
     if rehearsal.devices:
         found.append(Section("Memory", table=tuple(_device_table(rehearsal.devices))))
     device = tightest(rehearsal.devices)
     if device is not None and device.rows:
         which = f" of GPU {device.index}" if len(rehearsal.devices) > 1 else ""
-        heading = f"What the {mib(device.peak_bytes)} at the peak{which} were"
+        heading = f"What the {_size(device.peak_bytes)} at the peak{which} were"
         found.append(Section(heading, table=tuple(_row_table(device))))
     advice = _advice(rehearsal)
     if advice:
@@ -126,12 +131,15 @@ def _device_document(device: DeviceReport) -> dict[str, object]:
     }
 
 
-def _failure_lines(failure: Failure) -> list[str]:
+def _failure_lines(failure: Failure, names: Names) -> list[str]:
     if failure.kind == "refused":
         return failure.message.splitlines()
     lines = []
     if failure.node is not None:
         lines.append(f"operation  {failure.node}")
+        what, layer, _ = place_of(failure.node, names)
+        if layer is not None:
+            lines.append(f"layer      {layer} ({what})")
     if failure.shape is not None:
         shape = " × ".join(str(size) for size in failure.shape) or "a scalar"
         lines.append(f"tensor     {shape} of {failure.dtype}")
@@ -151,8 +159,8 @@ def _device_table(devices: Sequence[DeviceReport]) -> list[tuple[str, ...]]:
             (
                 f"GPU {device.index}{on}",
                 mib(device.limit_bytes),
-                mib(device.peak_bytes),
-                mib(device.head_room_bytes),
+                _size(device.peak_bytes),
+                _size(device.head_room_bytes),
                 held,
             )
         )
@@ -185,7 +193,7 @@ def _advice(rehearsal: Rehearsal) -> list[str]:
     suggestion, lines = rehearsal.suggestion, []
     fits = rehearsal.verdict.answer == "fits"
     measured = ", ".join(
-        f"batch {point.batch} → {mib(point.peak_bytes)}" for point in rehearsal.measurements
+        f"batch {point.batch} → {_size(point.peak_bytes)}" for point in rehearsal.measurements
     )
     if measured:
         lines.append(f"measured   {measured}")
@@ -193,16 +201,16 @@ def _advice(rehearsal: Rehearsal) -> list[str]:
         lines += _batch_lines(rehearsal, suggestion.batch, suggestion.expected_bytes)
     elif suggestion is not None:
         lines.append(f"batch      no suggestion: {suggestion.why_not}")
-    elif fits and not measured:
+    elif fits:
         return []
-    if not fits:
+    if rehearsal.verdict.answer == "does not fit":
         lines += _ways_out(rehearsal)
     return lines
 
 
 def _batch_lines(rehearsal: Rehearsal, batch: int, expected_bytes: int | None) -> list[str]:
     device = tightest(rehearsal.devices)
-    expected = f", where the line is at {mib(expected_bytes)}" if expected_bytes else ""
+    expected = f", where the line is at {_size(expected_bytes)}" if expected_bytes else ""
     room = f" of {mib(device.limit_bytes)}" if device is not None else ""
     lines = [
         f"batch      up to about {batch}{expected}{room}: an extrapolation from two points with a "
@@ -226,11 +234,11 @@ def _ways_out(rehearsal: Rehearsal) -> list[str]:
     free = spec.total_bytes - spec.used_bytes - spec.context_bytes
     if device is not None and free - device.limit_bytes >= 256 * MIB:
         lines.append(
-            f"limit      TensorFlow may take {mib(device.limit_bytes)} of {mib(free)} that are "
-            "free after the context; a profile with a higher limit gives more (--profile dedicated)"
+            f"limit      TensorFlow may take {mib(device.limit_bytes)} of the {mib(free)} that are "
+            "left beside the context; a profile may allow more, such as --profile dedicated"
         )
     suggestion = rehearsal.suggestion
-    if suggestion is not None and suggestion.why_not == "not even one example a step fits":
+    if suggestion is not None and suggestion.why_not == NOT_EVEN_ONE:
         lines.append("card       too small for this model at any batch; try a larger --card")
     return lines
 
@@ -239,11 +247,15 @@ def _command(rehearsal: Rehearsal, batch: int) -> str:
     """The command that tries another batch; sizes and profile as given."""
     spec, orders = rehearsal.spec, rehearsal.orders
     words = [
-        "gpuconf", "rehearse", "--card", exact_size(spec.total_bytes),
-        "--used", exact_size(spec.used_bytes),
+        "gpuconf", "rehearse", "--card", _as_typed(spec.total_bytes),
+        "--used", _as_typed(spec.used_bytes),
     ]  # fmt: skip
     if spec.count > 1:
         words += ["--count", str(spec.count)]
+    if spec.context_bytes != CONTEXT_BYTES:
+        words += ["--context", _as_typed(spec.context_bytes)]
+    if orders.steps != Orders().steps:
+        words += ["--steps", str(orders.steps)]
     if orders.profile is not None:
         words += ["--profile", orders.profile]
     return shlex.join([*words, "--batch", str(batch), "--", *rehearsal.command])
@@ -252,13 +264,26 @@ def _command(rehearsal: Rehearsal, batch: int) -> str:
 def _notes(rehearsal: Rehearsal) -> list[str]:
     lines = list(rehearsal.notes)
     if rehearsal.survived:
-        lines.append(
-            f"GPU memory ran out {rehearsal.survived} times, and the script went on training"
-        )
+        often = "once" if rehearsal.survived == 1 else f"{rehearsal.survived} times"
+        lines.append(f"GPU memory ran out {often}; the script caught that and went on training")
     tape = rehearsal.first.tape
     if tape is not None and not tape.is_whole:
         lines.append("part of the memory trace was lost; the peak may have been higher")
     return lines
+
+
+def _as_typed(size_bytes: int) -> str:
+    """A size as somebody would type it: ``1.2GiB``, though that is no whole number of KiB."""
+    for decimals in range(1, 4):
+        text = f"{size_bytes / GIB:.{decimals}f}GiB"
+        if size_bytes % MIB and parse_size(text) == size_bytes:
+            return text
+    return exact_size(size_bytes)
+
+
+def _size(size_bytes: int) -> str:
+    """Whole MiB; a small amount with a decimal, so that it is not 0."""
+    return mib(size_bytes) if size_bytes >= 100 * MIB else f"{_tenths(size_bytes)} MiB"
 
 
 def _tenths(size_bytes: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -25,6 +26,7 @@ FOLDER_VARIABLE = "GPUCONF_REHEARSAL"
 _PACKAGE = Path(gpuconf.__file__).parent
 _SITE = _PACKAGE / "rehearsal" / "agent" / "site"
 _POLL_S = 0.04
+_SILENT_S = 20.0
 
 
 class Orders(NamedTuple):
@@ -88,6 +90,7 @@ def run_once(
             while child.poll() is None and not watch.is_over():
                 sinks.pump(_POLL_S)
                 sinks.show(f"… {title}: {watch.look()}")
+                sinks.say(watch.notice())
             code = None if watch.is_over() else child.returncode
         sinks.drain()
         reports = read_reports(folder)
@@ -132,6 +135,7 @@ class _Watch:
         self._cards = card.describe().count if card is not None else 0
         self._reports: tuple[dict[str, Any], ...] = ()
         self.held: list[Held] = []
+        self._until_notice = time.monotonic() + _SILENT_S
 
     def look(self) -> str:
         """Take note of what is new; return in a few words how far the program is."""
@@ -143,6 +147,16 @@ class _Watch:
             if last is None or last.size_bytes != size:
                 self.held.append(Held(time.time_ns(), index, size))
         return _progress(choose_trainer(self._reports))
+
+    def notice(self) -> str | None:
+        """A line for a program that is long in reporting, once; it may run for days like that."""
+        if self._reports or time.monotonic() < self._until_notice:
+            return None
+        self._until_notice = math.inf
+        return (
+            f"gpuconf rehearse: no Python process has reported in {_SILENT_S:.0f} s; python -S, "
+            "-E and -I keep the agent out, and then nothing ends the script after its steps\n"
+        )
 
     def is_over(self) -> bool:
         """Whether a process has done its steps and waits to be ended."""

@@ -43,11 +43,16 @@ class Suggestion(NamedTuple):
 
 
 def suggest(
-    measurements: tuple[Measurement, ...], limit_bytes: int, *, failed: int | None = None
+    measurements: tuple[Measurement, ...],
+    limit_bytes: int,
+    *,
+    failed: int | None = None,
+    examples: int | None = None,
 ) -> Suggestion:
     """The largest batch under ``limit_bytes`` by the line through the two largest measurements.
 
-    ``failed`` is the smallest batch that ran out of memory; the suggestion stays below it.
+    ``failed`` is the smallest batch that ran out of memory; the suggestion stays below it, and
+    never above ``examples``, which is all there are, nor above 16 times what was measured.
     """
     by_batch = {point.batch: point for point in measurements}
     points = sorted(by_batch.values())[-2:]
@@ -64,8 +69,7 @@ def suggest(
         )
         return Suggestion(None, why_not, slope, fixed)
     most = min(math.floor((room - fixed) / slope), large * _MOST_TIMES)
-    if failed is not None:
-        most = min(most, failed - 1)
+    most = min(most, most if failed is None else failed - 1, examples or most)
     if most < 1:
         why_not = "by the line through the two measured batches not even one example would fit"
         return Suggestion(None, why_not, slope, fixed)

@@ -92,7 +92,8 @@ def _died(run: RunResult, failure: Failure) -> Verdict:
     if failure.kind == "host_memory":
         because = f"the host's memory ran out, not the card's: {failure.message}"
         return Verdict("no verdict", because, _passed_on(code), failure)
-    because = f"the script failed by itself (exit code {code}): {failure.message}"
+    said = f": {failure.message}" if failure.message else ""
+    because = f"the script failed by itself (exit code {code}){said}"
     return Verdict("no verdict", because, _passed_on(code), failure)
 
 

@@ -27,8 +27,8 @@ _GIVEN_TO_A_STEP = ("x", "y", "sample_weight")
 class Batches:
     """Notes the batch of each training as the fact ``batch``; with ``wanted``, changes it.
 
-    The fact: ``kind`` (of the data), ``own`` (the program's number of examples), ``used`` and
-    ``why_not`` (it cannot be another); unknown is None.
+    The fact: ``kind`` (of the data), ``own`` (the program's number of examples a step), ``used``,
+    ``why_not`` (it cannot be another) and ``examples`` (all there are); unknown is None.
     """
 
     def __init__(self, record: Record, *, wanted: int | None) -> None:
@@ -94,7 +94,8 @@ class Batches:
         if self._wanted is not None:
             arguments["batch_size"] = self._wanted
         there = resizing.examples(data) or own
-        self._tell("arrays", min(own, there), min(self._wanted or own, there))
+        used = min(self._wanted or own, there)
+        self._tell("arrays", min(own, there), used, examples=there)
 
     def _before_step(self, arguments: dict[str, Any]) -> None:
         own = resizing.examples(arguments.get("x"))
@@ -107,8 +108,20 @@ class Batches:
         self._tell("train_on_batch", own, self._wanted)
 
     def _tell(
-        self, kind: str, own: int | None, used: int | None, why_not: str | None = None
+        self,
+        kind: str,
+        own: int | None,
+        used: int | None,
+        why_not: str | None = None,
+        *,
+        examples: int | None = None,
     ) -> None:
-        fact = {"kind": kind, "own": own, "used": used, "why_not": why_not}
+        fact = {
+            "kind": kind,
+            "own": own,
+            "used": used,
+            "why_not": why_not,
+            "examples": examples,
+        }
         if self._record.facts.get("batch") != fact:
             self._record.update(batch=fact)

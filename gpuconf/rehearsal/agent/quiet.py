@@ -16,6 +16,7 @@ _OURS = (
     b" cupti_",
     b" cuda_version_variants.cc:",
     b"/profiler_session.cc:",
+    b"/save_profile.cc:",
     b"/cupti_",
 )
 _STDERR = 2

@@ -1,0 +1,162 @@
+"""Error texts of real runs, and what they are taken for."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from gpuconf.rehearsal.failure import Failure, failure_of
+from gpuconf.rehearsal.runs import RunResult
+from gpuconf.rehearsal.trace import Tape
+from gpuconf.rehearsal.verdict import survived_errors, verdict_of
+
+GRAPH_OOM = """Graph execution error:
+
+Detected at node sequential_1/c1_1/Relu defined at (most recent call last):
+  File "/home/me/train.py", line 7, in <module>
+
+OOM when allocating tensor with shape[32,30,30,16] and type float on \
+/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc
+\t [[{{node sequential_1/c1_1/Relu}}]]
+Hint: If you want to see a list of allocated tensors when OOM happens, add \
+report_tensor_allocations_upon_oom to RunOptions for current allocation info.
+ [Op:__inference_multi_step_on_iterator_1986]"""
+EAGER_OOM = (
+    "{{function_node __wrapped__Fill_device_/job:localhost/replica:0/task:0/device:GPU:1}} OOM "
+    "when allocating tensor with shape[25088,200] and type half on "
+    "/job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_1_bfc [Op:Fill] name: "
+)
+WHOLE_ARRAY = (
+    "Failed copying input tensor from /job:localhost/replica:0/task:0/device:CPU:0 to "
+    "/job:localhost/replica:0/task:0/device:GPU:0 in order to run _EagerConst: Dst tensor is not "
+    "initialized."
+)
+BFC_LOG = (
+    "W0000 00:00:1 5613 bfc_allocator.cc:502] Allocator (GPU_0_bfc) ran out of memory trying to "
+    "allocate 2.00GiB (rounded to 2147483648)requested by op _EagerConst\n"
+)
+KERNEL_LOG = """gpuconf simulated card: the program launched the GPU kernel
+  void tensorflow::functor::FillPhiloxRandomKernelLaunch<float>(unsigned long)
+A simulated card has memory but computes nothing
+"""
+
+
+def error(kind: str, message: str, steps: int = 0) -> dict[str, Any]:
+    """An error as the agent notes it."""
+    return {"type": kind, "message": message, "op": None, "steps": steps}
+
+
+def test_an_operation_in_a_graph() -> None:
+    """Node, shape, type, bytes and device are read."""
+    found = failure_of(error("ResourceExhaustedError", GRAPH_OOM), "")
+    assert found == Failure(
+        "gpu_memory",
+        "OOM when allocating tensor with shape[32,30,30,16] and type float on "
+        "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc",
+        node="sequential_1/c1_1/Relu",
+        shape=(32, 30, 30, 16),
+        dtype="float",
+        asked_bytes=32 * 30 * 30 * 16 * 4,
+        device="GPU:0",
+    )
+
+
+def test_an_eager_operation() -> None:
+    """Two bytes for a half; the second device; the operation's kind for a node."""
+    found = failure_of(error("ResourceExhaustedError", EAGER_OOM), "")
+    assert (found.kind, found.node, found.device) == ("gpu_memory", "Fill", "GPU:1")
+    assert found.asked_bytes == 25088 * 200 * 2
+
+
+def test_a_copy_to_the_card() -> None:
+    """An InternalError without a shape; the allocator's line in the log has the bytes."""
+    found = failure_of(error("InternalError", WHOLE_ARRAY), BFC_LOG)
+    assert (found.kind, found.node, found.asked_bytes) == ("gpu_memory", "_EagerConst", 2**31)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "expected"),
+    [
+        ("InternalError", "Out of memory while trying to allocate 4194304 bytes.", "gpu_memory"),
+        ("InternalError", "failed to allocate 9.9G: CUDA_ERROR_OUT_OF_MEMORY", "gpu_memory"),
+        ("UnknownError", "CUDNN_STATUS_ALLOC_FAILED", "gpu_memory"),
+        ("MemoryError", "Unable to allocate 8. GiB for an array", "host_memory"),
+        ("ResourceExhaustedError", "MemoryError: in a generator\nTraceback", "host_memory"),
+        ("ResourceExhaustedError",
+         "OOM when allocating tensor with shape[9] and type float on /device:CPU:0 by allocator cpu"
+         "\n",
+         "host_memory"),
+        ("FailedPreconditionError", "DNN library initialization failed.", "kernel"),
+        ("ValueError", "a memory of the script's own", "script"),
+        ("ResourceExhaustedError", "too many open files", "script"),
+        ("profile", "profile p: not enough memory", "refused"),
+    ],
+)  # fmt: skip
+def test_the_kind_of_an_error(kind: str, message: str, expected: str) -> None:
+    """The card's memory, the host's, a kernel, or none of our business."""
+    assert failure_of(error(kind, message), "").kind == expected
+
+
+def test_a_kernel_is_named() -> None:
+    """The simulated card stops the program, so that only stderr tells."""
+    found = failure_of(None, "much before\n" + KERNEL_LOG)
+    assert (found.kind, found.node) == ("kernel", "FillPhiloxRandomKernelLaunch")
+
+
+def run(
+    code: int | None, *, stderr: str = "", tape: Tape | None = None, **report: Any
+) -> RunResult:
+    """A run whose one process reported this; no report at all if there is none."""
+    reports = ({"steps": 0, **report},) if report else ()
+    return RunResult(code, reports, reports[0] if reports else {}, tape, (), stderr, 1.0)
+
+
+OOM = error("ResourceExhaustedError", EAGER_OOM)
+TF: dict[str, Any] = {"tensorflow": "2.21.0"}
+
+
+@pytest.mark.parametrize(
+    ("result", "answer", "code"),
+    [
+        (run(None, steps=3, ended="steps", **TF), "fits", 0),
+        (run(0, steps=2, ended="exit", **TF), "fits", 0),
+        (run(0, steps=3, ended="steps", **TF), "fits", 0),
+        (run(None, steps=3, ended="steps", tape=Tape(), **TF), "no verdict", 4),
+        (run(1, uncaught=OOM, **TF), "does not fit", 1),
+        (run(9, uncaught=OOM, **TF), "does not fit", 1),
+        # Caught by the script, which then gives up, whatever its exit code.
+        (run(1, errors=[OOM], **TF), "does not fit", 1),
+        (run(0, errors=[OOM], **TF), "does not fit", 1),
+        # Caught, and trained on.
+        (run(0, steps=2, errors=[OOM], ended="exit", **TF), "fits", 0),
+        # A wrapper raises an error of its own from the out-of-memory.
+        (run(1, errors=[OOM], uncaught=error("RuntimeError", "training failed"), **TF),
+         "does not fit", 1),
+        (run(1, errors=[error("profile", "no room")], ended="profile"), "does not fit", 1),
+        (run(1, errors=[error("dependency", "No module named 'yaml'")], ended="dependency"),
+         "no verdict", 4),
+        (run(0, **TF), "no verdict", 4),
+        (run(0, python="3.11.7"), "no verdict", 4),
+        (run(0), "no verdict", 4),
+        (run(1, uncaught=error("KeyError", "'x'"), **TF), "no verdict", 4),
+        (run(3), "no verdict", 4),
+        (run(7), "no verdict", 7),
+        (run(1, uncaught=error("MemoryError", ""), **TF), "no verdict", 4),
+        (run(-signal.SIGABRT, stderr=KERNEL_LOG, **TF), "no verdict", 4),
+        (run(-signal.SIGKILL, **TF), "no verdict", 137),
+        (run(-signal.SIGSEGV, **TF), "no verdict", 139),
+    ],
+)  # fmt: skip
+def test_the_verdict(result: RunResult, answer: str, code: int) -> None:
+    """0 and 1 are verdicts; what the script does to itself is never one of 0 to 3."""
+    verdict = verdict_of(result)
+    assert (verdict.answer, verdict.exit_code) == (answer, code)
+    assert verdict.because
+    assert not verdict.because.endswith(".")
+
+
+def test_survived_errors_are_counted() -> None:
+    """Only those after which a step was done."""
+    assert survived_errors(run(0, steps=2, errors=[OOM, {**OOM, "steps": 2}], **TF)) == 1

@@ -1,0 +1,132 @@
+"""The picture: what is refused before anything runs, where moments stand, and that it is drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuconf.errors import UsageError
+from gpuconf.rehearsal import plot
+from gpuconf.rehearsal.failure import Failure
+from gpuconf.rehearsal.rehearse import DeviceReport, Rehearsal
+from gpuconf.rehearsal.report import as_document, headline, sections, title
+from gpuconf.rehearsal.runs import Held, Orders, RunResult
+from gpuconf.rehearsal.suggestion import Measurement, Suggestion
+from gpuconf.rehearsal.trace import Mark, Point, Tape, Usage
+from gpuconf.rehearsal.verdict import Verdict
+from gpuconf.simcard import CardSpec
+from gpuconf.units import MIB, parse_size
+
+MARKS = (
+    Mark(40, "step 1"),
+    Mark(70, "after step 1"),
+    Mark(72, "step 2"),
+    Mark(90, "after step 2"),
+    Mark(91, "step 3"),
+    Mark(95, "error"),
+)
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    """Another suffix, no such folder, a folder for a file: before anything runs."""
+    plot.check(str(tmp_path / "a.png"))
+    plot.check(str(tmp_path / "a.SVG"))
+    for name in ("a.jpg", "a", "nosuch/a.png"):
+        with pytest.raises(UsageError) as caught:
+            plot.check(str(tmp_path / name))
+        assert caught.value.hint
+    (tmp_path / "dir.png").mkdir()
+    with pytest.raises(UsageError):
+        plot.check(str(tmp_path / "dir.png"))
+
+
+def test_the_phases() -> None:
+    """Build, the steps that ended, and the one that did not; the time between has no name."""
+    assert plot.phases(MARKS, 0, 100) == [
+        ("build", 0, 40),
+        ("step 1", 40, 70),
+        ("", 70, 72),
+        ("step 2", 72, 90),
+        ("", 90, 91),
+        ("step 3", 91, 100),
+    ]
+    assert plot.phases((), 0, 100) == [("build", 0, 100)]
+
+
+@given(
+    times=st.lists(st.integers(0, 1000), min_size=2, max_size=12).map(sorted),
+    probes=st.lists(st.integers(-10, 1100), max_size=20).map(sorted),
+)
+def test_the_clock_goes_forward(times: list[int], probes: list[int]) -> None:
+    """Later is never further left, and everything is on the axis, whatever the phases."""
+    marks = []
+    for number, (begin, end) in enumerate(zip(times[::2], times[1::2], strict=False), start=1):
+        marks += [Mark(begin, f"step {number}"), Mark(end, f"after step {number}")]
+    clock = plot.Clock.of(plot.phases(tuple(marks), 0, 1001))
+    places = [clock.place(probe) for probe in probes]
+    assert places == sorted(places)
+    assert all(0 <= place <= 1 for place in places)
+    assert clock.edges[-1] == pytest.approx(1)
+
+
+def rehearsal(*, fits: bool) -> Rehearsal:
+    """A small rehearsal with all there can be in it."""
+    series = tuple(Point(time, time * MIB) for time in range(1, 99, 3))
+    usage = Usage(0, 100 * MIB, 97 * MIB, 97, series, ())
+    failure = None if fits else Failure("gpu_memory", "OOM", "m/c1/Relu", (4, 4), "float", 9 * MIB)
+    answer = "fits" if fits else "does not fit"
+    report = {
+        "steps": 2,
+        "tensorflow": "2.21.0",
+        "keras": ["keras", "3.15.1"],
+        "batch": {"used": 8},
+    }
+    held = (Held(5, 0, 50 * MIB), Held(60, 0, 120 * MIB))
+    return Rehearsal(
+        command=("python", "train.py", "--name", "two words"),
+        spec=CardSpec(
+            total_bytes=parse_size("1.2GiB"), used_bytes=200 * MIB, context_bytes=450 * MIB
+        ),
+        orders=Orders(profile="shared-desktop"),
+        verdict=Verdict(answer, "because", 0 if fits else 1, failure),  # type: ignore[arg-type]
+        first=RunResult(None, (report,), report, Tape((usage,), MARKS), held, "", 1.0),
+        devices=(DeviceReport(0, 0, 100 * MIB, 97 * MIB, 120 * MIB, ()),),
+        measurements=(Measurement(4, 50 * MIB), Measurement(8, 97 * MIB)),
+        suggestion=Suggestion(6, None, 1.0, 1.0, 75 * MIB),
+        survived=1,
+        notes=("a note",),
+    )
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_picture_is_drawn(tmp_path: Path, fits: bool) -> None:
+    """PNG and SVG, without a display; the word simulated is in it."""
+    png, svg = tmp_path / "a.png", tmp_path / "a.svg"
+    plot.draw(rehearsal(fits=fits), str(png))
+    plot.draw(rehearsal(fits=fits), str(svg))
+    assert png.read_bytes().startswith(b"\x89PNG")
+    root = ElementTree.fromstring(svg.read_text(encoding="utf-8"))
+    assert root.tag.endswith("svg")
+    assert "simulated" in svg.read_text(encoding="utf-8")
+
+
+def test_what_is_told() -> None:
+    """Simulated is said, the suggestion is called an extrapolation, its command can be pasted."""
+    done = rehearsal(fits=False)
+    assert "SIMULATED" in title(done)
+    assert headline(done) == "does not fit: because"
+    lines = [line for section in sections(done) for line in section.lines]
+    text = "\n".join(lines)
+    assert "operation  m/c1/Relu" in text
+    assert "9.0 MiB (9437184 bytes)" in text
+    assert "an extrapolation" in text
+    command = "gpuconf rehearse --card 1.2GiB --used 200MiB --profile shared-desktop --batch 6 -- "
+    assert command + "python train.py --name 'two words'" in text
+    assert "once" in text
+    document = as_document(done)
+    assert document["simulated"] is True
+    assert document["gpus"][0]["head_room_bytes"] == 3 * MIB  # type: ignore[index]

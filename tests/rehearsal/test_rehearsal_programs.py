@@ -1,0 +1,214 @@
+"""Real programs of every kind on the simulated card: their steps are counted, and then they end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from processes import clean_environment
+
+from gpuconf.rehearsal.rehearse import Rehearsal, devices_of, rehearse
+from gpuconf.rehearsal.runs import Orders, RunResult, run_once
+from gpuconf.rehearsal.verdict import verdict_of
+from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
+from gpuconf.units import GIB, MIB
+
+pytestmark = pytest.mark.slow
+pytest.importorskip("tensorflow", reason="tensorflow is not installed")
+
+# One program for all ways to train; `went_on` shows that something ran after the steps.
+PROGRAM = """
+import atexit, os, sys
+if os.environ.get("TF_USE_LEGACY_KERAS") == "1":
+    import tf_keras as keras
+else:
+    import keras
+import numpy as np, tensorflow as tf
+
+kind, batch = sys.argv[1], int(sys.argv[2])
+folder = os.path.dirname(os.path.abspath(__file__))
+def went_on(): open(os.path.join(folder, "went_on"), "w").close()
+atexit.register(went_on)
+
+policy = "mixed_float16" if kind == "mixed" else "float32"
+keras.mixed_precision.set_global_policy(policy)
+strategy = tf.distribute.MirroredStrategy(
+    cross_device_ops=tf.distribute.HierarchicalCopyAllReduce()
+) if kind == "mirrored" else tf.distribute.get_strategy()
+with strategy.scope():
+    model = keras.Sequential([
+        keras.layers.Input((16, 16, 8)),
+        keras.layers.Conv2D(32, 3, activation="relu", name="first"),
+        keras.layers.Conv2D(32, 3, name="second"),
+        keras.layers.Flatten(),
+        keras.layers.Dense(4, name="last"),
+    ])
+    model.compile("adam", "mse", run_eagerly=kind == "eager_fit",
+                  steps_per_execution=2 if kind == "several" else 1)
+x, y = np.ones((640, 16, 16, 8), "float32"), np.zeros((640, 4), "float32")
+optimizer = keras.optimizers.SGD(0.01)
+
+def step(a, b):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(a, training=True) - b) ** 2)
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    return loss
+
+def generate():
+    while True:
+        yield x[:batch], y[:batch]
+
+class Pieces(getattr(keras.utils, "PyDataset", None) or keras.utils.Sequence):
+    def __len__(self): return 640 // batch
+    def __getitem__(self, i): return x[i * batch:(i + 1) * batch], y[i * batch:(i + 1) * batch]
+
+try:
+    if kind in ("arrays", "mixed", "eager_fit", "several", "mirrored"):
+        model.fit(x, y, batch_size=batch, verbose=2)
+    elif kind == "dataset":
+        model.fit(tf.data.Dataset.from_tensor_slices((x, y)).shuffle(64).batch(batch), verbose=2)
+    elif kind == "generator":
+        model.fit(generate(), steps_per_epoch=10, verbose=2)
+    elif kind == "sequence":
+        model.fit(Pieces(), verbose=2)
+    elif kind == "single":
+        for _ in range(10): model.train_on_batch(x[:batch], y[:batch])
+    else:
+        run = tf.function(step) if kind == "loop" else step
+        for _ in range(10): run(tf.constant(x[:batch]), tf.constant(y[:batch]))
+finally:
+    went_on()
+"""
+
+Run = Callable[..., RunResult]
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
+    """A folder with the program, and ``run(kind, batch, orders, …)`` on a card of its own."""
+    folder = tmp_path_factory.mktemp("programs")
+    script = folder / "train.py"
+    script.write_text(PROGRAM, encoding="utf-8")
+    command = [sys.executable, str(script)]
+    bridge = bridge_for_command(command, environ=os.environ)
+
+    def run(
+        kind: str, batch: int, orders: Orders, *, total: int = 3 * GIB, **environ: str
+    ) -> RunResult:
+        (folder / "went_on").unlink(missing_ok=True)
+        count = 2 if kind == "mirrored" else 1
+        with simulated_card(CardSpec(total_bytes=total, count=count)) as card:
+            base = clean_environment(folder, environ)
+            return run_once(
+                [*command, kind, str(batch)],
+                orders,
+                environ=card.environment(base, bridge=bridge),
+                card=card,
+                is_shown=False,
+            )
+
+    return folder, run
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "legacy"),
+    [
+        ("arrays", "arrays", "0"),
+        ("dataset", "tf.data", "0"),
+        ("generator", "generator", "1"),
+        ("sequence", "sequence", "0"),
+        ("single", "train_on_batch", "1"),
+        ("eager_fit", "arrays", "0"),
+        ("mixed", "arrays", "1"),
+        ("mirrored", "arrays", "0"),
+        ("loop", None, "0"),
+        ("eager_loop", None, "1"),
+    ],
+)
+def test_every_way_to_train(
+    stage: tuple[Path, Run], kind: str, data: str | None, legacy: str
+) -> None:
+    """Two steps are counted, the batch is halved on its way in, and nothing runs after them."""
+    folder, run = stage
+    done = run(kind, 32, Orders(steps=2, batch=16), TF_USE_LEGACY_KERAS=legacy)
+    assert done.trainer.get("steps") == 2, done.stderr[-3000:]
+    assert verdict_of(done).answer == "fits"
+    assert not (folder / "went_on").exists()
+    batch = done.trainer.get("batch") or {}
+    assert batch.get("kind") == data
+    assert (batch.get("own"), batch.get("used")) == ((32, 16) if data else (None, None))
+    device = devices_of(done)[0]
+    assert 0 < device.peak_bytes < device.limit_bytes
+    assert device.held_bytes is not None
+    assert device.held_bytes >= device.limit_bytes  # all is taken at once, without growth
+    assert sum(row.size_bytes for row in device.rows) == device.peak_bytes
+    forward = {row.layer for row in device.rows if row.what in ("forward", "backward")}
+    if kind not in ("eager_fit", "eager_loop"):
+        assert forward & {"first", "second"}
+    assert {"weights", "optimizer state"} <= {row.what for row in device.rows} or "loop" in kind
+    assert len(devices_of(done)) == (2 if kind == "mirrored" else 1)
+
+
+def test_several_steps_in_one_call(stage: tuple[Path, Run]) -> None:
+    """steps_per_execution=2: three are asked for, four are done, and four are told."""
+    _, run = stage
+    done = run("several", 32, Orders(steps=3))
+    assert done.trainer["steps"] == 4
+
+
+def test_a_larger_batch_takes_more(stage: tuple[Path, Run]) -> None:
+    """The batch that is ordered is the one whose memory is measured."""
+    _, run = stage
+    peaks = [
+        devices_of(run("dataset", 32, Orders(batch=batch)))[0].peak_bytes for batch in (64, 256)
+    ]
+    first_layer_bytes = 14 * 14 * 32 * 4  # an example's activations, which backward needs
+    assert peaks[1] - peaks[0] > (256 - 64) * first_layer_bytes
+
+
+def test_out_of_memory_is_explained(stage: tuple[Path, Run]) -> None:
+    """The failing operation of a layer, with its shape and bytes; the trace until then is whole."""
+    folder, run = stage
+    # TensorFlow keeps 225 MiB of less than 2 GiB for itself: some 31 MiB are left to it.
+    done = run("generator", 640, Orders(), total=256 * MIB)
+    verdict = verdict_of(done)
+    assert (verdict.answer, verdict.exit_code) == ("does not fit", 1), done.stderr[-3000:]
+    failure = verdict.failure
+    assert failure is not None
+    assert "OOM when allocating tensor" in failure.message
+    assert failure.asked_bytes is not None
+    assert failure.shape is not None
+    assert (folder / "went_on").exists()  # it failed by itself, and ended as it does
+    assert done.tape is not None
+    assert done.tape.is_whole
+    device = devices_of(done)[0]
+    assert device.limit_bytes == 31 * MIB
+    assert device.peak_bytes + failure.asked_bytes > device.limit_bytes
+
+
+def test_halves_are_tried_until_two_fit(stage: tuple[Path, Run]) -> None:
+    """A batch that does not fit is halved; what is suggested stays below it, and then fits."""
+    _, run = stage
+
+    def once(command: list[str], orders: Orders, **_: object) -> RunResult:
+        return run(command[0], int(command[1]), orders, total=288 * MIB)
+
+    def rehearsed(batch: int, *, second_run: bool) -> Rehearsal:
+        command = ["generator", str(batch)]
+        spec = CardSpec(total_bytes=288 * MIB)
+        return rehearse(
+            command, Orders(), spec=spec, card=None, environ={}, run=once, second_run=second_run
+        )
+
+    done = rehearsed(640, second_run=True)
+    assert done.verdict.answer == "does not fit"
+    assert len(done.measurements) == 2
+    assert done.suggestion is not None
+    batch = done.suggestion.batch
+    assert batch is not None
+    assert done.measurements[-1].batch <= batch < 640
+    assert rehearsed(batch, second_run=False).verdict.answer == "fits"
