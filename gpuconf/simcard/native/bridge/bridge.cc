@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "host_convolution.h"
 #include "host_kernel.h"
 #include "host_rnn.h"
 #include "op_by_op.h"
@@ -88,6 +89,7 @@ __attribute__((visibility("default"))) void TF_InitKernel() {
   gpuconf::CheckCardIsSimulated();
   gpuconf::ReplaceKernels();
   gpuconf::RegisterHostRnn();
+  gpuconf::RegisterHostConvolutionGradients();
   gpuconf::RunJitFunctionsOpByOp();
 }
 
