@@ -1,4 +1,4 @@
-"""Dilated and grouped convolutions on the card: their gradients have no CPU kernel in TensorFlow."""
+"""Dilated and grouped convolutions on the card: TensorFlow has no CPU kernel for their gradients."""
 
 from __future__ import annotations
 
