@@ -99,6 +99,9 @@ class Passthrough:
         while self._sinks and self.pump(0.2):
             pass
         self._erase()
+        if self._terminal is not None and not self._ends_line:
+            _write(self._terminal, b"\r\n")  # a progress bar that was cut short stays to be read
+            self._ends_line = True
 
     def _open(self, target: TextIO | None) -> int:
         """A pipe, or for a terminal a pseudo-terminal; returns the program's end."""

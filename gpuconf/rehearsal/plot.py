@@ -166,9 +166,9 @@ def _draw_peak(axes: Axes, rehearsal: Rehearsal, usage: Usage, clock: Clock) -> 
     place, height = clock.place(usage.peak_time_ns), usage.peak_bytes / MIB
     side = {"ha": "right", "x": -9} if place > 0.6 else {"ha": "left", "x": 9}
     axes.plot(place, height, "o", color=_IN_USE, markersize=5, zorder=5)
-    _say(axes, f"peak {mib(usage.peak_bytes)}", (place, height), side, color=_INK)
     failure = rehearsal.verdict.failure
     if rehearsal.verdict.answer != "does not fit" or failure is None or not failure.asked_bytes:
+        _say(axes, f"peak {mib(usage.peak_bytes)}", (place, height), side, color=_INK)
         return
     top = height + failure.asked_bytes / MIB
     axes.annotate(
@@ -176,7 +176,8 @@ def _draw_peak(axes: Axes, rehearsal: Rehearsal, usage: Usage, clock: Clock) -> 
         arrowprops={"arrowstyle": "-|>", "color": _LIMIT, "linewidth": 1.6},
     )  # fmt: skip
     axes.set_ylim(top=max(axes.get_ylim()[1], top))
-    _say(axes, f"{mib(failure.asked_bytes)} more asked for", (place, top), side, color=_LIMIT)
+    text = f"{mib(usage.peak_bytes)} in use,\n{mib(failure.asked_bytes)} more asked for"
+    _say(axes, text, (place, top), side, color=_LIMIT)
 
 
 def _say(

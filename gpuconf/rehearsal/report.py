@@ -209,16 +209,18 @@ def _advice(rehearsal: Rehearsal) -> list[str]:
 
 
 def _batch_lines(rehearsal: Rehearsal, batch: int, expected_bytes: int | None) -> list[str]:
+    if batch in {point.batch for point in rehearsal.measurements}:
+        return [
+            f"batch      {batch}, which was measured; more would leave less than {MARGIN:.0%} free"
+        ]
     device = tightest(rehearsal.devices)
     expected = f", where the line is at {_size(expected_bytes)}" if expected_bytes else ""
     room = f" of {mib(device.limit_bytes)}" if device is not None else ""
-    lines = [
+    return [
         f"batch      up to about {batch}{expected}{room}: an extrapolation from two points with a "
         f"margin of {MARGIN:.0%}, not a measurement",
+        f"try it     {_command(rehearsal, batch)}",
     ]
-    if batch not in {point.batch for point in rehearsal.measurements}:
-        lines.append(f"try it     {_command(rehearsal, batch)}")
-    return lines
 
 
 def _ways_out(rehearsal: Rehearsal) -> list[str]:
