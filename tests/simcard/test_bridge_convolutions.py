@@ -1,4 +1,4 @@
-"""Dilated and grouped convolutions on the card: TensorFlow has no CPU kernel for their gradients."""
+"""Dilated and grouped convolutions on the card: TensorFlow has no CPU gradients for them."""
 
 from __future__ import annotations
 
