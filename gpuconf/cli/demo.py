@@ -19,14 +19,26 @@ from gpuconf.cli.output import Output
 from gpuconf.demo import report
 from gpuconf.demo.card_choice import CardChoice, choose_card
 from gpuconf.demo.runner import ProgramDiedError, Runner
-from gpuconf.demo.story import PROFILE, run_half
+from gpuconf.demo.story import PROFILE, Progress, holds, run_half
 from gpuconf.errors import MissingDependencyError
 from gpuconf.hardware import Gpu, Inventory, read_inventory
 from gpuconf.profile import load_profile
-from gpuconf.simcard import CardSpec, simulated_card
+from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
 from gpuconf.units import MIB, mib
 
-SPEC = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB)
+# A context of what real ones cost, see configs/half-card.yaml.
+SPEC = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB, context_bytes=450 * MIB)
+_WIDTH = 100
+_NEEDED = {
+    "tensorflow": (
+        "the demo runs TensorFlow, which is not installed",
+        "pip install tensorflow, or `tensorflow[and-cuda]` for a GPU",
+    ),
+    "sklearn": (
+        "the demo trains on the digits that come with scikit-learn, which is not installed",
+        "pip install scikit-learn",
+    ),
+}
 _PROGRAMS = Path(gpuconf.demo.__file__).with_name("programs")
 # NVML knows nothing of CUDA_VISIBLE_DEVICES: the scene's card is found by its UUID or index.
 _READ_FREE = """
@@ -50,12 +62,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add this command's arguments."""
     parser = commands.add_parser(
         "demo",
-        help="watch scripts die on a crowded card, and live with one line more",
-        description="Run two scripts on a crowded card, without and with `import gpuconf.auto`. "
-        "On a real GPU, the first that CUDA_VISIBLE_DEVICES shows, they take all of the card's "
-        "free memory for about a minute; where other programs compute on it, or there is none, a "
-        "simulated card is used: TensorFlow's real GPU device and allocator over a stand-in "
-        "driver.",
+        help="watch a training die on a crowded card, and live with one line more",
+        description="Train a small network on handwritten digits, twice at once on a crowded "
+        "card, without and with `import gpuconf.auto`. On a real GPU, the first that "
+        "CUDA_VISIBLE_DEVICES shows, that takes all of the card's free memory for about a minute; "
+        "where other programs compute on it, or there is none, a simulated card is used: "
+        "TensorFlow's real GPU device and allocator over a stand-in driver, its CPU kernels "
+        "computing.",
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
@@ -71,15 +84,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Play both halves; exit 0 if the story came out as told, 1 if not."""
-    if importlib.util.find_spec("tensorflow") is None:
-        raise MissingDependencyError(
-            "the demo runs TensorFlow, which is not installed",
-            hint="pip install tensorflow, or `tensorflow[and-cuda]` for a GPU",
-        )
+    for module, (missing, hint) in _NEEDED.items():
+        if importlib.util.find_spec(module) is None:
+            raise MissingDependencyError(missing, hint=hint)
     simulated = CardChoice(None, "it was asked for")
     choice = simulated if options.simulated else _real_card(output, even_if_used=options.real)
     try:
-        with _scene(choice) as scene:
+        with _scene(choice, output.progress) as scene:
             return _play(scene, output)
     except MissingDependencyError as error:
         _tell_what_cannot_be_shown(error, output)
@@ -87,7 +98,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _play(scene: _Scene, output: Output) -> int:
-    output.line(scene.title, "bold")
+    for line in report.fitted(scene.title.splitlines(), _width(output)):
+        output.line(line, "bold")
     runner = Runner(sys.executable, scene.environ, programs=(_PROGRAMS,))
     try:
         before = run_half(runner, lambda: _free_bytes(scene), output.progress, profile=None)
@@ -99,21 +111,28 @@ def _play(scene: _Scene, output: Output) -> int:
     finally:
         runner.close()
     heading = f"The same scripts with `import gpuconf.auto` on top, GPUCONF_PROFILE={PROFILE}"
-    _section(output, heading, report.after_lines(after))
-    _section(output, "Why", report.why_lines(_arithmetic(scene.gpu)))
-    if report.holds(before, after):
+    _section(output, heading, report.after_lines(after, before))
+    _section(output, "Why", report.why_lines(before, _arithmetic(scene.gpu)))
+    if holds(before, after):
         return 0
-    output.note("the story did not come out as told; the logs of what died:")
+    output.note("the story did not come out as told; the ends of the logs:")
     for half in (before, after):
-        output.note(half.first.log[-2000:] + half.second.log[-2000:])
+        for run in (half.first, half.second, half.ninety):
+            output.note(run.log[-2000:])
     return 1
 
 
 def _section(output: Output, heading: str, lines: list[str]) -> None:
     output.line()
-    output.line(heading, "bold")
-    for line in lines:
+    for line in report.fitted([heading], _width(output)):
+        output.line(line, "bold")
+    for line in report.fitted(lines, _width(output)):
         output.line(line)
+
+
+def _width(output: Output) -> int:
+    """The terminal's width, as far as lines are easy to read; programs get the same always."""
+    return min(_WIDTH, output.out.width) if output.out.file.isatty() else _WIDTH
 
 
 def _real_card(output: Output, *, even_if_used: bool) -> CardChoice:
@@ -125,12 +144,13 @@ def _real_card(output: Output, *, even_if_used: bool) -> CardChoice:
 
 
 @contextmanager
-def _scene(choice: CardChoice) -> Iterator[_Scene]:
+def _scene(choice: CardChoice, progress: Progress) -> Iterator[_Scene]:
     cleared = _without_our_variables(os.environ)
     if choice.gpu is not None:
         title = f"On this machine's GPU {choice.gpu.index}: {_describe(choice.gpu)}"
         yield _Scene(title, {**cleared, **choice.variables}, choice.gpu)
         return
+    bridge = bridge_for_command([sys.executable], environ=os.environ, tell=progress)
     with simulated_card(SPEC) as card:
         gpu = Gpu(
             index=0,
@@ -142,10 +162,12 @@ def _scene(choice: CardChoice) -> Iterator[_Scene]:
         )
         title = (
             f"On a simulated card: {_describe(gpu)} by the desktop.\n"
-            "Real: TensorFlow, its GPU device and its memory allocator. Simulated: the driver "
-            "and the card."
+            "Real: TensorFlow, its GPU device, its memory allocator, and the numbers, which its "
+            "CPU kernels compute. Simulated: the driver and the card, where a CUDA context "
+            f"counts {mib(SPEC.context_bytes)}. Not there: cuDNN's workspaces and XLA (functions "
+            "run op by op), so the peak would differ on a real GPU."
         )
-        yield _Scene(title, card.environment(cleared), gpu)
+        yield _Scene(title, card.environment(cleared, bridge=bridge), gpu)
 
 
 def _describe(gpu: Gpu) -> str:
@@ -156,8 +178,9 @@ def _describe(gpu: Gpu) -> str:
 
 def _without_our_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Nothing of the caller's that would tell the scripts another story."""
-    ours = ("GPUCONF_", "CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_CPP_")
-    return {name: value for name, value in environ.items() if not name.startswith(ours)}
+    ours = ("GPUCONF_", "CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_GPU_", "TF_CPP_")
+    kept = {name: value for name, value in environ.items() if not name.startswith(ours)}
+    return {**kept, "KERAS_BACKEND": "tensorflow"}
 
 
 def _free_bytes(scene: _Scene) -> int | None:

@@ -27,16 +27,22 @@ class Child:
     """A started script; a thread reads what it prints, so that no pipe fills and no read blocks.
 
     It has ``timeout_s`` in all, of which only the time counts in which we wait for it, first for
-    its RESULT and then for its end.  It leads a process group of its own, so that what it
-    started ends with it.
+    its sign, a line that begins with ``sign``, and then for its end.  It leads a process group of
+    its own, so that what it started ends with it.
     """
 
     def __init__(
-        self, command: Sequence[str], environ: Mapping[str, str], *, timeout_s: float
+        self,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        *,
+        timeout_s: float,
+        sign: str = RESULT,
     ) -> None:
         self._timeout_s = self._left_s = timeout_s
+        self._sign = sign
         self._lines: list[str] = []
-        self._has_told = threading.Event()
+        self._needs_no_wait = threading.Event()
         self._process = subprocess.Popen(
             command,
             env=environ,
@@ -50,12 +56,12 @@ class Child:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def tells_result(self) -> bool:
-        """Wait for the RESULT line; False if the script ended, or its time did, without one."""
+    def gives_sign(self) -> bool:
+        """Wait for the sign; False if the script ended, or its time did, without one."""
         started = time.monotonic()
-        self._has_told.wait(self._left_s)
+        self._needs_no_wait.wait(self._left_s)
         self._left_s -= time.monotonic() - started
-        return any(line.startswith(RESULT) for line in self._lines)
+        return any(line.startswith(self._sign) for line in self._lines)
 
     def finish(self) -> End:
         """Let the script go on to its end (its stdin closes); kill it when its time is up."""
@@ -90,6 +96,6 @@ class Child:
         with self._process.stdout as stdout:
             for line in stdout:
                 self._lines.append(line)
-                if line.startswith(RESULT):
-                    self._has_told.set()
-        self._has_told.set()
+                if line.startswith(self._sign):
+                    self._needs_no_wait.set()
+        self._needs_no_wait.set()

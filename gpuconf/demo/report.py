@@ -1,75 +1,126 @@
-"""The story told: what was allocated, what failed, and why it no longer does. Pure text."""
+"""The story told: what was allocated, what failed, and why it no longer does. Pure text.
+
+A line is as long as it is; `fitted` breaks it for a terminal.
+"""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gpuconf.demo.runner import Run
-from gpuconf.demo.story import FIRST_NEEDS_MIB, HOLD, NINETY, PROFILE, SECOND_NEEDS_MIB, Half
+from gpuconf.demo.story import NINETY, PROFILE, TRAIN, Half, learned
 from gpuconf.units import mib
 
-_WIDTH = 100
-_FOLDER = re.compile(r"/\S*/(?=with_)")  # of the scripts' copies
+_COPY = re.compile(r"/\S*/with(?:out)?_(?=\w+\.py)")  # of a script, in its folder
+_PLACE = re.compile(r'File "\S*/with(?:out)?_(\w+\.py)", line (\d+), in <module>\n +(.+)')
+_CAUSE = re.compile(r"OOM when allocating|[Oo]ut of memory|CUDNN|DNN library")
 _INDENT = "   "
+
+
+def fitted(lines: Iterable[str], width: int) -> list[str]:
+    """The lines broken at ``width``, what follows indented like the beginning."""
+    broken = []
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip(" 0123456789.")))
+        broken += textwrap.wrap(
+            line, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+        )
+    return broken
 
 
 def before_lines(half: Half) -> list[str]:
     """The half without gpuconf."""
     return [
-        f"1. {HOLD} needs {FIRST_NEEDS_MIB} MiB. TensorFlow takes {_size(half.taken_bytes)} "
-        f"of the {_size(half.free_bytes)} that were free.",
-        f"2. A second {HOLD} beside it needs {SECOND_NEEDS_MIB} MiB: {_outcome(half.second)}",
+        f"1. {TRAIN} {_training(half.first)} With its CUDA context it takes {_taken(half)} of "
+        f"the {_size(half.free_bytes)} that were free{_peak(half.first)}.",
+        f"2. A second {TRAIN} beside it finds {_size(half.left_bytes)}, and "
+        f"{_outcome(half.second)}",
+        *_end(half.second),
         f"3. {NINETY} alone asks for 90 % of the card: {_refusal(half.ninety)}",
+        *[_INDENT + line for line in half.ninety.refusals[:1]],
     ]
 
 
-def after_lines(half: Half) -> list[str]:
-    """The half with the line."""
+def after_lines(half: Half, before: Half) -> list[str]:
+    """The half with the line; what is as it was without is said to be."""
+    together = f" Both trained at once for {half.both_trained_s:.0f} s."
     return [
-        f"1. {HOLD}: {_outcome(half.first)} TensorFlow holds {_size(half.taken_bytes)} and "
-        f"grows as needed, to {_limits(half.first)} at most.",
-        f"2. A second {HOLD} beside it: {_outcome(half.second)} Its limit: {_limits(half.second)}.",
-        f"3. {NINETY} beside it: {_outcome(half.ninety)} Its limit: {_limits(half.ninety)}.",
-        *(_quoted(line) for line in _said(half.ninety)),
+        f"1. {TRAIN} {_training(half.first, like=before.first)} Its limit: "
+        f"{_limits(half.first)}{_peak(half.first)}.",
+        *_end(half.first),
+        f"2. A second {TRAIN} beside it {_training(half.second, like=half.first)} Its limit: "
+        f"{_limits(half.second)}.{together if half.both_trained_s >= 1 else ''}",
+        *_end(half.second),
+        f"3. {NINETY} beside the first {_outcome(half.ninety)} Its limit: {_limits(half.ninety)}.",
+        *_end(half.ninety),
+        *(_INDENT + line for line in _said(half.ninety)),
     ]
 
 
-def why_lines(arithmetic: Sequence[str]) -> list[str]:
+def why_lines(before: Half, arithmetic: Sequence[str]) -> list[str]:
     """Why the same scripts run now, with the plan's own sum."""
     return [
-        "TensorFlow's default is to take all that is free, from the first tensor on, and a",
-        "fraction is taken of the card's total, whatever others hold. The profile",
-        f"{PROFILE} gives each process a limit computed from what is free at that moment:",
+        "TensorFlow's default is to take all that is free, from the first tensor on. Of the "
+        f"{_size(before.left_bytes)} left, the second process got {_limits(before.second)}: its "
+        "CUDA context and TensorFlow's reserve come off. And a fraction is taken of the card's "
+        "total, whatever others hold.",
+        f"The profile {PROFILE} gives each process a part of its own, and never more than is free "
+        "at that moment:",
         *(f"{_INDENT}{line}" for line in arithmetic),
-        "and allow_growth, so that it holds only what it has needed so far. What is kept free is",
-        "for the display, and for what no limit covers: the CUDA context and the handles of cuDNN",
-        "and cuBLAS. Without it a real card says CUDNN_STATUS_ALLOC_FAILED, which a simulated card",
-        "cannot show.",
+        "What is kept free is for the display, and for what no limit covers: the CUDA context and "
+        "the handles of cuDNN and cuBLAS. Without it a real card says CUDNN_STATUS_ALLOC_FAILED, "
+        "which a simulated card cannot show.",
     ]
 
 
-def holds(before: Half, after: Half) -> bool:
-    """Whether the story came out as the README tells it."""
-    died = before.second.code != 0
-    return died and all(run.code == 0 for run in (after.first, after.second, after.ninety))
+def _training(run: Run, *, like: Run | None = None) -> str:
+    """What a training came to; in short where it is, to the bit, what ``like`` came to."""
+    if run.result is None or not learned(run):
+        return _outcome(run)
+    told = run.result
+    if like is not None and like.result is not None and told["losses"] == like.result["losses"]:
+        return "learns, with the same losses to the bit."
+    losses = ", ".join(f"{loss:.3f}" for loss in told["losses"])
+    return f"learns: loss {losses}; {told['accuracy'] * 100:.0f} % of unseen digits right."
 
 
 def _outcome(run: Run) -> str:
     if run.code == 0:
-        return "runs."
+        is_training = "accuracy" in (run.result or {})
+        return "learns too little." if is_training and not learned(run) else "runs."
     ended = f"exit code {run.code}" if run.code > 0 else f"signal {-run.code}"
+    return f"dies ({ended}, after {run.seconds:.0f} s)."
+
+
+def _end(run: Run) -> list[str]:
+    """Where in the script it died, and of what; nothing if it lived."""
+    if run.code == 0:
+        return []
+    places = _PLACE.findall(run.log)
+    where = [f"{_INDENT}{file}, line {line}: {source}" for file, line, source in places[:1]]
+    return [*where, _INDENT + _error(run)]
+
+
+def _error(run: Run) -> str:
+    """The exception, with its cause, which Keras puts below a traceback of its own."""
     error = run.last_error.removeprefix("tensorflow.python.framework.errors_impl.")
-    return f"dies ({ended}, after {run.seconds:.0f} s):\n{_quoted(error)}"
+    name, _, rest = error.partition(": ")
+    if rest == "Graph execution error:":
+        below = run.log.rpartition(run.last_error)[2].splitlines()
+        causes = [line.strip() for line in below if _CAUSE.search(line)]
+        error = f"{name}: {causes[0]}" if causes else error
+    return error
 
 
 def _refusal(run: Run) -> str:
     if run.refusals:
         others = len(run.refusals) - 1
-        ladder = f", then {others} smaller tries" if others else ""
+        tries = "one smaller try" if others == 1 else f"{others} smaller tries"
+        ladder = f", then {tries}" if others else ""
         end = ", then TensorFlow takes less, and runs" if run.code == 0 else ""
-        return f"the driver refuses{ladder}{end}:\n{_quoted(run.refusals[0])}"
+        return f"the driver refuses{ladder}{end}:"
     return f"{_outcome(run)} This card has 90 % free; on a crowded one it fails."
 
 
@@ -77,13 +128,18 @@ def _limits(run: Run) -> str:
     return " + ".join(f"{mb} MiB" for mb in run.created.values()) or "unknown"
 
 
+def _peak(run: Run) -> str:
+    return "" if run.result is None else f"; at the peak {run.result['peak_mib']} MiB are in use"
+
+
+def _taken(half: Half) -> str:
+    known = half.free_bytes is not None and half.left_bytes is not None
+    return _size((half.free_bytes or 0) - (half.left_bytes or 0) if known else None)
+
+
 def _said(run: Run) -> list[str]:
     lines = [line for line in run.log.splitlines() if line.startswith("gpuconf: Session")]
-    return [_FOLDER.sub("", line) for line in lines]
-
-
-def _quoted(text: str) -> str:
-    return textwrap.fill(text, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
+    return [_COPY.sub("", line) for line in lines]
 
 
 def _size(size_bytes: int | None) -> str:

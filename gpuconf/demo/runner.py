@@ -50,7 +50,7 @@ class Run(NamedTuple):
 
 
 class ProgramDiedError(GpuconfError):
-    """A script that was to hold its memory ended, or was killed, before it told its RESULT."""
+    """A script that was to hold its memory ended, or was killed, before it gave its sign."""
 
     def __init__(self, program: str, run: Run) -> None:
         ended = f"exit code {run.code}, after {run.seconds:.0f} s"
@@ -88,16 +88,21 @@ class Runner:
 
     @contextmanager
     def holding(
-        self, program: str, *, profile: str | None = None, **variables: str
+        self,
+        program: str,
+        *,
+        profile: str | None = None,
+        sign: str = RESULT,
+        **variables: str,
     ) -> Iterator[list[Run]]:
-        """While a script that has told its RESULT waits for its stdin to close, and so holds
-        its memory.  How it ended is in the list afterwards.
+        """While a script holds its memory: from its ``sign`` on, a line that begins so, and until
+        its stdin closes, for which it waits at its end.  How it ended is in the list afterwards.
 
         Raises ProgramDiedError if it never came to hold any.
         """
         started = time.monotonic()
-        with self._started(program, profile, variables) as child:
-            if not child.tells_result():
+        with self._started(program, profile, variables, sign=sign) as child:
+            if not child.gives_sign():
                 raise ProgramDiedError(program, _read(child.finish(), started))
             ended: list[Run] = []
             yield ended
@@ -109,13 +114,19 @@ class Runner:
 
     @contextmanager
     def _started(
-        self, program: str, profile: str | None, variables: Mapping[str, str]
+        self,
+        program: str,
+        profile: str | None,
+        variables: Mapping[str, str],
+        *,
+        sign: str = RESULT,
     ) -> Iterator[Child]:
         environ = {**self.environ, **variables}
         if profile is not None:
             environ["GPUCONF_PROFILE"] = profile
         copy = self._copy(program, one_line_more=profile is not None)
-        child = Child([self.python, str(copy)], environ, timeout_s=self._timeout_s)
+        command = [self.python, str(copy)]
+        child = Child(command, environ, timeout_s=self._timeout_s, sign=sign)
         try:
             yield child
         finally:

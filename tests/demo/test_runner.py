@@ -23,6 +23,9 @@ PROGRAMS = {
     "never_ends.py": "import os, time\n"
     "open(os.environ.get('PID_FILE', os.devnull), 'w').write(str(os.getpid()))\n"
     "print('RESULT', '{\"pid\": %d}' % os.getpid(), flush=True); time.sleep(600)",
+    "trains.py": "import sys\n"
+    "print('Epoch 1/2', flush=True); sys.stdin.read()\n"
+    "print('RESULT', '{\"loss\": 1}')",
     "is_cut_off.py": "import time\nprint('RESULT {\"a\"', end='', flush=True); time.sleep(600)",
     "chatters.py": "import sys\n"
     "print('before ' * 100_000)\nprint('RESULT', '{\"a\": 1}', flush=True)\n"
@@ -90,6 +93,20 @@ def test_what_held_and_does_not_end_is_killed(runner: Runner) -> None:
     assert ended[0].code == -9
     assert "killed after 1.5 s" in ended[0].log
     assert not _is_alive((ended[0].result or {})["pid"])
+
+
+def test_holding_begins_with_the_sign(runner: Runner) -> None:
+    """With a sign of its own a program is held from there on; its RESULT may come at its end."""
+    with runner.holding("trains.py", sign="Epoch 1/") as ended:
+        assert ended == []
+    assert (ended[0].code, ended[0].result) == (0, {"loss": 1})
+
+
+def test_a_result_is_not_the_sign(runner: Runner) -> None:
+    """A program that never gives its sign is an error, whatever else it tells."""
+    with pytest.raises(ProgramDiedError) as caught:
+        runner.holding("never_ends.py", sign="Epoch 1/").__enter__()
+    assert not _is_alive((caught.value.run.result or {})["pid"])
 
 
 def test_a_lot_of_output_blocks_nobody(runner: Runner) -> None:
