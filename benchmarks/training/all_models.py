@@ -1,0 +1,23 @@
+"""Every model by its name, and every training of one."""
+
+from __future__ import annotations
+
+from application_models import APPLICATIONS
+from small_models import SMALL
+from training_cases import OPTIMIZERS, Training
+
+MODELS = {model.name: model for model in (*APPLICATIONS, *SMALL)}
+
+
+def _trainings() -> dict[str, Training]:
+    """Every model with every optimizer, and a small one also as Keras compiles it.
+
+    The large ones are chaotic on images of a few pixels: what one last bit makes of their losses
+    after some steps tells nothing.
+    """
+    rows = [Training(model, optimizer) for model in MODELS.values() for optimizer in OPTIMIZERS]
+    rows += [Training(model, OPTIMIZERS[0], as_keras_does=True) for model in SMALL]
+    return {row.name: row for row in rows}
+
+
+TRAININGS = _trainings()

@@ -1,0 +1,156 @@
+"""The rows of ``docs/trained-models.md`` and the words around them."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+from agreement import Agreement, agreement
+from sides import SPEC, Result
+from training_cases import STEPS, Training
+
+from gpuconf.units import MIB, mib
+
+# Of the losses, where the kernels differ.  Float32 has 6e-8; a few steps of training multiply
+# that, and mixed precision's half floats more.
+TOLERANCE = 1e-5
+_TEXT = f"""# Models trained on the simulated card
+
+Written by `make models`. Every row is a model trained for {STEPS} steps from the same seed, once
+by TensorFlow on the CPU alone and once on the simulated card with the kernel bridge, and compared.
+**The card is simulated**: TensorFlow's GPU device, its memory allocator, the placement of every
+operation, Keras and the training are real; the kernels are TensorFlow's own for the CPU,
+registered again for the GPU. No row was compared with a real GPU, whose kernels round differently.
+
+- **agree**: bit-equal means every loss, every weight after training and every prediction, to the
+  last bit. Elsewhere the largest difference of the {STEPS} losses is given, relative to the
+  largest loss; it must not be above {TOLERANCE:g}.
+- Two kinds of rows are not bit-equal and cannot be. Keras asks a GPU for **cuDNN's** LSTM and GRU,
+  which the bridge computes in another order than Keras's loop on a CPU. And rows marked **auto**
+  are compiled as Keras does by default, which is XLA wherever there is a GPU; the card has no XLA
+  and runs these functions op by op, and grappler simplifies them less than on a CPU. All other
+  rows have `jit_compile=False`. Weights whose true gradient is zero, such as the bias of an
+  attention's keys, then differ freely, because Adam and RMSprop scale rounding errors up; so
+  losses are compared.
+- **CPU's defaults**: the CPU side runs with `TF_ENABLE_ONEDNN_OPTS=0` and without grappler's
+  remapper and layout optimizer, which fuse operations into kernels that the card has not. This
+  column is the relative difference of the card's last loss to that of a CPU with all its defaults,
+  for one row of each model: what rounding alone does to this training. Models with batch norm on
+  images of a few pixels are chaotic, with a card or without; those have no row marked auto.
+- **peak**: the most that TensorFlow's allocator had in use while the model was built and trained,
+  above what was in use before, from `tf.config.experimental.get_memory_info`. There is no CUDA
+  context in it and no cuDNN workspace; instead of those, scratch memory of the CPU's kernels, up
+  to some 30 MiB in the gradients of convolutions. On the CPU it is the same allocator
+  (`TF_CPU_ALLOCATOR_USE_BFC=true`), which there also serves the scratch of Eigen's products.
+- A row also fails unless every float variable and the model's output live on `GPU:0`, more nodes of
+  the graphs were placed there than elsewhere, and the card's memory held at least the variables.
+
+"""
+_HEAD = (
+    "|  | model | optimizer | last loss | agree | CPU's defaults | peak on the card, MiB "
+    "| on the CPU | variables |",
+    "|---|---|---|---:|---|---:|---:|---:|---:|",
+)
+
+
+class Row(NamedTuple):
+    """A training on the CPU, on the card, and for some rows on a CPU with its defaults."""
+
+    training: Training
+    on_cpu: Result
+    on_card: Result
+    on_default: Result | None
+
+    @property
+    def agreement(self) -> Agreement:
+        """Of everything where the kernels are the same, of the losses elsewhere."""
+        arrays = [self.on_cpu.arrays, self.on_card.arrays]
+        if not self.training.same_kernels:
+            arrays = [{k: v for k, v in each.items() if k == "losses"} for each in arrays]
+        return agreement(*arrays)
+
+    @property
+    def errors(self) -> list[str]:
+        """What went wrong on the sides, a line each."""
+        results = {"CPU": self.on_cpu, "card": self.on_card}
+        return [f"{side}: {result.error}" for side, result in results.items() if result.error]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both sides trained, alike."""
+        tolerance = 0.0 if self.training.same_kernels else TOLERANCE
+        return not self.errors and self.agreement.within(tolerance)
+
+
+def page(rows: Sequence[Row]) -> str:
+    """The whole page."""
+    right = sum(row.agrees for row in rows)
+    equal = sum(row.agrees and row.agreement.bit_equal for row in rows)
+    models = len({row.training.model.name for row in rows})
+    count = f"{right} of {len(rows)} trainings of {models} models agree, {equal} of them bit-equal."
+    return f"{_TEXT}{machine()}\n\n{count}\n\n{table(rows)}\n"
+
+
+def machine() -> str:
+    """The date, and the facts that the figures depend on."""
+    cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    named = (line.partition(":")[2].strip() for line in cpuinfo if line.startswith("model name"))
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("tensorflow", "keras"))
+    today = datetime.date.today().isoformat()
+    return (
+        f"{today}: {next(named, 'unknown CPU')}, {os.cpu_count()} cores; "
+        f"Python {platform.python_version()}, {versions}; simulated card: {SPEC.name}, "
+        f"{mib(SPEC.total_bytes)} of which the desktop holds {mib(SPEC.used_bytes)}"
+    )
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows, and below them what went wrong."""
+    problems = [f"- {row.training.name}: {error}" for row in rows for error in row.errors]
+    return "\n".join([*_HEAD, *map(_line, rows), *([""] if problems else []), *problems])
+
+
+def _line(row: Row) -> str:
+    facts = row.on_card.facts
+    cells = (
+        "✓" if row.agrees else "✗",
+        row.training.model.name,
+        row.training.optimizer + ", auto" * row.training.as_keras_does,
+        f"{facts['loss']:.6f}" if facts else "–",
+        _agreement_in_words(row),
+        _default_in_words(row),
+        _peak_mib(row.on_card),
+        _peak_mib(row.on_cpu),
+        f"{facts['variables_bytes'] / MIB:.2f}" if facts else "–",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _agreement_in_words(row: Row) -> str:
+    found = row.agreement
+    if row.errors:
+        return "–"
+    if found.problem is not None:
+        return found.problem
+    if found.difference == 0:
+        return "bit-equal" if row.training.same_kernels else "losses bit-equal"
+    return f"losses to {found.difference:.1e}"
+
+
+def _default_in_words(row: Row) -> str:
+    if row.on_default is None or not row.on_default.facts or not row.on_card.facts:
+        return ""
+    seen, default = row.on_card.facts["loss"], row.on_default.facts["loss"]
+    return f"{abs(seen - default) / abs(default):.1g}"
+
+
+def _peak_mib(result: Result) -> str:
+    facts = result.facts
+    if not facts or facts["peak_bytes"] is None:
+        return "–"
+    return f"{(facts['peak_bytes'] - facts['before_bytes']) / MIB:.2f}"

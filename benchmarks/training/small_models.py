@@ -1,0 +1,259 @@
+"""Small models of our own: one for each kind of layer that people train."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from training_cases import Batches, Model, images, series, words
+
+
+def _logits_loss() -> Any:
+    import keras
+
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def _mlp() -> Any:
+    import keras
+    from keras import layers
+
+    return keras.Sequential(
+        [
+            keras.Input((20,)),
+            layers.Dense(64, activation="relu"),
+            layers.Dropout(0.3),
+            layers.Dense(32, activation="gelu"),
+            layers.Dense(3),
+        ]
+    )
+
+
+def _convnet() -> Any:
+    """Convolution, batch normalisation, both poolings, dropout."""
+    import keras
+    from keras import layers
+
+    inputs = keras.Input((28, 28, 3))
+    x = inputs
+    for filters in (16, 32):
+        x = layers.Conv2D(filters, 3, padding="same", use_bias=False)(x)
+        x = layers.BatchNormalization()(x)
+        x = layers.Activation("relu")(x)
+        x = layers.MaxPooling2D()(x)
+    x = layers.AveragePooling2D(2)(x)
+    x = layers.Dropout(0.25)(x)
+    x = layers.Dense(32, activation="relu")(layers.Flatten()(x))
+    return keras.Model(inputs, layers.Dense(10, dtype="float32")(x))
+
+
+def _separable() -> Any:
+    import keras
+    from keras import layers
+
+    return keras.Sequential(
+        [
+            keras.Input((28, 28, 3)),
+            layers.SeparableConv2D(16, 3, activation="relu"),
+            layers.DepthwiseConv2D(3, strides=2, depth_multiplier=2, activation="swish"),
+            layers.SeparableConv2D(32, 3, padding="same", dilation_rate=2),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(10),
+        ]
+    )
+
+
+def _recurrent(kind: str) -> Any:
+    """``LSTM``, ``GRU`` (with all their defaults, ``use_cudnn`` too), or LSTM both ways."""
+    import keras
+    from keras import layers
+
+    def layer(**options: Any) -> Any:
+        if kind == "Bidirectional":
+            return layers.Bidirectional(layers.LSTM(12, **options))
+        return getattr(layers, kind)(24, **options)
+
+    return keras.Sequential(
+        [keras.Input((16, 8)), layer(return_sequences=True), layer(), layers.Dense(3)]
+    )
+
+
+def _conv_lstm() -> Any:
+    import keras
+    from keras import layers
+
+    return keras.Sequential(
+        [
+            keras.Input((5, 12, 12, 2)),
+            layers.ConvLSTM2D(6, 3, return_sequences=True),
+            layers.ConvLSTM2D(4, 3),
+            layers.GlobalMaxPooling2D(),
+            layers.Dense(3),
+        ]
+    )
+
+
+def _text() -> Any:
+    """Masked sentences of very different lengths."""
+    import keras
+    from keras import layers
+
+    return keras.Sequential(
+        [
+            keras.Input((12,), dtype="int32"),
+            layers.Embedding(200, 16, mask_zero=True),
+            layers.SpatialDropout1D(0.2),
+            layers.GRU(12),
+            layers.Dense(3),
+        ]
+    )
+
+
+def _padded_words(random: np.random.Generator, count: int) -> Batches:
+    sentences, targets = words(12, 200)(random, count)
+    for row, length in zip(sentences, random.integers(1, 13, count), strict=True):
+        row[length:] = 0
+    return Batches(sentences, targets)
+
+
+def _transformer() -> Any:
+    import keras
+    from keras import layers
+
+    inputs = keras.Input((16,), dtype="int32")
+    x = layers.Embedding(100, 32)(inputs)
+    attended = layers.MultiHeadAttention(4, 8, dropout=0.1)(x, x, use_causal_mask=True)
+    x = layers.LayerNormalization()(layers.Add()([x, attended]))
+    fed = layers.Dense(32)(layers.Dense(64, activation="gelu")(x))
+    x = layers.LayerNormalization()(layers.Add()([x, layers.Dropout(0.1)(fed)]))
+    return keras.Model(inputs, layers.Dense(3)(layers.GlobalAveragePooling1D()(x)))
+
+
+def _unet() -> Any:
+    """Resize layers of three kinds on the way up."""
+    import keras
+    from keras import layers
+
+    inputs = keras.Input((32, 32, 3))
+    first = layers.Conv2D(8, 3, padding="same", activation="relu")(inputs)
+    second = layers.Conv2D(16, 3, padding="same", activation="relu")(layers.MaxPooling2D()(first))
+    bottom = layers.Conv2D(24, 3, padding="same", activation="relu")(layers.MaxPooling2D()(second))
+    up = layers.UpSampling2D(interpolation="bilinear")(bottom)
+    up = layers.Conv2D(16, 3, padding="same")(layers.Concatenate()([up, second]))
+    up = layers.Conv2DTranspose(8, 3, strides=2, padding="same")(up)
+    up = layers.Concatenate()([up, first, layers.Resizing(32, 32)(layers.UpSampling2D()(bottom))])
+    return keras.Model(inputs, layers.Conv2D(1, 1, activation="sigmoid")(up))
+
+
+def _masks(random: np.random.Generator, count: int) -> Batches:
+    pictures = random.random((count, 32, 32, 3), dtype=np.float32)
+    return Batches(pictures, (pictures.mean(-1, keepdims=True) > 0.5).astype(np.float32))
+
+
+def _siamese() -> Any:
+    """Two inputs through the same layers: their gradients are summed."""
+    import keras
+    from keras import layers
+
+    shared = keras.Sequential(
+        [
+            keras.Input((16, 16, 1)),
+            layers.Conv2D(8, 3, activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Flatten(),
+            layers.Dense(16),
+        ]
+    )
+    left, right = keras.Input((16, 16, 1)), keras.Input((16, 16, 1))
+    apart = layers.Subtract()([shared(left), shared(right)])
+    near = layers.Dense(1, activation="sigmoid")(layers.Multiply()([apart, apart]))
+    return keras.Model([left, right], near)
+
+
+def _pairs(random: np.random.Generator, count: int) -> Batches:
+    shape = (count, 16, 16, 1)
+    pair = [random.random(shape, dtype=np.float32) for _ in range(2)]
+    return Batches(pair, random.integers(0, 2, (count, 1)).astype(np.float32))
+
+
+def _several_outputs() -> Any:
+    import keras
+    from keras import layers
+
+    inputs = keras.Input((24,))
+    x = layers.BatchNormalization()(layers.Dense(32, activation="elu")(inputs))
+    kind = layers.Dense(5, activation="softmax", name="kind")(x)
+    size = layers.Dense(1, name="size")(layers.Concatenate()([x, kind]))
+    return keras.Model(inputs, [kind, size])
+
+
+def _kinds_and_sizes(random: np.random.Generator, count: int) -> Batches:
+    values = random.standard_normal((count, 24), dtype=np.float32)
+    return Batches(values, [random.integers(0, 5, count), values.sum(1, keepdims=True)])
+
+
+def _volumes() -> Any:
+    import keras
+    from keras import layers
+
+    return keras.Sequential(
+        [
+            keras.Input((8, 12, 12, 1)),
+            layers.Conv3D(6, 3, activation="relu"),
+            layers.MaxPooling3D(),
+            layers.Conv3DTranspose(4, 2, strides=2),
+            layers.GlobalAveragePooling3D(),
+            layers.Dense(3),
+        ]
+    )
+
+
+def _waves() -> Any:
+    import keras
+    from keras import layers
+
+    return keras.Sequential(
+        [
+            keras.Input((64, 2)),
+            layers.GaussianNoise(0.1),
+            layers.Conv1D(16, 5, padding="causal", activation="relu"),
+            layers.GroupNormalization(4),
+            layers.MaxPooling1D(),
+            layers.Conv1D(16, 3, strides=2),
+            layers.GlobalMaxPooling1D(),
+            layers.Dense(3),
+        ]
+    )
+
+
+SMALL = (
+    Model("dense network", _mlp, series(20), _logits_loss, 16),
+    Model("convolutions, batch norm", _convnet, images(28, 28), _logits_loss, 8),
+    Model("separable convolutions", _separable, images(28, 28), _logits_loss, 8),
+    Model("1-D convolutions, group norm", _waves, series(64, 2), _logits_loss, 8),
+    Model("3-D convolutions", _volumes, series(8, 12, 12, 1), _logits_loss),
+    Model("LSTM", lambda: _recurrent("LSTM"), series(16, 8), _logits_loss, 8, on_cudnn=True),
+    Model("GRU", lambda: _recurrent("GRU"), series(16, 8), _logits_loss, 8, on_cudnn=True),
+    Model(
+        "bidirectional LSTM",
+        lambda: _recurrent("Bidirectional"),
+        series(16, 8),
+        _logits_loss,
+        on_cudnn=True,
+    ),
+    Model("ConvLSTM", _conv_lstm, series(5, 12, 12, 2), _logits_loss),
+    Model("masked text, GRU", _text, _padded_words, _logits_loss, 8, on_cudnn=True),
+    Model("transformer block", _transformer, words(16, 100), _logits_loss, 8),
+    Model("U-Net with resizing", _unet, _masks, "binary_crossentropy"),
+    Model("shared layers", _siamese, _pairs, "binary_crossentropy", 8),
+    Model(
+        "two outputs, two losses",
+        _several_outputs,
+        _kinds_and_sizes,
+        ["sparse_categorical_crossentropy", "huber"],
+        8,
+        loss_weights=[1.0, 0.1],
+    ),
+    Model("mixed precision", _convnet, images(28, 28), _logits_loss, 8, policy="mixed_float16"),
+    Model("clipped gradients", _convnet, images(28, 28), _logits_loss, 8, {"global_clipnorm": 0.5}),
+)

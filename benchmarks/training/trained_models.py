@@ -1,0 +1,76 @@
+"""Train small models on the CPU and on the simulated card and compare: `make models`.
+
+Writes docs/trained-models.md.  Exit code 1 if a row does not agree.  ``--only WORD`` takes the
+rows whose name has the word and prints the table instead of writing the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from all_models import TRAININGS
+from application_models import APPLICATIONS
+from models_page import Row, page, table
+from sides import Result, Side, card, cpu, default_cpu, run_side
+from training_cases import OPTIMIZERS, Training
+
+PROGRAM = Path(__file__).with_name("train_models.py")
+WRITTEN = Path(__file__).resolve().parents[2] / "docs" / "trained-models.md"
+# One at a time, so that the peaks do not depend on which of two nodes happened to be first.
+INTER_OP_THREADS = 1
+
+
+def train_all(names: Sequence[str], scratch: Path) -> Iterator[Row]:
+    """Train on the three sides, a group of rows at a time, and compare."""
+    plain, default = (
+        make(os.environ, inter_op_threads=INTER_OP_THREADS) for make in (cpu, default_cpu)
+    )
+    with card(os.environ, inter_op_threads=INTER_OP_THREADS) as simulated:
+        for group in _groups(names):
+            on_cpu = _run(plain, group, scratch)
+            on_card = _run(simulated, group, scratch)
+            on_default = _run(default, [n for n in group if _has_default(TRAININGS[n])], scratch)
+            for name in group:
+                yield Row(TRAININGS[name], on_cpu[name], on_card[name], on_default.get(name))
+
+
+def _has_default(training: Training) -> bool:
+    """The rows that are also trained with the CPU's defaults: one for each model."""
+    return training.optimizer == OPTIMIZERS[0] and not training.as_keras_does
+
+
+def _groups(names: Sequence[str]) -> Iterator[list[str]]:
+    """What one process trains: each large model alone, all small ones together."""
+    for model in APPLICATIONS:
+        yield [name for name in names if TRAININGS[name].model.name == model.name]
+    large = {model.name for model in APPLICATIONS}
+    yield [name for name in names if TRAININGS[name].model.name not in large]
+
+
+def _run(side: Side, names: Sequence[str], scratch: Path) -> Mapping[str, Result]:
+    if names:
+        print(f"{side.name}: {', '.join(names)}", file=sys.stderr, flush=True)
+    return run_side(side, PROGRAM, names, scratch)
+
+
+def main() -> int:
+    """Train, compare and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", metavar="WORD", help="rows whose name has this word")
+    only = parser.parse_args().only
+    names = [name for name in TRAININGS if only is None or only in name]
+    with tempfile.TemporaryDirectory(prefix="trained-models-") as scratch:
+        rows = list(train_all(names, Path(scratch)))
+    if only is None:
+        WRITTEN.write_text(page(rows), encoding="utf-8")
+    print(table(rows))
+    return 0 if rows and all(row.agrees for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

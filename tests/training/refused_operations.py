@@ -1,0 +1,125 @@
+"""What the bridge cannot compute: run one of these on the card and it must say which it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from lazily import keras, tf
+from on_device import Seen, check_device, run_cases
+
+
+class Refused(NamedTuple):
+    """``run`` must fail with one of ``words`` in what it says: the operation, or the reason."""
+
+    run: Callable[[], Any]
+    words: tuple[str, ...]
+
+
+def _on_gpu(function: Callable[[], Any]) -> Callable[[], Any]:
+    def run() -> Any:
+        with tf.device("/GPU:0"):
+            return function()
+
+    return run
+
+
+def _ctc() -> Any:
+    logits = tf.random.normal([5, 2, 4])
+    labels = tf.sparse.from_dense([[1, 2], [2, 0]])
+    return tf.raw_ops.CTCLossV2(
+        inputs=logits,
+        labels_indices=labels.indices,
+        labels_values=labels.values,
+        sequence_length=[5, 5],
+    )
+
+
+def _two_layers_of_cudnn() -> Any:
+    x, state = tf.ones([3, 2, 4]), tf.zeros([2, 2, 5])
+    return tf.raw_ops.CudnnRNNV3(
+        input=x,
+        input_h=state,
+        input_c=state,
+        params=tf.ones([2000]),
+        sequence_lengths=[3, 3],
+        num_proj=0,
+    )
+
+
+def _channels_first(name: str) -> Callable[[], Any]:
+    """Only a GPU's own kernels take images with their channels first."""
+
+    def x() -> Any:
+        return tf.ones([2, 4, 8, 8])
+
+    def k() -> Any:
+        return tf.ones([3, 3, 4, 2])
+
+    calls: dict[str, Callable[[], Any]] = {
+        "conv": lambda: tf.nn.conv2d(x(), k(), 1, "VALID", data_format="NCHW"),
+        "depthwise": lambda: tf.nn.depthwise_conv2d(x(), k(), [1] * 4, "VALID", data_format="NCHW"),
+        "max pool": lambda: tf.nn.max_pool2d(x(), 2, 2, "VALID", data_format="NCHW"),
+        "average pool": lambda: tf.nn.avg_pool2d(x(), 2, 2, "VALID", data_format="NCHW"),
+    }
+    return lambda: calls[name]().numpy()
+
+
+def _on_the_host() -> Any:
+    """Not the bridge's: the check that all comparisons rest on must see this."""
+    with tf.device("/CPU:0"):
+        check_device("a sum", tf.ones([2]) + 1.0)
+
+
+def _masked_with_holes() -> Any:
+    """In a graph; eagerly Keras goes on without cuDNN."""
+    layer = keras.layers.LSTM(3)
+    mask = tf.constant([[True, False, True], [True] * 3])
+    return tf.function(lambda x: layer(x, mask=mask))(tf.ones([2, 3, 4])).numpy()
+
+
+def _nccl() -> Any:
+    return tf.raw_ops.NcclAllReduce(
+        input=tf.ones([3]), reduction="sum", num_devices=1, shared_name="x"
+    ).numpy()
+
+
+def _own_cuda_kernel() -> Any:
+    return tf.raw_ops.FFTND(
+        input=tf.complex(tf.ones([4, 4]), tf.ones([4, 4])), fft_length=[4, 4], axes=[0, 1]
+    ).numpy()
+
+
+def _string_on_gpu() -> Any:
+    tf.config.set_soft_device_placement(False)
+    try:
+        return tf.strings.upper(tf.constant(["a"]))
+    finally:
+        tf.config.set_soft_device_placement(True)
+
+
+_FIRST = ("NHWC",)
+REFUSED = {
+    "CTC loss of cuDNN": Refused(_on_gpu(_ctc), ("CTCLossV2",)),
+    "two layers in one CudnnRNNV3": Refused(_on_gpu(_two_layers_of_cudnn), ("CudnnRNNV3",)),
+    "channels first: convolution": Refused(_channels_first("conv"), _FIRST),
+    "channels first: depthwise": Refused(_channels_first("depthwise"), _FIRST),
+    "channels first: max pool": Refused(_channels_first("max pool"), _FIRST),
+    "channels first: average pool": Refused(_channels_first("average pool"), _FIRST),
+    "a mask with holes, cuDNN": Refused(_masked_with_holes, ("right-padded",)),
+    "NCCL": Refused(_on_gpu(_nccl), ("NCCL",)),
+    "FFTND": Refused(_on_gpu(_own_cuda_kernel), ("FFTND",)),
+    "strings": Refused(_on_gpu(_string_on_gpu), ("StringUpper", "Could not satisfy device")),
+    "computed on the host": Refused(_on_the_host, ("not on GPU:0",)),
+}
+
+
+def run(name: str) -> Seen:
+    """Run one; that it comes back at all is told as facts."""
+    REFUSED[name].run()
+    return Seen({"it came back": np.array([1.0])}, {})
+
+
+if __name__ == "__main__":
+    run_cases(run)

@@ -1,0 +1,62 @@
+"""Everything trained and computed once on the CPU and once on the simulated card.
+
+A few processes for the whole session, because each waits some seconds for TensorFlow: the same
+two sides as `make models` has, without its one-at-a-time execution of nodes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import sides
+from all_operations import OPERATIONS
+from refused_operations import REFUSED
+from sides import Result, Side
+from training_choice import TRAINED, BothSides
+
+_HERE = Path(__file__).parent
+_TRAIN = Path(sides.__file__).with_name("train_models.py")
+
+
+@pytest.fixture(scope="session")
+def card_side() -> Iterator[Side]:
+    """A simulated card with the bridge for this Python's TensorFlow."""
+    if shutil.which("c++") is None:
+        pytest.skip("there is no C++ compiler named c++")
+    with sides.card(os.environ) as side:
+        yield side
+
+
+@pytest.fixture(scope="session")
+def operations(card_side: Side, tmp_path_factory: pytest.TempPathFactory) -> BothSides:
+    """Every operation of the table."""
+    program = _HERE / "run_operations.py"
+    return _on_both(card_side, program, list(OPERATIONS), tmp_path_factory.mktemp("operations"))
+
+
+@pytest.fixture(scope="session")
+def trainings(card_side: Side, tmp_path_factory: pytest.TempPathFactory) -> BothSides:
+    """The trainings of ``TRAINED``."""
+    return _on_both(card_side, _TRAIN, TRAINED, tmp_path_factory.mktemp("trainings"))
+
+
+@pytest.fixture(scope="session")
+def refusals(card_side: Side, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Result]:
+    """What came of the operations that must be refused, on the card."""
+    program = _HERE / "refused_operations.py"
+    return sides.run_side(card_side, program, list(REFUSED), tmp_path_factory.mktemp("refusals"))
+
+
+def _on_both(card: Side, program: Path, names: Sequence[str], scratch: Path) -> BothSides:
+    """At the same time: each waits a good deal for itself."""
+    with ThreadPoolExecutor() as pool:
+        running = [
+            pool.submit(sides.run_side, side, program, names, scratch / side.name)
+            for side in (sides.cpu(os.environ), card)
+        ]
+        return BothSides(*(each.result() for each in running))
