@@ -27,7 +27,9 @@ def run() -> None:
 def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     # Before the arguments are understood: a program that asked for JSON gets it for bad ones too.
-    output = Output(as_json="--json" in arguments)
+    # What follows `--` is another program's.
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    output = Output(as_json="--json" in arguments[:end])
     try:
         code = _run(arguments, output)
         output.flush()

@@ -23,7 +23,7 @@ from gpuconf.simcard.compiling import (
     compiler_version,
     find_compiler,
 )
-from gpuconf.simcard.installed import InstalledTensorFlow, find_tensorflow
+from gpuconf.simcard.installed import InstalledTensorFlow, find_tensorflow, python_of
 
 VARIABLE = "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"
 LIBRARY = "libgpuconf_bridge.so"
@@ -57,9 +57,11 @@ def bridge_for_command(
     environ = os.environ if environ is None else environ
     tensorflow = find_tensorflow(command, environ)
     if tensorflow is None:
+        python = python_of(command, environ)
         raise MissingDependencyError(
-            f"the Python of {command[0]!r} has no tensorflow to run on a simulated card",
-            hint="pip install tensorflow, in the environment of the command",
+            f"{python}, which {command[0]!r} would run, has no tensorflow for a simulated card",
+            hint=f"{python} -m pip install tensorflow; or, if the command uses another Python, "
+            "activate that one's environment first",
         )
     return build_bridge(tensorflow, environ=environ, tell=tell)
 
