@@ -35,6 +35,7 @@ def before_lines(half: Half) -> list[str]:
     return [
         f"1. {TRAIN} {_training(half.first)} With its CUDA context it takes {_taken(half)} of "
         f"the {_size(half.free_bytes)} that were free{_peak(half.first)}.",
+        *_end(half.first),
         f"2. A second {TRAIN} beside it finds {_size(half.left_bytes)}, and "
         f"{_outcome(half.second)}",
         *_end(half.second),

@@ -47,18 +47,18 @@ def run_half(
     until the second has ended.  Without gpuconf the third script runs alone, since nothing runs
     beside the first; with it, beside.
     """
-    with_line = "with the line" if profile else "without the line"
+    here = "with gpuconf" if profile else "without gpuconf"
     before = free_bytes()
-    progress(f"{with_line}: {TRAIN} starts")
+    progress(f"{here}: {TRAIN} starts")
     with runner.holding(TRAIN, profile=profile, sign=_TRAINS) as ended:
         left = free_bytes()
-        progress(f"{with_line}: {TRAIN} trains, and a second one starts beside it")
+        progress(f"{here}: a second {TRAIN} starts beside it")
         second = runner.run(TRAIN, profile=profile)
         if profile is not None:
-            progress(f"{with_line}: {NINETY} beside it asks for 90 % of the card")
+            progress(f"{here}: {NINETY} starts beside the first")
             ninety = runner.run(NINETY, profile=profile)
     if profile is None:
-        progress(f"{with_line}: {NINETY} alone asks for 90 % of the card")
+        progress(f"{here}: {NINETY} starts alone")
         ninety = runner.run(NINETY)
     return Half(ended[0], second, ninety, before, left)
 

@@ -38,7 +38,7 @@ def test_the_story_as_the_readme_tells_it(tmp_path: Path) -> None:
         "limit = min(3942 MiB, 8551 MiB) = 3942 MiB",
     ):
         assert text in told
-    assert "with the line: ninety_percent.py" in done.stderr
+    assert "with gpuconf: ninety_percent.py" in done.stderr
 
 
 @needs_them
