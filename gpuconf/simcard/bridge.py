@@ -31,7 +31,7 @@ SOURCES = Path(__file__).parent / "native" / "bridge"
 
 # The versions it has been tried with.  It leans on TensorFlow's C++ interfaces, which promise
 # nothing from one version to the next: a version not tried might compute wrong numbers.
-TRIED_VERSIONS = ("2.15", "2.21")
+TRIED_VERSIONS = ("2.15", "2.16", "2.17", "2.18", "2.19", "2.20", "2.21")
 
 _HEADER = Path("tensorflow") / "core" / "framework" / "op_kernel.h"
 _VERSION = re.compile(r"([0-9]+\.[0-9]+)\.[0-9]+")
