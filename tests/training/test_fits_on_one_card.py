@@ -1,0 +1,174 @@
+"""Whole Keras trainings that share one simulated card, as the README tells it.
+
+Mirrors no module; see test_computed_alike.py beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pytest
+from simcard_programs import STORY, StartClient
+
+from gpuconf.simcard import Card, bridge_for_command
+from gpuconf.units import GIB, MIB
+
+pytest_plugins = ("simcard_fixtures",)
+
+_HERE = Path(__file__).parent
+_STEERING = ("TF_", "XLA_", "KERAS_", "CUDA_", "GPUCONF_")
+_BESIDE = {"TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "1"}
+_GPUCONF = {"WITH_GPUCONF": "1", "GPUCONF_PROFILE": "half-card"}
+# What two fits of fit_on_card.py need at least: weights, their gradients and Adam's two slots.
+_NEEDED_BYTES = 60000 * 2000 * 4 * 4
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture(scope="session")
+def bridge() -> Path:
+    """The bridge for this Python's TensorFlow."""
+    if shutil.which("c++") is None:
+        pytest.skip("there is no C++ compiler named c++")
+    return bridge_for_command([sys.executable])
+
+
+@pytest.fixture
+def start(bridge: Path, tmp_path: Path) -> Iterator[Start]:
+    """Start a program of this folder on a card; what still runs at the end is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(card: Card, program: str, **environ: str) -> subprocess.Popen[str]:
+        with (tmp_path / f"{len(started)}.log").open("w") as log:
+            child = subprocess.Popen(
+                [sys.executable, str(_HERE / program)],
+                env={**card.environment(_clean(), bridge=bridge), **_BESIDE, **environ},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        started.append(child)
+        return child
+
+    yield begin
+    for child in started:
+        child.kill()
+        child.communicate()
+
+
+def _clean() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith(_STEERING)}
+
+
+def _until(child: subprocess.Popen[str], word: str) -> str:
+    """Read to the line that begins with ``word``; '' if the program ends before."""
+    output: IO[str] | None = child.stdout
+    assert output is not None
+    return next((line for line in output if line.startswith(word)), "")
+
+
+def _finish(child: subprocess.Popen[str]) -> str:
+    """Let it go on, and wait for its end."""
+    output, _ = child.communicate("go on\n", timeout=300)
+    return output
+
+
+@pytest.mark.slow
+def test_two_fits_without_gpuconf(card: Card, start: Start, tmp_path: Path) -> None:
+    """The first takes nearly all, the second dies as the README says; the first lives on."""
+    first = start(card, "fit_on_card.py")
+    assert _until(first, "TRAINING")
+    (holder,) = card.processes()
+    assert holder.used_bytes >= 7783 * MIB
+    second = start(card, "fit_on_card.py")
+    assert _until(second, "TRAINING") == ""
+    assert second.wait(timeout=300) != 0
+    log = (tmp_path / "1.log").read_text()
+    assert "Dst tensor is not initialized" in log or "OOM when allocating" in log, log[-3000:]
+    assert "DONE" in _finish(first)
+    assert first.returncode == 0
+
+
+@pytest.mark.slow
+def test_two_fits_with_half_card(card: Card, start: Start) -> None:
+    """With the line on top both train at once and end well, each below its part of the card."""
+    fits = []
+    for count in (1, 2):
+        fits.append(start(card, "fit_on_card.py", **_GPUCONF))
+        assert _until(fits[-1], "TRAINING")
+        assert len(card.processes()) == count
+    for child in fits:
+        done = _finish(child)
+        assert child.returncode == 0, done
+        peak_bytes = int(done.split()[-1])
+        assert _NEEDED_BYTES < peak_bytes < 3942 * MIB
+    assert card.processes() == ()
+
+
+@pytest.mark.slow
+def test_a_killed_fit_gives_its_memory_back(card: Card, start: Start) -> None:
+    """SIGKILL in the middle of training: the card is the desktop's again."""
+    child = start(card, "fit_on_card.py", UNITS="1000")
+    assert _until(child, "TRAINING")
+    assert card.used_bytes() > STORY.used_bytes + 5 * GIB
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    assert card.used_bytes() == STORY.used_bytes
+    assert card.processes() == ()
+
+
+@pytest.mark.slow
+def test_twenty_starts_leave_nothing_behind(
+    card: Card, start: Start, start_client: StartClient
+) -> None:
+    """Trainings that end or are killed, and bare CUDA programs that exit without a clean-up."""
+    for number in range(18):
+        client = start_client(
+            card, "cuda.enter(); cuda.allocate(64 * MIB); print('up', flush=True); input()"
+        )
+        assert _until(client, "up")
+        assert card.used_bytes() == STORY.used_bytes + 64 * MIB
+        if number % 2:
+            client.kill()
+        client.communicate("\n")
+        assert card.processes() == ()
+    for kill in (False, True):
+        child = start(card, "fit_on_card.py", UNITS="10")
+        assert _until(child, "TRAINING")
+        assert len(card.processes()) == 1
+        if kill:
+            child.kill()
+            child.wait()
+        else:
+            _finish(child)
+            assert child.returncode == 0
+    assert card.processes() == ()
+    assert card.used_bytes() == STORY.used_bytes
+
+
+@pytest.mark.slow
+def test_mirrored_over_the_virtual_pair(card: Card, start: Start) -> None:
+    """Two logical devices of one card, each with its copy of the weights; losses as on two CPUs."""
+    pair = {"WITH_GPUCONF": "1", "GPUCONF_PROFILE": "virtual-pair"}
+    on_card = _mirrored(start(card, "mirrored_fit.py", **pair))
+    on_cpus = _mirrored(start(card, "mirrored_fit.py", CUDA_VISIBLE_DEVICES="-1"))
+    assert [device.rpartition("/device:")[2] for device in on_card["devices"]] == ["GPU:0", "GPU:1"]
+    assert [device.rpartition("/device:")[2] for device in on_cpus["devices"]] == ["CPU:0", "CPU:1"]
+    assert np.allclose(on_card["losses"], on_cpus["losses"], rtol=1e-6, atol=0)
+    assert on_card["losses"][-1] < on_card["losses"][0]
+
+
+def _mirrored(child: subprocess.Popen[str]) -> Mapping[str, Any]:
+    output, _ = child.communicate(timeout=300)
+    assert child.returncode == 0
+    return dict(json.loads(output.splitlines()[-1]))
