@@ -148,7 +148,9 @@ def _scene(choice: CardChoice, progress: Progress) -> Iterator[_Scene]:
     cleared = _without_our_variables(os.environ)
     if choice.gpu is not None:
         title = f"On this machine's GPU {choice.gpu.index}: {_describe(choice.gpu)}"
-        yield _Scene(title, {**cleared, **choice.variables}, choice.gpu)
+        # Under `gpuconf.simcard run` the machine's GPU is a simulated one, known by these.
+        given = {k: v for k, v in os.environ.items() if k.startswith("GPUCONF_SIMCARD_")}
+        yield _Scene(title, {**cleared, **given, **choice.variables}, choice.gpu)
         return
     bridge = bridge_for_command([sys.executable], environ=os.environ, tell=progress)
     with simulated_card(SPEC) as card:
