@@ -1,4 +1,4 @@
-# On a fresh Linux machine with Python >= 3.10 and a C compiler, every target makes its own
+# On a fresh Linux machine with Python >= 3.10, a C and a C++ compiler, every target makes its own
 # virtual environment first.  `make demo` is the place to begin.
 PYTHON ?= python3
 VENV ?= .venv
