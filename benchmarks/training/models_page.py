@@ -16,8 +16,7 @@ from training_cases import STEPS, Training
 
 from gpuconf.units import MIB, mib
 
-# Of the losses, where the kernels differ.  Float32 has 6e-8; a few steps of training multiply
-# that, and mixed precision's half floats more.
+# Where the kernels or their order differ.  Float32 has 6e-8; a few steps of training multiply that.
 TOLERANCE = 1e-5
 _TEXT = f"""# Models trained on the simulated card
 
@@ -28,15 +27,15 @@ operation, Keras and the training are real; the kernels are TensorFlow's own for
 registered again for the GPU. No row was compared with a real GPU, whose kernels round differently.
 
 - **agree**: bit-equal means every loss, every weight after training and every prediction, to the
-  last bit. Elsewhere the largest difference of the {STEPS} losses is given, relative to the
-  largest loss; it must not be above {TOLERANCE:g}.
+  last bit. Elsewhere the largest difference is given, relative to the largest value of its array
+  (a weight, say); it must not be above {TOLERANCE:g}.
 - Two kinds of rows are not bit-equal and cannot be. Keras asks a GPU for **cuDNN's** LSTM and GRU,
   which the bridge computes in another order than Keras's loop on a CPU. And rows marked **auto**
   are compiled as Keras does by default, which is XLA wherever there is a GPU; the card has no XLA
   and runs these functions op by op, and grappler simplifies them less than on a CPU. All other
-  rows have `jit_compile=False`. Weights whose true gradient is zero, such as the bias of an
-  attention's keys, then differ freely, because Adam and RMSprop scale rounding errors up; so
-  losses are compared.
+  rows have `jit_compile=False`. Of the rows marked auto only the losses are compared: weights
+  whose true gradient is zero, such as the bias of an attention's keys, differ freely as soon as
+  one bit does, because Adam scales rounding errors up.
 - **CPU's defaults**: the CPU side runs with `TF_ENABLE_ONEDNN_OPTS=0` and without grappler's
   remapper and layout optimizer, which fuse operations into kernels that the card has not. This
   column is the relative difference of the card's last loss to that of a CPU with all its defaults,
@@ -68,9 +67,9 @@ class Row(NamedTuple):
 
     @property
     def agreement(self) -> Agreement:
-        """Of everything where the kernels are the same, of the losses elsewhere."""
+        """Of losses, weights and predictions; of the losses alone where XLA was asked for."""
         arrays = [self.on_cpu.arrays, self.on_card.arrays]
-        if not self.training.same_kernels:
+        if self.training.as_keras_does:
             arrays = [{k: v for k, v in each.items() if k == "losses"} for each in arrays]
         return agreement(*arrays)
 
@@ -90,9 +89,12 @@ class Row(NamedTuple):
 def page(rows: Sequence[Row]) -> str:
     """The whole page."""
     right = sum(row.agrees for row in rows)
-    equal = sum(row.agrees and row.agreement.bit_equal for row in rows)
+    equal = sum(row.agrees and row.training.same_kernels for row in rows)
     models = len({row.training.model.name for row in rows})
-    count = f"{right} of {len(rows)} trainings of {models} models agree, {equal} of them bit-equal."
+    count = (
+        f"{right} of {len(rows)} trainings of {models} models agree; {equal} are bit-equal in "
+        "losses, weights and predictions."
+    )
     return f"{_TEXT}{machine()}\n\n{count}\n\n{table(rows)}\n"
 
 
@@ -137,9 +139,8 @@ def _agreement_in_words(row: Row) -> str:
         return "–"
     if found.problem is not None:
         return found.problem
-    if found.difference == 0:
-        return "bit-equal" if row.training.same_kernels else "losses bit-equal"
-    return f"losses to {found.difference:.1e}"
+    words = "bit-equal" if found.difference == 0 else f"to {found.difference:.1e}"
+    return f"losses {words}" if row.training.as_keras_does else words
 
 
 def _default_in_words(row: Row) -> str:
