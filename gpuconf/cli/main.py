@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from gpuconf import __version__
@@ -30,16 +31,16 @@ def main(arguments: Sequence[str]) -> int:
     # What follows `--` is another program's.
     end = arguments.index("--") if "--" in arguments else len(arguments)
     output = Output(as_json="--json" in arguments[:end])
+    code = 0
     try:
         code = _run(arguments, output)
         output.flush()
     except BrokenPipeError:  # the reader (`| head`) has gone, and has what it wanted
         drop_unwritten()
-        return 0
     except OSError as error:  # a full disk
         drop_unwritten()
         output.note(f"gpuconf: error: the output cannot be written: {error.strerror}")
-        return 1
+        return code or 1
     return code
 
 
@@ -54,15 +55,26 @@ def _run(arguments: Sequence[str], output: Output) -> int:
     except SystemExit as stop:  # argparse, after --help and --version
         return stop.code if isinstance(stop.code, int) else 0
     except GpuconfError as error:
-        output.error(error)
+        with _read_or_not():
+            output.error(error)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # the boundary: a bug becomes exit code 3
         if isinstance(error, OSError) and error.filename is None:
             raise  # of a stream, not of a file
-        output.bug(error)
+        with _read_or_not():
+            output.bug(error)
         return 3
+
+
+@contextmanager
+def _read_or_not() -> Iterator[None]:
+    """An error stays one though nobody reads of it."""
+    try:
+        yield
+    except BrokenPipeError:
+        drop_unwritten()
 
 
 class _Parser(argparse.ArgumentParser):

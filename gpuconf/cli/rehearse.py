@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from gpuconf.cli.output import Output
+from gpuconf.cli.output import Output, drop_unwritten
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.hardware import Gpu, read_inventory
 from gpuconf.profile import load_profile
@@ -88,28 +89,88 @@ def run(options: argparse.Namespace, output: Output) -> int:
         )
     if options.profile is not None:
         load_profile(options.profile)  # a bad profile is told before anything is built
+    _check_command(words[0])
     spec = _spec(options)
+    code = NO_VERDICT
     try:
         if options.plot is not None:
             plot.check(options.plot)
         with _ended_in_order():
             done = _rehearse(words, spec, options, output)
+        code = done.verdict.exit_code
         if options.plot is not None and done.devices:
             plot.draw(done, options.plot)
+        _tell(done, options, output)
+        output.flush()
     except GpuconfError as error:
         if error.exit_code == 1:  # which would say that it does not fit
             error.exit_code = NO_VERDICT
         raise
-    _tell(done, options, output)
-    return done.verdict.exit_code
+    except (KeyboardInterrupt, SystemExit) as stop:
+        return _interrupted(stop, words, output)
+    except OSError as error:
+        return _unwritten(error, code, output)
+    return code
+
+
+def _check_command(name: str) -> None:
+    """Raise UsageError for what cannot be started, before anything is built for it."""
+    if shutil.which(name) is None:
+        found = os.path.isfile(name) if os.sep in name else False
+        reason = "it may not be executed" if found else "it was not found"
+        hint = (
+            f"start it with its Python: -- python {name}" if found else "check the command after --"
+        )
+        raise UsageError(f"cannot start {name!r}: {reason}", hint=hint)
+
+
+def _interrupted(stop: KeyboardInterrupt | SystemExit, words: list[str], output: Output) -> int:
+    """Programs that asked for a document get one, though there is nothing to tell."""
+    code = stop.code if isinstance(stop, SystemExit) and isinstance(stop.code, int) else 130
+    if output.as_json:
+        because = f"the rehearsal was interrupted by {signal.Signals(code - 128).name}"
+        document = {"simulated": True, "verdict": "no verdict", "because": because}
+        output.document({**document, "exit_code": code, "command": words})
+    with _unread():
+        output.flush()
+    return code
+
+
+def _unwritten(error: OSError, code: int, output: Output) -> int:
+    """The exit code though the report cannot be written: the verdict's, if there was one.
+
+    0 and 1 are verdicts, so main()'s codes for a reader that is gone and a full disk will not do.
+    """
+    if error.filename is not None:
+        raise error  # of a file, not of a stream
+    drop_unwritten()
+    if not isinstance(error, BrokenPipeError):
+        with _unread():
+            output.note(f"gpuconf: error: the report cannot be written: {error.strerror}")
+    return code
+
+
+@contextmanager
+def _unread() -> Iterator[None]:
+    """What is written here need not find a reader."""
+    try:
+        yield
+    except OSError:
+        drop_unwritten()
 
 
 def _rehearse(
     words: list[str], spec: CardSpec, options: argparse.Namespace, output: Output
 ) -> Rehearsal:
     environ = _without_other_cards(os.environ)
-    bridge = bridge_for_command(words, environ=environ, tell=output.progress)
-    _warn_of_a_small_host(spec, output)
+
+    def tell(text: str) -> None:
+        with _unread():
+            output.progress(text)
+
+    bridge = bridge_for_command(words, environ=environ, tell=tell)
+    with _unread():
+        _warn_of_a_small_host(spec, output)
     with simulated_card(spec) as card:
         return rehearse(
             words,

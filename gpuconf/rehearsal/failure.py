@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-Kind = Literal["gpu_memory", "host_memory", "kernel", "refused", "script"]
+Kind = Literal["gpu_memory", "host_memory", "kernel", "bridge", "refused", "script"]
 
 _OOM_TENSOR = re.compile(
     r"OOM when allocating tensor with shape ?(?P<shape>\[[\d, ]*\]) and type (?P<type>\w+)"
@@ -41,6 +41,24 @@ _CANNOT_RUN = (
     "No algorithm worked",
     "simulated card",
 )
+_BRIDGE_REFUSES = re.compile(r"a simulated card cannot compute (\w+)")
+# What TensorFlow's CPU kernels, which compute here, cannot: "The Conv2D op currently only supports
+# the NHWC tensor format on the CPU", "Default MaxPoolingOp only supports NHWC on device type CPU".
+_CPU_REFUSES = re.compile(
+    r"(\w+)(?: [oO]p)?(?: is)?(?: currently)? only supports? [^\n]*?"
+    r"(?:(?:on|for) (?:the |device type )?CPU\b|\bNHWC\b)"
+)
+_NCCL = re.compile(r"\bNCCL\b|\bNccl|CollectiveReduce|CollectiveBcast|CollectiveAllReduce")
+_WITHOUT_NCCL = (
+    "simulated cards have no NCCL; MirroredStrategy("
+    "cross_device_ops=tf.distribute.HierarchicalCopyAllReduce()) does without"
+)
+_BRIDGE_LOAD = re.compile(
+    r"[^\n]*(?:libgpuconf_bridge\.so: undefined symbol|kernel bridge of the simulated card was "
+    r"built for TensorFlow)[^\n]*"
+)
+# A line of TensorFlow's log: "I0000 00:00:17…", "2026-11-21 12:00:00.1: W tensorflow/…".
+_LOG_LINE = re.compile(r"[IWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d [\d:.]+: [IWEF] |WARNING: All log mess")
 _ITEM_BYTES = {
     "float": 4, "double": 8, "half": 2, "bfloat16": 2, "int8": 1, "uint8": 1, "int16": 2,
     "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "bool": 1, "complex64": 8,
@@ -78,6 +96,9 @@ def failure_of(error: Mapping[str, Any] | None, stderr: str) -> Failure:
     if kernel is not None:
         name = _short_kernel(kernel[1])
         return Failure("kernel", f"the program launched the GPU kernel {name}", node=name)
+    unloaded = _BRIDGE_LOAD.search(f"{(error or {}).get('message', '')}\n{stderr}")
+    if unloaded is not None:
+        return Failure("bridge", unloaded[0].strip().removeprefix("gpuconf: error: "))
     if error is None:
         return Failure("script", _last_line(stderr))
     kind, text = str(error.get("type", "")), str(error.get("message", ""))
@@ -95,9 +116,19 @@ def _of_error(kind: str, text: str, stderr: str) -> Failure:
         return _of_tensor(tensor, text, stderr)
     if any(sign in text for sign in _ON_THE_CARD):
         return _of_words(first, text, stderr)
+    return _of_the_simulation(first, text) or Failure("script", first)
+
+
+def _of_the_simulation(first: str, text: str) -> Failure | None:
+    """What a real card could do, and a simulated one cannot."""
+    refused = _BRIDGE_REFUSES.search(text) or _CPU_REFUSES.search(text)
+    if refused is not None:
+        return Failure("kernel", f"{refused[1]}: {_telling_line(text)}", node=refused[1])
+    if _NCCL.search(text):
+        return Failure("kernel", _WITHOUT_NCCL, node=_node(text))
     if any(sign in text for sign in _CANNOT_RUN):
         return Failure("kernel", first, node=_node(text))
-    return Failure("script", first)
+    return None
 
 
 def tensor_bytes(shape: tuple[int, ...], dtype: str) -> int | None:
@@ -167,13 +198,15 @@ def _telling_line(text: str) -> str:
     """The line of a message that says what went wrong, without TensorFlow's brackets."""
     lines = [re.sub(r"\{\{[^}]*\}\}\s*", "", line).strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("File ")]
-    signs = (*_ON_THE_CARD, *_CANNOT_RUN, "MemoryError", "OOM when")
+    signs = (*_ON_THE_CARD, *_CANNOT_RUN, "MemoryError", "OOM when", "only support")
     telling = [line for line in lines if any(sign in line for sign in signs)]
     return (telling or lines or [""])[0]
 
 
 def _last_line(text: str) -> str:
+    """The last line that is not of TensorFlow's log, which says nothing of why a script ended."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines if not _LOG_LINE.match(line)]
     return lines[-1] if lines else ""
 
 

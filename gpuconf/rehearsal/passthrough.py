@@ -29,6 +29,7 @@ class Passthrough:
     def __init__(self, *, is_shown: bool, stdout_to_stderr: bool) -> None:
         self._out = sys.stderr if stdout_to_stderr else sys.stdout
         self._sinks: dict[int, int | None] = {}  # what is read -> where it goes
+        self._gone: set[int] = set()  # that nothing can be written to any more
         self._ours: list[int] = []
         self._tail = bytearray()
         self._stderr_source = -1
@@ -82,7 +83,7 @@ class Passthrough:
         descriptor = _fileno(sys.stderr)
         if text is not None and descriptor is not None:
             self._erase()
-            _write(descriptor, text.encode())
+            self._write(descriptor, text.encode())
 
     def pump(self, timeout_s: float) -> bool:
         """Pass on what comes within the time; whether anything may still come."""
@@ -100,7 +101,9 @@ class Passthrough:
             pass
         self._erase()
         if self._terminal is not None and not self._ends_line:
-            _write(self._terminal, b"\r\n")  # a progress bar that was cut short stays to be read
+            self._write(
+                self._terminal, b"\r\n"
+            )  # a progress bar that was cut short stays to be read
             self._ends_line = True
 
     def _open(self, target: TextIO | None) -> int:
@@ -133,25 +136,31 @@ class Passthrough:
         if target is None:
             return
         self._erase()
-        _write(target, data)
+        self._write(target, data)
         if os.isatty(target):
             self._ends_line = data.endswith(b"\n")
         self._draw()
 
     def _draw(self) -> None:
         if self._terminal is not None and self._status and self._ends_line:
-            _write(self._terminal, b"\x1b[2m" + self._status + b"\x1b[0m")
+            self._write(self._terminal, b"\x1b[2m" + self._status + b"\x1b[0m")
             self._is_drawn = True
 
     def _erase(self) -> None:
         if self._is_drawn and self._terminal is not None:
-            _write(self._terminal, _ERASE_LINE)
+            self._write(self._terminal, _ERASE_LINE)
         self._is_drawn = False
 
+    def _write(self, descriptor: int, data: bytes) -> None:
+        """Write all of it; nothing more to a reader that is gone, or a disk that is full.
 
-def _write(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
+        The rehearsal goes on: its verdict is the exit code, which needs no reader.
+        """
+        try:
+            while data and descriptor not in self._gone:
+                data = data[os.write(descriptor, data) :]
+        except OSError:
+            self._gone.add(descriptor)
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

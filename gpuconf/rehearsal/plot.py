@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuconf.errors import MissingDependencyError, UsageError
-from gpuconf.rehearsal.rehearse import DeviceReport, Rehearsal, tightest
+from gpuconf.rehearsal.devices import DeviceReport, tightest
+from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.trace import Mark, Usage
 from gpuconf.units import MIB, mib
 

@@ -7,13 +7,22 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuconf.rehearsal.breakdown import Names, Row, names_of, place_of
+from gpuconf.rehearsal.devices import DeviceReport, tightest
 from gpuconf.rehearsal.failure import Failure
-from gpuconf.rehearsal.rehearse import NOT_EVEN_ONE, DeviceReport, Rehearsal, tightest
+from gpuconf.rehearsal.measuring import NOT_EVEN_ONE
+from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.runs import Orders
-from gpuconf.rehearsal.suggestion import MARGIN
+from gpuconf.rehearsal.suggestion import MARGIN, Suggestion
 from gpuconf.units import GIB, MIB, exact_size, mib, parse_size
 
 _MOST_ROWS = 8
+_SMALLEST_ROW_BYTES = MIB // 20  # less would stand there as 0.0
+# What TensorFlow calls what no line of a script names.
+_WORDS = {
+    "SameWorkerRecvDone": "copy between devices",
+    "_EagerConst": "data and constants from Python",
+    "ScratchBuffer": "scratch memory of the device",
+}
 CONTEXT_BYTES = 450 * MIB  # unless another is asked for; real ones take some 300 to 600 MB
 REAL = "Real: TensorFlow, its GPU device code and its memory allocator, and your script."
 SIMULATED = (
@@ -72,10 +81,10 @@ def sections(rehearsal: Rehearsal) -> tuple[Section, ...]:
         found.append(
             Section("What failed", tuple(_failure_lines(rehearsal.verdict.failure, names)))
         )
-    if rehearsal.devices:
+    if rehearsal.devices and _is_telling(rehearsal):
         found.append(Section("Memory", table=tuple(_device_table(rehearsal.devices))))
     device = tightest(rehearsal.devices)
-    if device is not None and device.rows:
+    if device is not None and device.rows and _is_telling(rehearsal):
         which = f" of GPU {device.index}" if len(rehearsal.devices) > 1 else ""
         heading = f"What the {_size(device.peak_bytes)} at the peak{which} were"
         found.append(Section(heading, table=tuple(_row_table(device))))
@@ -85,6 +94,13 @@ def sections(rehearsal: Rehearsal) -> tuple[Section, ...]:
     if rehearsal.notes or rehearsal.survived:
         found.append(Section("Notes", tuple(_notes(rehearsal))))
     return tuple(found)
+
+
+def _is_telling(rehearsal: Rehearsal) -> bool:
+    """Whether the peak is one of a training: not of a script that failed before it began."""
+    failure = rehearsal.verdict.failure
+    is_oom = failure is not None and failure.kind == "gpu_memory"
+    return is_oom or rehearsal.first.trainer.get("steps", 0) > 0
 
 
 def as_document(rehearsal: Rehearsal) -> dict[str, object]:
@@ -169,8 +185,9 @@ def _device_table(devices: Sequence[DeviceReport]) -> list[tuple[str, ...]]:
 
 def _row_table(device: DeviceReport) -> list[tuple[str, ...]]:
     table: list[tuple[str, ...]] = [("MiB", "what for", "layer", "operation", "shape")]
-    table += [(_tenths(row.size_bytes), *_row_words(row)) for row in device.rows[:_MOST_ROWS]]
-    rest = device.rows[_MOST_ROWS:]
+    shown = [row for row in device.rows[:_MOST_ROWS] if row.size_bytes >= _SMALLEST_ROW_BYTES]
+    table += [(_tenths(row.size_bytes), *_row_words(row)) for row in shown]
+    rest = device.rows[len(shown) :]
     if rest:
         pieces = sum(row.pieces for row in rest)
         size = sum(row.size_bytes for row in rest)
@@ -180,7 +197,7 @@ def _row_table(device: DeviceReport) -> list[tuple[str, ...]]:
 
 
 def _row_words(row: Row) -> tuple[str, str, str, str]:
-    op = row.op or ""
+    op = _WORDS.get(row.op or "", row.op or "")
     if row.is_workspace:
         op += " (workspace)"
     shape = (row.shape or "").strip("[]").replace(",", " × ")
@@ -198,7 +215,7 @@ def _advice(rehearsal: Rehearsal) -> list[str]:
     if measured:
         lines.append(f"measured   {measured}")
     if suggestion is not None and suggestion.batch is not None:
-        lines += _batch_lines(rehearsal, suggestion.batch, suggestion.expected_bytes)
+        lines += _batch_lines(rehearsal, suggestion, suggestion.batch)
     elif suggestion is not None:
         lines.append(f"batch      no suggestion: {suggestion.why_not}")
     elif fits:
@@ -208,11 +225,14 @@ def _advice(rehearsal: Rehearsal) -> list[str]:
     return lines
 
 
-def _batch_lines(rehearsal: Rehearsal, batch: int, expected_bytes: int | None) -> list[str]:
-    if batch in {point.batch for point in rehearsal.measurements}:
-        return [f"batch      {batch}, which was measured; the line through both allows little more"]
+def _batch_lines(rehearsal: Rehearsal, suggestion: Suggestion, batch: int) -> list[str]:
+    most = "; the data has no more examples than that" if suggestion.is_all_data else ""
+    if suggestion.measured_bytes is not None:
+        peak = _size(suggestion.measured_bytes)
+        return [f"batch      up to about {batch}, which was measured: {peak}{most}"]
     device = tightest(rehearsal.devices)
-    expected = f", where the line is at {_size(expected_bytes)}" if expected_bytes else ""
+    at = suggestion.expected_bytes
+    expected = f", where the line is at {_size(at)}{most}" if at else most
     room = f" of {mib(device.limit_bytes)}" if device is not None else ""
     return [
         f"batch      up to about {batch}{expected}{room}: an extrapolation from two points with a "

@@ -7,7 +7,6 @@ import json
 import math
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -17,7 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gpuconf
-from gpuconf.errors import UsageError
+from gpuconf.errors import BackendError, UsageError
+from gpuconf.rehearsal.agent.record import WRITABLE
+from gpuconf.rehearsal.family import Family
 from gpuconf.rehearsal.passthrough import Passthrough
 from gpuconf.rehearsal.trace import Tape, read_tapes
 from gpuconf.simcard import Card
@@ -55,7 +56,8 @@ class RunResult(NamedTuple):
     ``code`` is the program's exit code, below 0 a signal's number, and None where it did all
     its steps and was ended.  ``reports`` are those of the processes in which an agent ran,
     ``trainer`` the one of them that tells most; ``tape`` is its memory events, None without.
-    ``held`` is what the card's own file said while it ran, changes only.
+    ``held`` is what the card's own file said while it ran, changes only.  ``unwritten`` is the
+    folder in which an agent could not write, so that reports or tape may be missing.
     """
 
     code: int | None
@@ -65,6 +67,7 @@ class RunResult(NamedTuple):
     held: tuple[Held, ...]
     stderr: str
     seconds: float
+    unwritten: str | None = None
 
 
 def run_once(
@@ -84,7 +87,8 @@ def run_once(
     UsageError for a command that cannot be started.
     """
     started = time.monotonic()
-    with _folder(orders) as folder, _sinks(is_shown, stdout_to_stderr) as sinks:
+    passthrough = Passthrough(is_shown=is_shown, stdout_to_stderr=stdout_to_stderr)
+    with passthrough as sinks, _folder(orders) as folder:
         with _started(command, _with_agent(environ, folder), sinks, is_shown=is_shown) as child:
             watch = _Watch(folder, card)
             while child.poll() is None and not watch.is_over():
@@ -97,9 +101,9 @@ def run_once(
         trainer = choose_trainer(reports)
         tape = read_tapes(trainer.get("tapes", ()))
         seconds = time.monotonic() - started
-        return RunResult(
-            code, reports, trainer, tape, tuple(watch.held), sinks.stderr_tail, seconds
-        )
+        unwritten = None if (folder / WRITABLE).exists() else str(folder.parent)
+        held, stderr = tuple(watch.held), sinks.stderr_tail
+        return RunResult(code, reports, trainer, tape, held, stderr, seconds, unwritten)
 
 
 def read_reports(folder: Path) -> tuple[dict[str, Any], ...]:
@@ -179,26 +183,36 @@ def _with_agent(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 @contextmanager
 def _folder(orders: Orders) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="gpuconf-rehearsal-"))
     try:
-        text = json.dumps(orders.as_dict())
-        (folder / "orders.json").write_text(text, encoding="utf-8")
+        folder = Path(tempfile.mkdtemp(prefix="gpuconf-rehearsal-"))
+    except OSError as error:
+        raise _cannot_write(error) from error
+    try:
+        try:
+            text = json.dumps(orders.as_dict())
+            (folder / "orders.json").write_text(text, encoding="utf-8")
+            (folder / WRITABLE).touch()
+        except OSError as error:
+            raise _cannot_write(error) from error
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextmanager
-def _sinks(is_shown: bool, stdout_to_stderr: bool) -> Iterator[Passthrough]:
-    with Passthrough(is_shown=is_shown, stdout_to_stderr=stdout_to_stderr) as sinks:
-        yield sinks
+def _cannot_write(error: OSError) -> BackendError:
+    return BackendError(
+        f"the rehearsal could not write to {os.environ.get('TMPDIR') or 'the temporary folder'}: "
+        f"{error.strerror or error}",
+        hint="free some room there, or set TMPDIR to a folder on another disk",
+    )
 
 
 @contextmanager
 def _started(
     command: Sequence[str], environ: Mapping[str, str], sinks: Passthrough, *, is_shown: bool
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The command in a session of its own, so that all it started can be ended with it."""
+    """The command in a session of its own; all it started is ended with it."""
+    family = Family(f"{FOLDER_VARIABLE}={environ[FOLDER_VARIABLE]}")
     try:
         child = subprocess.Popen(
             list(command),
@@ -218,11 +232,4 @@ def _started(
     try:
         yield child
     finally:
-        _end(child)
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """End the command and all it started, whatever they wait for."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+        family.end(child)

@@ -28,7 +28,8 @@ class Suggestion(NamedTuple):
     """``batch`` is the largest that the line puts under the limit less the margin.
 
     None where there is none: ``why_not`` says why in a sentence.  ``per_example_bytes`` and
-    ``fixed_bytes`` are the line.
+    ``fixed_bytes`` are the line.  ``measured_bytes`` is the peak with that batch, if it was run;
+    ``is_all_data`` says that there are no more examples, whatever the card could take.
     """
 
     batch: int | None
@@ -36,6 +37,8 @@ class Suggestion(NamedTuple):
     per_example_bytes: float | None = None
     fixed_bytes: float | None = None
     expected_bytes: int | None = None
+    measured_bytes: int | None = None
+    is_all_data: bool = False
 
     def as_dict(self) -> dict[str, object]:
         """Plain data for ``--json``."""
@@ -48,9 +51,13 @@ def suggest(
     *,
     failed: int | None = None,
     examples: int | None = None,
+    kept_bytes: int | None = None,
 ) -> Suggestion:
     """The largest batch under ``limit_bytes`` by the line through the two largest measurements.
 
+    ``kept_bytes``, the weights and the optimizer's state, are what no batch changes.  The smaller
+    measurement may be too high (the allocator rounds up), and the line too flat then, so a second
+    one counts: from ``kept_bytes`` at batch 0 through the largest measurement.  The higher rules.
     ``failed`` is the smallest batch that ran out of memory; the suggestion stays below it, and
     never above ``examples``, which is all there are, nor above 16 times what was measured.
     """
@@ -68,15 +75,28 @@ def suggest(
             "the activations that rule it, and two points say nothing of larger batches"
         )
         return Suggestion(None, why_not, slope, fixed)
+    if kept_bytes is not None and room > large_peak > kept_bytes:
+        slope = max(slope, (large_peak - kept_bytes) / large)
+        fixed = large_peak - slope * large
     most = min(math.floor((room - fixed) / slope), large * _MOST_TIMES)
-    most = min(most, most if failed is None else failed - 1, examples or most)
+    most = min(most, most if failed is None else failed - 1)
+    is_all_data = examples is not None and examples <= most
+    most = examples if is_all_data and examples is not None else most
     if most < 1:
         why_not = "by the line through the two measured batches not even one example would fit"
         return Suggestion(None, why_not, slope, fixed)
-    batch = sensible(most)
+    batch = most if is_all_data else sensible(most)
     if large_peak <= room and batch < large:
         batch = large  # it was measured: rounding down must not take it back
-    return Suggestion(batch, None, slope, fixed, round(fixed + slope * batch))
+    expected = round(fixed + slope * batch)
+    measured = by_batch[batch].peak_bytes if batch in by_batch else None
+    return Suggestion(batch, None, slope, fixed, expected, measured, is_all_data)
+
+
+def between(fits: int, fails: int) -> int | None:
+    """A batch about half-way from one that fits to one that does not; None if there is none."""
+    batch = sensible((fits + fails) // 2)
+    return batch if fits < batch < fails else None
 
 
 def sensible(most: int) -> int:

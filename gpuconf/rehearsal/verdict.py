@@ -10,8 +10,11 @@ import signal
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from gpuconf.rehearsal.breakdown import names_of
 from gpuconf.rehearsal.failure import Failure, failure_of
 from gpuconf.rehearsal.runs import RunResult
+from gpuconf.rehearsal.trace import Tape
+from gpuconf.units import MIB
 
 FITS, DOES_NOT_FIT, NO_VERDICT = 0, 1, 4
 _OURS = range(4)  # 0 to 3
@@ -47,6 +50,10 @@ def verdict_of(run: RunResult) -> Verdict:
 
 
 def _not_about_the_card(run: RunResult, failure: Failure) -> Verdict:
+    if failure.kind == "bridge":
+        because = f"the kernel bridge could not be loaded: {failure.message}"
+        hint = "name the script's own Python: gpuconf rehearse … -- /path/to/python train.py"
+        return Verdict("no verdict", because, NO_VERDICT, failure, hint)
     if failure.kind == "kernel":
         because = f"this program cannot be rehearsed: {failure.message}"
         hint = "the simulated card cannot compute this operation; a real one may"
@@ -55,7 +62,9 @@ def _not_about_the_card(run: RunResult, failure: Failure) -> Verdict:
 
 
 def _fits(run: RunResult, because: str) -> Verdict:
-    if run.tape is not None and not run.tape.usages:
+    if run.tape is None:
+        return _without_a_tape(run, because)
+    if not _is_on_a_gpu(run.tape, run.trainer):
         return Verdict(
             "no verdict",
             f"{because}, and none of it on a GPU: TensorFlow used the CPU alone",
@@ -64,6 +73,32 @@ def _fits(run: RunResult, because: str) -> Verdict:
             "set_visible_devices, tf.device",
         )
     return Verdict("fits", because, FITS)
+
+
+def _without_a_tape(run: RunResult, because: str) -> Verdict:
+    """Steps of which nobody knows what memory they took, nor whose."""
+    if run.unwritten is not None:
+        return _unwritten(run.unwritten)
+    return Verdict(
+        "no verdict",
+        f"{because}, but the trace of their memory was lost: the script ended without Python's "
+        "own end, as by os._exit",
+        NO_VERDICT,
+        hint="give --steps fewer than the script does, so that the rehearsal ends it",
+    )
+
+
+def _unwritten(folder: str) -> Verdict:
+    because = f"the rehearsal could not write to {folder}"
+    hint = "free some room there, or set TMPDIR to a folder on another disk"
+    return Verdict("no verdict", because, NO_VERDICT, hint=hint)
+
+
+def _is_on_a_gpu(tape: Tape, trainer: Mapping[str, Any]) -> bool:
+    """Whether a GPU held what was trained; a device that is not used has scratch memory too."""
+    peak = max((usage.peak_bytes for usage in tape.usages), default=0)
+    weights = sum(names_of(trainer).weights)
+    return peak > 0 and peak >= min(weights, MIB)
 
 
 def _does_not_fit(failure: Failure, steps: int) -> Verdict:
@@ -99,6 +134,8 @@ def _died(run: RunResult, failure: Failure) -> Verdict:
 
 def _no_step(run: RunResult) -> Verdict:
     """It ended well, and nothing was trained that we could see."""
+    if run.unwritten is not None:
+        return _unwritten(run.unwritten)
     if not run.reports:
         because = "no Python process reported, so nothing was seen of it"
         hint = "python -S, -E and -I keep the agent out, and so does a program that is no Python"

@@ -9,7 +9,7 @@ import pytest
 
 from gpuconf.rehearsal.failure import Failure, failure_of
 from gpuconf.rehearsal.runs import RunResult
-from gpuconf.rehearsal.trace import Tape
+from gpuconf.rehearsal.trace import Tape, Usage
 from gpuconf.rehearsal.verdict import survived_errors, verdict_of
 
 GRAPH_OOM = """Graph execution error:
@@ -89,6 +89,20 @@ def test_a_copy_to_the_card() -> None:
          "\n",
          "host_memory"),
         ("FailedPreconditionError", "DNN library initialization failed.", "kernel"),
+        ("UnimplementedError",
+         "gpuconf: a simulated card cannot compute CTCLossV2 (node ctc): TensorFlow has a CUDA "
+         "kernel for it and no CPU kernel to stand in. A real GPU can; here, put it under "
+         "tf.device('CPU') if it can run there [Op:CTCLossV2]", "kernel"),
+        ("UnimplementedError",
+         "The Conv2D op currently only supports the NHWC tensor format on the CPU. The op was "
+         "given the format: NCHW [Op:Conv2D]", "kernel"),
+        ("InvalidArgumentError",
+         "Default MaxPoolingOp only supports NHWC on device type CPU", "kernel"),
+        ("InternalError",
+         "Graph execution error:\n\nDetected at node CollectiveReduceV2 defined at (most recent"
+         " call last):\nNCCL: unhandled cuda error\n\t [[{{node CollectiveReduceV2}}]]", "kernel"),
+        ("NotFoundError", "/c/libgpuconf_bridge.so: undefined symbol: _ZN4absl", "bridge"),
+        ("ValueError", "a layer that only supports two inputs", "script"),
         ("ValueError", "a memory of the script's own", "script"),
         ("ResourceExhaustedError", "too many open files", "script"),
         ("profile", "profile p: not enough memory", "refused"),
@@ -99,14 +113,60 @@ def test_the_kind_of_an_error(kind: str, message: str, expected: str) -> None:
     assert failure_of(error(kind, message), "").kind == expected
 
 
+def test_what_cannot_be_rehearsed_is_named() -> None:
+    """The operation first; for NCCL what to write instead; for a bridge whose Python to name."""
+    conv = error("UnimplementedError", "The Conv2D op currently only supports the NHWC tensor "
+                 "format on the CPU.")  # fmt: skip
+    verdict = verdict_of(run(1, uncaught=conv, **TF))
+    assert (verdict.answer, verdict.exit_code) == ("no verdict", 4)
+    assert verdict.because.startswith("this program cannot be rehearsed: Conv2D: ")
+    nccl = error("InternalError", "Graph execution error:\n\nNCCL: unhandled cuda error")
+    assert "HierarchicalCopyAllReduce()" in verdict_of(run(1, uncaught=nccl, **TF)).because
+    said = ("gpuconf: error: the kernel bridge of the simulated card was built for TensorFlow "
+            "2.20.0, and this is 2.21.0\n  hint: …\n")  # fmt: skip
+    verdict = verdict_of(run(1, stderr=said, **TF))
+    assert (verdict.answer, verdict.exit_code) == ("no verdict", 4)
+    assert "/path/to/python" in (verdict.hint or "")
+
+
+def test_the_last_line_is_not_of_tensorflows_log() -> None:
+    """sys.exit(7) says nothing; what TensorFlow logged before it is not why."""
+    said = (
+        "no data in ./images\n"
+        "2026-11-21 12:00:00.123456: I tensorflow/core/util/port.cc:153] oneDNN is on\n"
+        "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n"
+        "I0000 00:00:1795264800.123   5613 gpu_device.cc:2020] Created device\n"
+    )
+    assert failure_of(None, said).message == "no data in ./images"
+    log = said.partition("\n")[2]
+    because = verdict_of(run(7, stderr=log, **TF)).because
+    assert because == "the script failed by itself (exit code 7)"
+
+
+def test_a_full_disk_is_told() -> None:
+    """Whatever is missing then, it is not the program that lacks it."""
+    for result in (run(0, steps=3, tape=None, **TF), run(0)):
+        verdict = verdict_of(result._replace(unwritten="/small"))
+        assert (verdict.answer, verdict.exit_code) == ("no verdict", 4)
+        assert verdict.because == "the rehearsal could not write to /small"
+
+
 def test_a_kernel_is_named() -> None:
     """The simulated card stops the program, so that only stderr tells."""
     found = failure_of(None, "much before\n" + KERNEL_LOG)
     assert (found.kind, found.node) == ("kernel", "FillPhiloxRandomKernelLaunch")
 
 
+def tape(peak_bytes: int) -> Tape:
+    """A trace of one GPU that had so much in use."""
+    return Tape((Usage(0, 10**9, peak_bytes, 0, (), ()),))
+
+
+TRAINED = tape(10**6)
+
+
 def run(
-    code: int | None, *, stderr: str = "", tape: Tape | None = None, **report: Any
+    code: int | None, *, stderr: str = "", tape: Tape | None = TRAINED, **report: Any
 ) -> RunResult:
     """A run whose one process reported this; no report at all if there is none."""
     reports = ({"steps": 0, **report},) if report else ()
@@ -124,6 +184,15 @@ TF: dict[str, Any] = {"tensorflow": "2.21.0"}
         (run(0, steps=2, ended="exit", **TF), "fits", 0),
         (run(0, steps=3, ended="steps", **TF), "fits", 0),
         (run(None, steps=3, ended="steps", tape=Tape(), **TF), "no verdict", 4),
+        # Scratch memory of a device that a training on the CPU left alone.
+        (run(None, steps=3, ended="steps", tape=tape(1280), model={"weights": [4096]}, **TF),
+         "no verdict", 4),
+        (run(None, steps=3, ended="steps", tape=tape(8192), model={"weights": [4096]}, **TF),
+         "fits", 0),
+        # os._exit(0): steps, and nobody knows of whose memory.
+        (run(0, steps=3, tape=None, **TF), "no verdict", 4),
+        (run(None, steps=3, ended="steps", tape=None, **TF), "no verdict", 4),
+        (run(1, uncaught=OOM, tape=None, **TF), "does not fit", 1),
         (run(1, uncaught=OOM, **TF), "does not fit", 1),
         (run(9, uncaught=OOM, **TF), "does not fit", 1),
         # Caught by the script, which then gives up, whatever its exit code.

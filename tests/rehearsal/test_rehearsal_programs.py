@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from processes import clean_environment
 
-from gpuconf.rehearsal.rehearse import Rehearsal, devices_of, rehearse
+from gpuconf.rehearsal.devices import devices_of
+from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
 from gpuconf.rehearsal.runs import Orders, RunResult, run_once
 from gpuconf.rehearsal.verdict import verdict_of
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
@@ -35,9 +36,7 @@ atexit.register(went_on)
 
 policy = "mixed_float16" if kind == "mixed" else "float32"
 keras.mixed_precision.set_global_policy(policy)
-strategy = tf.distribute.MirroredStrategy(
-    cross_device_ops=tf.distribute.HierarchicalCopyAllReduce()
-) if kind == "mirrored" else tf.distribute.get_strategy()
+strategy = tf.distribute.MirroredStrategy() if kind == "mirrored" else tf.distribute.get_strategy()
 with strategy.scope():
     model = keras.Sequential([
         keras.layers.Input((16, 16, 8)),
@@ -151,6 +150,8 @@ def test_every_way_to_train(
         assert forward & {"first", "second"}
     assert {"weights", "optimizer state"} <= {row.what for row in device.rows} or "loop" in kind
     assert len(devices_of(done)) == (2 if kind == "mirrored" else 1)
+    notes = "".join(done.trainer["notes"])
+    assert ("HierarchicalCopyAllReduce" in notes) == (kind == "mirrored")
 
 
 def test_several_steps_in_one_call(stage: tuple[Path, Run]) -> None:
@@ -206,12 +207,12 @@ def test_halves_are_tried_until_two_fit(stage: tuple[Path, Run]) -> None:
 
     done = rehearsed(640, second_run=True)
     assert done.verdict.answer == "does not fit"
-    assert len(done.measurements) == 2
+    assert len(done.measurements) in (2, 3)  # with the one that confirms
     assert done.suggestion is not None
     batch = done.suggestion.batch
     assert batch is not None
     # A measured batch that fits by a hair is no suggestion: the margin is kept.
     assert done.measurements[0].batch < batch < 640
-    assert done.suggestion.expected_bytes is not None
-    assert done.suggestion.expected_bytes <= 0.95 * 63 * MIB
+    assert done.suggestion.measured_bytes is not None
+    assert done.suggestion.measured_bytes <= 63 * MIB
     assert rehearsed(batch, second_run=False).verdict.answer == "fits"

@@ -16,6 +16,7 @@ import pytest
 from processes import clean_environment, run_python
 
 from gpuconf.errors import UsageError
+from gpuconf.rehearsal.agent.steps import noted
 from gpuconf.rehearsal.runs import Orders, RunResult, run_once
 from gpuconf.rehearsal.verdict import verdict_of
 
@@ -134,6 +135,83 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     assert not _is_alive(int(pid))
 
 
+_DAEMONS = """
+setsid sh -c 'echo $$ >{0}/1; exec sleep 600' &
+timeout 600 sh -c 'echo $$ >{0}/2; sleep 600; true' &
+# Its parent ends at once, and its environment is empty.
+(env -i setsid sh -c 'echo $$ >{0}/3; sleep 600; true' </dev/null >/dev/null 2>&1 &)
+while [ ! -s {0}/1 -o ! -s {0}/2 -o ! -s {0}/3 ]; do sleep 0.05; done
+"""
+
+
+def test_other_groups_and_sessions_end_too(tmp_path: Path) -> None:
+    """`timeout` makes a process group, `setsid` a session: none of them goes on training."""
+    script = tmp_path / "run.sh"
+    script.write_text(_DAEMONS.format(tmp_path), encoding="utf-8")
+    environ = clean_environment(tmp_path)
+    bystander = subprocess.Popen(["sleep", "600"])
+    try:
+        done = run_once(["bash", str(script)], Orders(), environ=environ, is_shown=False)
+        assert done.code == 0
+        pids = [int((tmp_path / name).read_text(encoding="utf-8")) for name in "123"]
+        assert not [pid for pid in pids if _is_alive(pid)]
+        assert bystander.poll() is None  # a child of ours that is not the command's
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_a_full_disk_is_not_the_programs_error(tmp_path: Path) -> None:
+    """The agent cannot write a word: the program goes on, and the run says where."""
+    done = _run(
+        tmp_path,
+        "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nprint('fine')\n",
+    )
+    assert (done.code, done.stderr) == (0, "")
+    assert done.unwritten is not None
+    assert "could not write" in verdict_of(done).because
+
+
+def test_a_helper_that_cannot_take_the_profile_runs(tmp_path: Path) -> None:
+    """Without PyYAML no profile can be read: that counts where TensorFlow is, not before."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "yaml.py").write_text("raise ImportError('no yaml')\n")
+    (tmp_path / "there" / "tensorflow.py").write_text("__version__ = '0'\n")
+    program = "import os, sys\nif 'tf' in os.environ['HELP']: import tensorflow\nsys.exit(9)\n"
+    file = tmp_path / "script.py"
+    file.write_text(program, encoding="utf-8")
+
+    def code_and_end(helped: str) -> tuple[int | None, str]:
+        more = {"PYTHONPATH": str(tmp_path / "there"), "HELP": helped}
+        environ = clean_environment(tmp_path, more)
+        orders = Orders(profile="shared-desktop")
+        command = [sys.executable, str(file)]
+        done = run_once(command, orders, environ=environ, is_shown=False)
+        return done.code, done.trainer["ended"]
+
+    assert code_and_end("no") == (9, "exit")
+    assert code_and_end("tf") == (1, "dependency")
+
+
+def test_arguments_of_an_optimizer_are_passed_on_as_they_are() -> None:
+    """Only what can be read once becomes a list; a variable can be iterated and stays itself."""
+
+    class Variable:
+        def assign(self) -> None: ...
+
+        def __iter__(self) -> None:
+            raise TypeError("a scalar")
+
+    weight, counter = Variable(), Variable()
+    known: dict[int, object] = {}
+    pairs, same = noted((zip([1], [weight], strict=True), counter), known)
+    assert pairs == [(1, weight)]
+    assert same is counter
+    assert list(known.values()) == [weight]
+    given = ([(1, weight)], None, 5)
+    assert all(a is b for a, b in zip(noted(given, known), given, strict=True))
+
+
 def _is_alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
@@ -168,6 +246,25 @@ def test_output_passes_through_a_pipe_untouched(tmp_path: Path) -> None:
     )
     assert done.stdout == b"out\x1b[1m False\r"
     assert done.stderr == b"err False\n"
+
+
+def test_readers_that_are_gone_do_not_end_it(tmp_path: Path) -> None:
+    """`2>&1 | head -1` closes stderr in the middle: the program runs to its end, and so do we."""
+    program = (
+        "import os, sys\n"
+        "from gpuconf.rehearsal.runs import Orders, run_once\n"
+        "inner = \"import sys\\nfor i in range(300): print('x' * 1000, file=sys.stderr)\\n"
+        'sys.exit(9)"\n'
+        "done = run_once([sys.executable, '-c', inner], Orders(), environ=os.environ)\n"
+        "print(done.code)\n"
+    )
+    reader, writer = os.pipe()
+    os.close(reader)
+    environ = clean_environment(tmp_path)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environ, stdout=subprocess.PIPE, stderr=writer, check=True)
+    os.close(writer)
+    assert done.stdout == b"9\n"
 
 
 def test_a_terminal_stays_a_terminal(tmp_path: Path) -> None:

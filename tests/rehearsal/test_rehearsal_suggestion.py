@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
+from gpuconf.rehearsal.report import sections
+from gpuconf.rehearsal.runs import Orders, RunResult
 from gpuconf.rehearsal.suggestion import MARGIN, Measurement, sensible, suggest
+from gpuconf.rehearsal.trace import Tape, Usage
+from gpuconf.simcard import CardSpec
 from gpuconf.units import MIB
 
 _SIZES = st.integers(min_value=1, max_value=4096)
@@ -85,3 +93,67 @@ def test_sensible_rounds_down_by_a_quarter_at_most(most: int) -> None:
     batch = sensible(most)
     assert 0 < batch <= most
     assert batch > most * 0.75 or batch == most
+
+
+def test_a_small_point_that_is_too_high_is_not_believed() -> None:
+    """Measured with TensorFlow 2.15: 32 → 73.5, 64 → 122 MiB, and 416 needed 776 of 716 MiB."""
+    points = (Measurement(32, round(73.5 * MIB)), Measurement(64, 122 * MIB))
+    assert suggest(points, 716 * MIB).batch == 416
+    found = suggest(points, 716 * MIB, kept_bytes=3 * MIB)
+    assert found.batch is not None
+    assert 256 <= found.batch < 384
+    assert found.expected_bytes is not None
+    assert found.expected_bytes <= 716 * MIB * (1 - MARGIN)
+
+
+def test_the_data_bounds_the_batch() -> None:
+    """A batch cannot be larger than all the examples there are, and that is said."""
+    points = (Measurement(16, 16 * MIB), Measurement(32, 32 * MIB))
+    found = suggest(points, 4096 * MIB, examples=50)
+    assert (found.batch, found.is_all_data) == (50, True)
+    assert not suggest(points, 40 * MIB, examples=50).is_all_data
+
+
+def _rehearsed(fits_up_to: int, *, used: int = 64, limit: int = 716) -> tuple[Rehearsal, list[int]]:
+    """A training of 1 MiB an example where larger batches fail; the batches that were run."""
+    ran: list[int] = []
+
+    def once(_: Sequence[str], orders: Orders, **__: object) -> RunResult:
+        batch = orders.batch or used
+        ran.append(batch)
+        oom = "OOM when allocating tensor with shape[9] and type float by allocator GPU_0_bfc"
+        report: dict[str, Any] = {
+            "tensorflow": "2.21.0",
+            "steps": 3,
+            "batch": {"kind": "arrays", "own": used, "used": batch, "examples": 5000},
+        }
+        if batch > fits_up_to:
+            report |= {"steps": 0, "uncaught": {"type": "ResourceExhaustedError", "message": oom}}
+        tape = Tape((Usage(0, limit * MIB, batch * MIB, 0, (), ()),))
+        return RunResult(int(batch > fits_up_to), (report,), report, tape, (), "", 1.0)
+
+    spec = CardSpec(total_bytes=1024 * MIB)
+    return rehearse(["t"], Orders(), spec=spec, card=None, environ={}, run=once), ran
+
+
+def test_what_is_suggested_was_run() -> None:
+    """The line's batch is tried; it fits, and its peak is told."""
+    done, ran = _rehearsed(10_000)
+    assert ran == [64, 32, 672]
+    assert done.suggestion is not None
+    assert (done.suggestion.batch, done.suggestion.measured_bytes) == (672, 672 * MIB)
+    assert "up to about 672, which was measured: 672 MiB" in str(sections(done))
+
+
+@pytest.mark.parametrize(
+    ("fits_up_to", "ran", "batch"),
+    [(500, [672, 352], 352), (100, [672, 352], 64), (64, [672, 352], 64)],
+)
+def test_a_suggestion_that_does_not_fit_is_halved(
+    fits_up_to: int, ran: list[int], batch: int
+) -> None:
+    """Half-way to what fits, two runs at most; at last what was measured before."""
+    done, all_ran = _rehearsed(fits_up_to)
+    assert all_ran == [64, 32, *ran]
+    assert done.suggestion is not None
+    assert (done.suggestion.batch, done.suggestion.measured_bytes) == (batch, batch * MIB)

@@ -61,7 +61,8 @@ class Batches:
         data = arguments.get("x")
         if resizing.is_dataset(data):
             own = resizing.dataset_batch(data)
-            self._change(arguments, "tf.data", own, lambda n: resizing.dataset(data, n))
+            there = resizing.dataset_examples(data, own)
+            self._change(arguments, "tf.data", own, lambda n: resizing.dataset(data, n), there)
         elif data is not None and resizing.is_sequence(data):
             own = resizing.examples(data[0])
             self._change(arguments, "sequence", own, lambda n: resizing.sequence(data, own, n))
@@ -74,14 +75,19 @@ class Batches:
             self._tell("other", None, None, why_not)
 
     def _change(
-        self, arguments: dict[str, Any], kind: str, own: int | None, change: Callable[[int], Any]
+        self,
+        arguments: dict[str, Any],
+        kind: str,
+        own: int | None,
+        change: Callable[[int], Any],
+        there: int | None = None,
     ) -> None:
-        """Give fit() other data if so ordered."""
+        """Give fit() other data if so ordered; ``there`` is how many examples there are."""
+        used = own
         if self._wanted is not None and self._wanted != own:
             arguments["x"] = change(self._wanted)
-            self._tell(kind, own, self._wanted)
-        else:
-            self._tell(kind, own, own)
+            used = self._wanted
+        self._tell(kind, own, used, examples=there)
 
     def _fit_from(self, arguments: dict[str, Any], data: Iterator[Any]) -> None:
         """A generator tells its batch only with its first one, which must not be lost."""

@@ -29,6 +29,8 @@ _TELLING = (
     "ALLOC_FAILED",
     "simulated",
     "MemoryError",
+    "NCCL",
+    "only support",
 )
 
 

@@ -87,7 +87,12 @@ class Memory:
             with self._lock:
                 if self._over.is_set():
                     return
-                self._end_tape()
+                try:
+                    self._end_tape()
+                except Exception as error:  # a full disk; the tape stays one that is not whole
+                    self._over.set()
+                    self._record.append("notes", f"the memory trace ended: {error}")
+                    return
                 if _size(self._record.folder) > _MOST_TAPE_BYTES:
                     self._over.set()
                     self._record.append(

@@ -26,11 +26,16 @@ _STDERR = 2
 def quietly() -> Iterator[None]:
     """Hold back what any thread writes to stderr meanwhile; write it after, without those lines."""
     try:
-        kept = os.dup(_STDERR)
-    except OSError:  # there is no stderr
+        held = tempfile.TemporaryFile()  # noqa: SIM115  # closed below
+    except OSError:  # a full disk
         yield
         return
-    with tempfile.TemporaryFile() as held:
+    with held:
+        try:
+            kept = os.dup(_STDERR)
+        except OSError:  # there is no stderr
+            yield
+            return
         os.dup2(held.fileno(), _STDERR)
         try:
             yield

@@ -6,9 +6,11 @@ import json
 import os
 import sys
 import threading
+from contextlib import suppress
 from typing import Any
 
 REPORT = "report.json"
+WRITABLE = "writable"  # a file in the folder until somebody could not write there
 
 
 class Record:
@@ -54,8 +56,13 @@ class Record:
                 self._write()
 
     def _write(self) -> None:
-        os.makedirs(self.folder, exist_ok=True)
+        """The program must not fail because a disk is full; the rehearsal is told of it."""
         unfinished = os.path.join(self.folder, REPORT + ".new")
-        with open(unfinished, "w", encoding="utf-8") as file:
-            json.dump(self.facts, file)
-        os.replace(unfinished, os.path.join(self.folder, REPORT))
+        try:
+            os.makedirs(self.folder, exist_ok=True)
+            with open(unfinished, "w", encoding="utf-8") as file:
+                json.dump(self.facts, file)
+            os.replace(unfinished, os.path.join(self.folder, REPORT))
+        except OSError:
+            with suppress(OSError):
+                os.unlink(os.path.join(self._root, WRITABLE))

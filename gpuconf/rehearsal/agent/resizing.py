@@ -65,6 +65,12 @@ def dataset_batch(data: Any) -> int | None:
     return next((examples(element) for element in data.take(1)), None)
 
 
+def dataset_examples(data: Any, own: int | None) -> int | None:
+    """How many examples a dataset in batches of ``own`` has at most; None if that is not known."""
+    batches = int(data.cardinality())
+    return None if own is None or batches < 1 else batches * own
+
+
 def dataset(data: Any, wanted: int) -> Any:
     """The same examples in batches of ``wanted``; a fixed number of them stays a fixed one."""
     import tensorflow

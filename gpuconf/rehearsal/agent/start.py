@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from gpuconf import import_hook
-from gpuconf.rehearsal.agent import naming
+from gpuconf.rehearsal.agent import distributing, naming
 from gpuconf.rehearsal.agent.batches import Batches
 from gpuconf.rehearsal.agent.ending import Ending
 from gpuconf.rehearsal.agent.memory import Memory
@@ -32,11 +32,16 @@ def start(folder: str, orders: dict[str, Any]) -> None:
     steps = Steps(record, memory, most=orders["steps"], when_done=ending.after_the_steps)
     record.update(argv=_command_line())
 
+    refusal = None if orders["profile"] is None else _apply_profile(orders["profile"])
+
     def on_tensorflow(tensorflow: ModuleType) -> None:
+        if refusal is not None:
+            ending.refuse(*refusal)
         record.update(tensorflow=tensorflow.__version__)
         memory.start()
         ending.watch_errors()
         steps.watch_functions()
+        distributing.do_without_nccl(record)
 
     def on_keras(keras: ModuleType) -> None:
         record.update(keras=[keras.__name__, _version(keras)])
@@ -53,21 +58,24 @@ def start(folder: str, orders: dict[str, Any]) -> None:
     for name in _KERAS:
         hooks.set(name, on_keras)
     os.register_at_fork(after_in_child=record.begin_again)
-    if orders["profile"] is not None:
-        _apply_profile(orders["profile"], ending)
 
 
-def _apply_profile(profile: str, ending: Ending) -> None:
-    """Do what the line ``import gpuconf.auto`` on top of the program would do."""
+def _apply_profile(profile: str) -> tuple[str, str] | None:
+    """Do what the line ``import gpuconf.auto`` on top of the program would do.
+
+    Return why that cannot be done.  It counts once TensorFlow is imported: a Python that only
+    helps on the way may do without.
+    """
     from gpuconf.errors import GpuconfError
 
     os.environ["GPUCONF_PROFILE"] = profile
     try:
         import gpuconf.auto  # noqa: F401
     except GpuconfError as error:
-        ending.refuse("profile", str(error))
+        return "profile", str(error)
     except ImportError as error:  # PyYAML, in a Python that gpuconf is not installed in
-        ending.refuse("dependency", str(error))
+        return "dependency", str(error)
+    return None
 
 
 def _command_line() -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from gpuconf.rehearsal.agent.memory import Memory
@@ -82,7 +83,7 @@ class Steps:
     def _around_apply(self, original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         if id(optimizer) not in self._optimizers:
             self._optimizers[id(optimizer)] = (optimizer, _iterations(optimizer) or 0)
-        args = self._noted(args)
+        args = noted(args, self.variables)
         if not _is_eager():
             if not self._training:
                 self._memory.mark("step 1")
@@ -99,16 +100,6 @@ class Steps:
             self._count(id(optimizer))
         return result
 
-    def _noted(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Keep the variables, by the names of which layers are told; the arguments again."""
-        kept = [list(each) if isinstance(each, Iterable) else each for each in args]
-        for each in kept:
-            for item in each if isinstance(each, list) else ():
-                variable = item[1] if isinstance(item, tuple) and len(item) == 2 else item
-                if hasattr(variable, "assign"):
-                    self.variables[id(variable)] = variable
-        return tuple(kept)
-
     def optimizers(self) -> list[Any]:
         """The optimizers that were applied."""
         return [optimizer for optimizer, _ in self._optimizers.values()]
@@ -123,6 +114,22 @@ class Steps:
         self._record.update(steps=steps)
         if steps >= self._most:
             self._when_done()
+
+
+def noted(args: tuple[Any, ...], variables: dict[int, Any]) -> tuple[Any, ...]:
+    """Keep the variables, by the names of which layers are told; the arguments again.
+
+    What can be read once only, as ``zip(gradients, variables)``, becomes a list.  A variable can
+    be iterated too, and stays what it is.
+    """
+    kept = tuple(list(each) if isinstance(each, Iterator) else each for each in args)
+    with suppress(Exception):  # things of a kind that we do not know
+        for each in kept:
+            for item in each if isinstance(each, list | tuple) else ():
+                variable = item[1] if isinstance(item, tuple) and len(item) == 2 else item
+                if hasattr(variable, "assign"):
+                    variables[id(variable)] = variable
+    return kept
 
 
 def _is_eager() -> bool:

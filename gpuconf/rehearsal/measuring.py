@@ -1,0 +1,134 @@
+"""Runs with other batches, for one to suggest: two that fit, and one that confirms the line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from gpuconf.rehearsal.breakdown import SLOTS, WEIGHTS, total_bytes
+from gpuconf.rehearsal.devices import devices_of, tightest
+from gpuconf.rehearsal.runs import RunResult
+from gpuconf.rehearsal.suggestion import Measurement, Suggestion, between, suggest
+from gpuconf.rehearsal.verdict import Verdict, verdict_of
+
+_MOST_FURTHER_RUNS = 4
+_MOST_CONFIRMING_RUNS = 2
+NOT_EVEN_ONE = "not even one example a step fits"
+_CHANGEABLE = ("arrays", "tf.data", "generator", "sequence", "train_on_batch")
+
+Again = Callable[[int], RunResult]
+
+
+class Measured(NamedTuple):
+    """The batches that fit, with their peaks; the smallest that failed, if any did."""
+
+    fitting: tuple[Measurement, ...] = ()
+    failed: int | None = None
+    kept_bytes: int | None = None  # weights and optimizer's state, of the last that fitted
+
+    def with_run(self, run: RunResult, batch: int) -> Measured:
+        """This and a run that fitted."""
+        device = tightest(devices_of(run))
+        used = (run.trainer.get("batch") or {}).get("used") or batch
+        if device is None:
+            return self._replace(fitting=(*self.fitting, Measurement(used, 0)))
+        kept = total_bytes(device.rows, WEIGHTS) + total_bytes(device.rows, SLOTS)
+        point = Measurement(used, device.peak_bytes)
+        return self._replace(fitting=tuple(sorted({*self.fitting, point})), kept_bytes=kept)
+
+    def without(self, batch: int) -> Measured:
+        """This and a run that did not fit."""
+        return self._replace(failed=min(batch, self.failed or batch))
+
+
+def find_batch(
+    first: RunResult, verdict: Verdict, again: Again | None
+) -> tuple[tuple[Measurement, ...], Suggestion | None]:
+    """Measure other batches by ``again(batch)``; return what fitted, and what is suggested.
+
+    Without ``again`` there is what the first run says, and no suggestion.
+    """
+    batch = first.trainer.get("batch") or {}
+    used, device = batch.get("used"), tightest(devices_of(first))
+    if used is None or device is None or batch.get("kind") not in _CHANGEABLE:
+        return (), Suggestion(None, _why_unchangeable(batch, first.trainer.get("steps", 0)))
+    # fit() put whole arrays on the card, which no batch size changes.
+    if verdict.failure is not None and verdict.failure.node == "_EagerConst":
+        return (), Suggestion(None, "it failed on the data as a whole, not on a batch of it")
+    fits = verdict.answer == "fits"
+    measured = Measured().with_run(first, used) if fits else Measured(failed=used)
+    if again is None:
+        return measured.fitting, None
+    measured, why_not = _two_that_fit(measured, used, again)
+    if why_not is not None:
+        return measured.fitting, Suggestion(None, why_not)
+    found = suggest(
+        measured.fitting,
+        device.limit_bytes,
+        failed=measured.failed,
+        examples=batch.get("examples"),
+        kept_bytes=measured.kept_bytes,
+    )
+    return _confirmed(found, measured, again)
+
+
+def _two_that_fit(measured: Measured, used: int, again: Again) -> tuple[Measured, str | None]:
+    """Go down until two fit; or why there can be no suggestion."""
+    for size in _further_batches(used, is_fitting=bool(measured.fitting)):
+        result = again(size)
+        outcome = verdict_of(result)
+        if outcome.answer == "fits":
+            measured = measured.with_run(result, size)
+        elif outcome.answer == "does not fit":
+            measured = measured.without(size)
+        else:
+            return measured, f"with a batch of {size} there is no verdict: {outcome.because}"
+        if len(measured.fitting) == 2:
+            break
+    return measured, NOT_EVEN_ONE if measured.failed == 1 else None
+
+
+def _confirmed(
+    found: Suggestion, measured: Measured, again: Again
+) -> tuple[tuple[Measurement, ...], Suggestion]:
+    """Run what is suggested; where it does not fit, something nearer to what does."""
+    batch = found.batch
+    for _ in range(_MOST_CONFIRMING_RUNS):
+        if batch is None or batch in {point.batch for point in measured.fitting}:
+            break
+        result = again(batch)
+        answer = verdict_of(result).answer
+        if answer == "no verdict":
+            return measured.fitting, found  # an extrapolation, and called that
+        if answer == "fits":
+            measured = measured.with_run(result, batch)
+            break
+        measured = measured.without(batch)
+        batch = between(measured.fitting[-1].batch, batch)
+    if found.batch is None:
+        return measured.fitting, found
+    peaks = dict(measured.fitting)
+    largest = measured.fitting[-1]
+    below = found.is_all_data and largest.batch >= found.batch
+    best = found._replace(batch=largest.batch, measured_bytes=largest.peak_bytes, is_all_data=below)
+    by_a_hair = found._replace(measured_bytes=peaks.get(found.batch))
+    # Less than the largest measured is suggested where that one fits by a hair.
+    return measured.fitting, by_a_hair if found.batch < largest.batch else best
+
+
+def _further_batches(used: int, *, is_fitting: bool) -> tuple[int, ...]:
+    """The batches to measure, until two fit: halves; of one that is 1 and fits, the double."""
+    if used == 1:
+        return (2,) if is_fitting else ()
+    halves = [used // 2**times for times in range(1, _MOST_FURTHER_RUNS + 1)]
+    return tuple(size for size in halves if size)
+
+
+def _why_unchangeable(batch: Mapping[str, object], steps: int) -> str:
+    if not batch and not steps:
+        return "it failed before it came to a batch"
+    if batch.get("why_not"):
+        return f"the batch cannot be changed from outside: {batch['why_not']}"
+    if batch:
+        return "how many examples a step takes could not be seen"
+    return "the program trains in a loop of its own, whose batch cannot be changed from outside"
