@@ -8,9 +8,10 @@ and its launch is never silent: see ``native/kernels.c``.
 """
 
 from gpuconf.simcard.bridge import bridge_for_command
-from gpuconf.simcard.card import Card, CardProcess, CardSpec, create_card, simulated_card
+from gpuconf.simcard.card import Card, CardProcess, CardSpec, create_card
 from gpuconf.simcard.libraries import build_libraries
 from gpuconf.simcard.run import run_command
+from gpuconf.simcard.temporary import simulated_card
 
 __all__ = [
     "Card",

@@ -6,23 +6,27 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from gpuconf.errors import GpuconfError, UsageError
+from gpuconf.errors import BackendError, GpuconfError, UsageError
+from gpuconf.simcard import simulated_card
 from gpuconf.simcard.bridge import build_bridge
 from gpuconf.simcard.card import (
     FILE_VARIABLE,
     Card,
     CardSpec,
     create_card,
-    simulated_card,
 )
 from gpuconf.simcard.installed import find_tensorflow
 from gpuconf.simcard.libraries import build_libraries
 from gpuconf.simcard.run import run_command
 from gpuconf.units import exact_size, mib, parse_size
+
+_PROGRAM = "python -m gpuconf.simcard"
+_COMMANDS = ("run", "env", "show", "build")
 
 _DESCRIPTION = """\
 Run programs on a SIMULATED GPU. TensorFlow's own GPU memory code runs for real; the card, its
@@ -46,12 +50,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "--" in words:
         place = words.index("--")
         words, command = words[:place], words[place + 1 :]
-    options = _parser().parse_args(words)
     try:
+        _check_first_word(words, command)
+        options = _parser().parse_args(words)
+        if options.what == "run" and options.words:
+            raise _dashes_forgotten(words[: -len(options.words)], options.words, command)
         return _dispatch(options, command)
     except GpuconfError as error:
         print(f"gpuconf: error: {error}", file=sys.stderr)
         return error.exit_code
+
+
+def _check_first_word(words: Sequence[str], command: Sequence[str]) -> None:
+    """Refuse a line without a word that says what to do, such as one that has options alone."""
+    if words[:1] and (words[0] in ("-h", "--help") or not words[0].startswith("-")):
+        return
+    example = [*(words or ["--total", "8GiB"]), "--", *(command or ["gpuconf", "plan"])]
+    raise UsageError(
+        f"the first word must be one of {', '.join(_COMMANDS)}",
+        hint=f"for example: {_PROGRAM} run {shlex.join(example)}",
+    )
+
+
+def _dashes_forgotten(
+    before: Sequence[str], words: Sequence[str], command: Sequence[str]
+) -> UsageError:
+    """``run … python x.py``: a command without the dashes before it."""
+    rest = [*words, "--", *command] if command else words
+    return UsageError(
+        f"{words[0]!r} is no option, and a command stands after --",
+        hint=f"{_PROGRAM} {shlex.join([*before, '--', *rest])}",
+    )
 
 
 def _dispatch(options: argparse.Namespace, command: list[str]) -> int:
@@ -62,7 +91,7 @@ def _dispatch(options: argparse.Namespace, command: list[str]) -> int:
     if options.what == "env":
         return _print_environment(options)
     if options.what == "show":
-        return _show(Card(options.file))
+        return _show(options.file)
     print(build_libraries())
     tensorflow = find_tensorflow(["python"], os.environ)
     if tensorflow is not None:
@@ -131,8 +160,20 @@ def _open_or_create(options: argparse.Namespace) -> Card:
     return card
 
 
-def _show(card: Card) -> int:
-    spec = card.describe()
+def _show(file: str | None) -> int:
+    if file is None:
+        known = os.environ.get(FILE_VARIABLE)
+        raise UsageError(
+            "show needs the file of a card",
+            hint=f"{_PROGRAM} show {shlex.quote(known or '/tmp/card')}",
+        )
+    card = Card(file)
+    try:
+        spec = card.describe()
+    except BackendError as error:
+        if os.path.isfile(file) and os.access(file, os.R_OK | os.W_OK):  # of another kind, then
+            error.hint = f"make one: {_PROGRAM} env --card /tmp/card"
+        raise
     print(
         f"{spec.name}: compute capability {spec.compute_capability}, driver "
         f"{spec.driver_version}, CUDA {spec.cuda_version[0]}.{spec.cuda_version[1]}"
@@ -146,7 +187,7 @@ def _show(card: Card) -> int:
             f"in use, of which the desktop {mib(desktop_bytes)}"
         )
         for process in processes:
-            print(f"  process {process.pid}: {exact_size(process.used_bytes)}")
+            print(f"  process {process.pid}: {mib(process.used_bytes)}")
     return 0
 
 
@@ -169,20 +210,56 @@ def _size(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that raises what it refuses, with what may have been meant."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse the unknown here, where the command whose options they are not is known."""
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self._refuse(unknown[0], self._option_string_actions)
+        return options, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            self._refuse(value, action.choices)
+        super()._check_value(action, value)
+
+    def _refuse(self, word: str, known: Iterable[str]) -> NoReturn:
+        close = get_close_matches(word.partition("=")[0], list(known), n=1)
+        meant = f"did you mean `{self.prog} {close[0]}`? " if close else ""
+        raise UsageError(
+            f"`{self.prog}` does not know {word!r}",
+            hint=f"{meant}`{self.prog} --help` shows what it takes",
+        )
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m gpuconf.simcard",
+    parser = _Parser(
+        prog=_PROGRAM,
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
-    run = commands.add_parser("run", help="run a command on a simulated card: run … -- COMMAND")
+    run = commands.add_parser(
+        "run",
+        help="run a command on a simulated card: run ... -- COMMAND",
+        usage="%(prog)s [OPTION]... -- COMMAND [ARGUMENT]...",
+        epilog=f"for example: {_PROGRAM} run --total 8GiB -- python script.py",
+    )
     env = commands.add_parser("env", help="print the exports that put a shell on a simulated card")
     for each in (run, env):
         _add_card_options(each)
+    # All from the first word on that is no option: what lacks the dashes, which main() tells.
+    run.add_argument(
+        "words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program to run"
+    )
     show = commands.add_parser("show", help="who uses a simulated card")
-    show.add_argument("file", help=f"a card file (${FILE_VARIABLE})")
+    show.add_argument("file", nargs="?", metavar="FILE", help=f"a card file (${FILE_VARIABLE})")
     commands.add_parser(
         "build", help="build the stand-in libraries and the kernel bridge; print their folders"
     )

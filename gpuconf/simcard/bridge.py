@@ -16,12 +16,14 @@ from pathlib import Path
 from gpuconf.errors import BackendError, MissingDependencyError
 from gpuconf.simcard.compiling import (
     CXX,
+    C,
     build_once,
     cache_folder,
     check_platform,
     compile_all,
     compiler_version,
     find_compiler,
+    is_built,
 )
 from gpuconf.simcard.installed import InstalledTensorFlow, find_tensorflow, python_of
 
@@ -51,7 +53,7 @@ def bridge_for_command(
 ) -> Path:
     """Return the bridge for the TensorFlow that ``command`` would import, built if need be.
 
-    ``tell`` is given a line before a build, which takes some 10 to 30 seconds.  Raises
+    ``tell`` is given a line before a build, which takes half a minute, once.  Raises
     MissingDependencyError where that Python has no TensorFlow, and what `build_bridge` raises.
     """
     environ = os.environ if environ is None else environ
@@ -83,13 +85,17 @@ def build_bridge(
     check_platform()
     _check(tensorflow)
     compiler = find_compiler(environ, CXX)
+    find_compiler(environ, C)  # which the card itself needs: before the long build, not after
     folder = cache_folder(environ) / _fingerprint(tensorflow, compiler, sources)
-    if tell is not None and not folder.is_dir():
+    if tell is not None and not is_built(folder, [LIBRARY]):
         tell(
             f"building the kernel bridge for TensorFlow {tensorflow.version} "
-            "(once; some 10 to 30 seconds)"
+            "(once; half a minute, more on a busy machine)"
         )
-    return build_once(folder, lambda made: _build(tensorflow, compiler, sources, made)) / LIBRARY
+    return (
+        build_once(folder, [LIBRARY], lambda made: _build(tensorflow, compiler, sources, made))
+        / LIBRARY
+    )
 
 
 def _check(tensorflow: InstalledTensorFlow) -> None:

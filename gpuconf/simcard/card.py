@@ -12,8 +12,6 @@ import functools
 import os
 import re
 import shlex
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -207,25 +205,11 @@ def create_card(path: str | os.PathLike[str], spec: CardSpec) -> Card:
     return card
 
 
-@contextmanager
-def simulated_card(spec: CardSpec) -> Iterator[Card]:
-    """A card file in a fresh temporary folder, removed on leaving.
-
-    In memory (/dev/shm) where there is such a place: the file is a few hundred kilobytes, and
-    its lock is used at every allocation.  Device memory is no part of it.
-    """
-    shared = "/dev/shm"
-    place = shared if os.access(shared, os.W_OK) else None
-    folder = tempfile.mkdtemp(prefix="gpuconf-simcard-", dir=place)
-    try:
-        yield create_card(os.path.join(folder, "card"), spec)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def _file_error(path: Path, number: int) -> BackendError:
     """What the system said about a card file, and the command that mends it or shows more."""
-    if number != errno.ENOENT:
+    if number == errno.ENOSPC:
+        hint = f"make room there: df -h {shlex.quote(str(path.parent))}"
+    elif number != errno.ENOENT:
         hint = f"ls -ld {shlex.quote(str(path.parent))} {shlex.quote(str(path))}"
     elif path.parent.is_dir():
         hint = f"make one: python -m gpuconf.simcard env --card {shlex.quote(str(path))}"

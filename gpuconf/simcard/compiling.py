@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from gpuconf.errors import BackendError, MissingDependencyError
 
 _TIMEOUT_S = 600
 _LINES_SHOWN = 12
+_ROOM = "10 MB"
 
 
 class Language(NamedTuple):
@@ -43,10 +44,13 @@ def check_platform() -> None:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Where what was built is kept: ``$XDG_CACHE_HOME`` or ``~/.cache``, below it our folder."""
-    base = environ.get("XDG_CACHE_HOME") or os.path.join(
-        environ.get("HOME") or os.path.expanduser("~"), ".cache"
-    )
+    """Where what was built is kept: ``$XDG_CACHE_HOME`` or ``~/.cache``, below it our folder.
+
+    A relative ``XDG_CACHE_HOME`` is none, as the XDG specification has it.
+    """
+    base = environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".cache")
     return Path(base) / "gpuconf" / "simcard"
 
 
@@ -78,14 +82,15 @@ def compiler_version(compiler: tuple[str, ...]) -> str:
     return _run((*compiler, "--version"), Path.cwd(), os.environ).stdout
 
 
-def build_once(folder: Path, build: Callable[[Path], None]) -> Path:
-    """Return ``folder``, calling ``build`` with an empty folder to fill if it is not there.
+def build_once(folder: Path, names: Collection[str], build: Callable[[Path], None]) -> Path:
+    """Return ``folder``, calling ``build`` with an empty folder to fill if it lacks ``names``.
 
     The work is done beside it and renamed: a half-built folder is never seen, and of two
-    processes that build at once the later drops its work.  Raises BackendError where the cache
-    cannot be written.
+    processes that build at once the later drops its work.  A folder from which something was
+    removed (a cleaner of caches) is built anew.  Raises BackendError where the cache cannot be
+    written.
     """
-    if folder.is_dir():
+    if is_built(folder, names):
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -93,6 +98,8 @@ def build_once(folder: Path, build: Callable[[Path], None]) -> Path:
             made = Path(scratch) / "made"
             made.mkdir()
             build(made)
+            if folder.is_dir() and not is_built(folder, names):
+                folder.rename(Path(scratch) / "incomplete")
             try:
                 made.rename(folder)
             except OSError:
@@ -103,6 +110,11 @@ def build_once(folder: Path, build: Callable[[Path], None]) -> Path:
     return folder
 
 
+def is_built(folder: Path, names: Collection[str]) -> bool:
+    """Whether the folder has all that a build leaves."""
+    return all((folder / name).is_file() for name in names)
+
+
 def compile_all(commands: Iterable[tuple[str, ...]], folder: Path) -> None:
     """Run compilers in ``folder``, as many at once as there are processors.
 
@@ -111,7 +123,7 @@ def compile_all(commands: Iterable[tuple[str, ...]], folder: Path) -> None:
     """
     scratch = folder / "tmp"
     scratch.mkdir(exist_ok=True)
-    environ = {**os.environ, "TMPDIR": str(scratch)}
+    environ = {**os.environ, "TMPDIR": str(scratch), "LC_ALL": "C"}
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         for command, done in pool.map(
             lambda words: (words, _run(words, folder, environ)), commands
@@ -159,13 +171,12 @@ def _compiler_error(
 def _cache_error(folder: Path, error: OSError) -> BackendError:
     """What the system said about the cache, and what to do about it."""
     said = os.strerror(error.errno) if error.errno else str(error)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        hint = f"make room there (df -h {shlex.quote(str(_existing(folder)))}), or set "
-    else:
-        hint = f"ls -ld {shlex.quote(str(_existing(folder)))}, or set "
+    place = shlex.quote(str(_existing(folder)))
+    look = "df -h" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "ls -ld"
     return BackendError(
         f"cannot build into the cache {folder}: {said}",
-        hint=f"{hint}XDG_CACHE_HOME to a folder with room that you may write to",
+        hint=f"export XDG_CACHE_HOME=FOLDER, one that you may write to, with {_ROOM} of room "
+        f"({look} {place} shows this one)",
     )
 
 

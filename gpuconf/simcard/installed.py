@@ -15,7 +15,7 @@ from typing import NamedTuple
 from gpuconf.errors import MissingDependencyError
 
 _PYTHON_NAME = re.compile(r"python[0-9.]*|pypy[0-9.]*")
-_SHEBANG_BYTES = 256
+_FIRST_BYTES = 1024
 _TIMEOUT_S = 60
 _PROBE = """
 import importlib.metadata, importlib.util, json
@@ -53,18 +53,22 @@ class InstalledTensorFlow(NamedTuple):
 
 
 def python_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
-    """The Python that ``command`` starts: itself, its script's ``#!`` line, else PATH's, else ours.
+    """The Python that ``command`` starts, as far as one can see without running it.
 
-    For a shell script the last two are a guess; the kernel bridge says so where it was wrong.
+    The first word that names a Python (as in ``env A=1 python train.py``), else the one that the
+    program's own first lines name, else PATH's, else ours.  For a shell script the last two are a
+    guess; the kernel bridge says so where it was wrong.
     """
     path = environ.get("PATH")
+    for word in command:
+        if _PYTHON_NAME.fullmatch(os.path.basename(word)):
+            named = shutil.which(word, path=path)
+            if named is not None:
+                return named
     program = shutil.which(command[0], path=path)
-    if program is not None:
-        if _PYTHON_NAME.fullmatch(os.path.basename(program)):
-            return program
-        for word in _shebang(program):
-            if _PYTHON_NAME.fullmatch(os.path.basename(word)):
-                return shutil.which(word, path=path) or sys.executable
+    for word in _first_words(program) if program is not None else ():
+        if _PYTHON_NAME.fullmatch(os.path.basename(word)):
+            return shutil.which(word, path=path) or sys.executable
     return shutil.which("python", path=path) or shutil.which("python3", path=path) or sys.executable
 
 
@@ -94,11 +98,16 @@ def find_tensorflow(
     return InstalledTensorFlow(found["version"] or "unknown", Path(found["folder"]), python)
 
 
-def _shebang(program: str) -> list[str]:
-    """The words of a script's first line, without the ``#!``."""
+def _first_words(program: str) -> list[str]:
+    """The words of a script's ``#!`` line, and of the ``exec`` line that pip writes below
+    ``#!/bin/sh`` where the path of the Python is too long for the system.
+    """
     try:
         with open(program, "rb") as file:
-            first = file.readline(_SHEBANG_BYTES)
+            lines = file.read(_FIRST_BYTES).decode(errors="replace").splitlines()
     except OSError:
         return []
-    return first[2:].decode(errors="replace").split() if first.startswith(b"#!") else []
+    if not lines or not lines[0].startswith("#!"):
+        return []
+    trampoline = lines[1] if len(lines) > 1 and lines[1].startswith("'''exec'") else ""
+    return [*lines[0][2:].split(), *(word.strip("\"'") for word in trampoline.split())]

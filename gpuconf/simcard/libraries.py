@@ -78,7 +78,8 @@ def build_libraries(*, environ: Mapping[str, str] | None = None, sources: Path =
     check_platform()
     compiler = find_compiler(environ)
     folder = cache_folder(environ) / _fingerprint(compiler, sources)
-    return build_once(folder, lambda made: _build(compiler, sources, made))
+    names = [each.soname for each in LIBRARIES]
+    return build_once(folder, names, lambda made: _build(compiler, sources, made))
 
 
 def _fingerprint(compiler: tuple[str, ...], sources: Path) -> str:

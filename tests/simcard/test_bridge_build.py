@@ -90,7 +90,7 @@ def test_a_cache_that_cannot_be_written_is_named(
         with pytest.raises(BackendError, match=f"cannot build into the cache {cache}") as caught:
             build_bridge(wheel, environ=_environ(cache))
         assert "ls -ld" in str(caught.value.hint)
-        assert "XDG_CACHE_HOME" in str(caught.value.hint)
+        assert "export XDG_CACHE_HOME=" in str(caught.value.hint)
 
 
 def test_a_full_disk_is_told_from_a_compile_error(
@@ -136,9 +136,11 @@ def test_it_is_built_once_per_tensorflow_and_told_before(
     assert build_bridge(wheel, environ=environ, tell=told.append) == first
     assert len(told) == 1
     assert f"TensorFlow {_VERSION}" in told[0]
+    first.unlink()  # as cleaners of caches do
+    assert build_bridge(wheel, environ=environ, tell=told.append).is_file()
     other = wheel._replace(version=f"{TRIED_VERSIONS[0]}.1")
     assert build_bridge(other, environ=environ, tell=told.append) != first
-    assert len(told) == 2
+    assert len(told) == 3
 
 
 def test_the_python_of_a_command_is_found(tmp_path: Path) -> None:
@@ -150,11 +152,15 @@ def test_the_python_of_a_command_is_found(tmp_path: Path) -> None:
     script = _script(bin_folder / "train", f"#!{python}\n")
     through_env = _script(bin_folder / "tune", "#!/usr/bin/env python3.11\n")
     shell = _script(bin_folder / "run.sh", "#!/bin/sh\npython train.py\n")
+    trampoline = _script(bin_folder / "tool", f"#!/bin/sh\n'''exec' '{python}' \"$0\" \"$@\"\n")
     environ = {"PATH": f"{bin_folder}:/usr/bin:/bin"}
     assert python_of(["python3.11", "train.py"], environ) == str(python)
     assert python_of([str(script)], environ) == str(python)
     assert python_of([str(through_env)], environ) == str(python)
     assert python_of([str(shell)], environ) == str(plain)
+    assert python_of([str(trampoline)], environ) == str(python)
+    assert python_of(["env", "A=1", "python3.11", "x.py"], environ) == str(python)
+    assert python_of(["timeout", "9", str(python), "x.py"], environ) == str(python)
     assert python_of(["no-such-command"], {"PATH": str(tmp_path)}) == sys.executable
 
 

@@ -70,7 +70,10 @@ def test_other_systems_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_cache_folder_follows_the_environment() -> None:
     """$XDG_CACHE_HOME, else ~/.cache."""
     assert cache_folder({"XDG_CACHE_HOME": "/x", "HOME": "/h"}) == Path("/x/gpuconf/simcard")
-    assert cache_folder({"XDG_CACHE_HOME": "", "HOME": "/h"}) == Path("/h/.cache/gpuconf/simcard")
+    for none in ("", "relative/cache"):
+        assert cache_folder({"XDG_CACHE_HOME": none, "HOME": "/h"}) == Path(
+            "/h/.cache/gpuconf/simcard"
+        )
 
 
 @needs_compiler

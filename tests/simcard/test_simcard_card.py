@@ -6,6 +6,8 @@ import contextlib
 import errno
 import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -162,3 +164,26 @@ def test_the_desktop_can_grow_and_shrink(card: Card) -> None:
         card.used_bytes(1)
     for caught in (too_much, no_such_gpu):
         assert f"python -m gpuconf.simcard show {card.path}" in str(caught.value.hint)
+
+
+def test_cards_of_killed_owners_are_swept(libraries: Path) -> None:  # noqa: ARG001
+    """SIGKILL leaves a card file; the next one removes it, but no living one's and none in use."""
+    code = (
+        "import os, sys; from gpuconf.simcard import *\n"
+        "with simulated_card(CardSpec()) as card:\n"
+        "    print(card.path, flush=True); sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", code]
+    owners = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    killed, living = owners
+    paths = [Path(owner.stdout.readline().strip()) for owner in owners if owner.stdout]
+    killed.kill()
+    killed.wait()
+    assert all(path.exists() for path in paths)
+    with simulated_card(CardSpec()):
+        assert [path.parent.exists() for path in paths] == [False, True]
+    living.communicate()
+    killed.communicate()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -126,7 +127,7 @@ def test_show_tells_who_is_on_the_card(tmp_path: Path) -> None:
     pid, *shown = done.stdout.splitlines()
     assert "imulated" in shown[0]
     assert "612 MiB of 2048 MiB in use, of which the desktop 100 MiB" in shown[1]
-    assert shown[2].split() == ["process", f"{pid}:", "512MiB"]
+    assert shown[2] == f"  process {pid}: 512 MiB"
 
 
 @pytest.mark.parametrize(
@@ -153,12 +154,46 @@ def test_mistakes_end_in_one_line_and_a_hint(
     assert said in err
 
 
-@pytest.mark.parametrize("words", [["run", "--total", "12"], ["nonsense"], []])
-def test_usage_mistakes_exit_with_two(words: list[str]) -> None:
-    """argparse's own code for a command line that cannot be read."""
-    with pytest.raises(SystemExit) as caught:
-        main(words)
-    assert caught.value.code == 2
+@pytest.mark.parametrize(
+    ("words", "said", "hint"),
+    [
+        ("", "the first word must be one of run, env", "run --total 8GiB -- gpuconf plan"),
+        ("-- python x.py", "the first word", "run --total 8GiB -- python x.py"),
+        ("--total 4GiB -- python x.py", "the first word", "run --total 4GiB -- python x.py"),
+        (
+            "rnu --total 4GiB",
+            "does not know 'rnu'",
+            "did you mean `python -m gpuconf.simcard run`?",
+        ),
+        ("nonsense", "does not know 'nonsense'", "`python -m gpuconf.simcard --help` shows"),
+        ("run --total '4 gigs'", "a size is a number and a unit", "run --help` shows"),
+        ("run --totl=4GiB -- true", "know '--totl=4GiB'", "gpuconf.simcard run --total`?"),
+        ("run --total 4GiB python x.py", "'python'", "run --total 4GiB -- python x.py"),
+        ("run python x.py --name 'a b' -- c", "after --", "run -- python x.py --name 'a b' -- c"),
+        ("env python", "does not know 'python'", "gpuconf.simcard env --help` shows"),
+        ("show", "show needs the file of a card", "python -m gpuconf.simcard show /tmp/card"),
+        ("show /etc/passwd", "is no card file", "python -m gpuconf.simcard env --card /tmp/card"),
+    ],
+)
+def test_what_is_refused_says_what_would_do(
+    capsys: pytest.CaptureFixture[str], words: str, said: str, hint: str
+) -> None:
+    """One line of error and one of hint, as of the ``gpuconf`` command; no usage of argparse."""
+    assert main(shlex.split(words)) == (1 if "passwd" in words else 2)
+    out, err = capsys.readouterr()
+    first, second = err.splitlines()
+    assert out == ""
+    assert first.startswith("gpuconf: error: ")
+    assert said in first
+    assert second.startswith("  hint: ")
+    assert hint in second
+
+
+def test_the_usage_of_run_has_the_dashes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever reads the first line of the help knows where the command goes."""
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    assert " -- COMMAND" in capsys.readouterr().out.splitlines()[0]
 
 
 def test_help_says_that_the_card_is_simulated(capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,9 +204,9 @@ def test_help_says_that_the_card_is_simulated(capsys: pytest.CaptureFixture[str]
 
 
 def test_build_prints_the_folder(capsys: pytest.CaptureFixture[str]) -> None:
-    """The one line is the folder to put on LD_LIBRARY_PATH."""
+    """The first line is the folder to put on LD_LIBRARY_PATH, a second the kernel bridge's."""
     assert main(["build"]) == 0
-    assert os.path.exists(capsys.readouterr().out.strip() + "/libcuda.so.1")
+    assert os.path.exists(capsys.readouterr().out.splitlines()[0] + "/libcuda.so.1")
 
 
 @pytest.mark.slow

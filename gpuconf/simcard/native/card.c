@@ -70,9 +70,11 @@ int simcard_create(const char *path, const struct card_spec *spec)
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
-    if (ftruncate(fd, sizeof(struct card_file)) != 0) {
-        int failure = errno;
+    /* Really taken, not a hole: on a full disk writing into a hole of a mapped file is a SIGBUS. */
+    int failure = posix_fallocate(fd, 0, sizeof(struct card_file));
+    if (failure != 0) {
         close(fd);
+        unlink(path);
         return -failure;
     }
     struct card_file *card = NULL;

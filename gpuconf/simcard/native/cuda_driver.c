@@ -6,8 +6,13 @@
 
 #include "engine.h"
 
-/* Tells the kernel bridge that device memory is host memory here. */
-EXPORT const int gpuconf_simulated_driver = 1;
+/* For the kernel bridge, which knows by it that device memory is host memory here: whether all of
+ * these bytes are a device's. */
+EXPORT int gpuconf_is_device_memory(const void *where, size_t bytes)
+{
+    struct allocation found;
+    return gpuconf_find(where, bytes, &found) == CUDA_OK && found.type == MEMORY_DEVICE;
+}
 
 /* ---- start and version ---- */
 

@@ -2,14 +2,13 @@
 //
 // TensorFlow loads this as a device plugin, right after its own kernels are registered
 // (TF_PLUGGABLE_DEVICE_LIBRARY_PATH), and asks for two functions: TF_InitKernel and TF_InitGraph.
-#include <dlfcn.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <utility>
 
+#include "driver.h"
 #include "host_convolution.h"
 #include "host_kernel.h"
 #include "host_rnn.h"
@@ -48,8 +47,7 @@ class RefusalFactory : public OpKernelFactory {
 
 // Kernels that take device memory for host memory would crash on a real card.
 void CheckCardIsSimulated() {
-  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (driver == nullptr || dlsym(driver, "gpuconf_simulated_driver") == nullptr) {
+  if (!IsDriverSimulated()) {
     Refuse("found another CUDA driver than the simulated one",
            "unset TF_PLUGGABLE_DEVICE_LIBRARY_PATH");
   }
@@ -60,7 +58,7 @@ void CheckTensorFlow() {
     char reason[200];
     std::snprintf(reason, sizeof reason, "was built for TensorFlow %s, and this is %s",
                   GPUCONF_TENSORFLOW_VERSION, TF_Version());
-    Refuse(reason, "run the script with the Python that the card was set up for");
+    Refuse(reason, "python -m gpuconf.simcard run … -- PYTHON script.py, where PYTHON is the script's own");
   }
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -11,6 +10,7 @@
 #include "convolution.h"
 #include "host_kernel.h"
 #include "refusal.h"
+#include "replacements.h"
 #include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/register_types.h"
@@ -23,9 +23,6 @@ using ::tensorflow::OpKernelConstruction;
 using ::tensorflow::OpKernelContext;
 using ::tensorflow::Tensor;
 using ::tensorflow::TensorShape;
-
-template <typename T>
-using Computing = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 template <typename F, typename T>
 std::vector<F> Read(const Tensor& tensor) {
@@ -52,15 +49,19 @@ class ConvolutionGradient : public OpKernel {
     OP_REQUIRES_OK(construction, construction->GetAttr("data_format", &data_format_));
     OP_REQUIRES(construction, data_format_ == "NHWC",
                 CannotCompute(def(), absl::StrCat("CPU kernels want NHWC, not ", data_format_)));
-    OP_REQUIRES(construction, strides_.size() == 4 && dilations_.size() == 4,
-                absl::InvalidArgumentError("strides and dilations must have 4 numbers"));
+    OP_REQUIRES(construction, IsPerPixel(strides_) && IsPerPixel(dilations_),
+                absl::InvalidArgumentError(absl::StrCat(
+                    type_string(), ": strides and dilations must be 4 numbers from 1 up, of "
+                    "which the first and the last are 1")));
+    // TensorFlow's CPU kernel cannot even be made where there are dilations.
     if (dilations_[1] == 1 && dilations_[2] == 1) own_.reset(MakeHostKernel(construction));
   }
 
  protected:
-  // TensorFlow's CPU kernel, or null where only ours can: dilations, or groups of channels.
-  OpKernel* Own(const TensorShape& input, const TensorShape& filter) const {
-    return input.dim_size(3) == filter.dim_size(2) ? own_.get() : nullptr;
+  // TensorFlow's CPU kernel, or null where only ours can: dilations, or groups of channels.  The
+  // sizes of the result may be 4 numbers or, for TensorFlow, the 2 of its pixels.
+  OpKernel* Own(int64_t in_depth, int64_t filter_depth) const {
+    return in_depth == filter_depth ? own_.get() : nullptr;
   }
 
   absl::Status Sizes(const TensorShape& input, const TensorShape& filter,
@@ -71,14 +72,15 @@ class ConvolutionGradient : public OpKernel {
           absl::StrCat(type_string(), ": an input of ", input.DebugString(), " and a filter of ",
                        filter.DebugString(), " do not go together"));
     }
-    *sizes = {ExtentOf(1, input, filter, output),
-              ExtentOf(2, input, filter, output),
+    *sizes = {ExtentOf(1, input, filter),
+              ExtentOf(2, input, filter),
               input.dim_size(0),
               input.dim_size(3),
               filter.dim_size(3),
               input.dim_size(3) / filter.dim_size(2)};
-    if (output.dim_size(0) != sizes->batch || output.dim_size(3) != sizes->out_depth ||
-        sizes->out_depth % sizes->groups != 0) {
+    const TensorShape wanted(
+        {sizes->batch, sizes->rows.out, sizes->columns.out, sizes->out_depth});
+    if (output != wanted || sizes->out_depth % sizes->groups != 0) {
       return absl::InvalidArgumentError(
           absl::StrCat(type_string(), ": a gradient of ", output.DebugString(),
                        " does not fit an input of ", input.DebugString(), " and a filter of ",
@@ -88,19 +90,26 @@ class ConvolutionGradient : public OpKernel {
   }
 
  private:
-  Extent ExtentOf(int dimension, const TensorShape& input, const TensorShape& filter,
-                  const TensorShape& output) const {
-    Extent extent = {input.dim_size(dimension),      output.dim_size(dimension),
-                     filter.dim_size(dimension - 1), strides_[dimension],
-                     dilations_[dimension],          0};
-    if (padding_ == "EXPLICIT") {
-      extent.pad_before = paddings_[2 * dimension];
-    } else if (padding_ == "SAME") {
-      const int64_t reach = (extent.filter - 1) * extent.dilation + 1;
-      const int64_t wanted = (extent.out - 1) * extent.stride + reach - extent.in;
-      extent.pad_before = std::max<int64_t>(wanted, 0) / 2;
+  static bool IsPerPixel(const std::vector<int32_t>& numbers) {
+    return numbers.size() == 4 && numbers[0] == 1 && numbers[3] == 1 && numbers[1] >= 1 &&
+           numbers[2] >= 1;
+  }
+
+  // The sizes along one dimension, the output's among them, as tf.nn.convolution defines them.
+  Extent ExtentOf(int dimension, const TensorShape& input, const TensorShape& filter) const {
+    const int64_t in = input.dim_size(dimension), places = filter.dim_size(dimension - 1);
+    const int64_t stride = strides_[dimension], dilation = dilations_[dimension];
+    const int64_t reach = (places - 1) * dilation + 1;
+    if (padding_ == "SAME") {
+      const int64_t out = (in + stride - 1) / stride;
+      const int64_t padding = std::max<int64_t>((out - 1) * stride + reach - in, 0);
+      return {in, out, places, stride, dilation, padding / 2};
     }
-    return extent;
+    const bool is_explicit = padding_ == "EXPLICIT";
+    const int64_t before = is_explicit ? paddings_[2 * dimension] : 0;
+    const int64_t after = is_explicit ? paddings_[2 * dimension + 1] : 0;
+    const int64_t room = in + before + after - reach;
+    return {in, room < 0 ? 0 : room / stride + 1, places, stride, dilation, before};
   }
 
   std::vector<int32_t> strides_, dilations_;
@@ -127,12 +136,15 @@ class InputGradient : public ConvolutionGradient {
     using F = Computing<T>;
     const Tensor& filter = context->input(1);
     const Tensor& output_gradient = context->input(2);
+    const Tensor& input_sizes = context->input(0);
+    const bool has_depth = input_sizes.NumElements() == 4 && filter.dims() == 4;
+    const int64_t depth = has_depth ? input_sizes.flat<int32_t>()(3) : 0;
+    OpKernel* own = Own(depth, has_depth ? filter.dim_size(2) : 0);
+    if (own != nullptr) return own->Compute(context);
     TensorShape input;
-    OP_REQUIRES_OK(context, ShapeFrom(context->input(0), &input));
+    OP_REQUIRES_OK(context, ShapeFrom(input_sizes, &input));
     Convolution sizes;
-    OP_REQUIRES_OK(context,
-                   Sizes(input, filter.shape(), output_gradient.shape(), &sizes));
-    if (OpKernel* own = Own(input, filter.shape())) return own->Compute(context);
+    OP_REQUIRES_OK(context, Sizes(input, filter.shape(), output_gradient.shape(), &sizes));
     Tensor* result = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, input, &result));
     std::vector<F> gradient(result->NumElements());
@@ -154,9 +166,10 @@ class FilterGradient : public ConvolutionGradient {
     const Tensor& output_gradient = context->input(2);
     TensorShape filter;
     OP_REQUIRES_OK(context, ShapeFrom(context->input(1), &filter));
+    OpKernel* own = Own(input.dims() == 4 ? input.dim_size(3) : 0, filter.dim_size(2));
+    if (own != nullptr) return own->Compute(context);
     Convolution sizes;
     OP_REQUIRES_OK(context, Sizes(input.shape(), filter, output_gradient.shape(), &sizes));
-    if (OpKernel* own = Own(input.shape(), filter)) return own->Compute(context);
     Tensor* result = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, filter, &result));
     std::vector<F> gradient(result->NumElements());
@@ -167,17 +180,10 @@ class FilterGradient : public ConvolutionGradient {
   }
 };
 
-template <typename Kernel>
-OpKernel* Make(OpKernelConstruction* construction) {
-  return new Kernel(construction);
-}
-
-constexpr int kAboveTwin = 3;  // see replacements.cc
-
 template <typename T, typename Kernel>
 void RegisterOperation(const char* op, const char* sizes) {
   tensorflow::KernelDefBuilder builder(op);
-  builder.Device("GPU").TypeConstraint<T>("T").HostMemory(sizes).Priority(kAboveTwin);
+  builder.Device("GPU").TypeConstraint<T>("T").HostMemory(sizes).Priority(kOwnKernel);
   tensorflow::kernel_factory::OpKernelRegistrar(
       builder.Build(), "ConvolutionGradient [simulated]", Make<Kernel>);
 }

@@ -3,108 +3,135 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "driver.h"
+#include "refusal.h"
 #include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/node_properties.h"
 #include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/types.h"
 
 namespace gpuconf {
 namespace {
 
-using ::tensorflow::MemoryTypeSlice;
-using ::tensorflow::MemoryTypeVector;
 using ::tensorflow::OpKernel;
 using ::tensorflow::OpKernelConstruction;
+using ::tensorflow::OpKernelContext;
+using ::tensorflow::Tensor;
 
-// OpKernel keeps what we must change to itself, and an explicit instantiation may name private
-// members: [temp.spec]/6 of the C++ standard.
-template <typename Tag, typename Tag::Member member>
-struct Opener {
-  friend typename Tag::Member Open(Tag) { return member; }
-};
-
-struct InputTypes {
-  using Member = const MemoryTypeVector OpKernel::*;
-  friend Member Open(InputTypes);
-};
-struct OutputTypes {
-  using Member = const MemoryTypeVector OpKernel::*;
-  friend Member Open(OutputTypes);
-};
-struct Expensive {
-  using Member = bool OpKernel::*;
-  friend Member Open(Expensive);
-};
-template struct Opener<InputTypes, &OpKernel::input_memory_types_>;
-template struct Opener<OutputTypes, &OpKernel::output_memory_types_>;
-template struct Opener<Expensive, &OpKernel::expensive_>;
-
-void Replace(const MemoryTypeVector& there, MemoryTypeSlice wanted) {
-  // The vector itself was not made const; only OpKernel's view of it is.
-  const_cast<MemoryTypeVector&>(there).assign(wanted.begin(), wanted.end());
-}
-
-}  // namespace
-
-void TreatAsGpuKernel(const OpKernelConstruction& construction, OpKernel* kernel) {
-  Replace(kernel->*Open(InputTypes()), construction.input_memory_types());
-  Replace(kernel->*Open(OutputTypes()), construction.output_memory_types());
-  kernel->*Open(Expensive()) = false;
-}
-
-namespace {
-
-// A kernel that puts its result into host memory, whatever device it is told, and the kernel around
-// it that brings the result to the card.
-class BringsResultsToCard : public OpKernel {
- public:
-  BringsResultsToCard(OpKernelConstruction* construction, OpKernel* inner)
-      : OpKernel(construction), inner_(inner) {}
-
-  void Compute(tensorflow::OpKernelContext* context) override {
-    inner_->Compute(context);
-    for (int i = 0; context->status().ok() && i < context->num_outputs(); ++i) {
-      if (context->output_memory_type(i) != tensorflow::DEVICE_MEMORY) continue;
-      tensorflow::Tensor* result = context->mutable_output(i);
-      tensorflow::Tensor on_card;
-      OP_REQUIRES_OK(context,
-                     context->allocate_temp(result->dtype(), result->shape(), &on_card));
-      const auto bytes = result->tensor_data();
-      std::memcpy(const_cast<char*>(on_card.tensor_data().data()), bytes.data(), bytes.size());
-      *result = on_card;
+// Some CPU kernels put a result into host memory whatever the device (ScatterNd, SparseConcat):
+// there the next copy from the card would not find it, and the peak would lack it.
+void BringResultsToCard(OpKernelContext* context) {
+  for (int i = 0; context->status().ok() && i < context->num_outputs(); ++i) {
+    Tensor* result = context->mutable_output(i);
+    if (context->output_memory_type(i) != tensorflow::DEVICE_MEMORY || result == nullptr ||
+        tensorflow::IsRefType(context->expected_output_dtype(i)) ||
+        !tensorflow::DataTypeCanUseMemcpy(result->dtype())) {
+      continue;
     }
+    const auto bytes = result->tensor_data();
+    if (bytes.empty() || IsDeviceMemory(bytes.data(), bytes.size())) continue;
+    Tensor on_card;
+    OP_REQUIRES_OK(context, context->allocate_temp(result->dtype(), result->shape(), &on_card));
+    std::memcpy(const_cast<char*>(on_card.tensor_data().data()), bytes.data(), bytes.size());
+    *result = on_card;
+  }
+}
+
+// The kernel that TensorFlow sees: made for a GPU, so its arguments live where a GPU kernel's do
+// and the executor takes it for a cheap one, as it does GPU kernels; else kernels would run in
+// another order, and the peak of memory would be another.
+class HostKernel : public OpKernel {
+ public:
+  HostKernel(OpKernelConstruction* construction, std::unique_ptr<OpKernel> cpu_kernel)
+      : OpKernel(construction), cpu_kernel_(std::move(cpu_kernel)) {}
+
+  void Compute(OpKernelContext* context) override {
+    cpu_kernel_->Compute(context);
+    BringResultsToCard(context);
   }
 
  private:
-  std::unique_ptr<OpKernel> inner_;
+  const std::unique_ptr<OpKernel> cpu_kernel_;
 };
 
-bool LeavesResultsOnHost(const std::string& op) {
-  return op == "ScatterNd";  // DoScatterNd of scatter_nd_op.cc asks for host memory on a CPU
+class AsyncHostKernel : public tensorflow::AsyncOpKernel {
+ public:
+  AsyncHostKernel(OpKernelConstruction* construction, std::unique_ptr<OpKernel> cpu_kernel)
+      : AsyncOpKernel(construction), cpu_kernel_(std::move(cpu_kernel)) {}
+
+  void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+    cpu_kernel_->AsAsync()->ComputeAsync(context, [context, done = std::move(done)] {
+      BringResultsToCard(context);
+      done();
+    });
+  }
+
+ private:
+  const std::unique_ptr<OpKernel> cpu_kernel_;
+};
+
+// What TensorFlow's CPU kernels find out only while computing that they cannot do; null for nothing.
+const char* WhatNoCpuKernelDoes(const tensorflow::NodeDef& node) {
+  bool is_windowed = false;
+  for (const char* start : {"Conv", "MaxPool", "AvgPool", "DepthwiseConv", "_FusedConv"}) {
+    is_windowed = is_windowed || absl::StartsWith(node.op(), start);
+  }
+  if (!is_windowed) return nullptr;
+  std::string format;
+  if (tensorflow::TryGetNodeAttr(node, "data_format", &format) &&
+      absl::StartsWith(format, "NC")) {
+    return "CPU kernels know channels_last (NHWC) only";
+  }
+  std::vector<int32_t> dilations;
+  if (absl::StartsWith(node.op(), "Conv3D") &&
+      tensorflow::TryGetNodeAttr(node, "dilations", &dilations) &&
+      dilations != std::vector<int32_t>(dilations.size(), 1)) {
+    return "CPU kernels know no dilations in 3 dimensions";
+  }
+  return nullptr;
+}
+
+absl::Status MakeCpuKernel(OpKernelConstruction* construction, std::unique_ptr<OpKernel>* made) {
+  const char* reason = WhatNoCpuKernelDoes(construction->def());
+  if (reason != nullptr) return CannotCompute(construction->def(), reason);
+  std::shared_ptr<const tensorflow::NodeProperties> properties;
+  absl::Status status = tensorflow::NodeProperties::CreateFromNodeDef(
+      construction->def(), tensorflow::OpRegistry::Global(), &properties);
+  if (!status.ok()) return status;
+  OpKernel* kernel = nullptr;
+  status = tensorflow::CreateOpKernel(
+      tensorflow::DeviceType("CPU"), construction->device(),
+      construction->device()->GetAllocator(tensorflow::AllocatorAttributes()),
+      construction->function_library(), construction->resource_manager(), properties,
+      construction->graph_def_version(), &kernel);
+  made->reset(kernel);
+  if (absl::StrContains(status.message(), "CPU")) {  // what only a CPU refuses
+    return CannotCompute(construction->def(),
+                         absl::StrCat("its CPU kernel says: ", status.message()));
+  }
+  return status;
 }
 
 }  // namespace
 
 OpKernel* MakeHostKernel(OpKernelConstruction* construction) {
-  std::shared_ptr<const tensorflow::NodeProperties> properties;
-  absl::Status status = tensorflow::NodeProperties::CreateFromNodeDef(
-      construction->def(), tensorflow::OpRegistry::Global(), &properties);
-  OpKernel* kernel = nullptr;
-  if (status.ok()) {
-    status = tensorflow::CreateOpKernel(
-        tensorflow::DeviceType("CPU"), construction->device(),
-        construction->device()->GetAllocator(tensorflow::AllocatorAttributes()),
-        construction->function_library(), construction->resource_manager(), properties,
-        construction->graph_def_version(), &kernel);
-  }
+  std::unique_ptr<OpKernel> cpu_kernel;
+  const absl::Status status = MakeCpuKernel(construction, &cpu_kernel);
   if (!status.ok()) {
     construction->SetStatus(status);
     return nullptr;
   }
-  TreatAsGpuKernel(*construction, kernel);
-  if (!LeavesResultsOnHost(construction->def().op())) return kernel;
-  return new BringsResultsToCard(construction, kernel);
+  if (cpu_kernel->AsAsync() != nullptr) {
+    return new AsyncHostKernel(construction, std::move(cpu_kernel));
+  }
+  return new HostKernel(construction, std::move(cpu_kernel));
 }
 
 }  // namespace gpuconf

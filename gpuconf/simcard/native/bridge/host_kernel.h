@@ -1,21 +1,28 @@
-// A CPU kernel that TensorFlow treats as a GPU kernel.
+// CPU kernels that TensorFlow runs as GPU kernels.
 #ifndef GPUCONF_BRIDGE_HOST_KERNEL_H_
 #define GPUCONF_BRIDGE_HOST_KERNEL_H_
+
+#include <type_traits>
 
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace gpuconf {
 
-// Makes the CPU kernel for the operation under construction.  Device memory on a simulated card is
-// host memory, so it computes there; what it allocates comes from the GPU's allocator.  Returns
-// null with the status set in `construction` where that fails.
+// Makes a GPU kernel that has the CPU kernel for the operation under construction do its work.
+// Device memory on a simulated card is host memory, so it computes there, and what it allocates
+// comes from the GPU's allocator.  Returns null with the status set in `construction` where there
+// can be none.
 tensorflow::OpKernel* MakeHostKernel(tensorflow::OpKernelConstruction* construction);
 
-// Gives a kernel what TensorFlow asks of it on a GPU: where its arguments live, and that the
-// executor need not fear it takes long (else kernels run in another order, and the peak of memory
-// is another).
-void TreatAsGpuKernel(const tensorflow::OpKernelConstruction& construction,
-                      tensorflow::OpKernel* kernel);
+// For registrations of kernels of our own.
+template <typename Kernel>
+tensorflow::OpKernel* Make(tensorflow::OpKernelConstruction* construction) {
+  return new Kernel(construction);
+}
+
+// What our own kernels compute in: the half types would lose too much in sums.
+template <typename T>
+using Computing = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 }  // namespace gpuconf
 

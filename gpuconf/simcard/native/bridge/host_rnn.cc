@@ -2,13 +2,13 @@
 
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "host_kernel.h"
 #include "refusal.h"
+#include "replacements.h"
 #include "rnn_cells.h"
 #include "rnn_tensors.h"
 #include "tensorflow/core/framework/kernel_def_builder.h"
@@ -23,10 +23,6 @@ using ::tensorflow::OpKernelConstruction;
 using ::tensorflow::OpKernelContext;
 using ::tensorflow::Tensor;
 using ::tensorflow::TensorShape;
-
-// What computes: float for the half types, whose sums would lose too much.
-template <typename T>
-using Computing = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 // What the six operations share: their attributes, and the check that we can.
 class RnnKernel : public OpKernel {
@@ -77,25 +73,47 @@ class RnnKernel : public OpKernel {
     }
     *shape = {x.dim_size(time_major_ ? 0 : 1), x.dim_size(time_major_ ? 1 : 0), x.dim_size(2),
               h.dim_size(2), time_major_};
-    const int64_t wanted = gates * shape->units * (shape->inputs + shape->units + 2);
-    const int64_t given = Input(context, "params").NumElements();
-    if (given != wanted || h.dim_size(time_major_ ? 1 : 0) != shape->batch) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "CudnnRNN: ", given, " parameters and a state of ", h.shape().DebugString(),
-          " do not fit an input of ", x.shape().DebugString(), ", which needs ", wanted));
-    }
-    return absl::OkStatus();
+    const int64_t numbers = gates * shape->units * (shape->inputs + shape->units + 2);
+    absl::Status status = Expect(context, "input_h", shape->States());
+    if (status.ok()) status = Expect(context, "params", TensorShape({numbers}));
+    if (status.ok() && is_lstm_) status = Expect(context, "input_c", shape->States());
+    return status;
+  }
+
+  // What the gradient reads besides.
+  absl::Status CheckSlopes(OpKernelContext* context, const RnnShape& shape) const {
+    absl::Status status = Expect(context, "output", shape.Sequences(shape.units));
+    if (status.ok()) status = Expect(context, "output_backprop", shape.Sequences(shape.units));
+    if (status.ok()) status = Expect(context, "output_h_backprop", shape.States());
+    if (status.ok() && is_lstm_) status = Expect(context, "output_c_backprop", shape.States());
+    return status;
   }
 
   // Every sequence is whole where the operation has no lengths (CudnnRNN, CudnnRNNV2).
-  std::vector<int> ReadLengths(OpKernelContext* context, const RnnShape& shape) const {
-    std::vector<int> lengths(shape.batch, static_cast<int>(shape.steps));
+  absl::Status ReadLengths(OpKernelContext* context, const RnnShape& shape,
+                           std::vector<int>* lengths) const {
+    lengths->assign(shape.batch, static_cast<int>(shape.steps));
     const Tensor* given = nullptr;
-    if (context->input("sequence_lengths", &given).ok()) {
-      const auto values = given->flat<int>();
-      for (int64_t b = 0; b < shape.batch && b < values.size(); ++b) lengths[b] = values(b);
+    if (!context->input("sequence_lengths", &given).ok()) return absl::OkStatus();
+    absl::Status status = Expect(context, "sequence_lengths", TensorShape({shape.batch}));
+    for (int64_t b = 0; status.ok() && b < shape.batch; ++b) {
+      (*lengths)[b] = given->flat<int>()(b);
+      if ((*lengths)[b] < 0 || (*lengths)[b] > shape.steps) {
+        status = absl::InvalidArgumentError(
+            absl::StrCat("CudnnRNN: sequence ", b, " has ", (*lengths)[b], " of ", shape.steps,
+                         " steps"));
+      }
     }
-    return lengths;
+    return status;
+  }
+
+  static absl::Status Expect(OpKernelContext* context, const char* name,
+                             const TensorShape& wanted) {
+    const TensorShape& given = Input(context, name).shape();
+    if (given == wanted) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("CudnnRNN: ", name, " is ",
+                                                   given.DebugString(), " and must be ",
+                                                   wanted.DebugString()));
   }
 
   bool is_lstm_ = false;
@@ -118,7 +136,9 @@ class RnnForward : public RnnKernel {
   template <template <typename> class Cell>
   void ComputeWith(OpKernelContext* context) {
     RnnShape shape;
+    std::vector<int> lengths;
     OP_REQUIRES_OK(context, ReadShape(context, Cell<F>::kGates, &shape));
+    OP_REQUIRES_OK(context, ReadLengths(context, shape, &lengths));
     const int64_t reserved = is_training_ ? shape.steps * shape.batch * shape.units : 0;
     Tensor *output, *output_h, *output_c, *reserve;
     const TensorShape cell_shape = Cell<F>::kHasCell ? shape.States() : TensorShape({});
@@ -133,7 +153,6 @@ class RnnForward : public RnnKernel {
     }
     Parameters<F> parameters(Cell<F>::kGates, shape.units, shape.inputs);
     ReadParameters<F, T>(Input(context, "params"), &parameters);
-    const std::vector<int> lengths = ReadLengths(context, shape);
     State<F> state;
     state.h = ReadState<F, T>(Input(context, "input_h"), shape);
     if (Cell<F>::kHasCell) state.c = ReadState<F, T>(Input(context, "input_c"), shape);
@@ -167,7 +186,10 @@ class RnnBackward : public RnnKernel {
   template <template <typename> class Cell>
   void ComputeWith(OpKernelContext* context) {
     RnnShape shape;
+    std::vector<int> lengths;
     OP_REQUIRES_OK(context, ReadShape(context, Cell<F>::kGates, &shape));
+    OP_REQUIRES_OK(context, CheckSlopes(context, shape));
+    OP_REQUIRES_OK(context, ReadLengths(context, shape, &lengths));
     const Tensor& reserve = Input(context, "reserve_space");
     const int64_t width = Cell<F>::kSaved * shape.units;
     OP_REQUIRES(context, reserve.NumElements() == shape.steps * shape.batch * width,
@@ -189,7 +211,6 @@ class RnnBackward : public RnnKernel {
       first.c = ReadState<F, T>(Input(context, "input_c"), shape);
       slope.c = ReadState<F, T>(Input(context, "output_c_backprop"), shape);
     }
-    const std::vector<int> lengths = ReadLengths(context, shape);
     std::vector<Matrix<F>> dx_steps;
     Layer<F, Cell>{parameters, lengths}.Backward(
         ReadSteps<F, T>(Input(context, "input"), shape, shape.inputs), first,
@@ -208,19 +229,11 @@ class RnnBackward : public RnnKernel {
   }
 };
 
-// A kernel made here was never asked whether it is for a GPU; see TreatAsGpuKernel.
-template <typename Kernel>
-OpKernel* Make(OpKernelConstruction* construction) {
-  return new Kernel(construction);
-}
-
-constexpr int kAboveRefusal = 3;  // see replacements.cc
-
 template <typename T>
 void RegisterOperation(const char* op, bool host_reserved, bool lengths,
                        OpKernel* (*make)(OpKernelConstruction*)) {
   tensorflow::KernelDefBuilder builder(op);
-  builder.Device("GPU").TypeConstraint<T>("T").Priority(kAboveRefusal);
+  builder.Device("GPU").TypeConstraint<T>("T").Priority(kOwnKernel);
   if (host_reserved) builder.HostMemory("host_reserved");
   if (lengths) builder.HostMemory("sequence_lengths");
   tensorflow::kernel_factory::OpKernelRegistrar(builder.Build(), "HostRnn [simulated]", make);

@@ -29,10 +29,6 @@ constexpr char kGpu[] = "GPU";
 constexpr char kCpu[] = "CPU";
 constexpr char kDefault[] = "DEFAULT";
 
-// Priorities above that of the kernel whose place is taken.
-constexpr int kAboveOriginal = 1;
-constexpr int kAboveRefusal = 2;
-
 // Kernels that move data between devices, or are not computations on tensors of one device.
 bool IsPlumbing(absl::string_view op) {
   for (absl::string_view start : {"_Fused", "_ParallelConcat", "_TensorToHash"}) {
@@ -152,7 +148,7 @@ void AddTwinsOf(const KernelDef& original, const std::vector<KernelDef>& cpu_ker
     const Choice cpu = ChoiceFor(kCpu, original, both);
     if (gpu.device_type != original.device_type() || cpu.device_type != kCpu) continue;
     if (gpu.class_name == cpu.class_name) continue;  // the CPU's own class launches nothing
-    replacements->push_back({RegistrationInPlaceOf(original, kAboveRefusal, both),
+    replacements->push_back({RegistrationInPlaceOf(original, kTwin, both),
                              absl::StrCat(cpu.class_name, " [simulated]"), true});
   }
 }
@@ -163,7 +159,7 @@ void AddRefusalOf(const KernelDef& original, std::vector<Replacement>* replaceme
   const Choice gpu = ChoiceFor(kGpu, original, constraints);
   const Choice cpu = ChoiceFor(kCpu, original, constraints);
   if (gpu.class_name == cpu.class_name) return;
-  replacements->push_back({RegistrationInPlaceOf(original, kAboveOriginal, constraints),
+  replacements->push_back({RegistrationInPlaceOf(original, kRefusal, constraints),
                            absl::StrCat(gpu.class_name, " [refused]"), false});
 }
 

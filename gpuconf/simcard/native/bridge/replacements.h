@@ -9,6 +9,11 @@
 
 namespace gpuconf {
 
+// Priorities above that of the kernel whose place is taken.
+constexpr int kRefusal = 1;
+constexpr int kTwin = 2;
+constexpr int kOwnKernel = 3;
+
 struct Replacement {
   tensorflow::KernelDef registration;  // for "GPU", at a higher priority than the original
   std::string class_name;              // as TensorFlow shows it, with a mark of ours

@@ -179,19 +179,20 @@ struct Layer {
       const State<F> before = t == 0 ? first : StateAfter(y[t - 1], saved[t - 1]);
       State<F> slope_here = *slope;
       slope_here.h += dy[t];
-      Matrix<F> dzx, dzh;
+      Matrix<F> dzx, dzh, x_here = x[t];
       Cell<F>::Gradient(saved[t], before, &slope_here, &dzx, &dzh);
       for (int64_t b = 0; b < dzx.rows(); ++b) {
         if (!IsOver(b, t)) continue;
         dzx.row(b).setZero();
         dzh.row(b).setZero();
+        x_here.row(b).setZero();  // padding may be NaN, and 0 times that is no 0
         slope_here.h.row(b) = slope->h.row(b);
         if (Cell<F>::kHasCell) slope_here.c.row(b) = slope->c.row(b);
       }
       (*dx)[t] = dzx * parameters.input;
       slope_here.h += dzh * parameters.recurrent;
       *slope = std::move(slope_here);
-      gradient->input += dzx.transpose() * x[t];
+      gradient->input += dzx.transpose() * x_here;
       gradient->recurrent += dzh.transpose() * before.h;
       gradient->input_bias += dzx.colwise().sum();
       gradient->recurrent_bias += dzh.colwise().sum();
