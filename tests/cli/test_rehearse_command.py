@@ -5,12 +5,16 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shlex
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from commands import gpuconf, run_commands
-from processes import run
+from processes import clean_environment, run
 
 from gpuconf.units import MIB
 
@@ -39,6 +43,8 @@ model.save("saved.keras")
 def test_what_is_refused_before_anything_runs(tmp_path: Path) -> None:
     """Exit code 2, one error with a hint, and the word of the user that was wrong."""
     here = str(tmp_path / "nosuch" / "a.png")
+    plain = tmp_path / "plain.py"
+    plain.touch(mode=0o600)
     cases = {
         "no command": ["rehearse", "--card", "8GiB"],
         "--steps": ["rehearse", "--steps", "0", "--", "true"],
@@ -48,6 +54,8 @@ def test_what_is_refused_before_anything_runs(tmp_path: Path) -> None:
         "no folder": ["rehearse", "--plot", here, "--", "true"],
         "nosuch": ["rehearse", "--profile", "nosuch", "--", "true"],
         "--batch": ["rehearse", "--batch", "x", "--", "true"],
+        "'nosuch-command': it was not found": ["rehearse", "--", "nosuch-command"],
+        "plain.py': it may not be executed": ["rehearse", "--", str(plain)],
     }
     for (said, _), done in zip(cases.items(), run_commands(tmp_path, *cases.values()), strict=True):
         assert done.code == 2, said
@@ -92,6 +100,8 @@ def test_a_whole_rehearsal(tmp_path: Path) -> None:
         "profile shared-desktop, batch 64",
         "fits: 3 training steps ran; at the peak",
         "measured   batch 32 → ",
+        "batch      up to about 512, which was measured: ",
+        "; the data has no more examples than that",
         "Real: TensorFlow",
         "picture: memory.svg",
     ):
@@ -101,6 +111,52 @@ def test_a_whole_rehearsal(tmp_path: Path) -> None:
     # The profile's growth holds little; without it the whole limit would be held.
     (row,) = (line for line in told.splitlines() if line.startswith("GPU 0"))
     assert int(row.split()[-2]) < 600
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not HAS_TENSORFLOW, reason="tensorflow is not installed")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_one_is_a_document_too(tmp_path: Path, number: signal.Signals) -> None:
+    """One document that says why, the signal's exit code, and nothing of the script goes on."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os, time\nopen('pid', 'w').write(f'{os.getpid()}\\n')\ntime.sleep(600)"
+    )
+    command = gpuconf("rehearse", "--card", "1GiB", "--json", "--", sys.executable, str(script))
+    environ = clean_environment(tmp_path, BUILT)
+    child = subprocess.Popen(
+        command, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    while child.poll() is None and "\n" not in _text(tmp_path / "pid"):
+        time.sleep(0.05)
+    child.send_signal(number)
+    told, _ = child.communicate(timeout=60)
+    assert child.returncode == 128 + number
+    document = json.loads(told)
+    assert (document["verdict"], document["exit_code"]) == ("no verdict", 128 + number)
+    assert number.name in document["because"]
+    assert not Path(f"/proc/{int(_text(tmp_path / 'pid'))}").exists()
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not HAS_TENSORFLOW, reason="tensorflow is not installed")
+def test_a_reader_that_goes_away_is_no_verdict(tmp_path: Path) -> None:
+    """`| head -1` closes the streams in the middle, or before the report: never 0, never 1."""
+    noisy = "import sys\nfor _ in range(3000): print('x' * 100, file=sys.stderr)"
+    (tmp_path / "noisy.py").write_text(noisy, encoding="utf-8")
+    (tmp_path / "quiet.py").write_text("print('done')", encoding="utf-8")
+    start = shlex.join(gpuconf("rehearse", "--card", "1GiB", "--", sys.executable))
+    script = "; ".join(
+        f"{start} {line}; echo ${{PIPESTATUS[0]}}"
+        for line in ("noisy.py 2>&1 | head -1", "quiet.py 2>&1 | head -1", "quiet.py >/dev/full")
+    )
+    done = run(["bash", "-c", script], tmp_path, environ=BUILT)
+    codes = [line for line in done.stdout.splitlines() if line.isdecimal()]
+    assert codes == ["4", "4", "4"], done.stdout + done.stderr
 
 
 @pytest.mark.slow
