@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -59,6 +60,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     _write(options.output, text, overwrite=options.force)
     output.line(f"wrote {options.output}: extends {proposal.extends}, because {proposal.because}")
     output.line("next: `gpuconf plan` shows what it does here")
+    if inventory.problem is not None:
+        output.note(f"note: {inventory.problem}")
     return 0
 
 
@@ -95,7 +98,7 @@ def propose(inventory: Inventory) -> Proposal:
     """The shipped profile that fits ``inventory``; pure."""
     gpus = inventory.gpus
     if inventory.problem is not None:
-        return Proposal("shared-desktop", f"nothing is known of the GPUs: {inventory.problem}")
+        return Proposal("shared-desktop", "nothing is known of the GPUs")
     if not gpus:
         return Proposal("cpu-only", "the driver knows no GPU")
     totals = [gpu.total_bytes for gpu in gpus if gpu.total_bytes is not None]
@@ -154,7 +157,12 @@ def render(proposal: Proposal, inventory: Inventory) -> str:
 
 def _seen(inventory: Inventory) -> list[str]:
     if inventory.problem is not None:
-        return [f"# Seen here: {inventory.problem}"]
+        return textwrap.wrap(
+            f"# Seen here: {inventory.problem}",
+            80,
+            subsequent_indent="#   ",
+            break_on_hyphens=False,
+        )
     if not inventory.gpus:
         return ["# Seen here: no GPU"]
     return ["# Seen here:", *(f"#   {_describe(gpu)}" for gpu in inventory.gpus)]

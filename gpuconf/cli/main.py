@@ -1,15 +1,16 @@
 """The ``gpuconf`` command: its parser, and the one place where errors become exit codes.
 
 Exit codes: 0 fine (warnings too), 1 a check failed or a GpuconfError, 2 usage or a bad profile,
-3 a bug in gpuconf, 130 interrupted.
+3 a bug in gpuconf, 130 interrupted; rehearse has more of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from gpuconf import __version__
@@ -94,6 +95,26 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse the unknown here, where the command whose options they are not is known."""
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self._refuse(unknown[0], self._option_string_actions)
+        return options, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            self._refuse(value, action.choices)
+        super()._check_value(action, value)
+
+    def _refuse(self, word: str, known: Iterable[str]) -> NoReturn:
+        close = get_close_matches(word.partition("=")[0], list(known), n=1)
+        meant = f"did you mean `{self.prog} {close[0]}`? " if close else ""
+        raise UsageError(
+            f"`{self.prog}` does not know {word!r}",
+            hint=f"{meant}`{self.prog} --help` shows what it takes",
+        )
+
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line; every command module adds its own part."""
@@ -103,7 +124,8 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="In a script, the first line `import gpuconf.auto` applies $GPUCONF_PROFILE, "
         "gpuconf.yaml or shared-desktop, whichever of them is found first. "
         "`gpuconf plan` shows what that does here. Exit codes: 0 fine, 1 refused, 2 bad usage or a "
-        "bad profile, 3 a bug in gpuconf.",
+        "bad profile, 3 a bug in gpuconf; `gpuconf rehearse` also has 4, no verdict, and passes on "
+        "those of the script.",
     )
     parser.set_defaults(color="auto")
     parser.add_argument("--version", action="version", version=f"gpuconf {__version__}")

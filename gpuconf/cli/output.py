@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
+import textwrap
 import traceback
 from collections.abc import Sequence
 from io import StringIO, TextIOWrapper
@@ -18,6 +20,15 @@ from gpuconf.errors import GpuconfError
 from gpuconf.terminal import wants_colour
 
 SCHEMA_VERSION = 1
+
+_ERROR = "gpuconf: error:"
+_QUOTED = re.compile(r'''`[^`]*`|(?<!\w)'[^']*'|"[^"]*"''')
+# A hint is often a command as it stands, or ends in one.
+_COMMAND = re.compile(
+    r"(?<!\S)(?:gpuconf (?:plan|profiles|init|rehearse|demo)|python -m|pip install|mkdir -p|"
+    r"df|rm|ls|unset|export) .*?(?=;|, or |$)"
+)
+_KEPT_SPACE = "\0"
 
 
 class Output:
@@ -50,11 +61,11 @@ class Output:
 
     def note(self, text: str) -> None:
         """Print one line for people to stderr."""
-        self.err.print(Text(text), soft_wrap=True)
+        self._tell(Text(self._fitted(text)))
 
     def progress(self, text: str) -> None:
         """Say on stderr what a long command is doing now."""
-        self.err.print(Text(f"… {text}", style="dim"), soft_wrap=True)
+        self._tell(Text(self._fitted(f"… {text}"), style="dim"))
 
     def table(self, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
         """Print a table to stdout: folded to a terminal's width, a row a line for programs."""
@@ -75,7 +86,9 @@ class Output:
         """Say what was refused: to stderr for people, as the one document for programs."""
         if self.as_json:
             self.document({"error": error.as_dict()})
-        self.err.print(Text.assemble(("gpuconf: error: ", "bold red"), str(error)), soft_wrap=True)
+        text = Text(self._fitted(f"{_ERROR} {error}"))
+        text.stylize("bold red", 0, len(_ERROR))
+        self._tell(text)
 
     def bug(self, error: Exception) -> None:
         """Say that gpuconf itself is at fault, with all that a report needs."""
@@ -83,6 +96,38 @@ class Output:
             self.document({"error": {"type": type(error).__name__, "message": str(error)}})
         traceback.print_exc()
         self.note("gpuconf: this is a bug in gpuconf; please report it with the lines above")
+
+    def _tell(self, text: Text) -> None:
+        self.err.print(text, soft_wrap=True)
+
+    def _fitted(self, text: str) -> str:
+        """``text`` broken for the terminal that stderr is; as it is where it is none."""
+        return fitted(text, self.err.width) if self.err.file.isatty() else text
+
+
+def fitted(text: str, width: int) -> str:
+    """``text`` broken at spaces, lines that follow indented; no command or path is broken.
+
+    One of those that is too long stays a line of its own, which a terminal copies as one.
+    """
+    return "\n".join(_fitted_line(line, width) for line in text.split("\n"))
+
+
+def _fitted_line(line: str, width: int) -> str:
+    if len(line) <= width:
+        return line
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    label, hint, rest = line.rpartition("hint: ")
+    for whole in (_QUOTED, _COMMAND) if hint else (_QUOTED,):
+        rest = whole.sub(lambda found: found[0].replace(" ", _KEPT_SPACE), rest)
+    broken = textwrap.wrap(
+        label + hint + rest,
+        width,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    return "\n".join(broken).replace(_KEPT_SPACE, " ")
 
 
 class _Console(Console):

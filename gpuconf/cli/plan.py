@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from typing import TYPE_CHECKING
 
 from gpuconf.bootstrap import environment_for, plan_for
 from gpuconf.cli.output import Output
+from gpuconf.errors import UsageError
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile import load_profile
 from gpuconf.units import mib
@@ -39,11 +41,18 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "gpuconf.yaml, else shared-desktop); `gpuconf profiles list` shows the names",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    # Of `gpuconf rehearse`, and easily written here too.
+    parser.add_argument("--profile", dest="as_option", help=argparse.SUPPRESS)
     parser.set_defaults(command=run)
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Print the plan; a shortage is an error, and exits 1."""
+    if options.as_option is not None:
+        raise UsageError(
+            "a profile is named without --profile here",
+            hint=f"gpuconf plan {shlex.quote(options.as_option)}",
+        )
     plan = plan_for(load_profile(options.profile))
     if os.environ.get("GPUCONF_DISABLE", "") not in ("", "0"):
         off = "GPUCONF_DISABLE is set, so `import gpuconf.auto` does nothing of this"
@@ -53,6 +62,10 @@ def run(options: argparse.Namespace, output: Output) -> int:
         output.document(as_document(plan, changes, settings))
     else:
         _print(plan, changes, settings, output)
+        if plan.unknown_gpu is not None:
+            command = shlex.join(["gpuconf", "plan", *filter(None, [options.profile])])
+            simcard = f"python -m gpuconf.simcard run --total 8GiB -- {command}"
+            output.note(f"  hint: try it on a simulated card: {simcard}")
     return 0
 
 

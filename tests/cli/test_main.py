@@ -52,8 +52,10 @@ def test_usage_errors(tmp_path: Path) -> None:
     for done in results:
         assert done.code == 2
         assert done.err.startswith("gpuconf: error: ")
-        assert "  hint: `gpuconf " in done.err
+        assert "  hint: " in done.err
         assert " --help` shows" in done.err
+    assert "did you mean `gpuconf plan`?" in results[0].err
+    assert "did you mean `gpuconf plan --json`?" in results[1].err
     assert [done.out for done in results[:-1]] == [""] * 5
     assert results[-1].document["error"]["type"] == "UsageError"
 
