@@ -32,8 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simcard": GROUND,
     "demo": GROUND | {"hardware"},
     "rehearsal": GROUND | {"simcard", "hardware", "auto"},
-    "cli": GROUND
-    | {"hardware", "profile", "planner", "bootstrap", "demo", "simcard", "rehearsal"},
+    "cli": GROUND | {"hardware", "profile", "planner", "bootstrap", "demo", "simcard", "rehearsal"},
     "__main__": {"cli"},
     "__init__": {"errors", "profile", "planner", "report", "bootstrap"},
 }
