@@ -32,7 +32,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simcard": GROUND,
     "demo": GROUND | {"hardware"},
     "rehearsal": GROUND | {"simcard", "hardware", "auto"},
-    "cli": GROUND | {"hardware", "profile", "planner", "bootstrap", "demo", "simcard", "rehearsal"},
+    "doctor": GROUND | {"hardware", "profile", "planner", "bootstrap"},
+    "cli": GROUND
+    | {"hardware", "profile", "planner", "bootstrap"}
+    | {"demo", "doctor", "simcard", "rehearsal"},
     "__main__": {"cli"},
     "__init__": {"errors", "profile", "planner", "report", "bootstrap"},
 }
