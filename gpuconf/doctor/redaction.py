@@ -1,0 +1,73 @@
+"""Take out of a report what says whose machine it is, before it goes into a bug report.
+
+Home folders become ``~``, the host's name ``<host>``, people's account names ``<user>``.  UUIDs
+of cards stay: they tell which card a finding speaks of, and nothing of the person.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TypeVar
+
+from gpuconf.doctor.finding import Finding
+from gpuconf.doctor.report import Card, Report
+
+_T = TypeVar("_T")
+_OTHERS_HOME = re.compile(r"(?<![\w~])/(home|Users)/[^/\s:,;'\"`)]+")
+_NOBODYS = {"root", "gdm", "gdm3", "sddm", "lightdm", "nobody", "localhost"}
+_KEPT_FIELDS = {"id", "status", "uuid"}
+
+
+class Redactor:
+    """Replaces in texts; ``home`` and ``hosts`` may be empty, ``users`` are account names."""
+
+    def __init__(
+        self, *, home: str = "", hosts: Iterable[str] = (), users: Iterable[str] = ()
+    ) -> None:
+        self._home = home.rstrip("/")
+        # The longest first, so that no part of a full name stays; a name stands by itself.
+        names = {part for host in hosts for part in (host, host.split(".")[0])}
+        self._hosts = _any_of(names)
+        self._users = _any_of(users)
+
+    def text(self, text: str) -> str:
+        """``text`` without the names."""
+        if self._home:
+            text = re.sub(rf"(?<![\w/]){re.escape(self._home)}(?![\w.-])", "~", text)
+        text = _OTHERS_HOME.sub(r"/\1/<user>", text)
+        if self._hosts:
+            text = self._hosts.sub("<host>", text)
+        return self._users.sub("<user>", text) if self._users else text
+
+    def report(self, report: Report) -> Report:
+        """``report`` with every text redacted."""
+        return self._value(report)
+
+    def _value(self, value: _T) -> _T:
+        if isinstance(value, str):
+            return self.text(value)  # type: ignore[return-value]  # a str for a str
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            fields = zip(value._fields, value, strict=True)
+            kept = _KEPT_FIELDS if isinstance(value, Finding | Card) else set()
+            made = {name: each if name in kept else self._value(each) for name, each in fields}
+            return type(value)(**made)
+        if isinstance(value, tuple):
+            return type(value)(self._value(each) for each in value)
+        return value
+
+
+def redactor_for(report: Report, *, home: str, hosts: Iterable[str]) -> Redactor:
+    """The redactor for ``report``: besides the names given, those of all who hold a card."""
+    cards = [part for card in report.cards for part in (card, *card.instances)]
+    users = {holder.user for card in cards for holder in card.holders or () if holder.user}
+    return Redactor(home=home, hosts=hosts, users=users)
+
+
+def _any_of(names: Iterable[str]) -> re.Pattern[str] | None:
+    """A pattern for any of ``names`` standing by itself; None for none."""
+    wanted = {name for name in names if len(name) > 1 and name not in _NOBODYS}
+    if not wanted:
+        return None
+    longest_first = sorted(wanted, key=len, reverse=True)
+    return re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, longest_first))})(?![\w-])")
