@@ -92,7 +92,7 @@ class Clock(NamedTuple):
         edges = [0.0]
         for weight in weights:
             edges.append(edges[-1] + weight / sum(weights))
-        return cls(tuple(shown), tuple(edges))
+        return cls(tuple(shown), (*edges[:-1], 1.0) if shown else (0.0,))  # sums are not exact
 
     def place(self, time_ns: int) -> float:
         """From 0 to 1; a moment outside all phases stands at the nearer end."""

@@ -216,7 +216,7 @@ NORMALISATION = {
             *tf.clip_by_global_norm([x, y], 0.7)[0],
         ],
         normal((5, 7), (5, 7)),
-    ),
+    )._replace(tolerance=2e-7, reason="a bit between two runs on the CPU alone, in a graph"),
     "fake quantisation": gradients(
         lambda x: tf.quantization.fake_quant_with_min_max_args(x, -2, 2), normal((5, 7))
     ),
