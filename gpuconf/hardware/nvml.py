@@ -1,9 +1,9 @@
-"""Ask NVML, once, what GPUs this machine has: the only file that touches ``pynvml``.
+"""Ask NVML, once, what GPUs this machine has: the only file that imports ``pynvml``.
 
 NVML tells free and used memory without making a CUDA context.  Much of what it offers is
 missing somewhere: WSL2 gives no memory per process, unified-memory machines (GB10, Jetson) no
 memory at all, a container hides other people's processes, an old driver lacks whole functions.
-So every answer goes through `_query`, which turns "will not say" into None.
+So every answer goes through `query`, which turns "will not say" into None.
 
 The import of nvidia-ml-py costs some 18 ms, 11 of them for ``ctypes.util``, which every
 framework imports too; it happens inside the function, and only where memory figures are needed.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _REQUIRED = ("NVMLError", "nvmlInit", "nvmlShutdown", "nvmlDeviceGetCount")
 
 # NVML's return codes (nvmlReturn_t in nvml.h), as sentences for people.
-_PROBLEMS = {
+PROBLEMS = {
     4: "NVML may not be used by this user: the device files under /dev/nvidia* are not readable",
     9: "the NVIDIA driver is installed but not loaded",
     12: "no NVIDIA driver here (libnvidia-ml.so.1 cannot be loaded; a container needs --gpus)",
@@ -57,16 +57,25 @@ def read_inventory(*, nvml: ModuleType | None = None, processes: bool = True) ->
     Where NVML cannot be asked at all, ``problem`` says why and ``gpus`` is empty.  A GPU that
     is lost, or closed to this user, stays in the list with unknown fields.
     """
-    binding, problem = (nvml, None) if nvml is not None else _import_binding()
+    binding, problem = start(nvml)
     if binding is None:
-        return Inventory(problem=problem)
-    problem = _missing_names(binding) or _init(binding)
-    if problem is not None:
         return Inventory(problem=problem)
     try:
         return _read(binding, processes=processes)
     finally:
-        _query(binding, "nvmlShutdown")
+        query(binding, "nvmlShutdown")
+
+
+def start(nvml: ModuleType | None = None) -> tuple[ModuleType | None, str | None]:
+    """Start NVML through ``nvml``, by default the installed binding.
+
+    Returns the binding, whose ``nvmlShutdown`` the caller owes, or None and why it is none.
+    """
+    binding, problem = (nvml, None) if nvml is not None else _import_binding()
+    if binding is None:
+        return None, problem
+    problem = _missing_names(binding) or _init(binding)
+    return (binding, None) if problem is None else (None, problem)
 
 
 def _import_binding() -> tuple[ModuleType | None, str | None]:
@@ -96,11 +105,11 @@ def _init(nvml: ModuleType) -> str | None:
         nvml.nvmlInit()
     except Exception as error:  # NVMLError, or OSError and AttributeError of old bindings
         code: object = getattr(error, "value", None)
-        return (isinstance(code, int) and _PROBLEMS.get(code)) or f"NVML does not start ({error})"
+        return (isinstance(code, int) and PROBLEMS.get(code)) or f"NVML does not start ({error})"
     return None
 
 
-def _query(nvml: ModuleType, function: str, *args: Any, default: Any = None) -> Any:
+def query(nvml: ModuleType, function: str, *args: Any, default: Any = None) -> Any:
     """Call the binding's ``function``; return ``default`` for whatever it will not say.
 
     The one place where answers come in.  "Not supported", "no permission", "GPU is lost" are
@@ -116,32 +125,32 @@ def _query(nvml: ModuleType, function: str, *args: Any, default: Any = None) -> 
 
 
 def _read(nvml: ModuleType, *, processes: bool) -> Inventory:
-    count = _query(nvml, "nvmlDeviceGetCount")
+    count = query(nvml, "nvmlDeviceGetCount")
     if count is None:
         return Inventory(problem="NVML starts but does not say how many GPUs there are")
     return Inventory(
         gpus=tuple(_read_gpu(nvml, index, processes=processes) for index in range(count)),
-        driver_version=_query(nvml, "nvmlSystemGetDriverVersion"),
+        driver_version=query(nvml, "nvmlSystemGetDriverVersion"),
         cuda_version=_read_cuda_version(nvml),
     )
 
 
 def _read_cuda_version(nvml: ModuleType) -> tuple[int, int] | None:
     """The newest CUDA that the driver serves: NVML's 12040 is (12, 4)."""
-    number = _query(nvml, "nvmlSystemGetCudaDriverVersion_v2")
+    number = query(nvml, "nvmlSystemGetCudaDriverVersion_v2")
     if number is None:
-        number = _query(nvml, "nvmlSystemGetCudaDriverVersion")
+        number = query(nvml, "nvmlSystemGetCudaDriverVersion")
     return (number // 1000, number % 1000 // 10) if number else None
 
 
 def _read_gpu(nvml: ModuleType, index: int, *, processes: bool) -> Gpu:
-    handle = _query(nvml, "nvmlDeviceGetHandleByIndex", index)
+    handle = query(nvml, "nvmlDeviceGetHandleByIndex", index)
     if handle is None:
         return Gpu(index)
-    display = _query(nvml, "nvmlDeviceGetDisplayActive", handle)
-    mig_mode = _query(nvml, "nvmlDeviceGetMigMode", handle)
+    display = query(nvml, "nvmlDeviceGetDisplayActive", handle)
+    mig_mode = query(nvml, "nvmlDeviceGetMigMode", handle)
     gpu = _describe(nvml, handle, Gpu(index), processes=processes)._replace(
-        compute_capability=_query(nvml, "nvmlDeviceGetCudaComputeCapability", handle),
+        compute_capability=query(nvml, "nvmlDeviceGetCudaComputeCapability", handle),
         display_active=None if display is None else bool(display),
         pci_bus_id=_read_pci_bus_id(nvml, handle),
         mig_enabled=None if mig_mode is None else bool(mig_mode[0]),
@@ -155,8 +164,8 @@ def _describe(nvml: ModuleType, handle: Any, gpu: Gpu, *, processes: bool) -> Gp
     """``gpu`` with what a card and a MIG instance are both asked for."""
     total_bytes, free_bytes, used_bytes = _read_memory(nvml, handle)
     return gpu._replace(
-        uuid=_query(nvml, "nvmlDeviceGetUUID", handle),
-        name=_query(nvml, "nvmlDeviceGetName", handle),
+        uuid=query(nvml, "nvmlDeviceGetUUID", handle),
+        name=query(nvml, "nvmlDeviceGetName", handle),
         total_bytes=total_bytes,
         free_bytes=free_bytes,
         used_bytes=used_bytes,
@@ -171,9 +180,9 @@ def _read_memory(nvml: ModuleType, handle: Any) -> tuple[int | None, int | None,
     apart.  A total of 0 is a platform's way of saying that it does not know.
     """
     version = getattr(nvml, "nvmlMemory_v2", None)
-    info = _query(nvml, "nvmlDeviceGetMemoryInfo", handle, version) if version else None
+    info = query(nvml, "nvmlDeviceGetMemoryInfo", handle, version) if version else None
     if info is None:
-        info = _query(nvml, "nvmlDeviceGetMemoryInfo", handle)
+        info = query(nvml, "nvmlDeviceGetMemoryInfo", handle)
     if info is None or not info.total:
         return None, None, None
     reserved = getattr(info, "reserved", 0)
@@ -182,7 +191,7 @@ def _read_memory(nvml: ModuleType, handle: Any) -> tuple[int | None, int | None,
 
 
 def _read_pci_bus_id(nvml: ModuleType, handle: Any) -> str | None:
-    info = _query(nvml, "nvmlDeviceGetPciInfo", handle)
+    info = query(nvml, "nvmlDeviceGetPciInfo", handle)
     bus_id = getattr(info, "busId", None)
     return bus_id.decode(errors="replace") if isinstance(bus_id, bytes) else bus_id
 
@@ -192,13 +201,13 @@ def _read_mig_instances(
 ) -> tuple[Gpu, ...]:
     """The compute instances of a MIG card, in NVML's order, which is nvidia-smi's."""
     instances = []
-    for place in range(_query(nvml, "nvmlDeviceGetMaxMigDeviceCount", handle, default=0)):
-        mig_handle = _query(nvml, "nvmlDeviceGetMigDeviceHandleByIndex", handle, place)
+    for place in range(query(nvml, "nvmlDeviceGetMaxMigDeviceCount", handle, default=0)):
+        mig_handle = query(nvml, "nvmlDeviceGetMigDeviceHandleByIndex", handle, place)
         if mig_handle is None:  # no instance at this place
             continue
         ids = (
-            _query(nvml, "nvmlDeviceGetGpuInstanceId", mig_handle),
-            _query(nvml, "nvmlDeviceGetComputeInstanceId", mig_handle),
+            query(nvml, "nvmlDeviceGetGpuInstanceId", mig_handle),
+            query(nvml, "nvmlDeviceGetComputeInstanceId", mig_handle),
         )
         instance = Gpu(
             card.index,
@@ -218,15 +227,15 @@ def _read_processes(nvml: ModuleType, handle: Any) -> tuple[GpuProcess, ...] | N
     found: dict[int, GpuProcess] = {}
     known = False
     for kind, function in _PROCESS_QUERIES:
-        listed = _query(nvml, function, handle)
+        listed = query(nvml, function, handle)
         if listed is None:
-            listed = _query(nvml, f"{function}_v2", handle)
+            listed = query(nvml, f"{function}_v2", handle)
         known = known or listed is not None
         for entry in listed or ():
             earlier = found.get(entry.pid)
             used_bytes = None if entry.usedGpuMemory == _NOT_AVAILABLE else entry.usedGpuMemory
             if earlier is None:
-                name = _query(nvml, "nvmlSystemGetProcessName", entry.pid)
+                name = query(nvml, "nvmlSystemGetProcessName", entry.pid)
                 found[entry.pid] = GpuProcess(entry.pid, used_bytes, name or None, kind)
             elif earlier.used_bytes is None:
                 found[entry.pid] = earlier._replace(used_bytes=used_bytes)

@@ -1,0 +1,46 @@
+"""The checks: pure functions from the facts to a finding, each under an id, and their runner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuconf.doctor.checks import (
+    builds,
+    cards,
+    driver,
+    environment,
+    health,
+    host,
+    leftovers,
+    packages,
+    profile,
+)
+from gpuconf.doctor.checks.outcome import Check
+from gpuconf.doctor.facts import Facts
+from gpuconf.doctor.finding import Finding
+from gpuconf.doctor.probes import crash
+
+CHECKS: tuple[Check, ...] = (
+    *driver.CHECKS,
+    *cards.CHECKS,
+    *health.CHECKS,
+    *leftovers.CHECKS,
+    *packages.CHECKS,
+    *builds.CHECKS,
+    *environment.CHECKS,
+    *host.CHECKS,
+    *profile.CHECKS,
+)
+
+
+def run_checks(facts: Facts, checks: Iterable[Check] = CHECKS) -> tuple[Finding, ...]:
+    """What each of ``checks`` makes of ``facts``; one that breaks down is a finding too."""
+    return tuple(run_check(check, facts) for check in checks)
+
+
+def run_check(check: Check, facts: Facts) -> Finding:
+    """What ``check`` makes of ``facts``."""
+    try:
+        return check.judge(facts)._replace(id=check.id)
+    except Exception as error:
+        return crash(check.id, error)

@@ -1,0 +1,188 @@
+"""Will the installed build compute on this card: its CUDA libraries, its kernels, its Keras."""
+
+from __future__ import annotations
+
+from gpuconf.doctor.checks.outcome import NO_GPU, Check, fail, ok, skip, warn
+from gpuconf.doctor.checks.packages import tensorflow_name
+from gpuconf.doctor.checks.requirements import parse_requirement, release
+from gpuconf.doctor.facts import Facts
+from gpuconf.doctor.finding import Finding
+from gpuconf.hardware import Gpu
+
+_NO_CUDA_BUILD = "no CUDA build of TensorFlow is installed"
+_BACKENDS = ("tensorflow", "jax", "torch", "numpy", "openvino")
+
+
+def _install(facts: Facts) -> str:
+    version = facts.packages.version(tensorflow_name(facts.packages) or "")
+    return f"pip install 'tensorflow[and-cuda]=={version}'"
+
+
+def _cuda_libraries(facts: Facts) -> Finding:
+    """TensorFlow opens them all at its start; without one it says so once, and uses the CPU."""
+    libraries = facts.packages.libraries
+    if not libraries:
+        return skip(_NO_CUDA_BUILD)
+    if not facts.has_gpu:
+        return skip(NO_GPU)
+    lines = [
+        f"{library.soname}: {library.problem or library.path or 'not found'}"
+        for library in libraries
+    ]
+    missing = [library.soname for library in libraries if library.path is None]
+    broken = [library for library in libraries if library.problem is not None]
+    if missing:
+        return fail(
+            f"TensorFlow would use the CPU: {_some(missing)} cannot be found",
+            *lines,
+            fix=_install(facts),
+        )
+    if broken:
+        return fail(
+            f"TensorFlow would use the CPU: {broken[0].soname} does not open: {broken[0].problem}",
+            *lines,
+            fix=f"unset LD_LIBRARY_PATH; {_install(facts)}"
+            if broken[0].place == "LD_LIBRARY_PATH"
+            else _install(facts).replace("install ", "install --force-reinstall "),
+        )
+    places = ", ".join(dict.fromkeys(library.place or "" for library in libraries))
+    return ok(f"all {len(libraries)} CUDA libraries open, from {places}", *lines)
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:2])
+    return shown if len(names) < 3 else f"{shown} and {len(names) - 2} more"
+
+
+def _cudnn(facts: Facts) -> Finding:
+    """TensorFlow: the loaded cuDNN must have the major version it was compiled with, and its minor
+    version or a higher one ("Loaded runtime CuDNN library … but source was compiled with")."""
+    found = next((lib for lib in facts.packages.libraries if lib.version is not None), None)
+    if found is None or found.version is None:
+        return skip("no cuDNN for TensorFlow has been opened")
+    least = _least_cudnn(facts)
+    if least is None:
+        return ok(f"cuDNN {found.version}", found.path or "")
+    if (
+        release(found.version)[0] != release(least)[0]
+        or release(found.version) < release(least)[:2]
+    ):
+        return fail(
+            f"cuDNN {found.version} is loaded, and this TensorFlow was compiled with {least}",
+            f"it comes from {found.place}: {found.path}",
+            fix=f"unset LD_LIBRARY_PATH; {_install(facts)}"
+            if found.place == "LD_LIBRARY_PATH"
+            else _install(facts),
+        )
+    return ok(f"cuDNN {found.version}, at least {least} is asked for", found.path or "")
+
+
+def _least_cudnn(facts: Facts) -> str | None:
+    """The cuDNN in the wheel's extra and-cuda: the build tells the major version only."""
+    package = facts.packages.installed.get(tensorflow_name(facts.packages) or "")
+    for text in package.requires if package else ():
+        wish = parse_requirement(text, python=facts.packages.python)
+        if wish is not None and wish.name.startswith("nvidia-cudnn"):
+            return wish.least
+    return None
+
+
+def _compute_capability(facts: Facts) -> Finding:
+    """sm_XY runs on cards of major X with a minor of Y or more; compute_XY is PTX, which the
+    driver compiles for any newer card (CUDA C++ programming guide, "Compute capability")."""
+    build = facts.packages.tensorflow
+    if build is None or not build.compute_capabilities:
+        return skip(_NO_CUDA_BUILD)
+    known = [gpu for gpu in facts.inventory.gpus if gpu.compute_capability is not None]
+    if not known:
+        return skip("no card tells its compute capability" if facts.has_gpu else NO_GPU)
+    has = f"this TensorFlow has {', '.join(build.compute_capabilities)}"
+    how = {gpu: _coverage(gpu.compute_capability or (0, 0), build.compute_capabilities)
+           for gpu in known}  # fmt: skip
+    uncovered = [gpu for gpu in known if how[gpu] == "none"]
+    if uncovered:
+        return fail(
+            f"TensorFlow has no kernels for {_cards(uncovered)}",
+            has,
+            fix="docker run --gpus all nvcr.io/nvidia/tensorflow:24.03-tf2-py3"
+            if _is_newer(uncovered[0], build.compute_capabilities)
+            else "pip install 'tensorflow[and-cuda]<2.16'   # the last builds for old cards",
+        )
+    compiled = [gpu for gpu in known if how[gpu] == "ptx"]
+    if compiled:
+        return warn(
+            f"TensorFlow has no kernels for {_cards(compiled)}: the driver compiles them first",
+            has,
+            "the first start takes up to half an hour, and some operations may fail with "
+            "CUDA_ERROR_INVALID_PTX",
+            fix="export CUDA_CACHE_MAXSIZE=4294967296   # so that it is done once; or upgrade: "
+            "pip install -U 'tensorflow[and-cuda]'",
+        )
+    return ok(f"TensorFlow has kernels for {_cards(known)}", has)
+
+
+def _cards(gpus: list[Gpu]) -> str:
+    told = []
+    for gpu in gpus:
+        major, minor = gpu.compute_capability or (0, 0)
+        told.append(f"{gpu.name or f'GPU {gpu.index}'} (compute capability {major}.{minor})")
+    return ", ".join(dict.fromkeys(told))
+
+
+def _coverage(card: tuple[int, int], capabilities: tuple[str, ...]) -> str:
+    """``native``, ``ptx`` or ``none``."""
+    best = "none"
+    for text in capabilities:
+        kind, _, digits = text.partition("_")
+        if not digits.rstrip("af").isdigit():
+            continue
+        digits = digits.rstrip("af")
+        major, minor = int(digits[:-1]), int(digits[-1])
+        if kind == "sm" and card[0] == major and card[1] >= minor:
+            return "native"
+        if kind == "compute" and card >= (major, minor):
+            best = "ptx"
+    return best
+
+
+def _is_newer(gpu: Gpu, capabilities: tuple[str, ...]) -> bool:
+    digits = [text.partition("_")[2].rstrip("af") for text in capabilities]
+    newest = max((int(each) for each in digits if each.isdigit()), default=0)
+    major, minor = gpu.compute_capability or (0, 0)
+    return major * 10 + minor > newest
+
+
+def _keras_backend(facts: Facts) -> Finding:
+    packages = facts.packages
+    version, choice = packages.version("keras"), packages.keras
+    if version is None or release(version) < (3,):
+        return skip("Keras 3 is not installed")
+    if choice.problem is not None:
+        return warn(choice.problem, fix="rm ~/.keras/keras.json   # Keras writes a new one")
+    told = f"Keras {version} computes with {choice.backend}, set by {choice.set_by}"
+    undo = "unset KERAS_BACKEND" if choice.set_by == "KERAS_BACKEND" else (
+        "export KERAS_BACKEND=tensorflow")  # fmt: skip
+    if choice.backend not in _BACKENDS:
+        return fail(f"{told}, which is no backend: its import fails", fix=undo)
+    package = choice.backend if choice.backend != "tensorflow" else tensorflow_name(packages)
+    if package is None or package not in packages.installed:
+        return fail(
+            f"{told}, which is not installed",
+            fix=f"pip install {choice.backend}   # or another backend: {undo}",
+        )
+    if choice.backend == "torch" and facts.has_gpu and packages.torch_cuda is None:
+        return warn(
+            f"{told}, which is built for the CPU", fix="pip install --force-reinstall torch"
+        )
+    return ok(told)
+
+
+CHECKS = (
+    Check("packages.cuda_libraries", "the CUDA libraries TensorFlow opens are found and open",
+          _cuda_libraries),
+    Check("packages.cudnn", "cuDNN is as new as the one TensorFlow was compiled with", _cudnn),
+    Check("packages.compute_capability", "TensorFlow has kernels for the cards",
+          _compute_capability),
+    Check("packages.keras_backend", "the backend Keras will take, and who set it",
+          _keras_backend),
+)  # fmt: skip

@@ -1,0 +1,126 @@
+"""The cards: can they be asked, is memory left, what a display and MIG leave of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuconf.doctor.checks.driver_cause import cause_of
+from gpuconf.doctor.checks.outcome import NO_GPU, Check, fail, ok, skip, warn
+from gpuconf.doctor.facts import Facts
+from gpuconf.doctor.finding import Finding
+from gpuconf.hardware import Gpu
+from gpuconf.hardware.health import CardHealth
+from gpuconf.units import mib
+
+
+def named(gpu: Gpu) -> str:
+    """A card for people."""
+    return f"GPU {gpu.index} ({gpu.name})" if gpu.name else f"GPU {gpu.index}"
+
+
+def _reachable(facts: Facts) -> Finding:
+    if cause_of(facts) == "lost":
+        return fail(
+            "a GPU has fallen off the bus, and NVML does not start",
+            "the kernel's log says which: sudo dmesg | grep -i xid",
+            fix="sudo reboot",
+        )
+    if not facts.has_gpu:
+        return skip(NO_GPU)
+    problems = {gpu.index: facts.health.get(gpu.index, CardHealth()).problem
+                for gpu in facts.inventory.gpus}  # fmt: skip
+    lost = [index for index, problem in problems.items() if problem == "lost"]
+    closed = [index for index, problem in problems.items() if problem == "forbidden"]
+    if lost:
+        return fail(
+            f"GPU {', '.join(map(str, lost))} is lost: it has fallen off the bus",
+            "heat, power or a loose riser does that; programs that see all GPUs fail with it",
+            fix="sudo dmesg | grep -i xid; sudo reboot",
+        )
+    if closed:
+        listed = ", ".join(map(str, closed))
+        return ok(f"GPU {listed} is closed to this user, as by a scheduler; the others answer")
+    return ok(f"{len(problems)} GPU{'' if len(problems) == 1 else 's'}, and every one answers")
+
+
+def _memory(facts: Facts) -> Finding:
+    """A full card among others is daily life; that no card has room is not."""
+    known = [gpu for gpu in _devices(facts) if gpu.total_bytes and gpu.free_bytes is not None]
+    if not known:
+        return skip("no card tells its memory" if facts.has_gpu else NO_GPU)
+    lines = [
+        f"{named(gpu)}: {mib(gpu.free_bytes or 0)} of {mib(gpu.total_bytes or 0)} free"
+        for gpu in known
+    ]
+    roomy = [gpu for gpu in known if (gpu.free_bytes or 0) >= 0.1 * (gpu.total_bytes or 0)]
+    if roomy:
+        best = max(roomy, key=lambda gpu: gpu.free_bytes or 0)
+        return ok(f"{mib(best.free_bytes or 0)} are free on {named(best)}", *lines)
+    pids = [str(p.pid) for gpu in known for p in gpu.processes or () if p.kind == "compute"]
+    return warn(
+        "less than a tenth of the memory is free on every card"
+        if len(known) > 1
+        else f"less than a tenth of the memory is free on {named(known[0])}",
+        *lines,
+        *[line for gpu in known for line in _holders(facts, gpu)],
+        fix=f"ps -fp {','.join(dict.fromkeys(pids))}   # then stop one of them: kill PID"
+        if pids
+        else "nvidia-smi; sudo fuser -v /dev/nvidia*",
+    )
+
+
+def _devices(facts: Facts) -> Iterator[Gpu]:
+    """Cards, and in place of a card that is cut up its instances."""
+    for gpu in facts.inventory.gpus:
+        yield from gpu.mig_instances if gpu.mig_enabled else (gpu,)
+
+
+def _holders(facts: Facts, gpu: Gpu) -> Iterator[str]:
+    for process in gpu.processes or ():
+        known = facts.processes.get(process.pid)
+        held = mib(process.used_bytes) if process.used_bytes is not None else "an unknown size"
+        user = f" of {known.user}" if known and known.user else ""
+        yield f"pid {process.pid} {process.name or '(name unknown)'}{user} holds {held}"
+
+
+def _display(facts: Facts) -> Finding:
+    if not facts.has_gpu:
+        return skip(NO_GPU)
+    active = [gpu for gpu in facts.inventory.gpus if gpu.display_active]
+    if not active:
+        return ok("no card drives a display")
+    profile = facts.profile
+    names = ", ".join(named(gpu) for gpu in active)
+    used = {plan.gpu.uuid for plan in profile.plan.gpus} if profile.plan else set()
+    if profile.keeps_free is False and any(gpu.uuid in used for gpu in active):
+        return warn(
+            f"{names} drives the display, and profile {profile.name} keeps nothing free for it",
+            "a desktop that finds no memory stutters, or ends",
+            fix="export GPUCONF_PROFILE=shared-desktop",
+        )
+    return ok(f"{names} drives the display")
+
+
+def _mig(facts: Facts) -> Finding:
+    cut = [gpu for gpu in facts.inventory.gpus if gpu.mig_enabled]
+    if not cut:
+        return skip("MIG is off, or not in these cards" if facts.has_gpu else NO_GPU)
+    empty = [gpu for gpu in cut if not gpu.mig_instances]
+    if empty:
+        first = empty[0].index
+        return fail(
+            f"MIG is enabled on {', '.join(map(named, empty))}, and no instance is there: "
+            "CUDA shows nothing of it",
+            "`sudo nvidia-smi mig -lgip` lists the sizes an instance may have",
+            fix=f"sudo nvidia-smi -i {first} -mig 0   # or make one: nvidia-smi mig -cgi 9 -C",
+        )
+    count = sum(len(gpu.mig_instances) for gpu in cut)
+    return ok(f"MIG: {count} instances on {len(cut)} card{'' if len(cut) == 1 else 's'}")
+
+
+CHECKS = (
+    Check("cards.reachable", "every card answers", _reachable),
+    Check("cards.memory", "a card has memory left", _memory),
+    Check("cards.display", "memory is kept for a display that a card drives", _display),
+    Check("cards.mig", "a card cut up by MIG has instances", _mig),
+)

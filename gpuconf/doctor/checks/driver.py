@@ -1,0 +1,177 @@
+"""The driver: is it there, do its halves fit, may we use it, is it new enough."""
+
+from __future__ import annotations
+
+from gpuconf.doctor.checks.driver_cause import EXPLAINED_BY, cause_of
+from gpuconf.doctor.checks.outcome import NO_GPU, Check, fail, ok, skip, warn
+from gpuconf.doctor.facts import Facts
+from gpuconf.doctor.finding import Finding
+
+_INSTALL = "sudo ubuntu-drivers install && sudo reboot   # or your distribution's way"
+_NOUVEAU = "the kernel has loaded nouveau, which must give way to NVIDIA's own driver"
+# NVIDIA, "CUDA compatibility", table 1: the oldest driver for each major version of CUDA.
+_OLDEST_DRIVER = {11: "450", 12: "525", 13: "580"}
+
+
+def _present(facts: Facts) -> Finding:
+    inventory = facts.inventory
+    if inventory.problem is not None:
+        return _does_not_answer(facts, inventory.problem)
+    cuda = inventory.cuda_version
+    serves = f", for CUDA up to {cuda[0]}.{cuda[1]}" if cuda else ""
+    if not inventory.gpus:
+        return skip(f"driver {inventory.driver_version}{serves} knows no GPU")
+    return ok(f"driver {inventory.driver_version or 'of unknown version'}{serves}")
+
+
+def _does_not_answer(facts: Facts, problem: str) -> Finding:
+    cause = cause_of(facts)
+    if cause == "none":
+        return skip("no NVIDIA GPU and driver here: programs run on the CPU", problem)
+    if cause in EXPLAINED_BY:
+        return skip(f"the driver cannot be asked: see {EXPLAINED_BY[cause]}", problem)
+    seen = _what_tells_of_a_gpu(facts)
+    if cause == "no_driver":
+        detail = (_NOUVEAU,) if facts.system.nouveau else ()
+        fix = "sudo modprobe nvidia && nvidia-smi" if "installed" in problem else _INSTALL
+        return fail("a GPU is here, but no NVIDIA driver is loaded", *seen, *detail, fix=fix)
+    if cause == "no_library":
+        return fail(
+            "the kernel module is loaded, but its library libnvidia-ml.so.1 cannot be opened",
+            *seen,
+            fix="ldconfig -p | grep libnvidia-ml || sudo ubuntu-drivers install",
+        )
+    if cause == "too_old":
+        return fail(problem, *seen, fix=_INSTALL)
+    return fail(problem, *seen, fix="nvidia-smi; sudo dmesg | grep -i nvrm")
+
+
+def _what_tells_of_a_gpu(facts: Facts) -> list[str]:
+    system = facts.system
+    found = [f"NVIDIA card on the PCI bus: {address}" for address in system.pci_cards or ()]
+    if system.module_version:
+        found.append(f"kernel module {system.module_version} is loaded")
+    return found
+
+
+def _module(facts: Facts) -> Finding:
+    system = facts.system
+    module = system.module_version
+    library = facts.inventory.driver_version or system.library_version
+    if cause_of(facts) == "mismatch":
+        return fail(
+            f"kernel module {module or 'of another version'} and library "
+            f"{library or 'of another version'} do not fit: nothing can use the GPU",
+            "so it is after an update of the driver until the module is loaded anew",
+            "without a restart: stop all that uses the GPU, then "
+            "`sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && nvidia-smi`",
+            fix="sudo reboot",
+        )
+    if module is None or facts.inventory.problem is not None:
+        return skip("no kernel module of NVIDIA is told of here")
+    return ok(f"kernel module and library fit: {module}")
+
+
+def _devices(facts: Facts) -> Finding:
+    nodes = facts.system.nodes
+    closed = [node for node in nodes if not node.may_open]
+    listed = tuple(f"{node.path} {node.mode} group {node.group or '?'}" for node in nodes)
+    if closed or cause_of(facts) == "permission":
+        names = ", ".join(node.path for node in closed) or "/dev/nvidia*"
+        groups = {node.group or "" for node in closed} & {"video", "render", "vglusers"}
+        fix = f"sudo usermod -aG {min(groups)} $USER   # then log in again" if groups else (
+            f"ls -l /dev/nvidia*; sudo chmod a+rw {' '.join(n.path for n in closed)}".rstrip()
+        )  # fmt: skip
+        return fail(f"this user may not open {names}", *listed, fix=fix)
+    if not nodes:
+        return skip("there are no /dev/nvidia* files here")
+    names_there = {node.path for node in nodes}
+    if "/dev/nvidia-uvm" not in names_there and not facts.system.has_modprobe:
+        return warn(
+            "/dev/nvidia-uvm is missing, which CUDA cannot start without",
+            "nvidia-modprobe, which makes it at the first use, is not installed",
+            *listed,
+            fix="sudo modprobe nvidia_uvm && sudo nvidia-smi",
+        )
+    return ok(f"{len(nodes)} device files, all of them open to this user", *listed)
+
+
+def _container(facts: Facts) -> Finding:
+    kind = facts.system.container
+    if kind is None:
+        return skip("this is no container")
+    if cause_of(facts) == "container":
+        host = facts.system.module_version
+        driver = f" with driver {host}" if host else ""
+        fixes = {
+            "kubernetes": "kubectl edit pod   # resources: {limits: {nvidia.com/gpu: 1}}",
+            "podman": "podman run --device nvidia.com/gpu=all IMAGE",
+        }
+        return fail(
+            f"the host has a GPU{driver}, but this {kind} container was started without it",
+            "the NVIDIA Container Toolkit must be installed on the host",
+            fix=fixes.get(kind, "docker run --gpus all IMAGE"),
+        )
+    if facts.has_gpu:
+        return ok(f"this {kind} container was given {_count(facts)}")
+    return skip(f"a {kind} container, and nothing tells of a GPU on its host")
+
+
+def _wsl(facts: Facts) -> Finding:
+    system = facts.system
+    if not system.is_wsl:
+        return skip("this is not WSL")
+    if facts.has_gpu:
+        return ok("WSL2 with Windows' own driver", "memory per process is not told there")
+    if not system.has_wsl_library:
+        return skip("WSL, and Windows brings no NVIDIA driver into it")
+    if not system.has_dxg:
+        return fail(
+            "Windows' NVIDIA driver is here, but /dev/dxg is missing: WSL 1, or an old kernel",
+            fix="wsl.exe --update && wsl.exe --shutdown",
+        )
+    return fail(
+        "Windows' NVIDIA driver is here, but does not answer",
+        facts.inventory.problem or "it lists no GPU",
+        "no Linux driver may be installed inside WSL: it hides Windows' own",
+        fix="export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH",
+    )
+
+
+def _count(facts: Facts) -> str:
+    count = len(facts.inventory.gpus)
+    return f"{count} GPU{'' if count == 1 else 's'}"
+
+
+def _cuda(facts: Facts) -> Finding:
+    """Minor versions need not fit: within a major version any driver serves any CUDA."""
+    serves, build = facts.inventory.cuda_version, facts.packages.tensorflow
+    wanted = {
+        "tensorflow": build.cuda_version if build and build.is_cuda else None,
+        "torch": facts.packages.torch_cuda,
+    }
+    asked = {name: version for name, version in wanted.items() if version}
+    if not facts.has_gpu or serves is None:
+        return skip(NO_GPU)
+    if not asked:
+        return skip("no framework with a CUDA build is installed")
+    told = " and ".join(f"{name} is built for CUDA {version}" for name, version in asked.items())
+    majors = [int(version.split(".")[0]) for version in asked.values()]
+    if max(majors) > serves[0]:
+        return fail(
+            f"driver {facts.inventory.driver_version} serves CUDA up to {serves[0]}.{serves[1]}, "
+            f"but {told}",
+            f"needed is driver {_OLDEST_DRIVER.get(max(majors), 'of that CUDA')} or newer",
+            fix=_INSTALL,
+        )
+    return ok(f"the driver serves CUDA up to {serves[0]}.{serves[1]}; {told}")
+
+
+CHECKS = (
+    Check("driver.present", "a driver is there, and NVML answers", _present),
+    Check("driver.module", "the kernel module and the user library are one version", _module),
+    Check("driver.devices", "the files /dev/nvidia* are there and open to this user", _devices),
+    Check("driver.container", "a container was given the GPUs of its host", _container),
+    Check("driver.wsl", "under WSL2, Windows' driver reaches programs", _wsl),
+    Check("driver.cuda", "the driver is new enough for the frameworks' CUDA", _cuda),
+)

@@ -1,0 +1,117 @@
+"""Signs of a card that fails, and the mode that keeps programs off it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuconf.doctor.checks.cards import named
+from gpuconf.doctor.checks.outcome import NO_GPU, Check, fail, ok, skip, warn
+from gpuconf.doctor.facts import Facts
+from gpuconf.doctor.finding import Finding
+from gpuconf.hardware import Gpu
+from gpuconf.hardware.health import CardHealth
+
+# "There is a hardware or driver trouble", as against a program's own fault: NVIDIA, "XID errors".
+_HARDWARE_XIDS = {
+    48: "a memory error that could not be corrected",
+    62: "the card's own controller stopped",
+    64: "a bad memory row could not be recorded for replacement",
+    74: "an error of NVLink",
+    79: "the card has fallen off the bus",
+    92: "many corrected memory errors",
+    94: "a memory error that was contained",
+    95: "a memory error that was not contained",
+    119: "the card's system processor does not answer",
+    120: "an error of the card's system processor",
+    140: "a memory error that could not be corrected",
+    143: "the card did not start",
+}
+
+
+def _ecc(facts: Facts) -> Finding:
+    if not facts.has_gpu:
+        return skip(NO_GPU)
+    found = [(gpu, facts.health.get(gpu.index, CardHealth())) for gpu in facts.inventory.gpus]
+    failing = [gpu for gpu, health in found if health.remap_failed]
+    if failing:
+        return fail(
+            f"{', '.join(map(named, failing))}: a bad row of memory cannot be replaced any more",
+            "results may be wrong; the maker replaces such a card",
+            fix=f"nvidia-smi -q -d ECC,ROW_REMAPPER -i {failing[0].index}",
+        )
+    due = [gpu for gpu, health in found if health.remap_pending or health.retirement_pending]
+    wanted = [gpu for gpu, health in found if health.recovery in ("reset", "drain", "reboot")]
+    if due or wanted:
+        first = (due or wanted)[0]
+        return warn(
+            f"{', '.join(map(named, due or wanted))} must be reset, to leave bad memory out",
+            "stop all that uses it first",
+            fix="sudo reboot"
+            if any(health.recovery == "reboot" for _, health in found)
+            else f"sudo nvidia-smi --gpu-reset -i {first.index}",
+        )
+    bad = [(gpu, health.uncorrected_errors) for gpu, health in found if health.uncorrected_errors]
+    if bad:
+        listed = ", ".join(f"{named(gpu)}: {count}" for gpu, count in bad)
+        return warn(
+            f"memory errors that could not be corrected since the driver started: {listed}",
+            fix=f"nvidia-smi -q -d ECC,PAGE_RETIREMENT,ROW_REMAPPER -i {bad[0][0].index}",
+        )
+    if all(health.ecc_enabled is None for _, health in found):
+        return skip("these cards have no ECC, or do not tell")
+    return ok("no memory errors are told")
+
+
+def _xid(facts: Facts) -> Finding:
+    xids = facts.system.xids
+    if not facts.expects_gpu:
+        return skip(NO_GPU)
+    if xids is None:
+        return skip("the kernel's log is closed to this user", "sudo dmesg | grep -i xid")
+    serious = [xid for xid in xids if xid.number in _HARDWARE_XIDS]
+    if serious:
+        last = serious[-1]
+        where = f" on {last.pci_bus_id}" if last.pci_bus_id else ""
+        return warn(
+            f"Xid {last.number}{where} since the start: {_HARDWARE_XIDS[last.number]}",
+            *[xid.line for xid in serious[-3:]],
+            fix="sudo dmesg -T | grep -i xid; nvidia-smi -q -d ECC,PERFORMANCE",
+        )
+    if xids:
+        numbers = ", ".join(str(number) for number in sorted({xid.number for xid in xids}))
+        return ok(f"Xid {numbers} since the start: faults of programs, not of the card")
+    return ok("no Xid errors since the start")
+
+
+def _compute_mode(facts: Facts) -> Finding:
+    if not facts.has_gpu:
+        return skip(NO_GPU)
+    modes = {gpu: facts.health.get(gpu.index, CardHealth()).compute_mode
+             for gpu in facts.inventory.gpus}  # fmt: skip
+    closed = _first(modes, lambda mode: mode == "prohibited")
+    if closed is not None:
+        return fail(
+            f"{named(closed)} is in compute mode prohibited: no program can use it",
+            fix=f"sudo nvidia-smi -i {closed.index} -c DEFAULT",
+        )
+    single = _first(modes, lambda mode: mode == "exclusive")
+    if single is not None:
+        return warn(
+            f"{named(single)} is in exclusive mode: a second program finds it busy",
+            "programs cannot share it, whatever their limits",
+            fix=f"sudo nvidia-smi -i {single.index} -c DEFAULT",
+        )
+    if not any(modes.values()):
+        return skip("the compute mode is not told")
+    return ok("every card takes several programs at once")
+
+
+def _first(modes: dict[Gpu, str | None], wanted: Callable[[str | None], bool]) -> Gpu | None:
+    return next((gpu for gpu, mode in modes.items() if wanted(mode)), None)
+
+
+CHECKS = (
+    Check("cards.ecc", "no failing memory, no reset that is due", _ecc),
+    Check("cards.xid", "the driver has logged no trouble since the start", _xid),
+    Check("cards.compute_mode", "programs may share a card", _compute_mode),
+)

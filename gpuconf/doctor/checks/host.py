@@ -1,0 +1,59 @@
+"""The host's own memory: what data pipelines, workers and pinned buffers live in."""
+
+from __future__ import annotations
+
+from gpuconf.doctor.checks.outcome import NO_GPU, Check, ok, skip, warn
+from gpuconf.doctor.facts import Facts
+from gpuconf.doctor.finding import Finding
+from gpuconf.units import GIB, MIB, mib
+
+# A CUDA process with cuDNN and cuBLAS loaded takes some 2 GiB of host memory before any data.
+_LEAST_HOST_BYTES = 2 * GIB
+# Docker's default /dev/shm is 64 MiB, too little for workers that hand over batches; NCCL's
+# documentation ("Troubleshooting") asks for 1 GiB.
+_LEAST_SHM_BYTES = GIB
+_LEAST_SHM_FREE_BYTES = 64 * MIB
+
+
+def _memory(facts: Facts) -> Finding:
+    available = facts.system.available_bytes
+    if not facts.expects_gpu:
+        return skip(NO_GPU)
+    if available is None:
+        return skip("the machine does not tell its memory")
+    if available < _LEAST_HOST_BYTES:
+        return warn(
+            f"only {mib(available)} of host memory are available: the kernel may kill a training",
+            "loading CUDA's libraries alone takes some 2 GiB",
+            fix="ps -eo pid,user,rss,comm --sort=-rss | head",
+        )
+    return ok(f"{mib(available)} of host memory are available")
+
+
+def _shared_memory(facts: Facts) -> Finding:
+    system = facts.system
+    if not facts.expects_gpu:
+        return skip(NO_GPU)
+    if system.shm_bytes is None:
+        return skip("there is no /dev/shm")
+    if system.shm_free_bytes is not None and system.shm_free_bytes < _LEAST_SHM_FREE_BYTES:
+        return warn(
+            f"/dev/shm is full: {mib(system.shm_free_bytes)} of {mib(system.shm_bytes)} are free",
+            "workers that hand over batches through it end with a bus error",
+            fix="ls -lhS /dev/shm | head",
+        )
+    if system.shm_bytes < _LEAST_SHM_BYTES:
+        return warn(
+            f"/dev/shm has {mib(system.shm_bytes)}, too little for data workers and NCCL",
+            "they end with a bus error; Docker's default is 64 MiB",
+            fix="docker run --shm-size=2g IMAGE"
+            if system.container
+            else "sudo mount -o remount,size=2G /dev/shm",
+        )
+    return ok(f"/dev/shm has {mib(system.shm_bytes)}")
+
+
+CHECKS = (
+    Check("host.memory", "the host has memory for a training", _memory),
+    Check("host.shared_memory", "/dev/shm has room for workers and NCCL", _shared_memory),
+)

@@ -1,0 +1,97 @@
+"""Memory that is held for nothing: by a process that does not run, or by none at all.
+
+A claim that ends in ``kill`` must be certain.  That a process has run for days, or that its shell
+has gone, is no sign: so is every training under nohup.  What is certain is that it is stopped or
+dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpuconf.doctor.checks.outcome import NO_GPU, Check, ok, skip, warn
+from gpuconf.doctor.facts import Facts, ProcessFacts
+from gpuconf.doctor.finding import Finding
+from gpuconf.hardware import Gpu
+from gpuconf.units import GIB, mib
+
+_STATES = {"T": "is stopped", "Z": "is dead", "X": "is dead"}
+# Less is the driver's own and the display's, which no process is named for.
+_UNEXPLAINED_BYTES = 3 * GIB // 2
+
+
+class _Idle(NamedTuple):
+    gpu: Gpu
+    process: ProcessFacts
+    used_bytes: int | None
+
+
+def _leftover(facts: Facts) -> Finding:
+    if not facts.has_gpu:
+        return skip(NO_GPU)
+    idle = list(_idle(facts))
+    if idle:
+        pids = list(dict.fromkeys(each.process.pid for each in idle))
+        return warn(
+            "; ".join(dict.fromkeys(map(_told, idle))),
+            "its memory comes back when it ends, or `fg` and `kill -CONT` let it go on",
+            fix=_how_to_end(idle, pids),
+        )
+    strays = [(gpu, stray) for gpu in facts.inventory.gpus if (stray := _unexplained(facts, gpu))]
+    if strays:
+        listed = "; ".join(f"GPU {gpu.index}: {mib(stray)}" for gpu, stray in strays)
+        return warn(
+            f"memory that no process on the driver's list holds: {listed}",
+            "a process that is ending, one of another container, or one whose main thread is dead",
+            fix="sudo fuser -v /dev/nvidia*   # then: kill PID",
+        )
+    known = any(gpu.processes is not None for gpu in facts.inventory.gpus)
+    if not known:
+        return skip("the driver does not tell who holds memory")
+    return ok("who holds memory is running")
+
+
+def _idle(facts: Facts) -> Iterator[_Idle]:
+    for gpu in facts.inventory.gpus:
+        for device in (gpu, *gpu.mig_instances):
+            for process in device.processes or ():
+                known = facts.processes.get(process.pid)
+                if known is not None and known.state in _STATES:
+                    yield _Idle(gpu, known, process.used_bytes)
+
+
+def _told(idle: _Idle) -> str:
+    process = idle.process
+    held = mib(idle.used_bytes) if idle.used_bytes is not None else "memory"
+    user = f" of {process.user}" if process.user else ""
+    state = _STATES[process.state or ""]
+    return (
+        f"pid {process.pid} {process.name}{user} {state}, and holds {held} on GPU {idle.gpu.index}"
+    )
+
+
+def _how_to_end(idle: list[_Idle], pids: list[int]) -> str:
+    listed = ",".join(map(str, pids))
+    dead = [each.process for each in idle if each.process.state in ("Z", "X")]
+    if dead:  # a zombie cannot be killed; its parent must fetch it, or end
+        return f"ps -fp {listed}; ps -fp {dead[0].parent}   # then end the parent: kill PPID"
+    sudo = "" if all(each.process.is_ours for each in idle) else "sudo "
+    return f"ps -fp {listed}   # then: {sudo}kill -9 {' '.join(map(str, pids))}"
+
+
+def _unexplained(facts: Facts, gpu: Gpu) -> int | None:
+    """Bytes in use that no process accounts for; None where that cannot be known, or is little.
+
+    In a container, and under WSL, others' processes are not listed.
+    """
+    if facts.system.container or facts.system.is_wsl or gpu.mig_enabled:
+        return None
+    sizes = [process.used_bytes for process in gpu.processes or ()]
+    if gpu.used_bytes is None or gpu.processes is None or None in sizes:
+        return None
+    stray = gpu.used_bytes - sum(size for size in sizes if size is not None)
+    return stray if stray >= _UNEXPLAINED_BYTES else None
+
+
+CHECKS = (Check("cards.leftover", "no process that does not run holds memory", _leftover),)

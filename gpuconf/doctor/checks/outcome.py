@@ -1,0 +1,39 @@
+"""The four ways a check comes out.  The id is filled in by whoever runs the check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gpuconf.doctor.facts import Facts
+from gpuconf.doctor.finding import Finding
+
+NO_GPU = "there is no GPU to look at"
+
+
+class Check(NamedTuple):
+    """A check: its id, what it looks at in one line, and the judgement itself, which is pure."""
+
+    id: str
+    about: str
+    judge: Callable[[Facts], Finding]
+
+
+def ok(summary: str, *detail: str) -> Finding:
+    """All is as it should be."""
+    return Finding("", "ok", summary, detail)
+
+
+def skip(summary: str, *detail: str) -> Finding:
+    """There is nothing here to judge."""
+    return Finding("", "skip", summary, detail)
+
+
+def warn(summary: str, *detail: str, fix: str) -> Finding:
+    """It works, and will surprise."""
+    return Finding("", "warn", summary, detail, fix)
+
+
+def fail(summary: str, *detail: str, fix: str) -> Finding:
+    """Something does not work."""
+    return Finding("", "fail", summary, detail, fix)

@@ -1,0 +1,203 @@
+"""What is installed: do the packages fit each other, and the card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuconf.doctor.checks.driver_cause import cause_of
+from gpuconf.doctor.checks.outcome import Check, fail, ok, skip, warn
+from gpuconf.doctor.checks.requirements import Requirement, parse_requirement, release
+from gpuconf.doctor.facts import Facts, Packages
+from gpuconf.doctor.finding import Finding
+
+# Distributions that all put their files into one folder, tensorflow/.
+_TENSORFLOWS = (
+    "tensorflow",
+    "tensorflow-cpu",
+    "tensorflow-gpu",
+    "tensorflow-rocm",
+    "intel-tensorflow",
+    "tf-nightly",
+    "tf-nightly-cpu",
+)
+# Pairs that do not even start, and what is seen then; others may be luckier than their metadata.
+_DOES_NOT_START = {
+    # NumPy 2.0 migration guide: extensions compiled for NumPy 1 must be built anew.
+    ("tensorflow", "numpy"): "TensorFlow was compiled for another NumPy: its import fails",
+    # protobuf, "Python upgrades": generated code refuses an older or a much newer runtime.
+    ("tensorflow", "protobuf"): "TensorFlow's import fails in generated protobuf code",
+    # keras.io, "Getting started": 2.16 and later are made for Keras 3, 2.15 and earlier for 2.
+    ("tensorflow", "keras"): "this Keras is made for another TensorFlow",
+    # tf_keras's own metadata, and its README: the minor versions are one.
+    ("tf-keras", "tensorflow"): "tf_keras and TensorFlow must have the same minor version",
+    ("jax", "jaxlib"): "jax refuses to start with this jaxlib",
+}
+
+
+def tensorflow_name(packages: Packages) -> str | None:
+    """The distribution that TensorFlow is installed as."""
+    return next((name for name in _TENSORFLOWS if name in packages.installed), None)
+
+
+def _tensorflow(facts: Facts) -> Finding:
+    packages = facts.packages
+    name, build = tensorflow_name(packages), packages.tensorflow
+    if name is None:
+        return skip("TensorFlow is not installed for this Python")
+    version = packages.version(name)
+    if build is None:
+        return ok(f"{name} {version}, which does not tell how it was built")
+    if build.is_cuda or build.is_rocm:
+        made = (
+            f"CUDA {build.cuda_version}, cuDNN {build.cudnn_version}" if build.is_cuda else "ROCm"
+        )
+        return ok(f"{name} {version}, built for {made}")
+    if not facts.has_gpu:
+        return ok(f"{name} {version}, built for the CPU")
+    remove = "" if name == "tensorflow" else f"pip uninstall -y {name} && "
+    return warn(
+        f"{name} {version} is built for the CPU: it does not see the GPU",
+        fix=f"{remove}pip install --force-reinstall 'tensorflow[and-cuda]=={version}'",
+    )
+
+
+def _copies(facts: Facts) -> Finding:
+    found = [name for name in _TENSORFLOWS if name in facts.packages.installed]
+    listed = ", ".join(f"{name} {facts.packages.version(name)}" for name in found)
+    if len(found) > 1:
+        return fail(
+            f"{listed} are installed over each other: their files are mixed",
+            "uninstalling one of them removes files of the others too",
+            fix=f"pip uninstall -y {' '.join(found)} && pip install 'tensorflow[and-cuda]'",
+        )
+    if found == ["tensorflow-gpu"]:
+        # pypi.org/project/tensorflow-gpu: removed in December 2022; `tensorflow` is the same.
+        return warn(
+            f"{listed}: the package tensorflow-gpu has been given up, and gets no updates",
+            fix="pip uninstall -y tensorflow-gpu && pip install 'tensorflow[and-cuda]'",
+        )
+    return ok(f"one TensorFlow: {listed}") if found else skip("TensorFlow is not installed")
+
+
+def _requirements(facts: Facts) -> Finding:
+    """What the frameworks' own wheels ask for (Requires-Dist), held against what is installed."""
+    broken = list(_broken(facts.packages))
+    if not any(package.requires for package in facts.packages.installed.values()):
+        return skip("no framework is installed")
+    if not broken:
+        return ok("the frameworks' versions fit each other")
+    lines = []
+    fatal = None
+    for name, wish in broken:
+        key = ("tensorflow" if name in _TENSORFLOWS else name, wish.name)
+        fatal = fatal or _DOES_NOT_START.get(key)
+        lines.append(_told(facts.packages, name, wish))
+    fixes = " ".join(dict.fromkeys(_mended(facts.packages, name, wish) for name, wish in broken))
+    tell = fail if fatal else warn
+    more = f"; and {len(lines) - 1} more" if len(lines) > 1 else ""
+    because = (fatal,) if fatal else ()
+    return tell(f"{lines[0]}{more}", *because, *lines[1:], fix=f"pip install {fixes}")
+
+
+def _broken(packages: Packages) -> Iterator[tuple[str, Requirement]]:
+    for package in packages.installed.values():
+        for text in package.requires:
+            wish = parse_requirement(text, python=packages.python)
+            if wish is None or wish.extra is not None:
+                continue
+            version = packages.version(wish.name)
+            if version is not None and not wish.allows(version):
+                yield package.name, wish
+
+
+def _told(packages: Packages, name: str, wish: Requirement) -> str:
+    return (
+        f"{name} {packages.version(name)} wants {wish.name}{wish.clauses}, "
+        f"and {packages.version(wish.name)} is installed"
+    )
+
+
+def _mended(packages: Packages, name: str, wish: Requirement) -> str:
+    """What to install: of tf_keras the one for this TensorFlow, not another TensorFlow."""
+    if (name, wish.name) == ("tf-keras", "tensorflow"):
+        minor = release(packages.version("tensorflow") or "")[:2]
+        return f"'tf_keras~={'.'.join(map(str, minor))}.0'"
+    return f"'{wish.name}{wish.clauses.replace(' ', '')}'"
+
+
+def _cuda_packages(facts: Facts) -> Finding:
+    """NVIDIA's pip packages, which TensorFlow's, JAX's and torch's extras each ask for."""
+    packages = facts.packages
+    if not any(name.startswith("nvidia-c") for name in packages.installed):
+        return skip("none of NVIDIA's libraries is installed with pip")
+    broken = []
+    for package in packages.installed.values():
+        wishes = (parse_requirement(text, python=packages.python) for text in package.requires)
+        for wish in wishes:
+            version = packages.version(wish.name) if wish else None
+            if wish is None or version is None or not wish.name.startswith("nvidia-"):
+                continue
+            if not wish.allows(version):
+                broken.append((package.name, wish))
+    if not broken:
+        return ok("NVIDIA's pip packages are those that the frameworks ask for")
+    names = {name for name, _ in broken}
+    apart = "frameworks that want different ones each need an environment of their own"
+    lines = [_told(packages, name, wish) for name, wish in broken]
+    fixes = " ".join(dict.fromkeys(_mended(packages, name, wish) for name, wish in broken))
+    return warn(lines[0], *lines[1:], *((apart,) if names else ()), fix=f"pip install {fixes}")
+
+
+def _jax(facts: Facts) -> Finding:
+    """jaxlib/plugin_support.py: a plugin of another version is not used, with one warning."""
+    packages = facts.packages
+    jaxlib = packages.version("jaxlib")
+    if packages.version("jax") is None or jaxlib is None:
+        return skip("JAX is not installed")
+    plugins = {name: package.version for name, package in packages.installed.items()
+               if name.startswith("jax-cuda") and name.endswith("-plugin")}  # fmt: skip
+    other = {name: version for name, version in plugins.items()
+             if release(version) != release(jaxlib)}  # fmt: skip
+    if other:
+        ((name, version), *_) = other.items()
+        return fail(
+            f"{name} {version} does not fit jaxlib {jaxlib}: JAX passes over it, and uses the CPU",
+            fix=f"pip install '{name}=={jaxlib}'",
+        )
+    if not plugins and facts.has_gpu and packages.keras.backend == "jax":
+        return warn(
+            f"Keras computes with JAX, and jax {packages.version('jax')} is installed without CUDA",
+            fix=f"pip install 'jax[cuda12]=={packages.version('jax')}'",
+        )
+    built = ", ".join(plugins) or "the CPU only"
+    return ok(f"jax {packages.version('jax')} with jaxlib {jaxlib}, for {built}")
+
+
+def _nvml_binding(facts: Facts) -> Finding:
+    """pynvml before version 12 brings a module of its own, which hides nvidia-ml-py's."""
+    packages = facts.packages
+    other, ours = packages.version("pynvml"), packages.version("nvidia-ml-py")
+    if cause_of(facts) == "binding":
+        return fail(
+            facts.inventory.problem or "nvidia-ml-py cannot be used",
+            fix="pip uninstall -y pynvml; pip install --force-reinstall nvidia-ml-py",
+        )
+    if other is not None and release(other) < (12,):
+        return warn(
+            f"pynvml {other}, which has been given up, hides nvidia-ml-py {ours or ''}".rstrip(),
+            "both bring a module named pynvml; the older one does not know newer drivers",
+            fix="pip uninstall -y pynvml && pip install --force-reinstall nvidia-ml-py",
+        )
+    if ours is None:
+        return skip("nvidia-ml-py is not installed as a package")
+    return ok(f"nvidia-ml-py {ours}")
+
+
+CHECKS = (
+    Check("packages.tensorflow", "the installed TensorFlow is built for the GPU", _tensorflow),
+    Check("packages.tensorflow_copies", "there is one TensorFlow, and a living one", _copies),
+    Check("packages.requirements", "the frameworks' versions go together", _requirements),
+    Check("packages.cuda_packages", "NVIDIA's pip packages suit the frameworks", _cuda_packages),
+    Check("packages.jax", "JAX and its CUDA plugin are one version", _jax),
+    Check("packages.nvml_binding", "the module pynvml is NVIDIA's own", _nvml_binding),
+)

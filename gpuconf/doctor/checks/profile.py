@@ -1,0 +1,106 @@
+"""The profile: which one applies, what it comes to here, and what undoes it."""
+
+from __future__ import annotations
+
+import shlex
+
+from gpuconf.doctor.checks.outcome import Check, fail, ok, skip, warn
+from gpuconf.doctor.facts import Facts
+from gpuconf.doctor.finding import Finding
+from gpuconf.errors import ProfileError
+from gpuconf.planner import Plan
+from gpuconf.units import mib
+
+
+def _choice(facts: Facts) -> Finding:
+    profile = facts.profile
+    error = profile.profile_error
+    if error is not None:
+        hint = (f"hint: {error.hint}",) if error.hint else ()
+        where = f"{error.location}: " if isinstance(error, ProfileError) and error.location else ""
+        known = isinstance(error, ProfileError) and error.file
+        return fail(
+            f"the profile that applies is refused: {where}{error.message}",
+            *hint,
+            f"it applies because {profile.because}",
+            fix=f"gpuconf profiles check {shlex.quote(profile.wanted)}"
+            if known
+            else "gpuconf profiles list",
+        )
+    if profile.name is None:
+        return skip("the profile is not known")
+    because = profile.because or ""
+    if "belongs to another user" in because:
+        path = because.split("'")[1] if "'" in because else "PATH"
+        return warn(
+            f"profile {profile.name} applies, since a nearer one belongs to another user",
+            because,
+            fix=f"export GPUCONF_PROFILE={shlex.quote(path)}   # if you trust it",
+        )
+    return ok(f"profile {profile.name} applies, because {because}", profile.source or "")
+
+
+def _plan(facts: Facts) -> Finding:
+    profile = facts.profile
+    error = profile.plan_error
+    if error is not None:
+        lines = error.message.splitlines()
+        hint = (f"hint: {error.hint}",) if error.hint else ()
+        return fail(
+            f"`import gpuconf.auto` would stop here: {lines[0]}",
+            *[line.strip() for line in lines[1:]],
+            *hint,
+            fix=f"gpuconf plan {shlex.quote(profile.wanted)}",
+        )
+    if profile.plan is None:
+        return skip("there is no profile to plan with")
+    return _judge(profile.plan, facts)
+
+
+def _judge(plan: Plan, facts: Facts) -> Finding:
+    name = plan.profile.name
+    if plan.hides_gpus:
+        if facts.has_gpu and plan.profile.gpus.kind != "none" and plan.visible:
+            return warn(
+                f"under profile {name} programs would run on the CPU, though a GPU is here",
+                *plan.notes,
+                fix=f"gpuconf plan {shlex.quote(facts.profile.wanted)}",
+            )
+        return ok(f"under profile {name} programs run on the CPU", *plan.notes)
+    if not plan.gpus:
+        return skip(f"profile {name}: no card tells its memory", *plan.notes)
+    shares = [
+        f"GPU {gpu.gpu.index} {'no limit' if gpu.limit_bytes is None else mib(gpu.limit_bytes)}"
+        for gpu in plan.gpus
+    ]
+    sums = [f"GPU {gpu.gpu.index}: {line}" for gpu in plan.gpus for line in gpu.arithmetic]
+    return ok(f"a program may take: {', '.join(shares)}", *sums, *plan.notes)
+
+
+def _environment(facts: Facts) -> Finding:
+    profile = facts.profile
+    if profile.plan is None:
+        return skip("there is no plan that variables could undo")
+    undone = [setting for setting in profile.settings if setting.why_not is not None]
+    if not undone:
+        return ok(f"no variable of yours undoes what profile {profile.name} asks for")
+    names = [setting.name for setting in undone]
+    variables = [name for name in names if name in facts.environ]
+    # "memory limit of tensorflow as a cap": the variable stands in the reason.
+    voiding = [name for name in ("TF_GPU_ALLOCATOR", "XLA_PYTHON_CLIENT_ALLOCATOR")
+               if any(name in (setting.why_not or "") for setting in undone)]  # fmt: skip
+    return warn(
+        f"variables of yours undo what profile {profile.name} asks for: "
+        f"{', '.join(dict.fromkeys([*variables, *voiding])) or ', '.join(names)}",
+        *map(str, undone),
+        fix=f"unset {' '.join(dict.fromkeys([*variables, *voiding]))}"
+        if variables or voiding
+        else f"gpuconf plan {shlex.quote(profile.wanted)}",
+    )
+
+
+CHECKS = (
+    Check("profile.choice", "the profile that applies, and why, is sound", _choice),
+    Check("profile.plan", "the profile can be carried out on this machine now", _plan),
+    Check("profile.environment", "no variable undoes what the profile asks for", _environment),
+)

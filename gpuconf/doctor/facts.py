@@ -1,0 +1,179 @@
+"""Everything the checks judge: facts of one machine, gathered once.  Unknown is None.
+
+Each field of `Facts` comes from one probe in ``gpuconf.doctor.probes``; where a probe breaks down
+its field keeps the default here, which knows nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gpuconf.errors import GpuconfError
+from gpuconf.hardware import Inventory
+from gpuconf.hardware.health import CardHealth
+from gpuconf.planner import Plan
+from gpuconf.settings import Setting
+
+
+class DeviceNode(NamedTuple):
+    """A file such as /dev/nvidia0: its mode as ls prints it, its group, and whether we may."""
+
+    path: str
+    mode: str = ""
+    group: str | None = None
+    may_open: bool = True
+
+
+class Xid(NamedTuple):
+    """An error that the driver wrote to the kernel's log: its number, the card, the line."""
+
+    number: int
+    pci_bus_id: str | None
+    line: str
+
+
+class System(NamedTuple):
+    """The machine below the frameworks: kernel, driver files, container, memory.
+
+    ``module_version`` is the loaded kernel module's, from /proc/driver/nvidia/version, and
+    ``library_version`` the one in the file name of the user library that NVML loads.
+    ``pci_cards`` are NVIDIA's display controllers on the bus, by address; None where there is no
+    bus to look at.  ``has_modprobe`` is nvidia-modprobe, which makes missing device files.
+    ``container`` is docker, podman, kubernetes, lxc or another's name.  ``xids`` is None where no
+    log may be read.
+    """
+
+    module_version: str | None = None
+    library_version: str | None = None
+    pci_cards: tuple[str, ...] | None = None
+    nouveau: bool = False
+    nodes: tuple[DeviceNode, ...] = ()
+    has_modprobe: bool = False
+    container: str | None = None
+    is_wsl: bool = False
+    has_dxg: bool = False
+    has_wsl_library: bool = False
+    xids: tuple[Xid, ...] | None = None
+    available_bytes: int | None = None
+    shm_bytes: int | None = None
+    shm_free_bytes: int | None = None
+    mps_is_running: bool | None = None
+
+
+class ProcessFacts(NamedTuple):
+    """A process as /proc tells: who, since when (seconds since 1970), and in what state.
+
+    ``state`` is the kernel's letter: R, S, D, T stopped, t traced, Z dead.
+    """
+
+    pid: int
+    name: str | None = None
+    user: str | None = None
+    is_ours: bool | None = None
+    started: float | None = None
+    state: str | None = None
+    parent: int | None = None
+
+
+class Package(NamedTuple):
+    """An installed distribution: its name as pip normalises it, and what it asks for."""
+
+    name: str
+    version: str
+    requires: tuple[str, ...] = ()
+
+
+class TensorFlowBuild(NamedTuple):
+    """What tensorflow/python/platform/build_info.py says of the wheel."""
+
+    is_cuda: bool = False
+    is_rocm: bool = False
+    cuda_version: str | None = None
+    cudnn_version: str | None = None
+    compute_capabilities: tuple[str, ...] = ()
+
+
+class CudaLibrary(NamedTuple):
+    """A library that the wheel opens when it starts: where it was found, why it will not open.
+
+    ``place`` says in words where it was found; ``version`` is what the library says itself.
+    """
+
+    name: str
+    soname: str
+    path: str | None = None
+    place: str | None = None
+    problem: str | None = None
+    version: str | None = None
+
+
+class KerasChoice(NamedTuple):
+    """The backend Keras 3 will take, and who says so: a variable, a file, or nobody."""
+
+    backend: str = "tensorflow"
+    set_by: str = "Keras's default"
+    problem: str | None = None
+
+
+class Packages(NamedTuple):
+    """What is installed for this Python, read without importing any of it.
+
+    ``torch_cuda`` is the CUDA version torch was built for, None for a CPU build.  ``libraries``
+    is empty where no CUDA build of TensorFlow is installed.
+    """
+
+    python: tuple[int, int] = (0, 0)
+    installed: Mapping[str, Package] = {}
+    tensorflow: TensorFlowBuild | None = None
+    torch_cuda: str | None = None
+    libraries: tuple[CudaLibrary, ...] = ()
+    keras: KerasChoice = KerasChoice()
+
+    def version(self, name: str) -> str | None:
+        """The installed version of ``name``, or None."""
+        package = self.installed.get(name)
+        return package.version if package else None
+
+
+class ProfileFacts(NamedTuple):
+    """The profile that applies, why, and what it comes to here.
+
+    ``profile_error`` is set where it cannot be loaded, ``plan_error`` where it cannot be carried
+    out on this machine; ``settings`` are the variables it would set, each with its fate.
+    """
+
+    wanted: str = ""
+    because: str | None = None
+    name: str | None = None
+    source: str | None = None
+    keeps_free: bool | None = None
+    plan: Plan | None = None
+    settings: tuple[Setting, ...] = ()
+    profile_error: GpuconfError | None = None
+    plan_error: GpuconfError | None = None
+
+
+class Facts(NamedTuple):
+    """All that is known; ``environ`` is the environment as the user made it."""
+
+    inventory: Inventory = Inventory()
+    health: Mapping[int, CardHealth] = {}
+    system: System = System()
+    processes: Mapping[int, ProcessFacts] = {}
+    packages: Packages = Packages()
+    profile: ProfileFacts = ProfileFacts()
+    environ: Mapping[str, str] = {}
+    now: float = 0.0
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether NVML lists a card."""
+        return bool(self.inventory.gpus)
+
+    @property
+    def expects_gpu(self) -> bool:
+        """Whether anything tells of an NVIDIA GPU here, working or not."""
+        system = self.system
+        seen = system.pci_cards or system.module_version or system.nodes
+        return self.has_gpu or bool(seen) or (system.has_dxg and system.has_wsl_library)

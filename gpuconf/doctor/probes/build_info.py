@@ -1,0 +1,72 @@
+"""How the installed TensorFlow and torch were built, read from their sources with `ast`.
+
+TensorFlow's wheel has it in tensorflow/python/platform/build_info.py, which
+``tf.sysconfig.get_build_info`` returns; torch's in torch/version.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from gpuconf.doctor.facts import TensorFlowBuild
+from gpuconf.doctor.probes.files import read_text
+
+
+def read_tensorflow_build(folders: Sequence[str]) -> TensorFlowBuild | None:
+    """The build of the first TensorFlow in ``folders``; None where none tells."""
+    text = _first_text(folders, "tensorflow/python/platform/build_info.py")
+    value = _assigned(text, "build_info")
+    if isinstance(value, ast.Call) and value.args:  # collections.OrderedDict([(…, …), …])
+        value = value.args[0]
+    pairs = _literal(value)
+    if not isinstance(pairs, list):
+        return None
+    info: dict[str, Any] = dict(pairs)
+    return TensorFlowBuild(
+        is_cuda=bool(info.get("is_cuda_build")),
+        is_rocm=bool(info.get("is_rocm_build")),
+        cuda_version=info.get("cuda_version"),
+        cudnn_version=info.get("cudnn_version"),
+        compute_capabilities=tuple(info.get("cuda_compute_capabilities", ())),
+    )
+
+
+def read_torch_cuda(folders: Sequence[str]) -> str | None:
+    """The CUDA version that torch was built for; None for a CPU build or no torch."""
+    version = _literal(_assigned(_first_text(folders, "torch/version.py"), "cuda"))
+    return version if isinstance(version, str) else None
+
+
+def _first_text(folders: Sequence[str], path: str) -> str | None:
+    for folder in folders:
+        text = read_text(os.path.join(folder, path))
+        if text is not None:
+            return text
+    return None
+
+
+def _assigned(source: str | None, name: str) -> ast.expr | None:
+    """What ``source`` assigns to ``name`` at its top level."""
+    try:
+        body = ast.parse(source or "").body
+    except (SyntaxError, ValueError):
+        return None
+    for node in reversed(body):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, ast.AnnAssign):
+            targets = [node.target]
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            return node.value  # type: ignore[attr-defined,no-any-return]  # both kinds have one
+    return None
+
+
+def _literal(node: ast.expr | None) -> object:
+    try:
+        return ast.literal_eval(node) if node is not None else None
+    except ValueError:
+        return None

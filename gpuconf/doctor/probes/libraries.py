@@ -1,0 +1,117 @@
+"""The CUDA libraries that the installed TensorFlow opens: where they are, and whether they open.
+
+They are opened in a small child process: some are hundreds of megabytes, their initialisers run
+foreign code, and a broken one may end the process that opens it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+from gpuconf.doctor.facts import CudaLibrary, TensorFlowBuild
+from gpuconf.doctor.probes.loader import find_library
+
+_TIMEOUT_S = 20.0
+
+# The sonames by CUDA's major version, from the wheels themselves (strings of
+# libtensorflow_framework.so.2 and libtensorflow_cc.so.2) and, for 11 and 13, from NVIDIA's
+# packages for those versions.
+_SONAMES = {
+    "11": {"cudart": "11.0", "cublas": "11", "cublasLt": "11", "cufft": "10", "cusolver": "11",
+           "cusparse": "11"},
+    "12": {"cudart": "12", "cublas": "12", "cublasLt": "12", "cufft": "11", "cusolver": "11",
+           "cusparse": "12"},
+    "13": {"cudart": "13", "cublas": "13", "cublasLt": "13", "cufft": "12", "cusolver": "12",
+           "cusparse": "12"},
+}  # fmt: skip
+
+# Run with the paths as JSON; tells for each the loader's complaint, or the library's version.
+_OPEN = """
+import ctypes, json, sys
+found = {}
+for path in json.loads(sys.argv[1]):
+    problem = version = None
+    try:
+        library = ctypes.CDLL(path)
+        if "libcudnn" in path:
+            version = int(ctypes.c_size_t(library.cudnnGetVersion()).value)
+    except (OSError, AttributeError) as error:
+        problem = str(error)
+    found[path] = [problem, version]
+    print(json.dumps(found), flush=True)
+"""
+
+
+def read_libraries(
+    build: TensorFlowBuild | None,
+    *,
+    root: str,
+    environ: Mapping[str, str],
+    packages: Sequence[str],
+) -> tuple[CudaLibrary, ...]:
+    """Each library that ``build`` wants, found or not; empty for a build without CUDA."""
+    found = []
+    for name, soname in wanted_sonames(build).items():
+        file = find_library(soname, root=root, environ=environ, packages=packages)
+        path, place = (file.path, file.place) if file else (None, None)
+        found.append(CudaLibrary(name, soname, path, place))
+    opened = _open_all([library.path for library in found if library.path is not None], environ)
+    return tuple(_told(library, opened) for library in found)
+
+
+def wanted_sonames(build: TensorFlowBuild | None) -> dict[str, str]:
+    """The libraries by name that ``build`` opens, as the loader knows them."""
+    if build is None or not build.is_cuda or not build.cuda_version:
+        return {}
+    known = _SONAMES.get(build.cuda_version.split(".")[0], {})
+    sonames = {name: f"lib{name}.so.{number}" for name, number in known.items()}
+    if build.cudnn_version:
+        sonames["cudnn"] = f"libcudnn.so.{build.cudnn_version.split('.')[0]}"
+    return sonames
+
+
+def _told(library: CudaLibrary, opened: Mapping[str, tuple[str | None, int | None]]) -> CudaLibrary:
+    problem, version = opened.get(library.path or "", (None, None))
+    return library._replace(problem=problem, version=cudnn_version(version))
+
+
+def cudnn_version(number: int | None) -> str | None:
+    """cudnnGetVersion's number as text: 8907 is 8.9.7, and since version 9, 90300 is 9.3.0."""
+    if not number:
+        return None
+    thousand = 10_000 if number >= 90_000 else 1_000
+    return f"{number // thousand}.{number % thousand // 100}.{number % 100}"
+
+
+def _open_all(
+    paths: Sequence[str], environ: Mapping[str, str]
+) -> dict[str, tuple[str | None, int | None]]:
+    """For each path the loader's complaint, or None, and the version, in a child process."""
+    if not paths:
+        return {}
+    command = [sys.executable, "-I", "-S", "-c", _OPEN, json.dumps(paths)]
+    try:
+        done = subprocess.run(
+            command,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=_TIMEOUT_S,
+        )
+        how, lines = f"it ended the process ({done.returncode})", done.stdout.splitlines()
+    except subprocess.TimeoutExpired as error:
+        how, lines = f"it did not open within {_TIMEOUT_S:.0f} s", _lines(error.stdout)
+    told = json.loads(lines[-1]) if lines else {}
+    missing = [path for path in paths if path not in told]
+    told.update({path: (how if path == missing[0] else None, None) for path in missing})
+    return {path: (problem, version) for path, (problem, version) in told.items()}
+
+
+def _lines(output: str | bytes | None) -> list[str]:
+    text = output.decode(errors="replace") if isinstance(output, bytes) else output or ""
+    return text.splitlines()

@@ -1,0 +1,63 @@
+"""What is installed for this Python, read from files: nothing of it is imported.
+
+The folders of ``sys.path`` are read directly; importlib.metadata would cost 30 ms and more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+
+from gpuconf.doctor.facts import Package, Packages
+from gpuconf.doctor.probes.build_info import read_tensorflow_build, read_torch_cuda
+from gpuconf.doctor.probes.files import names_in, read_text
+from gpuconf.doctor.probes.keras_choice import read_keras_choice
+from gpuconf.doctor.probes.libraries import read_libraries
+
+# tensorflow-2.21.0.dist-info, protobuf-3.20.3-py3.10.egg-info
+_DIST_INFO = re.compile(r"(.+?)-(\d[^-]*?)(?:-py[\d.]+)?(?:-[\w.]+)?\.(dist|egg)-info")
+_SEPARATORS = re.compile(r"[-_.]+")
+# Whose requirements are looked at; all else is pip's own business.
+_FRAMEWORKS = re.compile(r"tensorflow.*|tf-keras.*|tf-nightly.*|keras.*|jax.*|torch")
+
+
+def read_packages(
+    *, root: str, environ: Mapping[str, str], paths: Sequence[str] | None = None
+) -> Packages:
+    """Gather packages, builds and CUDA libraries; ``paths`` is by default ``sys.path``."""
+    folders = [path for path in (sys.path if paths is None else paths) if os.path.isdir(path)]
+    build = read_tensorflow_build(folders)
+    return Packages(
+        python=sys.version_info[:2],
+        installed=_read_installed(folders),
+        tensorflow=build,
+        torch_cuda=read_torch_cuda(folders),
+        libraries=read_libraries(build, root=root, environ=environ, packages=folders),
+        keras=read_keras_choice(environ),
+    )
+
+
+def _read_installed(folders: Sequence[str]) -> dict[str, Package]:
+    """The distributions by normalised name; the first folder that has one rules."""
+    found: dict[str, Package] = {}
+    for folder in folders:
+        for entry in names_in(folder):
+            match = _DIST_INFO.fullmatch(entry) if entry.endswith("-info") else None
+            if match is None:
+                continue
+            name = _SEPARATORS.sub("-", match[1]).lower()
+            if name not in found:
+                path = os.path.join(folder, entry, "METADATA")
+                requires = _requirements(path) if _FRAMEWORKS.fullmatch(name) else ()
+                found[name] = Package(name, match[2], requires)
+    return found
+
+
+def _requirements(path: str) -> tuple[str, ...]:
+    """The lines Requires-Dist of a METADATA file."""
+    header = (read_text(path) or "").partition("\n\n")[0]
+    key = "Requires-Dist:"
+    lines = (line for line in header.splitlines() if line.startswith(key))
+    return tuple(line[len(key) :].strip() for line in lines)

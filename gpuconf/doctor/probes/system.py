@@ -1,0 +1,143 @@
+"""The machine below the frameworks: kernel module, device files, container, WSL, memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+
+from gpuconf.doctor.facts import DeviceNode, System
+from gpuconf.doctor.probes.files import names_in, read_text, under
+from gpuconf.doctor.probes.kernel_log import read_xids
+from gpuconf.doctor.probes.loader import find_library
+from gpuconf.units import KIB
+
+# "NVIDIA UNIX x86_64 Kernel Module  535.54.03  …", and of the open one "NVIDIA UNIX Open Kernel
+# Module for x86_64  570.86.15  …".
+_MODULE = re.compile(r"Kernel Module\s+(?:for \S+\s+)?(\d+\.\d+(?:\.\d+)?)")
+_LIBRARY = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
+_NVIDIA = "0x10de"
+_DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller
+_CONTAINERS = ("docker", "kubepods", "containerd", "libpod", "lxc", "garden")
+
+
+def read_system(*, root: str, environ: Mapping[str, str]) -> System:
+    """Gather what files tell."""
+    kernel = read_text(under(root, "/proc/version")) or ""
+    shm_bytes, shm_free_bytes = _shared_memory(root)
+    return System(
+        module_version=_found(_MODULE, read_text(under(root, "/proc/driver/nvidia/version"))),
+        library_version=_library_version(root, environ),
+        pci_cards=_pci_cards(root),
+        nouveau=os.path.isdir(under(root, "/sys/module/nouveau")),
+        nodes=_nodes(root),
+        has_modprobe=os.path.exists(under(root, "/usr/bin/nvidia-modprobe")),
+        container=_container(root, environ),
+        is_wsl="microsoft" in kernel.lower(),
+        has_dxg=os.path.exists(under(root, "/dev/dxg")),
+        has_wsl_library=os.path.exists(under(root, "/usr/lib/wsl/lib/libcuda.so.1")),
+        xids=read_xids(root),
+        available_bytes=_available_bytes(root),
+        shm_bytes=shm_bytes,
+        shm_free_bytes=shm_free_bytes,
+        mps_is_running=_mps_is_running(root, environ),
+    )
+
+
+def _found(pattern: re.Pattern[str], text: str | None) -> str | None:
+    match = pattern.search(text or "")
+    return match[1] if match else None
+
+
+def _library_version(root: str, environ: Mapping[str, str]) -> str | None:
+    """The version in the name of the file that libnvidia-ml.so.1 is a link to."""
+    found = find_library("libnvidia-ml.so.1", root=root, environ=environ)
+    return _found(_LIBRARY, os.path.realpath(found.path)) if found else None
+
+
+def _pci_cards(root: str) -> tuple[str, ...] | None:
+    folder = under(root, "/sys/bus/pci/devices")
+    if not os.path.isdir(folder):
+        return None
+    found = []
+    for name in names_in(folder):
+        device = os.path.join(folder, name)
+        if (read_text(os.path.join(device, "vendor")) or "").strip() == _NVIDIA:
+            kind = (read_text(os.path.join(device, "class")) or "")[:6]
+            if kind in _DISPLAY_CLASSES:
+                found.append(name)
+    return tuple(found)
+
+
+def _nodes(root: str) -> tuple[DeviceNode, ...]:
+    folder = under(root, "/dev")
+    names = [name for name in names_in(folder) if name.startswith("nvidia")]
+    paths = [os.path.join(folder, name) for name in names]
+    return tuple(_node(path) for path in paths if not os.path.isdir(path))
+
+
+def _node(path: str) -> DeviceNode:
+    shown = f"/dev/{os.path.basename(path)}"
+    try:
+        status = os.stat(path)
+    except OSError:
+        return DeviceNode(shown, may_open=False)
+    may_open = os.access(path, os.R_OK | os.W_OK)
+    return DeviceNode(shown, stat.filemode(status.st_mode), _group(status.st_gid), may_open)
+
+
+def _group(gid: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+def _container(root: str, environ: Mapping[str, str]) -> str | None:
+    """What kind of container this is, by the marks that the kinds leave; None for none."""
+    if "KUBERNETES_SERVICE_HOST" in environ:
+        return "kubernetes"
+    if os.path.exists(under(root, "/run/.containerenv")):
+        return "podman"
+    if os.path.exists(under(root, "/.dockerenv")):
+        return "docker"
+    if environ.get("container"):  # systemd's way, which lxc, nspawn and podman follow
+        return environ["container"]
+    groups = read_text(under(root, "/proc/1/cgroup")) or ""
+    return next((kind for kind in _CONTAINERS if kind in groups), None)
+
+
+def _available_bytes(root: str) -> int | None:
+    """Host memory that a new program may take: what is available, and what its group allows."""
+    match = re.search(
+        r"^MemAvailable:\s+(\d+) kB", read_text(under(root, "/proc/meminfo")) or "", re.MULTILINE
+    )
+    found = [int(match[1]) * KIB] if match else []
+    limit = _number(root, "/sys/fs/cgroup/memory.max")
+    used = _number(root, "/sys/fs/cgroup/memory.current")
+    if limit is not None and used is not None:
+        found.append(max(limit - used, 0))
+    return min(found, default=None)
+
+
+def _number(root: str, path: str) -> int | None:
+    text = (read_text(under(root, path)) or "").strip()
+    return int(text) if text.isdecimal() else None  # "max" is no limit
+
+
+def _shared_memory(root: str) -> tuple[int | None, int | None]:
+    """Size of /dev/shm and what is free of it."""
+    try:
+        found = os.statvfs(under(root, "/dev/shm"))
+    except OSError:
+        return None, None
+    return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+
+
+def _mps_is_running(root: str, environ: Mapping[str, str]) -> bool:
+    """Whether the pipe of NVIDIA's MPS daemon is where a program would look for it."""
+    folder = environ.get("CUDA_MPS_PIPE_DIRECTORY") or "/tmp/nvidia-mps"
+    return os.path.exists(os.path.join(under(root, folder), "control"))
