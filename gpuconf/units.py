@@ -20,6 +20,9 @@ _BYTES_PER_UNIT = {
     "gib": GIB,
     "tib": 1024**4,
 }
+_ALMOST_A_SIZE = re.compile(
+    r"\s*([0-9]{1,6})(?:[.,]([0-9]{1,3}))?\s*([KMGT]?)[A-Z]*\s*", re.IGNORECASE
+)
 _SECONDS_PER_UNIT = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 _NUMBER_AND_UNIT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([A-Za-z]+|%)\s*")
 # More than any accelerator has; a larger figure is a slip of the keyboard.
@@ -65,6 +68,22 @@ def parse_size(text: str) -> int:
     if size_bytes > LARGEST_SIZE:
         raise ValueError("a size is at most 1 PiB (1024 TiB)")
     return size_bytes
+
+
+def parse_size_argument(text: str) -> int:
+    """`parse_size` for a command line: its ValueError also says what may have been meant.
+
+    That is 4GiB for ``4``, ``4G`` and ``4 gigs``; a bare number above 1024 is one of MiB.
+    """
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        match = _ALMOST_A_SIZE.fullmatch(text)
+        if match is None or "at most" in str(error):
+            raise
+        number = f"{match[1]}.{match[2]}" if match[2] else match[1]
+        unit = match[3].upper() or ("M" if float(number) > 1024 else "G")
+        raise ValueError(f"{error}; did you mean {number}{unit}iB?") from None
 
 
 def _times(number: str, factor: int) -> int:

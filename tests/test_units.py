@@ -168,3 +168,17 @@ def test_amounts_as_text(amount: Amount, text: str) -> None:
 def test_mib_rounds_down_as_tensorflow_does() -> None:
     """One byte less than a MiB is not yet that MiB."""
     assert units.mib(7783 * MIB + MIB - 1) == "7783 MiB"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("4", "4GiB"), ("4G", "4GiB"), ("4 gigs", "4GiB"), ("6144", "6144MiB"), ("1,5g", "1.5GiB")],
+)
+def test_a_size_that_was_nearly_one(written: str, meant: str) -> None:
+    """What people type at a prompt is answered with what they meant."""
+    with pytest.raises(ValueError, match=f"did you mean {meant}") as caught:
+        units.parse_size_argument(written)
+    assert "6GiB, 512MiB" in str(caught.value)
+    assert units.parse_size_argument("4GiB") == 4 * GIB
+    with pytest.raises(ValueError, match="number and a unit"):
+        units.parse_size_argument("plenty")

@@ -14,16 +14,20 @@ from typing import NoReturn
 
 from gpuconf.cli.output import Output, drop_unwritten
 from gpuconf.errors import GpuconfError, UsageError
-from gpuconf.hardware import Gpu, read_inventory
 from gpuconf.profile import load_profile
 from gpuconf.rehearsal import plot, report
+from gpuconf.rehearsal.advice import CONTEXT_BYTES
+from gpuconf.rehearsal.document import as_document
 from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
 from gpuconf.rehearsal.runs import Orders
+from gpuconf.rehearsal.target import host_shortage, target_card
 from gpuconf.rehearsal.verdict import NO_VERDICT
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
-from gpuconf.units import GIB, mib, parse_size
+from gpuconf.units import parse_size_argument
 
-_DEFAULT_CARD_BYTES = 8 * GIB
+_OPTIONS = ("--card", "--used", "--context", "--count", "--profile", "--steps", "--batch", "--plot",
+            "--no-second-run", "--json")  # fmt: skip
+_HINT_FOR_NO_COMMAND = "check the command after --"
 _ENDS_US = (signal.SIGTERM, signal.SIGHUP)
 
 _DESCRIPTION = """\
@@ -59,7 +63,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="memory of the card (default: as this machine's GPU 0 now, else 8GiB)")  # fmt: skip
     add("--used", type=_size, metavar="SIZE",
         help="what others hold on it, such as the desktop (default with --card: 0B)")  # fmt: skip
-    add("--context", type=_size, metavar="SIZE", default=report.CONTEXT_BYTES,
+    add("--context", type=_size, metavar="SIZE", default=CONTEXT_BYTES,
         help="counted for the CUDA context, 300 to 600 MB on a GPU (default 450MiB)")  # fmt: skip
     add("--count", type=_positive, metavar="N", default=1, help="number of cards (default 1)")
     add("--profile", metavar="PROFILE",
@@ -81,27 +85,23 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(options: argparse.Namespace, output: Output) -> int:
     """Rehearse, report, and exit with the verdict."""
     output.as_json = options.json  # a --json among the script's own arguments is the script's
-    words = options.words[1:] if options.words[:1] == ["--"] else options.words
-    if not words:
-        raise UsageError(
-            "there is no command to rehearse",
-            hint="put it after --: gpuconf rehearse --card 8GiB -- python train.py",
-        )
+    words = _command(options.words)
     if options.profile is not None:
         load_profile(options.profile)  # a bad profile is told before anything is built
     _check_command(words[0])
-    spec = _spec(options)
+    spec = target_card(options.card, options.used, options.context, count=options.count)
     code = NO_VERDICT
     try:
         if options.plot is not None:
             plot.check(options.plot)
         with _ended_in_order():
             done = _rehearse(words, spec, options, output)
-        code = done.verdict.exit_code
-        if options.plot is not None and done.devices:
-            plot.draw(done, options.plot)
-        _tell(done, options, output)
+        code = done.exit_code
+        drawn, undrawn = _draw(done, options.plot)
+        _tell(done, drawn, output)
         output.flush()
+        if undrawn is not None:
+            output.note(undrawn)
     except GpuconfError as error:
         if error.exit_code == 1:  # which would say that it does not fit
             error.exit_code = NO_VERDICT
@@ -113,14 +113,46 @@ def run(options: argparse.Namespace, output: Output) -> int:
     return code
 
 
+def _command(words: list[str]) -> list[str]:
+    """The words after ``--``; without one, nothing that looks like an option of ours."""
+    if words[:1] == ["--"]:
+        words = words[1:]
+    else:
+        ours = next((word for word in words if word.partition("=")[0] in _OPTIONS), None)
+        if ours is not None:
+            raise UsageError(
+                f"{ours} stands after the command: is it for rehearse, or for {words[0]}?",
+                hint="put -- before the command, and what is for rehearse before that: "
+                "gpuconf rehearse --card 8GiB -- python train.py",
+            )
+    if not words:
+        raise UsageError(
+            "there is no command to rehearse",
+            hint="put it after --: gpuconf rehearse --card 8GiB -- python train.py",
+        )
+    return words
+
+
+def _draw(done: Rehearsal, path: str | None) -> tuple[str | None, str | None]:
+    """Draw the picture; its path, or why there is none: no verdict is lost for a picture."""
+    if path is None:
+        return None, None
+    if not done.devices:
+        return None, "no picture was drawn: the run left no trace of GPU memory"
+    try:
+        plot.draw(done, path)
+    except OSError as error:
+        return None, f"gpuconf: error: --plot {path}: {error.strerror or error}; no picture"
+    return path, None
+
+
 def _check_command(name: str) -> None:
     """Raise UsageError for what cannot be started, before anything is built for it."""
     if shutil.which(name) is None:
         found = os.path.isfile(name) if os.sep in name else False
         reason = "it may not be executed" if found else "it was not found"
-        hint = (
-            f"start it with its Python: -- python {name}" if found else "check the command after --"
-        )
+        is_script = found or os.path.isfile(name)
+        hint = f"start it with its Python: -- python {name}" if is_script else _HINT_FOR_NO_COMMAND
         raise UsageError(f"cannot start {name!r}: {reason}", hint=hint)
 
 
@@ -131,6 +163,9 @@ def _interrupted(stop: KeyboardInterrupt | SystemExit, words: list[str], output:
         because = f"the rehearsal was interrupted by {signal.Signals(code - 128).name}"
         document = {"simulated": True, "verdict": "no verdict", "because": because}
         output.document({**document, "exit_code": code, "command": words})
+    else:
+        with _unread():
+            output.note("gpuconf rehearse: interrupted; no verdict")
     with _unread():
         output.flush()
     return code
@@ -170,7 +205,9 @@ def _rehearse(
 
     bridge = bridge_for_command(words, environ=environ, tell=tell)
     with _unread():
-        _warn_of_a_small_host(spec, output)
+        shortage = host_shortage(spec)
+        if shortage is not None:
+            output.note(f"note: {shortage}")
     with simulated_card(spec) as card:
         return rehearse(
             words,
@@ -183,10 +220,9 @@ def _rehearse(
         )
 
 
-def _tell(done: Rehearsal, options: argparse.Namespace, output: Output) -> None:
-    drawn = options.plot if options.plot is not None and done.devices else None
+def _tell(done: Rehearsal, drawn: str | None, output: Output) -> None:
     if output.as_json:
-        output.document({**report.as_document(done), "plot": drawn})
+        output.document({**as_document(done), "plot": drawn})
         return
     output.line()
     output.line(report.title(done), "dim")
@@ -202,73 +238,17 @@ def _tell(done: Rehearsal, options: argparse.Namespace, output: Output) -> None:
             output.line(f"  {line}")
         if section.table:
             output.table(section.table[0], section.table[1:])
-    output.line()
-    for line in (report.REAL, *report.SIMULATED):
-        output.line(line, "dim")
+    if done.devices:
+        output.line()
+        for line in (report.REAL, *report.SIMULATED):
+            output.line(line, "dim")
     if drawn is not None:
         output.line(f"picture: {drawn}")
-    elif options.plot is not None:
-        output.note("no picture was drawn: the run left no trace of GPU memory")
-
-
-def _spec(options: argparse.Namespace) -> CardSpec:
-    """The card asked for, else a copy of this machine's first GPU, else one of 8 GiB."""
-    spec = CardSpec(
-        total_bytes=_DEFAULT_CARD_BYTES, context_bytes=options.context, count=options.count
-    )
-    if options.card is None:
-        gpus = read_inventory().gpus
-        if gpus:
-            spec = _like(gpus[0], spec)
-    else:
-        spec = spec._replace(total_bytes=options.card)
-    if options.used is not None:
-        spec = spec._replace(used_bytes=options.used)
-    if spec.used_bytes + spec.context_bytes >= spec.total_bytes:
-        raise UsageError(
-            f"nothing is left of the card: {mib(spec.used_bytes)} used and "
-            f"{mib(spec.context_bytes)} for the CUDA context of {mib(spec.total_bytes)}",
-            hint="give a larger --card, or a smaller --used or --context",
-        )
-    return spec
-
-
-def _like(gpu: Gpu, spec: CardSpec) -> CardSpec:
-    """``spec`` with what is known of a real GPU; the capability decides TensorFlow's reserve."""
-    if gpu.total_bytes is None:
-        return spec
-    spec = spec._replace(total_bytes=gpu.total_bytes, used_bytes=gpu.used_bytes or 0)
-    if gpu.compute_capability is None:
-        return spec
-    major, minor = gpu.compute_capability
-    return spec._replace(compute_capability=f"{major}.{minor}")
 
 
 def _without_other_cards(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without what names GPUs of this machine: they are not the card's."""
     return {name: value for name, value in environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-
-
-def _warn_of_a_small_host(spec: CardSpec, output: Output) -> None:
-    """Device memory is this machine's memory, taken as it is used."""
-    free = spec.count * (spec.total_bytes - spec.used_bytes)
-    available = _available_bytes()
-    if available is not None and available < free:
-        output.note(
-            f"note: the card has {mib(free)} free and this machine {mib(available)}: a script that "
-            "really uses more than that is killed, and no verdict comes of it"
-        )
-
-
-def _available_bytes() -> int | None:
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
 
 
 @contextmanager
@@ -288,7 +268,7 @@ def _ended_in_order() -> Iterator[None]:
 
 def _size(text: str) -> int:
     try:
-        return parse_size(text)
+        return parse_size_argument(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
 

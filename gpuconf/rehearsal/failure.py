@@ -25,6 +25,7 @@ _BFC_SAYS = re.compile(
     r"Allocator \((?P<allocator>\w+)\) ran out of memory trying to allocate .*?"
     r"\(rounded to (?P<bytes>\d+)\)\s*requested by op (?P<op>\S+)"
 )
+_BFC_IN_USE = re.compile(r"^InUse:\s+(?P<bytes>\d+)$", re.MULTILINE)
 _XLA_BYTES = re.compile(r"Out of memory while trying to allocate (?P<bytes>\d+) bytes")
 _KERNEL = re.compile(r"gpuconf simulated card: the program launched the GPU kernel\n\s*(.+)")
 _ON_THE_CARD = (
@@ -70,7 +71,8 @@ class Failure(NamedTuple):
     """What a program failed of.
 
     ``node`` is the operation's full name, as TensorFlow gives it; ``asked_bytes`` what it asked
-    for; ``message`` one line for people.  Unknown is None.
+    for; ``in_use_bytes`` what the allocator had given out then, which its log tells unless
+    TF_CPP_MIN_LOG_LEVEL hides that; ``message`` one line for people.  Unknown is None.
     """
 
     kind: Kind
@@ -80,6 +82,7 @@ class Failure(NamedTuple):
     dtype: str | None = None
     asked_bytes: int | None = None
     device: str | None = None
+    in_use_bytes: int | None = None
 
     def as_dict(self) -> dict[str, object]:
         """Plain data for ``--json``."""
@@ -154,6 +157,7 @@ def _of_tensor(found: re.Match[str], text: str, stderr: str) -> Failure:
         dtype=dtype,
         asked_bytes=tensor_bytes(shape, dtype),
         device=_device(found["device"]),
+        in_use_bytes=_in_use(stderr) if kind == "gpu_memory" else None,
     )
 
 
@@ -169,6 +173,7 @@ def _of_words(first: str, text: str, stderr: str) -> Failure:
         node=_node(text) or said.get("op"),
         asked_bytes=asked,
         device=devices[-1] if devices else None,
+        in_use_bytes=_in_use(stderr),
     )
 
 
@@ -176,6 +181,14 @@ def _said_by_allocator(stderr: str) -> dict[str, Any]:
     """The last time that a GPU's allocator said in the log what it could not give."""
     found = [match for match in _BFC_SAYS.finditer(stderr) if _is_gpu(match["allocator"])]
     return {"op": found[-1]["op"], "bytes": int(found[-1]["bytes"])} if found else {}
+
+
+def _in_use(stderr: str) -> int | None:
+    """What was given out when a GPU's allocator last told its state."""
+    if not _said_by_allocator(stderr):
+        return None
+    found = _BFC_IN_USE.findall(stderr)
+    return int(found[-1]) if found else None
 
 
 def _is_gpu(allocator: str) -> bool:
@@ -200,7 +213,8 @@ def _telling_line(text: str) -> str:
     lines = [line for line in lines if line and not line.startswith("File ")]
     signs = (*_ON_THE_CARD, *_CANNOT_RUN, "MemoryError", "OOM when", "only support")
     telling = [line for line in lines if any(sign in line for sign in signs)]
-    return (telling or lines or [""])[0]
+    told = (telling or lines or [""])[0]
+    return f"{told} …" if len(lines) > 1 and not telling else told
 
 
 def _last_line(text: str) -> str:

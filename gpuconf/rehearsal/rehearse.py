@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from gpuconf.rehearsal.allowances import Allowance, allowances
 from gpuconf.rehearsal.devices import DeviceReport, devices_of
-from gpuconf.rehearsal.measuring import find_batch
+from gpuconf.rehearsal.measuring import Again, find_batch
 from gpuconf.rehearsal.runs import Orders, RunResult, run_once
 from gpuconf.rehearsal.suggestion import Measurement, Suggestion
 from gpuconf.rehearsal.verdict import Verdict, survived_errors, verdict_of
@@ -15,7 +16,11 @@ from gpuconf.simcard import Card, CardSpec
 
 
 class Rehearsal(NamedTuple):
-    """All that is known at the end."""
+    """All that is known at the end.
+
+    ``allowances`` are what profiles would allow on this card, ``interrupted`` the exit code of a
+    signal that came when the verdict was known and other batches were being measured.
+    """
 
     command: tuple[str, ...]
     spec: CardSpec
@@ -27,6 +32,13 @@ class Rehearsal(NamedTuple):
     suggestion: Suggestion | None
     survived: int
     notes: tuple[str, ...]
+    allowances: tuple[Allowance, ...] = ()
+    interrupted: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """The verdict's, unless a signal ended the rehearsal."""
+        return self.verdict.exit_code if self.interrupted is None else self.interrupted
 
 
 def rehearse(
@@ -43,12 +55,8 @@ def rehearse(
     """Run ``command`` once for the verdict and, for a batch to suggest, a few times more."""
     first = run(command, orders, environ=environ, card=card, stdout_to_stderr=stdout_to_stderr)
     verdict = verdict_of(first)
-    measurements: tuple[Measurement, ...] = ()
-    suggestion = None
-    is_refused = verdict.failure is not None and verdict.failure.kind == "refused"
-    if verdict.answer != "no verdict" and not is_refused:
-        again = _again(partial(run, command, environ=environ, card=card), orders)
-        measurements, suggestion = find_batch(first, verdict, again if second_run else None)
+    again = _again(partial(run, command, environ=environ, card=card), orders)
+    found = _measured(first, verdict, again if second_run else None)
     return Rehearsal(
         command=tuple(command),
         spec=spec,
@@ -56,14 +64,34 @@ def rehearse(
         verdict=verdict,
         first=first,
         devices=devices_of(first),
-        measurements=measurements,
-        suggestion=suggestion,
+        measurements=found.measurements,
+        suggestion=found.suggestion,
         survived=survived_errors(first),
         notes=tuple(first.trainer.get("notes", ())),
+        allowances=allowances(spec) if verdict.answer == "does not fit" else (),
+        interrupted=found.interrupted,
     )
 
 
-def _again(run: Callable[..., RunResult], orders: Orders) -> Callable[[int], RunResult]:
+class _Found(NamedTuple):
+    measurements: tuple[Measurement, ...] = ()
+    suggestion: Suggestion | None = None
+    interrupted: int | None = None
+
+
+def _measured(first: RunResult, verdict: Verdict, again: Again | None) -> _Found:
+    """Other batches, where they can tell something; a signal now does not undo the verdict."""
+    is_refused = verdict.failure is not None and verdict.failure.kind == "refused"
+    if verdict.answer == "no verdict" or is_refused:
+        return _Found()
+    try:
+        return _Found(*find_batch(first, verdict, again))
+    except (KeyboardInterrupt, SystemExit) as stop:
+        code = stop.code if isinstance(stop, SystemExit) and isinstance(stop.code, int) else 130
+        return _Found((), Suggestion(None, "interrupted before other batches were measured"), code)
+
+
+def _again(run: Callable[..., RunResult], orders: Orders) -> Again:
     def again(batch: int) -> RunResult:
         title = f"once more, with batch {batch}"
         return run(orders._replace(batch=batch), is_shown=False, title=title)

@@ -1,19 +1,19 @@
-"""A rehearsal told: as lines for people, as plain data for programs.  Pure text."""
+"""A rehearsal told to people, in lines and tables.  Pure text."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpuconf.rehearsal.advice import advice
+from gpuconf.rehearsal.allowances import free_bytes, reserve_bytes
 from gpuconf.rehearsal.breakdown import Names, Row, names_of, place_of
 from gpuconf.rehearsal.devices import DeviceReport, tightest
 from gpuconf.rehearsal.failure import Failure
-from gpuconf.rehearsal.measuring import NOT_EVEN_ONE
 from gpuconf.rehearsal.rehearse import Rehearsal
-from gpuconf.rehearsal.runs import Orders
-from gpuconf.rehearsal.suggestion import MARGIN, Suggestion
-from gpuconf.units import GIB, MIB, exact_size, mib, parse_size
+from gpuconf.rehearsal.sizes import in_mib, tenths, to_the_byte
+from gpuconf.simcard import CardSpec
+from gpuconf.units import MIB, mib
 
 _MOST_ROWS = 8
 _SMALLEST_ROW_BYTES = MIB // 20  # less would stand there as 0.0
@@ -23,7 +23,6 @@ _WORDS = {
     "_EagerConst": "data and constants from Python",
     "ScratchBuffer": "scratch memory of the device",
 }
-CONTEXT_BYTES = 450 * MIB  # unless another is asked for; real ones take some 300 to 600 MB
 REAL = "Real: TensorFlow, its GPU device code and its memory allocator, and your script."
 SIMULATED = (
     "Simulated: the card, its driver and the CUDA context (a figure given, --context). Not in it:",
@@ -67,7 +66,7 @@ def headline(rehearsal: Rehearsal) -> str:
     if verdict.answer == "fits" and device is not None:
         share = 100 * device.peak_bytes / max(device.limit_bytes, 1)
         text += (
-            f"; at the peak {_size(device.peak_bytes)} were in use, {share:.0f} % of the "
+            f"; at the peak {in_mib(device.peak_bytes)} were in use, {share:.0f} % of the "
             f"{mib(device.limit_bytes)} that TensorFlow may take"
         )
     return text
@@ -77,20 +76,20 @@ def sections(rehearsal: Rehearsal) -> tuple[Section, ...]:
     """All that follows the headline."""
     found = []
     names = names_of(rehearsal.first.trainer)
-    if rehearsal.verdict.failure is not None and rehearsal.verdict.answer == "does not fit":
-        found.append(
-            Section("What failed", tuple(_failure_lines(rehearsal.verdict.failure, names)))
-        )
-    if rehearsal.devices and _is_telling(rehearsal):
-        found.append(Section("Memory", table=tuple(_device_table(rehearsal.devices))))
-    device = tightest(rehearsal.devices)
+    failure, device = rehearsal.verdict.failure, tightest(rehearsal.devices)
+    if failure is not None and rehearsal.verdict.answer == "does not fit":
+        lines = _failure_lines(failure, names, rehearsal.devices)
+        found.append(Section("What failed", tuple(lines)))
+    if device is not None and _is_telling(rehearsal):
+        sums = _limit_sum(rehearsal.spec, device.limit_bytes)
+        found.append(Section("Memory", sums, tuple(_device_table(rehearsal.devices))))
     if device is not None and device.rows and _is_telling(rehearsal):
         which = f" of GPU {device.index}" if len(rehearsal.devices) > 1 else ""
-        heading = f"What the {_size(device.peak_bytes)} at the peak{which} were"
+        heading = f"What the {in_mib(device.peak_bytes)} at the peak{which} were"
         found.append(Section(heading, table=tuple(_row_table(device))))
-    advice = _advice(rehearsal)
-    if advice:
-        found.append(Section("What would fit", tuple(advice)))
+    found_advice = advice(rehearsal)
+    if found_advice:
+        found.append(Section("What would fit", tuple(found_advice)))
     if rehearsal.notes or rehearsal.survived:
         found.append(Section("Notes", tuple(_notes(rehearsal))))
     return tuple(found)
@@ -103,53 +102,24 @@ def _is_telling(rehearsal: Rehearsal) -> bool:
     return is_oom or rehearsal.first.trainer.get("steps", 0) > 0
 
 
-def as_document(rehearsal: Rehearsal) -> dict[str, object]:
-    """The report as plain data for ``--json``; sizes in bytes, unknown is null."""
-    verdict, trainer, spec = rehearsal.verdict, rehearsal.first.trainer, rehearsal.spec
-    return {
-        "simulated": True,
-        "verdict": verdict.answer,
-        "because": verdict.because,
-        "hint": verdict.hint,
-        "exit_code": verdict.exit_code,
-        "command": list(rehearsal.command),
-        "card": {
-            "total_bytes": spec.total_bytes,
-            "used_bytes": spec.used_bytes,
-            "context_bytes": spec.context_bytes,
-            "count": spec.count,
-        },
-        "profile": rehearsal.orders.profile,
-        "tensorflow": trainer.get("tensorflow"),
-        "keras": trainer.get("keras"),
-        "steps": trainer.get("steps", 0),
-        "script_exit_code": rehearsal.first.code,
-        "batch": trainer.get("batch"),
-        "failure": verdict.failure.as_dict() if verdict.failure else None,
-        "survived_out_of_memory": rehearsal.survived,
-        "gpus": [_device_document(device) for device in rehearsal.devices],
-        "measurements": [point._asdict() for point in rehearsal.measurements],
-        "suggestion": rehearsal.suggestion.as_dict() if rehearsal.suggestion else None,
-        "notes": list(rehearsal.notes),
-        "not_simulated": ["cuDNN workspaces", "XLA"],
-    }
+def _limit_sum(spec: CardSpec, limit_bytes: int) -> tuple[str, ...]:
+    """Where the limit comes from, as far as that can be told."""
+    left = (
+        f"{mib(spec.total_bytes)} - {mib(spec.used_bytes)} used - {mib(spec.context_bytes)} context"
+    )
+    reserve = reserve_bytes(spec)
+    if abs(free_bytes(spec) - reserve - limit_bytes) < MIB:
+        return (f"{left} - {mib(reserve)} that TensorFlow leaves free = {mib(limit_bytes)}",)
+    if limit_bytes < free_bytes(spec):
+        free = mib(free_bytes(spec))
+        return (f"{left} = {free}, of which TensorFlow was allowed {mib(limit_bytes)}",)
+    return ()
 
 
-def _device_document(device: DeviceReport) -> dict[str, object]:
-    return {
-        "index": device.index,
-        "card": device.card,
-        "limit_bytes": device.limit_bytes,
-        "peak_bytes": device.peak_bytes,
-        "held_bytes": device.held_bytes,
-        "head_room_bytes": device.head_room_bytes,
-        "at_peak": [row.as_dict() for row in device.rows],
-    }
-
-
-def _failure_lines(failure: Failure, names: Names) -> list[str]:
+def _failure_lines(failure: Failure, names: Names, devices: Sequence[DeviceReport]) -> list[str]:
     if failure.kind == "refused":
-        return failure.message.splitlines()
+        # Its hint is for a GPU of this machine; what helps here stands in the advice.
+        return [line for line in failure.message.splitlines() if "hint: " not in line]
     lines = []
     if failure.node is not None:
         lines.append(f"operation  {failure.node}")
@@ -160,8 +130,25 @@ def _failure_lines(failure: Failure, names: Names) -> list[str]:
         shape = " × ".join(str(size) for size in failure.shape) or "a scalar"
         lines.append(f"tensor     {shape} of {failure.dtype}")
     if failure.asked_bytes is not None:
-        lines.append(f"asked for  {_exact(failure.asked_bytes)}")
+        lines.append(f"asked for  {to_the_byte(failure.asked_bytes)}")
+        lines += _sum_lines(failure.asked_bytes, failure.in_use_bytes, failure.device, devices)
     return [*lines, f"error      {failure.message}"]
+
+
+def _sum_lines(
+    asked: int, in_use: int | None, name: str | None, devices: Sequence[DeviceReport]
+) -> list[str]:
+    """What it would have come to, by the allocator's own figure; and if that was not too much."""
+    limits = [each.limit_bytes for each in devices if name in (None, f"GPU:{each.index}")]
+    if in_use is None or len(limits) != 1:
+        return []
+    needed, limit = in_use + asked, limits[0]
+    lines = [f"in use     {in_mib(in_use)}; {in_mib(needed)} with that, of {mib(limit)}"]
+    if needed <= limit:
+        lines.append(
+            "           so enough was free, but in no one piece of that size (fragmentation)"
+        )
+    return lines
 
 
 def _device_table(devices: Sequence[DeviceReport]) -> list[tuple[str, ...]]:
@@ -175,8 +162,8 @@ def _device_table(devices: Sequence[DeviceReport]) -> list[tuple[str, ...]]:
             (
                 f"GPU {device.index}{on}",
                 mib(device.limit_bytes),
-                _size(device.peak_bytes),
-                _size(device.head_room_bytes),
+                in_mib(device.peak_bytes),
+                in_mib(device.head_room_bytes),
                 held,
             )
         )
@@ -186,12 +173,12 @@ def _device_table(devices: Sequence[DeviceReport]) -> list[tuple[str, ...]]:
 def _row_table(device: DeviceReport) -> list[tuple[str, ...]]:
     table: list[tuple[str, ...]] = [("MiB", "what for", "layer", "operation", "shape")]
     shown = [row for row in device.rows[:_MOST_ROWS] if row.size_bytes >= _SMALLEST_ROW_BYTES]
-    table += [(_tenths(row.size_bytes), *_row_words(row)) for row in shown]
+    table += [(tenths(row.size_bytes), *_row_words(row)) for row in shown]
     rest = device.rows[len(shown) :]
     if rest:
         pieces = sum(row.pieces for row in rest)
         size = sum(row.size_bytes for row in rest)
-        table.append((_tenths(size), f"{pieces} smaller pieces", "", "", ""))
+        table.append((tenths(size), f"{pieces} smaller pieces", "", "", ""))
     width = max(len(row[0]) for row in table)
     return [(row[0].rjust(width), *row[1:]) for row in table]
 
@@ -205,82 +192,6 @@ def _row_words(row: Row) -> tuple[str, str, str, str]:
     return row.what, row.layer or "", op, f"{shape}{more}" if shape else more.strip()
 
 
-def _advice(rehearsal: Rehearsal) -> list[str]:
-    """What to try; the suggestion is called what it is."""
-    suggestion, lines = rehearsal.suggestion, []
-    fits = rehearsal.verdict.answer == "fits"
-    measured = ", ".join(
-        f"batch {point.batch} → {_size(point.peak_bytes)}" for point in rehearsal.measurements
-    )
-    if measured:
-        lines.append(f"measured   {measured}")
-    if suggestion is not None and suggestion.batch is not None:
-        lines += _batch_lines(rehearsal, suggestion, suggestion.batch)
-    elif suggestion is not None:
-        lines.append(f"batch      no suggestion: {suggestion.why_not}")
-    elif fits:
-        return []
-    if rehearsal.verdict.answer == "does not fit":
-        lines += _ways_out(rehearsal)
-    return lines
-
-
-def _batch_lines(rehearsal: Rehearsal, suggestion: Suggestion, batch: int) -> list[str]:
-    most = "; the data has no more examples than that" if suggestion.is_all_data else ""
-    if suggestion.measured_bytes is not None:
-        peak = _size(suggestion.measured_bytes)
-        return [f"batch      up to about {batch}, which was measured: {peak}{most}"]
-    device = tightest(rehearsal.devices)
-    at = suggestion.expected_bytes
-    expected = f", where the line is at {_size(at)}{most}" if at else most
-    room = f" of {mib(device.limit_bytes)}" if device is not None else ""
-    return [
-        f"batch      up to about {batch}{expected}{room}: an extrapolation from two points with a "
-        f"margin of {MARGIN:.0%}, not a measurement",
-        f"try it     {_command(rehearsal, batch)}",
-    ]
-
-
-def _ways_out(rehearsal: Rehearsal) -> list[str]:
-    """Beside a smaller batch: another profile, data fed in pieces, or a larger card."""
-    lines = []
-    device, failure = tightest(rehearsal.devices), rehearsal.verdict.failure
-    if failure is not None and failure.node == "_EagerConst":
-        lines.append(
-            "data       fit() copies a NumPy array to the GPU whole, at any batch size: give it a "
-            "tf.data.Dataset or a generator"
-        )
-    spec = rehearsal.spec
-    free = spec.total_bytes - spec.used_bytes - spec.context_bytes
-    if device is not None and free - device.limit_bytes >= 256 * MIB:
-        lines.append(
-            f"limit      TensorFlow may take {mib(device.limit_bytes)} of the {mib(free)} that are "
-            "left beside the context; a profile may allow more, such as --profile dedicated"
-        )
-    suggestion = rehearsal.suggestion
-    if suggestion is not None and suggestion.why_not == NOT_EVEN_ONE:
-        lines.append("card       too small for this model at any batch; try a larger --card")
-    return lines
-
-
-def _command(rehearsal: Rehearsal, batch: int) -> str:
-    """The command that tries another batch; sizes and profile as given."""
-    spec, orders = rehearsal.spec, rehearsal.orders
-    words = [
-        "gpuconf", "rehearse", "--card", _as_typed(spec.total_bytes),
-        "--used", _as_typed(spec.used_bytes),
-    ]  # fmt: skip
-    if spec.count > 1:
-        words += ["--count", str(spec.count)]
-    if spec.context_bytes != CONTEXT_BYTES:
-        words += ["--context", _as_typed(spec.context_bytes)]
-    if orders.steps != Orders().steps:
-        words += ["--steps", str(orders.steps)]
-    if orders.profile is not None:
-        words += ["--profile", orders.profile]
-    return shlex.join([*words, "--batch", str(batch), "--", *rehearsal.command])
-
-
 def _notes(rehearsal: Rehearsal) -> list[str]:
     lines = list(rehearsal.notes)
     if rehearsal.survived:
@@ -290,25 +201,3 @@ def _notes(rehearsal: Rehearsal) -> list[str]:
     if tape is not None and not tape.is_whole:
         lines.append("part of the memory trace was lost; the peak may have been higher")
     return lines
-
-
-def _as_typed(size_bytes: int) -> str:
-    """A size as somebody would type it: ``1.2GiB``, though that is no whole number of KiB."""
-    for decimals in range(1, 4):
-        text = f"{size_bytes / GIB:.{decimals}f}GiB"
-        if size_bytes % MIB and parse_size(text) == size_bytes:
-            return text
-    return exact_size(size_bytes)
-
-
-def _size(size_bytes: int) -> str:
-    """Whole MiB; a small amount with a decimal, so that it is not 0."""
-    return mib(size_bytes) if size_bytes >= 100 * MIB else f"{_tenths(size_bytes)} MiB"
-
-
-def _tenths(size_bytes: int) -> str:
-    return f"{size_bytes / MIB:.1f}"
-
-
-def _exact(size_bytes: int) -> str:
-    return f"{size_bytes / MIB:.1f} MiB ({size_bytes} bytes)"

@@ -23,7 +23,7 @@ from gpuconf.simcard.card import (
 from gpuconf.simcard.installed import find_tensorflow
 from gpuconf.simcard.libraries import build_libraries
 from gpuconf.simcard.run import run_command
-from gpuconf.units import exact_size, mib, parse_size
+from gpuconf.units import exact_size, mib, parse_size_argument
 
 _PROGRAM = "python -m gpuconf.simcard"
 _COMMANDS = ("run", "env", "show", "build")
@@ -205,7 +205,7 @@ def _spec(options: argparse.Namespace) -> CardSpec:
 
 def _size(text: str) -> int:
     try:
-        return parse_size(text)
+        return parse_size_argument(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
 

@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "auto": {"bootstrap", "errors"},
     "simcard": GROUND,
     "demo": GROUND | {"hardware"},
-    "rehearsal": GROUND | {"simcard", "hardware", "auto"},
+    "rehearsal": GROUND | {"simcard", "hardware", "profile", "planner", "auto"},
     "doctor": GROUND | {"hardware", "profile", "planner", "bootstrap"},
     "cli": GROUND
     | {"hardware", "profile", "planner", "bootstrap"}

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from gpuconf.errors import UsageError
 from gpuconf.rehearsal import plot
 from gpuconf.rehearsal.devices import DeviceReport
+from gpuconf.rehearsal.document import as_document
 from gpuconf.rehearsal.failure import Failure
 from gpuconf.rehearsal.rehearse import Rehearsal
-from gpuconf.rehearsal.report import as_document, headline, sections, title
+from gpuconf.rehearsal.report import headline, sections, title
 from gpuconf.rehearsal.runs import Held, Orders, RunResult
 from gpuconf.rehearsal.suggestion import Measurement, Suggestion
 from gpuconf.rehearsal.trace import Mark, Point, Tape, Usage

@@ -1,0 +1,100 @@
+"""What to try after a rehearsal: another batch, a profile that allows more, another card.  Text."""
+
+from __future__ import annotations
+
+import shlex
+
+from gpuconf.rehearsal.devices import tightest
+from gpuconf.rehearsal.measuring import NOT_EVEN_ONE
+from gpuconf.rehearsal.rehearse import Rehearsal
+from gpuconf.rehearsal.runs import Orders
+from gpuconf.rehearsal.sizes import as_typed, in_mib
+from gpuconf.rehearsal.suggestion import MARGIN, Suggestion
+from gpuconf.units import MIB, mib
+
+CONTEXT_BYTES = 450 * MIB  # unless another is asked for; real ones take some 300 to 600 MB
+_WORTH_TELLING_BYTES = 64 * MIB
+
+
+def advice(rehearsal: Rehearsal) -> list[str]:
+    """What to try; the suggestion is called what it is."""
+    suggestion, lines = rehearsal.suggestion, []
+    fits = rehearsal.verdict.answer == "fits"
+    measured = ", ".join(
+        f"batch {point.batch} → {in_mib(point.peak_bytes)}" for point in rehearsal.measurements
+    )
+    if measured:
+        lines.append(f"measured   {measured}")
+    if suggestion is not None and suggestion.batch is not None:
+        lines += _batch_lines(rehearsal, suggestion, suggestion.batch)
+    elif suggestion is not None:
+        lines.append(f"batch      no suggestion: {suggestion.why_not}")
+    elif fits:
+        return []
+    if rehearsal.verdict.answer == "does not fit":
+        lines += _ways_out(rehearsal)
+    return lines
+
+
+def _batch_lines(rehearsal: Rehearsal, suggestion: Suggestion, batch: int) -> list[str]:
+    most = "; the data has no more examples than that" if suggestion.is_all_data else ""
+    if suggestion.measured_bytes is not None:
+        peak = in_mib(suggestion.measured_bytes)
+        return [f"batch      up to about {batch}, which was measured: {peak}{most}"]
+    device = tightest(rehearsal.devices)
+    at = suggestion.expected_bytes
+    expected = f", where the line is at {in_mib(at)}{most}" if at else most
+    room = f" of {mib(device.limit_bytes)}" if device is not None else ""
+    return [
+        f"batch      up to about {batch}{expected}{room}: an extrapolation from two points with a "
+        f"margin of {MARGIN:.0%}, not a measurement",
+        f"try it     {_command(rehearsal, batch)}",
+    ]
+
+
+def _ways_out(rehearsal: Rehearsal) -> list[str]:
+    """Beside a smaller batch: data fed in pieces, a profile that allows more, a larger card."""
+    lines = []
+    failure = rehearsal.verdict.failure
+    if failure is not None and failure.node == "_EagerConst":
+        lines.append(
+            "data       fit() copies a NumPy array to the GPU whole, at any batch size: give it a "
+            "tf.data.Dataset or a generator"
+        )
+    lines += _profile_lines(rehearsal)
+    suggestion = rehearsal.suggestion
+    if suggestion is not None and suggestion.why_not == NOT_EVEN_ONE:
+        lines.append("card       too small for this model at any batch; try a larger --card")
+    return lines
+
+
+def _profile_lines(rehearsal: Rehearsal) -> list[str]:
+    """The profile that allows most, if that is more than what it ran out of memory with."""
+    device, failure = tightest(rehearsal.devices), rehearsal.verdict.failure
+    peak, limit = (device.peak_bytes, device.limit_bytes) if device is not None else (0, 0)
+    asked = (failure.asked_bytes if failure is not None else None) or 0
+    needed = max(peak + asked, limit + _WORTH_TELLING_BYTES)
+    best = next(iter(rehearsal.allowances), None)
+    if best is None or best.limit_bytes < needed or best.profile == rehearsal.orders.profile:
+        return []
+    command = _command(rehearsal, rehearsal.orders.batch, profile=best.profile)
+    return [f"profile    {best.profile} allows {mib(best.limit_bytes)}: {command}"]
+
+
+def _command(rehearsal: Rehearsal, batch: int | None, *, profile: str | None = None) -> str:
+    """The command that tries another batch or profile; the rest as it was given."""
+    spec, orders = rehearsal.spec, rehearsal.orders
+    words = ["gpuconf", "rehearse", "--card", as_typed(spec.total_bytes)]
+    if spec.used_bytes:
+        words += ["--used", as_typed(spec.used_bytes)]
+    if spec.count > 1:
+        words += ["--count", str(spec.count)]
+    if spec.context_bytes != CONTEXT_BYTES:
+        words += ["--context", as_typed(spec.context_bytes)]
+    if orders.steps != Orders().steps:
+        words += ["--steps", str(orders.steps)]
+    if profile or orders.profile:
+        words += ["--profile", str(profile or orders.profile)]
+    if batch is not None:
+        words += ["--batch", str(batch)]
+    return shlex.join([*words, "--", *rehearsal.command])
