@@ -65,14 +65,15 @@ def told(done: Rehearsal) -> str:
      ("80GiB", "9.0", 1800), ("80GiB", "12.0", 1800)],
 )  # fmt: skip
 def test_what_tensorflow_leaves_free(card: str, capability: str, expected: int) -> None:
-    """As FACTS of gpu_device.cc say; the acceptance sees 881 MiB of this CARD given by TensorFlow."""
+    """As TensorFlow's gpu_device.cc has it; rehearse programs see the same of TensorFlow itself."""
     spec = CardSpec(total_bytes=parse_size(card), compute_capability=capability)
     assert reserve_bytes(spec) == expected * MIB
 
 
 def test_the_sum_of_the_limit() -> None:
-    """The reserve by name where it is TensorFlow's own; else what it was allowed; else nothing."""
-    own = "4096 MiB - 1228 MiB used - 450 MiB context - 1536 MiB that TensorFlow leaves free = 881 MiB"
+    """The reserve by name where it is TensorFlow's own; else what it was allowed."""
+    left = "4096 MiB - 1228 MiB used - 450 MiB context"
+    own = f"{left} - 1536 MiB that TensorFlow leaves free = 881 MiB"
     assert own in told(rehearsal())
     limited = DeviceReport(0, 0, 500 * MIB, 400 * MIB, None, ())
     assert "= 2417 MiB, of which TensorFlow was allowed 500 MiB" in told(
@@ -98,7 +99,7 @@ def test_fragmentation_is_called_that() -> None:
 
 
 def test_a_profile_that_helps() -> None:
-    """The most generous one that holds what was needed, as a command; it never is a refusing one."""
+    """The most generous one that holds what was needed, as a command; never a refusing one."""
     best = allowances(CARD)[0]
     assert best == Allowance("small-laptop", 2099 * MIB)  # 4096 - 1228 - 768, in whole MiB
     assert "dedicated" not in {each.profile for each in allowances(CARD)}, "which refuses this card"
