@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from gpuconf.units import parse_size
+
 Kind = Literal["gpu_memory", "host_memory", "kernel", "bridge", "refused", "script"]
 
 _OOM_TENSOR = re.compile(
@@ -25,7 +27,10 @@ _BFC_SAYS = re.compile(
     r"Allocator \((?P<allocator>\w+)\) ran out of memory trying to allocate .*?"
     r"\(rounded to (?P<bytes>\d+)\)\s*requested by op (?P<op>\S+)"
 )
-_BFC_IN_USE = re.compile(r"^InUse:\s+(?P<bytes>\d+)$", re.MULTILINE)
+# Bytes; since TensorFlow 2.21 as "881.17MiB".
+_BFC_IN_USE = re.compile(
+    r"^InUse:\s+(?P<number>\d+(?:\.\d+)?)(?P<unit>[KMGT]?i?B)?\s*$", re.MULTILINE
+)
 _XLA_BYTES = re.compile(r"Out of memory while trying to allocate (?P<bytes>\d+) bytes")
 _KERNEL = re.compile(r"gpuconf simulated card: the program launched the GPU kernel\n\s*(.+)")
 _ON_THE_CARD = (
@@ -188,7 +193,10 @@ def _in_use(stderr: str) -> int | None:
     if not _said_by_allocator(stderr):
         return None
     found = _BFC_IN_USE.findall(stderr)
-    return int(found[-1]) if found else None
+    if not found:
+        return None
+    number, unit = found[-1]
+    return parse_size(f"{number}{unit or 'B'}")
 
 
 def _is_gpu(allocator: str) -> bool:

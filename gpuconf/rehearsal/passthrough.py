@@ -19,7 +19,7 @@ import termios
 import tty
 from typing import TextIO
 
-_TAIL_BYTES = 64 * 1024
+_TAIL_BYTES = 2 * 1024 * 1024  # TensorFlow lists every chunk of memory when it runs out
 _ERASE_LINE = b"\r\x1b[K"
 
 

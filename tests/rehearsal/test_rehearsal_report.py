@@ -81,9 +81,15 @@ def test_the_sum_of_the_limit() -> None:
     )
 
 
-def test_what_it_came_to() -> None:
-    """In use and asked for, from the allocator's own log; nothing where the log was hidden."""
-    assert "in use     870 MiB; 902 MiB with that, of 881 MiB" in told(rehearsal())
+@pytest.mark.parametrize("written", [str(870 * MIB), "870.00MiB", "0.849609375GiB"])
+def test_what_it_came_to(written: str) -> None:
+    """In use and asked for, from the allocator's own log, bytes or (2.21) rounded; nothing where
+    the log was hidden."""
+    failure = failure_of(
+        {"type": "ResourceExhaustedError", "message": OOM}, LOG.format(in_use=written)
+    )
+    verdict = Verdict("does not fit", "out of GPU memory in step 1", 1, failure)
+    assert "in use     870 MiB; 902 MiB with that, of 881 MiB" in told(rehearsal(verdict=verdict))
     silent = failure_of({"type": "ResourceExhaustedError", "message": OOM}, "")
     verdict = Verdict("does not fit", "out of GPU memory in step 1", 1, silent)
     assert "in use" not in told(rehearsal(verdict=verdict))
