@@ -14,11 +14,11 @@ from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from gpuconf import __version__
-from gpuconf.cli import demo, init, plan, profiles, rehearse
+from gpuconf.cli import demo, doctor, init, plan, profiles, rehearse
 from gpuconf.cli.output import Output, drop_unwritten
 from gpuconf.errors import GpuconfError, UsageError
 
-_COMMANDS = (plan, profiles, init, rehearse, demo)
+_COMMANDS = (plan, profiles, init, doctor, rehearse, demo)
 
 
 def run() -> None:

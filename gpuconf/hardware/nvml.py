@@ -61,7 +61,7 @@ def read_inventory(*, nvml: ModuleType | None = None, processes: bool = True) ->
     if binding is None:
         return Inventory(problem=problem)
     try:
-        return _read(binding, processes=processes)
+        return read_started(binding, processes=processes)
     finally:
         query(binding, "nvmlShutdown")
 
@@ -124,7 +124,8 @@ def query(nvml: ModuleType, function: str, *args: Any, default: Any = None) -> A
     return answer.decode(errors="replace") if isinstance(answer, bytes) else answer
 
 
-def _read(nvml: ModuleType, *, processes: bool) -> Inventory:
+def read_started(nvml: ModuleType, *, processes: bool = True) -> Inventory:
+    """As `read_inventory`, through a binding that has started NVML."""
     count = query(nvml, "nvmlDeviceGetCount")
     if count is None:
         return Inventory(problem="NVML starts but does not say how many GPUs there are")

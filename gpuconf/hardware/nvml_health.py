@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuconf.hardware.health import CardHealth
 from gpuconf.hardware.inventory import Inventory
-from gpuconf.hardware.nvml import query, read_inventory, start
+from gpuconf.hardware.nvml import query, read_started, start
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -36,7 +36,7 @@ def read_inventory_and_health(
     if binding is None:
         return Inventory(problem=problem), {}
     try:
-        inventory = read_inventory(nvml=binding)
+        inventory = read_started(binding)
         return inventory, {gpu.index: _read(binding, gpu.index) for gpu in inventory.gpus}
     finally:
         query(binding, "nvmlShutdown")

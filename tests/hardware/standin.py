@@ -61,6 +61,13 @@ class Card(NamedTuple):
     memory_code: int = 0
     process_code: int = 0
     display_code: int = 0
+    ecc_mode: int = -1
+    ecc_errors: int = 0
+    retirement_pending: int = 0
+    remap_pending: int = 0
+    remap_failed: int = 0
+    compute_mode: int = 0
+    recovery: int = 0
     processes: tuple[Process, ...] = ()
     instances: tuple[Instance, ...] = ()
 
@@ -102,6 +109,7 @@ _INSTANCES = (
     Instance(mig_uuid(0, 2), gi=5, ci=1),
 )
 _RTX_3060 = Card(uuid(1))
+_ECC_CARD = _A100._replace(mig_mode=-1, ecc_mode=1)
 _FOREIGN = (Process(4242, "compute", -1, "python3"), Process(4243, "compute", GIB))
 
 
@@ -137,6 +145,17 @@ SCENARIOS = {
     "mig": Machine((_A100._replace(instances=_INSTANCES), Card(uuid(1), "NVIDIA A100-SXM4-40GB"))),
     "mig_empty": Machine((_A100,)),
     "mig_off": Machine((_A100._replace(mig_mode=0),)),
+    "gpu_lost_at_start": Machine(init_code=GPU_IS_LOST),
+    "sound_ecc": Machine((_ECC_CARD,)),
+    "ecc_errors": Machine((_ECC_CARD._replace(ecc_errors=3),)),
+    "remap_pending": Machine((_ECC_CARD._replace(remap_pending=1),)),
+    "remap_failed": Machine((_ECC_CARD._replace(remap_failed=1),)),
+    "wants_reboot": Machine((_ECC_CARD._replace(recovery=2),)),
+    "page_retirement": Machine(
+        (_ECC_CARD._replace(name="Tesla V100-SXM2-16GB", major=7, retirement_pending=1),)
+    ),
+    "exclusive": Machine((_RTX_3060._replace(compute_mode=3),)),
+    "prohibited": Machine((_RTX_3060._replace(compute_mode=2),)),
     "driver_r470": Machine((_DESKTOP,), driver="470.256.02", cuda=11040),
     "driver_r440": Machine((_DESKTOP,), driver="440.33.01", cuda=10020),
     "driver_r390": Machine((_DESKTOP,), driver="390.157", cuda=9010),

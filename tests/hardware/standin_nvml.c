@@ -35,6 +35,8 @@ typedef struct {
     unsigned long long total, reserved, used;
     int major, minor, display;
     int handle_code, any_code, memory_code, process_code, display_code;
+    int ecc_mode, retirement_pending, remap_pending, remap_failed, compute_mode, recovery;
+    unsigned long long ecc_errors;
     int process_count;
     process processes[MANY];
 } device;
@@ -94,6 +96,13 @@ static void set_of_device(device *d, const char *key, const char *value) {
     set_number(key, value, "memory_code", &d->memory_code);
     set_number(key, value, "process_code", &d->process_code);
     set_number(key, value, "display_code", &d->display_code);
+    set_number(key, value, "ecc_mode", &d->ecc_mode);
+    set_size(key, value, "ecc_errors", &d->ecc_errors);
+    set_number(key, value, "retirement_pending", &d->retirement_pending);
+    set_number(key, value, "remap_pending", &d->remap_pending);
+    set_number(key, value, "remap_failed", &d->remap_failed);
+    set_number(key, value, "compute_mode", &d->compute_mode);
+    set_number(key, value, "recovery", &d->recovery);
     if (strcmp(key, "process") == 0) add_process(d, value);
 }
 
@@ -136,7 +145,8 @@ static void note(const char *event) {
 }
 
 static int start(void) {
-    if (!read_machine()) return OPERATING_SYSTEM;
+    /* NVML counts its starts; the answers are those of the first. */
+    if (!machine.started && !read_machine()) return OPERATING_SYSTEM;
     if (machine.init_code != SUCCESS) return machine.init_code;
     machine.started++;
     note("init");
@@ -298,6 +308,61 @@ int nvmlDeviceGetPciInfo_v3(device *d, pci_info *info) {
     TRY(check(d));
     memset(info, 0, sizeof *info);
     return give_text(d->bus, info->bus_id, sizeof info->bus_id);
+}
+
+/* Its troubles.  ecc_mode -1 is a card without ECC. */
+
+int nvmlDeviceGetEccMode(device *d, unsigned *current, unsigned *pending) {
+    TRY(check(d));
+    *current = *pending = (unsigned)d->ecc_mode;
+    return d->ecc_mode < 0 ? NOT_SUPPORTED : SUCCESS;
+}
+
+int nvmlDeviceGetTotalEccErrors(device *d, unsigned kind, unsigned counter,
+                                unsigned long long *count) {
+    TRY(check(d));
+    *count = kind == 1 && counter == 0 ? d->ecc_errors : 0;
+    return d->ecc_mode == 1 ? SUCCESS : NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetRetiredPagesPendingStatus(device *d, unsigned *pending) {
+    TRY(check(d));
+    *pending = (unsigned)d->retirement_pending;
+    return d->ecc_mode < 0 || d->major >= 8 ? NOT_SUPPORTED : SUCCESS;
+}
+
+int nvmlDeviceGetComputeMode(device *d, unsigned *mode) {
+    TRY(check(d));
+    *mode = (unsigned)d->compute_mode;
+    return SUCCESS;
+}
+#if STANDIN_DRIVER >= 450
+int nvmlDeviceGetRemappedRows(device *d, unsigned *corrected, unsigned *uncorrected,
+                              unsigned *pending, unsigned *failed) {
+    TRY(check(d));
+    *corrected = *uncorrected = 0;
+    *pending = (unsigned)d->remap_pending;
+    *failed = (unsigned)d->remap_failed;
+    return d->ecc_mode < 0 || d->major < 8 ? NOT_SUPPORTED : SUCCESS;
+}
+#endif
+
+/* nvmlFieldValue_t; of the fields only NVML_FI_DEV_GET_GPU_RECOVERY_ACTION is known, since R570. */
+typedef struct {
+    unsigned field, scope;
+    long long timestamp, latency;
+    unsigned type, code;
+    union { double d; unsigned ui; unsigned long long ull; } value;
+} field_value;
+
+int nvmlDeviceGetFieldValues(device *d, int count, field_value *values) {
+    TRY(check(d));
+    for (int i = 0; i < count; i++) {
+        int known = values[i].field == 230 && STANDIN_DRIVER >= 570;
+        values[i].code = known ? SUCCESS : NOT_SUPPORTED;
+        values[i].value.ui = (unsigned)d->recovery;
+    }
+    return SUCCESS;
 }
 
 /* MIG. */

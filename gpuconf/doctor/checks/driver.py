@@ -27,7 +27,7 @@ def _present(facts: Facts) -> Finding:
 def _does_not_answer(facts: Facts, problem: str) -> Finding:
     cause = cause_of(facts)
     if cause == "none":
-        return skip("no NVIDIA GPU and driver here: programs run on the CPU", problem)
+        return skip("no NVIDIA GPU here: programs run on the CPU", problem)
     if cause in EXPLAINED_BY:
         return skip(f"the driver cannot be asked: see {EXPLAINED_BY[cause]}", problem)
     seen = _what_tells_of_a_gpu(facts)
@@ -60,8 +60,7 @@ def _module(facts: Facts) -> Finding:
     library = facts.inventory.driver_version or system.library_version
     if cause_of(facts) == "mismatch":
         return fail(
-            f"kernel module {module or 'of another version'} and library "
-            f"{library or 'of another version'} do not fit: nothing can use the GPU",
+            f"{_versions(module, library)}: nothing can use the GPU",
             "so it is after an update of the driver until the module is loaded anew",
             "without a restart: stop all that uses the GPU, then "
             "`sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && nvidia-smi`",
@@ -70,6 +69,13 @@ def _module(facts: Facts) -> Finding:
     if module is None or facts.inventory.problem is not None:
         return skip("no kernel module of NVIDIA is told of here")
     return ok(f"kernel module and library fit: {module}")
+
+
+def _versions(module: str | None, library: str | None) -> str:
+    if module is None or library is None:
+        known = f" (module {module})" if module else f" (library {library})" if library else ""
+        return f"the driver's kernel module and its library differ in version{known}"
+    return f"the driver's kernel module is {module}, and its library {library}"
 
 
 def _devices(facts: Facts) -> Finding:

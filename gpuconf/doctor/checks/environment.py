@@ -81,8 +81,8 @@ def _device_order(facts: Facts) -> Finding:
         )
     if len(gpus) < 2:
         return skip("one GPU has no order" if gpus else NO_GPU)
-    kinds = {(gpu.name, gpu.compute_capability) for gpu in gpus}
-    if len(kinds) == 1 or order == "PCI_BUS_ID":
+    kinds = {(gpu.name, gpu.compute_capability) for gpu in gpus if gpu.name is not None}
+    if len(kinds) < 2 or order == "PCI_BUS_ID":
         return ok("CUDA counts the GPUs as nvidia-smi does")
     if any(gpu.mig_enabled for gpu in gpus):
         return skip("how CUDA counts MIG instances among cards is not documented")

@@ -1,0 +1,169 @@
+"""``gpuconf doctor``: what is wrong with this machine, and the command that mends it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from gpuconf.cli.output import Output
+from gpuconf.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuconf.doctor.report import Report
+    from gpuconf.doctor.text import Line
+
+_TIMEOUT_S = 180.0
+
+_DESCRIPTION = """\
+Look at the driver, the cards, the installed frameworks, the environment and the profile, and say
+what is wrong, each with a command that mends it. Nothing is changed, and no framework is
+imported here."""
+
+_EXAMPLES = """\
+examples:
+  gpuconf doctor                            # ten seconds' reading; -v shows every check
+  gpuconf doctor driver environment.growth  # these checks only
+  gpuconf doctor --script train.py          # read a script for what goes wrong on GPUs
+  gpuconf doctor --probe                    # compute a little on each card, in a child process
+  gpuconf doctor --report doctor.html       # one page to attach to a bug report, names redacted
+
+exit codes: 0 fine, or warnings; 1 a check failed (with --strict, or warned); 2 bad usage;
+3 a check broke down by itself, which is a bug in gpuconf."""
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add this command's arguments."""
+    parser = commands.add_parser(
+        "doctor",
+        help="say what is wrong with this machine, and how to mend it",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("checks", nargs="*", metavar="CHECK",
+        help="ids of checks, or their first part, such as driver (default: all)")  # fmt: skip
+    add("--profile", metavar="PROFILE", help="as if this profile applied")
+    add("--script", metavar="FILE", action="append", default=[],
+        help="also read this script, without running it; may be given several times")  # fmt: skip
+    add("--probe", action="store_true",
+        help="also compute on each visible card under the profile, in a child process")  # fmt: skip
+    add("--timeout", type=_seconds, metavar="SECONDS", default=_TIMEOUT_S,
+        help=f"end the probe after so long (default {_TIMEOUT_S:.0f})")  # fmt: skip
+    add("--report", metavar="FILE.html",
+        help="also write one self-contained page, with names taken out")  # fmt: skip
+    add("--strict", action="store_true", help="exit 1 on warnings too")
+    add("-v", "--verbose", action="store_true", help="show every check, with details")
+    add("--json", action="store_true", help="print one JSON document")
+    add("--list-checks", action="store_true", help="list the checks, and run none")
+    add("--root", default="/", help=argparse.SUPPRESS)  # a tree of files, for tests
+    parser.set_defaults(command=run)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return seconds
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Examine, show, and exit with what came out."""
+    if options.list_checks:
+        return _list_checks(options, output)
+    _refuse_bad_paths(options)
+    # Here, so that the other commands do not pay for it.
+    from gpuconf.doctor.examination import Request, examine
+
+    report = examine(
+        Request(
+            ids=tuple(options.checks),
+            profile=options.profile,
+            scripts=tuple(options.script),
+            probe=options.probe,
+            timeout_s=options.timeout,
+            root=options.root,
+        ),
+        progress=output.progress,
+    )
+    if options.report is not None:
+        _write_page(report, options.report)
+    if output.as_json:
+        output.document(report.as_dict())
+    else:
+        _show(report, options, output)
+    return report.exit_code(strict=options.strict)
+
+
+def _list_checks(options: argparse.Namespace, output: Output) -> int:
+    from gpuconf.doctor.selection import known_checks, selected
+
+    known = known_checks()
+    ids = selected(options.checks, known)
+    listed = {name: about for name, about in known.items() if name in ids}
+    if output.as_json:
+        output.document({"checks": [{"id": i, "about": about} for i, about in listed.items()]})
+    else:
+        output.table(("CHECK", "WHAT IT LOOKS AT"), list(listed.items()))
+    return 0
+
+
+def _refuse_bad_paths(options: argparse.Namespace) -> None:
+    """Before anything is done: a probe takes a minute."""
+    if options.report is not None:
+        folder = os.path.dirname(options.report) or "."
+        if not options.report.endswith((".html", ".htm")):
+            hint = f"gpuconf doctor --report {options.report}.html"
+            raise UsageError(f"--report writes HTML, not {options.report!r}", hint=hint)
+        if not os.path.isdir(folder):
+            raise UsageError(f"there is no folder {folder!r}", hint=f"mkdir -p {folder}")
+    for script in options.script:
+        if not os.path.isfile(script):
+            raise UsageError(f"there is no script {script!r}", hint="ls *.py")
+
+
+def _write_page(report: Report, path: str) -> None:
+    from gpuconf.doctor.page import write_page
+    from gpuconf.doctor.redaction import redactor_for
+
+    home = os.path.expanduser("~")
+    redactor = redactor_for(report, home=home, hosts=[socket.gethostname()])
+    write_page(redactor.report(report), path)
+
+
+def _show(report: Report, options: argparse.Namespace, output: Output) -> None:
+    from gpuconf.doctor.text import Shape, lines_of
+
+    console = output.out
+    shape = Shape(
+        width=console.width if console.file.isatty() else None,
+        verbose=options.verbose or bool(options.checks),
+        ascii=not _can_write(console.encoding, "█▓▒░"),
+    )
+    if options.checks and not any(name.split(".")[0] == "cards" for name in options.checks):
+        report = report._replace(cards=())
+    _print(lines_of(report, shape), output)
+    if options.report is not None:
+        output.note(f"wrote {options.report}")
+
+
+def _can_write(encoding: str, text: str) -> bool:
+    try:
+        text.encode(encoding)
+    except (LookupError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def _print(lines: Iterable[Line], output: Output) -> None:
+    for line in lines:
+        # soft_wrap: what is to be pasted stays one line.
+        output.out.print(Text.assemble(*line), soft_wrap=True)

@@ -1,0 +1,117 @@
+"""The cards as the report shows them: facts and plan -> memory bars, holders, remarks.  Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from gpuconf.doctor.facts import Facts
+from gpuconf.doctor.report import Card, Holder, MemoryBar
+from gpuconf.hardware import Gpu, resolve
+from gpuconf.hardware.health import CardHealth
+from gpuconf.planner import GpuPlan
+
+
+def cards_of(facts: Facts) -> tuple[Card, ...]:
+    """Every card of the machine, in NVML's order."""
+    seen = resolve(
+        facts.environ.get("CUDA_VISIBLE_DEVICES"),
+        facts.inventory.gpus,
+        device_order=facts.environ.get("CUDA_DEVICE_ORDER"),
+        driver_version=facts.inventory.driver_version,
+    )
+    visible = {_identity(gpu) for gpu in seen.devices}
+    plan = facts.profile.plan
+    planned = {_identity(each.gpu): each for each in plan.gpus} if plan else {}
+    return tuple(_card(gpu, facts, visible, planned) for gpu in facts.inventory.gpus)
+
+
+def _identity(gpu: Gpu) -> object:
+    return gpu.uuid or (gpu.index, gpu.mig_ids)
+
+
+def _card(gpu: Gpu, facts: Facts, visible: set[object], planned: dict[object, GpuPlan]) -> Card:
+    plan = planned.get(_identity(gpu))
+    holders = _holders(gpu, facts)
+    instances = tuple(_card(part, facts, visible, planned) for part in gpu.mig_instances)
+    is_visible = _identity(gpu) in visible or any(part.is_visible for part in instances)
+    return Card(
+        index=gpu.index,
+        uuid=gpu.uuid,
+        name=gpu.name,
+        total_bytes=gpu.total_bytes,
+        free_bytes=gpu.free_bytes,
+        used_bytes=gpu.used_bytes,
+        compute_capability=gpu.compute_capability,
+        display_active=gpu.display_active,
+        pci_bus_id=gpu.pci_bus_id,
+        is_visible=is_visible,
+        limit_bytes=plan.limit_bytes if plan else None,
+        arithmetic=plan.arithmetic if plan else (),
+        bar=_bar(gpu, holders, plan),
+        holders=holders,
+        remarks=tuple(_remarks(gpu, facts, is_visible=is_visible, is_planned=plan is not None)),
+        instances=instances,
+    )
+
+
+def _bar(gpu: Gpu, holders: tuple[Holder, ...] | None, plan: GpuPlan | None) -> MemoryBar | None:
+    """The four parts; a profile without a limit may take all that is free."""
+    if gpu.total_bytes is None or gpu.free_bytes is None or gpu.mig_instances:
+        return None
+    used = max(gpu.total_bytes - gpu.free_bytes, 0)
+    ours = sum(holder.used_bytes or 0 for holder in holders or () if holder.is_ours)
+    ours = min(ours, used)
+    may_take = 0
+    if plan is not None:
+        limit = gpu.free_bytes if plan.limit_bytes is None else plan.limit_bytes
+        may_take = min(limit, gpu.free_bytes)
+    return MemoryBar(used - ours, ours, may_take, gpu.free_bytes - may_take)
+
+
+def _holders(gpu: Gpu, facts: Facts) -> tuple[Holder, ...] | None:
+    """Who holds memory, the largest first; None where the driver does not tell."""
+    if gpu.processes is None:
+        return None
+    found = []
+    for process in gpu.processes:
+        known = facts.processes.get(process.pid)
+        found.append(
+            Holder(
+                process.pid,
+                name=process.name or (known.name if known else None),
+                user=known.user if known else None,
+                used_bytes=process.used_bytes,
+                since=_time(known.started) if known and known.started is not None else None,
+                kind=process.kind,
+                state=known.state if known else None,
+                is_ours=known.is_ours if known else None,
+            )
+        )
+    return tuple(sorted(found, key=lambda holder: -(holder.used_bytes or 0)))
+
+
+def _time(seconds: float) -> str:
+    """ISO 8601 in this machine's zone, to the second."""
+    moment = datetime.fromtimestamp(seconds, tz=timezone.utc)
+    return moment.astimezone().isoformat(timespec="seconds")
+
+
+def _remarks(gpu: Gpu, facts: Facts, *, is_visible: bool, is_planned: bool) -> list[str]:
+    health = facts.health.get(gpu.index, CardHealth())
+    found = []
+    if health.problem is not None:
+        return [{"lost": "lost", "forbidden": "closed to this user"}[health.problem]]
+    if gpu.display_active:
+        found.append("drives the display")
+    if gpu.mig_enabled:
+        count = len(gpu.mig_instances)
+        found.append(f"MIG: {count} instance{'' if count == 1 else 's'}")
+    if health.compute_mode in ("exclusive", "prohibited"):
+        found.append(f"compute mode {health.compute_mode}")
+    if gpu.total_bytes is None and not gpu.mig_instances:
+        found.append("tells no memory")
+    if not is_visible:
+        found.append("not visible to CUDA programs")
+    elif not is_planned and not gpu.mig_instances and facts.profile.plan is not None:
+        found.append(f"not used under profile {facts.profile.name}")
+    return found

@@ -1,0 +1,165 @@
+"""One examination: gather the facts, run the checks, and put it all into a Report."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timezone
+from functools import partial
+from typing import NamedTuple
+
+from gpuconf import __version__
+from gpuconf.doctor.cards import cards_of
+from gpuconf.doctor.checks import CHECKS, run_check
+from gpuconf.doctor.facts import Facts
+from gpuconf.doctor.finding import Finding
+from gpuconf.doctor.probes import crash, gather
+from gpuconf.doctor.report import ProfileInForce, Report
+from gpuconf.doctor.selection import known_checks, selected
+from gpuconf.errors import GpuconfError, UsageError
+
+# Variables that steer GPUs and frameworks; others are nobody's business in a bug report.
+_STEERING = ("CUDA_", "GPUCONF_", "JAX_", "KERAS_", "NCCL_", "NVIDIA_", "PYTORCH_", "TF_", "XLA_")
+_STEERING_NAMES = ("LD_LIBRARY_PATH", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
+_OURS = "GPUCONF_STATE"
+_SHOWN_PACKAGES = (
+    "tensorflow",
+    "tensorflow-cpu",
+    "keras",
+    "tf-keras",
+    "jax",
+    "jaxlib",
+    "torch",
+    "numpy",
+    "protobuf",
+    "nvidia-cudnn-cu12",
+    "nvidia-ml-py",
+)
+
+
+class Request(NamedTuple):
+    """What to examine: ids of checks (none means all), scripts to read, whether to probe.
+
+    ``root`` is where /proc, /dev, /sys and /etc are read; another than ``/`` is for tests.
+    """
+
+    ids: tuple[str, ...] = ()
+    profile: str | None = None
+    scripts: tuple[str, ...] = ()
+    probe: bool = False
+    timeout_s: float = 180.0
+    root: str = "/"
+
+
+def examine(
+    request: Request,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    progress: Callable[[str], None] = lambda _: None,
+    command: str | None = None,
+) -> Report:
+    """Examine the machine, and with it scripts and cards as asked; raises UsageError alone."""
+    ids = _wanted_ids(request)
+    gathered = gather(profile=request.profile, root=request.root, environ=environ)
+    facts = gathered.facts
+    findings = [
+        *gathered.crashes,
+        *(run_check(check, facts) for check in CHECKS if ids is None or check.id in ids),
+        *_on_request(request, ids, progress),
+    ]
+    return Report(
+        findings=tuple(findings),
+        cards=cards_of(facts),
+        made_at=datetime.now(tz=timezone.utc).astimezone().isoformat(timespec="seconds"),
+        command=shlex.join(["gpuconf", *sys.argv[1:]]) if command is None else command,
+        versions=tuple(_versions(facts)),
+        environment=tuple(_steering(facts.environ)),
+        profile=_profile(facts),
+    )
+
+
+def _wanted_ids(request: Request) -> frozenset[str] | None:
+    """The ids that were asked for; None where nothing narrows them."""
+    if not request.ids:
+        return None
+    ids = selected(request.ids, known_checks())
+    groups = {each.split(".")[0] for each in ids}
+    if "source" in groups and not request.scripts:
+        hint = "gpuconf doctor source --script train.py"
+        raise UsageError("the checks source.* read a script", hint=hint)
+    if "live" in groups and not request.probe:
+        hint = "gpuconf doctor live --probe"
+        raise UsageError("the checks live.* are those of --probe", hint=hint)
+    return ids
+
+
+def _on_request(
+    request: Request, ids: frozenset[str] | None, progress: Callable[[str], None]
+) -> Iterator[Finding]:
+    """The findings of what only an option asks for; the slow one last."""
+    found: list[Finding] = []
+    for script in request.scripts:
+        found += _guarded("source", partial(_read_script, script))
+    if request.probe and (ids is None or any(each.startswith("live.") for each in ids)):
+        found += _guarded("live", partial(_probe, request, progress))
+    for finding in found:
+        if ids is None or finding.id in ids or finding.status == "crash":
+            yield finding
+
+
+def _guarded(name: str, part: Callable[[], tuple[Finding, ...]]) -> tuple[Finding, ...]:
+    """What ``part`` finds; where it breaks down, that."""
+    try:
+        return part()
+    except GpuconfError:
+        raise
+    except Exception as error:
+        return (crash(name, error),)
+
+
+def _read_script(script: str) -> tuple[Finding, ...]:
+    from gpuconf.doctor.source import check_script
+
+    return check_script(script)
+
+
+def _probe(request: Request, progress: Callable[[str], None]) -> tuple[Finding, ...]:
+    from gpuconf.doctor.live import probe
+
+    return probe(request.profile, timeout_s=request.timeout_s, progress=progress)
+
+
+def _versions(facts: Facts) -> Iterator[tuple[str, str]]:
+    inventory, system = facts.inventory, facts.system
+    yield "gpuconf", __version__
+    yield "Python", platform.python_version()
+    yield "system", f"{platform.system()} {platform.release()}"
+    if system.container or system.is_wsl:
+        yield "inside", " ".join(filter(None, [system.container, "WSL" if system.is_wsl else None]))
+    if inventory.driver_version:
+        yield "driver", inventory.driver_version
+    if inventory.cuda_version:
+        yield "CUDA of the driver", "{}.{}".format(*inventory.cuda_version)
+    for name in _SHOWN_PACKAGES:
+        version = facts.packages.version(name)
+        if version is not None:
+            yield name, version
+    build = facts.packages.tensorflow
+    if build is not None and build.is_cuda:
+        yield "TensorFlow's CUDA", f"{build.cuda_version}, cuDNN {build.cudnn_version}"
+
+
+def _steering(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, value in sorted(environ.items()):
+        if (name.startswith(_STEERING) or name in _STEERING_NAMES) and name != _OURS:
+            yield name, value
+
+
+def _profile(facts: Facts) -> ProfileInForce | None:
+    profile = facts.profile
+    if profile.name is None:
+        return None
+    return ProfileInForce(profile.name, profile.source, profile.because)

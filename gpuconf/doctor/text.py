@@ -1,0 +1,204 @@
+"""A report as lines for a terminal: what is wrong first, then the cards, then a count.
+
+Lines are made of pieces with a style, so that nothing here knows of colours or terminals.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from gpuconf.doctor.finding import Finding
+from gpuconf.doctor.report import Card, Holder, MemoryBar, Report
+from gpuconf.units import MIB, mib
+
+Piece = tuple[str, str]  # text, and a style or ""
+Line = tuple[Piece, ...]
+
+_STYLES = {"fail": "bold red", "warn": "yellow", "crash": "magenta", "ok": "green", "skip": "dim"}
+_INDENT = 7
+_PARTS = ("others", "yours", "allowed", "left")
+_PART_STYLES = ("red", "yellow", "green", "dim")
+_GLYPHS = "█▓▒░"
+_ASCII_GLYPHS = "#+=."
+_LONGEST_NAME, _LONGEST_NAME_IN_80 = 28, 18
+_NUMBER_WIDTH = 8
+_MOST_HOLDERS = 4
+
+
+class Shape(NamedTuple):
+    """How to write: in how many columns (None for a file or pipe), and whether all or problems."""
+
+    width: int | None = None
+    verbose: bool = False
+    ascii: bool = False
+
+
+def lines_of(report: Report, shape: Shape = Shape()) -> list[Line]:  # noqa: B008  # immutable
+    """The whole report."""
+    blocks = [_findings(report, shape), _cards(report, shape), _ending(report, shape)]
+    lines: list[Line] = []
+    for block in (list(block) for block in blocks):
+        if lines and block:
+            lines.append(())
+        lines += block
+    return lines
+
+
+def _findings(report: Report, shape: Shape) -> Iterator[Line]:
+    if not report.problems:
+        yield from _calm(report)
+        if shape.verbose:
+            yield ()
+    for finding in report.problems:
+        yield from _finding(finding, shape)
+    if shape.verbose:
+        for finding in report.findings:
+            if finding.status in ("ok", "skip"):
+                yield from _finding(finding, shape)
+
+
+def _calm(report: Report) -> Iterator[Line]:
+    driver = next((each for each in report.findings if each.id == "driver.present"), None)
+    if driver is not None and driver.status == "skip":
+        yield ((driver.summary, "bold"),)
+    yield (("nothing is wrong", "green"),)
+
+
+def _finding(finding: Finding, shape: Shape) -> Iterator[Line]:
+    label = f"{finding.status.upper():<{_INDENT}}"
+    first, *more = _wrapped(f"{finding.id}  {finding.summary}", shape)
+    name = first[: len(finding.id)] if first.startswith(finding.id) else ""
+    yield (label, _STYLES[finding.status]), (name, "bold"), (first[len(name) :], "")
+    for text in more:
+        yield ((" " * _INDENT + text, ""),)
+    # A broken check tells where; of others the detail is for those who ask.
+    if shape.verbose or finding.status == "crash":
+        for detail in filter(None, finding.detail):
+            for text in _wrapped(detail, shape):
+                yield ((" " * _INDENT + text, "dim"),)
+    label = "fix: "
+    for text in (finding.fix or "").splitlines():  # never broken: it is pasted
+        yield (f"{' ' * _INDENT}{label}", "dim"), (text, "cyan")
+        label = " " * len(label)
+
+
+def _wrapped(text: str, shape: Shape) -> list[str]:
+    if shape.width is None:
+        return [text]
+    width = max(shape.width - _INDENT, 30)
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def _cards(report: Report, shape: Shape) -> Iterator[Line]:
+    rows = list(_rows(report.cards, shape))
+    if not rows:
+        return
+    name_width = max(len(row.name) for row in rows)
+    bar_width = min(max((shape.width or 120) - 5 - name_width - 2 - 5 * _NUMBER_WIDTH, 12), 40)
+    numbers = "".join(f"{title.upper():>{_NUMBER_WIDTH}}" for title in ("total", *_PARTS))
+    head = f"{'GPU':<5}{'CARD':<{name_width}}  {'MEMORY, MiB':<{bar_width}}{numbers}"
+    yield ((head, "bold"),)
+    for row in rows:
+        yield from _row(row, name_width, bar_width, shape)
+    if any(row.card.bar for row in rows):
+        yield _legend(report, shape)
+
+
+class _Row(NamedTuple):
+    label: str
+    name: str
+    card: Card
+
+
+def _rows(cards: Iterable[Card], shape: Shape) -> Iterator[_Row]:
+    """A row for each card, and below it one for each of its MIG instances."""
+    is_narrow = shape.width is not None and shape.width < 100
+    longest = _LONGEST_NAME_IN_80 if is_narrow else _LONGEST_NAME
+    for card in cards:
+        name = card.name or "(no name)"
+        yield _Row(str(card.index), _short(name.removeprefix("NVIDIA "), longest), card)
+        for place, instance in enumerate(card.instances):
+            part = (instance.name or "(no name)").removeprefix(name).strip()
+            yield _Row(f"{card.index}.{place}", _short(part, longest), instance)
+
+
+def _short(name: str, longest: int) -> str:
+    return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
+def _row(row: _Row, name_width: int, bar_width: int, shape: Shape) -> Iterator[Line]:
+    begin, bar = f"{row.label:<5}{row.name:<{name_width}}  ", row.card.bar
+    if bar is None:
+        yield ((begin.rstrip(), ""),)
+    else:
+        sizes = (bar.total_bytes, *bar)
+        numbers = "".join(f"{size // MIB:>{_NUMBER_WIDTH}}" for size in sizes)
+        yield (begin, ""), *_bar(bar, bar_width, shape), (numbers, "")
+    for text in (*_remarks(row.card), *_holders(row.card)):
+        for part in _wrapped(text, shape):
+            yield ((f"     {part}", "dim"),)
+
+
+def _bar(bar: MemoryBar, width: int, shape: Shape) -> list[Piece]:
+    glyphs = _ASCII_GLYPHS if shape.ascii else _GLYPHS
+    lengths = _lengths(bar, width)
+    return [
+        (glyph * length, style)
+        for glyph, length, style in zip(glyphs, lengths, _PART_STYLES, strict=True)
+        if length
+    ]
+
+
+def _lengths(bar: MemoryBar, width: int) -> list[int]:
+    """``width`` shared out; a part that is more than nothing to speak of gets one at least."""
+    total = max(bar.total_bytes, 1)
+    lengths = [max(round(size / total * width), int(size * 100 >= total)) for size in bar]
+    while sum(lengths) != width:
+        largest = max(range(len(lengths)), key=lambda place: lengths[place])
+        lengths[largest] += 1 if sum(lengths) < width else -1
+    return lengths
+
+
+def _remarks(card: Card) -> Iterable[str]:
+    return ["; ".join(card.remarks)] if card.remarks else []
+
+
+def _holders(card: Card) -> Iterator[str]:
+    holders = card.holders or ()
+    for holder in holders[:_MOST_HOLDERS]:
+        yield holder_text(holder)
+    if len(holders) > _MOST_HOLDERS:
+        yield f"and {len(holders) - _MOST_HOLDERS} more processes"
+
+
+def holder_text(holder: Holder) -> str:
+    """A process in one line."""
+    held = mib(holder.used_bytes) if holder.used_bytes is not None else "an unknown size"
+    user = f" of {holder.user}" if holder.user else ""
+    since = f" since {holder.since[:16].replace('T', ' ')}" if holder.since else ""
+    return f"pid {holder.pid} {holder.name or '(name unknown)'}{user} holds {held}{since}"
+
+
+def _legend(report: Report, shape: Shape) -> Line:
+    glyphs = _ASCII_GLYPHS if shape.ascii else _GLYPHS
+    name = report.profile.name if report.profile else "the profile"
+    meanings = ("others", "yours", f"allowed by {name}", "left free")
+    pieces: list[Piece] = [("    ", "")]
+    for glyph, meaning, style in zip(glyphs, meanings, _PART_STYLES, strict=True):
+        pieces += [(f" {glyph}", style), (f" {meaning} ", "dim")]
+    return tuple(pieces)
+
+
+def _ending(report: Report, shape: Shape) -> Iterator[Line]:
+    counts = report.counts
+    told = [f"{counts[status]} {word}" for status, word in
+            (("fail", "failed"), ("warn", "warned"), ("crash", "broke down"), ("ok", "fine"),
+             ("skip", "skipped")) if counts[status] or status == "ok"]  # fmt: skip
+    more = "" if shape.verbose else "; -v shows all, with details"
+    profile = ""
+    if report.profile is not None:
+        profile = f"profile {report.profile.name} ({report.profile.because}); "
+    for text in _wrapped(f"{profile}{', '.join(told)}{more}", shape):
+        yield ((text, "dim"),)
