@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simcard": GROUND,
     "demo": GROUND | {"hardware"},
     "rehearsal": GROUND | {"simcard", "hardware", "profile", "planner", "auto"},
-    "doctor": GROUND | {"hardware", "profile", "planner", "bootstrap"},
+    "doctor": GROUND | {"hardware", "profile", "planner", "bootstrap", "auto"},
     "cli": GROUND
     | {"hardware", "profile", "planner", "bootstrap"}
     | {"demo", "doctor", "simcard", "rehearsal"},

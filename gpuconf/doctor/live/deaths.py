@@ -1,0 +1,91 @@
+"""A child that died or hung: what its end means, and what helps.  Pure."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from gpuconf.doctor.live import fixes
+from gpuconf.doctor.live.evidence import Cause
+from gpuconf.doctor.live.record import STEPS, LiveStep, Run
+
+# A line that tells why: of the C library's, TensorFlow's (F: fatal), Python's or our own.
+_TELLING = re.compile(
+    r"\bF\d{4} |: F |Check failed|terminate called|what\(\):|Fatal Python error|[Ss]imulated card"
+    r"|free\(\)|malloc|corrupt|\bE\d{4} |: E |^\w*Error\b"
+)
+_MEANINGS = {
+    "SIGKILL": (
+        "most often the system, out of host memory",
+        "sudo dmesg -T | grep -iE 'out of memory|killed process' | tail; free -h",
+    ),
+    "SIGILL": (
+        "this TensorFlow uses instructions that the processor does not have",
+        "grep -m1 -o -w avx2 /proc/cpuinfo; without it, pip install a TensorFlow built without AVX",
+    ),
+    "SIGBUS": ("a file system that is full, /dev/shm too, or a bad disk", "df -h /dev/shm /tmp"),
+    "SIGTERM": ("somebody, or a job scheduler, ended it", fixes.AGAIN),
+    "SIGXCPU": ("a limit of processor time", "ulimit -t"),
+}
+_CRASH = (
+    "a crash in TensorFlow, a CUDA library or the driver; two CUDA versions in one process do this",
+    "unset LD_LIBRARY_PATH; pip check; {by_hand}",
+)
+
+
+def last_step(run: Run) -> LiveStep:
+    """The step in which a run ended: one that did not end, else the one after the last."""
+    if run.record.unfinished is not None:
+        return run.record.unfinished
+    done = run.record.steps[-1] if run.record.steps else LiveStep("start")
+    following = STEPS[min(STEPS.index(done.step) + 1, len(STEPS) - 1)] if _known(done) else "start"
+    return LiveStep(following if run.record.steps else "start", done.cards)
+
+
+def cause_of_death(run: Run, step: LiveStep) -> Cause | None:
+    """Why ``run`` did not go to its end in order; None if it did."""
+    if run.code is None:
+        return _hung(run, step)
+    name = signal_name(run.code)
+    if name is None and (run.code == 0 or run.record.is_over):
+        return None
+    when = "after its last step" if run.record.is_over else f"in the {step.step} step"
+    lines = telling_lines(run.output)
+    if name is None:
+        summary = f"the probe ended with exit code {run.code} {when}"
+        return Cause(summary, fixes.by_hand(run.record, run.only), lines)
+    why, fix = _MEANINGS.get(name, _CRASH)
+    fix = fix.format(by_hand=fixes.by_hand(run.record, run.only))
+    return Cause(f"the probe was killed by {name} {when}", fix, (why, *lines))
+
+
+def signal_name(code: int | None) -> str | None:
+    """The signal of an exit code below 0: ``SIGSEGV``; None for other codes."""
+    if code is None or code >= 0:
+        return None
+    try:
+        return signal.Signals(-code).name
+    except ValueError:  # the real-time signals between the two that have names
+        return f"signal {-code}"
+
+
+def telling_lines(output: str, *, most: int = 4) -> tuple[str, ...]:
+    """The last lines of an output that tell why, or else its very last ones."""
+    lines = [line.strip()[:300] for line in output.splitlines() if line.strip()]
+    telling = [line for line in lines if _TELLING.search(line)]
+    return tuple((telling or lines[-2:])[-most:])
+
+
+def _hung(run: Run, step: LiveStep) -> Cause:
+    lines = telling_lines(run.output)
+    if run.is_stuck:
+        lines = ("not even SIGKILL ended it: it hangs inside the driver", *lines)
+    return Cause(
+        f"the probe still was in the {step.step} step after {run.timeout_s:.0f} s, and was ended",
+        fixes.SEE_KERNEL_LOG if run.is_stuck else f"nvidia-smi; {fixes.AGAIN}",
+        lines,
+    )
+
+
+def _known(step: LiveStep) -> bool:
+    return step.step in STEPS

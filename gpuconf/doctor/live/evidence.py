@@ -1,0 +1,38 @@
+"""What is known of a step that failed, and what it may come to.  Pure values."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from gpuconf.doctor.live.record import Card, Record, StepError
+
+
+class Evidence(NamedTuple):
+    """What is known of a step that failed: on ``card``, None where it was on several at once.
+
+    ``log`` is what the child wrote to stdout and stderr; ``others`` are the other cards.
+    """
+
+    step: str
+    error: StepError
+    record: Record
+    log: str = ""
+    card: Card | None = None
+    others: tuple[Card, ...] = ()
+    only: int | None = None
+
+
+class Cause(NamedTuple):
+    """What it comes to: a summary that goes on after "GPU 0: ", lines, and what to paste."""
+
+    summary: str
+    fix: str
+    detail: tuple[str, ...] = ()
+
+
+def first_line(error: StepError) -> str:
+    """The exception in one line, without TensorFlow's brackets."""
+    lines = [re.sub(r"\{\{[^}]*\}\}\s*", "", line).strip() for line in error.message.splitlines()]
+    text = next((line for line in lines if line), "")
+    return f"{error.kind}: {text}"[:300] if text else error.kind

@@ -1,0 +1,161 @@
+"""The probe's runs -> findings.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuconf.doctor.finding import Finding, Status
+from gpuconf.doctor.live import headroom
+from gpuconf.doctor.live.evidence import Cause
+from gpuconf.doctor.live.outcome import Outcome, Trouble, outcomes, start_trouble
+from gpuconf.doctor.live.record import STEPS, LiveStep, Memory, Record, Run, Skip
+from gpuconf.doctor.live.unseen import cause_of_unseen
+from gpuconf.units import mib
+
+LIVE_CHECKS: dict[str, str] = {
+    "live.start": "TensorFlow starts under the profile, and lists the GPUs that it should",
+    "live.context": "TensorFlow makes its devices, with a CUDA context on each GPU",
+    "live.matmul": "a matrix product comes out right on each GPU (cuBLAS's handle)",
+    "live.convolution": "a convolution comes out right on each GPU (cuDNN's handle)",
+    "live.fit": "Keras takes two training steps on each GPU",
+    "live.headroom": "the limit, the CUDA context and cuDNN together fit on each GPU",
+}
+_DONE = {
+    "context": "CUDA contexts are made",
+    "matmul": "a matmul is right, with cuBLAS",
+    "convolution": "a convolution is right, with cuDNN",
+    "fit": "Keras trains",
+}
+
+
+def findings_of(runs: Sequence[Run]) -> tuple[Finding, ...]:
+    """What the runs came to; the first is the one with all cards, the others had one alone."""
+    together = runs[0]
+    if together.record.skip is not None:
+        return (_skipped(together.record.skip),)
+    trouble = start_trouble(together)
+    if trouble is not None and _is_nobodys(together.record):
+        return (Finding("live.start", "skip", "no GPU here", trouble.cause.detail),)
+    if trouble is not None:
+        return (*_troubled(trouble, together.record), *_not_reached(trouble))
+    cards = outcomes(runs)
+    made = [_start(together)]
+    for name in STEPS[1:]:
+        made += _of_step(name, cards)
+    return (*made, *_headroom(cards))
+
+
+def _skipped(skip: Skip) -> Finding:
+    """Nothing to probe; where the profile gives up cards that are there, that is a warning."""
+    if skip.is_calm:
+        return Finding("live.start", "skip", skip.reason, skip.detail)
+    return Finding("live.start", "warn", skip.reason, skip.detail, "nvidia-smi; gpuconf plan")
+
+
+def _is_nobodys(record: Record) -> bool:
+    """Whether TensorFlow lists no GPU, and the driver told of none either."""
+    return record.fact("listed") == "0" and not record.cards
+
+
+def _troubled(trouble: Trouble, record: Record) -> tuple[Finding, ...]:
+    backend = record.fact("keras_backend") or "tensorflow"
+    if backend != "tensorflow":
+        reason = f"Keras computes with {backend}, so TensorFlow is kept off the GPUs"
+        return (Finding("live.start", "skip", reason, ("the probe knows TensorFlow alone",)),)
+    return (_fail(f"live.{trouble.step}", trouble.cause),)
+
+
+def _not_reached(trouble: Trouble) -> list[Finding]:
+    later = (*STEPS[STEPS.index(trouble.step) + 1 :], "headroom")
+    return [
+        Finding(f"live.{name}", "skip", f"not tried: live.{trouble.step} comes first")
+        for name in later
+    ]
+
+
+def _start(run: Run) -> Finding:
+    """TensorFlow has started; fewer cards than the profile means is a warning."""
+    record = run.record
+    listed, wanted = record.fact("listed") or "?", len(record.cards)
+    tensorflow = f"TensorFlow {record.fact('tensorflow')}"
+    detail = [f"profile {record.fact('profile')}" if record.fact("profile") else "no profile"]
+    if record.fact("disabled"):
+        detail = [f"gpuconf is off: {record.fact('disabled')}"]
+    if record.fact("keras"):
+        detail.append(str(record.fact("keras")))
+    if listed.isdecimal() and int(listed) < wanted:
+        cause = cause_of_unseen(record, run.output)
+        summary = f"{tensorflow} lists {listed} of {wanted} GPUs: {cause.summary}"
+        return Finding("live.start", "warn", summary, (*detail, *cause.detail), cause.fix)
+    if record.notes:
+        summary = f"{tensorflow} did not take all of the profile: {record.notes[0]}"
+        return Finding("live.start", "warn", summary, (*detail, *record.notes[1:]), "gpuconf plan")
+    seconds = next((step.seconds for step in record.steps if step.step == "start"), None)
+    summary = f"{tensorflow} lists {_gpus(int(listed) if listed.isdecimal() else 0)}"
+    return Finding("live.start", "ok", f"{summary}, {seconds or 0:.1f} s", tuple(detail))
+
+
+def _of_step(name: str, cards: Sequence[Outcome]) -> list[Finding]:
+    """One finding for all cards on which a step passed, and one for each where it did not."""
+    made: list[Finding] = []
+    passed = [(card, step) for card in cards for step in card.passed if step.step == name]
+    if passed:
+        slowest = max(step.seconds or 0.0 for _, step in passed)
+        summary = f"{_DONE[name]} on {_gpus(len(passed))}, {slowest:.2f} s"
+        lines = tuple(_measured(card, step) for card, step in passed)
+        made.append(Finding(f"live.{name}", "ok", summary, lines))
+    failed = [(card.card.label, card.trouble) for card in cards]
+    made += [
+        _fail(f"live.{name}", trouble.cause, label)
+        for label, trouble in failed
+        if trouble is not None and trouble.step == name
+    ]
+    made += _only_together(name, cards)
+    if not made:
+        made.append(Finding(f"live.{name}", "skip", "not tried: an earlier step failed"))
+    return made
+
+
+def _only_together(name: str, cards: Sequence[Outcome]) -> list[Finding]:
+    """Cards that each do alone what they do not do together; told once."""
+    if any(card.trouble is not None for card in cards):
+        return []
+    found = [card.together for card in cards if card.together and card.together.step == name]
+    if not found:
+        return []
+    summary = f"each GPU works alone, and together they do not: {found[0].cause.summary}"
+    return [_fail(f"live.{name}", found[0].cause._replace(summary=summary))]
+
+
+def _headroom(cards: Sequence[Outcome]) -> list[Finding]:
+    through = [card for card in cards if any(step.step == "fit" for step in card.passed)]
+    found = [headroom.finding_for(card.card, card.record) for card in through]
+    known = [finding for finding in found if finding is not None]
+    why = "there is no limit to compare with" if through else "not tried: an earlier step failed"
+    return known or [Finding("live.headroom", "skip", why)]
+
+
+def _fail(check: str, cause: Cause, label: str | None = None) -> Finding:
+    status: Status = "fail"
+    summary = f"{label}: {cause.summary}" if label else cause.summary
+    return Finding(check, status, summary, cause.detail, cause.fix)
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU" if count == 1 else f"{count} GPUs"
+
+
+def _measured(outcome: Outcome, step: LiveStep) -> str:
+    """Seconds and memory of one step on one card, as far as known."""
+    place = outcome.card.place
+    number = step.cards.index(place)
+    before = step.before[number] if number < len(step.before) else Memory()
+    after = step.after[number] if number < len(step.after) else Memory()
+    parts = [f"{step.seconds or 0:.2f} s"]
+    if before.used_bytes is not None and after.used_bytes is not None:
+        parts.append(f"in use on the card {mib(before.used_bytes)}, then {mib(after.used_bytes)}")
+    if after.own_bytes is not None:
+        parts.append(f"of which this process {mib(after.own_bytes)}")
+    if after.peak_bytes:
+        parts.append(f"tensors at most {mib(after.peak_bytes)}")
+    return f"{outcome.card.label}: {', '.join(parts)}"

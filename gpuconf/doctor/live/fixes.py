@@ -1,0 +1,83 @@
+"""What a person can paste to mend what the probe found.  Pure text."""
+
+from __future__ import annotations
+
+import shlex
+
+from gpuconf.doctor.live.record import Card, Record
+from gpuconf.units import GIB, MIB, exact_size, mib, parse_size
+
+AGAIN = "gpuconf doctor --probe"
+WITH_LIBRARIES = "pip install 'tensorflow[and-cuda]'"
+SEE_KERNEL_LOG = "sudo dmesg -T | grep -iE 'xid|nvrm' | tail; and restart the machine if it goes on"
+
+_LEAST_KEEP_FREE = 1536 * MIB
+_SMALL_CARD = 4 * GIB
+
+
+def keep_more_free(record: Record, least_bytes: int = 0) -> str:
+    """A profile of the project's own that leaves more of the card to what no limit covers.
+
+    ``least_bytes`` is what is known to be needed; the profile's own rule is doubled.
+    """
+    rule = record.fact("keep_free") or ""
+    try:
+        now_bytes = parse_size(rule)
+    except ValueError:  # none, or a share of the card
+        now_bytes = 0
+    wanted = max(_LEAST_KEEP_FREE, 2 * now_bytes, least_bytes)
+    size = exact_size(-(-wanted // (256 * MIB)) * 256 * MIB)
+    base = record.fact("profile") or "shared-desktop"
+    text = rf"extends: {base}\nmemory: {{keep_free: {size}}}\n"
+    return (
+        f"mkdir -p .gpuconf && printf {shlex.quote(text)} > .gpuconf/roomy.yaml && "
+        f"GPUCONF_PROFILE=roomy {AGAIN}"
+    )
+
+
+def leave_room_for_handles(record: Record, card: Card | None) -> str:
+    """What makes room for cuDNN's and cuBLAS's handles and workspaces."""
+    is_small = card is not None and (card.total_bytes or _SMALL_CARD + 1) <= _SMALL_CARD
+    if is_small and record.fact("profile") != "small-laptop":
+        return f"GPUCONF_PROFILE=small-laptop {AGAIN}"
+    return keep_more_free(record)
+
+
+def free_the_card(card: Card | None, others: tuple[Card, ...] = ()) -> str:
+    """Who to ask for memory; or another card that has some."""
+    holders = [] if card is None else sorted(card.holders, key=lambda each: -(each.used_bytes or 0))
+    stop = f"stop pid {holders[0].pid}" if holders else "stop what holds the card"
+    free_bytes = 0 if card is None else card.free_bytes or 0
+    roomy = [each for each in others if each.uuid and (each.free_bytes or 0) > 2 * free_bytes]
+    if card is not None and roomy:
+        best = max(roomy, key=lambda each: each.free_bytes or 0)
+        return f"export CUDA_VISIBLE_DEVICES={best.uuid}; or `nvidia-smi`, and {stop}"
+    return f"nvidia-smi; then {stop}, or train without a GPU: export GPUCONF_PROFILE=cpu-only"
+
+
+def by_hand(record: Record, only: int | None = None) -> str:
+    """The child again, with all that TensorFlow writes."""
+    profile = record.fact("profile")
+    named = f"GPUCONF_PROFILE={shlex.quote(profile)} " if profile else ""
+    alone = "" if only is None else f" --only {only}"
+    python = shlex.quote(record.fact("python") or "python")
+    return f"{named}{python} -m gpuconf.doctor.live.program{alone}"
+
+
+def memory_lines(card: Card | None) -> tuple[str, ...]:
+    """What was free, what the profile allows, and who holds the rest."""
+    if card is None:
+        return ()
+    lines = []
+    if card.free_bytes is not None and card.total_bytes is not None:
+        lines.append(
+            f"{mib(card.free_bytes)} of {mib(card.total_bytes)} were free before the probe"
+        )
+    if card.limit_bytes is not None:
+        lines.append(f"the profile allows TensorFlow {mib(card.limit_bytes)}")
+    for holder in card.holders[:5]:
+        held = "an unknown amount" if holder.used_bytes is None else mib(holder.used_bytes)
+        lines.append(f"pid {holder.pid} ({holder.name or 'name unknown'}) holds {held}")
+    if len(card.holders) > 5:
+        lines.append(f"and {len(card.holders) - 5} processes more")
+    return tuple(lines)

@@ -1,0 +1,123 @@
+"""What became of each card: its runs put together.  Pure.
+
+There is one run with all cards, and where that went wrong and there are several, one more for
+each card that did not come through, alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpuconf.doctor.live.causes import cause_of
+from gpuconf.doctor.live.deaths import cause_of_death, last_step
+from gpuconf.doctor.live.evidence import Cause, Evidence
+from gpuconf.doctor.live.record import STEPS, Card, LiveStep, Record, Run
+from gpuconf.doctor.live.unseen import cause_of_unseen
+
+
+class Trouble(NamedTuple):
+    """The step in which it went wrong, and why."""
+
+    step: str
+    cause: Cause
+
+
+class Outcome(NamedTuple):
+    """One card's: the steps that passed, and its trouble.
+
+    ``together`` is the trouble with all cards at once of a card that was tried again alone.
+    """
+
+    card: Card
+    record: Record
+    passed: tuple[LiveStep, ...] = ()
+    trouble: Trouble | None = None
+    together: Trouble | None = None
+
+
+def places_of(record: Record) -> tuple[int, ...]:
+    """The cards the run was about, by TensorFlow's numbers."""
+    context = next((step for step in record.steps if step.step == "context"), None)
+    return tuple(card.place for card in record.cards) if context is None else context.cards
+
+
+def places_to_try_alone(run: Run) -> tuple[int, ...]:
+    """After a run of several cards that went wrong: those that did not come through it.
+
+    None where TensorFlow itself did not start, which it would not do for one card either.
+    """
+    places = places_of(run.record)
+    has_started = any(step.step == "start" and step.has_passed for step in run.record.steps)
+    if len(places) < 2 or not has_started or run.record.skip is not None:
+        return ()
+    return tuple(place for place in places if not _came_through(run, place))
+
+
+def outcomes(runs: Sequence[Run]) -> tuple[Outcome, ...]:
+    """What became of each card; ``runs`` begins with the one of all cards."""
+    together = runs[0]
+    alone = {run.only: run for run in runs[1:]}
+    return tuple(
+        _outcome(place, together, alone.get(place)) for place in places_of(together.record)
+    )
+
+
+def start_trouble(run: Run) -> Trouble | None:
+    """What kept TensorFlow from starting or listing its cards; None if it did."""
+    for step in run.record.steps:
+        if step.step == "start" and step.error is not None:
+            if run.record.fact("listed") == "0":
+                return Trouble("start", cause_of_unseen(run.record, run.output))
+            return Trouble("start", _explain(run, step, None))
+    last = last_step(run)
+    cause = cause_of_death(run, last) if last.step == "start" else None
+    return None if cause is None else Trouble("start", cause)
+
+
+def _outcome(place: int, together: Run, alone: Run | None) -> Outcome:
+    run = together if alone is None else alone
+    card = _card(place, run.record) or _card(place, together.record) or Card(place, f"GPU {place}")
+    passed = tuple(s for s in run.record.steps if place in s.cards and s.has_passed)
+    trouble = start_trouble(run) if alone is not None else None
+    return Outcome(
+        card,
+        run.record,
+        passed,
+        trouble or _trouble(run, place),
+        None if alone is None else _trouble(together, place),
+    )
+
+
+def _trouble(run: Run, place: int) -> Trouble | None:
+    """The first thing that went wrong on a card."""
+    for step in run.record.steps:
+        if place in step.cards and step.error is not None:
+            return Trouble(step.step, _explain(run, step, place))
+    last = last_step(run)
+    cause = cause_of_death(run, last) if place in last.cards else None
+    return None if cause is None else Trouble(last.step, cause)
+
+
+def _explain(run: Run, step: LiveStep, place: int | None) -> Cause:
+    assert step.error is not None
+    is_one = place is not None and len(step.cards) == 1
+    evidence = Evidence(
+        step.step,
+        step.error,
+        run.record,
+        run.output,
+        card=_card(place, run.record) if is_one else None,
+        others=tuple(card for card in run.record.cards if card.place != place),
+        only=run.only,
+    )
+    return cause_of(evidence)
+
+
+def _came_through(run: Run, place: int) -> bool:
+    done = {step.step for step in run.record.steps if place in step.cards and step.has_passed}
+    return STEPS[-1] in done and _trouble(run, place) is None
+
+
+def _card(place: int | None, record: Record) -> Card | None:
+    return next((card for card in record.cards if card.place == place), None)

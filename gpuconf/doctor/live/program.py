@@ -1,0 +1,153 @@
+"""The probe's child: ``python -m gpuconf.doctor.live.program`` takes a card through its steps.
+
+As in a user's script, `import gpuconf.auto` comes before TensorFlow, and $GPUCONF_PROFILE says
+which profile.  The record goes to the descriptor ``--record`` (by hand: to stdout).  ``--only 1``
+lets TensorFlow use the second of the plan's cards alone: the plan stays as it is with all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import faulthandler
+import importlib.util
+import os
+import signal
+import sys
+from contextlib import suppress
+from typing import Any
+
+from gpuconf.doctor.live.gauge import Gauge
+from gpuconf.doctor.live.recorder import Recorder, StepFailed
+from gpuconf.hardware import Gpu, Inventory, read_inventory, resolve
+from gpuconf.planner import GpuPlan, Plan, label
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Go through the steps; what a step raises is in the record, and no error here."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--record", type=int, default=1, metavar="FD")
+    parser.add_argument("--only", type=int, default=None, metavar="PLACE")
+    options = parser.parse_args()
+    _end_with_parent()
+    faulthandler.enable()  # a crash in C++ then names the Python line on stderr
+    recorder = Recorder(options.record)
+    with suppress(StepFailed):
+        _probe(recorder, options.only)
+    recorder.write("over")
+
+
+def _probe(recorder: Recorder, only: int | None) -> None:
+    gauge = Gauge(())
+    with recorder.step("start", (), gauge.read):
+        planned = _configure(recorder)
+        if planned is None:
+            return
+        gauge = Gauge([each.gpu for each in planned])
+        import tensorflow as tf
+
+        from gpuconf.doctor.live import steps
+
+        bench = steps.Bench(tf, recorder, gauge, planned)
+        bench.list_cards(only)
+    bench.make_contexts()
+    for place in bench.places:
+        with suppress(StepFailed):  # the next card may do
+            bench.try_card(place)
+
+
+def _configure(recorder: Recorder) -> list[GpuPlan] | None:
+    """Apply the profile; return the cards it means, or None where there is nothing to probe."""
+    import gpuconf
+
+    is_off = os.environ.get("GPUCONF_DISABLE", "") not in ("", "0")
+    plan = None if is_off else gpuconf.plan()  # which never waits, unlike the next line
+    import gpuconf.auto
+
+    inventory = read_inventory()
+    planned = _without_plan(inventory) if plan is None else list(plan.gpus)
+    recorder.write("facts", python=sys.executable, **_profile_facts(plan))
+    recorder.write("cards", cards=[_card(place, each) for place, each in enumerate(planned)])
+    if plan is not None and plan.hides_gpus:
+        recorder.write("skip", **_hidden(plan))
+        return None
+    if not planned and not _has_cuda_driver():
+        why = inventory.problem or "the driver knows no GPU"
+        recorder.write("skip", reason="no GPU here", detail=[why])
+        return None
+    if importlib.util.find_spec("tensorflow") is None:
+        reason = f"TensorFlow is not installed in {sys.executable}"
+        recorder.write("skip", reason=reason)
+        return None
+    return planned
+
+
+def _without_plan(inventory: Inventory) -> list[GpuPlan]:
+    """With GPUCONF_DISABLE: the cards that CUDA shows, and TensorFlow's own rules."""
+    seen = resolve(
+        os.environ.get("CUDA_VISIBLE_DEVICES"),
+        inventory.gpus,
+        device_order=os.environ.get("CUDA_DEVICE_ORDER"),
+        driver_version=inventory.driver_version,
+    )
+    return [GpuPlan(gpu) for gpu in seen.devices]
+
+
+def _profile_facts(plan: Plan | None) -> dict[str, str]:
+    if plan is None:
+        return {"disabled": f"GPUCONF_DISABLE={os.environ['GPUCONF_DISABLE']}"}
+    profile, named = plan.profile, os.environ.get("GPUCONF_PROFILE", "")
+    is_path = os.sep in named or named.endswith((".yaml", ".yml"))
+    facts = {"profile": os.path.abspath(named) if is_path else profile.name}
+    if profile.memory.keep_free is not None:
+        facts["keep_free"] = str(profile.memory.keep_free)
+    return facts
+
+
+def _hidden(plan: Plan) -> dict[str, Any]:
+    """Why the plan shows TensorFlow no GPU; calm, unless a card that is there went short."""
+    if plan.profile.gpus.kind == "none":
+        return {"reason": f"profile {plan.profile.name} uses no GPU", "detail": plan.notes}
+    if not plan.visible:
+        return {"reason": "no GPU here", "detail": plan.notes}
+    reason = f"profile {plan.profile.name} leaves the program to the processor: no GPU will do"
+    return {"reason": reason, "detail": plan.notes, "is_calm": False}
+
+
+def _card(place: int, planned: GpuPlan) -> dict[str, object]:
+    gpu: Gpu = planned.gpu
+    return {
+        "place": place,
+        "label": f"GPU {place} {label(gpu)}",
+        "uuid": gpu.uuid,
+        "total_bytes": gpu.total_bytes,
+        "free_bytes": gpu.free_bytes,
+        "limit_bytes": planned.limit_bytes,
+        "allow_growth": planned.allow_growth,
+        "holders": [
+            {"pid": each.pid, "name": each.name, "used_bytes": each.used_bytes}
+            for each in gpu.processes or ()
+            if each.pid != os.getpid()
+        ],
+    }
+
+
+def _has_cuda_driver() -> bool:
+    """Whether a GPU may be there that NVML does not know, as on a Jetson."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+def _end_with_parent() -> None:
+    """Ask the system to kill this process when the doctor is killed, however that is done."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""The child's steps in TensorFlow: contexts, a matmul, a convolution, and a Keras fit."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpuconf.doctor.live.gauge import Gauge
+from gpuconf.doctor.live.recorder import Recorder, WrongResultError
+from gpuconf.planner import GpuPlan
+
+# Tensor cores round inputs to 10 bits (TF32), which whole numbers below 8 survive; cuDNN may
+# transform before it multiplies (Winograd).  What is wrong is wrong by more than this share.
+_TOLERANCE = 1e-3
+
+
+class Bench:
+    """One imported TensorFlow on the cards of the plan."""
+
+    def __init__(
+        self, tf: Any, recorder: Recorder, gauge: Gauge, planned: Sequence[GpuPlan]
+    ) -> None:
+        self._tf = tf
+        self._recorder = recorder
+        self._gauge = gauge
+        self._planned = planned
+        self._devices: dict[int, str] = {}
+        self.places: tuple[int, ...] = ()
+
+    def list_cards(self, only: int | None) -> None:
+        """Have TensorFlow list its GPUs, which starts CUDA and makes no context."""
+        tf = self._tf
+        self._recorder.write(
+            "facts", tensorflow=tf.__version__, is_cuda_build=tf.test.is_built_with_cuda()
+        )
+        gpus = tf.config.list_physical_devices("GPU")
+        self._recorder.write("facts", listed=len(gpus))
+        if not gpus:
+            self._recorder.write("facts", keras_backend=_keras_backend(tf))
+            raise LookupError("TensorFlow lists no GPU")
+        if only is not None:
+            tf.config.set_visible_devices(gpus[only], "GPU")
+        self.places = tuple(range(len(gpus))) if only is None else (only,)
+
+    def make_contexts(self) -> None:
+        """Have TensorFlow make its devices, all at once as in any program."""
+        with self._recorder.step("context", self.places, self._gauge.read):
+            logical = self._tf.config.list_logical_devices("GPU")
+            self._devices = _first_devices(
+                [device.name for device in logical], self.places, self._planned
+            )
+            self._gauge.allocator = self._allocated
+        self._recorder.write("notes", notes=_unmet_settings())
+
+    def try_card(self, place: int) -> None:
+        """The steps on one card, to the first that fails.  Raises StepFailed."""
+        for name, work in (
+            ("matmul", self._matmul),
+            ("convolution", self._convolution),
+            ("fit", self._fit),
+        ):
+            device = self._devices[place]
+            self._tf.config.experimental.reset_memory_stats(device)
+            with self._recorder.step(name, (place,), self._gauge.read):
+                work(device)
+
+    def _allocated(self, place: int) -> tuple[int | None, int | None]:
+        info = self._tf.config.experimental.get_memory_info(self._devices[place])
+        return info["current"], info["peak"]
+
+    def _matmul(self, device: str) -> None:
+        """512 × 512 times 512 × 512, float32: makes the cuBLAS handle."""
+        import numpy as np
+
+        left, right = _whole_numbers((512, 512), seed=1), _whole_numbers((512, 512), seed=2)
+        got = self._compute(device, lambda: self._tf.linalg.matmul(left, right))
+        _compare(got, left.astype(np.float64) @ right)
+
+    def _convolution(self, device: str) -> None:
+        """8 images of 32 × 32 × 8 with 16 kernels of 3 × 3, float32: makes the cuDNN handle."""
+        import numpy as np
+
+        images, kernels = _whole_numbers((8, 32, 32, 8), seed=3), _whole_numbers((3, 3, 8, 16), 4)
+        got = self._compute(
+            device, lambda: self._tf.nn.conv2d(images, kernels, strides=1, padding="VALID")
+        )
+        windows = np.lib.stride_tricks.sliding_window_view(images, (3, 3), axis=(1, 2))
+        _compare(got, np.einsum("bhwcij,ijco->bhwo", windows.astype(np.float64), kernels))
+
+    def _compute(self, device: str, build: Callable[[], Any]) -> Any:
+        """The value of what ``build`` makes, in graph mode too."""
+        tf = self._tf
+        if tf.executing_eagerly():
+            with tf.device(device):
+                return build().numpy()
+        with tf.Graph().as_default(), tf.device(device):
+            value = build()
+            with tf.compat.v1.Session() as session:
+                return session.run(value)
+
+    def _fit(self, device: str) -> None:
+        """Two steps of a small convolutional network, compiled as Keras does by default."""
+        import numpy as np
+
+        keras = self._tf.keras
+        self._recorder.write("facts", keras=_version_of(keras))
+        images = np.random.default_rng(5).random((32, 16, 16, 3), dtype=np.float32)
+        with self._tf.device(device):
+            model = keras.Sequential(
+                [
+                    keras.Input((16, 16, 3)),
+                    keras.layers.Conv2D(8, 3, activation="relu"),
+                    keras.layers.Flatten(),
+                    keras.layers.Dense(10),
+                ]
+            )
+            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+            model.compile("adam", loss)
+            history = model.fit(images, np.arange(32) % 10, batch_size=16, epochs=1, verbose=0)
+        if not math.isfinite(history.history["loss"][-1]):
+            raise WrongResultError(f"the loss of two steps is {history.history['loss'][-1]}")
+
+
+def _first_devices(
+    names: Sequence[str], places: Sequence[int], planned: Sequence[GpuPlan]
+) -> dict[int, str]:
+    """The first logical device of each card; raises LookupError where TensorFlow made too few."""
+    counts = [
+        max(1, len(planned[place].logical_devices_bytes)) if place < len(planned) else 1
+        for place in places
+    ]
+    if sum(counts) != len(names):
+        raise LookupError(f"TensorFlow made {len(names)} devices, and {sum(counts)} were asked for")
+    firsts = [sum(counts[:number]) for number in range(len(counts))]
+    return {place: names[first] for place, first in zip(places, firsts, strict=True)}
+
+
+def _whole_numbers(shape: tuple[int, ...], seed: int) -> Any:
+    """Whole numbers from -7 to 7 as float32: their products and sums are exact in float32."""
+    import numpy as np
+
+    return np.random.default_rng(seed).integers(-7, 8, shape).astype(np.float32)
+
+
+def _compare(got: Any, expected: Any) -> None:
+    """Raise WrongResultError where ``got`` is not what the processor computed."""
+    import numpy as np
+
+    if got.shape != expected.shape:
+        raise WrongResultError(f"the shape is {got.shape}, and it should be {expected.shape}")
+    off = np.abs(got - expected)
+    # Not `off > …`, which NaN would pass.
+    wrong = ~(off <= _TOLERANCE * np.abs(expected).max())
+    if wrong.any():
+        first = tuple(int(index) for index in np.argwhere(wrong)[0])
+        raise WrongResultError(
+            f"{int(wrong.sum())} of {wrong.size} numbers are wrong, the first at {first}: "
+            f"{got[first]} for {expected[first]:g}"
+        )
+
+
+def _unmet_settings() -> list[str]:
+    """What the profile asked of the devices and did not get."""
+    import gpuconf
+
+    made = gpuconf.activation()
+    unmet = [setting for setting in made.settings if setting.why_not] if made else []
+    return [str(setting) for setting in unmet if "GPU" in setting.name]
+
+
+def _version_of(keras: Any) -> str:
+    """Keras 3 says it; the ``tf.keras`` of Keras 2 and tf_keras leave it to their package."""
+    name = keras.__name__.partition(".")[0]
+    version = getattr(keras, "__version__", None) or getattr(
+        sys.modules.get(name), "__version__", ""
+    )
+    return f"{name} {version}".strip()
+
+
+def _keras_backend(tf: Any) -> str:
+    """What Keras computes with; gpuconf keeps TensorFlow off the cards where it is another."""
+    try:
+        return str(tf.keras.config.backend())
+    except Exception:  # Keras 2, which has no other; or one that cannot be imported
+        return "tensorflow"
