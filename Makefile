@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test quick lint wheel generated bench matrix gpu clean
+.PHONY: help demo test quick lint wheel generated bench matrix models gpu clean
 
 help:
 	@printf "%-16s%s\n" "make demo" "the main job, before and after, on a GPU or the simulated card"
@@ -15,6 +15,7 @@ help:
 	@printf "%-16s%s\n" "make generated" "write anew what is made from the profile schema"
 	@printf "%-16s%s\n" "make bench" "what import gpuconf.auto costs"
 	@printf "%-16s%s\n" "make matrix" "the acceptance on TensorFlow 2.15 with Keras 2, and on the newest"
+	@printf "%-16s%s\n" "make models" "22 models trained on the CPU and on the simulated card (an hour or so)"
 	@printf "%-16s%s\n" "make gpu" "the acceptance on this machine's real GPU"
 
 $(VENV)/.python:
@@ -59,9 +60,13 @@ bench: $(VENV)/.dev
 matrix: $(VENV)/.dev
 	$(BIN)/python tests/acceptance/matrix.py
 
+models: $(VENV)/.dev
+	$(BIN)/python benchmarks/training/trained_models.py
+
 gpu: $(VENV)/.dev
 	$(BIN)/python -m pytest -m gpu
 	$(BIN)/python tests/acceptance --card real --write docs/real-gpu.md
+	$(BIN)/python benchmarks/training/compare_with_gpu.py --write docs/real-gpu-models.md
 
 clean:
 	rm -rf $(VENV) .venv-* dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
