@@ -115,7 +115,8 @@ def _mig(facts: Facts) -> Finding:
             fix=f"sudo nvidia-smi -i {first} -mig 0   # or make one: nvidia-smi mig -cgi 9 -C",
         )
     count = sum(len(gpu.mig_instances) for gpu in cut)
-    return ok(f"MIG: {count} instances on {len(cut)} card{'' if len(cut) == 1 else 's'}")
+    parts = f"{count} instance{'' if count == 1 else 's'}"
+    return ok(f"MIG: {parts} on {len(cut)} card{'' if len(cut) == 1 else 's'}")
 
 
 CHECKS = (

@@ -1,0 +1,75 @@
+"""Every check: machines that it faults and machines that it does not, as values."""
+
+from __future__ import annotations
+
+import pytest
+from doctor_cases import SOUND_CASES, TROUBLES, Case
+from doctor_machines import BARE, SOUND
+
+from gpuconf.doctor.checks import CHECKS, run_check, run_checks
+from gpuconf.doctor.checks.outcome import Check
+from gpuconf.doctor.facts import Facts
+from gpuconf.doctor.finding import Finding
+
+BY_ID = {check.id: check for check in CHECKS}
+STATUSES = {"ok", "warn", "fail", "skip", "crash"}
+
+
+@pytest.mark.parametrize("case", [*TROUBLES, *SOUND_CASES], ids=lambda case: case.id)
+def test_a_case_comes_out_as_the_table_says(case: Case) -> None:
+    """The check's status, and words that a person would look for."""
+    finding = run_check(BY_ID[case.id], case.facts)
+    assert finding.status == case.status, finding
+    assert case.words in "\n".join([finding.summary, *finding.detail, finding.fix or ""])
+
+
+def test_every_check_has_a_case_that_fails_it_and_one_that_passes() -> None:
+    """A check that cannot fail is a defect, and so is one that cannot pass."""
+    ids = set(BY_ID)
+    assert {case.id for case in TROUBLES if case.status in ("warn", "fail")} == ids
+    assert {case.id for case in SOUND_CASES if case.status == "ok"} == ids
+    assert len(BY_ID) == len(CHECKS)
+
+
+@pytest.mark.parametrize("case", [*TROUBLES, *SOUND_CASES], ids=lambda case: case.id)
+def test_every_warning_and_failure_carries_a_fix(case: Case) -> None:
+    """All checks over each machine: a fix where one is due, none where all is well, one line."""
+    for finding in run_checks(case.facts):
+        assert finding.status in STATUSES - {"crash"}, finding
+        assert bool(finding.fix) == (finding.status in ("warn", "fail")), finding
+        assert finding.summary, finding
+        assert "\n" not in "".join([finding.summary, *finding.detail, finding.fix or ""])
+        assert not finding.summary.endswith(".")
+
+
+def test_one_fault_of_the_driver_is_one_failure() -> None:
+    """Whatever keeps NVML from answering, one check of the driver or the cards says so."""
+    for case in TROUBLES:
+        if case.facts.inventory.problem is not None:
+            failed = [each.id for each in run_checks(case.facts) if each.status == "fail"]
+            assert failed == [case.id]
+
+
+@pytest.mark.parametrize("facts", [BARE, Facts()], ids=["no_gpu", "nothing_known"])
+def test_a_machine_without_a_gpu_is_not_faulted(facts: Facts) -> None:
+    """A default install on a machine for the CPU has no warning, and neither has the unknown."""
+    assert {finding.status for finding in run_checks(facts)} <= {"ok", "skip"}
+
+
+def test_a_sound_machine_is_not_faulted() -> None:
+    """A machine with a card and everything right has nothing to warn of."""
+    assert {finding.status for finding in run_checks(SOUND)} <= {"ok", "skip"}
+
+
+def test_a_check_that_breaks_down_is_a_finding() -> None:
+    """The others still run, and the finding says where it broke and how to report it."""
+
+    def breaks(facts: Facts) -> Finding:
+        raise ZeroDivisionError(str(facts.now))
+
+    crashed, sound = run_checks(SOUND, [Check("a.b", "it breaks", breaks), CHECKS[0]])
+    assert (crashed.id, crashed.status) == ("a.b", "crash")
+    assert "ZeroDivisionError: 0.0" in crashed.summary
+    assert "test_doctor_checks.py" in crashed.detail[-1]
+    assert crashed.fix is not None
+    assert sound.status == "ok"
