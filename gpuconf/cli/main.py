@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any
 
 from gpuconf import __version__
 from gpuconf.cli import demo, doctor, init, plan, profiles, rehearse
 from gpuconf.cli.output import Output, drop_unwritten
-from gpuconf.errors import GpuconfError, UsageError
+from gpuconf.command_line import CommandParser
+from gpuconf.errors import GpuconfError
 
 _COMMANDS = (plan, profiles, init, doctor, rehearse, demo)
 
@@ -78,8 +78,8 @@ def _read_or_not() -> Iterator[None]:
         drop_unwritten()
 
 
-class _Parser(argparse.ArgumentParser):
-    """Every parser takes --color, before and after the command, and raises what it refuses."""
+class _Parser(CommandParser):
+    """Every parser takes --color, before and after the command."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -90,29 +90,6 @@ class _Parser(argparse.ArgumentParser):
             choices=("auto", "always", "never"),
             default=argparse.SUPPRESS,
             help=told if is_top else argparse.SUPPRESS,
-        )
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse the unknown here, where the command whose options they are not is known."""
-        options, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self._refuse(unknown[0], self._option_string_actions)
-        return options, unknown
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            self._refuse(value, action.choices)
-        super()._check_value(action, value)
-
-    def _refuse(self, word: str, known: Iterable[str]) -> NoReturn:
-        close = get_close_matches(word.partition("=")[0], list(known), n=1)
-        meant = f"did you mean `{self.prog} {close[0]}`? " if close else ""
-        raise UsageError(
-            f"`{self.prog}` does not know {word!r}",
-            hint=f"{meant}`{self.prog} --help` shows what it takes",
         )
 
 

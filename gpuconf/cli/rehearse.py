@@ -13,6 +13,7 @@ from types import FrameType
 from typing import NoReturn
 
 from gpuconf.cli.output import Output, drop_unwritten
+from gpuconf.command_line import size_argument
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.profile import load_profile
 from gpuconf.rehearsal import plot, report
@@ -23,7 +24,6 @@ from gpuconf.rehearsal.runs import Orders
 from gpuconf.rehearsal.target import host_shortage, target_card
 from gpuconf.rehearsal.verdict import NO_VERDICT
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
-from gpuconf.units import parse_size_argument
 
 _OPTIONS = ("--card", "--used", "--context", "--count", "--profile", "--steps", "--batch", "--plot",
             "--no-second-run", "--json")  # fmt: skip
@@ -59,11 +59,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--card", type=_size, metavar="SIZE",
+    add("--card", type=size_argument, metavar="SIZE",
         help="memory of the card (default: as this machine's GPU 0 now, else 8GiB)")  # fmt: skip
-    add("--used", type=_size, metavar="SIZE",
+    add("--used", type=size_argument, metavar="SIZE",
         help="what others hold on it, such as the desktop (default with --card: 0B)")  # fmt: skip
-    add("--context", type=_size, metavar="SIZE", default=CONTEXT_BYTES,
+    add("--context", type=size_argument, metavar="SIZE", default=CONTEXT_BYTES,
         help="counted for the CUDA context, 300 to 600 MB on a GPU (default 450MiB)")  # fmt: skip
     add("--count", type=_positive, metavar="N", default=1, help="number of cards (default 1)")
     add("--profile", metavar="PROFILE",
@@ -264,13 +264,6 @@ def _ended_in_order() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _size(text: str) -> int:
-    try:
-        return parse_size_argument(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
 
 
 def _positive(text: str) -> int:

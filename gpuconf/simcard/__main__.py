@@ -6,11 +6,11 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from gpuconf.command_line import CommandParser, size_argument
 from gpuconf.errors import BackendError, GpuconfError, UsageError
 from gpuconf.simcard import simulated_card
 from gpuconf.simcard.bridge import build_bridge
@@ -23,7 +23,7 @@ from gpuconf.simcard.card import (
 from gpuconf.simcard.installed import find_tensorflow
 from gpuconf.simcard.libraries import build_libraries
 from gpuconf.simcard.run import run_command
-from gpuconf.units import exact_size, mib, parse_size_argument
+from gpuconf.units import exact_size, mib
 
 _PROGRAM = "python -m gpuconf.simcard"
 _COMMANDS = ("run", "env", "show", "build")
@@ -203,42 +203,8 @@ def _spec(options: argparse.Namespace) -> CardSpec:
     return CardSpec()._replace(**_given(options))
 
 
-def _size(text: str) -> int:
-    try:
-        return parse_size_argument(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser that raises what it refuses, with what may have been meant."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse the unknown here, where the command whose options they are not is known."""
-        options, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self._refuse(unknown[0], self._option_string_actions)
-        return options, unknown
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            self._refuse(value, action.choices)
-        super()._check_value(action, value)
-
-    def _refuse(self, word: str, known: Iterable[str]) -> NoReturn:
-        close = get_close_matches(word.partition("=")[0], list(known), n=1)
-        meant = f"did you mean `{self.prog} {close[0]}`? " if close else ""
-        raise UsageError(
-            f"`{self.prog}` does not know {word!r}",
-            hint=f"{meant}`{self.prog} --help` shows what it takes",
-        )
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = CommandParser(
         prog=_PROGRAM,
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
@@ -269,11 +235,11 @@ def _parser() -> argparse.ArgumentParser:
 def _add_card_options(parser: argparse.ArgumentParser) -> None:
     default = CardSpec()
     add = parser.add_argument
-    add("--total", dest="total_bytes", type=_size, metavar="SIZE",
+    add("--total", dest="total_bytes", type=size_argument, metavar="SIZE",
         help=f"memory of each card (default {exact_size(default.total_bytes)})")  # fmt: skip
-    add("--used", dest="used_bytes", type=_size, metavar="SIZE",
+    add("--used", dest="used_bytes", type=size_argument, metavar="SIZE",
         help="what the desktop holds on each card (default 0B)")  # fmt: skip
-    add("--context", dest="context_bytes", type=_size, metavar="SIZE",
+    add("--context", dest="context_bytes", type=size_argument, metavar="SIZE",
         help="counted for each process's CUDA context (default 0B)")  # fmt: skip
     add("--count", type=int, metavar="N", help="number of cards (default 1)")
     add("--name", help=f"name of the simulated card (default {default.name!r})")

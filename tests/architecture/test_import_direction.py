@@ -11,7 +11,16 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "gpuconf"
 
 # A room may import the rooms on its line and itself, nothing else of gpuconf.
-GROUND = {"errors", "units", "terminal", "settings", "environ", "callsite", "import_hook"}
+GROUND = {
+    "errors",
+    "units",
+    "terminal",
+    "settings",
+    "environ",
+    "callsite",
+    "import_hook",
+    "command_line",
+}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "units": set(),
@@ -20,6 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "callsite": set(),
     "import_hook": set(),
     "environ": {"settings"},
+    "command_line": {"errors", "units"},
     "hardware": GROUND,
     "profile": GROUND,
     "planner": GROUND | {"hardware", "profile"},
