@@ -1,0 +1,5 @@
+"""Reads a training script for mistakes that cost GPU memory, without running it."""
+
+from gpuconf.doctor.source.lint import SOURCE_CHECKS, check_script, findings_in
+
+__all__ = ["SOURCE_CHECKS", "check_script", "findings_in"]

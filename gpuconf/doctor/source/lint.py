@@ -1,0 +1,149 @@
+"""`gpuconf doctor --script train.py`: what the source says of the mistakes it will make.
+
+The script is read and never run.  A line that ends in ``# gpuconf: ignore`` is let alone, and
+``# gpuconf: ignore[source.env-late]`` silences that one check there.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+
+from gpuconf.doctor.finding import Finding
+from gpuconf.doctor.source import batches, environment, growth, images, order, sessions
+from gpuconf.doctor.source.script import Problem, Script
+from gpuconf.doctor.source.text import Source, UnreadableSourceError, parse, read_text, source_of
+
+SOURCE_CHECKS: dict[str, str] = {
+    "source.syntax": "the script is Python that can be read",
+    "source.auto-missing": "whether a profile applies to the script",
+    "source.auto-late": "`import gpuconf.auto` stands before tensorflow and keras",
+    "source.env-late": "environment variables are set before they are read",
+    "source.growth-value": "TF_FORCE_GPU_ALLOW_GROWTH is set to true or false",
+    "source.growth-one-gpu": "memory growth is set for every GPU that is visible",
+    "source.growth-and-limit": "no GPU gets both memory growth and a limit from tf.config",
+    "source.error-swallowed": "a GPU setting that fails stops the program",
+    "source.devices-early": "no device is made before the settings that it should get",
+    "source.v1-session": "no session code that TensorFlow 2 and Keras 3 do not have",
+    "source.whole-set": "no whole data set goes to the GPU as one batch",
+    "source.images-in-list": "the images are not all read into one list",
+    "source.clean": "nothing to change was found in the script",
+}
+_CHECKS: dict[str, Callable[[Script], Iterator[Problem]]] = {
+    "source.auto-missing": order.missing_auto,
+    "source.auto-late": order.late_auto,
+    "source.env-late": environment.late_variables,
+    "source.growth-value": environment.growth_spelling,
+    "source.growth-one-gpu": growth.one_gpu_only,
+    "source.growth-and-limit": growth.growth_and_limit,
+    "source.error-swallowed": growth.swallowed_errors,
+    "source.devices-early": order.early_devices,
+    "source.v1-session": sessions.version_1_sessions,
+    "source.whole-set": batches.whole_set_at_once,
+    "source.images-in-list": images.images_in_a_list,
+}
+_IGNORE = re.compile(r"#\s*gpuconf:\s*ignore(?:\[(?P<ids>[^\]]*)\])?")
+_MOST_PLACES = 8
+
+
+def check_script(path: str) -> tuple[Finding, ...]:
+    """The findings in the script or notebook at ``path``.
+
+    Raises UsageError where there is no such file or it may not be read.
+    """
+    try:
+        text = read_text(path)
+    except UnreadableSourceError as error:
+        return (_unreadable(path, str(error)),)
+    return findings_in(text, path)
+
+
+def findings_in(text: str, filename: str) -> tuple[Finding, ...]:
+    """The findings in ``text``, in the order of its lines; ``filename`` is only shown.
+
+    A name that ends in ``.ipynb`` makes ``text`` a notebook's JSON.
+    """
+    try:
+        source = source_of(text, filename)
+        script = Script(source, parse(source.text))
+    except SyntaxError as error:
+        return (_syntax_error(source, error),)
+    except UnreadableSourceError as error:
+        return (_unreadable(filename, str(error)),)
+    except (ValueError, RecursionError, MemoryError) as error:
+        return (_unreadable(filename, f"{type(error).__name__}: {error}"),)
+    found = [_examine(check_id, script) for check_id in _CHECKS]
+    problems = [each for problems, _ in found for each in problems]
+    return (*_told(script, problems), *(crash for _, crash in found if crash is not None))
+
+
+def _examine(check_id: str, script: Script) -> tuple[list[Problem], Finding | None]:
+    """What one check finds; that it broke down is a finding, and not the doctor's end."""
+    try:
+        return list(_CHECKS[check_id](script)), None
+    except Exception as error:
+        what = f"{script.source.filename}: this check broke down, which is a bug in gpuconf"
+        return [], Finding(check_id, "crash", what, (f"{type(error).__name__}: {error}",))
+
+
+def _told(script: Script, problems: list[Problem]) -> Iterator[Finding]:
+    """The problems as findings: equal ones told once, silenced ones not at all."""
+    heard = [each for each in problems if not _is_ignored(script.source, each)]
+    places: dict[tuple[str, str], list[Problem]] = {}
+    for each in sorted(heard, key=lambda each: getattr(each.node, "lineno", 0)):
+        places.setdefault((each.id, each.what), []).append(each)
+    for same in places.values():
+        yield _finding(script, same)
+    if all(each.status == "skip" for each in heard):
+        silenced = len(problems) - len(heard)
+        note = (f"{silenced} silenced by `# gpuconf: ignore`",) if silenced else ()
+        what = f"{script.source.filename}: read, and nothing to change"
+        yield Finding("source.clean", "ok", what, note)
+
+
+def _finding(script: Script, same: list[Problem]) -> Finding:
+    first = same[0]
+    where = list(dict.fromkeys(script.place(each.node) for each in same))
+    number = getattr(first.node, "lineno", 1)
+    detail = [*_quoted(script.source.text_lines[number - 1 : number]), *first.why]
+    if len(where) > 1:
+        rest = where[1:_MOST_PLACES]
+        more = f" and {len(where) - _MOST_PLACES} more" if len(where) > _MOST_PLACES else ""
+        detail.append(f"also at {', '.join(rest)}{more}")
+    return Finding(first.id, first.status, f"{where[0]}: {first.what}", tuple(detail), first.fix)
+
+
+def _quoted(lines: list[str]) -> list[str]:
+    """Lines of the source to show: indented, and without what a terminal would obey."""
+    shown = ("".join(char if char.isprintable() else " " for char in line) for line in lines)
+    return [f"    {line.strip()}" for line in shown if line.strip()]
+
+
+def _is_ignored(source: Source, problem: Problem) -> bool:
+    first = getattr(problem.node, "lineno", 1)
+    last = getattr(problem.node, "end_lineno", None) or first
+    if isinstance(problem.node, ast.ExceptHandler):
+        last = first
+    for line in source.text_lines[first - 1 : last]:
+        if found := _IGNORE.search(line):
+            ids = found["ids"]
+            if ids is None or problem.id in {each.strip() for each in ids.split(",")}:
+                return True
+    return False
+
+
+def _syntax_error(source: Source, error: SyntaxError) -> Finding:
+    place = source.place(error.lineno or 1, error.offset or 1)
+    return Finding(
+        "source.syntax",
+        "fail",
+        f"{place}: {error.msg}",
+        tuple(_quoted([error.text or ""])),
+        f"# correct this line; to see it as Python does:\n# python -m py_compile {source.filename}",
+    )
+
+
+def _unreadable(filename: str, why: str) -> Finding:
+    fix = f"# name a script or notebook; to see what this is:\n# file {filename}"
+    return Finding("source.syntax", "fail", f"{filename}: it cannot be read as Python", (why,), fix)

@@ -1,0 +1,174 @@
+"""A parsed script, and the questions that several checks ask of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpuconf.doctor.finding import Status
+from gpuconf.doctor.source.flow import Function, Line, Step, lines_through
+from gpuconf.doctor.source.names import Names
+from gpuconf.doctor.source.text import Source
+
+# Importing one of these imports TensorFlow, or is it.
+_FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
+LISTS_GPUS = "tensorflow.config.list_physical_devices"
+SETS_GROWTH = "tensorflow.config.set_memory_growth"
+SETS_LIMIT = "tensorflow.config.set_logical_device_configuration"
+SETS_VISIBLE = "tensorflow.config.set_visible_devices"
+_GRAPH_MODE = {
+    "tensorflow.compat.v1.disable_eager_execution",
+    "tensorflow.compat.v1.disable_v2_behavior",
+}
+_GPUCONF_CALLS = ("gpuconf.configure", "gpuconf.install_session")
+
+
+class Problem(NamedTuple):
+    """What a check found: at which node, in a few words, why it matters, and the rewrite.
+
+    ``what`` goes into one line after the place; problems of equal ``what`` are told once.
+    """
+
+    id: str
+    status: Status
+    node: ast.AST
+    what: str
+    why: tuple[str, ...]
+    fix: str | None
+
+
+class Script:
+    """A script's tree, its names, and the ways through it."""
+
+    def __init__(self, source: Source, tree: ast.Module) -> None:
+        self.source = source
+        self.tree = tree
+        self.names = Names(tree)
+        self.lines: tuple[Line, ...] = lines_through(tree)
+        self.tf = self.names.alias("tensorflow", "tf")
+        self._parents = {
+            child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)
+        }
+        self._values: dict[str, list[ast.expr | None]] = {}
+        self._note_bindings()
+        self.is_graph_mode = any(name in _GRAPH_MODE for _, name in self.calls())
+
+    def calls(self) -> Iterator[tuple[ast.Call, str]]:
+        """Every call in the file, with the name of what is called where that is known."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call):
+                yield node, self.names.of(node.func)
+
+    def place(self, node: ast.AST) -> str:
+        """File and line of ``node``."""
+        return self.source.place(getattr(node, "lineno", 1))
+
+    def above(self, node: ast.AST) -> Iterator[ast.AST]:
+        """What ``node`` stands in, the innermost first."""
+        while (parent := self._parents.get(node)) is not None:
+            yield parent
+            node = parent
+
+    def function_of(self, node: ast.AST) -> Function | None:
+        """The function that ``node`` stands in; None at the top."""
+        return next((each for each in self.above(node) if isinstance(each, Function)), None)
+
+    def uses_gpuconf_before(self, line: Line, index: int) -> bool:
+        """Whether gpuconf is in force when step ``index`` of ``line`` runs."""
+        return any(self.starts_gpuconf(step.node) for step in line.steps[:index])
+
+    def starts_gpuconf(self, node: ast.AST) -> bool:
+        """Whether this is ``import gpuconf.auto`` or does the same."""
+        if isinstance(node, ast.Import):
+            return any(alias.name == "gpuconf.auto" for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            taken = {f"{node.module}.{alias.name}" for alias in node.names}
+            return node.module == "gpuconf.auto" or "gpuconf.auto" in taken
+        return isinstance(node, ast.Call) and self.names.of(node.func) in _GPUCONF_CALLS
+
+    # --- values ---------------------------------------------------------------------------------
+
+    def values_of(self, name: str) -> list[ast.expr | None]:
+        """What the file assigns to ``name``; None for a loop's or a function's own variable."""
+        return self._values.get(name, [])
+
+    def value(self, node: ast.expr | None) -> ast.expr | None:
+        """``node``, or where it is a variable that gets one value, that value."""
+        if isinstance(node, ast.Name):
+            values = self.values_of(node.id)
+            if len(values) == 1 and values[0] is not None:
+                return values[0]
+        return node
+
+    def constant(self, node: ast.expr | None) -> object:
+        """The value of a literal, also through one variable and ``str(…)``; None if unknown."""
+        node = self.value(node)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "str":
+            inner = self.constant(node.args[0]) if len(node.args) == 1 else None
+            return None if inner is None else str(inner)
+        return node.value if isinstance(node, ast.Constant) else None
+
+    def is_bound_in(self, name: str, place: ast.AST) -> bool:
+        """Whether ``place`` assigns to ``name``."""
+        return any(
+            isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+            for node in ast.walk(place)
+        )
+
+    def _note_bindings(self) -> None:
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    self._bind(target, node.value)
+            elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+                self._bind(node.target, node.value)
+            elif isinstance(node, ast.AugAssign):
+                self._bind(node.target, ast.BinOp(node.target, node.op, node.value))
+            elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+                self._bind(node.target, None)
+            elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+                self._bind(node.optional_vars, None)
+            elif isinstance(node, ast.arg):
+                self._values.setdefault(node.arg, []).append(None)
+
+    def _bind(self, target: ast.expr, value: ast.expr | None) -> None:
+        if isinstance(target, ast.Tuple | ast.List):
+            same = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
+            parts = value.elts if same and isinstance(value, ast.Tuple | ast.List) else None
+            for number, each in enumerate(target.elts):
+                self._bind(each, parts[number] if parts else value)
+        elif isinstance(target, ast.Starred):
+            self._bind(target.value, value)
+        elif isinstance(target, ast.Name):
+            self._values.setdefault(target.id, []).append(value)
+
+
+def imported_modules(node: ast.AST) -> tuple[str, ...]:
+    """The modules that an import statement names."""
+    if isinstance(node, ast.Import):
+        return tuple(alias.name for alias in node.names)
+    if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+        return (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+    return ()
+
+
+def imports_tensorflow(node: ast.AST) -> bool:
+    """Whether this import brings TensorFlow in: its own, Keras's, or of tensorflow_hub and such."""
+    return any(module.startswith(_FRAMEWORKS) for module in imported_modules(node))
+
+
+def first_in(line: Line, index: int, wanted: list[Step]) -> Step | None:
+    """The first of ``wanted`` that has surely run when step ``index`` of ``line`` does."""
+    return next((step for step in wanted if step.surely_precedes(line.steps[index])), None)
+
+
+def argument(call: ast.Call, position: int, keyword: str) -> ast.expr | None:
+    """An argument given by position or by name; None if it is not given."""
+    for each in call.keywords:
+        if each.arg == keyword:
+            return each.value
+    positional = call.args[: position + 1]
+    if len(positional) <= position or any(isinstance(each, ast.Starred) for each in positional):
+        return None
+    return positional[position]

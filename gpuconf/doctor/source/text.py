@@ -1,0 +1,176 @@
+"""The source to read: a script, or a notebook's code cells one after the other."""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import io
+import json
+import os
+import re
+import tokenize
+import warnings
+from typing import Any, NamedTuple
+
+from gpuconf.errors import UsageError
+from gpuconf.units import MIB
+
+_LARGEST_FILE = 32 * MIB
+_NOTEBOOK = ".ipynb"
+_LINE_END = re.compile(r"\r\n|\r|\n")
+# IPython runs these, Python cannot read them: `%cd x`, `!pip install`, `?name`, `files = !ls`.
+_MAGIC = re.compile(r"^(?P<indent>\s*)(?:[%!?]|\w+\?+\s*$)")
+_ASSIGNED_MAGIC = re.compile(r"^(?P<target>\s*[\w\s,.]+=\s*)[%!]\s*[A-Za-z]")
+# Under these the rest of a cell is Python all the same.
+_PYTHON_CELL_MAGICS = {"time", "timeit", "capture", "prun", "python", "python3", "memit"}
+
+
+class Source(NamedTuple):
+    """Source text and the name it goes by.
+
+    ``cell_starts`` are the lines of ``text`` at which the code cells of a notebook begin, counted
+    from 1; empty for a script.
+    """
+
+    filename: str
+    text: str
+    cell_starts: tuple[int, ...] = ()
+
+    def place(self, line: int, column: int | None = None) -> str:
+        """``train.py:12`` or, the code cells counted from 1, ``train.ipynb:cell 3:2``."""
+        where = self.filename
+        if self.cell_starts:
+            cell = bisect.bisect_right(self.cell_starts, line)
+            where = f"{where}:cell {cell}"
+            line = line - self.cell_starts[cell - 1] + 1
+        return f"{where}:{line}" if column is None else f"{where}:{line}:{column}"
+
+    @property
+    def text_lines(self) -> list[str]:
+        """The lines as Python counts them; str.splitlines knows more ends of lines."""
+        return lines_of(self.text)
+
+
+def parse(text: str) -> ast.Module:
+    """The tree of ``text``, without warnings of the script's own; raises as ast.parse does."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
+def lines_of(text: str) -> list[str]:
+    """``text`` cut at the ends of lines that Python knows."""
+    return _LINE_END.split(text)
+
+
+class UnreadableSourceError(Exception):
+    """The text is no Python that can be read; the message says why."""
+
+
+def read_text(path: str) -> str:
+    """The text of the file at ``path``, in the encoding that it declares.
+
+    Raises UsageError where there is no such file, it may not be read or is too large, and
+    UnreadableSourceError where its bytes are no text.
+    """
+    _refuse_what_is_no_file(path)
+    try:
+        with open(path, "rb") as file:
+            raw = file.read(_LARGEST_FILE + 1)
+    except OSError as error:
+        raise UsageError(f"--script {path}: {error.strerror}", hint=f"ls -l {path}") from None
+    if len(raw) > _LARGEST_FILE:
+        raise UsageError(
+            f"--script {path}: a script of more than 32 MiB is not read",
+            hint="name the script that you start with python",
+        )
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+        return io.TextIOWrapper(io.BytesIO(raw), encoding).read()
+    except (SyntaxError, UnicodeError, LookupError) as error:
+        raise UnreadableSourceError(str(error)) from None
+
+
+def _refuse_what_is_no_file(path: str) -> None:
+    if os.path.isdir(path):
+        raise UsageError(
+            f"--script {path}: this is a folder", hint=f"--script {os.path.join(path, 'train.py')}"
+        )
+    if not os.path.exists(path):
+        raise UsageError(f"--script {path}: there is no such file", hint="ls *.py")
+    if not os.path.isfile(path):
+        raise UsageError(
+            f"--script {path}: this is no ordinary file", hint="name a .py or .ipynb file"
+        )
+
+
+def source_of(text: str, filename: str) -> Source:
+    """``text`` as source; a notebook by its name's ending.
+
+    Raises UnreadableSourceError for a notebook that is no notebook.
+    """
+    if not filename.endswith(_NOTEBOOK):
+        return Source(filename, text)
+    lines: list[str] = []
+    starts = []
+    for cell in _code_cells(text):
+        starts.append(len(lines) + 1)
+        lines += _python_only(lines_of(cell))
+    return Source(filename, "\n".join(lines) + "\n", tuple(starts) or (1,))
+
+
+def _code_cells(text: str) -> list[str]:
+    try:
+        notebook = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableSourceError(
+            f"a notebook is a JSON document, and this is none: {error}"
+        ) from None
+    sheets = notebook.get("worksheets") if isinstance(notebook, dict) else None
+    sheet = sheets[0] if isinstance(sheets, list) and sheets else notebook  # nbformat 3 had sheets
+    cells = sheet.get("cells") if isinstance(sheet, dict) else None
+    if not isinstance(cells, list):
+        raise UnreadableSourceError("this JSON document has no cells, so it is no notebook")
+    return [_cell_text(cell) for cell in cells if _is_code(cell)]
+
+
+def _is_code(cell: Any) -> bool:
+    return isinstance(cell, dict) and cell.get("cell_type") == "code"
+
+
+def _cell_text(cell: dict[str, Any]) -> str:
+    text = cell.get("source", cell.get("input", ""))
+    return "".join(map(str, text)) if isinstance(text, list) else str(text)
+
+
+def _python_only(lines: list[str]) -> list[str]:
+    """The same number of lines, those that are IPython's own put out of action."""
+    if lines and lines[0].startswith("%%"):
+        magic = lines[0][2:].split(maxsplit=1)
+        if not magic or magic[0] not in _PYTHON_CELL_MAGICS:
+            return [""] * len(lines)
+        lines = ["", *lines[1:]]
+    if _is_python(lines):
+        return lines
+    before = ["", *lines[:-1]]
+    continued = [line.rstrip().endswith("\\") for line in before]
+    return [
+        line if goes_on else _without_magic(line)
+        for line, goes_on in zip(lines, continued, strict=True)
+    ]
+
+
+def _is_python(lines: list[str]) -> bool:
+    try:
+        parse("\n".join(lines))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def _without_magic(line: str) -> str:
+    if found := _MAGIC.match(line):
+        return f"{found['indent']}pass"
+    if found := _ASSIGNED_MAGIC.match(line):
+        return f"{found['target']}None"
+    return line

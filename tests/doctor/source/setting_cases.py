@@ -1,0 +1,288 @@
+"""Scripts about growth, limits, sessions and errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SETTINGS: tuple[tuple[Any, ...], ...] = (
+    ("growth-value", "1", 'import os\nos.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "1"\n', 2),
+    (
+        "growth-value", "True",
+        'from os import environ\nenviron["TF_FORCE_GPU_ALLOW_GROWTH"] = str(True)\n', 2,
+    ),
+    (
+        "growth-value", "through a variable",
+        'import os\nNO = "0"\nos.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", NO)\n', 3,
+    ),
+    (
+        "growth-value", "right words, and unknown ones",
+        """
+        import os, sys
+        os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
+        os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "false"
+        os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = sys.argv[1]
+        os.environ["TF_ENABLE_ONEDNN_OPTS"] = "1"
+        """,
+    ),
+    (
+        "growth-one-gpu", "gpus[0]",
+        """
+        import tensorflow as tf
+        gpus = tf.config.experimental.list_physical_devices("GPU")
+        if gpus:
+            tf.config.experimental.set_memory_growth(gpus[0], True)
+        """, 4,
+    ),
+    (
+        "growth-one-gpu", "listed and indexed at once, enable by name",
+        """
+        from tensorflow import config
+        gpu = config.list_physical_devices("GPU")[0]
+        config.experimental.set_memory_growth(gpu, enable=True)
+        """, 3,
+    ),
+    (
+        "growth-one-gpu", "loops and comprehensions",
+        """
+        import tensorflow as tf
+        gpus = tf.config.list_physical_devices("GPU")
+        for gpu in gpus:
+            tf.config.experimental.set_memory_growth(gpu, True)
+        for i in range(len(gpus)):
+            tf.config.experimental.set_memory_growth(gpus[i], True)
+        [tf.config.experimental.set_memory_growth(gpu, True) for gpu in gpus]
+        def grow(device):
+            tf.config.experimental.set_memory_growth(device, True)
+        """,
+    ),
+    (
+        "growth-one-gpu", "each by its number",
+        """
+        import tensorflow as tf
+        gpus = tf.config.list_physical_devices("GPU")
+        tf.config.experimental.set_memory_growth(gpus[0], True)
+        tf.config.experimental.set_memory_growth(gpus[1], True)
+        """,
+    ),
+    (
+        "growth-one-gpu", "one is visible by tf.config",
+        """
+        import tensorflow as tf
+        gpus = tf.config.list_physical_devices("GPU")
+        tf.config.set_visible_devices(gpus[0], "GPU")
+        tf.config.experimental.set_memory_growth(gpus[0], True)
+        """,
+    ),
+    (
+        "growth-one-gpu", "one is visible by the variable",
+        """
+        import os, sys
+        os.environ["CUDA_VISIBLE_DEVICES"] = sys.argv[1]
+        import tensorflow as tf
+        gpus = tf.config.list_physical_devices("GPU")
+        tf.config.experimental.set_memory_growth(gpus[0], True)
+        """,
+    ),
+    (
+        "growth-one-gpu", "it asked for the number",
+        """
+        import tensorflow as tf
+        gpus = tf.config.list_physical_devices("GPU")
+        if len(gpus) == 1:
+            tf.config.experimental.set_memory_growth(gpus[0], True)
+        """,
+    ),
+    (
+        "growth-one-gpu", "off, and under gpuconf",
+        """
+        import gpuconf.auto
+        import tensorflow as tf
+        gpus = tf.config.list_physical_devices("GPU")
+        tf.config.experimental.set_memory_growth(gpus[0], False)
+        tf.config.experimental.set_memory_growth(gpus[0], True)
+        """,
+    ),
+    (
+        "growth-and-limit", "growth after the limit",
+        """
+        import tensorflow as tf
+        gpus = tf.config.list_physical_devices("GPU")
+        two = [tf.config.LogicalDeviceConfiguration(memory_limit=2048)]
+        tf.config.set_logical_device_configuration(gpus[0], two)
+        tf.config.experimental.set_memory_growth(gpus[0], True)
+        """, 5,
+    ),
+    (
+        "growth-and-limit", "a limit after growth for all, by the old name",
+        """
+        import tensorflow as tf
+        gpus = tf.config.list_physical_devices("GPU")
+        for gpu in gpus:
+            tf.config.experimental.set_memory_growth(gpu, True)
+        tf.config.experimental.set_virtual_device_configuration(
+            gpus[0], [tf.config.experimental.VirtualDeviceConfiguration(memory_limit=1024)])
+        """, 5,
+    ),
+    (
+        "growth-and-limit", "one or the other, or another GPU",
+        """
+        import sys
+        import tensorflow as tf
+        gpus = tf.config.list_physical_devices("GPU")
+        two = [tf.config.LogicalDeviceConfiguration(memory_limit=2048)]
+        if len(sys.argv) > 1:
+            tf.config.set_logical_device_configuration(gpus[0], two)
+        else:
+            tf.config.experimental.set_memory_growth(gpus[0], True)
+        tf.config.set_logical_device_configuration(gpus[1], two)
+        """,
+    ),
+    (
+        "growth-and-limit", "growth off",
+        """
+        import tensorflow as tf
+        gpu = tf.config.list_physical_devices("GPU")[0]
+        tf.config.experimental.set_memory_growth(gpu, False)
+        tf.config.set_logical_device_configuration(
+            gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=4096)])
+        """,
+    ),
+    (
+        "error-swallowed", "TensorFlow's own example",
+        """
+        import tensorflow as tf
+        gpus = tf.config.list_physical_devices("GPU")
+        if gpus:
+            try:
+                for gpu in gpus:
+                    tf.config.experimental.set_memory_growth(gpu, True)
+            except RuntimeError as e:
+                print(e)
+        """, 7,
+    ),
+    (
+        "error-swallowed", "bare, and several",
+        """
+        import logging
+        import tensorflow as tf
+        gpu = tf.config.list_physical_devices("GPU")[0]
+        try:
+            tf.config.set_visible_devices(gpu, "GPU")
+        except:
+            pass
+        try:
+            tf.config.experimental.set_memory_growth(gpu, True)
+        except (ValueError, IndexError) as error:
+            logging.warning("no growth: %s", error)
+        """, 6, 10,
+    ),
+    (
+        "error-swallowed", "raised, ended, answered, or another error",
+        """
+        import sys
+        import tensorflow as tf
+        gpus = tf.config.list_physical_devices("GPU")
+        def grow():
+            try:
+                tf.config.experimental.set_memory_growth(gpus[0], True)
+            except RuntimeError as e:
+                print(e)
+                raise
+        def grow_or_end():
+            try:
+                tf.config.experimental.set_memory_growth(gpus[0], True)
+            except RuntimeError as e:
+                sys.exit(e)
+        def grows():
+            try:
+                tf.config.experimental.set_memory_growth(gpus[0], True)
+            except RuntimeError as e:
+                return False
+            return True
+        try:
+            tf.config.experimental.set_memory_growth(gpus[0], True)
+        except IndexError:
+            print("no GPU")
+        try:
+            print(len(gpus))
+        except RuntimeError:
+            pass
+        """,
+    ),
+    (
+        "v1-session", "tf.Session",
+        """
+        import tensorflow as tf
+        config = tf.ConfigProto()
+        config.gpu_options.per_process_gpu_memory_fraction = 0.4
+        session = tf.Session(config=config)
+        """, 2, 4,
+    ),
+    (
+        "v1-session", "Keras's",
+        """
+        from keras import backend as K
+        from tensorflow.compat.v1 import Session
+        K.set_session(Session())
+        """, 3,
+    ),
+    (
+        "v1-session", "a module that has gone",
+        "from keras.backend.tensorflow_backend import set_session\n", 1,
+    ),
+    (
+        "v1-session", "compat.v1 under Keras 3",
+        "import tensorflow as tf\nsession = tf.compat.v1.keras.backend.get_session()\n", 2,
+    ),
+    (
+        "v1-session", "compat.v1 sessions work",
+        """
+        import tensorflow.compat.v1 as tf
+        config = tf.ConfigProto()
+        config.gpu_options.allow_growth = True
+        with tf.Session(config=config) as session:
+            pass
+        """,
+    ),
+    (
+        "v1-session", "another way is ready",
+        """
+        try:
+            import tensorflow.compat.v1 as tf
+        except ImportError:
+            import tensorflow as tf
+        session = tf.Session()
+        """,
+    ),
+    (
+        "v1-session", "the version is asked for",
+        """
+        import tensorflow as tf
+        if tf.__version__.startswith("1."):
+            session = tf.Session()
+        else:
+            session = tf.compat.v1.Session()
+        try:
+            other = tf.Session()
+        except AttributeError:
+            other = None
+        def pin_gpu_tensorflow1():
+            return tf.ConfigProto()
+        def pin(tf):
+            return tf
+        """,
+    ),
+    (
+        "v1-session", "a parameter called tf",
+        "import tensorflow as tf\ndef pin(tf):\n    return tf.Session()\n",
+    ),
+    (
+        "v1-session", "Keras 2 is asked for",
+        """
+        import os
+        os.environ["TF_USE_LEGACY_KERAS"] = "1"
+        import tensorflow as tf
+        tf.compat.v1.keras.backend.set_session(tf.compat.v1.Session())
+        """,
+    ),
+)  # fmt: skip

@@ -1,0 +1,27 @@
+"""For each check scripts that it must speak of, and scripts on which it must be silent."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+from typing import NamedTuple
+
+from image_cases import IMAGES
+from order_cases import ORDER
+from setting_cases import SETTINGS
+
+
+class Case(NamedTuple):
+    """A script, the check it is for, and the lines that the check names; none for silence."""
+
+    name: str
+    id: str
+    script: str
+    lines: tuple[int, ...] = ()
+
+
+def _case(check: str, name: str, script: str, *lines: int) -> Case:
+    return Case(f"{check}-{name}", f"source.{check}", dedent(script).lstrip("\n"), lines)
+
+
+# Each entry is the check, a name, the script, and the lines that must be named.
+CASES = tuple(_case(*entry) for entry in (*ORDER, *SETTINGS, *IMAGES))

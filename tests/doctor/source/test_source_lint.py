@@ -1,0 +1,172 @@
+"""The source lint: each check speaks where it must, names the line, and is silent elsewhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from source_cases import CASES, Case
+
+from gpuconf.doctor.finding import Finding
+from gpuconf.doctor.source import SOURCE_CHECKS, findings_in
+
+_PLACE = re.compile(r"train\.py:(\d+)")
+
+
+def found(script: str, check_id: str) -> list[Finding]:
+    """The findings of one check in ``script``."""
+    return [each for each in findings_in(script, "train.py") if each.id == check_id]
+
+
+def lines_of(finding: Finding) -> list[int]:
+    """The lines that a finding speaks of: its own, and those that are as bad."""
+    also = [text for text in finding.detail if text.startswith("also at")]
+    return [int(number) for text in (finding.summary, *also) for number in _PLACE.findall(text)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_each_check(case: Case) -> None:
+    """It names the lines of the table; where the table has none, it says nothing."""
+    findings = found(case.script, case.id)
+    if case.id == "source.clean":
+        assert bool(findings) == bool(case.lines or case.name.endswith("nothing"))
+        return
+    assert sorted(line for each in findings for line in lines_of(each)) == sorted(case.lines)
+
+
+def test_the_table_has_both_for_each_check() -> None:
+    """Every id has a script that makes it speak, and one on which it is silent."""
+    for check_id in SOURCE_CHECKS:
+        mine = [bool(found(case.script, check_id)) for case in CASES if case.id == check_id]
+        assert set(mine) == {True, False}, check_id
+
+
+def test_problems_have_a_place_a_quote_and_a_fix_that_is_python() -> None:
+    """What a person gets can be found and pasted."""
+    for case in CASES:
+        lines = case.script.splitlines()
+        for finding in findings_in(case.script, "train.py"):
+            assert finding.id in SOURCE_CHECKS
+            assert finding.status != "crash", finding
+            if finding.status not in ("warn", "fail"):
+                continue
+            assert finding.summary.startswith("train.py:")
+            number = int(_PLACE.findall(finding.summary)[0])
+            assert finding.detail[0].strip() == lines[number - 1].strip()
+            assert finding.fix
+            ast.parse(finding.fix)
+
+
+def test_the_fix_mends_it() -> None:
+    """The rewrite alone does not bring the finding that it mends."""
+    for case in CASES:
+        for finding in found(case.script, case.id):
+            if finding.fix and finding.status in ("warn", "fail"):
+                assert not found(finding.fix, case.id), finding
+
+
+def test_no_sound_script_brings_a_warning_of_another_check() -> None:
+    """Our own front page, and Keras's usual example, are clean."""
+    script = """
+import gpuconf.auto
+import keras
+import tensorflow as tf
+(x_train, y_train), (x_test, y_test) = keras.datasets.mnist.load_data()
+model = keras.Sequential([keras.layers.Dense(10, activation="softmax")])
+model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+model.fit(x_train, y_train, batch_size=128, epochs=2, validation_data=(x_test, y_test))
+print(model.evaluate(x_test, y_test), model(x_test[:5]))
+"""
+    assert [each.id for each in findings_in(script, "train.py")] == ["source.clean"]
+
+
+def test_equal_findings_are_told_once() -> None:
+    """A hundred lines with one fault are one finding, and not all its places are listed."""
+    script = "import os\n" + 'os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "1"\n' * 100
+    (finding,) = found(script, "source.growth-value")
+    assert len(lines_of(finding)) == 8
+    assert finding.detail[-1].endswith("and 92 more")
+
+
+@pytest.mark.parametrize(
+    ("comment", "is_silent"),
+    [
+        ("# gpuconf: ignore", True),
+        ("# gpuconf:ignore[source.growth-value, source.env-late]", True),
+        ("# gpuconf: ignore[source.env-late]", False),
+        ("# noqa", False),
+    ],
+)
+def test_a_comment_silences_a_line(comment: str, is_silent: bool) -> None:
+    """``# gpuconf: ignore`` all checks, with ids in brackets only those; it is counted."""
+    script = f'import os\nos.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "1"  {comment}\n'
+    findings = findings_in(script, "train.py")
+    assert (not found(script, "source.growth-value")) == is_silent
+    if is_silent:
+        assert findings[-1].detail == ("1 silenced by `# gpuconf: ignore`",)
+
+
+def test_a_quoted_line_obeys_nobody() -> None:
+    """Escape sequences in the source do not reach the terminal."""
+    script = 'import os\nos.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "1"  # \x1b[2J\x07\n'
+    (finding,) = found(script, "source.growth-value")
+    assert "".join(finding.detail).isprintable()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.text())
+def test_no_text_makes_it_raise(text: str) -> None:
+    """Whatever a file holds, the answer is findings."""
+    for name in ("a.py", "a.ipynb"):
+        assert all(each.status != "crash" for each in findings_in(text, name))
+
+
+_NAMES = st.sampled_from(["tf", "gpus", "x_test", "os", "model", "K", "images", "cv2", "np"])
+_LEAVES = _NAMES | st.sampled_from(["1", "'true'", "None", "gpus[0]", "x_test.shape[0]", "len(x)"])
+_CALLS = st.sampled_from(
+    ["tf.Session", "tf.config.experimental.set_memory_growth", "tf.config.list_physical_devices"]
+) | st.sampled_from(["K.set_session", "np.array", "cv2.imread", "images.append", "f"])
+_CALLS |= st.sampled_from(["model.predict_on_batch", "os.environ.update"])
+_EXPRESSIONS = st.recursive(
+    _LEAVES,
+    lambda inner: (
+        st.builds("{}({}, {})".format, _CALLS, inner, inner)
+        | st.builds("[{} for {} in {}]".format, inner, _NAMES, inner)
+        | st.builds("({} if {} else (lambda: {}))".format, inner, inner, inner)
+    ),
+    max_leaves=5,
+)
+_LINES = st.builds("{} = {}".format, _NAMES, _EXPRESSIONS) | _EXPRESSIONS
+_LINES |= st.builds("os.environ[{}] = {}".format, _EXPRESSIONS, _EXPRESSIONS)
+_LINES |= st.sampled_from(["import tensorflow as tf, os", "from keras import backend as K"])
+
+
+def _block(head: str) -> st.SearchStrategy[str]:
+    return st.lists(_LINES, min_size=1, max_size=3).map(
+        lambda lines: head + "".join(f"\n    {line}" for line in lines)
+    )
+
+
+_BLOCKS = st.sampled_from(["def f(x=1):", "for i in gpus:", "while f():", "class A(f()):"]).flatmap(
+    _block
+)
+_TRIES = _block("try:").map(lambda text: f"{text}\nexcept (RuntimeError, f()):\n    pass")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(_LINES | _BLOCKS | _TRIES, max_size=6).map("\n".join))
+def test_no_python_makes_a_check_break_down(script: str) -> None:
+    """On valid Python no check crashes, and what it says carries a fix."""
+    ast.parse(script)
+    for finding in findings_in(script, "train.py"):
+        assert finding.status != "crash", finding
+        assert finding.fix or finding.status in ("ok", "skip")
+
+
+def test_deep_nesting_is_an_answer() -> None:
+    """What Python's own parser cannot take is one finding, and no traceback."""
+    for script in ("(" * 3000 + ")" * 3000, "x = " + "-" * 50_000 + "1", "a" + ".b" * 50_000):
+        assert findings_in(script, "train.py")

@@ -1,0 +1,110 @@
+"""The file edge of the source lint: what it reads, notebooks, encodings, refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from gpuconf.doctor.source import check_script, findings_in
+from gpuconf.errors import UsageError
+
+BAD_LINE = 'os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "1"'
+
+
+def notebook(*cells: str | list[str]) -> str:
+    """A notebook's JSON with these code cells, and one of text before them."""
+    code = [{"cell_type": "code", "source": cell, "outputs": []} for cell in cells]
+    words = {"cell_type": "markdown", "source": ["# import tensorflow, he said"]}
+    return json.dumps({"nbformat": 4, "metadata": {}, "cells": [words, *code]})
+
+
+def test_a_notebook_names_cell_and_line() -> None:
+    """Cells are one program in their order; a place is file:cell:line, code cells from 1."""
+    text = notebook("import tensorflow as tf", ["import os\n", f"{BAD_LINE}\n"], "x = 1")
+    summaries = [each.summary for each in findings_in(text, "nb.ipynb")]
+    assert any(each.startswith("nb.ipynb:cell 1:1: no `import gpuconf.auto`") for each in summaries)
+    assert any(each.startswith("nb.ipynb:cell 2:2: TF_FORCE") for each in summaries)
+
+
+def test_what_only_ipython_reads_is_left_out() -> None:
+    """Magics, shell lines and whole cells of another language are no syntax errors."""
+    cells = (
+        "%matplotlib inline\n!pip install keras\nfiles = !ls\nif 1:\n    !nvidia-smi\nlen?",
+        "%%bash\necho 'hello",
+        f"%%time\nimport os\n{BAD_LINE}",
+        "a = 7\nb = a \\\n  % 3",
+        "%cd x\na = 7\nb = a \\\n  % 3",
+        "import re\nre.compile('\\d')",
+    )
+    findings = findings_in(notebook(*cells), "nb.ipynb")
+    assert [each.id for each in findings] == ["source.growth-value"]
+    assert findings[0].summary.startswith("nb.ipynb:cell 3:3:")
+
+
+def test_a_syntax_error_in_a_cell() -> None:
+    """It is told with its cell."""
+    (finding,) = findings_in(notebook("x = 1", "y = 1\nprint 'x'"), "nb.ipynb")
+    assert (finding.id, finding.status) == ("source.syntax", "fail")
+    assert finding.summary.startswith("nb.ipynb:cell 2:2:1: ")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"cells": 3}', '{"worksheets": [3]}', "null"])
+def test_a_notebook_that_is_none(text: str) -> None:
+    """It is a finding that says so."""
+    (finding,) = findings_in(text, "nb.ipynb")
+    assert (finding.id, finding.status) == ("source.syntax", "fail")
+
+
+def test_an_old_notebook_and_an_empty_one() -> None:
+    """Format 3 keeps its cells in a worksheet, under another key."""
+    cell = {"cell_type": "code", "input": [f"import os\n{BAD_LINE}"]}
+    (finding,) = findings_in(json.dumps({"worksheets": [{"cells": [cell]}]}), "nb.ipynb")
+    assert finding.id == "source.growth-value"
+    assert [each.id for each in findings_in(notebook(), "nb.ipynb")] == ["source.clean"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1"])
+def test_encodings(tmp_path: Path, encoding: str) -> None:
+    """A script is read in the encoding that it declares, by comment or by mark."""
+    path = tmp_path / "train.py"
+    declared = "# coding: latin-1\n" if encoding == "latin-1" else "#\n"
+    path.write_bytes(f"{declared}import os  # Größe\r\n{BAD_LINE}\r\n".encode(encoding))
+    (finding,) = check_script(str(path))
+    assert finding.summary.startswith(f"{path}:3: ")
+
+
+@pytest.mark.parametrize("raw", [b"# coding: klingon\n", b"x = '\xff'\n", b"x = 1\0\n"])
+def test_bytes_that_are_no_text(tmp_path: Path, raw: bytes) -> None:
+    """An encoding that there is not, or that is broken, is a finding."""
+    path = tmp_path / "train.py"
+    path.write_bytes(raw)
+    (finding,) = check_script(str(path))
+    assert (finding.id, finding.status) == ("source.syntax", "fail")
+
+
+def test_a_form_feed_is_no_end_of_a_line() -> None:
+    """Lines are counted as Python counts them."""
+    (finding,) = findings_in(f"import os\n\x0c\n# a\x0b\x1cb\n{BAD_LINE}\n", "train.py")
+    assert finding.summary.startswith("train.py:4:")
+    assert finding.detail[0].strip() == BAD_LINE
+
+
+def test_what_cannot_be_read_is_a_mistake_in_the_command(tmp_path: Path) -> None:
+    """No file, a folder, a pipe, a giant: UsageError with a hint, and no waiting."""
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "giant.py").write_bytes(b"#" * (32 * 1024**2 + 1))
+    for name in ("nosuch.py", "", "pipe.py", "giant.py"):
+        with pytest.raises(UsageError) as caught:
+            check_script(str(tmp_path / name))
+        assert caught.value.hint
+
+
+def test_the_script_is_never_run(tmp_path: Path) -> None:
+    """Reading it has no effect of its own."""
+    path = tmp_path / "train.py"
+    path.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nraise SystemExit(3)\n")
+    check_script(str(path))
+    assert not (tmp_path / "ran").exists()
