@@ -116,7 +116,7 @@ def _watch(
 def describe(step: LiveStep) -> str:
     """A step in a few words, for people who wait."""
     if step.step == "start":
-        return "starting TensorFlow"
+        return "applying the profile, starting TensorFlow"
     where = "GPU" if len(step.cards) == 1 else "GPUs"
     return f"{step.step} on {where} {', '.join(map(str, step.cards))}"
 

@@ -11,7 +11,7 @@ from gpuconf.doctor.live.record import Record
 # Told at every start; of TensorRT, which nobody needs to see a GPU.
 _NOT_NEEDED = ("libnvinfer", "librocm", "libamdhip")
 _NOT_LOADED = re.compile(r"Could not load dynamic library '([^']+)'; dlerror: ([^\n]*)")
-_CUINIT = re.compile(r"failed call to cuInit: (?:\w+: )*(CUDA_ERROR_\w+)(?:: ([^\n]*))?")
+_CUINIT = re.compile(r"failed call to cuInit:[^\n]*?(CUDA_ERROR_\w+)")
 _TOO_OLD = re.compile(
     r"Ignoring visible gpu device [^\n]*with Cuda compute capability ([\d.]+\d)\. "
     r"The minimum required Cuda capability is ([\d.]+\d)"
@@ -91,7 +91,7 @@ def _ignored(log: str) -> Cause | None:
 
 def _unexplained(record: Record) -> Cause:
     return Cause(
-        "TensorFlow does not say why",
+        "TensorFlow lists too few GPUs, and does not say why",
         fixes.by_hand(record),
         (f"CUDA libraries that are missing are the usual reason: {fixes.WITH_LIBRARIES}",),
     )

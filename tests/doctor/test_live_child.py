@@ -1,0 +1,255 @@
+"""The probe's child as a real process that dies in every way, over a stand-in TensorFlow."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import standin
+from live_standin import TENSORFLOW
+from processes import Nvml, clean_environment, write_package
+
+from gpuconf.doctor.live import LiveReport, measure
+from gpuconf.doctor.live.child import run_child
+from gpuconf.errors import BackendError
+from gpuconf.hardware import read_inventory
+
+Probe = Callable[..., LiveReport]
+
+
+@pytest.fixture
+def environ(nvml: Nvml, tmp_path: Path) -> dict[str, str]:
+    """A machine with one card, the stand-in TensorFlow, and gpuconf's hooks off, for its sake."""
+    write_package(tmp_path, {"standin/tensorflow/__init__.py": TENSORFLOW})
+    path = str(tmp_path / "standin")
+    more = {**nvml("desktop"), "PYTHONPATH": path, "GPUCONF_DISABLE": "1"}
+    return clean_environment(tmp_path, more)
+
+
+@pytest.fixture
+def probe(environ: dict[str, str]) -> Probe:
+    """Probe with more variables."""
+
+    def run(timeout_s: float = 60, **more: str) -> LiveReport:
+        return measure(
+            None, timeout_s=timeout_s, progress=lambda _: None, environ={**environ, **more}
+        )
+
+    return run
+
+
+def failures(report: LiveReport) -> list[tuple[str, str]]:
+    """The ids and summaries of what failed."""
+    return [(each.id, each.summary) for each in report.findings if each.status == "fail"]
+
+
+def test_the_standin_passes(probe: Probe) -> None:
+    """What the tests below break is whole; gpuconf being off is told."""
+    report = probe()
+    assert failures(report) == []
+    assert "GPUCONF_DISABLE=1" in report.findings[0].detail[0]
+    ((only, steps),) = report.runs
+    assert only is None
+    assert [step.step for step in steps] == ["start", "context", "matmul", "convolution", "fit"]
+    assert [step.after[0].used_bytes for step in steps[1:]] == [3 * 1024**3] * 4
+
+
+@pytest.mark.parametrize(
+    ("step", "name"),
+    [
+        ("start", "SIGKILL"),
+        ("context", "SIGSEGV"),
+        ("matmul", "SIGABRT"),
+        ("convolution", "SIGKILL"),
+        ("fit", "SIGBUS"),
+    ],
+)
+def test_death_by_a_signal(step: str, name: str, probe: Probe) -> None:
+    """The signal and the step are known, and the doctor lives."""
+    ((check, summary),) = failures(probe(STANDIN_STEP=step, STANDIN_ACT=name))
+    assert check == f"live.{step}"
+    assert f"killed by {name} in the {step} step" in summary
+
+
+def test_death_with_an_exit_code(probe: Probe) -> None:
+    """A library that calls exit() is as much a death."""
+    ((check, summary),) = failures(probe(STANDIN_STEP="convolution", STANDIN_ACT="exit"))
+    assert check == "live.convolution"
+    assert "exit code 3" in summary
+
+
+def test_a_hang_ends_in_time_with_all_it_started(environ: dict[str, str]) -> None:
+    """The child, and its own child that has left the group, are gone soon after the limit."""
+    hanging = {**environ, "STANDIN_STEP": "matmul", "STANDIN_ACT": "hang"}
+    started = time.monotonic()
+    run = run_child(profile=None, only=None, timeout_s=3, progress=lambda _: None, environ=hanging)
+    assert time.monotonic() - started < 8
+    assert run.code is None
+    assert run.record.unfinished is not None
+    assert run.record.unfinished.step == "matmul"
+    left = re.search(r"left (\d+)", run.output)
+    assert left is not None
+    assert not Path(f"/proc/{left[1]}").exists() or _is_zombie(int(left[1]))
+
+
+def test_a_hang_is_a_finding(probe: Probe) -> None:
+    """The step and the seconds are told."""
+    ((check, summary),) = failures(probe(2, STANDIN_STEP="fit", STANDIN_ACT="hang"))
+    assert check == "live.fit"
+    assert "after 2 s" in summary
+
+
+def test_the_child_ends_with_a_killed_doctor(environ: dict[str, str], tmp_path: Path) -> None:
+    """SIGKILL to the process that probes ends the child, which nobody else would."""
+    program = (
+        "from gpuconf.doctor.live import probe\n"
+        "probe(None, timeout_s=600, progress=lambda step: print(step, flush=True))\n"
+    )
+    hanging = {**environ, "STANDIN_STEP": "context", "STANDIN_ACT": "hang", "MARK": str(tmp_path)}
+    doctor = subprocess.Popen(
+        [sys.executable, "-c", program], env=hanging, stdout=subprocess.PIPE, text=True
+    )
+    with doctor:
+        assert doctor.stdout is not None
+        while "context" not in doctor.stdout.readline():
+            assert doctor.poll() is None
+        doctor.kill()
+    deadline = time.monotonic() + 10
+    try:
+        while any("live.program" in command for command in _commands(tmp_path).values()):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    finally:
+        for pid in _commands(tmp_path):  # its sleeper, which outlives a doctor that is killed
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_wrong_numbers_are_a_failure(probe: Probe) -> None:
+    """A matmul that is off by one, and a loss that is no number."""
+    ((check, summary),) = failures(probe(STANDIN_OFF="1000"))
+    assert check == "live.matmul"
+    assert "wrong numbers" in summary
+    ((check, summary),) = failures(probe(STANDIN_LOSS="nan"))
+    assert check == "live.fit"
+    assert "wrong numbers" in summary
+
+
+def test_rounding_is_no_wrong_number(probe: Probe) -> None:
+    """What tensor cores and cuDNN's transforms round is allowed for."""
+    assert failures(probe(STANDIN_OFF="0.1")) == []
+
+
+def test_a_broken_card_among_two(nvml: Nvml, environ: dict[str, str]) -> None:
+    """The run of both fails; alone the first is fine, and the second is the one that is told."""
+    two = {**environ, **nvml("two_cards"), "STANDIN_GPUS": "2", "STANDIN_BROKEN": "1"}
+    report = measure(None, timeout_s=60, progress=lambda _: None, environ=two)
+    assert [only for only, _ in report.runs] == [None, 0, 1]
+    ((check, summary),) = failures(report)
+    assert check == "live.context"
+    assert summary.startswith("GPU 1 ")
+
+
+def test_a_long_log_is_cut_in_the_middle(probe: Probe) -> None:
+    """A chatty TensorFlow takes no more memory than that, and its end is kept."""
+    report = probe(STANDIN_LINES="100000", STANDIN_STEP="fit", STANDIN_ACT="a new kind of error")
+    ((_, summary),) = failures(report)
+    assert "a new kind of error" in summary
+
+
+def test_no_tensorflow(environ: dict[str, str], tmp_path: Path) -> None:
+    """A Python without TensorFlow is skipped calmly: the doctor's other checks tell of it."""
+    hide = (
+        "import importlib.util as u\nreal = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'tensorflow' else real(name, *rest)\n"
+    )
+    write_package(tmp_path, {"hidden/sitecustomize.py": hide})
+    path = f"{tmp_path / 'hidden'}{os.pathsep}{environ['PYTHONPATH']}"
+    report = measure(
+        None, timeout_s=60, progress=lambda _: None, environ={**environ, "PYTHONPATH": path}
+    )
+    (finding,) = report.findings
+    assert finding.status == "skip"
+    assert "TensorFlow is not installed" in finding.summary
+
+
+def test_a_bad_profile_is_told_with_its_hint(environ: dict[str, str]) -> None:
+    """The profile's own message and hint; TensorFlow is not even started."""
+    del environ["GPUCONF_DISABLE"]
+    report = measure("shared-desktpo", timeout_s=60, progress=lambda _: None, environ=environ)
+    failed = next(each for each in report.findings if each.status == "fail")
+    assert failed.id == "live.start"
+    assert "shared-desktpo" in failed.summary
+    assert "shared-desktop" in (failed.fix or "")
+
+
+@pytest.mark.parametrize(("policy", "status"), [("{wait: 10min}", "fail"), ("cpu", "warn")])
+def test_a_shortage(
+    policy: str, status: str, nvml: Nvml, environ: dict[str, str], tmp_path: Path
+) -> None:
+    """The probe does not wait as a program would; one sent to the processor is a warning."""
+    del environ["GPUCONF_DISABLE"]
+    full = nvml(standin.Machine((standin.Card(standin.uuid(0), used=11 * 1024**3),)))
+    rules = f"memory: {{keep_free: 1GiB, at_least: 1GiB, on_shortage: {policy}}}\n"
+    (tmp_path / "own.yaml").write_text(rules, encoding="utf-8")
+    started = time.monotonic()
+    report = measure(
+        str(tmp_path / "own.yaml"),
+        timeout_s=60,
+        progress=lambda _: None,
+        environ={**environ, **full},
+    )
+    assert time.monotonic() - started < 10
+    first = report.findings[0]
+    assert (first.id, first.status) == ("live.start", status)
+    assert first.fix
+    assert "is left" in " ".join([first.summary, *first.detail])
+
+
+def test_a_profile_without_gpus(environ: dict[str, str]) -> None:
+    """cpu-only leaves nothing to probe."""
+    del environ["GPUCONF_DISABLE"]
+    report = measure("cpu-only", timeout_s=60, progress=lambda _: None, environ=environ)
+    assert [(each.id, each.status) for each in report.findings] == [("live.start", "skip")]
+
+
+def test_a_machine_without_a_gpu(tmp_path: Path) -> None:
+    """No GPU that may be used: one calm line, and no wait for TensorFlow."""
+    hidden = {"CUDA_VISIBLE_DEVICES": "-1"} if read_inventory().gpus else {}
+    environ = clean_environment(tmp_path, hidden)
+    started = time.monotonic()
+    report = measure(None, timeout_s=60, progress=lambda _: None, environ=environ)
+    assert [(each.id, each.status) for each in report.findings] == [("live.start", "skip")]
+    assert time.monotonic() - started < 5
+
+
+def test_a_python_that_is_not_there(environ: dict[str, str]) -> None:
+    """What cannot be started is an error with a hint, not a finding."""
+    with pytest.raises(BackendError) as caught:
+        measure(None, timeout_s=5, progress=lambda _: None, environ=environ, python="/no/python")
+    assert caught.value.hint == "/no/python --version"
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def _commands(mark: Path) -> dict[int, str]:
+    """The command lines of the living processes with MARK in their environment, by pid."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):
+            if f"MARK={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found[int(folder.name)] = (folder / "cmdline").read_text()
+    return found

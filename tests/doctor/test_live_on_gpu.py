@@ -1,0 +1,29 @@
+"""The probe on a real card: `make gpu`."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuconf.doctor.live import LIVE_CHECKS, measure
+from gpuconf.hardware import read_inventory
+from gpuconf.units import MIB
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not read_inventory().gpus, reason="needs a GPU"),
+]
+
+
+def test_a_real_card_passes() -> None:
+    """Every step is right under shared-desktop, and a context has the size of a real one."""
+    report = measure("shared-desktop", timeout_s=180, progress=print)
+    for finding in report.findings:
+        print(finding.id, finding.status, finding.summary, *finding.detail, sep="\n  ")
+    found = {finding.id: finding.status for finding in report.findings}
+    assert set(found) == set(LIVE_CHECKS)
+    assert set(found.values()) <= {"ok", "warn"}
+    assert all(found[name] == "ok" for name in ("live.matmul", "live.convolution", "live.fit"))
+    ((_, steps),) = report.runs
+    before, after = steps[1].before[0], steps[1].after[0]
+    if before.free_bytes is not None and after.free_bytes is not None:
+        assert 50 * MIB < before.free_bytes - after.free_bytes < 3000 * MIB
