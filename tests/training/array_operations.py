@@ -34,6 +34,27 @@ def _stateful(function: Any) -> Any:
     return run
 
 
+def _sparse_pieces(x: Any) -> Any:
+    """The sizes of these results are known only when they are computed."""
+    sparse = tf.sparse.from_dense(tf.nn.relu(x))
+    pieces = [
+        tf.sparse.concat(0, [sparse, sparse]),
+        tf.sparse.slice(sparse, [1, 2], [4, 3]),
+        tf.sparse.reorder(tf.sparse.transpose(sparse)),
+    ]
+    return [tensor for piece in pieces for tensor in (piece.indices, piece.values)]
+
+
+def _sparse_sums(x: Any) -> Any:
+    sparse = tf.sparse.from_dense(tf.nn.relu(x))
+    return [
+        tf.sparse.reduce_sum(sparse, 1),
+        tf.sparse.softmax(sparse).values,
+        tf.sparse.add(sparse, sparse).values,
+        tf.sparse.to_dense(sparse),
+    ]
+
+
 def _sparse_matrix_product(x: Any) -> Any:
     sparse = tf.sparse.from_dense(tf.nn.relu(x))
     matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
@@ -132,6 +153,8 @@ SHAPES = {
         lambda x: tf.sparse.sparse_dense_matmul(tf.sparse.from_dense(tf.nn.relu(x)), x[:, :5]),
         normal((7, 7)),
     ),
+    "sparse concatenation, slice, order": values(_sparse_pieces, normal((7, 7))),
+    "sparse sum, softmax, addition": values(_sparse_sums, normal((7, 7)))._replace(on_host=True),
     "sparse matrix product": values(_sparse_matrix_product, normal((7, 7))),
 }
 

@@ -99,6 +99,41 @@ def _string_on_gpu() -> Any:
         tf.config.set_soft_device_placement(True)
 
 
+def _gradient_of_input(
+    strides: tuple[int, ...] = (1, 1, 1, 1), gradient: tuple[int, ...] = (1, 4, 4, 4)
+) -> Callable[[], Any]:
+    """A dilated convolution's, which the bridge computes itself, of shapes that cannot be."""
+    return lambda: tf.raw_ops.Conv2DBackpropInput(
+        input_sizes=[1, 8, 8, 2],
+        filter=tf.ones((3, 3, 2, 4)),
+        out_backprop=tf.ones(gradient),
+        strides=list(strides),
+        padding="VALID",
+        dilations=[1, 2, 2, 1],
+    ).numpy()
+
+
+def _cudnn(lengths: list[int], cell: tuple[int, ...] = (1, 2, 2)) -> Callable[[], Any]:
+    """An LSTM of 3 steps, 2 sequences and 2 units; with the right arguments it computes."""
+
+    def run() -> Any:
+        found = tf.raw_ops.CudnnRNNV3(
+            input=tf.ones([3, 2, 2]),
+            input_h=tf.zeros([1, 2, 2]),
+            input_c=tf.zeros(cell),
+            params=tf.ones([4 * 2 * (2 + 2 + 2)]),
+            sequence_lengths=lengths,
+        )
+        return found.output.numpy()
+
+    return run
+
+
+def _dilated_volume() -> Any:
+    images, kernel = tf.ones([1, 5, 5, 5, 1]), tf.ones([3, 3, 3, 1, 1])
+    return tf.nn.conv3d(images, kernel, [1] * 5, "SAME", dilations=[1, 2, 2, 2, 1]).numpy()
+
+
 _FIRST = ("NHWC",)
 REFUSED = {
     "CTC loss of cuDNN": Refused(_on_gpu(_ctc), ("CTCLossV2",)),
@@ -108,6 +143,15 @@ REFUSED = {
     "channels first: max pool": Refused(_channels_first("max pool"), _FIRST),
     "channels first: average pool": Refused(_channels_first("average pool"), _FIRST),
     "a mask with holes, cuDNN": Refused(_masked_with_holes, ("right-padded",)),
+    "dilations in 3 dimensions": Refused(_dilated_volume, ("cannot compute Conv3D",)),
+    "a stride of 0": Refused(_gradient_of_input(strides=(1, 0, 0, 1)), ("from 1 up",)),
+    "a gradient of another shape": Refused(
+        _gradient_of_input(gradient=(1, 9, 9, 4)), ("does not fit",)
+    ),
+    "a state of another shape": Refused(_cudnn([3, 2], (1, 1, 1)), ("input_c is [1,1,1]",)),
+    "too few sequence lengths": Refused(_cudnn([1]), ("must be [2]",)),
+    "a sequence of -1 steps": Refused(_cudnn([-1, 2]), ("sequence 0 has -1 of 3",)),
+    "a sequence of 9 steps": Refused(_cudnn([9, 2]), ("sequence 0 has 9 of 3",)),
     "NCCL": Refused(_on_gpu(_nccl), ("NCCL",)),
     "FFTND": Refused(_on_gpu(_own_cuda_kernel), ("FFTND",)),
     "strings": Refused(_on_gpu(_string_on_gpu), ("StringUpper", "Could not satisfy device")),
