@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import socket
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -93,6 +94,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             root=options.root,
         ),
         progress=output.progress,
+        command=_command(options),
     )
     if options.report is not None:
         _write_page(report, options.report)
@@ -101,6 +103,14 @@ def run(options: argparse.Namespace, output: Output) -> int:
     else:
         _show(report, options, output)
     return report.exit_code(strict=options.strict)
+
+
+def _command(options: argparse.Namespace) -> str:
+    """The command that examines the same again."""
+    words = ["gpuconf", "doctor", *options.checks]
+    words += ["--profile", options.profile] if options.profile is not None else []
+    words += [word for script in options.script for word in ("--script", script)]
+    return shlex.join([*words, "--probe"] if options.probe else words)
 
 
 def _list_checks(options: argparse.Namespace, output: Output) -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shlex
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
 from functools import partial
@@ -59,7 +57,7 @@ def examine(
     *,
     environ: Mapping[str, str] = os.environ,
     progress: Callable[[str], None] = lambda _: None,
-    command: str | None = None,
+    command: str = "gpuconf doctor",
 ) -> Report:
     """Examine the machine, and with it scripts and cards as asked; raises UsageError alone."""
     ids = _wanted_ids(request)
@@ -74,7 +72,7 @@ def examine(
         findings=tuple(findings),
         cards=cards_of(facts),
         made_at=datetime.now(tz=timezone.utc).astimezone().isoformat(timespec="seconds"),
-        command=shlex.join(["gpuconf", *sys.argv[1:]]) if command is None else command,
+        command=command,
         versions=tuple(_versions(facts)),
         environment=tuple(_steering(facts.environ)),
         profile=_profile(facts),

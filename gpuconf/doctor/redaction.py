@@ -70,4 +70,5 @@ def _any_of(names: Iterable[str]) -> re.Pattern[str] | None:
     if not wanted:
         return None
     longest_first = sorted(wanted, key=len, reverse=True)
-    return re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, longest_first))})(?![\w-])")
+    names_alone = rf"(?<![\w-])({'|'.join(map(re.escape, longest_first))})(?![\w-])"
+    return re.compile(names_alone, re.IGNORECASE)

@@ -36,8 +36,9 @@ def selected(ids: Sequence[str], known: Iterable[str]) -> frozenset[str]:
 
 
 def _hint(wanted: str, known: Sequence[str]) -> str:
-    groups = {each.split(".")[0] for each in known}
+    groups = sorted({each.split(".")[0] for each in known})
     ends = {each.partition(".")[2]: each for each in known}
-    close = get_close_matches(wanted, [*known, *groups, *ends], n=1)
-    meant = f"did you mean `gpuconf doctor {ends.get(close[0], close[0])}`? " if close else ""
+    close = get_close_matches(wanted, [*known, *groups], n=1)
+    close = close or [ends[end] for end in get_close_matches(wanted, ends, n=1)]
+    meant = f"did you mean `gpuconf doctor {close[0]}`? " if close else ""
     return f"{meant}`gpuconf doctor --list-checks` shows them all"

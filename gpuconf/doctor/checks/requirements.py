@@ -48,7 +48,7 @@ class Requirement(NamedTuple):
 def parse_requirement(text: str, *, python: tuple[int, int]) -> Requirement | None:
     """The requirement in a line of METADATA; None where it does not apply or is not understood."""
     match = _NAME.fullmatch(text)
-    if match is None:
+    if match is None or match[2].startswith("@"):  # a place, not a version
         return None
     name, clauses, marker = match.groups()
     extra = None

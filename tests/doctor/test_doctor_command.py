@@ -1,0 +1,268 @@
+"""``gpuconf doctor``: its words, options and exit codes, and what it does not load."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from pathlib import Path
+
+import pytest
+import standin
+from doctor_commands import Done, Job, checked, run_jobs, troubles
+from doctor_trees import library, machine, process
+from processes import Nvml, run, run_python, write_package
+
+from gpuconf.doctor.checks import CHECKS
+from gpuconf.doctor.facts import TensorFlowBuild
+from gpuconf.doctor.probes.build_info import read_tensorflow_build
+from gpuconf.doctor.probes.libraries import wanted_sonames
+from gpuconf.units import GIB
+
+GROWTH = {"TF_FORCE_GPU_ALLOW_GROWTH": "1"}
+BARE, BROKEN = "{folder}/bare", "{folder}/broken"
+
+# Each by a name, on a machine without a driver.  Many in one process, because starting one costs.
+ON_NO_GPU = {
+    "text": Job(["doctor", "--root", BARE]),
+    "document": Job(["doctor", "--json", "--root", BARE]),
+    "table": Job(["doctor", "--list-checks"]),
+    "listed": Job(["doctor", "--list-checks", "--json"]),
+    "listed cards": Job(["doctor", "--list-checks", "--json", "cards"]),
+    "warned": Job(["doctor", "environment.growth"], GROWTH),
+    "strictly warned": Job(["doctor", "environment.growth", "--strict"], GROWTH),
+    "strictly fine": Job(["doctor", "environment.growth", "--strict"]),
+    "with a script": Job(["doctor", "--json", "--script", "bad.py"]),
+    "a script alone": Job(["doctor", "--json", "source", "--script", "bad.py"]),
+}
+# Likewise, on a machine with a card that drives its display.
+ON_DESKTOP = {
+    "variables": Job(["doctor", "environment"], {**GROWTH, "CUDA_VISIBLE_DEVICES": "0,0"}),
+    "group": Job(["doctor", "--json", "host", "driver.cuda"]),
+    "one": Job(["doctor", "--json", "environment.visible-devices"]),
+    "near": Job(["doctor", "--json", "enviroment"]),
+    "far": Job(["doctor", "xyzzy"]),
+    "end": Job(["doctor", "visible_device"]),
+    "dedicated": Job(["doctor", "--json", "profile", "cards.display", "--profile", "dedicated"]),
+    "nobody": Job(["doctor", "--json", "--profile", "nobody", "profile"]),
+    "broken": Job(["doctor", "--json", "--root", BROKEN, "host"]),
+}
+# What is refused, and words of the refusal.
+REFUSED = (
+    (["--script", "missing.py"], "there is no script 'missing.py'"),
+    (["--report", "page.txt"], "gpuconf doctor --report page.txt.html"),
+    (["--report", "no/such/page.html"], "mkdir -p no/such"),
+    (["--timeout", "0"], "no number of seconds"),
+    (["--timeout", "nan"], "no number of seconds"),
+    (["source"], "--script"),
+    (["live.fit"], "--probe"),
+    (["--jsn"], "gpuconf doctor --json"),
+)
+
+FRAMEWORKS = {"tensorflow", "keras", "tf_keras", "jax", "jaxlib", "torch", "numpy"}
+_LOADED = """
+import json, sys
+from gpuconf.cli.main import main
+{statement}
+code = main({arguments!r})
+print("\\n" + json.dumps([code, sorted(sys.modules)]))
+"""
+
+
+def _loaded(folder: Path, *arguments: str, statement: str = "") -> tuple[int, set[str]]:
+    """The exit code, and the top-level packages that the doctor's process has loaded."""
+    program = _LOADED.format(arguments=["doctor", *arguments], statement=statement)
+    code, modules = json.loads(run_python(program, folder).splitlines()[-1])
+    return code, {name.partition(".")[0] for name in modules}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory, nvml: Nvml) -> dict[str, Done]:
+    """What the commands above left behind, by their names."""
+    folder = tmp_path_factory.mktemp("commands")
+    torn = {**process(4242, "python3"), "/proc/4242/stat": "4242 (python3) S 1 0 0\n"}
+    machine(folder / "bare")
+    machine(folder / "broken", **torn)
+    (folder / "bad.py").write_text("import tensorflow as tf\nimport gpuconf.auto\n")
+    found: dict[str, Done] = {}
+    for scenario, jobs in (("no_library", ON_NO_GPU), ("desktop", ON_DESKTOP)):
+        placed = [
+            Job([word.replace("{folder}", str(folder)) for word in job.arguments], job.environ)
+            for job in jobs.values()
+        ]
+        results = run_jobs(folder, *placed, environ=nvml(scenario))
+        found.update(zip(jobs, results, strict=True))
+    return found
+
+
+def test_a_machine_without_a_gpu_is_told_calmly(done: dict[str, Done]) -> None:
+    """Two lines, no warning, exit 0, nothing on stderr; with all checks, packages included."""
+    text, document = done["text"], done["document"]
+    assert text.out.splitlines()[:2] == [
+        "no NVIDIA GPU here: programs run on the CPU",
+        "nothing is wrong",
+    ]
+    assert (text.code, text.err, document.code, document.err) == (0, "", 0, "")
+    found = checked(document)
+    assert troubles(found) == {}
+    assert {each["id"] for each in found["findings"]} == {check.id for check in CHECKS}
+    driver = next(each for each in found["findings"] if each["id"] == "driver.present")
+    assert driver["status"] == "skip"
+    assert found["gpus"] == []
+
+
+def test_no_framework_is_loaded(tmp_path: Path) -> None:
+    """Not by all the checks, whatever is installed, nor by reading a script."""
+    (tmp_path / "train.py").write_text("import gpuconf.auto\nimport keras\n")
+    code, loaded = _loaded(tmp_path, "-v", "--script", "train.py")
+    assert code in (0, 1)
+    assert not loaded & FRAMEWORKS
+
+
+def test_the_check_for_frameworks_can_fail(tmp_path: Path) -> None:
+    """A package of that name that is loaded is seen."""
+    write_package(tmp_path, {"tensorflow.py": ""})
+    _, loaded = _loaded(tmp_path, statement="import tensorflow")
+    assert loaded & FRAMEWORKS == {"tensorflow"}
+
+
+def test_it_takes_less_than_half_a_second(tmp_path: Path, nvml: Nvml) -> None:
+    """Of processor time, in a process of its own, the better of two: others may be busy here."""
+    seconds = []
+    for _ in range(2):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        run([sys.executable, "-m", "gpuconf", "doctor"], tmp_path, environ=nvml("no_library"))
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(seconds) < 0.5
+
+
+@pytest.fixture(scope="module")
+def cuda(tmp_path_factory: pytest.TempPathFactory, nvml: Nvml) -> str:
+    """A folder of libraries that open, for each that the installed TensorFlow wants, and NVML."""
+    folder = tmp_path_factory.mktemp("cuda")
+    build = read_tensorflow_build(sys.path) or TensorFlowBuild()
+    newest = "8999" if build.cudnn_version == "8" else "99900"
+    for soname in wanted_sonames(build).values():
+        library(folder / soname, cudnn=newest)
+    return f"{nvml('desktop')['LD_LIBRARY_PATH']}:{folder}"
+
+
+def test_a_sound_desktop(cuda: str, tmp_path: Path, nvml: Nvml) -> None:
+    """A card, a driver and all libraries: nothing is wrong, and the card is shown with its bar."""
+    root = str(machine(tmp_path / "root"))
+    environ = {**nvml("desktop"), "LD_LIBRARY_PATH": cuda}
+    jobs = [Job(["doctor", "--root", root, *more]) for more in ([], ["-v"], ["--json"])]
+    text, verbose, document = run_jobs(tmp_path, *jobs, environ=environ)
+    assert troubles(checked(document)) == {}
+    assert (text.code, document.code) == (0, 0)
+    assert text.out.startswith("nothing is wrong\n\nGPU  CARD")
+    assert "GeForce RTX 3060" in text.out
+    assert "pid 4242 python3 holds 2048 MiB" in text.out
+    assert text.out.splitlines()[-1].startswith("profile shared-desktop (nothing else is set); ")
+    for check in CHECKS:
+        assert check.id in verbose.out
+        assert check.id not in text.out
+    assert "limit = " in verbose.out
+
+
+def test_problems_first_each_with_its_fix(done: dict[str, Done]) -> None:
+    """Failures before warnings, the fix on a line of its own, and exit 1."""
+    lines = done["variables"].out.splitlines()
+    assert done["variables"].code == 1
+    assert lines[0].startswith("FAIL   environment.visible_devices  CUDA_VISIBLE_DEVICES=0,0")
+    fix = lines.index("       fix: export TF_FORCE_GPU_ALLOW_GROWTH=true")
+    assert lines[fix - 2].startswith("WARN   environment.growth  TF_FORCE_GPU_ALLOW_GROWTH=1")
+    assert fix < next(place for place, line in enumerate(lines) if line.startswith("OK"))
+    assert not any(line.startswith("GPU  CARD") for line in lines)
+
+
+def test_checks_by_id_and_by_their_first_part(done: dict[str, Done]) -> None:
+    """Just those, also with a dash for an underscore; an unknown one is refused with advice."""
+    assert [each["id"] for each in checked(done["group"])["findings"]] == [
+        "driver.cuda",
+        "host.memory",
+        "host.shared_memory",
+    ]
+    (one,) = checked(done["one"])["findings"]
+    assert one["id"] == "environment.visible_devices"
+    assert [done[name].code for name in ("near", "far", "end")] == [2, 2, 2]
+    assert "did you mean `gpuconf doctor environment`?" in checked(done["near"])["error"]["hint"]
+    assert "--list-checks" in done["far"].err
+    assert "did you mean" not in done["far"].err
+    assert "`gpuconf doctor environment.visible_devices`" in done["end"].err
+
+
+def test_the_list_of_checks(done: dict[str, Done]) -> None:
+    """Every id with a line, those of scripts and of the probe too; narrowed by a first part."""
+    ids = [each["id"] for each in checked(done["listed"])["checks"]]
+    assert {check.id for check in CHECKS} < set(ids)
+    assert {"source", "live"} < {each.split(".")[0] for each in ids}
+    assert all(name in done["table"].out for name in ids)
+    narrowed = [each["id"] for each in checked(done["listed cards"])["checks"]]
+    assert narrowed == [check.id for check in CHECKS if check.id.startswith("cards.")]
+
+
+def test_strict_exits_1_on_a_warning(done: dict[str, Done]) -> None:
+    """A warning alone is exit 0 without it; nothing to warn of is 0 with it."""
+    names = ("warned", "strictly warned", "strictly fine")
+    assert [done[name].code for name in names] == [0, 1, 0]
+
+
+def test_bad_usage_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+    """Exit 2, with what to write instead."""
+    jobs = [Job(["doctor", *arguments]) for arguments, _ in REFUSED]
+    for refused, (_, words) in zip(run_jobs(tmp_path, *jobs), REFUSED, strict=True):
+        assert (refused.code, refused.out) == (2, "")
+        assert words in refused.err
+
+
+def test_a_profile_may_be_named(done: dict[str, Done]) -> None:
+    """The plan is that profile's; one that is not there is a finding, not a refusal."""
+    dedicated, nobody = checked(done["dedicated"]), checked(done["nobody"])
+    assert dedicated["profile"]["name"] == "dedicated"
+    assert dedicated["command"] == "gpuconf doctor profile cards.display --profile dedicated"
+    assert done["nobody"].code == 1
+    assert nobody["profile"] is None
+    assert troubles(nobody) == {"profile.choice": "fail"}
+
+
+def test_a_probe_that_breaks_down_is_a_finding(done: dict[str, Done]) -> None:
+    """A file in /proc as no kernel writes it: exit 3, and every check ran all the same."""
+    document = checked(done["broken"])
+    assert done["broken"].code == 3
+    assert troubles(document) == {"probe.processes": "crash"}
+    assert document["counts"]["crash"] == 1
+    assert len(document["findings"]) == 3
+
+
+def test_a_script_is_read_along(done: dict[str, Done]) -> None:
+    """Its findings stand beside the machine's, or alone."""
+    both, alone = checked(done["with a script"]), checked(done["a script alone"])
+    assert {"driver", "source"} <= {each["id"].split(".")[0] for each in both["findings"]}
+    assert {each["id"].split(".")[0] for each in alone["findings"]} == {"source"}
+    assert any(each["id"] == "source.auto-late" for each in alone["findings"])
+
+
+def test_the_doctor_starts_nvml_once(tmp_path: Path) -> None:
+    """On a machine without persistence mode each start takes a second."""
+    if standin.compiler() is None:
+        pytest.skip("no C compiler for the stand-in of NVIDIA's library")
+    log = tmp_path / "log"
+    environ = standin.environment("desktop", tmp_path / "standin", log=log)
+    run_jobs(tmp_path, Job(["doctor", "cards"]), environ=environ)
+    assert log.read_text().split() == ["init", "shutdown"]
+
+
+def test_what_gpuconf_set_itself_is_no_conflict(tmp_path: Path, nvml: Nvml) -> None:
+    """In a child of a program under a profile, its own variables are not held against the user."""
+    program = """
+    import subprocess, sys, gpuconf.auto
+    command = [sys.executable, "-m", "gpuconf", "doctor", "--json", "environment", "profile"]
+    print(subprocess.run(command, capture_output=True, text=True).stdout)
+    """
+    out = run_python(program, tmp_path, environ=nvml("unequal_cards"))
+    document = json.loads(out)
+    assert troubles(document) == {"environment.device_order": "warn"}
+    assert "TF_FORCE_GPU_ALLOW_GROWTH" not in document["environment"]
+    assert document["gpus"][1]["limit_bytes"] > 7 * GIB

@@ -1,0 +1,111 @@
+"""The report as lines: what fits a terminal, what is never broken, what each width shows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuconf.doctor.finding import Finding
+from gpuconf.doctor.report import Card, Holder, MemoryBar, ProfileInForce, Report
+from gpuconf.doctor.text import Shape, lines_of
+from gpuconf.units import GIB, MIB
+
+LONG = "one two three four five six seven eight nine ten " * 4
+FIX = f"export SOMETHING={'x' * 120}"
+WARN = Finding("a.warns", "warn", LONG.strip(), ("a detail",), fix=FIX)
+FAIL = Finding("b.fails", "fail", "it does not work", fix="first line\n    second line")
+CRASH = Finding("c.breaks", "crash", "a bug", ("where",), fix="report it")
+OK = Finding("d.fine", "ok", "fine", ("why it is",))
+SKIP = Finding("driver.present", "skip", "no NVIDIA GPU here")
+CARD = Card(
+    0,
+    name="NVIDIA A100-SXM4-40GB with a name that is long",
+    bar=MemoryBar(3 * GIB, GIB, 7 * GIB, GIB),
+    holders=tuple(Holder(pid, "python3", "alice", pid * MIB) for pid in range(6)),
+    remarks=("drives the display",),
+)
+REPORT = Report((OK, WARN, CRASH, SKIP, FAIL), profile=ProfileInForce("half-card", None, "so"))
+
+
+def text(report: Report, shape: Shape = Shape()) -> list[str]:  # noqa: B008  # immutable
+    """The lines without their styles."""
+    return ["".join(piece for piece, _ in line) for line in lines_of(report, shape)]
+
+
+def test_the_worst_comes_first() -> None:
+    """Failures, warnings, then what broke down; what is fine is counted."""
+    lines = text(REPORT)
+    starts = [line.split()[0] for line in lines if line[:1].isupper()]
+    assert starts == ["FAIL", "WARN", "CRASH"]
+    assert "1 failed, 1 warned, 1 broke down, 1 fine, 1 skipped; -v shows all" in lines[-1]
+
+
+def test_verbose_shows_the_rest_with_details() -> None:
+    """Also what is fine and skipped; the details of a problem are for those who ask."""
+    lines = text(REPORT, Shape(verbose=True))
+    assert "OK     d.fine  fine" in lines
+    assert "       why it is" in lines
+    assert "       a detail" in lines
+    assert "       a detail" not in text(REPORT)
+    assert "       where" in text(REPORT)
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 120])
+def test_lines_fit_the_terminal_except_what_is_pasted(width: int) -> None:
+    """Everything is broken at spaces, and a fix is not."""
+    report = REPORT._replace(cards=(CARD, Card(1), CARD._replace(index=2)))
+    lines = text(report, Shape(width=width, verbose=True))
+    assert f"       fix: {FIX}" in lines
+    assert lines[lines.index("       fix: first line") + 1] == "                second line"
+    if width >= 80:
+        assert [line for line in lines if len(line) > width and FIX not in line] == []
+
+
+def test_a_machine_where_nothing_is_wrong() -> None:
+    """It says so, and that there is no GPU."""
+    assert text(Report((OK, SKIP)))[:2] == ["no NVIDIA GPU here", "nothing is wrong"]
+    assert text(Report((OK,)))[0] == "nothing is wrong"
+
+
+def test_a_card_in_a_row() -> None:
+    """The bar shares its width as the memory is shared, the figures are MiB, four holders."""
+    lines = text(Report((OK,), cards=(CARD,)), Shape(width=120))
+    begin = next(place for place, line in enumerate(lines) if line.startswith("GPU"))
+    bar = "".join(sign for sign in lines[begin + 1] if sign in "█▓▒░")
+    assert bar == "█" * 10 + "▓" * 3 + "▒" * 24 + "░" * 3
+    assert lines[begin + 1].split()[-5:] == ["12288", "3072", "1024", "7168", "1024"]
+    assert lines[begin + 2] == "     drives the display"
+    assert lines[begin + 3] == "     pid 0 python3 of alice holds 0 MiB"
+    assert lines[begin + 7] == "     and 2 more processes"
+    assert "█ others  ▓ yours  ▒ allowed by" in lines[begin + 8]
+
+
+def test_a_terminal_that_knows_ascii_only() -> None:
+    """The bar and its legend are made of other signs."""
+    lines = text(Report((OK,), cards=(CARD,)), Shape(ascii=True))
+    assert all(line.isascii() for line in lines if "…" not in line)
+    assert "#" * 10 + "+" * 3 in "\n".join(lines)
+
+
+def test_mig_instances_stand_below_their_card() -> None:
+    """Under the card's number, without its name said again."""
+    parts = tuple(CARD._replace(name=f"{CARD.name} MIG 1g.5gb") for _ in range(2))
+    lines = text(Report((OK,), cards=(CARD._replace(bar=None, instances=parts),)))
+    assert [line[:15].split() for line in lines if line.startswith("0.")] == [
+        ["0.0", "MIG", "1g.5gb"],
+        ["0.1", "MIG", "1g.5gb"],
+    ]
+
+
+@given(st.tuples(*[st.integers(0, 80 * GIB)] * 4), st.integers(20, 200))
+def test_a_bar_is_always_as_wide_as_the_others(
+    sizes: tuple[int, int, int, int], width: int
+) -> None:
+    """Whatever the parts; one that is more than a hundredth is seen."""
+    report = Report((OK,), cards=(CARD._replace(bar=MemoryBar(*sizes)), CARD))
+    rows = [line for line in text(report, Shape(width=width)) if line.startswith("0 ")]
+    lengths = [sum(row.count(sign) for sign in "█▓▒░") for row in rows]
+    assert lengths[0] == lengths[1]
+    for sign, size in zip("█▓▒░", sizes, strict=True):
+        assert (rows[0].count(sign) > 0) >= (size * 50 > sum(sizes))
