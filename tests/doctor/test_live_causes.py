@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from live_records import card, passed, record
+from live_records import can_be_pasted, card, passed, record
 
 from gpuconf.doctor.live.causes import cause_of
 from gpuconf.doctor.live.evidence import Evidence
@@ -71,6 +71,7 @@ def test_known_words(step: str, error: str, log: str, summary: str, fix: str) ->
     cause = cause_of(Evidence(step, StepError("InternalError", error), made, log, card()))
     assert summary in cause.summary
     assert fix in cause.fix
+    assert can_be_pasted(cause.fix)
     assert not cause.summary.endswith(".")
 
 
@@ -128,6 +129,14 @@ def test_a_small_limit_is_not_the_cards_fault() -> None:
     error = StepError("ResourceExhaustedError", _OOM)
     cause = cause_of(Evidence("fit", error, record(), card=card(limit=100 * MIB)))
     assert "the profile allows too little" in cause.summary
+    assert cause.fix.startswith("gpuconf plan shared-desktop")
+
+
+def test_the_telling_line_of_a_graphs_error() -> None:
+    """TensorFlow's own first line says nothing."""
+    error = StepError("ResourceExhaustedError", f"Graph execution error:\n\nDetected at\n{_OOM}")
+    cause = cause_of(Evidence("fit", error, record(), card=card()))
+    assert cause.detail[0] == f"ResourceExhaustedError: {_OOM}"
 
 
 def test_a_roomier_card_is_named() -> None:

@@ -181,6 +181,22 @@ def test_no_tensorflow(environ: dict[str, str], tmp_path: Path) -> None:
     assert "TensorFlow is not installed" in finding.summary
 
 
+def test_tensorflow_before_us(environ: dict[str, str], tmp_path: Path) -> None:
+    """A sitecustomize that makes TensorFlow's devices: the remedy finds it, not a line on top."""
+    del environ["GPUCONF_DISABLE"]
+    context = "class Made:\n    _context_handle = 1\n\n\ncontext = Made\n"
+    files = {"tensorflow/python/eager/context.py": context, "sitecustomize.py": "import tensorflow"}
+    for folder in ("", "python/", "python/eager/"):
+        files[f"tensorflow/{folder}__init__.py"] = ""
+    write_package(tmp_path / "early", files)
+    early = {**environ, "PYTHONPATH": str(tmp_path / "early")}
+    report = measure(None, timeout_s=60, progress=lambda _: None, environ=early)
+    first = report.findings[0]
+    assert (first.id, first.status) == ("live.start", "fail")
+    assert "already made its GPU devices" in first.summary
+    assert "importtime" in (first.fix or "")
+
+
 def test_a_bad_profile_is_told_with_its_hint(environ: dict[str, str]) -> None:
     """The profile's own message and hint; TensorFlow is not even started."""
     del environ["GPUCONF_DISABLE"]

@@ -6,7 +6,7 @@ import signal
 from itertools import chain
 
 import pytest
-from live_records import card, failed, passed, record, run, up_to, whole
+from live_records import can_be_pasted, card, failed, passed, record, run, up_to, whole
 
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.live import LIVE_CHECKS
@@ -26,6 +26,7 @@ def by_id(*runs: Run) -> dict[str, list[Finding]]:
     for finding in findings_of(runs):
         assert finding.id in LIVE_CHECKS
         assert bool(finding.fix) == (finding.status in ("warn", "fail")), finding
+        assert can_be_pasted(finding.fix or "")
         assert "\n" not in finding.summary
         assert not finding.summary.endswith(".")
         found.setdefault(finding.id, []).append(finding)
@@ -145,6 +146,8 @@ def test_a_gpu_that_nobody_knows() -> None:
         ("Ignoring visible gpu device (device: 0, name: X) with core count: 5. The minimum "
          "required count is 8. You can adjust this requirement", "5 multiprocessors",
          "TF_MIN_GPU_MULTIPROCESSOR_COUNT=5"),
+        ("Could not load dynamic library 'libnvinfer.so.8.6.1'; dlerror: no", "does not say why",
+         "-m gpuconf.doctor.live.program"),
         ("", "does not say why", "-m gpuconf.doctor.live.program"),
     ],
 )  # fmt: skip
@@ -165,11 +168,12 @@ def test_a_tensorflow_without_cuda() -> None:
     assert "without CUDA" in finding.summary
 
 
-def test_keras_that_computes_elsewhere() -> None:
+@pytest.mark.parametrize("step", ["start", "context"])
+def test_keras_that_computes_elsewhere(step: str) -> None:
     """gpuconf itself hides the cards from TensorFlow then: nothing is wrong."""
-    made = record(failed("start"), listed=0)
+    made = record(*up_to(step, 0), failed(step), listed=0)
     made = made._replace(facts=(*made.facts, ("keras_backend", "jax")))
-    assert statuses(run(made))["live.start"] == ["skip"]
+    assert statuses(run(made)) == {"live.start": ["skip"]}
 
 
 def test_fewer_cards_and_unmet_settings_are_warnings() -> None:

@@ -21,7 +21,7 @@ _MEANINGS = {
     ),
     "SIGILL": (
         "this TensorFlow uses instructions that the processor does not have",
-        "grep -m1 -o -w avx2 /proc/cpuinfo; without it, pip install a TensorFlow built without AVX",
+        "grep -m1 -o -w avx2 /proc/cpuinfo  # nothing? it needs a TensorFlow built without AVX",
     ),
     "SIGBUS": ("a file system that is full, /dev/shm too, or a bad disk", "df -h /dev/shm /tmp"),
     "SIGTERM": ("somebody, or a job scheduler, ended it", fixes.AGAIN),

@@ -31,8 +31,18 @@ class Cause(NamedTuple):
     detail: tuple[str, ...] = ()
 
 
+# TensorFlow puts "Graph execution error:" and where the node was defined before what went wrong.
+_TELLING = re.compile(
+    r"OOM when|out of memory|CUDA_ERROR|CUDNN_STATUS|CUBLAS_STATUS|DNN library|Dst tensor"
+    r"|libdevice|ptxas|[Aa]lgorithm",
+    re.IGNORECASE,
+)
+
+
 def first_line(error: StepError) -> str:
-    """The exception in one line, without TensorFlow's brackets."""
+    """The exception in one line, the one that tells most, without TensorFlow's brackets."""
     lines = [re.sub(r"\{\{[^}]*\}\}\s*", "", line).strip() for line in error.message.splitlines()]
-    text = next((line for line in lines if line), "")
+    lines = [line for line in lines if line]
+    telling = [line for line in lines if _TELLING.search(line)]
+    text = next(iter([*telling, *lines]), "")
     return f"{error.kind}: {text}"[:300] if text else error.kind

@@ -33,11 +33,15 @@ def findings_of(runs: Sequence[Run]) -> tuple[Finding, ...]:
     together = runs[0]
     if together.record.skip is not None:
         return (_skipped(together.record.skip),)
+    backend = together.record.fact("keras_backend") or "tensorflow"
+    if backend != "tensorflow":
+        reason = f"Keras computes with {backend}, so TensorFlow is kept off the GPUs"
+        return (Finding("live.start", "skip", reason, ("the probe knows TensorFlow alone",)),)
     trouble = start_trouble(together)
     if trouble is not None and _is_nobodys(together.record):
         return (Finding("live.start", "skip", "no GPU here", trouble.cause.detail),)
     if trouble is not None:
-        return (*_troubled(trouble, together.record), *_not_reached(trouble))
+        return (_fail(f"live.{trouble.step}", trouble.cause), *_not_reached(trouble))
     cards = outcomes(runs)
     made = [_start(together)]
     for name in STEPS[1:]:
@@ -55,14 +59,6 @@ def _skipped(skip: Skip) -> Finding:
 def _is_nobodys(record: Record) -> bool:
     """Whether TensorFlow lists no GPU, and the driver told of none either."""
     return record.fact("listed") == "0" and not record.cards
-
-
-def _troubled(trouble: Trouble, record: Record) -> tuple[Finding, ...]:
-    backend = record.fact("keras_backend") or "tensorflow"
-    if backend != "tensorflow":
-        reason = f"Keras computes with {backend}, so TensorFlow is kept off the GPUs"
-        return (Finding("live.start", "skip", reason, ("the probe knows TensorFlow alone",)),)
-    return (_fail(f"live.{trouble.step}", trouble.cause),)
 
 
 def _not_reached(trouble: Trouble) -> list[Finding]:

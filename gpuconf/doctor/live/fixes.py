@@ -1,4 +1,4 @@
-"""What a person can paste to mend what the probe found.  Pure text."""
+"""What a person can paste to mend what the probe found: shell, with a comment.  Pure text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuconf.units import GIB, MIB, exact_size, mib, parse_size
 
 AGAIN = "gpuconf doctor --probe"
 WITH_LIBRARIES = "pip install 'tensorflow[and-cuda]'"
-SEE_KERNEL_LOG = "sudo dmesg -T | grep -iE 'xid|nvrm' | tail; and restart the machine if it goes on"
+SEE_KERNEL_LOG = "sudo dmesg -T | grep -iE 'xid|nvrm' | tail  # restart the machine if it goes on"
 
 _LEAST_KEEP_FREE = 1536 * MIB
 _SMALL_CARD = 4 * GIB
@@ -51,8 +51,8 @@ def free_the_card(card: Card | None, others: tuple[Card, ...] = ()) -> str:
     roomy = [each for each in others if each.uuid and (each.free_bytes or 0) > 2 * free_bytes]
     if card is not None and roomy:
         best = max(roomy, key=lambda each: each.free_bytes or 0)
-        return f"export CUDA_VISIBLE_DEVICES={best.uuid}; or `nvidia-smi`, and {stop}"
-    return f"nvidia-smi; then {stop}, or train without a GPU: export GPUCONF_PROFILE=cpu-only"
+        return f"export CUDA_VISIBLE_DEVICES={best.uuid}  # or {stop}"
+    return f"nvidia-smi  # then {stop}; without a GPU: export GPUCONF_PROFILE=cpu-only"
 
 
 def by_hand(record: Record, only: int | None = None) -> str:

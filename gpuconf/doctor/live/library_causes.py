@@ -7,6 +7,7 @@ simulated card, and of people's logs.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 
 from gpuconf.doctor.live import fixes
@@ -132,7 +133,7 @@ def _cublas(evidence: Evidence, found: re.Match[str]) -> Cause:
 def _toolchain(_evidence: Evidence, found: re.Match[str]) -> Cause:
     return Cause(
         "XLA, with which Keras compiles on a GPU, lacks CUDA's compiler files",
-        f"{fixes.WITH_LIBRARIES}; or export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda",
+        f"{fixes.WITH_LIBRARIES}  # or export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda",
         (found[0],),
     )
 
@@ -150,7 +151,7 @@ def _wrong_kernels(evidence: Evidence, found: re.Match[str]) -> Cause:
 def _old_driver(_evidence: Evidence, found: re.Match[str]) -> Cause:
     return Cause(
         "the NVIDIA driver does not go with the CUDA libraries",
-        "nvidia-smi --query-gpu=driver_version --format=csv; then update the driver and restart",
+        "nvidia-smi --query-gpu=driver_version --format=csv  # update the driver, restart",
         (found[0],),
     )
 
@@ -184,7 +185,8 @@ def _memory(evidence: Evidence, _found: re.Match[str]) -> Cause:
     if _limit_is_the_wall(card):
         return Cause(
             f"out of memory in the {evidence.step}: the profile allows too little",
-            f"gpuconf plan; then a larger memory_limit, or {fixes.free_the_card(card)}",
+            f"gpuconf plan {shlex.quote(evidence.record.fact('profile') or '')}  "
+            "# shows which rule makes the limit: raise that one",
             lines,
         )
     return Cause(

@@ -63,9 +63,12 @@ def _configure(recorder: Recorder) -> list[GpuPlan] | None:
     import gpuconf
 
     is_off = os.environ.get("GPUCONF_DISABLE", "") not in ("", "0")
-    plan = None if is_off else gpuconf.plan()  # which never waits, unlike the next line
+    if not is_off and "tensorflow" not in sys.modules:
+        gpuconf.plan()  # which refuses at once where the next line would wait for memory
     import gpuconf.auto
 
+    made = gpuconf.activation()
+    plan = None if made is None else made.plan
     inventory = read_inventory()
     planned = _without_plan(inventory) if plan is None else list(plan.gpus)
     recorder.write("facts", python=sys.executable, **_profile_facts(plan))

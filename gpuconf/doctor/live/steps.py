@@ -38,7 +38,7 @@ class Bench:
         gpus = tf.config.list_physical_devices("GPU")
         self._recorder.write("facts", listed=len(gpus))
         if not gpus:
-            self._recorder.write("facts", keras_backend=_keras_backend(tf))
+            self._tell_backend()
             raise LookupError("TensorFlow lists no GPU")
         if only is not None:
             tf.config.set_visible_devices(gpus[only], "GPU")
@@ -48,6 +48,8 @@ class Bench:
         """Have TensorFlow make its devices, all at once as in any program."""
         with self._recorder.step("context", self.places, self._gauge.read):
             logical = self._tf.config.list_logical_devices("GPU")
+            if not logical:
+                self._tell_backend()
             self._devices = _first_devices(
                 [device.name for device in logical], self.places, self._planned
             )
@@ -65,6 +67,10 @@ class Bench:
             self._tf.config.experimental.reset_memory_stats(device)
             with self._recorder.step(name, (place,), self._gauge.read):
                 work(device)
+
+    def _tell_backend(self) -> None:
+        """Keras on another backend is why gpuconf keeps TensorFlow off the cards."""
+        self._recorder.write("facts", keras_backend=_keras_backend(self._tf))
 
     def _allocated(self, place: int) -> tuple[int | None, int | None]:
         info = self._tf.config.experimental.get_memory_info(self._devices[place])
@@ -180,7 +186,7 @@ def _version_of(keras: Any) -> str:
 
 
 def _keras_backend(tf: Any) -> str:
-    """What Keras computes with; gpuconf keeps TensorFlow off the cards where it is another."""
+    """What Keras computes with."""
     try:
         return str(tf.keras.config.backend())
     except Exception:  # Keras 2, which has no other; or one that cannot be imported

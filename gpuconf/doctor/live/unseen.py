@@ -22,10 +22,10 @@ _TOO_SMALL = re.compile(
 )
 _CUINIT_FIXES = {
     "CUDA_ERROR_UNKNOWN": "sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm  "
-    "(after a suspend; if that does not help, restart)",
-    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "sudo reboot  (the driver was updated without it)",
+    "# as after a suspend; if that does not help, restart",
+    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "sudo reboot  # the driver was updated without it",
     "CUDA_ERROR_SYSTEM_NOT_READY": "sudo systemctl restart nvidia-fabricmanager",
-    "CUDA_ERROR_OUT_OF_MEMORY": "nvidia-smi; then stop what holds the cards",
+    "CUDA_ERROR_OUT_OF_MEMORY": "nvidia-smi  # then stop what holds the cards",
 }
 
 
@@ -53,7 +53,7 @@ def _missing(missing: dict[str, str]) -> Cause:
     if any("libcuda.so" in line for line in detail):
         return Cause(
             "the driver's CUDA library (libcuda.so.1) cannot be loaded",
-            "ldconfig -p | grep libcuda; in a container: docker run --gpus all "
+            "ldconfig -p | grep libcuda  # in a container: docker run --gpus all "
             "-e NVIDIA_DRIVER_CAPABILITIES=compute,utility IMAGE",
             detail,
         )
@@ -67,7 +67,7 @@ def _refused_by_driver(log: str) -> Cause | None:
         return None
     return Cause(
         f"CUDA does not start: {found[1]}",
-        _CUINIT_FIXES.get(found[1], "nvidia-smi; and `gpuconf doctor` for the driver"),
+        _CUINIT_FIXES.get(found[1], "nvidia-smi; gpuconf doctor driver"),
         (found[0],),
     )
 
@@ -77,7 +77,7 @@ def _ignored(log: str) -> Cause | None:
     if old is not None:
         return Cause(
             f"TensorFlow ignores a GPU of compute capability {old[1]}: it needs {old[2]}",
-            "export GPUCONF_PROFILE=cpu-only  (an older TensorFlow may still take the card)",
+            "export GPUCONF_PROFILE=cpu-only  # an older TensorFlow may still take the card",
             (old[0],),
         )
     if small is not None:
