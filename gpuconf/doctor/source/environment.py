@@ -133,14 +133,13 @@ def _package(node: ast.AST, packages: tuple[str, ...]) -> str:
 def _late(script: Script, node: ast.AST, setting: Setting, step: Step, how: str) -> Problem:
     text = ast.unparse(setting.value) if setting.value is not None else '"…"'
     earlier = ast.unparse(step.node).partition("\n")[0]
-    where = "line" if not script.source.cell_starts else "place"
     return Problem(
         "source.env-late",
         "warn",
         node,
         f"{setting.variable} is set too late to act",
         (f"{how}: {script.place(step.node)} ({earlier})",),
-        f'import os\nos.environ["{setting.variable}"] = {text}  # above that {where}\n{earlier}',
+        f'import os\nos.environ["{setting.variable}"] = {text}  # before this:\n{earlier}',
     )
 
 
