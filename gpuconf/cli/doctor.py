@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from gpuconf.cli.output import Output
-from gpuconf.errors import UsageError
+from gpuconf.errors import GpuconfError, UsageError
 
 if TYPE_CHECKING:
     from gpuconf.doctor.report import Report
     from gpuconf.doctor.text import Line
 
-_TIMEOUT_S = 180.0
+_TIMEOUT_S = 120.0
 
 _DESCRIPTION = """\
 Look at the driver, the cards, the installed frameworks, the environment and the profile, and say
@@ -96,13 +96,19 @@ def run(options: argparse.Namespace, output: Output) -> int:
         progress=output.progress,
         command=_command(options),
     )
-    if options.report is not None:
-        _write_page(report, options.report)
+    # The findings are shown though the page cannot be written: a probe takes its time.
+    unwritten = None if options.report is None else _write_page(report, options.report)
     if output.as_json:
         output.document(report.as_dict())
     else:
         _show(report, options, output)
-    return report.exit_code(strict=options.strict)
+    code = report.exit_code(strict=options.strict)
+    if unwritten is not None:
+        output.note(f"gpuconf: error: {unwritten}")
+        return code or unwritten.exit_code
+    if options.report is not None:
+        output.note(f"wrote {options.report}")
+    return code
 
 
 def _command(options: argparse.Namespace) -> str:
@@ -129,24 +135,26 @@ def _list_checks(options: argparse.Namespace, output: Output) -> int:
 def _refuse_bad_paths(options: argparse.Namespace) -> None:
     """Before anything is done: a probe takes a minute."""
     if options.report is not None:
-        folder = os.path.dirname(options.report) or "."
-        if not options.report.endswith((".html", ".htm")):
-            hint = f"gpuconf doctor --report {options.report}.html"
-            raise UsageError(f"--report writes HTML, not {options.report!r}", hint=hint)
-        if not os.path.isdir(folder):
-            raise UsageError(f"there is no folder {folder!r}", hint=f"mkdir -p {folder}")
+        from gpuconf.doctor.page import check_page_path
+
+        check_page_path(options.report)
     for script in options.script:
         if not os.path.isfile(script):
             raise UsageError(f"there is no script {script!r}", hint="ls *.py")
 
 
-def _write_page(report: Report, path: str) -> None:
+def _write_page(report: Report, path: str) -> GpuconfError | None:
+    """Write the page with names taken out; return why it could not be written, or None."""
     from gpuconf.doctor.page import write_page
     from gpuconf.doctor.redaction import redactor_for
 
     home = os.path.expanduser("~")
     redactor = redactor_for(report, home=home, hosts=[socket.gethostname()])
-    write_page(redactor.report(report), path)
+    try:
+        write_page(redactor.report(report), path)
+    except GpuconfError as error:
+        return error
+    return None
 
 
 def _show(report: Report, options: argparse.Namespace, output: Output) -> None:
@@ -161,8 +169,6 @@ def _show(report: Report, options: argparse.Namespace, output: Output) -> None:
     if options.checks and not any(name.split(".")[0] == "cards" for name in options.checks):
         report = report._replace(cards=())
     _print(lines_of(report, shape), output)
-    if options.report is not None:
-        output.note(f"wrote {options.report}")
 
 
 def _can_write(encoding: str, text: str) -> bool:

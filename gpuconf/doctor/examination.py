@@ -23,6 +23,9 @@ from gpuconf.errors import GpuconfError, UsageError
 _STEERING = ("CUDA_", "GPUCONF_", "JAX_", "KERAS_", "NCCL_", "NVIDIA_", "PYTORCH_", "TF_", "XLA_")
 _STEERING_NAMES = ("LD_LIBRARY_PATH", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 _OURS = "GPUCONF_STATE"
+# The check that speaks where the others of its group could not begin.
+_FIRST_OF = {"source": "source.syntax", "live": "live.start"}
+_AGAIN = "gpuconf doctor -v"
 _SHOWN_PACKAGES = (
     "tensorflow",
     "tensorflow-cpu",
@@ -48,7 +51,7 @@ class Request(NamedTuple):
     profile: str | None = None
     scripts: tuple[str, ...] = ()
     probe: bool = False
-    timeout_s: float = 180.0
+    timeout_s: float = 120.0
     root: str = "/"
 
 
@@ -112,8 +115,10 @@ def _guarded(name: str, part: Callable[[], tuple[Finding, ...]]) -> tuple[Findin
     """What ``part`` finds; where it breaks down, that."""
     try:
         return part()
-    except GpuconfError:
+    except UsageError:
         raise
+    except GpuconfError as error:
+        return (Finding(_FIRST_OF[name], "fail", error.message, fix=error.hint or _AGAIN),)
     except Exception as error:
         return (crash(name, error),)
 

@@ -84,10 +84,10 @@ def _finding(finding: Finding, shape: Shape) -> Iterator[Line]:
         label = " " * len(label)
 
 
-def _wrapped(text: str, shape: Shape) -> list[str]:
+def _wrapped(text: str, shape: Shape, *, indent: int = _INDENT) -> list[str]:
     if shape.width is None:
         return [text]
-    width = max(shape.width - _INDENT, 30)
+    width = max(shape.width - indent, 30)
     return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
 
 
@@ -200,5 +200,5 @@ def _ending(report: Report, shape: Shape) -> Iterator[Line]:
     profile = ""
     if report.profile is not None:
         profile = f"profile {report.profile.name} ({report.profile.because}); "
-    for text in _wrapped(f"{profile}{', '.join(told)}{more}", shape):
+    for text in _wrapped(f"{profile}{', '.join(told)}{more}", shape, indent=0):
         yield ((text, "dim"),)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
+import socket
 import sys
 from pathlib import Path
 
@@ -45,12 +47,14 @@ ON_DESKTOP = {
     "end": Job(["doctor", "visible_device"]),
     "dedicated": Job(["doctor", "--json", "profile", "cards.display", "--profile", "dedicated"]),
     "nobody": Job(["doctor", "--json", "--profile", "nobody", "profile"]),
+    "page": Job(["doctor", "host", "--report", "page.html"], {"KERAS_HOME": "{folder}/keras"}),
+    "no page": Job(["doctor", "--json", "host", "--report", "/proc/page.html"]),
     "broken": Job(["doctor", "--json", "--root", BROKEN, "host"]),
 }
 # What is refused, and words of the refusal.
 REFUSED = (
     (["--script", "missing.py"], "there is no script 'missing.py'"),
-    (["--report", "page.txt"], "gpuconf doctor --report page.txt.html"),
+    (["--report", "page.txt"], "gpuconf doctor --report page.html"),
     (["--report", "no/such/page.html"], "mkdir -p no/such"),
     (["--timeout", "0"], "no number of seconds"),
     (["--timeout", "nan"], "no number of seconds"),
@@ -86,13 +90,18 @@ def done(tmp_path_factory: pytest.TempPathFactory, nvml: Nvml) -> dict[str, Done
     (folder / "bad.py").write_text("import tensorflow as tf\nimport gpuconf.auto\n")
     found: dict[str, Done] = {}
     for scenario, jobs in (("no_library", ON_NO_GPU), ("desktop", ON_DESKTOP)):
-        placed = [
-            Job([word.replace("{folder}", str(folder)) for word in job.arguments], job.environ)
-            for job in jobs.values()
-        ]
+        placed = [_placed(job, folder) for job in jobs.values()]
         results = run_jobs(folder, *placed, environ=nvml(scenario))
         found.update(zip(jobs, results, strict=True))
+    found["page"] = found["page"]._replace(out=(folder / "page.html").read_text(encoding="utf-8"))
     return found
+
+
+def _placed(job: Job, folder: Path) -> Job:
+    """``job`` with its places below ``folder``, which is its home too."""
+    words = [word.replace("{folder}", str(folder)) for word in job.arguments]
+    places = {name: text.replace("{folder}", str(folder)) for name, text in job.environ.items()}
+    return Job(words, places)
 
 
 def test_a_machine_without_a_gpu_is_told_calmly(done: dict[str, Done]) -> None:
@@ -242,6 +251,22 @@ def test_a_script_is_read_along(done: dict[str, Done]) -> None:
     assert {"driver", "source"} <= {each["id"].split(".")[0] for each in both["findings"]}
     assert {each["id"].split(".")[0] for each in alone["findings"]} == {"source"}
     assert any(each["id"] == "source.auto-late" for each in alone["findings"])
+
+
+def test_the_page_tells_nothing_of_the_person(done: dict[str, Done]) -> None:
+    """It is written, the home folder is ~ in it, and the host has no name."""
+    page = done["page"]
+    assert page.err == "wrote page.html\n"
+    assert "<html" in page.out
+    assert "~/keras" in page.out
+    assert not re.search(rf"(?<![\w-]){re.escape(socket.gethostname())}(?![\w-])", page.out)
+
+
+def test_a_page_that_cannot_be_written_is_told(done: dict[str, Done]) -> None:
+    """There is one document all the same, and the exit code says that something failed."""
+    assert done["no page"].code in (1, 2)
+    assert "/proc" in done["no page"].err
+    checked(done["no page"])
 
 
 def test_the_doctor_starts_nvml_once(tmp_path: Path) -> None:

@@ -49,11 +49,17 @@ def gather(
     baseline = environment.before_gpuconf(environ)
     nothing: tuple[Inventory, dict[int, CardHealth]] = (Inventory(), {})
     inventory, health = attempt("nvml", read_inventory_and_health, nothing)
+    system = attempt("system", lambda: read_system(root=root, environ=baseline), System())
+    inside = system.container is not None
     facts = Facts(
         inventory=inventory,
         health=health,
-        system=attempt("system", lambda: read_system(root=root, environ=baseline), System()),
-        processes=attempt("processes", lambda: read_processes(inventory, root=root), {}),
+        system=system,
+        processes=attempt(
+            "processes",
+            lambda: read_processes(inventory, root=root, in_container=inside),
+            {},
+        ),
         packages=attempt(
             "packages", lambda: read_packages(root=root, environ=baseline), Packages()
         ),

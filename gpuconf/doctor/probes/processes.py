@@ -12,16 +12,18 @@ from gpuconf.doctor.probes.files import read_text, under
 from gpuconf.hardware import GpuProcess, Inventory
 
 
-def read_processes(inventory: Inventory, *, root: str) -> dict[int, ProcessFacts]:
+def read_processes(
+    inventory: Inventory, *, root: str, in_container: bool = False
+) -> dict[int, ProcessFacts]:
     """What /proc tells of each process that NVML lists.
 
-    In a container NVML's numbers are the host's, and the same number here may be a stranger: a
-    process whose names do not fit is left out.
+    In a container NVML's numbers may be the host's, and the same number here a stranger: there
+    a process whose names do not fit is left out.  Elsewhere it has renamed itself, as Ray's do.
     """
     boot = _boot_time(root)
     found = {}
     for process in _listed(inventory):
-        facts = _read(process, root=root, boot=boot)
+        facts = _read(process, root=root, boot=boot, is_doubtful=in_container)
         if facts is not None:
             found[process.pid] = facts
     return found
@@ -33,7 +35,9 @@ def _listed(inventory: Inventory) -> Iterable[GpuProcess]:
             yield from device.processes or ()
 
 
-def _read(process: GpuProcess, *, root: str, boot: float | None) -> ProcessFacts | None:
+def _read(
+    process: GpuProcess, *, root: str, boot: float | None, is_doubtful: bool
+) -> ProcessFacts | None:
     folder = under(root, f"/proc/{process.pid}")
     text = read_text(os.path.join(folder, "stat"))
     # pid (name) state parent …; a name may hold spaces and brackets itself.
@@ -41,7 +45,7 @@ def _read(process: GpuProcess, *, root: str, boot: float | None) -> ProcessFacts
     if match is None:
         return None
     name, state, parent, rest = match.groups()
-    if process.name and not _same(process.name, name, folder):
+    if is_doubtful and process.name and not _same(process.name, name, folder):
         return None
     fields = rest.split()
     uid = _owner(folder)
