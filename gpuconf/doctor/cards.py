@@ -6,19 +6,17 @@ from datetime import datetime, timezone
 
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.report import Card, Holder, MemoryBar
-from gpuconf.hardware import Gpu, resolve
+from gpuconf.hardware import Gpu
 from gpuconf.hardware.health import CardHealth
 from gpuconf.planner import GpuPlan
+from gpuconf.planner.visibility import see
 
 
 def cards_of(facts: Facts) -> tuple[Card, ...]:
     """Every card of the machine, in NVML's order."""
-    seen = resolve(
-        facts.environ.get("CUDA_VISIBLE_DEVICES"),
-        facts.inventory.gpus,
-        device_order=facts.environ.get("CUDA_DEVICE_ORDER"),
-        driver_version=facts.inventory.driver_version,
-    )
+    environ = facts.environ
+    value, order = environ.get("CUDA_VISIBLE_DEVICES"), environ.get("CUDA_DEVICE_ORDER")
+    seen = see(value, order, facts.inventory)
     visible = {_identity(gpu) for gpu in seen.devices}
     plan = facts.profile.plan
     planned = {_identity(each.gpu): each for each in plan.gpus} if plan else {}

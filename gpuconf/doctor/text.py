@@ -188,6 +188,7 @@ def _legend(report: Report, shape: Shape) -> Line:
     pieces: list[Piece] = [("    ", "")]
     for glyph, meaning, style in zip(glyphs, meanings, _PART_STYLES, strict=True):
         pieces += [(f" {glyph}", style), (f" {meaning} ", "dim")]
+    pieces[-1] = (pieces[-1][0].rstrip(), "dim")
     return tuple(pieces)
 
 

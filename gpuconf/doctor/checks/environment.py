@@ -8,7 +8,7 @@ from __future__ import annotations
 from gpuconf.doctor.checks.outcome import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
-from gpuconf.hardware import resolve
+from gpuconf.planner.visibility import see
 
 _GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -44,12 +44,7 @@ def _visible_devices(facts: Facts) -> Finding:
     if not facts.has_gpu:
         return skip(f"{_VISIBLE}={value}, and no GPU is known that it could name")
     inventory = facts.inventory
-    seen = resolve(
-        value,
-        inventory.gpus,
-        device_order=facts.environ.get(_ORDER),
-        driver_version=inventory.driver_version,
-    )
+    seen = see(value, facts.environ.get(_ORDER), inventory)
     reasons = [f"{entry!r}: {reason}" for entry, reason in seen.ignored]
     every = ",".join(str(gpu.index) for gpu in inventory.gpus)
     if not seen.devices and value.strip() in ("", "-1", "NoDevFiles"):
