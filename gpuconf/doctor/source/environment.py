@@ -92,7 +92,7 @@ def late_variables(script: Script) -> Iterator[Problem]:
             node = line.steps[index].node
             for setting in settings_at(script, node):
                 read = _read_before(script, line, index, setting)
-                if read is not None:
+                if read is not None and not _is_repeated(script, line, setting, read[0]):
                     yield _late(script, node, setting, *read)
 
 
@@ -115,6 +115,19 @@ def _read_before(
         if (step := first_in(line, index, made)) is not None:
             return step, "it is read once, and has been by then"
     return None
+
+
+def _is_repeated(script: Script, line: Line, setting: Setting, read: Step) -> bool:
+    """Whether the same value was set in time as well."""
+    earlier = line.steps[: line.steps.index(read)]
+    in_time = [each for step in earlier for each in settings_at(script, step.node)]
+    return any(_is_same(each, setting) for each in in_time)
+
+
+def _is_same(one: Setting, other: Setting) -> bool:
+    if one.variable != other.variable or one.value is None or other.value is None:
+        return False
+    return ast.dump(one.value) == ast.dump(other.value)
 
 
 def _imports_any(node: ast.AST, packages: tuple[str, ...]) -> bool:

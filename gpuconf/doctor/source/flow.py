@@ -42,19 +42,21 @@ def lines_through(tree: ast.Module) -> tuple[Line, ...]:
     """The ways through a file: as it is run, then each function that nobody calls."""
     walker = _Walker(tree)
     walker.statements(tree.body)
-    main = tuple(walker.steps)
-    lines = [Line(main)]
+    lines = [Line(tuple(walker.steps))]
+    # Whoever imports the file, or a spawned worker, never runs what stands under __main__.
+    imported = tuple(step for step in walker.steps if step not in walker.under_main)
     for function in walker.every_function:
         if function not in walker.called:
             walker.steps = []
             walker.enter(function)
-            lines.append(Line(main + tuple(walker.steps), len(main)))
+            lines.append(Line(imported + tuple(walker.steps), len(imported)))
     return tuple(lines)
 
 
 class _Walker:
     def __init__(self, tree: ast.Module) -> None:
         self.steps: list[Step] = []
+        self.under_main: set[Step] = set()
         self.called: set[Function] = set()
         self.every_function: list[Function] = []
         self._by_name: dict[str, Function] = {}
@@ -103,7 +105,9 @@ class _Walker:
     def _if(self, node: ast.If) -> None:
         self._expressions([node.test])
         if _asks_for_main(node.test):
+            begin = len(self.steps)
             self.statements(node.body)
+            self.under_main |= set(self.steps[begin:])
             return
         self._arm(node, "if", node.body)
         self._arm(node, "else", node.orelse)

@@ -13,6 +13,7 @@ _READERS = {"imread", "load_img"}  # by the last name: cv2, skimage, imageio, ma
 _OPENERS = {"PIL.Image.open", "Image.open"}
 _ARRAYS = {"array", "asarray", "stack", "vstack", "concatenate", "convert_to_tensor", "constant"}
 # What makes few numbers of an image, so that the list holds those and no images.
+_FEW = 64
 _IN_PIECES = re.compile("batch|generat|chunk", re.IGNORECASE)
 _LOADERS = ("Sequence", "Dataset", "Generator", "DataLoader")
 _SHRINK: tuple[str, ...] = (
@@ -116,8 +117,13 @@ class _Reading:
                 images |= {part.id for part in node.targets if isinstance(part, ast.Name)}
             name = _appended_to(node)
             if name and isinstance(node, ast.Call) and self.reads_images(node.args[0], images):
-                return None if _is_emptied(name, loop) else (name, node)
+                return None if self._is_emptied(name, loop) else (name, node)
         return None
+
+    def _is_emptied(self, name: str, loop: ast.For) -> bool:
+        """Whether a loop makes the list anew, so that it holds one part at a time."""
+        loops = [each for each in self._script.above(loop) if isinstance(each, ast.For | ast.While)]
+        return any(self._script.is_bound_in(name, each) for each in (loop, *loops))
 
     def _is_piecewise(self, node: ast.AST) -> bool:
         """Whether it stands in a generator or in something that is about one batch."""
@@ -170,13 +176,6 @@ def _appended_to(node: ast.AST) -> str | None:
     return owner.id if is_append and isinstance(owner, ast.Name) else None
 
 
-def _is_emptied(name: str, loop: ast.For) -> bool:
-    """Whether the loop makes the list anew, so that it holds one part at a time."""
-    assigned = [node for node in ast.walk(loop) if isinstance(node, ast.Assign)]
-    targets = [target for node in assigned for target in node.targets]
-    return any(isinstance(target, ast.Name) and target.id == name for target in targets)
-
-
 def _makes_array(call: ast.Call) -> bool:
     return str(getattr(call.func, "attr", "")) in _ARRAYS
 
@@ -194,7 +193,8 @@ def _is_few(iterated: ast.expr) -> bool:
     if isinstance(iterated, ast.List | ast.Tuple):
         return True
     words = ast.unparse(iterated).lower()
-    is_counted = words.startswith("range(") and any(char.isdigit() for char in words)
+    counts = [int(number) for number in re.findall(r"\d{1,9}", words)]
+    is_counted = words.startswith("range(") and bool(counts) and max(counts) <= _FEW
     return is_counted or any(word in words for word in ("sample", "batch", "choice", "chunk"))
 
 

@@ -42,7 +42,7 @@ def missing_auto(script: Script) -> Iterator[Problem]:
                 "skip",
                 node,
                 "no `import gpuconf.auto` before this, so no profile applies to the script",
-                ("`gpuconf run` and this line are the two ways to apply one",),
+                ("gpuconf.configure(), called before the framework is imported, does the same",),
                 f"{_OUR_LINE}\n{ast.unparse(node)}",
             )
             return

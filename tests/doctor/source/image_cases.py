@@ -152,6 +152,19 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """, 3, 4,
     ),
     (
+        "images-in-list", "counted, many and few",
+        """
+        import cv2, keras
+        import numpy as np
+        many, few = [], []
+        for i in range(12500):
+            many.append(cv2.imread(f"train/cat.{i}.jpg"))
+        for i in range(9):
+            few.append(cv2.imread(f"train/cat.{i}.jpg"))
+        x, y = np.array(many), np.array(few)
+        """, 5,
+    ),
+    (
         "images-in-list", "a batch, a generator, a Sequence",
         """
         import cv2, keras
@@ -162,6 +175,8 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
                 for path in self.paths[index]:
                     images.append(cv2.imread(path))
                 return np.array(images)
+            def read(self, paths):
+                return np.array([cv2.imread(path) for path in paths])
         def read_batch(paths):
             return np.array([cv2.imread(path) for path in paths])
         def forever(paths):
@@ -170,6 +185,20 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
                 for path in paths:
                     images.append(cv2.imread(path))
                 yield np.array(images)
+        def flow(paths):
+            images = []
+            for path in paths:
+                images.append(cv2.imread(path))
+            yield np.array(images)
+        for folder in folders:
+            images = []
+            for path in folder:
+                images.append(cv2.imread(path))
+            model.train_on_batch(np.array(images))
+        for path in paths:
+            one = []
+            one.append(cv2.imread(path))
+            model(np.array(one))
         windows = np.array([cv2.imread(path) for path in paths[i : i + 16]])
         """,
     ),

@@ -129,6 +129,30 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
+        "env-late", "set in time, and once more",
+        """
+        import os
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+        import tensorflow as tf
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+        """,
+    ),
+    (
+        "env-late", "a worker that is spawned",
+        """
+        import os
+        from multiprocessing import get_context
+        def work(number):
+            os.environ["CUDA_VISIBLE_DEVICES"] = str(number)
+            import tensorflow as tf
+            tf.zeros([3])
+        if __name__ == "__main__":
+            import tensorflow as tf
+            tf.zeros([3])
+            get_context("spawn").Process(target=work, args=(1,)).start()
+        """,
+    ),
+    (
         "env-late", "another thing called os",
         """
         import tensorflow

@@ -268,8 +268,6 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
             other = None
         def pin_gpu_tensorflow1():
             return tf.ConfigProto()
-        def pin(tf):
-            return tf
         """,
     ),
     (
