@@ -59,13 +59,15 @@ def _in_cache(soname: str, root: str) -> str | None:
     """The path in /etc/ld.so.cache, a table of NUL-ended names and paths (glibc's dl-cache.h)."""
     try:
         with open(under(root, "/etc/ld.so.cache"), "rb") as file:
-            texts = file.read().split(b"\0")
+            table = file.read()
     except OSError:
         return None
-    ending = b"/" + soname.encode()
-    for text in texts:
-        if text.endswith(ending) and text.startswith(b"/"):
-            path = under(root, os.fsdecode(text))
-            if os.path.exists(path):
-                return path
+    ending = f"/{soname}\0".encode()
+    end = table.find(ending)
+    while end >= 0:
+        listed = table[table.rfind(b"\0", 0, end) + 1 : end + len(ending) - 1]
+        path = under(root, os.fsdecode(listed))
+        if listed.startswith(b"/") and os.path.exists(path):
+            return path
+        end = table.find(ending, end + 1)
     return None
