@@ -23,9 +23,9 @@ from doctor_trees import (
 )
 from processes import write_package
 
-from gpuconf.doctor.facts import System
+from gpuconf.doctor.facts import System, TensorFlowBuild
 from gpuconf.doctor.probes.keras_choice import read_keras_choice
-from gpuconf.doctor.probes.libraries import cudnn_version
+from gpuconf.doctor.probes.libraries import cudnn_version, read_libraries
 from gpuconf.doctor.probes.packages import read_packages
 from gpuconf.doctor.probes.processes import read_processes
 from gpuconf.doctor.probes.system import read_system
@@ -215,6 +215,21 @@ def test_cuda_libraries_are_opened_where_the_loader_finds_them(tmp_path: Path) -
     assert "file too short" in (by_name["cublas"].problem or "")
     cudnn = by_name["cudnn"]
     assert (cudnn.place, cudnn.problem, cudnn.version) == ("pip", None, "9.3.0")
+
+
+def test_conda_has_its_libraries_in_the_environment(tmp_path: Path) -> None:
+    """Only where the environment is conda's: in another, TensorFlow would not look there."""
+    write_package(tmp_path, {"env/lib/libcudart.so.12": "", "env/lib/libcudnn.so.9": ""})
+    build = TensorFlowBuild(is_cuda=True, cuda_version="12.5.1", cudnn_version="9")
+
+    def places() -> set[str | None]:
+        root, prefix = str(tmp_path), str(tmp_path / "env")
+        found = read_libraries(build, root=root, environ={}, packages=(), prefix=prefix)
+        return {each.place for each in found if each.name in ("cudart", "cudnn")}
+
+    assert places() == {None}
+    (tmp_path / "env/conda-meta").mkdir()
+    assert places() == {"conda"}
 
 
 def test_a_library_that_ends_the_process_is_a_finding_of_its_own(tmp_path: Path) -> None:

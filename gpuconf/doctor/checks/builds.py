@@ -88,8 +88,10 @@ def _least_cudnn(facts: Facts) -> str | None:
 
 
 def _compute_capability(facts: Facts) -> Finding:
-    """sm_XY runs on cards of major X with a minor of Y or more; compute_XY is PTX, which the
-    driver compiles for any newer card (CUDA C++ programming guide, "Compute capability")."""
+    """Code for sm_XY runs on cards of major X with a minor of Y or more; PTX is compiled by the
+    driver for any newer card (CUDA C++ programming guide, "Compute capability").  In TensorFlow's
+    list compute_XY means both (third_party/gpus/cuda_configure.bzl: --cuda-include-ptx=sm_XY
+    beside --cuda-gpu-arch=sm_XY)."""
     build = facts.packages.tensorflow
     if build is None or not build.compute_capabilities:
         return skip(_NO_CUDA_BUILD)
@@ -113,7 +115,7 @@ def _compute_capability(facts: Facts) -> Finding:
         return warn(
             f"TensorFlow has no kernels for {_cards(compiled)}: the driver compiles them first",
             has,
-            "the first start takes up to half an hour, and some operations may fail with "
+            "the first start may take half an hour, TensorFlow says; some operations may fail with "
             "CUDA_ERROR_INVALID_PTX",
             fix="export CUDA_CACHE_MAXSIZE=4294967296   # so that it is done once; or upgrade: "
             "pip install -U 'tensorflow[and-cuda]'",
@@ -138,7 +140,7 @@ def _coverage(card: tuple[int, int], capabilities: tuple[str, ...]) -> str:
             continue
         digits = digits.rstrip("af")
         major, minor = int(digits[:-1]), int(digits[-1])
-        if kind == "sm" and card[0] == major and card[1] >= minor:
+        if card[0] == major and card[1] >= minor:
             return "native"
         if kind == "compute" and card >= (major, minor):
             best = "ptx"

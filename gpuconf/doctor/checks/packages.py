@@ -126,7 +126,10 @@ def _mended(packages: Packages, name: str, wish: Requirement) -> str:
 
 
 def _cuda_packages(facts: Facts) -> Finding:
-    """NVIDIA's pip packages, which TensorFlow's, JAX's and torch's extras each ask for."""
+    """NVIDIA's pip packages, which TensorFlow's, JAX's and torch's extras each ask for.
+
+    A pin (==) is what a wheel was tested with: a newer one of the same major version does.
+    """
     packages = facts.packages
     if not any(name.startswith("nvidia-c") for name in packages.installed):
         return skip("none of NVIDIA's libraries is installed with pip")
@@ -137,15 +140,22 @@ def _cuda_packages(facts: Facts) -> Finding:
             version = packages.version(wish.name) if wish else None
             if wish is None or version is None or not wish.name.startswith("nvidia-"):
                 continue
-            if not wish.allows(version):
+            if not wish.allows(version) and not _is_newer(version, wish.least):
                 broken.append((package.name, wish))
     if not broken:
         return ok("NVIDIA's pip packages are those that the frameworks ask for")
-    names = {name for name, _ in broken}
     apart = "frameworks that want different ones each need an environment of their own"
     lines = [_told(packages, name, wish) for name, wish in broken]
     fixes = " ".join(dict.fromkeys(_mended(packages, name, wish) for name, wish in broken))
-    return warn(lines[0], *lines[1:], *((apart,) if names else ()), fix=f"pip install {fixes}")
+    return warn(lines[0], *lines[1:], apart, fix=f"pip install {fixes}")
+
+
+def _is_newer(version: str, least: str | None) -> bool:
+    """Whether ``version`` is newer than ``least``, and of the same major version."""
+    if least is None:
+        return False
+    found, wanted = release(version), release(least)
+    return found[:1] == wanted[:1] and found > wanted
 
 
 def _jax(facts: Facts) -> Finding:

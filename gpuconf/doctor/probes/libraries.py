@@ -7,6 +7,7 @@ foreign code, and a broken one may end the process that opens it.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -51,11 +52,13 @@ def read_libraries(
     root: str,
     environ: Mapping[str, str],
     packages: Sequence[str],
+    prefix: str = sys.prefix,
 ) -> tuple[CudaLibrary, ...]:
     """Each library that ``build`` wants, found or not; empty for a build without CUDA."""
+    conda = prefix if os.path.isdir(os.path.join(prefix, "conda-meta")) else None
     found = []
     for name, soname in wanted_sonames(build).items():
-        file = find_library(soname, root=root, environ=environ, packages=packages)
+        file = find_library(soname, root=root, environ=environ, packages=packages, prefix=conda)
         path, place = (file.path, file.place) if file else (None, None)
         found.append(CudaLibrary(name, soname, path, place))
     opened = _open_all([library.path for library in found if library.path is not None], environ)

@@ -3,7 +3,7 @@
 TensorFlow opens its CUDA libraries by their sonames, when it starts, from libtensorflow_framework
 and libtensorflow_cc.  Those carry a RUNPATH with $ORIGIN/../nvidia/*/lib (readelf -d, 2.15 to
 2.21), so the order is that of ld.so(8): LD_LIBRARY_PATH, then NVIDIA's pip packages, then
-/etc/ld.so.cache, then the default folders.
+/etc/ld.so.cache, then the default folders.  conda's builds look in their environment's lib.
 """
 
 from __future__ import annotations
@@ -25,9 +25,17 @@ class Found(NamedTuple):
 
 
 def find_library(
-    soname: str, *, root: str, environ: Mapping[str, str], packages: Sequence[str] = ()
+    soname: str,
+    *,
+    root: str,
+    environ: Mapping[str, str],
+    packages: Sequence[str] = (),
+    prefix: str | None = None,
 ) -> Found | None:
-    """The file that opening ``soname`` would take; ``packages`` are the folders of pip packages."""
+    """The file that opening ``soname`` would take.
+
+    ``packages`` are the folders of pip packages, ``prefix`` is that of a conda environment.
+    """
     for folder in filter(None, environ.get("LD_LIBRARY_PATH", "").split(":")):
         if os.path.exists(os.path.join(folder, soname)):
             return Found(os.path.join(folder, soname), "LD_LIBRARY_PATH")
@@ -35,6 +43,8 @@ def find_library(
         path = _in_nvidia_package(folder, soname)
         if path is not None:
             return Found(path, "pip")
+    if prefix is not None and os.path.exists(os.path.join(prefix, "lib", soname)):
+        return Found(os.path.join(prefix, "lib", soname), "conda")
     path = _in_cache(soname, root)
     if path is not None:
         return Found(path, "the system")
