@@ -42,12 +42,12 @@ class Family:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             child.poll()
-            self._reap(child)
-            if not living or time.monotonic() > deadline:
+            # A process whose first thread has ended is a zombie, and not over: other threads of
+            # it may still be giving back memory.
+            ending = self._reap(child)
+            if not (living or ending) or time.monotonic() > deadline:
                 break
             time.sleep(_POLL_S)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(_POLL_S)
 
     def _living(self) -> set[int]:
         parents = _parents()
@@ -69,12 +69,13 @@ class Family:
             return False
         return pid != os.getpid() and self._mark in environ.split(b"\0")
 
-    def _reap(self, child: subprocess.Popen[bytes]) -> None:
-        """Take note of the ends of those that became our children."""
+    def _reap(self, child: subprocess.Popen[bytes]) -> bool:
+        """Take note of the ends of those that became our children; whether some are to come."""
         for pid in self._ours(_parents(with_ended=True)):
             if pid != child.pid:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
+        return child.returncode is None or bool(self._ours(_parents(with_ended=True)))
 
 
 def _parents(*, with_ended: bool = False) -> dict[int, int]:

@@ -35,7 +35,7 @@ model.compile("adam", "mse")
 if "whole" in sys.argv:
     model.fit(np.zeros((2**20, 64), "float32"), np.zeros((2**20, 8), "float32"))
 print("training starts")
-model.fit(np.ones((512, 64)), np.ones((512, 8)), batch_size=64, verbose=2)
+model.fit(np.ones((4096, 64)), np.ones((4096, 8)), batch_size=1024, verbose=2)
 model.save("saved.keras")
 """
 
@@ -99,10 +99,10 @@ def test_a_whole_rehearsal(tmp_path: Path) -> None:
     assert told.startswith("training starts\n")
     for said in (
         "1 SIMULATED card of 3072 MiB, 500 MiB used by others, 450 MiB for the CUDA context",
-        "profile shared-desktop, batch 64",
+        "profile shared-desktop, batch 1024",
         "fits: 3 training steps ran; at the peak",
-        "measured   batch 32 → ",
-        "batch      up to about 512, which was measured: ",
+        "measured   batch 512 → ",
+        "batch      up to about 4096, which was measured: ",
         "; the data has no more examples than that",
         "Real: TensorFlow",
         "picture: memory.svg",

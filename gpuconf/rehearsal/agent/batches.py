@@ -27,13 +27,20 @@ _GIVEN_TO_A_STEP = ("x", "y", "sample_weight")
 class Batches:
     """Notes the batch of each training as the fact ``batch``; with ``wanted``, changes it.
 
+    A larger batch makes fewer steps of an epoch, so that ``fit`` may be over before the rehearsal
+    is: then, after a step at least, ``when_over`` is called, which must not return.  What the
+    program would do next, save the model for one, is not for a model trained with another batch.
+
     The fact: ``kind`` (of the data), ``own`` (the program's number of examples a step), ``used``,
     ``why_not`` (it cannot be another) and ``examples`` (all there are); unknown is None.
     """
 
-    def __init__(self, record: Record, *, wanted: int | None) -> None:
+    def __init__(
+        self, record: Record, *, wanted: int | None, when_over: Callable[[], None]
+    ) -> None:
         self._record = record
         self._wanted = wanted
+        self._when_over = when_over
         self.models: set[Any] = set()  # that were trained
 
     def watch(self, keras: str) -> None:
@@ -53,7 +60,10 @@ class Batches:
             except Exception as error:  # data of a kind that we do not know: it stays as it is
                 self._tell("unknown", None, None, f"{type(error).__name__}: {error}")
                 return original(*args, **kwargs)
-            return original(*bound.args, **bound.kwargs)
+            result = original(*bound.args, **bound.kwargs)
+            if prepare == self._before_fit and self._wanted and self._record.facts["steps"]:
+                self._when_over()
+            return result
 
         return around
 

@@ -22,13 +22,13 @@ def start(folder: str, orders: dict[str, Any]) -> None:
     """Do all that can be done before the program begins; TensorFlow is not imported here."""
     record = Record(folder)
     memory = Memory(record)
-    batches = Batches(record, wanted=orders["batch"])
 
     def tell_names() -> None:
         model = naming.names_of(batches.models, steps.optimizers(), steps.variables.values())
         record.update(model=model)
 
     ending = Ending(record, memory, before_the_end=tell_names)
+    batches = Batches(record, wanted=orders["batch"], when_over=ending.after_the_steps)
     steps = Steps(record, memory, most=orders["steps"], when_done=ending.after_the_steps)
     record.update(argv=_command_line())
 
