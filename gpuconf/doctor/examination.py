@@ -34,6 +34,7 @@ _SHOWN_PACKAGES = (
     "jax",
     "jaxlib",
     "torch",
+    "torchvision",
     "numpy",
     "protobuf",
     "nvidia-cudnn-cu12",
@@ -153,6 +154,8 @@ def _versions(facts: Facts) -> Iterator[tuple[str, str]]:
     build = facts.packages.tensorflow
     if build is not None and build.is_cuda:
         yield "TensorFlow's CUDA", f"{build.cuda_version}, cuDNN {build.cudnn_version}"
+    if facts.packages.torch is not None and facts.packages.torch.cuda_version:
+        yield "torch's CUDA", facts.packages.torch.cuda_version
 
 
 def _steering(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -94,6 +94,13 @@ class TensorFlowBuild(NamedTuple):
     compute_capabilities: tuple[str, ...] = ()
 
 
+class TorchBuild(NamedTuple):
+    """What torch/version.py says of the wheel: neither version is there in a build for the CPU."""
+
+    cuda_version: str | None = None
+    rocm_version: str | None = None
+
+
 class CudaLibrary(NamedTuple):
     """A library that the wheel opens when it starts: where it was found, why it will not open.
 
@@ -119,14 +126,14 @@ class KerasChoice(NamedTuple):
 class Packages(NamedTuple):
     """What is installed for this Python, read without importing any of it.
 
-    ``torch_cuda`` is the CUDA version torch was built for, None for a CPU build.  ``libraries``
-    is empty where no CUDA build of TensorFlow is installed.
+    ``tensorflow`` and ``torch`` are their builds, None where they are not installed or do not
+    tell.  ``libraries`` is empty where no CUDA build of TensorFlow is installed.
     """
 
     python: tuple[int, int] = (0, 0)
     installed: Mapping[str, Package] = {}
     tensorflow: TensorFlowBuild | None = None
-    torch_cuda: str | None = None
+    torch: TorchBuild | None = None
     libraries: tuple[CudaLibrary, ...] = ()
     keras: KerasChoice = KerasChoice()
 
@@ -164,7 +171,6 @@ class Facts(NamedTuple):
     packages: Packages = Packages()
     profile: ProfileFacts = ProfileFacts()
     environ: Mapping[str, str] = {}
-    now: float = 0.0
 
     @property
     def has_gpu(self) -> bool:

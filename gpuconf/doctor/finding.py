@@ -10,7 +10,7 @@ Status = Literal["ok", "warn", "fail", "skip", "crash"]
 class Finding(NamedTuple):
     """One answer of one check.
 
-    ``id`` names the check, such as ``driver.mismatch``.  ``summary`` is one line without a full
+    ``id`` names the check, such as ``driver.module``.  ``summary`` is one line without a full
     stop; ``detail`` further lines: what was seen, and where it is known from.  ``fix`` is what a
     person can run or paste; every ``warn`` and ``fail`` has one.  ``crash`` is a check that failed
     by itself, which is our fault and not the machine's.

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+import package_cases
 from doctor_machines import (
-    BUILD,
     CARD,
-    CUDART,
-    CUDNN,
     INVENTORY,
     NODES,
-    PACKAGES,
     PROFILE,
     PROFILE_FACTS,
     SMALL,
     SOUND,
     SYSTEM,
+    Case,
     broken,
     card,
     cards,
@@ -27,24 +25,13 @@ from doctor_machines import (
     system,
 )
 
-from gpuconf.doctor.facts import Facts, KerasChoice, TensorFlowBuild, Xid
-from gpuconf.doctor.finding import Status
+from gpuconf.doctor.facts import TorchBuild, Xid
 from gpuconf.errors import ProfileError, ShortageError
 from gpuconf.hardware import Inventory
 from gpuconf.hardware.health import CardHealth
 from gpuconf.planner import Plan
 from gpuconf.settings import Setting
 from gpuconf.units import GIB, MIB
-
-
-class Case(NamedTuple):
-    """What check ``id`` makes of ``facts``: the status, and words of its summary or fix."""
-
-    id: str
-    status: Status
-    words: str
-    facts: Facts
-
 
 _BUS_XIDS = (Xid(79, "0000:01:00", "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off"),)
 _FAULT_XIDS = (Xid(31, "0000:01:00", "NVRM: Xid (PCI:0000:01:00): 31, MMU fault"),)
@@ -58,7 +45,6 @@ _WSL: dict[str, Any] = {
     "pci_cards": (),
     "has_wsl_library": True,
 }
-_NO_CUDA = TensorFlowBuild(is_cuda=False)
 _VOIDED = Setting("memory limit of tensorflow as a cap", "yes", "no", "TF_GPU_ALLOCATOR=…")
 _KEPT = Setting("TF_FORCE_GPU_ALLOW_GROWTH", "true", "false", "it was set before gpuconf")
 _SHORTAGE = ShortageError("profile x: not enough memory\n  the sum", hint="stop one")
@@ -66,6 +52,7 @@ _BAD = ProfileError("unknown key", hint="write `memory`", file="a.yaml", line=3,
 _EMPTY = Plan(PROFILE, visible=(CARD,), hides_gpus=True, notes=("no GPU is left",))
 
 TROUBLES = (
+    *package_cases.TROUBLES,
     Case("driver.present", "fail", "no NVIDIA driver is loaded",
          broken(12, module_version=None, nodes=())),
     Case("driver.present", "fail", "no NVIDIA driver is loaded",
@@ -91,7 +78,7 @@ TROUBLES = (
     Case("driver.cuda", "fail", "serves CUDA up to 11.4",
          SOUND._replace(inventory=INVENTORY._replace(cuda_version=(11, 4)))),
     Case("driver.cuda", "fail", "torch is built for CUDA 13.0",
-         packages(tensorflow=None, torch_cuda="13.0")),
+         packages(tensorflow=None, torch=TorchBuild("13.0"))),
     Case("cards.reachable", "fail", "GPU 0 is lost",
          card(health=CardHealth(problem="lost"))),
     Case("cards.reachable", "fail", "sudo reboot", broken(15)),
@@ -116,59 +103,6 @@ TROUBLES = (
     Case("cards.leftover", "warn", "then: kill -9 4242", process("T", is_ours=True)),
     Case("cards.leftover", "warn", "ps -fp 77", process("Z", parent=77)),
     Case("cards.leftover", "warn", "fuser", card(processes=())),
-    Case("packages.tensorflow", "warn", "built for the CPU", packages(tensorflow=_NO_CUDA)),
-    Case("packages.tensorflow", "warn", "pip uninstall -y tensorflow-cpu && ",
-         packages(("tensorflow-cpu", "2.21.0"), without=("tensorflow",), tensorflow=_NO_CUDA)),
-    Case("packages.tensorflow_copies", "fail", "installed over each other",
-         packages(("tensorflow-cpu", "2.21.0"))),
-    Case("packages.tensorflow_copies", "warn", "given up",
-         packages(("tensorflow-gpu", "2.10.1"), without=("tensorflow",))),
-    Case("packages.requirements", "fail", "pip install 'numpy<2.0.0,>=1.23.5'",
-         packages(("tensorflow", "2.15.1", ("numpy<2.0.0,>=1.23.5",)))),
-    Case("packages.requirements", "fail", "'keras<2.16,>=2.15.0'",
-         packages(("tensorflow", "2.15.1", ("keras (<2.16,>=2.15.0)",)))),
-    Case("packages.requirements", "fail", "'tf_keras~=2.21.0'",
-         packages(("tf-keras", "2.16.0", ("tensorflow<2.17,>=2.16",)))),
-    Case("packages.requirements", "fail", "'jaxlib<=0.9,>=0.8'",
-         packages(("jax", "0.9", ("jaxlib<=0.9,>=0.8",)))),
-    Case("packages.requirements", "warn", "'h5py>=3.11'",
-         packages(("tensorflow", "2.21.0", ("h5py>=3.11",)), ("h5py", "2.10.0"))),
-    Case("packages.cuda_packages", "warn", "nvidia-cudnn-cu12<10.0,>=9.3.0.75",
-         packages(("nvidia-cudnn-cu12", "9.1.0.70"))),
-    Case("packages.cuda_packages", "warn", "an environment of their own",
-         packages(("tensorflow", "2.16.1", ("nvidia-cudnn-cu12==8.9.7.29",)))),
-    Case("packages.jax", "fail", "JAX passes over it", packages(("jax-cuda12-plugin", "0.9.0"))),
-    Case("packages.jax", "warn", "without CUDA",
-         packages(without=("jax-cuda12-plugin",), keras=KerasChoice("jax", "KERAS_BACKEND"))),
-    Case("packages.nvml_binding", "warn", "pip uninstall -y pynvml",
-         packages(("pynvml", "11.5.3"))),
-    Case("packages.nvml_binding", "fail", "is not nvidia-ml-py",
-         SOUND._replace(inventory=Inventory(problem="the installed pynvml is not nvidia-ml-py"))),
-    Case("packages.cuda_libraries", "fail", "libcudart.so.12 cannot be found",
-         packages(libraries=(CUDART._replace(path=None, place=None), CUDNN))),
-    Case("packages.cuda_libraries", "fail", "unset LD_LIBRARY_PATH",
-         packages(libraries=(CUDART._replace(problem="bad ELF", place="LD_LIBRARY_PATH"),))),
-    Case("packages.cuda_libraries", "fail", "--force-reinstall",
-         packages(libraries=(CUDART._replace(problem="file too short"),))),
-    Case("packages.cudnn", "fail", "cuDNN 9.1.0 is loaded",
-         packages(libraries=(CUDNN._replace(version="9.1.0"),))),
-    Case("packages.cudnn", "fail", "unset LD_LIBRARY_PATH",
-         packages(libraries=(CUDNN._replace(version="8.9.7", place="LD_LIBRARY_PATH"),))),
-    Case("packages.compute_capability", "warn", "the driver compiles them first",
-         card(compute_capability=(12, 0))),
-    Case("packages.compute_capability", "fail", "last builds for old cards",
-         card(compute_capability=(5, 2))),
-    Case("packages.compute_capability", "fail", "nvcr.io",
-         card(compute_capability=(12, 0))._replace(
-             packages=PACKAGES._replace(tensorflow=BUILD._replace(compute_capabilities=("sm_80",))))),
-    Case("packages.keras_backend", "fail", "pip install torch",
-         packages(keras=KerasChoice("torch", "KERAS_BACKEND"))),
-    Case("packages.keras_backend", "fail", "no backend",
-         packages(keras=KerasChoice("theano", "/home/a/.keras/keras.json"))),
-    Case("packages.keras_backend", "warn", "built for the CPU",
-         packages(("torch", "2.13.0"), keras=KerasChoice("torch", "KERAS_BACKEND"))),
-    Case("packages.keras_backend", "warn", "cannot be read",
-         packages(keras=KerasChoice(problem="keras.json cannot be read"))),
     Case("environment.growth", "warn", "export TF_FORCE_GPU_ALLOW_GROWTH=true",
          environ(TF_FORCE_GPU_ALLOW_GROWTH="1")),
     Case("environment.growth", "warn", "export TF_FORCE_GPU_ALLOW_GROWTH=false",
@@ -228,6 +162,7 @@ TROUBLES = (
 
 _PLATFORM = {"XLA_PYTHON_CLIENT_ALLOCATOR": "bfc", "TF_GPU_ALLOCATOR": "memory_guard"}
 SOUND_CASES = (
+    *package_cases.SOUND_CASES,
     Case("driver.present", "ok", "driver 570.86.15, for CUDA up to 12.8", SOUND),
     Case("driver.module", "ok", "fit: 570.86.15", SOUND),
     Case("driver.devices", "ok", "3 device files", SOUND),
@@ -252,23 +187,6 @@ SOUND_CASES = (
     Case("cards.compute_mode", "ok", "several programs", SOUND),
     Case("cards.leftover", "ok", "is running", SOUND),
     Case("cards.leftover", "ok", "is running", process("R", started=0.0, parent=1)),
-    Case("packages.tensorflow", "ok", "built for CUDA 12.5.1", SOUND),
-    Case("packages.tensorflow_copies", "ok", "one TensorFlow", SOUND),
-    Case("packages.requirements", "ok", "fit each other", SOUND),
-    Case("packages.cuda_packages", "ok", "those that the frameworks ask for", SOUND),
-    Case("packages.cuda_packages", "ok", "those that the frameworks ask for",
-         packages(("torch", "2.9", ("nvidia-cudnn-cu12==9.1.0.70",)))),
-    Case("packages.jax", "ok", "jax-cuda12-plugin", SOUND),
-    Case("packages.nvml_binding", "ok", "nvidia-ml-py 13", SOUND),
-    Case("packages.nvml_binding", "ok", "nvidia-ml-py 13", packages(("pynvml", "13.0.1"))),
-    Case("packages.cuda_libraries", "ok", "all 2 CUDA libraries open, from pip", SOUND),
-    Case("packages.cudnn", "ok", "at least 9.3.0.75", SOUND),
-    Case("packages.compute_capability", "ok", "has kernels for", SOUND),
-    Case("packages.compute_capability", "ok", "(compute capability 9.0)",
-         card(compute_capability=(9, 0))),
-    Case("packages.compute_capability", "ok", "(compute capability 8.6)",
-         packages(tensorflow=BUILD._replace(compute_capabilities=("sm_75", "compute_80")))),
-    Case("packages.keras_backend", "ok", "set by Keras's default", SOUND),
     Case("environment.growth", "ok", "=true", environ(TF_FORCE_GPU_ALLOW_GROWTH="true")),
     Case("environment.visible_devices", "ok", "shows GPU 0", environ(CUDA_VISIBLE_DEVICES="0")),
     Case("environment.device_order", "ok", "as nvidia-smi does",

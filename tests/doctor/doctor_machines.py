@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuconf.doctor.facts import (
     CudaLibrary,
@@ -16,6 +16,7 @@ from gpuconf.doctor.facts import (
     System,
     TensorFlowBuild,
 )
+from gpuconf.doctor.finding import Status
 from gpuconf.hardware import Gpu, GpuProcess, Inventory
 from gpuconf.hardware.health import CardHealth
 from gpuconf.hardware.nvml import PROBLEMS
@@ -23,6 +24,16 @@ from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile.model import Profile
 from gpuconf.settings import Setting
 from gpuconf.units import GIB
+
+
+class Case(NamedTuple):
+    """What check ``id`` makes of ``facts``: the status, and words of its summary or fix."""
+
+    id: str
+    status: Status
+    words: str
+    facts: Facts
+
 
 CARD = Gpu(
     0,

@@ -23,7 +23,7 @@ from doctor_trees import (
 )
 from processes import write_package
 
-from gpuconf.doctor.facts import System, TensorFlowBuild
+from gpuconf.doctor.facts import System, TensorFlowBuild, TorchBuild
 from gpuconf.doctor.probes.keras_choice import read_keras_choice
 from gpuconf.doctor.probes.libraries import cudnn_version, read_libraries
 from gpuconf.doctor.probes.packages import read_packages
@@ -190,14 +190,19 @@ def test_a_build_that_cannot_be_read_is_unknown(source: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("source", "cuda"),
-    [("cuda: Optional[str] = '12.8'\n", "12.8"), ("cuda = None\n", None), ("x = 1\n", None)],
+    ("source", "build"),
+    [
+        ("cuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n", TorchBuild("12.8")),
+        ("cuda = None\n", TorchBuild()),
+        ("cuda: Optional[str] = None\nhip: Optional[str] = '6.4'\n", TorchBuild(None, "6.4")),
+        ("x = 1\n", None),
+    ],
 )
-def test_the_cuda_of_torch(source: str, cuda: str | None, tmp_path: Path) -> None:
-    """From its version.py, with and without an annotation."""
+def test_the_build_of_torch(source: str, build: TorchBuild | None, tmp_path: Path) -> None:
+    """From its version.py, with and without an annotation; a build for the CPU is no unknown."""
     write_package(tmp_path, {"torch/version.py": source})
     found = read_packages(root=str(tmp_path), environ={}, paths=[str(tmp_path)])
-    assert found.torch_cuda == cuda
+    assert found.torch == build
 
 
 def test_cuda_libraries_are_opened_where_the_loader_finds_them(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from gpuconf.doctor.checks import (
     builds,
     cards,
@@ -33,13 +31,8 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def run_checks(facts: Facts, checks: Iterable[Check] = CHECKS) -> tuple[Finding, ...]:
-    """What each of ``checks`` makes of ``facts``; one that breaks down is a finding too."""
-    return tuple(run_check(check, facts) for check in checks)
-
-
 def run_check(check: Check, facts: Facts) -> Finding:
-    """What ``check`` makes of ``facts``."""
+    """What ``check`` makes of ``facts``; that it breaks down is a finding too."""
     try:
         return check.judge(facts)._replace(id=check.id)
     except Exception as error:

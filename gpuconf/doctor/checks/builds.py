@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuconf.doctor.checks.outcome import NO_GPU, Check, fail, ok, skip, warn
-from gpuconf.doctor.checks.packages import tensorflow_name
+from gpuconf.doctor.checks.packages import TORCH_FOR_GPUS, is_for_cpu, tensorflow_name
 from gpuconf.doctor.checks.requirements import parse_requirement, release
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
@@ -172,10 +172,8 @@ def _keras_backend(facts: Facts) -> Finding:
             f"{told}, which is not installed",
             fix=f"pip install {choice.backend}   # or another backend: {undo}",
         )
-    if choice.backend == "torch" and facts.has_gpu and packages.torch_cuda is None:
-        return warn(
-            f"{told}, which is built for the CPU", fix="pip install --force-reinstall torch"
-        )
+    if choice.backend == "torch" and facts.has_gpu and is_for_cpu(packages.torch):
+        return warn(f"{told}, which is built for the CPU", fix=TORCH_FOR_GPUS)
     return ok(told)
 
 

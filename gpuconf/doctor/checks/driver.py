@@ -151,10 +151,11 @@ def _count(facts: Facts) -> str:
 
 def _cuda(facts: Facts) -> Finding:
     """Minor versions need not fit: within a major version any driver serves any CUDA."""
-    serves, build = facts.inventory.cuda_version, facts.packages.tensorflow
+    serves = facts.inventory.cuda_version
+    build, torch = facts.packages.tensorflow, facts.packages.torch
     wanted = {
         "tensorflow": build.cuda_version if build and build.is_cuda else None,
-        "torch": facts.packages.torch_cuda,
+        "torch": torch.cuda_version if torch else None,
     }
     asked = {name: version for name, version in wanted.items() if version}
     if not facts.has_gpu or serves is None:

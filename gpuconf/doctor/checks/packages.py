@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuconf.doctor.checks.driver_cause import cause_of
 from gpuconf.doctor.checks.outcome import Check, fail, ok, skip, warn
 from gpuconf.doctor.checks.requirements import Requirement, parse_requirement, release
-from gpuconf.doctor.facts import Facts, Packages
+from gpuconf.doctor.facts import Facts, Packages, TorchBuild
 from gpuconf.doctor.finding import Finding
 
 # Distributions that all put their files into one folder, tensorflow/.
@@ -31,7 +31,12 @@ _DOES_NOT_START = {
     # tf_keras's own metadata, and its README: the minor versions are one.
     ("tf-keras", "tensorflow"): "tf_keras and TensorFlow must have the same minor version",
     ("jax", "jaxlib"): "jax refuses to start with this jaxlib",
+    # github.com/pytorch/vision, README: each release is compiled for one of torch.
+    ("torchvision", "torch"): "its import fails: operator torchvision::nms does not exist",
+    ("torchaudio", "torch"): "torchaudio's libraries do not load beside another torch",
 }
+# On PyPI torch for Linux is the CUDA build; the one for the CPU has a version like 2.9.0+cpu.
+TORCH_FOR_GPUS = "pip install --force-reinstall --index-url https://pypi.org/simple torch"
 
 
 def tensorflow_name(packages: Packages) -> str | None:
@@ -118,10 +123,13 @@ def _told(packages: Packages, name: str, wish: Requirement) -> str:
 
 
 def _mended(packages: Packages, name: str, wish: Requirement) -> str:
-    """What to install: of tf_keras the one for this TensorFlow, not another TensorFlow."""
+    """What to install: what goes with the framework that is there, not another framework."""
     if (name, wish.name) == ("tf-keras", "tensorflow"):
         minor = release(packages.version("tensorflow") or "")[:2]
         return f"'tf_keras~={'.'.join(map(str, minor))}.0'"
+    if name in ("torchvision", "torchaudio"):  # pip then looks for the one that fits
+        kept = ".".join(map(str, release(packages.version("torch") or "")))
+        return f"'torch=={kept}' {name}"
     return f"'{wish.name}{wish.clauses.replace(' ', '')}'"
 
 
@@ -183,6 +191,34 @@ def _jax(facts: Facts) -> Finding:
     return ok(f"jax {packages.version('jax')} with jaxlib {jaxlib}, for {built}")
 
 
+def is_for_cpu(build: TorchBuild | None) -> bool:
+    """Whether this torch is there and has no code for GPUs."""
+    return build is not None and build.cuda_version is None and build.rocm_version is None
+
+
+def _torch(facts: Facts) -> Finding:
+    """A torch for the CPU is a fault where it is what computes: beside another framework that has
+    CUDA it may be meant, and Keras's own choice of it is told by packages.keras_backend."""
+    packages = facts.packages
+    version, build = packages.version("torch"), packages.torch
+    if version is None:
+        return skip("torch is not installed for this Python")
+    if build is None:
+        return ok(f"torch {version}, which does not tell how it was built")
+    if build.cuda_version is not None:
+        return ok(f"torch {version}, built for CUDA {build.cuda_version}")
+    if build.rocm_version is not None:
+        return ok(f"torch {version}, built for ROCm {build.rocm_version}")
+    has_other = packages.tensorflow is not None and packages.tensorflow.is_cuda
+    has_other = has_other or any(name.startswith("jax-cuda") for name in packages.installed)
+    if not facts.has_gpu or has_other:
+        return ok(f"torch {version}, built for the CPU")
+    return warn(
+        f"torch {version} is built for the CPU: torch.cuda.is_available() is False",
+        fix=TORCH_FOR_GPUS,
+    )
+
+
 def _nvml_binding(facts: Facts) -> Finding:
     """pynvml before version 12 brings a module of its own, which hides nvidia-ml-py's."""
     packages = facts.packages
@@ -209,5 +245,6 @@ CHECKS = (
     Check("packages.requirements", "the frameworks' versions go together", _requirements),
     Check("packages.cuda_packages", "NVIDIA's pip packages suit the frameworks", _cuda_packages),
     Check("packages.jax", "JAX and its CUDA plugin are one version", _jax),
+    Check("packages.torch", "the installed torch is built for the GPU", _torch),
     Check("packages.nvml_binding", "the module pynvml is NVIDIA's own", _nvml_binding),
 )

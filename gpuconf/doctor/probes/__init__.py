@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 import traceback
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
@@ -34,7 +33,6 @@ def gather(
     profile: str | None = None,
     root: str = "/",
     environ: Mapping[str, str] = os.environ,
-    now: Callable[[], float] = time.time,
 ) -> Gathered:
     """Look at the machine.  A probe that breaks down leaves its facts unknown, and a finding."""
     crashes: list[Finding] = []
@@ -67,7 +65,6 @@ def gather(
             "profile", lambda: read_profile(profile, inventory, environ=environ), ProfileFacts()
         ),
         environ=baseline,
-        now=now(),
     )
     return Gathered(facts, tuple(crashes))
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from gpuconf.doctor.facts import TensorFlowBuild
+from gpuconf.doctor.facts import TensorFlowBuild, TorchBuild
 from gpuconf.doctor.probes.files import read_text
 
 
@@ -34,10 +34,18 @@ def read_tensorflow_build(folders: Sequence[str]) -> TensorFlowBuild | None:
     )
 
 
-def read_torch_cuda(folders: Sequence[str]) -> str | None:
-    """The CUDA version that torch was built for; None for a CPU build or no torch."""
-    version = _literal(_assigned(_first_text(folders, "torch/version.py"), "cuda"))
-    return version if isinstance(version, str) else None
+def read_torch_build(folders: Sequence[str]) -> TorchBuild | None:
+    """The build of the first torch in ``folders``; None where there is none, or it does not tell.
+
+    ``hip`` is the version of ROCm's runtime, and None in builds for CUDA and the CPU.
+    """
+    text = _first_text(folders, "torch/version.py")
+    if _assigned(text, "cuda") is None:
+        return None
+    cuda, hip = (_literal(_assigned(text, name)) for name in ("cuda", "hip"))
+    return TorchBuild(
+        cuda if isinstance(cuda, str) else None, hip if isinstance(hip, str) else None
+    )
 
 
 def _first_text(folders: Sequence[str], path: str) -> str | None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from gpuconf.doctor.facts import Package, Packages
-from gpuconf.doctor.probes.build_info import read_tensorflow_build, read_torch_cuda
+from gpuconf.doctor.probes.build_info import read_tensorflow_build, read_torch_build
 from gpuconf.doctor.probes.files import names_in, read_text
 from gpuconf.doctor.probes.keras_choice import read_keras_choice
 from gpuconf.doctor.probes.libraries import read_libraries
@@ -20,7 +20,9 @@ from gpuconf.doctor.probes.libraries import read_libraries
 _DIST_INFO = re.compile(r"(.+?)-(\d[^-]*?)(?:-py[\d.]+)?(?:-[\w.]+)?\.(dist|egg)-info")
 _SEPARATORS = re.compile(r"[-_.]+")
 # Whose requirements are looked at; all else is pip's own business.
-_FRAMEWORKS = re.compile(r"tensorflow.*|tf-keras.*|tf-nightly.*|keras.*|jax.*|torch")
+_FRAMEWORKS = re.compile(
+    r"tensorflow.*|tf-keras.*|tf-nightly.*|keras.*|jax.*|torch|torchvision|torchaudio"
+)
 
 
 def read_packages(
@@ -33,7 +35,7 @@ def read_packages(
         python=sys.version_info[:2],
         installed=_read_installed(folders),
         tensorflow=build,
-        torch_cuda=read_torch_cuda(folders),
+        torch=read_torch_build(folders),
         libraries=read_libraries(build, root=root, environ=environ, packages=folders),
         keras=read_keras_choice(environ),
     )
