@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from gpuconf.cli.output import Output
+from gpuconf.doctor import PROBE_TIMEOUT_S
 from gpuconf.errors import GpuconfError, UsageError
 
 if TYPE_CHECKING:
     from gpuconf.doctor.report import Report
     from gpuconf.doctor.text import Line
-
-_TIMEOUT_S = 120.0
 
 _DESCRIPTION = """\
 Look at the driver, the cards, the installed frameworks, the environment and the profile, and say
@@ -54,8 +53,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="also read this script, without running it; may be given several times")  # fmt: skip
     add("--probe", action="store_true",
         help="also compute on each visible card under the profile, in a child process")  # fmt: skip
-    add("--timeout", type=_seconds, metavar="SECONDS", default=_TIMEOUT_S,
-        help=f"end the probe after so long (default {_TIMEOUT_S:.0f})")  # fmt: skip
+    add("--timeout", type=_seconds, metavar="SECONDS",
+        help=f"end the probe after so long (default {PROBE_TIMEOUT_S:.0f})")  # fmt: skip
     add("--report", metavar="FILE.html",
         help="also write one self-contained page, with names taken out")  # fmt: skip
     add("--strict", action="store_true", help="exit 1 on warnings too")
@@ -80,7 +79,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     """Examine, show, and exit with what came out."""
     if options.list_checks:
         return _list_checks(options, output)
-    _refuse_bad_paths(options)
+    _refuse_bad_words(options)
     # Here, so that the other commands do not pay for it.
     from gpuconf.doctor.examination import Request, examine
 
@@ -90,7 +89,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             profile=options.profile,
             scripts=tuple(options.script),
             probe=options.probe,
-            timeout_s=options.timeout,
+            timeout_s=PROBE_TIMEOUT_S if options.timeout is None else options.timeout,
             root=options.root,
         ),
         progress=output.progress,
@@ -132,15 +131,20 @@ def _list_checks(options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _refuse_bad_paths(options: argparse.Namespace) -> None:
+def _refuse_bad_words(options: argparse.Namespace) -> None:
     """Before anything is done: a probe takes a minute."""
+    if options.timeout is not None and not options.probe:
+        hint = f"gpuconf doctor --probe --timeout {options.timeout:g}"
+        raise UsageError("--timeout bounds the probe, which was not asked for", hint=hint)
     if options.report is not None:
         from gpuconf.doctor.page import check_page_path
 
         check_page_path(options.report)
-    for script in options.script:
-        if not os.path.isfile(script):
-            raise UsageError(f"there is no script {script!r}", hint="ls *.py")
+    if options.script:
+        from gpuconf.doctor.source import check_script_path
+
+        for script in options.script:
+            check_script_path(script)
 
 
 def _write_page(report: Report, path: str) -> GpuconfError | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
-from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuconf import __version__
+from gpuconf.doctor import PROBE_TIMEOUT_S
 from gpuconf.doctor.cards import cards_of
 from gpuconf.doctor.checks import CHECKS, run_check
 from gpuconf.doctor.facts import Facts
@@ -19,13 +19,13 @@ from gpuconf.doctor.report import ProfileInForce, Report
 from gpuconf.doctor.selection import known_checks, selected
 from gpuconf.errors import GpuconfError, UsageError
 
+if TYPE_CHECKING:
+    from gpuconf.doctor.live import LiveReport
+
 # Variables that steer GPUs and frameworks; others are nobody's business in a bug report.
 _STEERING = ("CUDA_", "GPUCONF_", "JAX_", "KERAS_", "NCCL_", "NVIDIA_", "PYTORCH_", "TF_", "XLA_")
 _STEERING_NAMES = ("LD_LIBRARY_PATH", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 _OURS = "GPUCONF_STATE"
-# The check that speaks where the others of its group could not begin.
-_FIRST_OF = {"source": "source.syntax", "live": "live.start"}
-_AGAIN = "gpuconf doctor -v"
 _SHOWN_PACKAGES = (
     "tensorflow",
     "tensorflow-cpu",
@@ -52,7 +52,7 @@ class Request(NamedTuple):
     profile: str | None = None
     scripts: tuple[str, ...] = ()
     probe: bool = False
-    timeout_s: float = 120.0
+    timeout_s: float = PROBE_TIMEOUT_S
     root: str = "/"
 
 
@@ -70,8 +70,13 @@ def examine(
     findings = [
         *gathered.crashes,
         *(run_check(check, facts) for check in CHECKS if ids is None or check.id in ids),
-        *_on_request(request, ids, progress),
     ]
+    for script in request.scripts:
+        findings += _chosen(_read_script(script), ids)
+    live = None
+    if request.probe and (ids is None or any(each.startswith("live.") for each in ids)):
+        live = _probe(request, _refusal(findings, facts), progress)
+        findings += _chosen(live.findings, ids)
     return Report(
         findings=tuple(findings),
         cards=cards_of(facts),
@@ -80,6 +85,7 @@ def examine(
         versions=tuple(_versions(facts)),
         environment=tuple(_steering(facts.environ)),
         profile=_profile(facts),
+        probe=live.runs if live else None,
     )
 
 
@@ -98,42 +104,47 @@ def _wanted_ids(request: Request) -> frozenset[str] | None:
     return ids
 
 
-def _on_request(
-    request: Request, ids: frozenset[str] | None, progress: Callable[[str], None]
-) -> Iterator[Finding]:
-    """The findings of what only an option asks for; the slow one last."""
-    found: list[Finding] = []
-    for script in request.scripts:
-        found += _guarded("source", partial(_read_script, script))
-    if request.probe and (ids is None or any(each.startswith("live.") for each in ids)):
-        found += _guarded("live", partial(_probe, request, progress))
-    for finding in found:
-        if ids is None or finding.id in ids or finding.status == "crash":
-            yield finding
-
-
-def _guarded(name: str, part: Callable[[], tuple[Finding, ...]]) -> tuple[Finding, ...]:
-    """What ``part`` finds; where it breaks down, that."""
-    try:
-        return part()
-    except UsageError:
-        raise
-    except GpuconfError as error:
-        return (Finding(_FIRST_OF[name], "fail", error.message, fix=error.hint or _AGAIN),)
-    except Exception as error:
-        return (crash(name, error),)
+def _chosen(found: Iterable[Finding], ids: frozenset[str] | None) -> Iterator[Finding]:
+    """Those of the ids that were asked for, and whatever broke down."""
+    return (each for each in found if ids is None or each.id in ids or each.status == "crash")
 
 
 def _read_script(script: str) -> tuple[Finding, ...]:
     from gpuconf.doctor.source import check_script
 
-    return check_script(script)
+    try:
+        return check_script(script)
+    except UsageError:
+        raise
+    except Exception as error:
+        return (crash("source", error),)
 
 
-def _probe(request: Request, progress: Callable[[str], None]) -> tuple[Finding, ...]:
-    from gpuconf.doctor.live import probe
+def _refusal(findings: Iterable[Finding], facts: Facts) -> str | None:
+    """The check that has told already why no program gets a card under the profile.
 
-    return probe(request.profile, timeout_s=request.timeout_s, progress=progress)
+    The child would come to the same, and say it a second time.
+    """
+    if facts.environ.get("GPUCONF_DISABLE", "") not in ("", "0"):
+        return None  # then no profile is in the child's way
+    told = {finding.id: finding.status for finding in findings}
+    if told.get("profile.choice") == "fail":
+        return "profile.choice"
+    return "profile.plan" if told.get("profile.plan") in ("fail", "warn") else None
+
+
+def _probe(request: Request, refusal: str | None, progress: Callable[[str], None]) -> LiveReport:
+    from gpuconf.doctor.live import LiveReport, measure
+
+    if refusal is not None:
+        return LiveReport((Finding("live.start", "skip", f"not tried: {refusal} comes first"),))
+    try:
+        return measure(request.profile, timeout_s=request.timeout_s, progress=progress)
+    except GpuconfError as error:
+        fix = error.hint or "gpuconf doctor --probe"
+        return LiveReport((Finding("live.start", "fail", error.message, fix=fix),))
+    except Exception as error:
+        return LiveReport((crash("live", error),))
 
 
 def _versions(facts: Facts) -> Iterator[tuple[str, str]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuconf.doctor.finding import Finding
+
+if TYPE_CHECKING:  # the probe's package is loaded where it is asked for
+    from gpuconf.doctor.live.record import MeasuredRun
 
 
 class Holder(NamedTuple):
@@ -109,7 +112,8 @@ class Report(NamedTuple):
 
     ``findings`` are in the order of the checks; ``made_at`` is ISO 8601 with the zone;
     ``command`` what was run; ``versions`` pairs of a name and a version, in the order to show;
-    ``environment`` the variables that steer GPUs and frameworks, as they are set.
+    ``environment`` the variables that steer GPUs and frameworks, as they are set; ``probe`` what
+    --probe measured, None where it was not asked for.
     """
 
     findings: tuple[Finding, ...]
@@ -119,6 +123,7 @@ class Report(NamedTuple):
     versions: tuple[tuple[str, str], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     profile: ProfileInForce | None = None
+    probe: tuple[MeasuredRun, ...] | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -151,6 +156,7 @@ class Report(NamedTuple):
             "profile": self.profile.as_dict() if self.profile else None,
             "versions": dict(self.versions),
             "environment": dict(self.environment),
+            "probe": None if self.probe is None else {"runs": [r.as_dict() for r in self.probe]},
         }
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from gpuconf.doctor.live.record import (
     STEPS,
-    TOGETHER,
     Card,
     Holder,
     LiveStep,
@@ -73,7 +72,7 @@ def up_to(last: str, *places: int) -> list[LiveStep]:
     """All steps before ``last``, passed, on cards that take them together."""
     before = STEPS[: STEPS.index(last)]
     steps = [passed(name, *(places if name != "start" else ())) for name in before[:2]]
-    return [*steps, *(passed(name, *places) for name in before if name not in TOGETHER)]
+    return [*steps, *(passed(name, *places) for name in before if name in STEPS[2:])]
 
 
 def run(made: Record, output: str = "", code: int | None = 0, only: int | None = None) -> Run:

@@ -53,11 +53,14 @@ ON_DESKTOP = {
 }
 # What is refused, and words of the refusal.
 REFUSED = (
-    (["--script", "missing.py"], "there is no script 'missing.py'"),
+    (["--script", "missing.py"], "--script missing.py: there is no such file"),
+    (["--script", "."], "this is a folder"),
+    (["--script", "/dev/null"], "no ordinary file"),
+    (["--timeout", "9"], "gpuconf doctor --probe --timeout 9"),
     (["--report", "page.txt"], "gpuconf doctor --report page.html"),
     (["--report", "no/such/page.html"], "mkdir -p no/such"),
-    (["--timeout", "0"], "no number of seconds"),
-    (["--timeout", "nan"], "no number of seconds"),
+    (["--probe", "--timeout", "0"], "no number of seconds"),
+    (["--probe", "--timeout", "nan"], "no number of seconds"),
     (["source"], "--script"),
     (["live.fit"], "--probe"),
     (["--jsn"], "gpuconf doctor --json"),

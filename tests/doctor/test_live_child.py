@@ -56,7 +56,7 @@ def test_the_standin_passes(probe: Probe) -> None:
     report = probe()
     assert failures(report) == []
     assert "GPUCONF_DISABLE=1" in report.findings[0].detail[0]
-    ((only, steps),) = report.runs
+    ((only, _, steps),) = report.runs
     assert only is None
     assert [step.step for step in steps] == ["start", "context", "matmul", "convolution", "fit"]
     assert [step.after[0].used_bytes for step in steps[1:]] == [3 * 1024**3] * 4
@@ -110,8 +110,8 @@ def test_a_hang_is_a_finding(probe: Probe) -> None:
 def test_the_child_ends_with_a_killed_doctor(environ: dict[str, str], tmp_path: Path) -> None:
     """SIGKILL to the process that probes ends the child, which nobody else would."""
     program = (
-        "from gpuconf.doctor.live import probe\n"
-        "probe(None, timeout_s=600, progress=lambda step: print(step, flush=True))\n"
+        "from gpuconf.doctor.live import measure\n"
+        "measure(None, timeout_s=600, progress=lambda step: print(step, flush=True))\n"
     )
     hanging = {**environ, "STANDIN_STEP": "context", "STANDIN_ACT": "hang", "MARK": str(tmp_path)}
     doctor = subprocess.Popen(
@@ -152,7 +152,7 @@ def test_a_broken_card_among_two(nvml: Nvml, environ: dict[str, str]) -> None:
     """The run of both fails; alone the first is fine, and the second is the one that is told."""
     two = {**environ, **nvml("two_cards"), "STANDIN_GPUS": "2", "STANDIN_BROKEN": "1"}
     report = measure(None, timeout_s=60, progress=lambda _: None, environ=two)
-    assert [only for only, _ in report.runs] == [None, 0, 1]
+    assert [run.only for run in report.runs] == [None, 0, 1]
     ((check, summary),) = failures(report)
     assert check == "live.context"
     assert summary.startswith("GPU 1 ")

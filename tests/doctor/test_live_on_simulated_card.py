@@ -74,7 +74,7 @@ def test_shared_desktop_passes(probe: Probe) -> None:
     )
     assert "450 MiB beside its limit of 7884 MiB" in found["live.headroom"].summary
     assert any("starting TensorFlow" in line for line in told)
-    ((_, steps),) = report.runs
+    ((_, _, steps),) = report.runs
     before, after = steps[1].before[0], steps[1].after[0]
     assert after.used_bytes is not None
     assert after.used_bytes - (before.used_bytes or 0) == 450 * MIB
@@ -91,7 +91,7 @@ def test_a_full_card_under_a_profile_that_refuses(probe: Probe) -> None:
     assert "not enough memory" in found["live.start"].summary
     assert any("225 MiB free - 1024 MiB" in line for line in found["live.start"].detail)
     assert "nvidia-smi" in (found["live.start"].fix or "")
-    ((_, (start,)),) = report.runs
+    ((_, _, (start,)),) = report.runs
     assert (start.seconds or 0) < 2
 
 
@@ -113,7 +113,7 @@ def test_a_full_card_among_two(probe: Probe) -> None:
         card.set_desktop_bytes(_FULL.used_bytes, index=1)
         report = probe(card, _CARELESS)
         uuids = [card.uuid(index) for index in (0, 1)]
-    assert [only for only, _ in report.runs] == [None, 0, 1]
+    assert [run.only for run in report.runs] == [None, 0, 1]
     failed = [each for each in report.findings if each.status == "fail"]
     assert [each.id for each in failed] == ["live.context"]
     assert uuids[1][:12] in failed[0].summary

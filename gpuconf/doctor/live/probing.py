@@ -8,53 +8,28 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from gpuconf.doctor import PROBE_TIMEOUT_S
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.live.child import run_child
 from gpuconf.doctor.live.findings import findings_of
 from gpuconf.doctor.live.outcome import places_to_try_alone
-from gpuconf.doctor.live.record import LiveStep, Run
+from gpuconf.doctor.live.record import MeasuredRun, Run
 
 # Less than this does not even start TensorFlow, on a slow disk.
 _LEAST_S = 10.0
 
 
 class LiveReport(NamedTuple):
-    """The findings, and what was measured: the steps of each run, in order.
-
-    Each run is given as the place of its one card (None: all cards) and its steps.
-    """
+    """The findings, and what was measured, run by run; no run where nothing was tried."""
 
     findings: tuple[Finding, ...]
-    runs: tuple[tuple[int | None, tuple[LiveStep, ...]], ...] = ()
-
-    def as_dict(self) -> dict[str, object]:
-        """The measurements as plain data, for ``--json``."""
-        return {
-            "runs": [
-                {"only": only, "steps": [step.as_dict() for step in steps]}
-                for only, steps in self.runs
-            ]
-        }
-
-
-def probe(
-    profile: str | None,
-    *,
-    timeout_s: float = 120,
-    progress: Callable[[str], None],
-    environ: Mapping[str, str] = os.environ,
-    python: str = sys.executable,
-) -> tuple[Finding, ...]:
-    """Try out every GPU that ``profile`` means; see `measure`."""
-    return measure(
-        profile, timeout_s=timeout_s, progress=progress, environ=environ, python=python
-    ).findings
+    runs: tuple[MeasuredRun, ...] = ()
 
 
 def measure(
     profile: str | None,
     *,
-    timeout_s: float = 120,
+    timeout_s: float = PROBE_TIMEOUT_S,
     progress: Callable[[str], None],
     environ: Mapping[str, str] = os.environ,
     python: str = sys.executable,
@@ -92,4 +67,5 @@ def measure(
         left_s = deadline - time.monotonic()
         if left_s >= min(_LEAST_S, timeout_s / 2):
             runs.append(run(place, left_s))
-    return LiveReport(findings_of(runs), tuple((each.only, each.record.steps) for each in runs))
+    measured = (MeasuredRun(each.only, each.record.cards, each.record.steps) for each in runs)
+    return LiveReport(findings_of(runs), tuple(measured))

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 STEPS = ("start", "context", "matmul", "convolution", "fit")
-# Inside them all cards are taken together; the others take one card at a time.
-TOGETHER = ("start", "context")
 
 _BEYOND = 2.0**63  # no figure of ours; such an integer would not go into a float
 
@@ -55,6 +53,10 @@ class Card(NamedTuple):
     limit_bytes: int | None = None
     allow_growth: bool | None = None
     holders: tuple[Holder, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain data for ``--json``, where the holders stand under ``gpus``."""
+        return {name: value for name, value in self._asdict().items() if name != "holders"}
 
 
 class StepError(NamedTuple):
@@ -141,6 +143,22 @@ class Run(NamedTuple):
     timeout_s: float = 0.0
     only: int | None = None
     is_stuck: bool = False
+
+
+class MeasuredRun(NamedTuple):
+    """What one child measured: on its one card ``only``, or on all ``cards`` where that is None."""
+
+    only: int | None
+    cards: tuple[Card, ...]
+    steps: tuple[LiveStep, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain data for ``--json``."""
+        return {
+            "only": self.only,
+            "cards": [card.as_dict() for card in self.cards],
+            "steps": [step.as_dict() for step in self.steps],
+        }
 
 
 def read_record(text: str) -> Record:

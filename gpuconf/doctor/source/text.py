@@ -73,7 +73,7 @@ def read_text(path: str) -> str:
     Raises UsageError where there is no such file, it may not be read or is too large, and
     UnreadableSourceError where its bytes are no text.
     """
-    _refuse_what_is_no_file(path)
+    check_script_path(path)
     try:
         with open(path, "rb") as file:
             raw = file.read(_LARGEST_FILE + 1)
@@ -91,7 +91,8 @@ def read_text(path: str) -> str:
         raise UnreadableSourceError(str(error)) from None
 
 
-def _refuse_what_is_no_file(path: str) -> None:
+def check_script_path(path: str) -> None:
+    """Raise UsageError where ``path`` is no file that could be read as a script."""
     if os.path.isdir(path):
         raise UsageError(
             f"--script {path}: this is a folder", hint=f"--script {os.path.join(path, 'train.py')}"
