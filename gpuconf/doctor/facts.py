@@ -38,6 +38,7 @@ class System(NamedTuple):
 
     ``module_version`` is the loaded kernel module's, from /proc/driver/nvidia/version, and
     ``library_version`` the one in the file name of the user library that NVML loads.
+    ``distributions`` are the system's ID and ID_LIKE of /etc/os-release, the nearest first.
     ``pci_cards`` are NVIDIA's display controllers on the bus, by address; None where there is no
     bus to look at.  ``has_modprobe`` is nvidia-modprobe, which makes missing device files.
     ``container`` is docker, podman, kubernetes, lxc or another's name.  ``xids`` is None where no
@@ -46,6 +47,7 @@ class System(NamedTuple):
 
     module_version: str | None = None
     library_version: str | None = None
+    distributions: tuple[str, ...] = ()
     pci_cards: tuple[str, ...] | None = None
     nouveau: bool = False
     nodes: tuple[DeviceNode, ...] = ()

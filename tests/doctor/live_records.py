@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 
 from gpuconf.doctor.live.record import (
@@ -25,14 +24,6 @@ FACTS = (
     ("tensorflow", "2.21.0"),
     ("is_cuda_build", "True"),
 )
-
-
-def can_be_pasted(fix: str) -> bool:
-    """Whether a shell understands it."""
-    return (
-        subprocess.run(["bash", "-n", "-c", fix], check=False, stderr=subprocess.DEVNULL).returncode
-        == 0
-    )
 
 
 def card(

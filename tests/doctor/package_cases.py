@@ -57,18 +57,23 @@ TROUBLES = (
          card(compute_capability=(12, 0))),
     Case("packages.compute_capability", "fail", "last builds for old cards",
          card(compute_capability=(5, 2))),
+    Case("packages.compute_capability", "fail", "cpu-only", card(compute_capability=(3, 5))),
+    Case("packages.cuda_libraries", "fail", "pip install -U 'tensorflow[and-cuda]'",
+         packages(("tensorflow", "2.13.1"), libraries=(CUDART._replace(path=None, place=None),))),
     Case("packages.compute_capability", "fail", "nvcr.io",
          card(compute_capability=(12, 0))._replace(
              packages=PACKAGES._replace(tensorflow=BUILD._replace(compute_capabilities=("sm_80",))))),
-    Case("packages.keras_backend", "fail", "pip install torch",
+    Case("packages.keras_backend", "fail", "torch   # or: export KERAS_BACKEND=tensorflow",
          packages(keras=KerasChoice("torch", "KERAS_BACKEND"))),
     Case("packages.keras_backend", "fail", "no backend",
          packages(keras=KerasChoice("theano", "/home/a/.keras/keras.json"))),
     Case("packages.keras_backend", "warn", "built for the CPU",
          packages(("torch", "2.13.0+cpu"), torch=TorchBuild(),
                   keras=KerasChoice("torch", "KERAS_BACKEND"))),
+    Case("packages.keras_backend", "fail", "[and-cuda]'   # or: export KERAS_BACKEND=jax",
+         packages(without=("tensorflow",), tensorflow=None)),
     Case("packages.keras_backend", "warn", "cannot be read",
-         packages(keras=KerasChoice(problem="keras.json cannot be read"))),
+         packages(keras=KerasChoice(set_by="/h/a b.json", problem="it cannot be read"))),
 )  # fmt: skip
 
 SOUND_CASES = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from doctor_cases import SOUND_CASES, TROUBLES
 from doctor_machines import BARE, SOUND, Case
+from shell_fixes import can_be_pasted
 
 from gpuconf.doctor.checks import CHECKS, run_check
 from gpuconf.doctor.checks.outcome import Check
@@ -44,6 +45,7 @@ def test_every_warning_and_failure_carries_a_fix(case: Case) -> None:
         assert bool(finding.fix) == (finding.status in ("warn", "fail")), finding
         assert finding.summary, finding
         assert "\n" not in "".join([finding.summary, *finding.detail, finding.fix or ""])
+        assert finding.fix is None or can_be_pasted(finding.fix), finding
         assert not finding.summary.endswith(".")
 
 

@@ -58,6 +58,21 @@ def test_the_librarys_version_is_in_its_files_name(tmp_path: Path) -> None:
     assert read(root, LD_LIBRARY_PATH=f"/nowhere::{folder}").library_version == "550.90.07"
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('NAME="Linux Mint"\nID=linuxmint\nID_LIKE="ubuntu debian"\n',
+         ("linuxmint", "ubuntu", "debian")),
+        ("ID=debian\nVERSION_ID='12'\n", ("debian",)),
+        ("rubbish", ()),
+    ],
+)  # fmt: skip
+def test_the_distribution(text: str, names: tuple[str, ...], tmp_path: Path) -> None:
+    """What it is and what it is like, with quotation marks or without."""
+    root = machine(tmp_path, **{"/etc/os-release": text})
+    assert read(root).distributions == names
+
+
 def test_an_empty_machine_is_unknown(tmp_path: Path) -> None:
     """Nothing is there to read, and nothing is made up."""
     assert read(tmp_path)._replace(mps_is_running=None) == System()
@@ -265,8 +280,8 @@ def test_cudnns_number_as_text(number: int | None, text: str | None) -> None:
         ({"KERAS_BACKEND": "jax"}, '{"backend": "torch"}', "jax", "KERAS_BACKEND"),
         ({"KERAS_BACKEND": ""}, '{"backend": "torch"}', "torch", "keras.json"),
         ({}, '{"floatx": "float32"}', "tensorflow", "Keras's default"),
-        ({}, "{", "tensorflow", "Keras's default"),
-        ({}, "[]", "tensorflow", "Keras's default"),
+        ({}, "{", "tensorflow", "keras.json"),
+        ({}, "[]", "tensorflow", "keras.json"),
     ],
 )
 def test_who_sets_the_keras_backend(

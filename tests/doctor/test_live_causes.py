@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from live_records import can_be_pasted, card, passed, record
+from live_records import card, passed, record
+from shell_fixes import can_be_pasted
 
 from gpuconf.doctor.live.causes import cause_of
 from gpuconf.doctor.live.evidence import Evidence
@@ -76,12 +77,15 @@ def test_known_words(step: str, error: str, log: str, summary: str, fix: str) ->
 
 
 def test_a_refusal_speaks_for_itself() -> None:
-    """gpuconf's own message is the summary and the lines, its hint the fix."""
+    """gpuconf's own message is the summary and the lines, with its hint; the fix is a command."""
     error = StepError(
         "ShortageError", "profile x: not enough\n  0.7 × 8\n  held by pid 3", "stop 3"
     )
     cause = cause_of(Evidence("start", error, record()))
-    assert cause == ("profile x: not enough", "stop 3", ("0.7 × 8", "held by pid 3"))
+    assert cause.summary == "profile x: not enough"
+    assert cause.detail == ("0.7 × 8", "held by pid 3", "hint: stop 3")
+    assert cause.fix.startswith("nvidia-smi  #")
+    assert can_be_pasted(cause.fix)
 
 
 def test_too_late_asks_who_imports_tensorflow() -> None:
@@ -89,6 +93,8 @@ def test_too_late_asks_who_imports_tensorflow() -> None:
     error = StepError("TooLateError", "TensorFlow has already made its devices", "make it first")
     cause = cause_of(Evidence("start", error, record()))
     assert "importtime" in cause.fix
+    assert can_be_pasted(cause.fix)
+    assert "make it first" not in cause.detail
 
 
 def test_wrong_numbers() -> None:

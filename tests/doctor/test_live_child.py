@@ -198,13 +198,14 @@ def test_tensorflow_before_us(environ: dict[str, str], tmp_path: Path) -> None:
 
 
 def test_a_bad_profile_is_told_with_its_hint(environ: dict[str, str]) -> None:
-    """The profile's own message and hint; TensorFlow is not even started."""
+    """The profile's own message, hint and list; TensorFlow is not even started."""
     del environ["GPUCONF_DISABLE"]
     report = measure("shared-desktpo", timeout_s=60, progress=lambda _: None, environ=environ)
     failed = next(each for each in report.findings if each.status == "fail")
     assert failed.id == "live.start"
     assert "shared-desktpo" in failed.summary
-    assert "shared-desktop" in (failed.fix or "")
+    assert "did you mean shared-desktop?" in failed.detail[-1]
+    assert failed.fix == "gpuconf profiles list"
 
 
 @pytest.mark.parametrize(("policy", "status"), [("{wait: 10min}", "fail"), ("cpu", "warn")])

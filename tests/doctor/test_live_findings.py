@@ -6,7 +6,8 @@ import signal
 from itertools import chain
 
 import pytest
-from live_records import can_be_pasted, card, failed, passed, record, run, up_to, whole
+from live_records import card, failed, passed, record, run, up_to, whole
+from shell_fixes import can_be_pasted
 
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.live import LIVE_CHECKS
@@ -26,7 +27,7 @@ def by_id(*runs: Run) -> dict[str, list[Finding]]:
     for finding in findings_of(runs):
         assert finding.id in LIVE_CHECKS
         assert bool(finding.fix) == (finding.status in ("warn", "fail")), finding
-        assert can_be_pasted(finding.fix or "")
+        assert finding.fix is None or can_be_pasted(finding.fix), finding.fix
         assert "\n" not in finding.summary
         assert not finding.summary.endswith(".")
         found.setdefault(finding.id, []).append(finding)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
+
 from gpuconf.doctor.checks.outcome import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.doctor.checks.packages import TORCH_FOR_GPUS, is_for_cpu, tensorflow_name
 from gpuconf.doctor.checks.requirements import parse_requirement, release
-from gpuconf.doctor.facts import Facts
+from gpuconf.doctor.facts import Facts, Packages
 from gpuconf.doctor.finding import Finding
 from gpuconf.hardware import Gpu
 
 _NO_CUDA_BUILD = "no CUDA build of TensorFlow is installed"
+_WITH_CUDA = {"tensorflow": "'tensorflow[and-cuda]'", "jax": "'jax[cuda12]'"}
 _BACKENDS = ("tensorflow", "jax", "torch", "numpy", "openvino")
 
 
 def _install(facts: Facts) -> str:
-    version = facts.packages.version(tensorflow_name(facts.packages) or "")
-    return f"pip install 'tensorflow[and-cuda]=={version}'"
+    name = tensorflow_name(facts.packages) or ""
+    version = facts.packages.version(name) or ""
+    if release(version) < (2, 14):  # it has no such extra yet, and pip would only say so
+        return "pip install -U 'tensorflow[and-cuda]'"
+    wheel = "tf-nightly" if name == "tf-nightly" else "tensorflow"
+    return f"pip install '{wheel}[and-cuda]=={version}'"
 
 
 def _cuda_libraries(facts: Facts) -> Finding:
@@ -106,9 +113,7 @@ def _compute_capability(facts: Facts) -> Finding:
         return fail(
             f"TensorFlow has no kernels for {_cards(uncovered)}",
             has,
-            fix="docker run --gpus all nvcr.io/nvidia/tensorflow:24.03-tf2-py3"
-            if _is_newer(uncovered[0], build.compute_capabilities)
-            else "pip install 'tensorflow[and-cuda]<2.16'   # the last builds for old cards",
+            fix=_build_for(uncovered[0], build.compute_capabilities),
         )
     compiled = [gpu for gpu in known if how[gpu] == "ptx"]
     if compiled:
@@ -147,11 +152,25 @@ def _coverage(card: tuple[int, int], capabilities: tuple[str, ...]) -> str:
     return best
 
 
-def _is_newer(gpu: Gpu, capabilities: tuple[str, ...]) -> bool:
+def _build_for(gpu: Gpu, capabilities: tuple[str, ...]) -> str:
+    """Where there may be kernels for a card that this build has none for."""
     digits = [text.partition("_")[2].rstrip("af") for text in capabilities]
     newest = max((int(each) for each in digits if each.isdigit()), default=0)
     major, minor = gpu.compute_capability or (0, 0)
-    return major * 10 + minor > newest
+    if major * 10 + minor > newest:
+        return "pip install -U 'tensorflow[and-cuda]'   # or NVIDIA's: nvcr.io/nvidia/tensorflow"
+    if major < 5:  # no wheel with the extra and-cuda, 2.14 and later, was built for it
+        return "export GPUCONF_PROFILE=cpu-only"
+    return (
+        "pip install 'tensorflow[and-cuda]<2.16'   "
+        "# the last builds for old cards; for Python 3.9 to 3.11"
+    )
+
+
+def _backends_there(packages: Packages) -> list[str]:
+    """The backends of Keras whose packages are installed."""
+    named = {name: name for name in _BACKENDS} | {"tensorflow": tensorflow_name(packages) or ""}
+    return [backend for backend, package in named.items() if package in packages.installed]
 
 
 def _keras_backend(facts: Facts) -> Finding:
@@ -160,18 +179,18 @@ def _keras_backend(facts: Facts) -> Finding:
     if version is None or release(version) < (3,):
         return skip("Keras 3 is not installed")
     if choice.problem is not None:
-        return warn(choice.problem, fix="rm ~/.keras/keras.json   # Keras writes a new one")
+        fix = f"rm {shlex.quote(choice.set_by)}   # Keras writes a new one"
+        return warn(choice.problem, fix=fix)
     told = f"Keras {version} computes with {choice.backend}, set by {choice.set_by}"
-    undo = "unset KERAS_BACKEND" if choice.set_by == "KERAS_BACKEND" else (
-        "export KERAS_BACKEND=tensorflow")  # fmt: skip
+    there = _backends_there(packages)
     if choice.backend not in _BACKENDS:
-        return fail(f"{told}, which is no backend: its import fails", fix=undo)
-    package = choice.backend if choice.backend != "tensorflow" else tensorflow_name(packages)
-    if package is None or package not in packages.installed:
-        return fail(
-            f"{told}, which is not installed",
-            fix=f"pip install {choice.backend}   # or another backend: {undo}",
-        )
+        fix = f"export KERAS_BACKEND={next(iter(there), 'tensorflow')}"
+        return fail(f"{told}, which is no backend: its import fails", fix=fix)
+    if choice.backend not in there:
+        wheel = _WITH_CUDA.get(choice.backend) if facts.has_gpu else None
+        other = f"   # or: export KERAS_BACKEND={there[0]}" if there else ""
+        fix = f"pip install {wheel or choice.backend}{other}"
+        return fail(f"{told}, which is not installed", fix=fix)
     if choice.backend == "torch" and facts.has_gpu and is_for_cpu(packages.torch):
         return warn(f"{told}, which is built for the CPU", fix=TORCH_FOR_GPUS)
     return ok(told)

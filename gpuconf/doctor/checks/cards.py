@@ -35,7 +35,8 @@ def _reachable(facts: Facts) -> Finding:
         return fail(
             f"GPU {', '.join(map(str, lost))} is lost: it has fallen off the bus",
             "heat, power or a loose riser does that; programs that see all GPUs fail with it",
-            fix="sudo dmesg | grep -i xid; sudo reboot",
+            "the kernel's log says why: sudo dmesg | grep -i xid",
+            fix="sudo reboot",
         )
     if closed:
         listed = ", ".join(map(str, closed))
@@ -111,8 +112,9 @@ def _mig(facts: Facts) -> Finding:
         return fail(
             f"MIG is enabled on {', '.join(map(named, empty))}, and no instance is there: "
             "CUDA shows nothing of it",
-            "`sudo nvidia-smi mig -lgip` lists the sizes an instance may have",
-            fix=f"sudo nvidia-smi -i {first} -mig 0   # or make one: nvidia-smi mig -cgi 9 -C",
+            f"to make an instance: `sudo nvidia-smi mig -i {first} -lgip` lists the sizes, and "
+            f"`sudo nvidia-smi mig -i {first} -cgi ID -C` makes one of them",
+            fix=f"sudo nvidia-smi -i {first} -mig 0   # switches MIG off: the card is whole again",
         )
     count = sum(len(gpu.mig_instances) for gpu in cut)
     parts = f"{count} instance{'' if count == 1 else 's'}"

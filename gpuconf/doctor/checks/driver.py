@@ -6,8 +6,26 @@ from gpuconf.doctor.checks.driver_cause import EXPLAINED_BY, cause_of
 from gpuconf.doctor.checks.outcome import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
+from gpuconf.hardware.nvml import PROBLEMS
 
-_INSTALL = "sudo ubuntu-drivers install && sudo reboot   # or your distribution's way"
+# NVIDIA's own guide for all others: each has a repository and a name for the package.
+_GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
+_INSTALL = {
+    "ubuntu": "sudo ubuntu-drivers install && sudo reboot",
+    "debian": "sudo apt install nvidia-driver && sudo reboot   # of contrib and non-free",
+    "fedora": "sudo dnf install akmod-nvidia && sudo reboot   # of RPM Fusion",
+    "arch": "sudo pacman -S nvidia && sudo reboot",
+}
+# CUDA installation guide for Linux, "Device Node Verification".
+_MAKE_UVM = (
+    "sudo modprobe nvidia_uvm && sudo mknod -m 666 /dev/nvidia-uvm c "
+    "$(awk '/nvidia-uvm$/ {print $1}' /proc/devices) 0"
+)
+_WITH_GPU = {
+    "docker": "docker run --gpus all IMAGE",
+    "podman": "podman run --device nvidia.com/gpu=all IMAGE",
+    "kubernetes": "kubectl explain pod.spec.containers.resources.limits   # and add nvidia.com/gpu",
+}
 _NOUVEAU = "the kernel has loaded nouveau, which must give way to NVIDIA's own driver"
 # NVIDIA, "CUDA compatibility", table 1: the oldest driver for each major version of CUDA.
 _OLDEST_DRIVER = {11: "450", 12: "525", 13: "580"}
@@ -33,17 +51,24 @@ def _does_not_answer(facts: Facts, problem: str) -> Finding:
     seen = _what_tells_of_a_gpu(facts)
     if cause == "no_driver":
         detail = (_NOUVEAU,) if facts.system.nouveau else ()
-        fix = "sudo modprobe nvidia && nvidia-smi" if "installed" in problem else _INSTALL
+        loads = "sudo modprobe nvidia && nvidia-smi"
+        fix = loads if problem == PROBLEMS[9] else _install(facts)
         return fail("a GPU is here, but no NVIDIA driver is loaded", *seen, *detail, fix=fix)
     if cause == "no_library":
         return fail(
             "the kernel module is loaded, but its library libnvidia-ml.so.1 cannot be opened",
             *seen,
-            fix="ldconfig -p | grep libnvidia-ml || sudo ubuntu-drivers install",
+            fix=_install(facts),
         )
     if cause == "too_old":
-        return fail(problem, *seen, fix=_INSTALL)
+        return fail(problem, *seen, fix=_install(facts))
     return fail(problem, *seen, fix="nvidia-smi; sudo dmesg | grep -i nvrm")
+
+
+def _install(facts: Facts) -> str:
+    """The command of the nearest distribution that is known."""
+    known = (_INSTALL[name] for name in facts.system.distributions if name in _INSTALL)
+    return next(known, f"{_INSTALL['ubuntu']}   # elsewhere: {_GUIDE}")
 
 
 def _what_tells_of_a_gpu(facts: Facts) -> list[str]:
@@ -86,7 +111,7 @@ def _devices(facts: Facts) -> Finding:
         names = ", ".join(node.path for node in closed) or "/dev/nvidia*"
         groups = {node.group or "" for node in closed} & {"video", "render", "vglusers"}
         fix = f"sudo usermod -aG {min(groups)} $USER   # then log in again" if groups else (
-            f"ls -l /dev/nvidia*; sudo chmod a+rw {' '.join(n.path for n in closed)}".rstrip()
+            f"sudo chmod a+rw {' '.join(node.path for node in closed) or '/dev/nvidia*'}"
         )  # fmt: skip
         return fail(f"this user may not open {names}", *listed, fix=fix)
     if not nodes:
@@ -97,7 +122,7 @@ def _devices(facts: Facts) -> Finding:
             "/dev/nvidia-uvm is missing, which CUDA cannot start without",
             "nvidia-modprobe, which makes it at the first use, is not installed",
             *listed,
-            fix="sudo modprobe nvidia_uvm && sudo nvidia-smi",
+            fix=_MAKE_UVM,
         )
     return ok(f"{len(nodes)} device files, all of them open to this user", *listed)
 
@@ -109,14 +134,10 @@ def _container(facts: Facts) -> Finding:
     if cause_of(facts) == "container":
         host = facts.system.module_version
         driver = f" with driver {host}" if host else ""
-        fixes = {
-            "kubernetes": "kubectl edit pod   # resources: {limits: {nvidia.com/gpu: 1}}",
-            "podman": "podman run --device nvidia.com/gpu=all IMAGE",
-        }
         return fail(
             f"the host has a GPU{driver}, but this {kind} container was started without it",
             "the NVIDIA Container Toolkit must be installed on the host",
-            fix=fixes.get(kind, "docker run --gpus all IMAGE"),
+            fix=_WITH_GPU.get(kind, _WITH_GPU["docker"]),
         )
     if facts.has_gpu:
         return ok(f"this {kind} container was given {_count(facts)}")
@@ -140,7 +161,7 @@ def _wsl(facts: Facts) -> Finding:
         "Windows' NVIDIA driver is here, but does not answer",
         facts.inventory.problem or "it lists no GPU",
         "no Linux driver may be installed inside WSL: it hides Windows' own",
-        fix="export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH",
+        fix="export LD_LIBRARY_PATH=/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
     )
 
 
@@ -169,7 +190,7 @@ def _cuda(facts: Facts) -> Finding:
             f"driver {facts.inventory.driver_version} serves CUDA up to {serves[0]}.{serves[1]}, "
             f"but {told}",
             f"needed is driver {_OLDEST_DRIVER.get(max(majors), 'of that CUDA')} or newer",
-            fix=_INSTALL,
+            fix=_install(facts),
         )
     return ok(f"the driver serves CUDA up to {serves[0]}.{serves[1]}; {told}")
 

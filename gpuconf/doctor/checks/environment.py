@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from gpuconf.doctor.checks.outcome import NO_GPU, Check, fail, ok, skip, warn
+from gpuconf.doctor.checks.packages import tensorflow_name
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 from gpuconf.planner.visibility import see
@@ -106,11 +107,20 @@ def _jax_fraction(facts: Facts) -> Finding:
     except ValueError:
         good = False
     if not good:
-        share = "0.75" if not value.rstrip("%").isdigit() else f"0.{value.rstrip('%'):0>2}"
         return fail(
-            f"{name}={value} is no share of a card, from 0 to 1", fix=f"export {name}={share}"
+            f"{name}={value} is no share of a card, from 0 to 1",
+            fix=f"export {name}={_meant_share(value)}",
         )
     return ok(f"{name}={value}")
+
+
+def _meant_share(value: str) -> str:
+    """The share that somebody who thinks in percent means; else JAX's own default."""
+    try:
+        share = float(value.rstrip("%")) / 100
+    except ValueError:
+        share = 0.0
+    return f"{share:.2f}" if 0.01 <= share <= 1 else "0.75"
 
 
 def _allocator(facts: Facts) -> Finding:
@@ -147,7 +157,7 @@ def _allocator(facts: Facts) -> Finding:
 def _legacy_keras(facts: Facts) -> Finding:
     """tensorflow/python/util/lazy_loader.py: three spellings count, and tf_keras must be there."""
     value = facts.environ.get("TF_USE_LEGACY_KERAS")
-    version = facts.packages.version("tensorflow") or facts.packages.version("tensorflow-cpu")
+    version = facts.packages.version(tensorflow_name(facts.packages) or "")
     if value is None:
         return skip("TF_USE_LEGACY_KERAS is not set")
     if value not in (*_TRUE, "0", "false", "False", ""):

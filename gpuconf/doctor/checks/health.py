@@ -43,12 +43,12 @@ def _ecc(facts: Facts) -> Finding:
     wanted = [gpu for gpu, health in found if health.recovery in ("reset", "drain", "reboot")]
     if due or wanted:
         first = (due or wanted)[0]
+        # nvidia-smi(1): a card that drives a display is in use, and cannot be reset.
+        whole = any(health.recovery == "reboot" for _, health in found) or first.display_active
         return warn(
             f"{', '.join(map(named, due or wanted))} must be reset, to leave bad memory out",
             "stop all that uses it first",
-            fix="sudo reboot"
-            if any(health.recovery == "reboot" for _, health in found)
-            else f"sudo nvidia-smi --gpu-reset -i {first.index}",
+            fix="sudo reboot" if whole else f"sudo nvidia-smi --gpu-reset -i {first.index}",
         )
     bad = [(gpu, health.uncorrected_errors) for gpu, health in found if health.uncorrected_errors]
     if bad:

@@ -13,6 +13,12 @@ _LEAST_HOST_BYTES = 2 * GIB
 # documentation ("Troubleshooting") asks for 1 GiB.
 _LEAST_SHM_BYTES = GIB
 _LEAST_SHM_FREE_BYTES = 64 * MIB
+_LARGER_SHM = {
+    None: "sudo mount -o remount,size=2G /dev/shm",
+    "docker": "docker run --shm-size=2g IMAGE",
+    "podman": "podman run --shm-size=2g IMAGE",
+    "kubernetes": "kubectl explain pod.spec.volumes.emptyDir   # medium: Memory, on /dev/shm",
+}
 
 
 def _memory(facts: Facts) -> Finding:
@@ -46,9 +52,7 @@ def _shared_memory(facts: Facts) -> Finding:
         return warn(
             f"/dev/shm has {mib(system.shm_bytes)}, too little for data workers and NCCL",
             "they end with a bus error; Docker's default is 64 MiB",
-            fix="docker run --shm-size=2g IMAGE"
-            if system.container
-            else "sudo mount -o remount,size=2G /dev/shm",
+            fix=_LARGER_SHM.get(system.container, _LARGER_SHM["docker"]),
         )
     return ok(f"/dev/shm has {mib(system.shm_bytes)}")
 

@@ -44,6 +44,7 @@ def _leftover(facts: Facts) -> Finding:
         return warn(
             f"memory that no process on the driver's list holds: {listed}",
             "a process that is ending, one of another container, or one whose main thread is dead",
+            "fuser is of the package psmisc",
             fix="sudo fuser -v /dev/nvidia*   # then: kill PID",
         )
     known = any(gpu.processes is not None for gpu in facts.inventory.gpus)
@@ -75,7 +76,9 @@ def _how_to_end(idle: list[_Idle], pids: list[int]) -> str:
     listed = ",".join(map(str, pids))
     dead = [each.process for each in idle if each.process.state in ("Z", "X")]
     if dead:  # a zombie cannot be killed; its parent must fetch it, or end
-        return f"ps -fp {listed}; ps -fp {dead[0].parent}   # then end the parent: kill PPID"
+        parents = ",".join(dict.fromkeys(str(each.parent) for each in dead if each.parent))
+        of_parents = f"; ps -fp {parents}" if parents else ""
+        return f"ps -fp {listed}{of_parents}   # then end the parent: kill PPID"
     sudo = "" if all(each.process.is_ours for each in idle) else "sudo "
     return f"ps -fp {listed}   # then: {sudo}kill -9 {' '.join(map(str, pids))}"
 

@@ -7,9 +7,11 @@ import shlex
 from gpuconf.doctor.checks.outcome import Check, fail, ok, skip, warn
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
-from gpuconf.errors import ProfileError
+from gpuconf.errors import ProfileError, ShortageError
 from gpuconf.planner import Plan
 from gpuconf.units import mib
+
+_AFTER_SHORTAGE = "nvidia-smi   # then stop what holds the card; the sum: gpuconf plan {profile}"
 
 
 def _choice(facts: Facts) -> Finding:
@@ -50,7 +52,9 @@ def _plan(facts: Facts) -> Finding:
             f"`import gpuconf.auto` would stop here: {lines[0]}",
             *[line.strip() for line in lines[1:]],
             *hint,
-            fix=f"gpuconf plan {shlex.quote(profile.wanted)}",
+            fix=_AFTER_SHORTAGE.format(profile=shlex.quote(profile.wanted))
+            if isinstance(error, ShortageError)
+            else f"gpuconf plan {shlex.quote(profile.wanted)}",
         )
     if profile.plan is None:
         return skip("there is no profile to plan with")

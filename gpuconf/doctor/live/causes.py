@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from gpuconf.doctor.live import fixes
 from gpuconf.doctor.live.evidence import Cause, Evidence, first_line
 from gpuconf.doctor.live.library_causes import cause_by_words
@@ -25,13 +27,24 @@ def cause_of(evidence: Evidence) -> Cause:
 
 
 def _refused(evidence: Evidence) -> Cause:
-    """gpuconf said no before TensorFlow could: its own message and hint."""
-    summary, *detail = evidence.error.message.splitlines() or [evidence.error.kind]
-    fix = evidence.error.hint or "gpuconf plan"
-    if evidence.error.kind == "TooLateError":
-        python = evidence.record.fact("python") or "python"
+    """gpuconf said no before TensorFlow could: its own message and hint.
+
+    A hint is a sentence, whose quoted commands a shell would run: no fix to paste.
+    """
+    error, record = evidence.error, evidence.record
+    summary, *detail = error.message.splitlines() or [error.kind]
+    profile = record.fact("profile")
+    fix = f"gpuconf plan {shlex.quote(profile)}" if profile else "gpuconf plan"
+    if error.kind == "ShortageError":
+        fix = f"nvidia-smi  # then stop what holds the card; the sum: {fix}"
+    elif error.kind == "ProfileNotFoundError":
+        fix = "gpuconf profiles list"
+    if error.kind == "TooLateError":  # its hint is for scripts, and this one begins as it says
+        python = shlex.quote(record.fact("python") or "python")
         fix = f"{python} -X importtime -c pass 2>&1 | grep -iE 'tensorflow|customize|[.]pth'"
         detail.append("something imports TensorFlow whenever this Python starts")
+    elif error.hint is not None:
+        detail.append(f"hint: {error.hint}")
     return Cause(summary.rstrip(":."), fix, tuple(line.strip() for line in detail))
 
 

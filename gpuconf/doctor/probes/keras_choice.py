@@ -24,7 +24,8 @@ def read_keras_choice(environ: Mapping[str, str]) -> KerasChoice:
         backend = config.get("backend", "tensorflow")
     except (ValueError, AttributeError) as error:
         # Keras goes on with its defaults where the file is no JSON, and says nothing.
-        return KerasChoice(problem=f"{path} cannot be read ({error}), and Keras passes over it")
+        problem = f"{path} cannot be read ({error}), and Keras passes over it"
+        return KerasChoice(set_by=path, problem=problem)
     return KerasChoice(str(backend), path if "backend" in config else "Keras's default")
 
 

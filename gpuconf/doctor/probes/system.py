@@ -18,6 +18,7 @@ from gpuconf.units import KIB
 _MODULE = re.compile(r"Kernel Module\s+(?:for \S+\s+)?(\d+\.\d+(?:\.\d+)?)")
 _LIBRARY = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
 _NVIDIA = "0x10de"
+_DISTRIBUTION = re.compile(r"""^(ID|ID_LIKE)=["']?([^"'\n]*)""", re.MULTILINE)
 _DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller
 _CONTAINERS = ("docker", "kubepods", "containerd", "libpod", "lxc", "garden")
 
@@ -29,6 +30,7 @@ def read_system(*, root: str, environ: Mapping[str, str]) -> System:
     return System(
         module_version=_found(_MODULE, read_text(under(root, "/proc/driver/nvidia/version"))),
         library_version=_library_version(root, environ),
+        distributions=_distributions(root),
         pci_cards=_pci_cards(root),
         nouveau=os.path.isdir(under(root, "/sys/module/nouveau")),
         nodes=_nodes(root),
@@ -54,6 +56,13 @@ def _library_version(root: str, environ: Mapping[str, str]) -> str | None:
     """The version in the name of the file that libnvidia-ml.so.1 is a link to."""
     found = find_library("libnvidia-ml.so.1", root=root, environ=environ)
     return _found(_LIBRARY, os.path.realpath(found.path)) if found else None
+
+
+def _distributions(root: str) -> tuple[str, ...]:
+    """os-release(5): what this is, then what it is like: ``linuxmint``, ``ubuntu``, ``debian``."""
+    text = read_text(under(root, "/etc/os-release")) or ""
+    found = dict(_DISTRIBUTION.findall(text))
+    return tuple(f"{found.get('ID', '')} {found.get('ID_LIKE', '')}".split())
 
 
 def _pci_cards(root: str) -> tuple[str, ...] | None:
