@@ -153,12 +153,22 @@ def _write_page(report: Report, path: str) -> GpuconfError | None:
     from gpuconf.doctor.redaction import redactor_for
 
     home = os.path.expanduser("~")
-    redactor = redactor_for(report, home=home, hosts=[socket.gethostname()])
+    redactor = redactor_for(report, home=home, hosts=[socket.gethostname()], account=_account())
     try:
         write_page(redactor.report(report), path)
     except GpuconfError as error:
         return error
     return None
+
+
+def _account() -> str | None:
+    """The name of this account; None for a number without a name, as containers have."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # OSError since Python 3.13
+        return None
 
 
 def _show(report: Report, options: argparse.Namespace, output: Output) -> None:

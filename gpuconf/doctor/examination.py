@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 _STEERING = ("CUDA_", "GPUCONF_", "JAX_", "KERAS_", "NCCL_", "NVIDIA_", "PYTORCH_", "TF_", "XLA_")
 _STEERING_NAMES = ("LD_LIBRARY_PATH", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 _OURS = "GPUCONF_STATE"
+# NVIDIA_API_KEY opens a registry, and TF_ is Terraform's too: TF_VAR_db_password, TF_TOKEN_….
+_SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
+_TERRAFORMS = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_", "TF_CLOUD_", "TF_LOG", "TF_PLUGIN_")
 _SHOWN_PACKAGES = (
     "tensorflow",
     "tensorflow-cpu",
@@ -171,7 +175,9 @@ def _versions(facts: Facts) -> Iterator[tuple[str, str]]:
 
 def _steering(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, value in sorted(environ.items()):
-        if (name.startswith(_STEERING) or name in _STEERING_NAMES) and name != _OURS:
+        is_steering = name.startswith(_STEERING) or name in _STEERING_NAMES
+        is_others = name == _OURS or name.startswith(_TERRAFORMS) or _SECRET.search(name)
+        if is_steering and not is_others:
             yield name, value
 
 

@@ -15,7 +15,7 @@ from gpuconf.doctor.report import Card, Report
 
 _T = TypeVar("_T")
 _OTHERS_HOME = re.compile(r"(?<![\w~])/(home|Users)/[^/\s:,;'\"`)]+")
-_NOBODYS = {"root", "gdm", "gdm3", "sddm", "lightdm", "nobody", "localhost"}
+_NOBODYS = {"root", "gdm", "gdm3", "sddm", "lightdm", "nobody", "localhost", "ubuntu", "user"}
 _KEPT_FIELDS = {"id", "status", "uuid"}
 
 
@@ -57,11 +57,16 @@ class Redactor:
         return value
 
 
-def redactor_for(report: Report, *, home: str, hosts: Iterable[str]) -> Redactor:
-    """The redactor for ``report``: besides the names given, those of all who hold a card."""
+def redactor_for(
+    report: Report, *, home: str, hosts: Iterable[str], account: str | None
+) -> Redactor:
+    """The redactor for ``report``: besides the names given, those of all who hold a card.
+
+    ``account`` is the name of who runs this, which stands in paths outside the home folder too.
+    """
     cards = [part for card in report.cards for part in (card, *card.instances)]
     users = {holder.user for card in cards for holder in card.holders or () if holder.user}
-    return Redactor(home=home, hosts=hosts, users=users)
+    return Redactor(home=home, hosts=hosts, users=users | ({account} if account else set()))
 
 
 def _any_of(names: Iterable[str]) -> re.Pattern[str] | None:

@@ -47,22 +47,22 @@ def test_a_whole_report_is_redacted() -> None:
         cards=(Card(0, uuid="GPU-1", holders=(holder,), instances=(part,)),),
         command="gpuconf doctor --script /root/train.py",
         versions=(("gpuconf", "1"),),
-        environment=(("LD_LIBRARY_PATH", "/root/lib:/home/carol/lib"),),
+        environment=(("LD_LIBRARY_PATH", "/root/lib:/home/carol/lib:/scratch/erin/lib"),),
         profile=ProfileInForce("lab", "/root/gpuconf.yaml"),
     )
-    done = redactor_for(report, home="/root", hosts=["wolf"]).report(report)
+    done = redactor_for(report, home="/root", hosts=["wolf"], account="erin").report(report)
     assert isinstance(done, Report)
     (finding,) = done.findings
     assert finding.id == "wolf.x"
     assert finding.summary == "<user> and <user> on <host>"
     assert (finding.detail, finding.fix) == (("~/a",), "rm ~/a")
     assert done.command == "gpuconf doctor --script ~/train.py"
-    assert done.environment == (("LD_LIBRARY_PATH", "~/lib:/home/<user>/lib"),)
+    assert done.environment == (("LD_LIBRARY_PATH", "~/lib:/home/<user>/lib:/scratch/<user>/lib"),)
     assert done.profile is not None
     assert done.profile.source == "~/gpuconf.yaml"
     (card,) = done.cards
     assert card.uuid == "GPU-1"
     assert card.holders == (Holder(3, "/home/<user>/bin/python", "<user>", state="S"),)
     assert (card.instances[0].uuid, card.instances[0].name) == ("MIG-wolf", "<host>")
-    for name in ("carol", "dave", "/root"):
+    for name in ("carol", "dave", "erin", "/root"):
         assert name not in str(done)
