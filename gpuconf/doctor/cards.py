@@ -17,21 +17,22 @@ def cards_of(facts: Facts) -> tuple[Card, ...]:
     environ = facts.environ
     value, order = environ.get("CUDA_VISIBLE_DEVICES"), environ.get("CUDA_DEVICE_ORDER")
     seen = see(value, order, facts.inventory)
-    visible = {_identity(gpu) for gpu in seen.devices}
+    visible = {identity(gpu) for gpu in seen.devices}
     plan = facts.profile.plan
-    planned = {_identity(each.gpu): each for each in plan.gpus} if plan else {}
+    planned = {identity(each.gpu): each for each in plan.gpus} if plan else {}
     return tuple(_card(gpu, facts, visible, planned) for gpu in facts.inventory.gpus)
 
 
-def _identity(gpu: Gpu) -> object:
+def identity(gpu: Gpu) -> object:
+    """What tells a card or instance apart, also where the driver tells no UUID."""
     return gpu.uuid or (gpu.index, gpu.mig_ids)
 
 
 def _card(gpu: Gpu, facts: Facts, visible: set[object], planned: dict[object, GpuPlan]) -> Card:
-    plan = planned.get(_identity(gpu))
-    holders = _holders(gpu, facts)
+    plan = planned.get(identity(gpu))
+    holders = holders_of(gpu, facts)
     instances = tuple(_card(part, facts, visible, planned) for part in gpu.mig_instances)
-    is_visible = _identity(gpu) in visible or any(part.is_visible for part in instances)
+    is_visible = identity(gpu) in visible or any(part.is_visible for part in instances)
     return Card(
         index=gpu.index,
         uuid=gpu.uuid,
@@ -66,7 +67,7 @@ def _bar(gpu: Gpu, holders: tuple[Holder, ...] | None, plan: GpuPlan | None) -> 
     return MemoryBar(used - ours, ours, may_take, gpu.free_bytes - may_take)
 
 
-def _holders(gpu: Gpu, facts: Facts) -> tuple[Holder, ...] | None:
+def holders_of(gpu: Gpu, facts: Facts) -> tuple[Holder, ...] | None:
     """Who holds memory, the largest first; None where the driver does not tell."""
     if gpu.processes is None:
         return None

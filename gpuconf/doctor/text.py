@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gpuconf.doctor.finding import Finding
-from gpuconf.doctor.report import Card, Holder, MemoryBar, Report
+from gpuconf.doctor.report import Card, MemoryBar, Report
 from gpuconf.units import MIB, mib
 
 Piece = tuple[str, str]  # text, and a style or ""
@@ -24,6 +24,7 @@ _GLYPHS = "█▓▒░"
 _ASCII_GLYPHS = "#+=."
 _LONGEST_NAME, _LONGEST_NAME_IN_80 = 28, 18
 _NUMBER_WIDTH = 8
+_SHORTEST_BAR, _LONGEST_BAR = 12, 40
 _MOST_HOLDERS = 4
 
 
@@ -96,14 +97,19 @@ def _cards(report: Report, shape: Shape) -> Iterator[Line]:
     if not rows:
         return
     name_width = max(len(row.name) for row in rows)
-    bar_width = min(max((shape.width or 120) - 5 - name_width - 2 - 5 * _NUMBER_WIDTH, 12), 40)
+    bar_width = min((shape.width or 120) - 5 - name_width - 2 - 5 * _NUMBER_WIDTH, _LONGEST_BAR)
+    is_tall = bar_width < _SHORTEST_BAR
     numbers = "".join(f"{title.upper():>{_NUMBER_WIDTH}}" for title in ("total", *_PARTS))
-    head = f"{'GPU':<5}{'CARD':<{name_width}}  {'MEMORY, MiB':<{bar_width}}{numbers}"
-    yield ((head, "bold"),)
+    head = f"{'GPU':<5}{'CARD':<{name_width}}  {'MEMORY, MiB':<{max(bar_width, 0)}}{numbers}"
+    yield (("GPU  CARD" if is_tall else head, "bold"),)
     for row in rows:
-        yield from _row(row, name_width, bar_width, shape)
+        if is_tall:
+            yield from _tall_row(row, shape)
+        else:
+            yield _row(row, name_width, bar_width, shape)
+        yield from _below(row.card, shape)
     if any(row.card.bar for row in rows):
-        yield _legend(report, shape)
+        yield from _legend(report, shape)
 
 
 class _Row(NamedTuple):
@@ -128,15 +134,28 @@ def _short(name: str, longest: int) -> str:
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
-def _row(row: _Row, name_width: int, bar_width: int, shape: Shape) -> Iterator[Line]:
+def _row(row: _Row, name_width: int, bar_width: int, shape: Shape) -> Line:
     begin, bar = f"{row.label:<5}{row.name:<{name_width}}  ", row.card.bar
     if bar is None:
-        yield ((begin.rstrip(), ""),)
-    else:
-        sizes = (bar.total_bytes, *bar)
-        numbers = "".join(f"{size // MIB:>{_NUMBER_WIDTH}}" for size in sizes)
-        yield (begin, ""), *_bar(bar, bar_width, shape), (numbers, "")
-    for text in (*_remarks(row.card), *_holders(row.card)):
+        return ((begin.rstrip(), ""),)
+    sizes = (bar.total_bytes, *bar)
+    numbers = "".join(f"{size // MIB:>{_NUMBER_WIDTH}}" for size in sizes)
+    return (begin, ""), *_bar(bar, bar_width, shape), (numbers, "")
+
+
+def _tall_row(row: _Row, shape: Shape) -> Iterator[Line]:
+    """Where a row does not fit: name, bar and figures below each other."""
+    yield ((f"{row.label:<5}{row.name}", ""),)
+    bar = row.card.bar
+    if bar is not None:
+        yield ("     ", ""), *_bar(bar, max((shape.width or 0) - 5, _SHORTEST_BAR), shape)
+        parts = (f"{name} {size // MIB}" for name, size in zip(_PARTS, bar, strict=True))
+        for text in _wrapped(f"{mib(bar.total_bytes)}: {', '.join(parts)}", shape):
+            yield ((f"     {text}", ""),)
+
+
+def _below(card: Card, shape: Shape) -> Iterator[Line]:
+    for text in (*_remarks(card), *_holders(card)):
         for part in _wrapped(text, shape):
             yield ((f"     {part}", "dim"),)
 
@@ -168,28 +187,25 @@ def _remarks(card: Card) -> Iterable[str]:
 def _holders(card: Card) -> Iterator[str]:
     holders = card.holders or ()
     for holder in holders[:_MOST_HOLDERS]:
-        yield holder_text(holder)
+        yield str(holder)
     if len(holders) > _MOST_HOLDERS:
         yield f"and {len(holders) - _MOST_HOLDERS} more processes"
 
 
-def holder_text(holder: Holder) -> str:
-    """A process in one line."""
-    held = mib(holder.used_bytes) if holder.used_bytes is not None else "an unknown size"
-    user = f" of {holder.user}" if holder.user else ""
-    since = f" since {holder.since[:16].replace('T', ' ')}" if holder.since else ""
-    return f"pid {holder.pid} {holder.name or '(name unknown)'}{user} holds {held}{since}"
-
-
-def _legend(report: Report, shape: Shape) -> Line:
+def _legend(report: Report, shape: Shape) -> Iterator[Line]:
     glyphs = _ASCII_GLYPHS if shape.ascii else _GLYPHS
     name = report.profile.name if report.profile else "the profile"
     meanings = ("others", "yours", f"allowed by {name}", "left free")
-    pieces: list[Piece] = [("    ", "")]
+    pieces: list[Piece] = []
+    used = 0
     for glyph, meaning, style in zip(glyphs, meanings, _PART_STYLES, strict=True):
-        pieces += [(f" {glyph}", style), (f" {meaning} ", "dim")]
-    pieces[-1] = (pieces[-1][0].rstrip(), "dim")
-    return tuple(pieces)
+        if pieces and shape.width is not None and used + len(meaning) + 4 > shape.width:
+            yield tuple(pieces)
+            pieces, used = [], 0
+        entry = [(f"{'  ' if pieces else '     '}{glyph}", style), (f" {meaning}", "dim")]
+        used += sum(len(text) for text, _ in entry)
+        pieces += entry
+    yield tuple(pieces)
 
 
 def _ending(report: Report, shape: Shape) -> Iterator[Line]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuconf.doctor.cards import holders_of
 from gpuconf.doctor.checks.driver_cause import cause_of
 from gpuconf.doctor.checks.outcome import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.doctor.facts import Facts
@@ -63,7 +64,7 @@ def _memory(facts: Facts) -> Finding:
         if len(known) > 1
         else f"less than a tenth of the memory is free on {named(known[0])}",
         *lines,
-        *[line for gpu in known for line in _holders(facts, gpu)],
+        *[str(holder) for gpu in known for holder in holders_of(gpu, facts) or ()],
         fix=f"ps -fp {','.join(dict.fromkeys(pids))}   # then stop one of them: kill PID"
         if pids
         else "nvidia-smi; sudo fuser -v /dev/nvidia*",
@@ -74,14 +75,6 @@ def _devices(facts: Facts) -> Iterator[Gpu]:
     """Cards, and in place of a card that is cut up its instances."""
     for gpu in facts.inventory.gpus:
         yield from gpu.mig_instances if gpu.mig_enabled else (gpu,)
-
-
-def _holders(facts: Facts, gpu: Gpu) -> Iterator[str]:
-    for process in gpu.processes or ():
-        known = facts.processes.get(process.pid)
-        held = mib(process.used_bytes) if process.used_bytes is not None else "an unknown size"
-        user = f" of {known.user}" if known and known.user else ""
-        yield f"pid {process.pid} {process.name or '(name unknown)'}{user} holds {held}"
 
 
 def _display(facts: Facts) -> Finding:

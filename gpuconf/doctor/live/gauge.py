@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
+from gpuconf.doctor.cards import identity
 from gpuconf.hardware import Gpu, Inventory, read_inventory
 
 # TensorFlow's own count for the card at a place: bytes given out now, and at most.
@@ -40,7 +41,7 @@ class Gauge:
             return None
         wanted = self._gpus[place]
         every = [each for gpu in inventory.gpus for each in (gpu, *gpu.mig_instances)]
-        return next((gpu for gpu in every if _identity(gpu) == _identity(wanted)), None)
+        return next((gpu for gpu in every if identity(gpu) == identity(wanted)), None)
 
     def _allocated(self, place: int) -> tuple[int | None, int | None]:
         if self.allocator is None:
@@ -49,10 +50,6 @@ class Gauge:
             return self.allocator(place)
         except Exception:  # a card in trouble; the step that is on tells which
             return None, None
-
-
-def _identity(gpu: Gpu) -> object:
-    return gpu.uuid or (gpu.index, gpu.mig_ids)
 
 
 def _own_bytes(gpu: Gpu) -> int | None:

@@ -28,7 +28,7 @@ class Headroom(NamedTuple):
     spare_bytes: int
 
 
-def measure(card: Card, record: Record) -> Headroom | None:
+def headroom_on(card: Card, record: Record) -> Headroom | None:
     """The headroom on a card that passed all its steps; None where figures are missing."""
     overhead = _overhead_bytes(card, record)
     if overhead is None or card.limit_bytes is None or card.free_bytes is None:
@@ -38,7 +38,7 @@ def measure(card: Card, record: Record) -> Headroom | None:
 
 def finding_for(card: Card, record: Record) -> Finding | None:
     """What the headroom comes to; None where it cannot be known."""
-    room = measure(card, record)
+    room = headroom_on(card, record)
     if room is None or card.limit_bytes is None:
         return None
     taken = f"{mib(room.overhead_bytes)} beside its limit of {mib(card.limit_bytes)}"

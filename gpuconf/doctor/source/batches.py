@@ -15,9 +15,9 @@ _INSTEAD = {"predict_on_batch": "predict", "test_on_batch": "evaluate", "train_o
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _PARTS = {"test", "testing", "train", "training", "val", "valid", "validation", "all", "full"}
 _MATTER = {"x", "images", "imgs", "img", "data", "features", "inputs", "samples", "set", "dataset"}
-# Sets so small that one batch is what one would choose.
 # Where a call measures its own argument, these names are of whole sets too.
 _PLAIN = {"x", "xs", "data", "images", "features", "inputs", "samples", "dataset"}
+# Sets so small that one batch is what one would choose.
 _TOYS = {"load_iris", "load_wine", "load_digits", "load_breast_cancer", "load_diabetes"}
 _TOYS |= {"make_moons", "make_circles", "make_blobs", "make_classification", "make_regression"}
 _MODEL_MAKERS = {"Sequential", "Model", "load_model", "model_from_json", "clone_model"}
