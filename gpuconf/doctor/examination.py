@@ -14,8 +14,8 @@ from gpuconf.doctor import PROBE_TIMEOUT_S
 from gpuconf.doctor.cards import cards_of
 from gpuconf.doctor.checks import CHECKS, run_check
 from gpuconf.doctor.facts import Facts
-from gpuconf.doctor.finding import Finding
-from gpuconf.doctor.probes import crash, gather
+from gpuconf.doctor.finding import Finding, crash
+from gpuconf.doctor.probes import gather
 from gpuconf.doctor.report import ProfileInForce, Report
 from gpuconf.doctor.selection import known_checks, selected
 from gpuconf.errors import GpuconfError, UsageError

@@ -41,6 +41,9 @@ class Holder(NamedTuple):
         return dict(self._asdict())
 
 
+BAR_PARTS = ("others", "yours", "allowed", "left")
+
+
 class MemoryBar(NamedTuple):
     """A card's memory in four parts, in bytes, which sum to its total.
 
@@ -58,6 +61,11 @@ class MemoryBar(NamedTuple):
     def total_bytes(self) -> int:
         """The whole card."""
         return sum(self)
+
+    @staticmethod
+    def meanings(profile: str) -> tuple[str, ...]:
+        """The four parts in words for people, the same on a terminal and on the page."""
+        return ("others", "yours", f"allowed by {profile}", "left free")
 
     def as_dict(self) -> dict[str, object]:
         """Plain data for ``--json``."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gpuconf.doctor.finding import Finding
-from gpuconf.doctor.report import Card, MemoryBar, Report
+from gpuconf.doctor.report import BAR_PARTS, Card, MemoryBar, Report
 from gpuconf.units import MIB, mib
 
 Piece = tuple[str, str]  # text, and a style or ""
@@ -18,7 +18,6 @@ Line = tuple[Piece, ...]
 
 _STYLES = {"fail": "bold red", "warn": "yellow", "crash": "magenta", "ok": "green", "skip": "dim"}
 _INDENT = 7
-_PARTS = ("others", "yours", "allowed", "left")
 _PART_STYLES = ("red", "yellow", "green", "dim")
 _GLYPHS = "█▓▒░"
 _ASCII_GLYPHS = "#+=."
@@ -99,7 +98,7 @@ def _cards(report: Report, shape: Shape) -> Iterator[Line]:
     name_width = max(len(row.name) for row in rows)
     bar_width = min((shape.width or 120) - 5 - name_width - 2 - 5 * _NUMBER_WIDTH, _LONGEST_BAR)
     is_tall = bar_width < _SHORTEST_BAR
-    numbers = "".join(f"{title.upper():>{_NUMBER_WIDTH}}" for title in ("total", *_PARTS))
+    numbers = "".join(f"{title.upper():>{_NUMBER_WIDTH}}" for title in ("total", *BAR_PARTS))
     head = f"{'GPU':<5}{'CARD':<{name_width}}  {'MEMORY, MiB':<{max(bar_width, 0)}}{numbers}"
     yield (("GPU  CARD" if is_tall else head, "bold"),)
     for row in rows:
@@ -149,7 +148,7 @@ def _tall_row(row: _Row, shape: Shape) -> Iterator[Line]:
     bar = row.card.bar
     if bar is not None:
         yield ("     ", ""), *_bar(bar, max((shape.width or 0) - 5, _SHORTEST_BAR), shape)
-        parts = (f"{name} {size // MIB}" for name, size in zip(_PARTS, bar, strict=True))
+        parts = (f"{name} {size // MIB}" for name, size in zip(BAR_PARTS, bar, strict=True))
         for text in _wrapped(f"{mib(bar.total_bytes)}: {', '.join(parts)}", shape):
             yield ((f"     {text}", ""),)
 
@@ -194,8 +193,7 @@ def _holders(card: Card) -> Iterator[str]:
 
 def _legend(report: Report, shape: Shape) -> Iterator[Line]:
     glyphs = _ASCII_GLYPHS if shape.ascii else _GLYPHS
-    name = report.profile.name if report.profile else "the profile"
-    meanings = ("others", "yours", f"allowed by {name}", "left free")
+    meanings = MemoryBar.meanings(report.profile.name if report.profile else "the profile")
     pieces: list[Piece] = []
     used = 0
     for glyph, meaning, style in zip(glyphs, meanings, _PART_STYLES, strict=True):

@@ -114,6 +114,8 @@ TROUBLES = (
     Case("environment.growth", "warn", "export TF_FORCE_GPU_ALLOW_GROWTH=true",
          environ(TF_FORCE_GPU_ALLOW_GROWTH="1")),
     Case("environment.growth", "warn", "export TF_FORCE_GPU_ALLOW_GROWTH=false",
+         environ(TF_FORCE_GPU_ALLOW_GROWTH="")),
+    Case("environment.growth", "warn", "export TF_FORCE_GPU_ALLOW_GROWTH=false",
          environ(TF_FORCE_GPU_ALLOW_GROWTH="False")),
     Case("environment.visible_devices", "warn", "hides every GPU",
          environ(CUDA_VISIBLE_DEVICES="-1")),

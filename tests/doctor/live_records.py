@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from gpuconf.doctor.live.record import (
     STEPS,
-    Card,
-    Holder,
     LiveStep,
     Memory,
+    ProbedCard,
     Record,
     Run,
     StepError,
 )
+from gpuconf.doctor.report import Holder
 from gpuconf.units import GIB, MIB
 
 TOTAL = 11264 * MIB
@@ -28,11 +28,11 @@ FACTS = (
 
 def card(
     place: int = 0, *, free: int = 9319 * MIB, limit: int | None = 7884 * MIB, growth: bool = True
-) -> Card:
+) -> ProbedCard:
     """A card of 11264 MiB that a desktop is on."""
     uuid = f"GPU-{place}e8d35e3"
-    holders = (Holder(4242, "python3", 2 * GIB),)
-    return Card(place, f"GPU {place} RTX ({uuid})", uuid, TOTAL, free, limit, growth, holders)
+    holders = (Holder(4242, "python3", used_bytes=2 * GIB),)
+    return ProbedCard(place, f"GPU {place} RTX ({uuid})", uuid, TOTAL, free, limit, growth, holders)
 
 
 def passed(name: str, *places: int, own: int = 450 * MIB, seconds: float = 0.5) -> LiveStep:
@@ -50,7 +50,7 @@ def failed(name: str, *places: int, error: str = "boom", kind: str = "InternalEr
 
 def record(
     *steps: LiveStep,
-    cards: Sequence[Card] = (card(),),
+    cards: Sequence[ProbedCard] = (card(),),
     listed: int | None = None,
     over: bool = True,
 ) -> Record:

@@ -8,7 +8,7 @@ from doctor_machines import BARE, SOUND, Case
 from shell_fixes import can_be_pasted
 
 from gpuconf.doctor.checks import CHECKS, run_check
-from gpuconf.doctor.checks.outcome import Check
+from gpuconf.doctor.checks.check import Check
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 

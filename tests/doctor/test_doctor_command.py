@@ -252,7 +252,7 @@ def test_a_probe_that_breaks_down_is_a_finding(done: dict[str, Done]) -> None:
     """A file in /proc as no kernel writes it: exit 3, and every check ran all the same."""
     document = checked(done["broken"])
     assert done["broken"].code == 3
-    assert troubles(document) == {"probe.processes": "crash"}
+    assert troubles(document) == {"facts.processes": "crash"}
     assert document["counts"]["crash"] == 1
     assert len(document["findings"]) == 3
 

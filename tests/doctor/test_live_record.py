@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.doctor.live.record import Card, Holder, Memory, Record, StepError, read_record
+from gpuconf.doctor.live.record import Memory, ProbedCard, Record, StepError, read_record
 from gpuconf.doctor.live.recorder import Recorder, StepFailed
+from gpuconf.doctor.report import Holder
 from gpuconf.errors import ShortageError
 
 _MEMORY = {"used_bytes": 5, "free_bytes": 6, "own_bytes": None, "current_bytes": 1, "peak_bytes": 2}
@@ -41,7 +42,7 @@ WRITTEN = _written()
 def test_what_is_written_is_read() -> None:
     """Cards, steps with their memory, errors with their hint, and the step that did not end."""
     record = read_record(WRITTEN)
-    assert record.cards == (Card(0, "GPU 0", holders=(Holder(7, "Xorg", 9),)),)
+    assert record.cards == (ProbedCard(0, "GPU 0", holders=(Holder(7, "Xorg", used_bytes=9),)),)
     context, matmul, fit = record.steps
     assert context.has_passed
     assert context.before == context.after == (Memory(5, 6, None, 1, 2),)

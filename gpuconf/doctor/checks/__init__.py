@@ -13,10 +13,9 @@ from gpuconf.doctor.checks import (
     packages,
     profile,
 )
-from gpuconf.doctor.checks.outcome import Check
+from gpuconf.doctor.checks.check import Check
 from gpuconf.doctor.facts import Facts
-from gpuconf.doctor.finding import Finding
-from gpuconf.doctor.probes import crash
+from gpuconf.doctor.finding import Finding, crash
 
 CHECKS: tuple[Check, ...] = (
     *driver.CHECKS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from gpuconf.doctor.checks.outcome import NO_GPU, Check, fail, ok, skip, warn
+from gpuconf.doctor.checks.check import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.doctor.checks.packages import TORCH_FOR_GPUS, is_for_cpu, tensorflow_name
 from gpuconf.doctor.checks.requirements import parse_requirement, release
 from gpuconf.doctor.facts import Facts, Packages

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuconf.doctor.cards import holders_of
+from gpuconf.doctor.checks.check import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.doctor.checks.driver_cause import cause_of
-from gpuconf.doctor.checks.outcome import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 from gpuconf.hardware import Gpu

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gpuconf.doctor.checks.check import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.doctor.checks.driver_cause import EXPLAINED_BY, cause_of
-from gpuconf.doctor.checks.outcome import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 from gpuconf.hardware.nvml import PROBLEMS

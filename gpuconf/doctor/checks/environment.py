@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from gpuconf.doctor.checks.outcome import NO_GPU, Check, fail, ok, skip, warn
+from gpuconf.doctor.checks.check import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.doctor.checks.packages import tensorflow_name
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 from gpuconf.planner.visibility import see
 
-_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
+GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ORDER = "CUDA_DEVICE_ORDER"
 _FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
@@ -25,17 +25,21 @@ _TRUE = ("true", "True", "1")
 
 def _growth(facts: Facts) -> Finding:
     """TensorFlow reads ``true`` and ``false``, else it logs an error (gpu_bfc_allocator.cc)."""
-    value = facts.environ.get(_GROWTH)
+    value = facts.environ.get(GROWTH)
     if value is None:
-        return skip(f"{_GROWTH} is not set")
+        return skip(f"{GROWTH} is not set")
     if value in ("true", "false"):
-        return ok(f"{_GROWTH}={value}")
-    meant = "false" if value.strip().lower() in ("0", "false", "no", "off") else "true"
+        return ok(f"{GROWTH}={value}")
     return warn(
-        f"{_GROWTH}={value} is ignored by TensorFlow, which reads only true and false",
+        f"{GROWTH}={value} is ignored by TensorFlow, which reads only true and false",
         "a profile of gpuconf that sets allow_growth puts the right value in its place",
-        fix=f"export {_GROWTH}={meant}",
+        fix=f"export {GROWTH}={meant_growth(value)}",
     )
+
+
+def meant_growth(value: str) -> str:
+    """What somebody who wrote ``value`` means; nothing at all is TensorFlow's default."""
+    return "false" if value.strip().lower() in ("0", "false", "no", "off", "") else "true"
 
 
 def _visible_devices(facts: Facts) -> Finding:
@@ -198,7 +202,7 @@ def _disabled(facts: Facts) -> Finding:
 
 
 CHECKS = (
-    Check("environment.growth", f"{_GROWTH} is a value TensorFlow reads", _growth),
+    Check("environment.growth", f"{GROWTH} is a value TensorFlow reads", _growth),
     Check("environment.visible_devices", f"{_VISIBLE} shows what it names", _visible_devices),
     Check("environment.device_order", "CUDA counts cards as nvidia-smi does", _device_order),
     Check("environment.jax_fraction", "JAX's memory fraction is set once, and is a share",

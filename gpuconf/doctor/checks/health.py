@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpuconf.doctor.checks.cards import named
-from gpuconf.doctor.checks.outcome import NO_GPU, Check, fail, ok, skip, warn
+from gpuconf.doctor.checks.check import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 from gpuconf.hardware import Gpu

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuconf.doctor.checks.outcome import NO_GPU, Check, ok, skip, warn
+from gpuconf.doctor.checks.check import NO_GPU, Check, ok, skip, warn
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 from gpuconf.units import GIB, MIB, mib

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuconf.doctor.checks.outcome import NO_GPU, Check, ok, skip, warn
+from gpuconf.doctor.checks.check import NO_GPU, Check, ok, skip, warn
 from gpuconf.doctor.facts import Facts, ProcessFacts
 from gpuconf.doctor.finding import Finding
 from gpuconf.hardware import Gpu

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuconf.doctor.checks.check import Check, fail, ok, skip, warn
 from gpuconf.doctor.checks.driver_cause import cause_of
-from gpuconf.doctor.checks.outcome import Check, fail, ok, skip, warn
 from gpuconf.doctor.checks.requirements import Requirement, parse_requirement, release
 from gpuconf.doctor.facts import Facts, Packages, TorchBuild
 from gpuconf.doctor.finding import Finding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from gpuconf.doctor.checks.outcome import Check, fail, ok, skip, warn
+from gpuconf.doctor.checks.check import Check, fail, ok, skip, warn
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 from gpuconf.errors import ProfileError, ShortageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gpuconf.doctor.live.record import Card, Record, StepError
+from gpuconf.doctor.live.record import ProbedCard, Record, StepError
 
 
 class Evidence(NamedTuple):
@@ -18,8 +18,8 @@ class Evidence(NamedTuple):
     error: StepError
     record: Record
     log: str = ""
-    card: Card | None = None
-    others: tuple[Card, ...] = ()
+    card: ProbedCard | None = None
+    others: tuple[ProbedCard, ...] = ()
     only: int | None = None
 
 

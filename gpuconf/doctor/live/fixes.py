@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from gpuconf.doctor.live.record import Card, Record
+from gpuconf.doctor.live.record import ProbedCard, Record
 from gpuconf.units import GIB, MIB, exact_size, mib, parse_size
 
 AGAIN = "gpuconf doctor --probe"
@@ -35,7 +35,7 @@ def keep_more_free(record: Record, least_bytes: int = 0) -> str:
     )
 
 
-def leave_room_for_handles(record: Record, card: Card | None) -> str:
+def leave_room_for_handles(record: Record, card: ProbedCard | None) -> str:
     """What makes room for cuDNN's and cuBLAS's handles and workspaces."""
     is_small = card is not None and (card.total_bytes or _SMALL_CARD + 1) <= _SMALL_CARD
     if is_small and record.fact("profile") != "small-laptop":
@@ -43,7 +43,7 @@ def leave_room_for_handles(record: Record, card: Card | None) -> str:
     return keep_more_free(record)
 
 
-def free_the_card(card: Card | None, others: tuple[Card, ...] = ()) -> str:
+def free_the_card(card: ProbedCard | None, others: tuple[ProbedCard, ...] = ()) -> str:
     """Who to ask for memory; or another card that has some."""
     holders = [] if card is None else sorted(card.holders, key=lambda each: -(each.used_bytes or 0))
     stop = f"stop pid {holders[0].pid}" if holders else "stop what holds the card"
@@ -64,7 +64,7 @@ def by_hand(record: Record, only: int | None = None) -> str:
     return f"{named}{python} -m gpuconf.doctor.live.program{alone}"
 
 
-def memory_lines(card: Card | None) -> tuple[str, ...]:
+def memory_lines(card: ProbedCard | None) -> tuple[str, ...]:
     """What was free, what the profile allows, and who holds the rest."""
     if card is None:
         return ()
@@ -75,9 +75,7 @@ def memory_lines(card: Card | None) -> tuple[str, ...]:
         )
     if card.limit_bytes is not None:
         lines.append(f"the profile allows TensorFlow {mib(card.limit_bytes)}")
-    for holder in card.holders[:5]:
-        held = "an unknown amount" if holder.used_bytes is None else mib(holder.used_bytes)
-        lines.append(f"pid {holder.pid} ({holder.name or 'name unknown'}) holds {held}")
+    lines += map(str, card.holders[:5])
     if len(card.holders) > 5:
-        lines.append(f"and {len(card.holders) - 5} processes more")
+        lines.append(f"and {len(card.holders) - 5} more processes")
     return tuple(lines)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.live import fixes
-from gpuconf.doctor.live.record import Card, Memory, Record
+from gpuconf.doctor.live.record import Memory, ProbedCard, Record
 from gpuconf.units import MIB, mib
 
 # For cuDNN's and cuBLAS's handles, where growth hides them; a judgement, not a measurement.
@@ -28,7 +28,7 @@ class Headroom(NamedTuple):
     spare_bytes: int
 
 
-def headroom_on(card: Card, record: Record) -> Headroom | None:
+def headroom_on(card: ProbedCard, record: Record) -> Headroom | None:
     """The headroom on a card that passed all its steps; None where figures are missing."""
     overhead = _overhead_bytes(card, record)
     if overhead is None or card.limit_bytes is None or card.free_bytes is None:
@@ -36,7 +36,7 @@ def headroom_on(card: Card, record: Record) -> Headroom | None:
     return Headroom(overhead, card.free_bytes - card.limit_bytes - overhead)
 
 
-def finding_for(card: Card, record: Record) -> Finding | None:
+def finding_for(card: ProbedCard, record: Record) -> Finding | None:
     """What the headroom comes to; None where it cannot be known."""
     room = headroom_on(card, record)
     if room is None or card.limit_bytes is None:
@@ -59,7 +59,7 @@ def finding_for(card: Card, record: Record) -> Finding | None:
     )
 
 
-def _overhead_bytes(card: Card, record: Record) -> int | None:
+def _overhead_bytes(card: ProbedCard, record: Record) -> int | None:
     """What the process holds beyond the allocator's own.
 
     With growth, as soon as the context is there, before the first tensor.  Without, in the end,
@@ -77,7 +77,7 @@ def _overhead_bytes(card: Card, record: Record) -> int | None:
     return held - card.limit_bytes if held >= card.limit_bytes else held
 
 
-def _held_bytes(card: Card, after: tuple[Memory, ...], number: int) -> int | None:
+def _held_bytes(card: ProbedCard, after: tuple[Memory, ...], number: int) -> int | None:
     """What the process holds on the card: NVML's figure for it, or what the card has lost."""
     memory = after[number] if number < len(after) else Memory()
     if memory.own_bytes is not None:

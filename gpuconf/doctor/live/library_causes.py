@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from gpuconf.doctor.live import fixes
 from gpuconf.doctor.live.evidence import Cause, Evidence, first_line
-from gpuconf.doctor.live.record import Card
+from gpuconf.doctor.live.record import ProbedCard
 from gpuconf.units import GIB, mib
 
 _CUDNN_VERSIONS = re.compile(
@@ -196,7 +196,7 @@ def _memory(evidence: Evidence, _found: re.Match[str]) -> Cause:
     )
 
 
-def _limit_is_the_wall(card: Card | None) -> bool:
+def _limit_is_the_wall(card: ProbedCard | None) -> bool:
     """Whether the limit is far below what was free."""
     if card is None or card.limit_bytes is None or card.free_bytes is None:
         return False

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gpuconf.doctor.live.causes import cause_of
 from gpuconf.doctor.live.deaths import cause_of_death, last_step
 from gpuconf.doctor.live.evidence import Cause, Evidence
-from gpuconf.doctor.live.record import STEPS, Card, LiveStep, Record, Run
+from gpuconf.doctor.live.record import STEPS, LiveStep, ProbedCard, Record, Run
 from gpuconf.doctor.live.unseen import cause_of_unseen
 
 
@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
     ``together`` is the trouble with all cards at once of a card that was tried again alone.
     """
 
-    card: Card
+    card: ProbedCard
     record: Record
     passed: tuple[LiveStep, ...] = ()
     trouble: Trouble | None = None
@@ -77,7 +77,11 @@ def start_trouble(run: Run) -> Trouble | None:
 
 def _outcome(place: int, together: Run, alone: Run | None) -> Outcome:
     run = together if alone is None else alone
-    card = _card(place, run.record) or _card(place, together.record) or Card(place, f"GPU {place}")
+    card = (
+        _card(place, run.record)
+        or _card(place, together.record)
+        or ProbedCard(place, f"GPU {place}")
+    )
     passed = tuple(s for s in run.record.steps if place in s.cards and s.has_passed)
     trouble = start_trouble(run) if alone is not None else None
     return Outcome(
@@ -119,5 +123,5 @@ def _came_through(run: Run, place: int) -> bool:
     return STEPS[-1] in done and _trouble(run, place) is None
 
 
-def _card(place: int | None, record: Record) -> Card | None:
+def _card(place: int | None, record: Record) -> ProbedCard | None:
     return next((card for card in record.cards if card.place == place), None)

@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from gpuconf.doctor.report import Holder
+
 STEPS = ("start", "context", "matmul", "convolution", "fit")
 
 _BEYOND = 2.0**63  # no figure of ours; such an integer would not go into a float
@@ -30,19 +32,11 @@ class Memory(NamedTuple):
     peak_bytes: int | None = None
 
 
-class Holder(NamedTuple):
-    """A process that held memory on a card before the probe came."""
-
-    pid: int
-    name: str | None = None
-    used_bytes: int | None = None
-
-
-class Card(NamedTuple):
+class ProbedCard(NamedTuple):
     """A card that the probe is about: ``place`` is TensorFlow's number for it.
 
     ``free_bytes`` was free before the probe, ``limit_bytes`` is what the profile lets TensorFlow
-    take of it (None: no limit), at once unless ``allow_growth``.
+    take of it (None: no limit), at once unless ``allow_growth``; ``holders`` held memory before.
     """
 
     place: int
@@ -111,7 +105,7 @@ class Record(NamedTuple):
     settings that did not take effect.  ``is_over`` says that it went to its end.
     """
 
-    cards: tuple[Card, ...] = ()
+    cards: tuple[ProbedCard, ...] = ()
     steps: tuple[LiveStep, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
@@ -149,7 +143,7 @@ class MeasuredRun(NamedTuple):
     """What one child measured: on its one card ``only``, or on all ``cards`` where that is None."""
 
     only: int | None
-    cards: tuple[Card, ...]
+    cards: tuple[ProbedCard, ...]
     steps: tuple[LiveStep, ...]
 
     def as_dict(self) -> dict[str, object]:
@@ -226,11 +220,11 @@ def _memory(fields: dict[str, Any]) -> Memory:
     return Memory(*(_whole(fields.get(name)) for name in Memory._fields))
 
 
-def _card(fields: dict[str, Any]) -> Card:
+def _card(fields: dict[str, Any]) -> ProbedCard:
     growth = fields.get("allow_growth")
     holders = _dicts(fields.get("holders"))
     place = _whole(fields.get("place")) or 0
-    return Card(
+    return ProbedCard(
         place=place,
         label=_text(fields.get("label")) or f"GPU {place}",
         uuid=_text(fields.get("uuid")),

@@ -18,6 +18,7 @@ _WORDS = {
     "ok": "fine",
     "skip": "skipped",
 }
+_CSS_CLASSES = ("others", "ours", "may-take", "kept-free")
 _CODE_INDENT = "    "
 
 
@@ -134,16 +135,11 @@ def _facts(card: Card) -> list[tuple[str, str]]:
 
 
 def _parts(bar: MemoryBar, report: Report) -> tuple[Part, ...]:
-    profile = report.profile.name if report.profile else "the profile"
+    meanings = MemoryBar.meanings(report.profile.name if report.profile else "the profile")
     total = max(bar.total_bytes, 1)
-    named = (
-        ("others", "used by others", bar.others_bytes),
-        ("ours", "used by you", bar.ours_bytes),
-        ("may-take", f"{profile} may take", bar.may_take_bytes),
-        ("kept-free", "left free", bar.kept_free_bytes),
-    )
     return tuple(
-        Part(kind, words, mib(size), f"{100 * size / total:.2f}") for kind, words, size in named
+        Part(kind, words, mib(size), f"{100 * size / total:.2f}")
+        for kind, words, size in zip(_CSS_CLASSES, meanings, bar, strict=True)
     )
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import traceback
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 from gpuconf import environ as environment
 from gpuconf.doctor.facts import Facts, Packages, ProfileFacts, System
-from gpuconf.doctor.finding import Finding
+from gpuconf.doctor.finding import Finding, crash
 from gpuconf.doctor.probes.packages import read_packages
 from gpuconf.doctor.probes.processes import read_processes
 from gpuconf.doctor.probes.profile import read_profile
@@ -34,14 +33,17 @@ def gather(
     root: str = "/",
     environ: Mapping[str, str] = os.environ,
 ) -> Gathered:
-    """Look at the machine.  A probe that breaks down leaves its facts unknown, and a finding."""
+    """Look at the machine.  A probe that breaks down leaves its facts unknown, and a finding.
+
+    Such a finding is ``facts.nvml`` and not ``probe.nvml``: to users --probe is another thing.
+    """
     crashes: list[Finding] = []
 
     def attempt(name: str, probe: Callable[[], _T], default: _T) -> _T:
         try:
             return probe()
         except Exception as error:
-            crashes.append(crash(f"probe.{name}", error))
+            crashes.append(crash(f"facts.{name}", error))
             return default
 
     baseline = environment.before_gpuconf(environ)
@@ -67,16 +69,3 @@ def gather(
         environ=baseline,
     )
     return Gathered(facts, tuple(crashes))
-
-
-def crash(name: str, error: Exception) -> Finding:
-    """The finding for a part of the doctor that broke down: our fault, not the machine's."""
-    where = traceback.extract_tb(error.__traceback__)[-3:]
-    lines = tuple(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in where)
-    return Finding(
-        name,
-        "crash",
-        f"it broke down by itself ({type(error).__name__}: {error}): a bug in gpuconf",
-        lines,
-        fix="gpuconf doctor --json > doctor.json   # and report a bug with it",
-    )

@@ -6,11 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gpuconf.doctor.checks.environment import GROWTH, meant_growth
 from gpuconf.doctor.source import makers
 from gpuconf.doctor.source.flow import Line, Step
 from gpuconf.doctor.source.script import Problem, Script, first_in, imported_modules
-
-GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 
 # Read once, when this package is imported.  TF 2.21, Keras 3.15 and jax 0.10 were run with each
 # set one line too late; tests/doctor/source/test_source_facts.py runs them again.
@@ -163,14 +162,11 @@ def growth_spelling(script: Script) -> Iterator[Problem]:
             value = script.constant(setting.value)
             if setting.variable != GROWTH or value is None or value in ("true", "false"):
                 continue
-            meant = (
-                "false" if str(value).strip().lower() in ("0", "false", "no", "off", "") else "true"
-            )
             yield Problem(
                 "source.growth-value",
                 "warn",
                 node,
                 f"{GROWTH} is set to {value!r}, which TensorFlow ignores",
                 ('it takes the words "true" and "false", in lower case, and logs any other',),
-                f'os.environ["{GROWTH}"] = "{meant}"',
+                f'os.environ["{GROWTH}"] = "{meant_growth(str(value))}"',
             )

@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 
-from gpuconf.doctor.finding import Finding
+from gpuconf.doctor.finding import Finding, crash
 from gpuconf.doctor.source import batches, environment, growth, images, order, sessions
 from gpuconf.doctor.source.script import Problem, Script
 from gpuconf.doctor.source.text import Source, UnreadableSourceError, parse, read_text, source_of
@@ -83,8 +83,7 @@ def _examine(check_id: str, script: Script) -> tuple[list[Problem], Finding | No
     try:
         return list(_CHECKS[check_id](script)), None
     except Exception as error:
-        what = f"{script.source.filename}: this check broke down, which is a bug in gpuconf"
-        return [], Finding(check_id, "crash", what, (f"{type(error).__name__}: {error}",))
+        return [], crash(check_id, error)
 
 
 def _told(script: Script, problems: list[Problem]) -> Iterator[Finding]:

@@ -97,7 +97,7 @@ def test_what_means_harm_is_shown_as_text() -> None:
 def test_a_bar_is_told_in_words_and_fills_its_width() -> None:
     """The label says the four sizes; the widths are their shares, and of an empty card none."""
     page = page_text(FULL)
-    words = "used by others: 6144 MiB; used by you: 2048 MiB; shared-desktop may take: 3072 MiB"
+    words = "others: 6144 MiB; yours: 2048 MiB; allowed by shared-desktop: 3072 MiB"
     assert f'aria-label="{words}; left free: 1024 MiB"' in page
     first = [float(share) for share in re.findall(r'style="width:([0-9.]+)%"', page)[:4]]
     assert first == pytest.approx([50, 16.67, 25, 8.33], abs=0.01)

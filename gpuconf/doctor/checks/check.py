@@ -1,4 +1,4 @@
-"""The four ways a check comes out.  The id is filled in by whoever runs the check."""
+"""What a check is, and the four ways it comes out, whose id the runner fills in."""
 
 from __future__ import annotations
 
