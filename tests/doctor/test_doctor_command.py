@@ -262,7 +262,7 @@ def test_a_script_is_read_along(done: dict[str, Done]) -> None:
     both, alone = checked(done["with a script"]), checked(done["a script alone"])
     assert {"driver", "source"} <= {each["id"].split(".")[0] for each in both["findings"]}
     assert {each["id"].split(".")[0] for each in alone["findings"]} == {"source"}
-    assert any(each["id"] == "source.auto-late" for each in alone["findings"])
+    assert any(each["id"] == "source.auto_late" for each in alone["findings"])
 
 
 def test_the_page_tells_nothing_of_the_person(done: dict[str, Done]) -> None:

@@ -25,7 +25,7 @@ _BATCH_SIZE = 32
 
 
 def whole_set_at_once(script: Script) -> Iterator[Problem]:
-    """``source.whole-set``: memory for all samples at once, where 32 at a time would do."""
+    """``source.whole_set``: memory for all samples at once, where 32 at a time would do."""
     if any(_last_name(call.func) in _TOYS for call, _ in script.calls()):
         return
     for call, name in script.calls():
@@ -42,7 +42,7 @@ def whole_set_at_once(script: Script) -> Iterator[Problem]:
 
 def _problem(call: ast.Call, how: str, fix: str) -> Problem:
     return Problem(
-        "source.whole-set",
+        "source.whole_set",
         "warn",
         call,
         f"{how} gives the card a whole data set as one batch",

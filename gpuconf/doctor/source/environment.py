@@ -85,7 +85,7 @@ def _is_environ(script: Script, node: ast.AST) -> bool:
 
 
 def late_variables(script: Script) -> Iterator[Problem]:
-    """``source.env-late``: a variable set after what reads it has read it."""
+    """``source.env_late``: a variable set after what reads it has read it."""
     for line in script.lines:
         for index in range(line.own_from, len(line.steps)):
             node = line.steps[index].node
@@ -146,7 +146,7 @@ def _late(script: Script, node: ast.AST, setting: Setting, step: Step, how: str)
     text = ast.unparse(setting.value) if setting.value is not None else '"…"'
     earlier = ast.unparse(step.node).partition("\n")[0]
     return Problem(
-        "source.env-late",
+        "source.env_late",
         "warn",
         node,
         f"{setting.variable} is set too late to act",
@@ -156,14 +156,14 @@ def _late(script: Script, node: ast.AST, setting: Setting, step: Step, how: str)
 
 
 def growth_spelling(script: Script) -> Iterator[Problem]:
-    """``source.growth-value``: TensorFlow knows ``true`` and ``false``, and ignores all else."""
+    """``source.growth_value``: TensorFlow knows ``true`` and ``false``, and ignores all else."""
     for node in ast.walk(script.tree):
         for setting in settings_at(script, node):
             value = script.constant(setting.value)
             if setting.variable != GROWTH or value is None or value in ("true", "false"):
                 continue
             yield Problem(
-                "source.growth-value",
+                "source.growth_value",
                 "warn",
                 node,
                 f"{GROWTH} is set to {value!r}, which TensorFlow ignores",

@@ -24,7 +24,7 @@ _LONGEST_FIX = 12
 
 
 def one_gpu_only(script: Script) -> Iterator[Problem]:
-    """``source.growth-one-gpu``: where two GPUs are visible, TensorFlow refuses to start."""
+    """``source.growth_one_gpu``: where two GPUs are visible, TensorFlow refuses to start."""
     calls = [
         call for call, name in script.calls() if name == SETS_GROWTH and _turns_on(script, call)
     ]
@@ -36,7 +36,7 @@ def one_gpu_only(script: Script) -> Iterator[Problem]:
         if gpu is None or _asks_for_the_number(script, call) or _has_gpuconf(script, call):
             continue
         yield Problem(
-            "source.growth-one-gpu",
+            "source.growth_one_gpu",
             "warn",
             call,
             "growth is set for one GPU only; with a second one visible TensorFlow does not start",
@@ -123,7 +123,7 @@ def _has_gpuconf(script: Script, call: ast.Call) -> bool:
 
 
 def growth_and_limit(script: Script) -> Iterator[Problem]:
-    """``source.growth-and-limit``: both on one GPU; tf.config cannot do that."""
+    """``source.growth_and_limit``: both on one GPU; tf.config cannot do that."""
     for line in script.lines:
         for index in range(line.own_from, len(line.steps)):
             node = line.steps[index].node
@@ -165,7 +165,7 @@ def _both(script: Script, node: ast.AST, earlier: Step, *, growth_is_last: bool)
     outcome = "raises ValueError" if growth_is_last else "makes TensorFlow drop the growth silently"
     second = "growth after a limit" if growth_is_last else "a limit after growth"
     return Problem(
-        "source.growth-and-limit",
+        "source.growth_and_limit",
         "fail" if growth_is_last else "warn",
         node,
         f"{second} on the same GPU {outcome}",
@@ -178,7 +178,7 @@ def _both(script: Script, node: ast.AST, earlier: Step, *, growth_is_last: bool)
 
 
 def swallowed_errors(script: Script) -> Iterator[Problem]:
-    """``source.error-swallowed``: the setting failed, and the training goes on without it."""
+    """``source.error_swallowed``: the setting failed, and the training goes on without it."""
     for node in ast.walk(script.tree):
         if not isinstance(node, ast.Try):
             continue
@@ -197,7 +197,7 @@ def _swallowed(script: Script, node: ast.Try, handler: ast.ExceptHandler, settin
         body = _growth_for_all(script)
     caught = ast.unparse(handler.type) if handler.type else "everything"
     return Problem(
-        "source.error-swallowed",
+        "source.error_swallowed",
         "warn",
         handler,
         f"`except` lets the program go on where {setting} has failed",

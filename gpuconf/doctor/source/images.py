@@ -31,7 +31,7 @@ _SHRINK += ("mean", "std", "sum", "shape", "size", "len", "detect", "mode", "inf
 
 
 def images_in_a_list(script: Script) -> Iterator[Problem]:
-    """``source.images-in-list``: host memory for every image, decoded, and for the array again."""
+    """``source.images_in_list``: host memory for every image, decoded, and for the array again."""
     if not any(imports_tensorflow(node) for node in ast.walk(script.tree)):
         return
     reading = _Reading(script)
@@ -46,7 +46,7 @@ def images_in_a_list(script: Script) -> Iterator[Problem]:
 
 def _problem(node: ast.AST) -> Problem:
     return Problem(
-        "source.images-in-list",
+        "source.images_in_list",
         "warn",
         node,
         "every image is read into one list, and then into one array",

@@ -1,7 +1,7 @@
 """`gpuconf doctor --script train.py`: what the source says of the mistakes it will make.
 
 The script is read and never run.  A line that ends in ``# gpuconf: ignore`` is let alone, and
-``# gpuconf: ignore[source.env-late]`` silences that one check there.
+``# gpuconf: ignore[source.env_late]`` silences that one check there.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from gpuconf.doctor.source.text import Source, UnreadableSourceError, parse, rea
 
 SOURCE_CHECKS: dict[str, str] = {
     "source.syntax": "the script is Python that can be read",
-    "source.auto-missing": "whether a profile applies to the script",
-    "source.auto-late": "`import gpuconf.auto` stands before tensorflow and keras",
-    "source.env-late": "environment variables are set before they are read",
-    "source.growth-value": "TF_FORCE_GPU_ALLOW_GROWTH is set to true or false",
-    "source.growth-one-gpu": "memory growth is set for every GPU that is visible",
-    "source.growth-and-limit": "no GPU gets both memory growth and a limit from tf.config",
-    "source.error-swallowed": "a GPU setting that fails stops the program",
-    "source.devices-early": "no device is made before the settings that it should get",
-    "source.v1-session": "no session code that TensorFlow 2 and Keras 3 do not have",
-    "source.whole-set": "no whole data set goes to the GPU as one batch",
-    "source.images-in-list": "the images are not all read into one list",
+    "source.auto_missing": "whether a profile applies to the script",
+    "source.auto_late": "`import gpuconf.auto` stands before tensorflow and keras",
+    "source.env_late": "environment variables are set before they are read",
+    "source.growth_value": "TF_FORCE_GPU_ALLOW_GROWTH is set to true or false",
+    "source.growth_one_gpu": "memory growth is set for every GPU that is visible",
+    "source.growth_and_limit": "no GPU gets both memory growth and a limit from tf.config",
+    "source.error_swallowed": "a GPU setting that fails stops the program",
+    "source.devices_early": "no device is made before the settings that it should get",
+    "source.v1_session": "no session code that TensorFlow 2 and Keras 3 do not have",
+    "source.whole_set": "no whole data set goes to the GPU as one batch",
+    "source.images_in_list": "the images are not all read into one list",
     "source.clean": "nothing to change was found in the script",
 }
 _CHECKS: dict[str, Callable[[Script], Iterator[Problem]]] = {
-    "source.auto-missing": order.missing_auto,
-    "source.auto-late": order.late_auto,
-    "source.env-late": environment.late_variables,
-    "source.growth-value": environment.growth_spelling,
-    "source.growth-one-gpu": growth.one_gpu_only,
-    "source.growth-and-limit": growth.growth_and_limit,
-    "source.error-swallowed": growth.swallowed_errors,
-    "source.devices-early": order.early_devices,
-    "source.v1-session": sessions.version_1_sessions,
-    "source.whole-set": batches.whole_set_at_once,
-    "source.images-in-list": images.images_in_a_list,
+    "source.auto_missing": order.missing_auto,
+    "source.auto_late": order.late_auto,
+    "source.env_late": environment.late_variables,
+    "source.growth_value": environment.growth_spelling,
+    "source.growth_one_gpu": growth.one_gpu_only,
+    "source.growth_and_limit": growth.growth_and_limit,
+    "source.error_swallowed": growth.swallowed_errors,
+    "source.devices_early": order.early_devices,
+    "source.v1_session": sessions.version_1_sessions,
+    "source.whole_set": batches.whole_set_at_once,
+    "source.images_in_list": images.images_in_a_list,
 }
 _IGNORE = re.compile(r"#\s*gpuconf:\s*ignore(?:\[(?P<ids>[^\]]*)\])?")
 _MOST_PLACES = 8
@@ -127,9 +127,14 @@ def _is_ignored(source: Source, problem: Problem) -> bool:
     for line in source.text_lines[first - 1 : last]:
         if found := _IGNORE.search(line):
             ids = found["ids"]
-            if ids is None or problem.id in {each.strip() for each in ids.split(",")}:
+            if ids is None or problem.id in _spelled(ids):
                 return True
     return False
+
+
+def _spelled(ids: str) -> set[str]:
+    """The ids in brackets; a dash is as good as an underscore, as on the command line."""
+    return {each.strip().replace("-", "_") for each in ids.split(",")}
 
 
 def _syntax_error(source: Source, error: SyntaxError) -> Finding:

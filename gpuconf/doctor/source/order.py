@@ -28,7 +28,7 @@ _OTHER_FRAMEWORKS = ("jax", "torch", "flax")
 
 
 def missing_auto(script: Script) -> Iterator[Problem]:
-    """``source.auto-missing``: a script that computes, and to which no profile applies."""
+    """``source.auto_missing``: a script that computes, and to which no profile applies."""
     imports = [
         node for node in ast.walk(script.tree) if isinstance(node, ast.Import | ast.ImportFrom)
     ]
@@ -38,7 +38,7 @@ def missing_auto(script: Script) -> Iterator[Problem]:
         roots = {module.partition(".")[0] for module in imported_modules(node)}
         if imports_tensorflow(node) or roots & set(_OTHER_FRAMEWORKS):
             yield Problem(
-                "source.auto-missing",
+                "source.auto_missing",
                 "skip",
                 node,
                 "no `import gpuconf.auto` before this, so no profile applies to the script",
@@ -49,7 +49,7 @@ def missing_auto(script: Script) -> Iterator[Problem]:
 
 
 def late_auto(script: Script) -> Iterator[Problem]:
-    """``source.auto-late``: our line after TensorFlow's import, or even after its devices."""
+    """``source.auto_late``: our line after TensorFlow's import, or even after its devices."""
     for line in script.lines:
         for index in range(line.own_from, len(line.steps)):
             node = line.steps[index].node
@@ -70,7 +70,7 @@ def _late_auto(node: ast.AST, status: str, what: str, where: str, our_line: str)
     is_fail = status == "fail"
     why = "so it raises TooLateError" if is_fail else "variables read at import stay as they were"
     return Problem(
-        "source.auto-late",
+        "source.auto_late",
         "fail" if is_fail else "warn",
         node,
         f"`{our_line}` comes too late: {what}",
@@ -92,7 +92,7 @@ def _made_before(script: Script, line: Line, index: int) -> Step | None:
 
 
 def early_devices(script: Script) -> Iterator[Problem]:
-    """``source.devices-early``: devices are made before the settings that they should get."""
+    """``source.devices_early``: devices are made before the settings that they should get."""
     for line in script.lines:
         for index in range(line.own_from, len(line.steps)):
             node = line.steps[index].node
@@ -112,7 +112,7 @@ def _too_late(script: Script, node: ast.AST, made: Step, name: str) -> Problem:
     is_silent = script.names.of(maker.func) in makers.TENSORFLOW_SILENT
     outcome = "is ignored without a word" if is_silent else "raises RuntimeError"
     return Problem(
-        "source.devices-early",
+        "source.devices_early",
         "fail",
         node,
         f"{_SETTINGS[name]} {outcome}: the devices exist already",

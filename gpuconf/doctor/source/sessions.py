@@ -28,7 +28,7 @@ _FRACTION = "per_process_gpu_memory_fraction"
 
 
 def version_1_sessions(script: Script) -> Iterator[Problem]:
-    """``source.v1-session``: a session where there is none to be had, or nobody to take it."""
+    """``source.v1_session``: a session where there is none to be had, or nobody to take it."""
     for node in ast.walk(script.tree):
         if _OLD_MODULE in imported_modules(node) and not _is_guarded(script, node):
             what = "Keras has had no `backend.tensorflow_backend` since 2.4"
@@ -53,7 +53,7 @@ def version_1_sessions(script: Script) -> Iterator[Problem]:
 
 
 def _problem(script: Script, node: ast.AST, what: str, why: str) -> Problem:
-    return Problem("source.v1-session", "fail", node, what, (why,), _rewrite(script))
+    return Problem("source.v1_session", "fail", node, what, (why,), _rewrite(script))
 
 
 def _rewrite(script: Script) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 IMAGES: tuple[tuple[Any, ...], ...] = (
     (
-        "whole-set", "on_batch",
+        "whole_set", "on_batch",
         """
         from keras.datasets import mnist
         (x_train, y_train), (x_test, y_test) = mnist.load_data()
@@ -18,7 +18,7 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """, 5, 6, 7,
     ),
     (
-        "whole-set", "batch_size as long as the data",
+        "whole_set", "batch_size as long as the data",
         """
         import numpy as np
         images = np.load("images.npy")
@@ -30,7 +30,7 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """, 4, 6, 7,
     ),
     (
-        "whole-set", "the model called",
+        "whole_set", "the model called",
         """
         import numpy as np
         import tensorflow as tf
@@ -40,7 +40,7 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """, 5,
     ),
     (
-        "whole-set", "K.function",
+        "whole_set", "K.function",
         """
         import numpy as np
         from tensorflow.keras import backend as K
@@ -50,7 +50,7 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """, 5,
     ),
     (
-        "whole-set", "batches by name, slice, loop and parameter",
+        "whole_set", "batches by name, slice, loop and parameter",
         """
         import numpy as np
         x_test = np.load("x.npy")
@@ -68,7 +68,7 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "whole-set", "made anew in the loop",
+        "whole_set", "made anew in the loop",
         """
         for number in range(count):
             X = load(number)
@@ -77,7 +77,7 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "whole-set", "replayed steps",
+        "whole_set", "replayed steps",
         """
         import numpy as np
         states = np.array([each[0] for each in minibatch])
@@ -85,7 +85,7 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "whole-set", "a handful, and a toy",
+        "whole_set", "a handful, and a toy",
         """
         import numpy as np
         x_train = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
@@ -93,7 +93,7 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "whole-set", "iris",
+        "whole_set", "iris",
         """
         from sklearn.datasets import load_iris
         x_train, y_train = load_iris(return_X_y=True)
@@ -101,7 +101,7 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "whole-set", "another thing is called",
+        "whole_set", "another thing is called",
         """
         from sklearn.preprocessing import StandardScaler
         x_test = load()
@@ -112,7 +112,7 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "images-in-list", "a loop",
+        "images_in_list", "a loop",
         """
         import cv2, os, keras
         import numpy as np
@@ -126,7 +126,7 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """, 7,
     ),
     (
-        "images-in-list", "a function, a helper",
+        "images_in_list", "a function, a helper",
         """
         import tensorflow as tf
         from PIL import Image
@@ -142,7 +142,7 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """, 10,
     ),
     (
-        "images-in-list", "comprehensions",
+        "images_in_list", "comprehensions",
         """
         import numpy as np
         from tensorflow.keras.utils import load_img, img_to_array
@@ -152,7 +152,7 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """, 3, 4,
     ),
     (
-        "images-in-list", "counted, many and few",
+        "images_in_list", "counted, many and few",
         """
         import cv2, keras
         import numpy as np
@@ -165,7 +165,7 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """, 5,
     ),
     (
-        "images-in-list", "a batch, a generator, a Sequence",
+        "images_in_list", "a batch, a generator, a Sequence",
         """
         import cv2, keras
         import numpy as np
@@ -203,7 +203,7 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "images-in-list", "features, sizes and labels",
+        "images_in_list", "features, sizes and labels",
         """
         import cv2, keras
         import numpy as np
@@ -217,7 +217,7 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "images-in-list", "shown, not stacked",
+        "images_in_list", "shown, not stacked",
         """
         import keras
         import matplotlib.pyplot as plt
@@ -229,7 +229,7 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "images-in-list", "no training here",
+        "images_in_list", "no training here",
         "import cv2\nimport numpy as np\nx = np.array([cv2.imread(p) for p in paths])\n",
     ),
     ("clean", "nothing", "import gpuconf.auto\nimport keras\n", 0),

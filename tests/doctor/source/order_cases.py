@@ -7,16 +7,16 @@ from typing import Any
 ORDER: tuple[tuple[Any, ...], ...] = (
     ("syntax", "print statement", 'import keras\nprint "loss"\n', 2),
     ("syntax", "sound", "import keras\n"),
-    ("auto-missing", "keras alone", "import os\nfrom tensorflow import keras\n", 2),
-    ("auto-missing", "torch", "import torch\n", 1),
-    ("auto-missing", "is there", "import gpuconf.auto\nimport keras\n"),
-    ("auto-missing", "configure instead", "import gpuconf, keras\ngpuconf.configure('x')\n"),
-    ("auto-missing", "no framework", "import os, csv\n"),
-    ("auto-late", "after tensorflow", "import tensorflow as tf\nimport gpuconf.auto\n", 2),
-    ("auto-late", "after keras", "from keras import layers\nfrom gpuconf import auto\n", 2),
-    ("auto-late", "after hub", "import tensorflow_hub\nimport gpuconf.auto\n", 2),
+    ("auto_missing", "keras alone", "import os\nfrom tensorflow import keras\n", 2),
+    ("auto_missing", "torch", "import torch\n", 1),
+    ("auto_missing", "is there", "import gpuconf.auto\nimport keras\n"),
+    ("auto_missing", "configure instead", "import gpuconf, keras\ngpuconf.configure('x')\n"),
+    ("auto_missing", "no framework", "import os, csv\n"),
+    ("auto_late", "after tensorflow", "import tensorflow as tf\nimport gpuconf.auto\n", 2),
+    ("auto_late", "after keras", "from keras import layers\nfrom gpuconf import auto\n", 2),
+    ("auto_late", "after hub", "import tensorflow_hub\nimport gpuconf.auto\n", 2),
     (
-        "auto-late", "after devices",
+        "auto_late", "after devices",
         """
         import tensorflow as tf
         x = tf.constant(1.0)
@@ -25,10 +25,10 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         main()
         """, 4,
     ),
-    ("auto-late", "first", "import os\nimport gpuconf.auto\nimport keras\n"),
-    ("auto-late", "torch first is fine", "import torch\nimport gpuconf.auto\nimport keras\n"),
+    ("auto_late", "first", "import os\nimport gpuconf.auto\nimport keras\n"),
+    ("auto_late", "torch first is fine", "import torch\nimport gpuconf.auto\nimport keras\n"),
     (
-        "auto-late", "the other arm",
+        "auto_late", "the other arm",
         """
         import sys
         if sys.argv[1:] == ["--old"]:
@@ -38,12 +38,12 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "env-late", "log level",
+        "env_late", "log level",
         'import tensorflow as tf\nimport os\nos.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"\n', 3,
     ),
-    ("env-late", "putenv", 'import os, keras\nos.putenv("KERAS_BACKEND", "jax")\n', 2),
+    ("env_late", "putenv", 'import os, keras\nos.putenv("KERAS_BACKEND", "jax")\n', 2),
     (
-        "env-late", "update and setdefault",
+        "env_late", "update and setdefault",
         """
         from os import environ as e
         from tensorflow.keras import layers
@@ -54,7 +54,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """, 3, 3, 4, 5, 6,
     ),
     (
-        "env-late", "hidden after the GPUs are listed",
+        "env_late", "hidden after the GPUs are listed",
         """
         import os as o
         import tensorflow as tf
@@ -63,7 +63,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """, 4,
     ),
     (
-        "env-late", "growth after a tensor, in a function",
+        "env_late", "growth after a tensor, in a function",
         """
         import os
         import tensorflow as tf
@@ -75,7 +75,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """, 4,
     ),
     (
-        "env-late", "jax and torch",
+        "env_late", "jax and torch",
         """
         import os, jax, torch
         print(jax.devices(), torch.cuda.is_available())
@@ -84,7 +84,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """, 3, 4,
     ),
     (
-        "env-late", "read at the first device, and in time",
+        "env_late", "read at the first device, and in time",
         """
         import os
         import tensorflow as tf
@@ -97,7 +97,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "env-late", "keras's variables after tensorflow alone",
+        "env_late", "keras's variables after tensorflow alone",
         """
         import os
         import tensorflow as tf
@@ -109,7 +109,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "env-late", "maybe before, maybe not",
+        "env_late", "maybe before, maybe not",
         """
         import os, sys
         if len(sys.argv) > 1:
@@ -120,7 +120,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "env-late", "an import in a function that nobody calls",
+        "env_late", "an import in a function that nobody calls",
         """
         import os
         def later():
@@ -129,7 +129,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "env-late", "set in time, and once more",
+        "env_late", "set in time, and once more",
         """
         import os
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
@@ -138,7 +138,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "env-late", "a worker that is spawned",
+        "env_late", "a worker that is spawned",
         """
         import os
         from multiprocessing import get_context
@@ -153,7 +153,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "env-late", "another thing called os",
+        "env_late", "another thing called os",
         """
         import tensorflow
         import my_os as os
@@ -161,7 +161,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "devices-early", "is_gpu_available",
+        "devices_early", "is_gpu_available",
         """
         import tensorflow as tf
         print(tf.test.is_gpu_available())
@@ -170,7 +170,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """, 4,
     ),
     (
-        "devices-early", "list_local_devices by its own name",
+        "devices_early", "list_local_devices by its own name",
         """
         from tensorflow.python.client.device_lib import list_local_devices
         import tensorflow
@@ -180,7 +180,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """, 5,
     ),
     (
-        "devices-early", "a tensor, in main",
+        "devices_early", "a tensor, in main",
         """
         import tensorflow as tf
         weights = tf.Variable(1.0)
@@ -195,7 +195,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """, 6,
     ),
     (
-        "devices-early", "a tensor beside a function nobody calls",
+        "devices_early", "a tensor beside a function nobody calls",
         """
         import tensorflow as tf
         x = tf.ones([2])
@@ -204,7 +204,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """, 4,
     ),
     (
-        "devices-early", "settings first",
+        "devices_early", "settings first",
         """
         import tensorflow as tf
         from keras import layers
@@ -217,7 +217,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "devices-early", "a tensor in a function called later",
+        "devices_early", "a tensor in a function called later",
         """
         import tensorflow as tf
         def build():
@@ -228,7 +228,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "devices-early", "graph mode makes a graph only",
+        "devices_early", "graph mode makes a graph only",
         """
         import tensorflow as tf
         tf.compat.v1.disable_eager_execution()
@@ -238,7 +238,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "devices-early", "gpuconf guards it",
+        "devices_early", "gpuconf guards it",
         """
         import gpuconf.auto
         import tensorflow as tf
@@ -248,7 +248,7 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "devices-early", "numpy's zeros, a lambda, a generator",
+        "devices_early", "numpy's zeros, a lambda, a generator",
         """
         import numpy as np
         import tensorflow as tf

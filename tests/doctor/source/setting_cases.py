@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 SETTINGS: tuple[tuple[Any, ...], ...] = (
-    ("growth-value", "1", 'import os\nos.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "1"\n', 2),
+    ("growth_value", "1", 'import os\nos.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "1"\n', 2),
     (
-        "growth-value", "True",
+        "growth_value", "True",
         'from os import environ\nenviron["TF_FORCE_GPU_ALLOW_GROWTH"] = str(True)\n', 2,
     ),
     (
-        "growth-value", "through a variable",
+        "growth_value", "through a variable",
         'import os\nNO = "0"\nos.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", NO)\n', 3,
     ),
     (
-        "growth-value", "right words, and unknown ones",
+        "growth_value", "right words, and unknown ones",
         """
         import os, sys
         os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
@@ -25,7 +25,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "growth-one-gpu", "gpus[0]",
+        "growth_one_gpu", "gpus[0]",
         """
         import tensorflow as tf
         gpus = tf.config.experimental.list_physical_devices("GPU")
@@ -34,7 +34,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """, 4,
     ),
     (
-        "growth-one-gpu", "listed and indexed at once, enable by name",
+        "growth_one_gpu", "listed and indexed at once, enable by name",
         """
         from tensorflow import config
         gpu = config.list_physical_devices("GPU")[0]
@@ -42,7 +42,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """, 3,
     ),
     (
-        "growth-one-gpu", "loops and comprehensions",
+        "growth_one_gpu", "loops and comprehensions",
         """
         import tensorflow as tf
         gpus = tf.config.list_physical_devices("GPU")
@@ -56,7 +56,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "growth-one-gpu", "each by its number",
+        "growth_one_gpu", "each by its number",
         """
         import tensorflow as tf
         gpus = tf.config.list_physical_devices("GPU")
@@ -65,7 +65,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "growth-one-gpu", "one is visible by tf.config",
+        "growth_one_gpu", "one is visible by tf.config",
         """
         import tensorflow as tf
         gpus = tf.config.list_physical_devices("GPU")
@@ -74,7 +74,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "growth-one-gpu", "one is visible by the variable",
+        "growth_one_gpu", "one is visible by the variable",
         """
         import os, sys
         os.environ["CUDA_VISIBLE_DEVICES"] = sys.argv[1]
@@ -84,7 +84,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "growth-one-gpu", "it asked for the number",
+        "growth_one_gpu", "it asked for the number",
         """
         import tensorflow as tf
         gpus = tf.config.list_physical_devices("GPU")
@@ -93,7 +93,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "growth-one-gpu", "off, and under gpuconf",
+        "growth_one_gpu", "off, and under gpuconf",
         """
         import gpuconf.auto
         import tensorflow as tf
@@ -103,7 +103,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "growth-and-limit", "growth after the limit",
+        "growth_and_limit", "growth after the limit",
         """
         import tensorflow as tf
         gpus = tf.config.list_physical_devices("GPU")
@@ -113,7 +113,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """, 5,
     ),
     (
-        "growth-and-limit", "a limit after growth for all, by the old name",
+        "growth_and_limit", "a limit after growth for all, by the old name",
         """
         import tensorflow as tf
         gpus = tf.config.list_physical_devices("GPU")
@@ -124,7 +124,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """, 5,
     ),
     (
-        "growth-and-limit", "one or the other, or another GPU",
+        "growth_and_limit", "one or the other, or another GPU",
         """
         import sys
         import tensorflow as tf
@@ -138,7 +138,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "growth-and-limit", "growth off",
+        "growth_and_limit", "growth off",
         """
         import tensorflow as tf
         gpu = tf.config.list_physical_devices("GPU")[0]
@@ -148,7 +148,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "error-swallowed", "TensorFlow's own example",
+        "error_swallowed", "TensorFlow's own example",
         """
         import tensorflow as tf
         gpus = tf.config.list_physical_devices("GPU")
@@ -161,7 +161,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """, 7,
     ),
     (
-        "error-swallowed", "bare, and several",
+        "error_swallowed", "bare, and several",
         """
         import logging
         import tensorflow as tf
@@ -177,7 +177,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """, 6, 10,
     ),
     (
-        "error-swallowed", "raised, ended, answered, or another error",
+        "error_swallowed", "raised, ended, answered, or another error",
         """
         import sys
         import tensorflow as tf
@@ -210,7 +210,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "v1-session", "tf.Session",
+        "v1_session", "tf.Session",
         """
         import tensorflow as tf
         config = tf.ConfigProto()
@@ -219,7 +219,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """, 2, 4,
     ),
     (
-        "v1-session", "Keras's",
+        "v1_session", "Keras's",
         """
         from keras import backend as K
         from tensorflow.compat.v1 import Session
@@ -227,15 +227,15 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """, 3,
     ),
     (
-        "v1-session", "a module that has gone",
+        "v1_session", "a module that has gone",
         "from keras.backend.tensorflow_backend import set_session\n", 1,
     ),
     (
-        "v1-session", "compat.v1 under Keras 3",
+        "v1_session", "compat.v1 under Keras 3",
         "import tensorflow as tf\nsession = tf.compat.v1.keras.backend.get_session()\n", 2,
     ),
     (
-        "v1-session", "compat.v1 sessions work",
+        "v1_session", "compat.v1 sessions work",
         """
         import tensorflow.compat.v1 as tf
         config = tf.ConfigProto()
@@ -245,7 +245,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "v1-session", "another way is ready",
+        "v1_session", "another way is ready",
         """
         try:
             import tensorflow.compat.v1 as tf
@@ -255,7 +255,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "v1-session", "the version is asked for",
+        "v1_session", "the version is asked for",
         """
         import tensorflow as tf
         if tf.__version__.startswith("1."):
@@ -271,11 +271,11 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "v1-session", "a parameter called tf",
+        "v1_session", "a parameter called tf",
         "import tensorflow as tf\ndef pin(tf):\n    return tf.Session()\n",
     ),
     (
-        "v1-session", "Keras 2 is asked for",
+        "v1_session", "Keras 2 is asked for",
         """
         import os
         os.environ["TF_USE_LEGACY_KERAS"] = "1"

@@ -40,7 +40,7 @@ def test_what_only_ipython_reads_is_left_out() -> None:
         "import re\nre.compile('\\d')",
     )
     findings = findings_in(notebook(*cells), "nb.ipynb")
-    assert [each.id for each in findings] == ["source.growth-value"]
+    assert [each.id for each in findings] == ["source.growth_value"]
     assert findings[0].summary.startswith("nb.ipynb:cell 3:3:")
 
 
@@ -62,7 +62,7 @@ def test_an_old_notebook_and_an_empty_one() -> None:
     """Format 3 keeps its cells in a worksheet, under another key."""
     cell = {"cell_type": "code", "input": [f"import os\n{BAD_LINE}"]}
     (finding,) = findings_in(json.dumps({"worksheets": [{"cells": [cell]}]}), "nb.ipynb")
-    assert finding.id == "source.growth-value"
+    assert finding.id == "source.growth_value"
     assert [each.id for each in findings_in(notebook(), "nb.ipynb")] == ["source.clean"]
 
 
