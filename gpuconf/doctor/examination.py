@@ -141,6 +141,7 @@ def _probe(request: Request, refusal: str | None, progress: Callable[[str], None
     from gpuconf.doctor.live import LiveReport, measure
 
     if refusal is not None:
+        progress(f"no probe: {refusal} comes first")
         return LiveReport((Finding("live.start", "skip", f"not tried: {refusal} comes first"),))
     try:
         return measure(request.profile, timeout_s=request.timeout_s, progress=progress)

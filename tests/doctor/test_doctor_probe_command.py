@@ -57,9 +57,9 @@ def test_a_refusal_is_told_once(tensorflow: Mapping[str, str], nvml: Nvml, tmp_p
         Job([*PROBE, "profile", "live"], {"GPUCONF_PROFILE": "nosuch"}),
         Job([*PROBE, "profile", "live"], tensorflow),
     ]
-    both, alone, unknown, off = (
-        checked(done) for done in run_jobs(tmp_path, *jobs, environ=nvml(FULL))
-    )
+    done = run_jobs(tmp_path, *jobs, environ=nvml(FULL))
+    both, alone, unknown, off = map(checked, done)
+    assert done[0].err == "… no probe: profile.plan comes first\n"
     told = {each["id"]: (each["status"], each["summary"]) for each in both["findings"]}
     assert told["profile.plan"][0] == "fail"
     assert told["live.start"] == ("skip", "not tried: profile.plan comes first")

@@ -237,6 +237,17 @@ def test_cuda_libraries_are_opened_where_the_loader_finds_them(tmp_path: Path) -
     assert (cudnn.place, cudnn.problem, cudnn.version) == ("pip", None, "9.3.0")
 
 
+def test_a_library_that_prints_is_no_trouble(tmp_path: Path) -> None:
+    """What it writes to stdout, before or after the child's own lines, is passed over."""
+    if standin.compiler() is None:
+        pytest.skip("no C compiler for the stand-in of NVIDIA's library")
+    write_package(tmp_path, tensorflow())
+    path = tmp_path / "nvidia/cudnn/lib/libcudnn.so.9"
+    library(path, cudnn='(__builtin_puts("hello\\n3"), 90300)')
+    found = read_packages(root=str(tmp_path), environ={}, paths=[str(tmp_path)]).libraries
+    assert [each.version for each in found if each.path] == ["9.3.0"]
+
+
 def test_conda_has_its_libraries_in_the_environment(tmp_path: Path) -> None:
     """Only where the environment is conda's: in another, TensorFlow would not look there."""
     write_package(tmp_path, {"env/lib/libcudart.so.12": "", "env/lib/libcudnn.so.9": ""})

@@ -109,10 +109,22 @@ def _open_all(
         how, lines = f"it ended the process ({done.returncode})", done.stdout.splitlines()
     except subprocess.TimeoutExpired as error:
         how, lines = f"it did not open within {_TIMEOUT_S:.0f} s", _lines(error.stdout)
-    told = json.loads(lines[-1]) if lines else {}
+    told = _last_told(lines)
     missing = [path for path in paths if path not in told]
     told.update({path: (how if path == missing[0] else None, None) for path in missing})
     return {path: (problem, version) for path, (problem, version) in told.items()}
+
+
+def _last_told(lines: Sequence[str]) -> dict[str, tuple[str | None, int | None]]:
+    """The newest of the child's lines; a library's initialiser may print what it likes."""
+    for line in reversed(lines):
+        try:
+            told = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(told, dict):
+            return told
+    return {}
 
 
 def _lines(output: str | bytes | None) -> list[str]:
