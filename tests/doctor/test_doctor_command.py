@@ -1,10 +1,9 @@
-"""``gpuconf doctor``: its words, options and exit codes, and what it does not load."""
+"""``gpuconf doctor``: its words, options and exit codes."""
 
 from __future__ import annotations
 
 import json
 import re
-import resource
 import socket
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 import standin
 from doctor_commands import Done, Job, checked, run_jobs, troubles
 from doctor_trees import library, machine, process
-from processes import Nvml, run, run_python, write_package
+from processes import Nvml, run_python
 
 from gpuconf.doctor.checks import CHECKS
 from gpuconf.doctor.facts import TensorFlowBuild
@@ -75,22 +74,6 @@ REFUSED = (
     (["--jsn"], "gpuconf doctor --json"),
 )
 
-FRAMEWORKS = {"tensorflow", "keras", "tf_keras", "jax", "jaxlib", "torch", "numpy"}
-_LOADED = """
-import json, sys
-from gpuconf.cli.main import main
-{statement}
-code = main({arguments!r})
-print("\\n" + json.dumps([code, sorted(sys.modules)]))
-"""
-
-
-def _loaded(folder: Path, *arguments: str, statement: str = "") -> tuple[int, set[str]]:
-    """The exit code, and the top-level packages that the doctor's process has loaded."""
-    program = _LOADED.format(arguments=["doctor", *arguments], statement=statement)
-    code, modules = json.loads(run_python(program, folder).splitlines()[-1])
-    return code, {name.partition(".")[0] for name in modules}
-
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory, nvml: Nvml) -> dict[str, Done]:
@@ -130,32 +113,6 @@ def test_a_machine_without_a_gpu_is_told_calmly(done: dict[str, Done]) -> None:
     driver = next(each for each in found["findings"] if each["id"] == "driver.present")
     assert driver["status"] == "skip"
     assert found["gpus"] == []
-
-
-def test_no_framework_is_loaded(tmp_path: Path) -> None:
-    """Not by all the checks, whatever is installed, nor by reading a script."""
-    (tmp_path / "train.py").write_text("import gpuconf.auto\nimport keras\n")
-    code, loaded = _loaded(tmp_path, "-v", "--script", "train.py")
-    assert code in (0, 1)
-    assert not loaded & FRAMEWORKS
-
-
-def test_the_check_for_frameworks_can_fail(tmp_path: Path) -> None:
-    """A package of that name that is loaded is seen."""
-    write_package(tmp_path, {"tensorflow.py": ""})
-    _, loaded = _loaded(tmp_path, statement="import tensorflow")
-    assert loaded & FRAMEWORKS == {"tensorflow"}
-
-
-def test_it_takes_less_than_half_a_second(tmp_path: Path, nvml: Nvml) -> None:
-    """Of processor time, in a process of its own, the better of two: others may be busy here."""
-    seconds = []
-    for _ in range(2):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        run([sys.executable, "-m", "gpuconf", "doctor"], tmp_path, environ=nvml("no_library"))
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(seconds) < 0.5
 
 
 @pytest.fixture(scope="module")
