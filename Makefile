@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Whole files at a time, because many share what they start; more than two TensorFlows need memory.
+TWO_AT_A_TIME := --numprocesses 2 --dist loadfile
 
 .PHONY: help demo test quick lint wheel generated bench matrix models gpu clean
 
@@ -38,10 +40,10 @@ demo: $(VENV)/.demo
 	@echo; echo "now try: $(BIN)/gpuconf plan, or: . $(BIN)/activate"
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -m 'not gpu'
+	$(BIN)/python -m pytest -m 'not gpu' $(TWO_AT_A_TIME)
 
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -m 'not gpu and not slow'
+	$(BIN)/python -m pytest -m 'not gpu and not slow' $(TWO_AT_A_TIME)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
