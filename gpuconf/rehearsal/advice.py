@@ -9,7 +9,7 @@ from gpuconf.rehearsal.measuring import NOT_EVEN_ONE
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.runs import Orders
 from gpuconf.rehearsal.sizes import as_typed, in_mib
-from gpuconf.rehearsal.suggestion import MARGIN, Suggestion
+from gpuconf.rehearsal.suggestion import MARGIN, NEARLY_FULL, Suggestion
 from gpuconf.units import MIB, mib
 
 CONTEXT_BYTES = 450 * MIB  # unless another is asked for; real ones take some 300 to 600 MB
@@ -40,7 +40,12 @@ def _batch_lines(rehearsal: Rehearsal, suggestion: Suggestion, batch: int) -> li
     most = "; the data has no more examples than that" if suggestion.is_all_data else ""
     if suggestion.measured_bytes is not None:
         peak = in_mib(suggestion.measured_bytes)
-        return [f"batch      up to about {batch}, which was measured: {peak}{most}"]
+        if suggestion.failed is not None:
+            most = f"; {suggestion.failed} does not fit"
+        is_end = suggestion.failed is not None or suggestion.is_all_data or _is_near(rehearsal)
+        up_to = "up to about" if is_end else "at least"
+        more = most if is_end else "; more was not tried"
+        return [f"batch      {up_to} {batch}, which was measured: {peak}{more}"]
     device = tightest(rehearsal.devices)
     at = suggestion.expected_bytes
     expected = f", where the line is at {in_mib(at)}{most}" if at else most
@@ -50,6 +55,14 @@ def _batch_lines(rehearsal: Rehearsal, suggestion: Suggestion, batch: int) -> li
         f"margin of {MARGIN:.0%}, not a measurement",
         f"try it     {_command(rehearsal, batch)}",
     ]
+
+
+def _is_near(rehearsal: Rehearsal) -> bool:
+    """Whether the suggested batch takes most of what there is."""
+    device, found = tightest(rehearsal.devices), rehearsal.suggestion
+    if device is None or found is None or found.measured_bytes is None:
+        return False
+    return found.measured_bytes >= NEARLY_FULL * device.limit_bytes
 
 
 def _ways_out(rehearsal: Rehearsal) -> list[str]:
@@ -78,7 +91,7 @@ def _profile_lines(rehearsal: Rehearsal) -> list[str]:
     if best is None or best.limit_bytes < needed or best.profile == rehearsal.orders.profile:
         return []
     command = _command(rehearsal, rehearsal.orders.batch, profile=best.profile)
-    return [f"profile    {best.profile} allows {mib(best.limit_bytes)}: {command}"]
+    return [f"profile    {best.profile} allows {mib(best.limit_bytes)}, not tried: {command}"]
 
 
 def _command(rehearsal: Rehearsal, batch: int | None, *, profile: str | None = None) -> str:

@@ -117,7 +117,7 @@ def place_of(op: str | None, names: Names) -> tuple[str, str | None, str | None]
     if not op or op.startswith("__inference") or not parts or "Initializer" in parts:
         return DATA, None, None
     kind = _without_number(parts[-1])
-    is_backward = _GRADIENT in parts
+    is_backward = _GRADIENT in parts or any(sign in kind for sign in _EAGER_BACKWARD)
     inner = [part for part in parts[:-1] if part != _GRADIENT]
     if any({part.lower(), _without_number(part).lower()} & names.optimizers for part in inner):
         return UPDATE, None, kind

@@ -30,26 +30,32 @@ class DeviceReport(NamedTuple):
 
 
 def devices_of(run: RunResult) -> tuple[DeviceReport, ...]:
-    """Each GPU device that the run's trace knows."""
+    """Each GPU device that the run's trace knows, and those that TensorFlow made and left idle."""
     if run.tape is None:
         return ()
     known = {device["index"]: device for device in run.trainer.get("devices", ())}
     names, began = names_of(run.trainer), first_step_ns(run.tape)
-    reports = []
-    for usage in run.tape.usages:
-        card = known.get(usage.index, {}).get("card")
-        held = [held.size_bytes for held in run.held if held.card == (card or 0)]
-        reports.append(
-            DeviceReport(
-                index=usage.index,
-                card=card,
-                limit_bytes=usage.limit_bytes,
-                peak_bytes=usage.peak_bytes,
-                held_bytes=max(held, default=None),
-                rows=rows_of(usage, names, first_step_ns=began),
-            )
+    reports = {
+        usage.index: DeviceReport(
+            index=usage.index,
+            card=known.get(usage.index, {}).get("card"),
+            limit_bytes=usage.limit_bytes,
+            peak_bytes=usage.peak_bytes,
+            held_bytes=_held(run, known.get(usage.index, {}).get("card")),
+            rows=rows_of(usage, names, first_step_ns=began),
         )
-    return tuple(reports)
+        for usage in run.tape.usages
+    }
+    for index, device in known.items():
+        card, limit = device.get("card"), device["limit_bytes"]
+        idle = DeviceReport(index, card, limit, 0, _held(run, card), ())
+        reports.setdefault(index, idle)
+    return tuple(reports[index] for index in sorted(reports))
+
+
+def _held(run: RunResult, card: int | None) -> int | None:
+    """The most that the run's processes held on a card."""
+    return max((held.size_bytes for held in run.held if held.card == (card or 0)), default=None)
 
 
 def tightest(devices: Sequence[DeviceReport]) -> DeviceReport | None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from gpuconf.rehearsal.breakdown import SLOTS, WEIGHTS, total_bytes
 from gpuconf.rehearsal.devices import devices_of, tightest
 from gpuconf.rehearsal.runs import RunResult
-from gpuconf.rehearsal.suggestion import Measurement, Suggestion, between, suggest
+from gpuconf.rehearsal.suggestion import NEARLY_FULL, Measurement, Suggestion, between, suggest
 from gpuconf.rehearsal.verdict import Verdict, verdict_of
 
 _MOST_FURTHER_RUNS = 4
-_MOST_CONFIRMING_RUNS = 2
+_MOST_CONFIRMING_RUNS = 3
 NOT_EVEN_ONE = "not even one example a step fits"
 _CHANGEABLE = ("arrays", "tf.data", "generator", "sequence", "train_on_batch")
 
@@ -62,14 +63,9 @@ def find_batch(
     measured, why_not = _two_that_fit(measured, used, again)
     if why_not is not None:
         return measured.fitting, Suggestion(None, why_not)
-    found = suggest(
-        measured.fitting,
-        device.limit_bytes,
-        failed=measured.failed,
-        examples=batch.get("examples"),
-        kept_bytes=measured.kept_bytes,
-    )
-    return _confirmed(found, measured, again)
+    line = partial(suggest, limit_bytes=device.limit_bytes, examples=batch.get("examples"))
+    found = line(measured.fitting, failed=measured.failed, kept_bytes=measured.kept_bytes)
+    return _confirmed(found, measured, again, line)
 
 
 def _two_that_fit(measured: Measured, used: int, again: Again) -> tuple[Measured, str | None]:
@@ -89,11 +85,12 @@ def _two_that_fit(measured: Measured, used: int, again: Again) -> tuple[Measured
 
 
 def _confirmed(
-    found: Suggestion, measured: Measured, again: Again
+    found: Suggestion, measured: Measured, again: Again, line: Callable[..., Suggestion]
 ) -> tuple[tuple[Measurement, ...], Suggestion]:
-    """Run what is suggested; where it does not fit, something nearer to what does."""
-    batch = found.batch
+    """Run what is suggested; where it does not fit, something nearer to what does; where it leaves
+    much room, what ``line`` through the largest two gives then."""
     for _ in range(_MOST_CONFIRMING_RUNS):
+        batch = found.batch
         if batch is None or batch in {point.batch for point in measured.fitting}:
             break
         result = again(batch)
@@ -102,18 +99,38 @@ def _confirmed(
             return measured.fitting, found  # an extrapolation, and called that
         if answer == "fits":
             measured = measured.with_run(result, batch)
-            break
-        measured = measured.without(batch)
-        batch = between(measured.fitting[-1].batch, batch)
-    if found.batch is None:
-        return measured.fitting, found
-    peaks = dict(measured.fitting)
+            if not _leaves_room(measured, result):
+                break
+            farther = line(measured.fitting, failed=measured.failed)
+            found = farther if (farther.batch or 0) > batch else found
+        else:
+            measured = measured.without(batch)
+            nearer = between(measured.fitting[-1].batch, batch)
+            found = found._replace(batch=nearer or batch, is_all_data=False)
+            if nearer is None:
+                break
+    return measured.fitting, _concluded(found, measured)
+
+
+def _leaves_room(measured: Measured, result: RunResult) -> bool:
+    device = tightest(devices_of(result))
+    peak = measured.fitting[-1].peak_bytes
+    return device is not None and peak < NEARLY_FULL * device.limit_bytes
+
+
+def _concluded(found: Suggestion, measured: Measured) -> Suggestion:
+    """The suggestion as measured: the largest that fitted, or the smaller one suggested."""
     largest = measured.fitting[-1]
-    below = found.is_all_data and largest.batch >= found.batch
-    best = found._replace(batch=largest.batch, measured_bytes=largest.peak_bytes, is_all_data=below)
-    by_a_hair = found._replace(measured_bytes=peaks.get(found.batch))
-    # Less than the largest measured is suggested where that one fits by a hair.
-    return measured.fitting, by_a_hair if found.batch < largest.batch else best
+    if found.batch is None:
+        return found
+    if found.batch < largest.batch:  # which fits by a hair
+        return found._replace(measured_bytes=dict(measured.fitting).get(found.batch))
+    return found._replace(
+        batch=largest.batch,
+        measured_bytes=largest.peak_bytes,
+        is_all_data=found.is_all_data and largest.batch >= found.batch,
+        failed=measured.failed,
+    )
 
 
 def _further_batches(used: int, *, is_fitting: bool) -> tuple[int, ...]:

@@ -44,7 +44,7 @@ def check(path: str) -> None:
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingDependencyError(
             "--plot draws with matplotlib, which is not installed",
-            hint="pip install 'gpuconf[plot]', or pip install matplotlib",
+            hint="pip install matplotlib",
         )
 
 

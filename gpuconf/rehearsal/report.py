@@ -188,8 +188,10 @@ def _row_words(row: Row) -> tuple[str, str, str, str]:
     if row.is_workspace:
         op += " (workspace)"
     shape = (row.shape or "").strip("[]").replace(",", " × ")
+    if not shape:
+        return row.what, row.layer or "", op, f"{row.pieces} pieces" if row.pieces > 1 else ""
     more = f" and {row.pieces - 1} more" if row.pieces > 1 else ""
-    return row.what, row.layer or "", op, f"{shape}{more}" if shape else more.strip()
+    return row.what, row.layer or "", op, f"{shape}{more}"
 
 
 def _notes(rehearsal: Rehearsal) -> list[str]:

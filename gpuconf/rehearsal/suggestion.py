@@ -14,6 +14,7 @@ from typing import NamedTuple
 from gpuconf.units import MIB
 
 MARGIN = 0.05  # of the limit, kept free
+NEARLY_FULL = 0.8  # of the limit: a peak below that leaves room for a larger batch
 _MOST_TIMES = 16  # of the largest measured batch: further out the line means nothing
 
 
@@ -29,7 +30,8 @@ class Suggestion(NamedTuple):
 
     None where there is none: ``why_not`` says why in a sentence.  ``per_example_bytes`` and
     ``fixed_bytes`` are the line.  ``measured_bytes`` is the peak with that batch, if it was run;
-    ``is_all_data`` says that there are no more examples, whatever the card could take.
+    ``is_all_data`` says that there are no more examples, whatever the card could take; ``failed``
+    is the smallest batch that was run and did not fit, None where none was.
     """
 
     batch: int | None
@@ -39,6 +41,7 @@ class Suggestion(NamedTuple):
     expected_bytes: int | None = None
     measured_bytes: int | None = None
     is_all_data: bool = False
+    failed: int | None = None
 
     def as_dict(self) -> dict[str, object]:
         """Plain data for ``--json``."""

@@ -110,7 +110,7 @@ def test_a_profile_that_helps() -> None:
     assert best == Allowance("small-laptop", 2099 * MIB)  # 4096 - 1228 - 768, in whole MiB
     assert "dedicated" not in {each.profile for each in allowances(CARD)}, "which refuses this card"
     command = "gpuconf rehearse --card 4GiB --used 1.2GiB --profile small-laptop -- python train.py"
-    assert f"profile    small-laptop allows 2099 MiB: {command}" in told(rehearsal())
+    assert f"profile    small-laptop allows 2099 MiB, not tried: {command}" in told(rehearsal())
     assert "profile  " not in told(rehearsal(orders=Orders(profile="small-laptop")))
     huge = Failure("gpu_memory", OOM, asked_bytes=2 * GIB)
     hopeless = Verdict("does not fit", "out of GPU memory in step 1", 1, huge)

@@ -13,7 +13,7 @@ from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
 from gpuconf.rehearsal.report import sections
 from gpuconf.rehearsal.runs import Orders, RunResult
 from gpuconf.rehearsal.suggestion import MARGIN, Measurement, sensible, suggest
-from gpuconf.rehearsal.trace import Tape, Usage
+from gpuconf.rehearsal.trace import Allocation, Tape, Usage
 from gpuconf.simcard import CardSpec
 from gpuconf.units import MIB
 
@@ -147,13 +147,40 @@ def test_what_is_suggested_was_run() -> None:
 
 @pytest.mark.parametrize(
     ("fits_up_to", "ran", "batch"),
-    [(500, [672, 352], 352), (100, [672, 352], 64), (64, [672, 352], 64)],
+    [(500, [672, 352, 640], 352), (100, [672, 352, 192], 64), (64, [672, 352, 192], 64)],
 )
 def test_a_suggestion_that_does_not_fit_is_halved(
     fits_up_to: int, ran: list[int], batch: int
 ) -> None:
-    """Half-way to what fits, two runs at most; at last what was measured before."""
+    """Half-way to what fits, three runs at most; at last what was measured before."""
     done, all_ran = _rehearsed(fits_up_to)
     assert all_ran == [64, 32, *ran]
     assert done.suggestion is not None
     assert (done.suggestion.batch, done.suggestion.measured_bytes) == (batch, batch * MIB)
+
+
+def test_a_line_that_was_too_steep_is_drawn_again() -> None:
+    """Measured with TensorFlow 2.21: 16 → 126, 32 → 142 MiB, of which 109 are no weights; so 320
+    was suggested, took 578 of 1610 MiB, and 900 would not have fitted."""
+    ran: list[int] = []
+
+    def once(_: Sequence[str], orders: Orders, **__: object) -> RunResult:
+        batch = orders.batch or 32
+        ran.append(batch)
+        peak = round((109 + 1.04 * batch if batch < 64 else 94 + 1.51 * batch) * MIB)
+        report: dict[str, Any] = {
+            "steps": 3,
+            "batch": {"kind": "arrays", "own": 32, "used": batch, "examples": 1800},
+            "model": {"weights": [9 * MIB], "slots": []},
+        }
+        live = (Allocation(0, 9 * MIB, 9 * MIB, "x/Initializer/x", None, None, False),)
+        tape = Tape((Usage(0, 1610 * MIB, peak, 0, (), live),), ())
+        return RunResult(None, (report,), report, tape, (), "", 1.0)
+
+    done = rehearse(["t"], Orders(), spec=CardSpec(), card=None, environ={}, run=once)
+    assert ran[:2] == [32, 16]
+    assert ran[2] < 400
+    assert ran[3] > 800
+    assert done.suggestion is not None
+    assert done.suggestion.batch == ran[3]
+    assert "up to about" in str(sections(done))
