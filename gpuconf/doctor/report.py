@@ -154,6 +154,14 @@ class Report(NamedTuple):
         found = [finding for finding in self.findings if finding.status in worst]
         return tuple(sorted(found, key=lambda finding: worst.index(finding.status)))
 
+    @property
+    def all_clear(self) -> str:
+        """What to say where there is no problem: no more than was looked at."""
+        groups = {finding.id.partition(".")[0] for finding in self.findings}
+        if groups == {"source"}:
+            return "none of the patterns looked for was found"
+        return "nothing is wrong with this machine" if "source" in groups else "nothing is wrong"
+
     def exit_code(self, *, strict: bool = False) -> int:
         """0 fine, 1 a check failed (with ``strict`` a warning too), 3 a check broke down."""
         counts = self.counts

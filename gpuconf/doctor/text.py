@@ -47,8 +47,11 @@ def lines_of(report: Report, shape: Shape = Shape()) -> list[Line]:  # noqa: B00
 
 
 def _findings(report: Report, shape: Shape) -> Iterator[Line]:
+    driver = next((each for each in report.findings if each.id == "driver.present"), None)
+    if driver is not None and driver.status == "skip":
+        yield ((driver.summary, "bold"),)
     if not report.problems:
-        yield from _calm(report)
+        yield ((report.all_clear, "green"),)
         if shape.verbose:
             yield ()
     for finding in report.problems:
@@ -59,13 +62,6 @@ def _findings(report: Report, shape: Shape) -> Iterator[Line]:
                 yield from _finding(finding, shape)
 
 
-def _calm(report: Report) -> Iterator[Line]:
-    driver = next((each for each in report.findings if each.id == "driver.present"), None)
-    if driver is not None and driver.status == "skip":
-        yield ((driver.summary, "bold"),)
-    yield (("nothing is wrong", "green"),)
-
-
 def _finding(finding: Finding, shape: Shape) -> Iterator[Line]:
     label = f"{finding.status.upper():<{_INDENT}}"
     first, *more = _wrapped(f"{finding.id}  {finding.summary}", shape)
@@ -73,15 +69,20 @@ def _finding(finding: Finding, shape: Shape) -> Iterator[Line]:
     yield (label, _STYLES[finding.status]), (name, "bold"), (first[len(name) :], "")
     for text in more:
         yield ((" " * _INDENT + text, ""),)
-    # A broken check tells where; of others the detail is for those who ask.
-    if shape.verbose or finding.status == "crash":
-        for detail in filter(None, finding.detail):
+    for detail in filter(None, finding.detail):
+        if shape.verbose or _is_for_all(detail, finding):
             for text in _wrapped(detail, shape):
                 yield ((" " * _INDENT + text, "dim"),)
     label = "fix: "
     for text in (finding.fix or "").splitlines():  # never broken: it is pasted
         yield (f"{' ' * _INDENT}{label}", "dim"), (text, "cyan")
         label = " " * len(label)
+
+
+def _is_for_all(detail: str, finding: Finding) -> bool:
+    """Whether a detail is shown without -v: where a check broke, the line of source, the hint."""
+    is_source = finding.id.startswith("source.") and detail.startswith("    ")
+    return finding.status == "crash" or is_source or detail.startswith("hint: ")
 
 
 def _wrapped(text: str, shape: Shape, *, indent: int = _INDENT) -> list[str]:
@@ -215,5 +216,16 @@ def _ending(report: Report, shape: Shape) -> Iterator[Line]:
     profile = ""
     if report.profile is not None:
         profile = f"profile {report.profile.name} ({report.profile.because}); "
+    if not shape.verbose:  # otherwise it stands above, as a finding
+        for text in _done(report):
+            for part in _wrapped(text, shape, indent=0):
+                yield ((part, "dim"),)
     for text in _wrapped(f"{profile}{', '.join(told)}{more}", shape, indent=0):
         yield ((text, "dim"),)
+
+
+def _done(report: Report) -> Iterator[str]:
+    """What was done because it was asked for, and found nothing."""
+    for finding in report.findings:
+        if finding.id == "source.clean":
+            yield finding.summary

@@ -67,6 +67,31 @@ def test_a_machine_where_nothing_is_wrong() -> None:
     assert text(Report((OK,)))[0] == "nothing is wrong"
 
 
+def test_that_there_is_no_gpu_is_always_said() -> None:
+    """Also above what is wrong."""
+    assert text(REPORT)[0] == "no NVIDIA GPU here"
+
+
+def test_a_script_in_which_nothing_was_found() -> None:
+    """It was read for some patterns, which is not to say that nothing is wrong in it."""
+    clean = Finding("source.clean", "ok", "a.py: read; none of the 10 patterns was found")
+    assert text(Report((clean,)))[0] == "none of the patterns looked for was found"
+    assert text(Report((OK, clean)))[0] == "nothing is wrong with this machine"
+    for report in (Report((OK, clean)), REPORT._replace(findings=(*REPORT.findings, clean))):
+        assert text(report)[-2] == clean.summary
+        assert text(report, Shape(verbose=True)).count(f"OK     source.clean  {clean.summary}") == 1
+
+
+def test_the_line_of_source_and_a_hint_are_shown_to_all() -> None:
+    """They are the most useful lines; the rest of the detail is for -v."""
+    found = Finding("source.env_late", "warn", "a.py:1: late", ("    import keras", "why"), "fix")
+    refused = Finding("profile.choice", "fail", "refused", ("hint: write it so", "why"), "fix")
+    lines = text(Report((found, refused)))
+    assert "           import keras" in lines
+    assert "       hint: write it so" in lines
+    assert "       why" not in lines
+
+
 def test_a_card_in_a_row() -> None:
     """The bar shares its width as the memory is shared, the figures are MiB, four holders."""
     lines = text(Report((OK,), cards=(CARD,)), Shape(width=120))

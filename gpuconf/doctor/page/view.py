@@ -88,7 +88,7 @@ def headline(report: Report) -> str:
         )
         if counts[status]
     ]
-    return ", ".join(told) or "Nothing is wrong"
+    return ", ".join(told) or report.all_clear.capitalize()
 
 
 def _harmless(value: object) -> object:

@@ -28,7 +28,7 @@ SOURCE_CHECKS: dict[str, str] = {
     "source.v1_session": "no session code that TensorFlow 2 and Keras 3 do not have",
     "source.whole_set": "no whole data set goes to the GPU as one batch",
     "source.images_in_list": "the images are not all read into one list",
-    "source.clean": "nothing to change was found in the script",
+    "source.clean": "none of the patterns above was found in the script",
 }
 _CHECKS: dict[str, Callable[[Script], Iterator[Problem]]] = {
     "source.auto_missing": order.missing_auto,
@@ -43,6 +43,8 @@ _CHECKS: dict[str, Callable[[Script], Iterator[Problem]]] = {
     "source.whole_set": batches.whole_set_at_once,
     "source.images_in_list": images.images_in_a_list,
 }
+# That no profile applies is told, and is no fault that was looked for.
+_PATTERNS = len(_CHECKS) - 1
 _IGNORE = re.compile(r"#\s*gpuconf:\s*ignore(?:\[(?P<ids>[^\]]*)\])?")
 _MOST_PLACES = 8
 
@@ -94,10 +96,11 @@ def _told(script: Script, problems: list[Problem]) -> Iterator[Finding]:
         places.setdefault((each.id, each.what), []).append(each)
     for same in places.values():
         yield _finding(script, same)
-    if all(each.status == "skip" for each in heard):
+    if all(each.status == "ok" for each in heard):
         silenced = len(problems) - len(heard)
         note = (f"{silenced} silenced by `# gpuconf: ignore`",) if silenced else ()
-        what = f"{script.source.filename}: read, and nothing to change"
+        none = f"none of the {_PATTERNS} patterns looked for was found"
+        what = f"{script.source.filename}: read; {none}"
         yield Finding("source.clean", "ok", what, note)
 
 

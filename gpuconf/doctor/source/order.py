@@ -18,7 +18,7 @@ from gpuconf.doctor.source.script import (
     imports_tensorflow,
 )
 
-_OUR_LINE = "import gpuconf.auto  # the first line, before tensorflow and keras"
+_OUR_LINE = "`import gpuconf.auto` as the first line, before tensorflow and keras"
 _SETTINGS = {
     SETS_GROWTH: "set_memory_growth",
     SETS_LIMIT: "set_logical_device_configuration",
@@ -39,11 +39,11 @@ def missing_auto(script: Script) -> Iterator[Problem]:
         if imports_tensorflow(node) or roots & set(_OTHER_FRAMEWORKS):
             yield Problem(
                 "source.auto_missing",
-                "skip",
+                "ok",
                 node,
-                "no `import gpuconf.auto` before this, so no profile applies to the script",
-                ("gpuconf.configure(), called before the framework is imported, does the same",),
-                f"{_OUR_LINE}\n{ast.unparse(node)}",
+                "no profile applies to the script, since it does not import gpuconf.auto: no fault",
+                (f"to have one: {_OUR_LINE}; or call gpuconf.configure() there",),
+                None,
             )
             return
 

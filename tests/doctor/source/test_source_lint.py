@@ -83,6 +83,13 @@ print(model.evaluate(x_test, y_test), model(x_test[:5]))
     assert [each.id for each in findings_in(script, "train.py")] == ["source.clean"]
 
 
+def test_a_script_without_findings_is_not_called_sound() -> None:
+    """It says how many patterns were looked for; that no profile applies is no fault."""
+    missing, clean = findings_in("import keras\n", "train.py")
+    assert clean.summary == "train.py: read; none of the 10 patterns looked for was found"
+    assert (missing.id, missing.status, missing.fix) == ("source.auto_missing", "ok", None)
+
+
 def test_equal_findings_are_told_once() -> None:
     """A hundred lines with one fault are one finding, and not all its places are listed."""
     script = "import os\n" + 'os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "1"\n' * 100
