@@ -21,6 +21,13 @@ _SETTINGS = {SETS_GROWTH, SETS_LIMIT, SETS_VISIBLE}
 _CAUGHT = {"RuntimeError", "ValueError", "Exception", "BaseException"}
 _EVERY_GPU = "every GPU"
 _LONGEST_FIX = 12
+# Of growth and a limit on one GPU.
+ONE_OF_BOTH = (
+    "# either: growth up to the limit of a profile, on every GPU\n"
+    "import gpuconf.auto  # the first line\n"
+    "# or: keep the limit, and let this variable bring the growth; before tensorflow\n"
+    'import os\nos.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"'
+)
 
 
 def one_gpu_only(script: Script) -> Iterator[Problem]:
@@ -41,11 +48,11 @@ def one_gpu_only(script: Script) -> Iterator[Problem]:
             call,
             "growth is set for one GPU only; with a second one visible TensorFlow does not start",
             ("ValueError: Memory growth cannot differ between GPU devices",),
-            _growth_for_all(script),
+            growth_for_all(script),
         )
 
 
-def _growth_for_all(script: Script) -> str:
+def growth_for_all(script: Script) -> str:
     return (
         f'for gpu in {script.tf}.config.list_physical_devices("GPU"):\n'
         f"    {script.tf}.config.experimental.set_memory_growth(gpu, True)"
@@ -170,15 +177,14 @@ def _both(script: Script, node: ast.AST, earlier: Step, *, growth_is_last: bool)
         node,
         f"{second} on the same GPU {outcome}",
         (f"the other one: {script.place(earlier.node)} ({ast.unparse(earlier.node)})",),
-        "# either: growth up to the limit of a profile, on every GPU\n"
-        "import gpuconf.auto  # the first line\n"
-        "# or: keep the limit, and let this variable bring the growth; before tensorflow\n"
-        'import os\nos.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"',
+        ONE_OF_BOTH,
     )
 
 
 def swallowed_errors(script: Script) -> Iterator[Problem]:
     """``source.error_swallowed``: the setting failed, and the training goes on without it."""
+    both = {problem.node for problem in growth_and_limit(script)}
+    one_gpu = {problem.node for problem in one_gpu_only(script)}
     for node in ast.walk(script.tree):
         if not isinstance(node, ast.Try):
             continue
@@ -187,14 +193,23 @@ def swallowed_errors(script: Script) -> Iterator[Problem]:
             continue
         for handler in node.handlers:
             if _catches(handler) and all(map(_only_tells, handler.body)):
-                yield _swallowed(script, node, handler, setting)
+                inside = set(ast.walk(node))
+                # The fix must not hand back what another finding has just called wrong.
+                instead = ONE_OF_BOTH if both & inside else None
+                instead = instead or (growth_for_all(script) if one_gpu & inside else None)
+                yield _swallowed(script, node, handler, setting, instead)
                 break
 
 
-def _swallowed(script: Script, node: ast.Try, handler: ast.ExceptHandler, setting: str) -> Problem:
-    body = "\n".join(map(ast.unparse, node.body))
+def _swallowed(
+    script: Script, node: ast.Try, handler: ast.ExceptHandler, setting: str, instead: str | None
+) -> Problem:
+    body = instead or "\n".join(map(ast.unparse, node.body))
     if len(body.splitlines()) > _LONGEST_FIX:
-        body = _growth_for_all(script)
+        body = growth_for_all(script)
+    why = "# no try: an error here means that the devices exist already"
+    if instead == ONE_OF_BOTH:
+        why = "# no try, and not both for one GPU:"
     caught = ast.unparse(handler.type) if handler.type else "everything"
     return Problem(
         "source.error_swallowed",
@@ -202,7 +217,7 @@ def _swallowed(script: Script, node: ast.Try, handler: ast.ExceptHandler, settin
         handler,
         f"`except` lets the program go on where {setting} has failed",
         (f"it catches {caught}: TensorFlow's defaults would hold, all of every card, unnoticed",),
-        f"# no try: an error here means that the devices exist already\n{body}",
+        f"{why}\n{body}",
     )
 
 

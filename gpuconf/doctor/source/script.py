@@ -116,6 +116,12 @@ class Script:
             for node in ast.walk(place)
         )
 
+    def is_assigned(self, name: str, value: ast.expr) -> bool:
+        """Whether ``name = value`` stands in the file as it is, not as a part of a tuple."""
+        parent = self._parents.get(value)
+        targets = parent.targets if isinstance(parent, ast.Assign) else []
+        return any(isinstance(each, ast.Name) and each.id == name for each in targets)
+
     def _note_bindings(self) -> None:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Assign):

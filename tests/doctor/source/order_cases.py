@@ -204,6 +204,22 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         """, 4,
     ),
     (
+        "devices_early", "settings that name variables",
+        """
+        import tensorflow as tf
+        print(tf.test.is_gpu_available())
+        def limit(gpu):
+            tf.config.set_logical_device_configuration(gpu, one)
+        size = 2048
+        one = [tf.config.LogicalDeviceConfiguration(memory_limit=size)]
+        gpus = tf.config.list_physical_devices("GPU")
+        shown, hidden = gpus[:1], gpus[1:]
+        tf.config.set_visible_devices(gpus[1:], "GPU")
+        tf.config.set_visible_devices(shown, "GPU")
+        limit(gpus[0])
+        """, 4, 9, 10,
+    ),
+    (
         "devices_early", "settings first",
         """
         import tensorflow as tf

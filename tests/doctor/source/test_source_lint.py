@@ -68,6 +68,49 @@ def test_the_fix_mends_it() -> None:
                 assert not found(finding.fix, case.id), finding
 
 
+def test_a_fix_brings_the_variables_that_it_uses() -> None:
+    """A setting that is to stand further up stands there with what it names."""
+    fixes = [
+        (finding.fix or "", ast.parse(case.script))
+        for case in CASES
+        for finding in found(case.script, "source.devices_early")
+    ]
+    assert len(fixes) >= 6
+    for fix, script in fixes:
+        names = [each for each in ast.walk(ast.parse(fix)) if isinstance(each, ast.Name)]
+        made = {each.id for each in names if isinstance(each.ctx, ast.Store)}
+        imported = {
+            (alias.asname or alias.name).partition(".")[0]
+            for node in ast.walk(script)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        }
+        used = {each.id for each in names if isinstance(each.ctx, ast.Load)}
+        assert used - made - imported == set(), fix
+
+
+def test_no_fix_hands_back_what_another_finding_calls_wrong() -> None:
+    """A pair of growth and limit, and growth of one GPU, in a try and after the devices."""
+    script = """
+import tensorflow as tf
+x = tf.constant(1.0)
+gpus = tf.config.list_physical_devices("GPU")
+try:
+    tf.config.experimental.set_memory_growth(gpus[0], True)
+    tf.config.set_logical_device_configuration(
+        gpus[0], [tf.config.LogicalDeviceConfiguration(memory_limit=2048)])
+except RuntimeError as e:
+    print(e)
+"""
+    for text in (script, re.sub(r"(?s)    tf.config.set_log.*?\]\)\n", "", script)):
+        findings = findings_in(text, "train.py")
+        wrong = {"source.growth_and_limit", "source.growth_one_gpu"}
+        assert wrong & {each.id for each in findings}
+        for finding in findings:
+            mended = findings_in(f"import tensorflow as tf\n{finding.fix}", "train.py")
+            assert not wrong & {each.id for each in mended}, finding
+
+
 def test_no_sound_script_brings_a_warning_of_another_check() -> None:
     """Our own front page, and Keras's usual example, are clean."""
     script = """
