@@ -25,9 +25,10 @@ _ERROR = "gpuconf: error:"
 _QUOTED = re.compile(r'''`[^`]*`|(?<!\w)'[^']*'|"[^"]*"''')
 # A hint is often a command as it stands, or ends in one.
 _COMMAND = re.compile(
-    r"(?<!\S)(?:gpuconf (?:plan|profiles|init|rehearse|demo)|python -m|pip install|mkdir -p|"
+    r"(?<!\S)(?:gpuconf (?:plan|profiles|init|rehearse|demo|doctor)|python -m|pip install|mkdir -p|"
     r"df|rm|ls|unset|export) .*?(?=;|, or |$)"
 )
+_OUR_COMMAND = re.compile(r"(?<!\S)gpuconf (?:plan|rehearse|doctor|profiles|init|demo) .*$")
 _KEPT_SPACE = "\0"
 
 
@@ -58,6 +59,11 @@ class Output:
     def line(self, text: str = "", style: str | None = None) -> None:
         """Print one line of text to stdout, never wrapped: people paste it."""
         self.out.print(Text(text, style=style or ""), soft_wrap=True)
+
+    def prose(self, text: str, style: str | None = None) -> None:
+        """Print text to stdout, broken for a terminal between words."""
+        broken = fitted(text, self.out.width) if self.out.file.isatty() else text
+        self.line(broken, style)
 
     def note(self, text: str) -> None:
         """Print one line for people to stderr."""
@@ -118,7 +124,7 @@ def _fitted_line(line: str, width: int) -> str:
         return line
     indent = " " * (len(line) - len(line.lstrip()) + 2)
     label, hint, rest = line.rpartition("hint: ")
-    for whole in (_QUOTED, _COMMAND) if hint else (_QUOTED,):
+    for whole in (_QUOTED, _COMMAND if hint else _OUR_COMMAND):
         rest = whole.sub(lambda found: found[0].replace(" ", _KEPT_SPACE), rest)
     broken = textwrap.wrap(
         label + hint + rest,

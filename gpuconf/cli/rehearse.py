@@ -31,22 +31,23 @@ _HINT_FOR_NO_COMMAND = "check the command after --"
 _ENDS_US = (signal.SIGTERM, signal.SIGHUP)
 
 _DESCRIPTION = """\
-Run your own unmodified training script for a few steps on a SIMULATED GPU of a given size, and
-tell whether it fits, its peak, what broke it, and what would make it fit. TensorFlow's GPU code
-and its allocator are the real ones; there need be no GPU. After the steps the script is ended
-where it stands: nothing that it would do afterwards is done, no model is saved. What it does
-before and within the steps, it does; a callback that saves after each batch saves."""
+Run your own unmodified training script for a few steps on a SIMULATED GPU of
+a given size, and tell whether it fits, its peak, what broke it, and what would
+make it fit. TensorFlow's GPU code and its allocator are the real ones; there
+need be no GPU. After the steps the script is ended where it stands: nothing
+that it would do afterwards is done, no model is saved. What it does before and
+within the steps, it does; a callback that saves after each batch saves."""
 
 _EXAMPLES = """\
 examples:
   gpuconf rehearse --card 8GiB --used 1.2GiB -- python train.py --epochs 30
-  gpuconf rehearse --card 24GiB --profile shared-desktop --plot memory.png -- python train.py
-  gpuconf rehearse --card 6GiB --batch 48 -- bash run.sh      # another batch than the script's
+  gpuconf rehearse --card 24GiB --profile shared-desktop -- python train.py
+  gpuconf rehearse --card 6GiB --batch 48 -- bash run.sh
   gpuconf rehearse --card 8GiB --count 2 --json -- python -m mypackage.train
 
-exit codes: 0 it fits; 1 it does not; 2 bad usage; 3 a bug in gpuconf; 4 no verdict (the script
-failed by itself or trained nothing, or something that a rehearsal needs is missing); any other
-is the script's own; 130 interrupted."""
+exit codes: 0 it fits; 1 it does not; 2 bad usage; 3 a bug in gpuconf; 4 no
+verdict (the script failed by itself or trained nothing, or something that a
+rehearsal needs is missing); any other is the script's own; 130 interrupted."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -225,23 +226,23 @@ def _tell(done: Rehearsal, drawn: str | None, output: Output) -> None:
         output.document({**as_document(done), "plot": drawn})
         return
     output.line()
-    output.line(report.title(done), "dim")
+    output.prose(report.title(done), "dim")
     output.line()
     style = {"fits": "bold green", "does not fit": "bold red"}.get(done.verdict.answer, "bold")
-    output.line(report.headline(done), style)
+    output.prose(report.headline(done), style)
     if done.verdict.hint is not None:
-        output.line(f"  hint: {done.verdict.hint}")
+        output.prose(f"  hint: {done.verdict.hint}")
     for section in report.sections(done):
         output.line()
         output.line(section.heading, "bold")
         for line in section.lines:
-            output.line(f"  {line}")
+            output.prose(f"  {line}")
         if section.table:
             output.table(section.table[0], section.table[1:])
     if done.devices:
         output.line()
-        for line in (report.REAL, *report.SIMULATED):
-            output.line(line, "dim")
+        output.prose(report.REAL, "dim")
+        output.prose(report.SIMULATED, "dim")
     if drawn is not None:
         output.line(f"picture: {drawn}")
 

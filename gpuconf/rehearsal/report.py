@@ -25,9 +25,9 @@ _WORDS = {
 }
 REAL = "Real: TensorFlow, its GPU device code and its memory allocator, and your script."
 SIMULATED = (
-    "Simulated: the card, its driver and the CUDA context (a figure given, --context). Not in it:",
-    "cuDNN's workspaces and XLA (jit functions run operation by operation). The peak on a real GPU",
-    "may differ: it was not compared with one.",
+    "Simulated: the card, its driver and the CUDA context (a figure given, --context). Not in it: "
+    "cuDNN's workspaces and XLA (jit functions run operation by operation). The peak on a real GPU "
+    "may differ: it was not compared with one."
 )
 
 

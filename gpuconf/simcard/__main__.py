@@ -29,16 +29,18 @@ _PROGRAM = "python -m gpuconf.simcard"
 _COMMANDS = ("run", "env", "show", "build")
 
 _DESCRIPTION = """\
-Run programs on a SIMULATED GPU. TensorFlow's own GPU memory code runs for real; the card, its
-driver, NVML and cuDNN are simulated, and device memory is host memory. TensorFlow's CPU kernels
-compute on it (the kernel bridge, compiled once for the TensorFlow of the command); no CUDA kernel
-runs: a program that launches one is stopped with the kernel's name (GPUCONF_SIMCARD_KERNELS=error
-makes reading numbers from the card fail instead)."""
+Run programs on a SIMULATED GPU. TensorFlow's own GPU memory code runs for
+real; the card, its driver, NVML and cuDNN are simulated, and device memory is
+host memory. TensorFlow's CPU kernels compute on it (the kernel bridge,
+compiled once for the TensorFlow of the command); no CUDA kernel runs: a
+program that launches one is stopped with the kernel's name
+(GPUCONF_SIMCARD_KERNELS=error makes the CUDA call fail instead)."""
 
 _EXAMPLES = """\
 examples:
-  python -m gpuconf.simcard run --total 11264MiB --used 1945MiB -- python script.py
-  python -m gpuconf.simcard run --card /tmp/card -- python script.py   # in two terminals: one card
+  python -m gpuconf.simcard run --total 11264MiB --used 1945MiB -- python x.py
+  python -m gpuconf.simcard run --card /tmp/card -- python x.py
+      (in two terminals: two programs on one card)
   eval "$(python -m gpuconf.simcard env --total 8GiB --card /tmp/card)"
   python -m gpuconf.simcard show /tmp/card"""
 

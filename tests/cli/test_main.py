@@ -25,6 +25,8 @@ def test_help_of_every_command(tmp_path: Path) -> None:
         *(["profiles", action] for action in ("list", "show", "check", "schema")),
         ["init"],
         ["demo"],
+        ["rehearse"],
+        ["doctor"],
     ]
     helps = run_commands(tmp_path, *([*command, "--help"] for command in commands))
     for command, done in zip(commands, helps, strict=True):
@@ -34,7 +36,7 @@ def test_help_of_every_command(tmp_path: Path) -> None:
         paragraphs = done.out.split("\n\n")
         assert len(paragraphs) >= 3, "a description, and not the options alone"
         assert not paragraphs[1].startswith(("options", "positional"))
-    for name in ("plan", "profiles", "init", "demo", "import gpuconf.auto"):
+    for name in (*(command[0] for command in commands if command), "import gpuconf.auto"):
         assert name in helps[0].out
 
 
