@@ -1,4 +1,4 @@
-"""A whole data set given to the card as one batch."""
+"""A whole data set given to the card at once: as one batch, or as one tensor."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ _TOYS = {"load_iris", "load_wine", "load_digits", "load_breast_cancer", "load_di
 _TOYS |= {"make_moons", "make_circles", "make_blobs", "make_classification", "make_regression"}
 _MODEL_MAKERS = {"Sequential", "Model", "load_model", "model_from_json", "clone_model"}
 _BATCH_SIZE = 32
+_TENSOR_MAKERS = {"tensorflow.constant", "tensorflow.convert_to_tensor"}
+_LONGEST_CALL = 60
 
 
 def whole_set_at_once(script: Script) -> Iterator[Problem]:
@@ -31,13 +33,15 @@ def whole_set_at_once(script: Script) -> Iterator[Problem]:
     for call, name in script.calls():
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         if method in _ONE_BATCH and _is_whole(script, argument(call, 0, "x")):
-            yield _problem(call, ast.unparse(call.func), _by_batches(call, _INSTEAD[method]))
+            yield _problem(call, _quoted(call), _by_batches(call, _INSTEAD[method]))
         elif method in _IN_BATCHES and _sized_by_data(script, call, method):
             yield _problem(call, f"batch_size of {method}", _with_batch_size(call, method))
         elif _calls_model(script, call) and _is_whole(script, argument(call, 0, "inputs")):
-            yield _problem(call, ast.unparse(call.func), _by_batches(call, "predict"))
+            yield _problem(call, _quoted(call), _by_batches(call, "predict"))
         elif _calls_function(script, call, name):
-            yield _problem(call, ast.unparse(call.func), _slices(call))
+            yield _problem(call, _quoted(call), _slices(call))
+        elif name in _TENSOR_MAKERS and _is_put_on_the_card(script, call):
+            yield _one_tensor(script, call)
 
 
 def _problem(call: ast.Call, how: str, fix: str) -> Problem:
@@ -49,6 +53,26 @@ def _problem(call: ast.Call, how: str, fix: str) -> Problem:
         ("the activations of all samples are in its memory at once",),
         fix,
     )
+
+
+def _one_tensor(script: Script, call: ast.Call) -> Problem:
+    statement = next((each for each in script.above(call) if isinstance(each, ast.stmt)), None)
+    whole = statement if isinstance(statement, ast.Assign | ast.Expr) else call
+    return Problem(
+        "source.whole_set",
+        "warn",
+        call,
+        f"{_quoted(call)} copies a whole data set to the card",
+        ("it stays there beside the model and the activations as long as the tensor is used",),
+        f'with {script.tf}.device("CPU"):  # kept in host memory, from which batches are copied\n'
+        f"    {ast.unparse(whole)}",
+    )
+
+
+def _quoted(call: ast.Call) -> str:
+    text = ast.unparse(call)
+    short = f"{ast.unparse(call.func)}(...)"
+    return f"`{text if len(text) <= _LONGEST_CALL and chr(10) not in text else short}`"
 
 
 # --- what is a whole data set -----------------------------------------------------------------
@@ -134,6 +158,18 @@ def _makes_model(script: Script, value: ast.expr | None) -> bool:
     name = script.names.of(value.func)
     is_application = name.startswith("keras.applications.")
     return is_application or (name.startswith("keras.") and _last_name(value.func) in _MODEL_MAKERS)
+
+
+def _is_put_on_the_card(script: Script, call: ast.Call) -> bool:
+    """Whether a tensor is made of a whole set, not in a graph and not under a ``tf.device``."""
+    withs = [each for each in script.above(call) if isinstance(each, ast.With)]
+    entered = {item.context_expr for each in withs for item in each.items}
+    if (
+        any(isinstance(each, ast.Call) and _last_name(each.func) == "device" for each in entered)
+        or script.is_graph_mode
+    ):
+        return False
+    return _is_whole(script, argument(call, 0, "value"))
 
 
 def _calls_function(script: Script, call: ast.Call, name: str) -> bool:

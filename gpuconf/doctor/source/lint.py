@@ -26,7 +26,7 @@ SOURCE_CHECKS: dict[str, str] = {
     "source.error_swallowed": "a GPU setting that fails stops the program",
     "source.devices_early": "no device is made before the settings that it should get",
     "source.v1_session": "no session code that TensorFlow 2 and Keras 3 do not have",
-    "source.whole_set": "no whole data set goes to the GPU as one batch",
+    "source.whole_set": "no whole data set goes to the GPU at once",
     "source.images_in_list": "the images are not all read into one list",
     "source.clean": "none of the patterns above was found in the script",
 }

@@ -29,17 +29,15 @@ _FRACTION = "per_process_gpu_memory_fraction"
 
 def version_1_sessions(script: Script) -> Iterator[Problem]:
     """``source.v1_session``: a session where there is none to be had, or nobody to take it."""
-    for node in ast.walk(script.tree):
-        if _OLD_MODULE in imported_modules(node) and not _is_guarded(script, node):
-            what = "Keras has had no `backend.tensorflow_backend` since 2.4"
-            yield _problem(script, node, what, "ModuleNotFoundError at this line")
+    yield from _old_module(script)
     if any(name == "gpuconf.install_session" for _, name in script.calls()):
         return
     calls = [(call, name) for call, name in script.calls() if not _is_guarded(script, call)]
     gone = [call for call, name in calls if name in _V1_NAMES]
-    names = ", ".join(dict.fromkeys(ast.unparse(call.func) for call in gone))
+    names = list(dict.fromkeys(ast.unparse(call.func) for call in gone))
     for call in gone:
-        yield _problem(script, call, f"TensorFlow 2 has no {names}", "AttributeError at this line")
+        what = f"TensorFlow 2 has {_none_of(names)}"
+        yield _problem(script, call, what, "AttributeError at this line")
     for call, name in calls:
         own = ast.unparse(call.func)
         if name in _KERAS_SESSION:
@@ -50,6 +48,31 @@ def version_1_sessions(script: Script) -> Iterator[Problem]:
                 "only Keras 2 has it: TensorFlow up to 2.15, or tf_keras and TF_USE_LEGACY_KERAS=1"
             )
             yield _problem(script, call, f"Keras 3 has no {own}", why)._replace(status="warn")
+
+
+def _old_module(script: Script) -> Iterator[Problem]:
+    """Imports of Keras's former TensorFlow backend; without one, what is called by its name."""
+    what = "Keras has had no `backend.tensorflow_backend` since 2.4"
+    imports = [node for node in ast.walk(script.tree) if _OLD_MODULE in imported_modules(node)]
+    for node in imports:
+        if not _is_guarded(script, node):
+            yield _problem(script, node, what, "ModuleNotFoundError at this line")
+    for call, name in script.calls():
+        if imports or not name.startswith(f"{_OLD_MODULE}.") or _is_guarded(script, call):
+            continue
+        problem = _problem(script, call, what, "AttributeError at this line")
+        if name.endswith("._get_available_gpus"):
+            listed = f'{script.tf}.config.list_physical_devices("GPU")'
+            fix = f"import tensorflow as {script.tf}\ngpus = {listed}"
+            problem = problem._replace(what=f"{what}, nor its list of GPUs", fix=fix)
+        yield problem
+
+
+def _none_of(names: list[str]) -> str:
+    """``no a``, ``neither a nor b``, ``none of a, b, c``."""
+    if len(names) == 2:
+        return f"neither {names[0]} nor {names[1]}"
+    return f"no {names[0]}" if len(names) == 1 else f"none of {', '.join(names)}"
 
 
 def _problem(script: Script, node: ast.AST, what: str, why: str) -> Problem:

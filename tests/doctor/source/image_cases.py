@@ -50,6 +50,41 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """, 5,
     ),
     (
+        "whole_set", "one tensor",
+        """
+        import keras
+        import tensorflow as tf
+        (x_train, y_train), (x_test, y_test) = keras.datasets.cifar10.load_data()
+        x_train = tf.convert_to_tensor(x_train, dtype=tf.float32)
+        print(tf.reduce_mean(tf.constant(value=x_test)))
+        """, 4, 5,
+    ),
+    (
+        "whole_set", "a tensor of labels, of a piece, on the CPU, or of a parameter",
+        """
+        import keras
+        import tensorflow as tf
+        (x_train, y_train), (x_test, y_test) = keras.datasets.cifar10.load_data()
+        labels = tf.constant(y_train)
+        first = tf.constant(x_train[:32])
+        with tf.device("CPU"):
+            x = tf.convert_to_tensor(x_train)
+        def tensor(x_test):
+            return tf.convert_to_tensor(x_test)
+        for x_val in x_test:
+            tf.constant(x_val)
+        """,
+    ),
+    (
+        "whole_set", "a tensor in a graph",
+        """
+        import tensorflow as tf
+        tf.compat.v1.disable_eager_execution()
+        (x_train, y_train), _ = tf.keras.datasets.mnist.load_data()
+        x = tf.constant(x_train)
+        """,
+    ),
+    (
         "whole_set", "batches by name, slice, loop and parameter",
         """
         import numpy as np

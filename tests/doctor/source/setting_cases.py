@@ -231,6 +231,14 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         "from keras.backend.tensorflow_backend import set_session\n", 1,
     ),
     (
+        "v1_session", "a module that has gone, by its name",
+        """
+        from keras import backend as K
+        print(K.tensorflow_backend._get_available_gpus())
+        K.tensorflow_backend.clear_session()
+        """, 2, 3,
+    ),
+    (
         "v1_session", "compat.v1 under Keras 3",
         "import tensorflow as tf\nsession = tf.compat.v1.keras.backend.get_session()\n", 2,
     ),

@@ -133,6 +133,27 @@ def test_a_script_without_findings_is_not_called_sound() -> None:
     assert (missing.id, missing.status, missing.fix) == ("source.auto_missing", "ok", None)
 
 
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("tf.Session()", "TensorFlow 2 has no tf.Session"),
+        ("tf.Session(tf.ConfigProto())", "TensorFlow 2 has neither tf.Session nor tf.ConfigProto"),
+        (
+            "tf.Session(tf.ConfigProto(tf.GPUOptions()))",
+            "TensorFlow 2 has none of tf.Session, tf.ConfigProto, tf.GPUOptions",
+        ),
+        (
+            "x_test = tf.load()\nmodel = tf.keras.Sequential([f])\nmodel(x_test)",
+            "`model(x_test)` gives the card a whole data set as one batch",
+        ),
+    ],
+)
+def test_the_words_of_a_finding(script: str, words: str) -> None:
+    """What is not there is said as one says it, and a call as it is written."""
+    findings = findings_in(f"import tensorflow as tf\n{script}\n", "train.py")
+    assert words in [each.summary.partition(": ")[2] for each in findings]
+
+
 def test_equal_findings_are_told_once() -> None:
     """A hundred lines with one fault are one finding, and not all its places are listed."""
     script = "import os\n" + 'os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "1"\n' * 100
