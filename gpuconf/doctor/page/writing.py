@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from gpuconf.doctor.report import Report
-from gpuconf.errors import MissingDependencyError, UsageError
+from gpuconf.errors import UsageError
 
 _SUFFIXES = (".html", ".htm")
 
@@ -16,8 +16,8 @@ _SUFFIXES = (".html", ".htm")
 def check_page_path(path: str) -> None:
     """Raise before anything runs if a page could not be written to ``path``.
 
-    UsageError for another suffix, a folder that is not there or not writable, and a path that is
-    no ordinary file; MissingDependencyError without Jinja2.
+    UsageError for another suffix, a folder that is not there or not writable, a path that is no
+    ordinary file, and without Jinja2: exit code 1 would say that a check failed.
     """
     target = Path(path)
     if target.suffix.lower() not in _SUFFIXES:
@@ -36,9 +36,10 @@ def check_page_path(path: str) -> None:
             hint="gpuconf doctor --report /tmp/doctor.html",
         )
     if importlib.util.find_spec("jinja2") is None:
-        raise MissingDependencyError(
+        raise UsageError(
             "--report writes the page with Jinja2, which is not installed",
-            hint="pip install 'gpuconf[report]', or pip install jinja2",
+            # Not gpuconf[report]: on a package index that name may be a stranger's.
+            hint="pip install jinja2",
         )
 
 
