@@ -132,7 +132,15 @@ def _list_checks(options: argparse.Namespace, output: Output) -> int:
 
 
 def _refuse_bad_words(options: argparse.Namespace) -> None:
-    """Before anything is done: a probe takes a minute."""
+    """Before anything is done: a probe takes a minute.
+
+    A profile that is named here and cannot be had is one of them; where the environment names it,
+    that is a finding.
+    """
+    if options.profile is not None:
+        from gpuconf.profile import load_profile
+
+        load_profile(options.profile)
     if options.timeout is not None and not options.probe:
         hint = f"gpuconf doctor --probe --timeout {options.timeout:g}"
         raise UsageError("--timeout bounds the probe, which was not asked for", hint=hint)

@@ -54,7 +54,11 @@ ON_DESKTOP = {
     "far": Job(["doctor", "xyzzy"]),
     "end": Job(["doctor", "visible_device"]),
     "dedicated": Job(["doctor", "--json", "profile", "cards.display", "--profile", "dedicated"]),
-    "nobody": Job(["doctor", "--json", "--profile", "nobody", "profile"]),
+    "misspelt": Job(["doctor", "--profile", "sharred-desktop"]),
+    "misspelt in plan": Job(["plan", "sharred-desktop"]),
+    "refused": Job(["doctor", "--json", "--profile", "bad.yaml", "host"]),
+    "nobody's": Job(["doctor", "--json", "profile"], {"GPUCONF_PROFILE": "nobody"}),
+    "unsound": Job(["doctor", "profile"], {"GPUCONF_PROFILE": "{folder}/bad.yaml"}),
     "page": Job(["doctor", "host", "--report", "page.html"], PERSONAL),
     "no page": Job(["doctor", "--json", "host", "--report", "/proc/page.html"]),
     "broken": Job(["doctor", "--json", "--root", BROKEN, "host"]),
@@ -82,6 +86,7 @@ def done(tmp_path_factory: pytest.TempPathFactory, nvml: Nvml) -> dict[str, Done
     torn = {**process(4242, "python3"), "/proc/4242/stat": "4242 (python3) S 1 0 0\n"}
     machine(folder / "bare")
     machine(folder / "broken", **torn)
+    (folder / "bad.yaml").write_text("memory: {memory_limt: 2GiB}\n")
     (folder / "bad.py").write_text("import tensorflow as tf\nimport gpuconf.auto\n")
     found: dict[str, Done] = {}
     for scenario, jobs in (("no_library", ON_NO_GPU), ("desktop", ON_DESKTOP)):
@@ -196,13 +201,25 @@ def test_bad_usage_is_refused_before_anything_is_done(tmp_path: Path) -> None:
 
 
 def test_a_profile_may_be_named(done: dict[str, Done]) -> None:
-    """The plan is that profile's; one that is not there is a finding, not a refusal."""
-    dedicated, nobody = checked(done["dedicated"]), checked(done["nobody"])
+    """The plan is that profile's; one that is not there or broken is refused as by ``plan``."""
+    dedicated = checked(done["dedicated"])
     assert dedicated["profile"]["name"] == "dedicated"
     assert dedicated["command"] == "gpuconf doctor profile cards.display --profile dedicated"
-    assert done["nobody"].code == 1
+    assert done["misspelt"] == done["misspelt in plan"]
+    assert done["misspelt"].code == 2
+    assert "did you mean shared-desktop?" in done["misspelt"].err
+    assert done["refused"].code == 2
+    assert checked(done["refused"])["error"]["hint"] == "write `memory_limit`"
+
+
+def test_a_profile_of_the_environment_that_is_refused_is_a_finding(done: dict[str, Done]) -> None:
+    """With the hint that the refusal has."""
+    nobody = checked(done["nobody's"])
+    assert done["nobody's"].code == 1
     assert nobody["profile"] is None
     assert troubles(nobody) == {"profile.choice": "fail"}
+    assert done["unsound"].code == 1
+    assert "hint: write `memory_limit`" in done["unsound"].out
 
 
 def test_a_probe_that_breaks_down_is_a_finding(done: dict[str, Done]) -> None:
