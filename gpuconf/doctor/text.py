@@ -229,3 +229,19 @@ def _done(report: Report) -> Iterator[str]:
     for finding in report.findings:
         if finding.id == "source.clean":
             yield finding.summary
+        elif finding.id == "live.start" and finding.status == "skip":
+            yield f"probe: {finding.summary}"
+    yield from _probed(report)
+
+
+def _probed(report: Report) -> Iterator[str]:
+    """That the probe came through all its steps, on which cards, and in what time."""
+    runs = report.probe or ()
+    is_well = not any(each.id.startswith("live.") for each in report.problems)
+    steps = [step for run in runs for step in run.steps if step.step != "start"]
+    if len(runs) != 1 or not steps or not is_well or not all(step.has_passed for step in steps):
+        return
+    *names, last = dict.fromkeys(step.step for step in steps)
+    cards = ", ".join(card.label.partition(" (")[0] for card in runs[0].cards)
+    seconds = sum(step.seconds or 0.0 for step in runs[0].steps)
+    yield f"probe: {', '.join(names)} and {last} on {cards}: fine, {seconds:.1f} s"

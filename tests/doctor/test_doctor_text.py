@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.doctor.finding import Finding
+from gpuconf.doctor.live.record import STEPS, LiveStep, MeasuredRun, ProbedCard
 from gpuconf.doctor.report import Card, Holder, MemoryBar, ProfileInForce, Report
 from gpuconf.doctor.text import Shape, lines_of
 from gpuconf.units import GIB, MIB
@@ -80,6 +81,23 @@ def test_a_script_in_which_nothing_was_found() -> None:
     for report in (Report((OK, clean)), REPORT._replace(findings=(*REPORT.findings, clean))):
         assert text(report)[-2] == clean.summary
         assert text(report, Shape(verbose=True)).count(f"OK     source.clean  {clean.summary}") == 1
+
+
+def test_a_probe_that_came_through_is_told_in_one_line() -> None:
+    """Its steps, the card and the time; not where something of it is wrong, or is shown anyway."""
+    steps = tuple(LiveStep(name, (0,), 1.25) for name in STEPS)
+    run = MeasuredRun(None, (ProbedCard(0, "GPU 0 GeForce RTX 3060 (GPU-1e8d35e3)"),), steps)
+    line = "probe: context, matmul, convolution and fit on GPU 0 GeForce RTX 3060: fine, 6.2 s"
+    fine = Report((OK,), probe=(run,))
+    assert line in text(fine)
+    assert line not in text(fine, Shape(verbose=True))
+    tight = Finding("live.headroom", "warn", "tight", fix="fix")
+    died = run._replace(steps=(*steps[:-1], steps[-1]._replace(seconds=None)))
+    for report in (Report((OK, tight), probe=(run,)), Report((OK,), probe=(died,)),
+                   Report((OK,), probe=(run, run)), Report((OK,), probe=())):  # fmt: skip
+        assert not any(each.startswith("probe: ") for each in text(report))
+    none = Finding("live.start", "skip", "no GPU here")
+    assert "probe: no GPU here" in text(Report((OK, none), probe=()))
 
 
 def test_the_line_of_source_and_a_hint_are_shown_to_all() -> None:

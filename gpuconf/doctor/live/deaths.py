@@ -82,7 +82,7 @@ def _hung(run: Run, step: LiveStep) -> Cause:
         lines = ("not even SIGKILL ended it: it hangs inside the driver", *lines)
     return Cause(
         f"the probe still was in the {step.step} step after {run.timeout_s:.0f} s, and was ended",
-        fixes.SEE_KERNEL_LOG if run.is_stuck else f"nvidia-smi; {fixes.AGAIN}",
+        fixes.SEE_KERNEL_LOG if run.is_stuck else fixes.with_more_time(run.timeout_s),
         lines,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from gpuconf.doctor import PROBE_TIMEOUT_S
 from gpuconf.doctor.live.record import ProbedCard, Record
 from gpuconf.units import GIB, MIB, exact_size, mib, parse_size
 
@@ -13,6 +14,12 @@ SEE_KERNEL_LOG = "sudo dmesg -T | grep -iE 'xid|nvrm' | tail  # restart the mach
 
 _LEAST_KEEP_FREE = 1536 * MIB
 _SMALL_CARD = 4 * GIB
+
+
+def with_more_time(timeout_s: float) -> str:
+    """A look at the cards, and the probe again with twice the time, no less than the default."""
+    wanted = max(PROBE_TIMEOUT_S, 2 * timeout_s)
+    return f"nvidia-smi; {AGAIN} --timeout {wanted:.0f}  # TensorFlow alone takes 5 to 10 s"
 
 
 def keep_more_free(record: Record, least_bytes: int = 0) -> str:
