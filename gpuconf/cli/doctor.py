@@ -20,19 +20,20 @@ if TYPE_CHECKING:
     from gpuconf.doctor.text import Line
 
 _DESCRIPTION = """\
-Look at the driver, the cards, the installed frameworks, the environment and the profile, and say
-what is wrong, each with a command that mends it. Nothing is changed, and no framework is
-imported here."""
+Look at the driver, the cards, the installed frameworks, the environment and
+the profile, and say what is wrong, each with a command that mends it. Nothing
+is changed, and no framework is imported here: it takes a second or so."""
 
 _EXAMPLES = """\
 examples:
-  gpuconf doctor                            # ten seconds' reading; -v shows every check
+  gpuconf doctor                            # what is wrong; -v: every check
   gpuconf doctor driver environment.growth  # these checks only
-  gpuconf doctor --script train.py          # read a script for what goes wrong on GPUs
-  gpuconf doctor --probe                    # compute a little on each card, in a child process
-  gpuconf doctor --report doctor.html       # one page to attach to a bug report, names redacted
+  gpuconf doctor --script train.py          # also read a script
+  gpuconf doctor --probe                    # also compute on each card
+  gpuconf doctor --report doctor.html       # a page for a bug report
 
-exit codes: 0 fine, or warnings; 1 a check failed (with --strict, or warned); 2 bad usage;
+exit codes: 0 fine, or warnings; 1 a check failed (with --strict, or warned);
+2 bad usage, as a profile that is not there, or --report without Jinja2;
 3 a check broke down by itself, which is a bug in gpuconf."""
 
 
@@ -47,16 +48,18 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     add = parser.add_argument
     add("checks", nargs="*", metavar="CHECK",
-        help="ids of checks, or their first part, such as driver (default: all)")  # fmt: skip
-    add("--profile", metavar="PROFILE", help="as if this profile applied")
+        help="a check's id, or the first part of ids, such as driver (default: all)")  # fmt: skip
+    add("--profile", metavar="PROFILE", help="examine as if this profile applied")
     add("--script", metavar="FILE", action="append", default=[],
-        help="also read this script, without running it; may be given several times")  # fmt: skip
+        help="also read this script or notebook for known mistakes, without running it; "
+        "may be given several times")  # fmt: skip
     add("--probe", action="store_true",
-        help="also compute on each visible card under the profile, in a child process")  # fmt: skip
+        help="also compute on each visible card under the profile, in a child process; "
+        "usually takes some ten seconds")  # fmt: skip
     add("--timeout", type=_seconds, metavar="SECONDS",
         help=f"end the probe after so long (default {PROBE_TIMEOUT_S:.0f})")  # fmt: skip
     add("--report", metavar="FILE.html",
-        help="also write one self-contained page, with names taken out")  # fmt: skip
+        help="also write one self-contained page, with names taken out (needs Jinja2)")  # fmt: skip
     add("--strict", action="store_true", help="exit 1 on warnings too")
     add("-v", "--verbose", action="store_true", help="show every check, with details")
     add("--json", action="store_true", help="print one JSON document")

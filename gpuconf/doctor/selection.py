@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -36,9 +38,12 @@ def selected(ids: Sequence[str], known: Iterable[str]) -> frozenset[str]:
 
 
 def _hint(wanted: str, known: Sequence[str]) -> str:
+    if wanted.endswith((".py", ".ipynb")) or os.path.isfile(wanted):
+        return f"gpuconf doctor --script {shlex.quote(wanted)}"
     groups = sorted({each.split(".")[0] for each in known})
     ends = {each.partition(".")[2]: each for each in known}
-    close = get_close_matches(wanted, [*known, *groups], n=1)
+    begun = [each for each in (*groups, *known) if each.startswith(wanted.replace("-", "_"))]
+    close = begun or get_close_matches(wanted, [*known, *groups], n=1)
     close = close or [ends[end] for end in get_close_matches(wanted, ends, n=1)]
     meant = f"did you mean `gpuconf doctor {close[0]}`? " if close else ""
     return f"{meant}`gpuconf doctor --list-checks` shows them all"

@@ -67,6 +67,11 @@ ON_DESKTOP = {
 REFUSED = (
     (["--script", "missing.py"], "--script missing.py: there is no such file"),
     (["--script", "."], "this is a folder"),
+    (["--script", "."], "hint: gpuconf doctor --script "),
+    (["train.py"], "hint: gpuconf doctor --script train.py"),
+    (["my runs/a.ipynb"], "gpuconf doctor --script 'my runs/a.ipynb'"),
+    (["env"], "did you mean `gpuconf doctor environment`?"),
+    (["environment.vis"], "did you mean `gpuconf doctor environment.visible_devices`?"),
     (["--script", "/dev/null"], "no ordinary file"),
     (["--timeout", "9"], "gpuconf doctor --probe --timeout 9"),
     (["--report", "page.txt"], "gpuconf doctor --report page.html"),
@@ -198,6 +203,13 @@ def test_bad_usage_is_refused_before_anything_is_done(tmp_path: Path) -> None:
     for refused, (_, words) in zip(run_jobs(tmp_path, *jobs), REFUSED, strict=True):
         assert (refused.code, refused.out) == (2, "")
         assert words in refused.err
+
+
+def test_the_help_fits_80_columns(tmp_path: Path) -> None:
+    """No line is longer, nor broken within a word."""
+    (told,) = run_jobs(tmp_path, Job(["doctor", "--help"], {"COLUMNS": "80"}))
+    assert [line for line in told.out.splitlines() if len(line) > 80] == []
+    assert "usually takes some" in told.out
 
 
 def test_a_profile_may_be_named(done: dict[str, Done]) -> None:

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shlex
 import tokenize
 import warnings
 from typing import Any, NamedTuple
@@ -95,7 +96,8 @@ def check_script_path(path: str) -> None:
     """Raise UsageError where ``path`` is no file that could be read as a script."""
     if os.path.isdir(path):
         raise UsageError(
-            f"--script {path}: this is a folder", hint=f"--script {os.path.join(path, 'train.py')}"
+            f"--script {path}: this is a folder, and a script is one file",
+            hint=f"gpuconf doctor --script {shlex.quote(_script_in(path))}",
         )
     if not os.path.exists(path):
         raise UsageError(f"--script {path}: there is no such file", hint="ls *.py")
@@ -103,6 +105,16 @@ def check_script_path(path: str) -> None:
         raise UsageError(
             f"--script {path}: this is no ordinary file", hint="name a .py or .ipynb file"
         )
+
+
+def _script_in(folder: str) -> str:
+    """A script in ``folder`` as an example: train.py, or the first by name."""
+    try:
+        names = sorted(each for each in os.listdir(folder) if each.endswith((".py", ".ipynb")))
+    except OSError:
+        names = []
+    name = "train.py" if "train.py" in names or not names else names[0]
+    return os.path.normpath(os.path.join(folder, name))
 
 
 def source_of(text: str, filename: str) -> Source:
