@@ -14,6 +14,8 @@ _PUBLIC = {
     "activation": "gpuconf.bootstrap",
     "install_session": "gpuconf.bootstrap",
     "plan": "gpuconf.bootstrap",
+    "explain": "gpuconf.diagnosis",
+    "Diagnosis": "gpuconf.diagnosis",
     "load_profile": "gpuconf.profile",
     "Activation": "gpuconf.report",
     "Plan": "gpuconf.planner",
@@ -30,6 +32,7 @@ _PUBLIC = {
 __all__ = [
     "Activation",
     "BackendError",
+    "Diagnosis",
     "GpuconfError",
     "MissingDependencyError",
     "Plan",
@@ -41,6 +44,7 @@ __all__ = [
     "__version__",
     "activation",
     "configure",
+    "explain",
     "install_session",
     "load_profile",
     "plan",
@@ -49,6 +53,7 @@ __all__ = [
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
     from gpuconf.bootstrap import activation, configure, install_session, plan
+    from gpuconf.diagnosis import Diagnosis, explain
     from gpuconf.errors import (
         BackendError,
         GpuconfError,
@@ -63,12 +68,20 @@ if TYPE_CHECKING:
     from gpuconf.report import Activation
 
 
+# What IPython looks for where `%load_ext gpuconf` names this package.
+_OF_IPYTHON = {
+    "load_ipython_extension": "gpuconf.exception_hooks",
+    "unload_ipython_extension": "gpuconf.exception_hooks",
+}
+
+
 def __getattr__(name: str) -> object:
-    if name not in _PUBLIC:
+    home = _PUBLIC.get(name) or _OF_IPYTHON.get(name)
+    if home is None:
         raise AttributeError(f"module 'gpuconf' has no attribute {name!r}")
     import importlib
 
-    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
 

@@ -2,7 +2,9 @@
 
 from gpuconf.bootstrap import configure
 from gpuconf.errors import GpuconfError
+from gpuconf.exception_hooks import install_if_asked
 
+install_if_asked()
 try:
     configure()
 except GpuconfError as error:

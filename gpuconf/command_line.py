@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import os
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, NoReturn
 
-from gpuconf.errors import UsageError
+from gpuconf.errors import MissingDependencyError, UsageError
 from gpuconf.units import parse_size_argument
+
+_PICTURES = (".png", ".svg")
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -44,3 +49,27 @@ def size_argument(text: str) -> int:
         return parse_size_argument(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
+
+
+def check_picture(path: str) -> None:
+    """Raise before anything runs if ``--plot`` could not write a picture there.
+
+    UsageError for another suffix or a folder that is not there or not writable,
+    MissingDependencyError without matplotlib.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in _PICTURES:
+        raise UsageError(
+            f"--plot {path}: a picture is written as PNG or SVG, by the name's ending",
+            hint=f"--plot {target.with_suffix('.png')}",
+        )
+    folder = target.parent
+    if not folder.is_dir():
+        raise UsageError(f"--plot {path}: there is no folder {folder}", hint=f"mkdir -p {folder}")
+    if target.is_dir() or not os.access(target if target.exists() else folder, os.W_OK):
+        raise UsageError(f"--plot {path}: it may not be written there", hint=f"ls -ld {folder}")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingDependencyError(
+            "--plot draws with matplotlib, which is not installed",
+            hint="pip install matplotlib",
+        )

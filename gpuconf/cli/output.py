@@ -25,10 +25,10 @@ _ERROR = "gpuconf: error:"
 _QUOTED = re.compile(r'''`[^`]*`|(?<!\w)'[^']*'|"[^"]*"''')
 # A hint is often a command as it stands, or ends in one.
 _COMMAND = re.compile(
-    r"(?<!\S)(?:gpuconf (?:plan|profiles|init|rehearse|demo|doctor)|python -m|pip install|mkdir -p|"
-    r"df|rm|ls|unset|export) .*?(?=;|, or |$)"
+    r"(?<!\S)(?:gpuconf (?:plan|profiles|init|rehearse|demo|doctor|explain)|python -m|pip install|"
+    r"mkdir -p|df|rm|ls|unset|export) .*?(?=;|, or |$)"
 )
-_OUR_COMMAND = re.compile(r"(?<!\S)gpuconf (?:plan|rehearse|doctor|profiles|init|demo) .*$")
+_OUR_COMMAND = re.compile(r"(?<!\S)gpuconf (?:plan|rehearse|doctor|explain|profiles|init|demo) .*$")
 _KEPT_SPACE = "\0"
 
 

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import NoReturn
 
 from gpuconf.cli.output import Output, drop_unwritten
-from gpuconf.command_line import size_argument
+from gpuconf.command_line import check_picture, size_argument
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.profile import load_profile
 from gpuconf.rehearsal import plot, report
@@ -94,7 +94,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     code = NO_VERDICT
     try:
         if options.plot is not None:
-            plot.check(options.plot)
+            check_picture(options.plot)
         with _ended_in_order():
             done = _rehearse(words, spec, options, output)
         code = done.exit_code

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpuconf.errors import MissingDependencyError, UsageError
+from gpuconf.errors import UsageError
 from gpuconf.rehearsal.devices import DeviceReport, tightest
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.trace import Mark, Usage
@@ -17,35 +15,10 @@ from gpuconf.units import MIB, mib
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SUFFIXES = (".png", ".svg")
 _IN_USE, _HELD, _LIMIT = "#2a6f97", "#9aa7b5", "#c1121f"
 _INK, _PALE = "#22303c", "#6d7882"
 _WEIGHTS = {"build": 0.8, "step 1": 1.3}  # widths on the axis; another step's is 1
 _PHASES = ("#f4f1ea", "#e6eef4")
-
-
-def check(path: str) -> None:
-    """Raise before anything runs if a picture could not be written there.
-
-    UsageError for another suffix or a folder that is not there or not writable,
-    MissingDependencyError without matplotlib.
-    """
-    target = Path(path)
-    if target.suffix.lower() not in SUFFIXES:
-        raise UsageError(
-            f"--plot {path}: a picture is written as PNG or SVG, by the name's ending",
-            hint=f"--plot {target.with_suffix('.png')}",
-        )
-    folder = target.parent
-    if not folder.is_dir():
-        raise UsageError(f"--plot {path}: there is no folder {folder}", hint=f"mkdir -p {folder}")
-    if target.is_dir() or not os.access(target if target.exists() else folder, os.W_OK):
-        raise UsageError(f"--plot {path}: it may not be written there", hint=f"ls -ld {folder}")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise MissingDependencyError(
-            "--plot draws with matplotlib, which is not installed",
-            hint="pip install matplotlib",
-        )
 
 
 def draw(rehearsal: Rehearsal, path: str) -> None:

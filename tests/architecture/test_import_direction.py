@@ -38,18 +38,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "framework_hooks": GROUND | {"planner", "backends", "report"},
     "bootstrap": GROUND
     | {"hardware", "profile", "planner", "backends", "report", "framework_hooks"},
-    "auto": {"bootstrap", "errors"},
+    "exception_hooks": {"terminal", "diagnosis"},
+    "diagnosis": GROUND | {"hardware", "profile"},
+    "auto": {"bootstrap", "errors", "exception_hooks"},
     "simcard": GROUND,
     "demo": GROUND | {"hardware"},
-    "rehearsal": GROUND | {"simcard", "hardware", "profile", "planner", "auto"},
+    "rehearsal": GROUND | {"diagnosis", "simcard", "hardware", "profile", "planner", "auto"},
     "doctor": GROUND | {"hardware", "profile", "planner", "bootstrap", "auto"},
     "cli": GROUND
     | {"hardware", "profile", "planner", "bootstrap"}
-    | {"demo", "doctor", "simcard", "rehearsal"},
+    | {"demo", "diagnosis", "doctor", "simcard", "rehearsal"},
     "__main__": {"cli"},
-    "__init__": {"errors", "profile", "planner", "report", "bootstrap"},
+    "__init__": {"errors", "profile", "planner", "report", "bootstrap", "diagnosis"},
 }
-PUBLIC_FUNCTIONS = {"plan", "configure", "activation", "install_session", "load_profile"}
+PUBLIC_FUNCTIONS = {"plan", "configure", "activation", "install_session", "load_profile", "explain"}
 
 
 def room_of(path: Path) -> str:

@@ -1,0 +1,6 @@
+"""Log text or an exception -> `Diagnosis`: cause, severity, facts and what to change.  Pure."""
+
+from gpuconf.diagnosis.diagnosis import Diagnosis, Proposal
+from gpuconf.diagnosis.explanation import explain, explain_chunks
+
+__all__ = ["Diagnosis", "Proposal", "explain", "explain_chunks"]

@@ -1,0 +1,71 @@
+"""The causes that are told apart, and what one says of another."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Severity = Literal["failure", "silent-cpu-fallback", "warning-only", "not-gpu"]
+
+
+class Cause(NamedTuple):
+    """A cause: what it is called for people, and which causes are only its consequences."""
+
+    title: str
+    explains: frozenset[str] = frozenset()
+
+
+NOT_GPU = "not-a-gpu-problem"
+
+
+def _of(*causes: str) -> frozenset[str]:
+    return frozenset(causes)
+
+
+_LIBRARIES = ("cudnn-handle-alloc", "cudnn-internal", "cublas-alloc")
+_MEMORY = ("oom-device-tensor", "oom-device-startup", "whole-array-copied", "fragmentation")
+
+# In the order in which one of two that both stand in a log without an order is named.
+CAUSES: dict[str, Cause] = {
+    "late-config": Cause(
+        "a setting came after TensorFlow had made its devices",
+        _of("growth-mismatch", *_LIBRARIES, *_MEMORY),
+    ),
+    "growth-mismatch": Cause("memory growth is not the same on all GPUs"),
+    "driver-mismatch": Cause(
+        "driver, CUDA and cuDNN do not go together",
+        _of(
+            "missing-libs",
+            "no-device",
+            "compute-capability",
+            "illegal-address",
+            "xla-toolchain",
+            *_LIBRARIES,
+        ),
+    ),
+    "no-device": Cause("there is no GPU that the process may use", _of("missing-libs")),
+    "missing-libs": Cause("CUDA libraries are missing", _of("cudnn-internal", "xla-toolchain")),
+    "compute-capability": Cause(
+        "this build does not know the card's compute capability",
+        _of("no-device", "illegal-address", "xla-toolchain", *_LIBRARIES),
+    ),
+    "xla-toolchain": Cause("XLA lacks CUDA's compiler files", _of("cudnn-internal")),
+    "illegal-address": Cause(
+        "a kernel or the card itself failed", _of("no-device", "oom-device-tensor", *_LIBRARIES)
+    ),
+    "oom-device-startup": Cause(
+        "the card was full when the process started",
+        _of("no-device", "oom-device-tensor", "whole-array-copied", *_LIBRARIES),
+    ),
+    "whole-array-copied": Cause("a whole array was copied to the card", _of("oom-device-tensor")),
+    "fragmentation": Cause("the card's memory is in pieces", _of("oom-device-tensor", *_LIBRARIES)),
+    "oom-device-tensor": Cause("no room on the card for a tensor", _of(*_LIBRARIES)),
+    "cudnn-handle-alloc": Cause("no memory for cuDNN", _of("cudnn-internal")),
+    "cublas-alloc": Cause("no memory for cuBLAS", _of("cudnn-internal")),
+    "cudnn-internal": Cause("cuDNN does not work"),
+    "torch-oom": Cause("PyTorch found no memory on the card", _of("oom-device-startup")),
+    "jax-oom": Cause(
+        "JAX found no memory on the card", _of("oom-device-tensor", "oom-device-startup")
+    ),
+    "host-oom": Cause("the computer's own memory is used up"),
+    NOT_GPU: Cause("no problem of a GPU"),
+}

@@ -1,0 +1,1 @@
+"""What a log tells besides its cause: tensors, cards, versions, the user's own line, the dump."""

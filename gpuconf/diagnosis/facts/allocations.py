@@ -1,0 +1,114 @@
+"""The table of ``report_tensor_allocations_upon_oom``: which node held how much, layer by layer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpuconf.diagnosis.facts.tensor import told_size
+from gpuconf.diagnosis.reading.stream import Line
+
+_DEVICE = re.compile(r"Current usage from device: (\S{1,200}), allocator: (\w{1,60})")
+_ROW = re.compile(r"^\s*(\d[\d.]*[KMGT]?i?B) from (\S{1,500})")
+_REMAINING = re.compile(r"Remaining (\d+) nodes with (\d[\d.]*[KMGT]?i?B)")
+# TensorFlow's rewriting of a graph puts these before the name of what it rewrote.
+_REWRITTEN = re.compile(
+    r"^(?:gradients/|gradient_tape/|training/|[^/]+/gradients/)*"
+    r"|-\d+-\w+(?:Optimizer|NCHW|NHWC)\w*(?=-|$)"
+)
+
+
+class Allocation(NamedTuple):
+    """What one node of the graph held."""
+
+    node: str
+    size_bytes: int
+
+
+class Layer(NamedTuple):
+    """What the nodes of one layer held together."""
+
+    name: str
+    size_bytes: int
+    nodes: tuple[Allocation, ...]
+
+
+class Allocations(NamedTuple):
+    """What held the memory of ``allocator`` when a tensor was refused, the largest first.
+
+    ``rest_bytes`` is what smaller nodes held, whose names the report leaves out.
+    """
+
+    line: int
+    device: str
+    allocator: str
+    nodes: tuple[Allocation, ...]
+    rest_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """What all of them held."""
+        return sum(node.size_bytes for node in self.nodes) + self.rest_bytes
+
+    def layers(self) -> tuple[Layer, ...]:
+        """The nodes by the layer whose they are, the largest layer first."""
+        groups: dict[str, list[Allocation]] = {}
+        for node in self.nodes:
+            groups.setdefault(layer_of(node.node), []).append(node)
+        layers = [
+            Layer(name, sum(node.size_bytes for node in nodes), tuple(nodes))
+            for name, nodes in groups.items()
+        ]
+        return tuple(sorted(layers, key=lambda layer: -layer.size_bytes))
+
+
+def layer_of(node: str) -> str:
+    """The layer of a node: ``conv2d`` for ``gradients/conv2d/Conv2D_grad/Conv2DBackpropInput``.
+
+    What TensorFlow's layout optimizer adds, ``…-TransposeNHWCToNCHW-LayoutOptimizer``, belongs to
+    the layer whose tensor it transposes.
+    """
+    parts = [part for part in _REWRITTEN.sub("", node).split("/") if part]
+    parts = [part.split("-0-")[0].split("-1-")[0] for part in parts]
+    return (
+        parts[0]
+        if len(parts) < 3
+        else "/".join(parts[:-1])
+        if "_grad" not in parts[-2]
+        else parts[0]
+    )
+
+
+class AllocationReader:
+    """Watches a log for the report's tables; keeps the one that holds most."""
+
+    of_many = False
+    parts: Sequence[str] = ()
+    phrases: Sequence[str] = (
+        "current usage from device", "MiB from", "GiB from", "KiB from", "B from",
+        "Remaining nodes",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self._tables: list[Allocations] = []
+
+    def see(self, line: Line) -> None:
+        """Note a table's head, one of its rows, or its end."""
+        text = line.text[:2000]
+        if found := _DEVICE.search(text):
+            self._tables.append(Allocations(line.number, found[1], found[2], (), 0))
+        elif not self._tables:
+            return
+        elif found := _ROW.match(text):
+            row = Allocation(found[2], told_size(found[1]) or 0)
+            last = self._tables[-1]
+            if row not in last.nodes or len(last.nodes) < 200:
+                self._tables[-1] = last._replace(nodes=(*last.nodes, row))
+        elif found := _REMAINING.search(text):
+            rest = told_size(found[2]) or 0
+            self._tables[-1] = self._tables[-1]._replace(rest_bytes=rest)
+
+    def allocations(self) -> Allocations | None:
+        """The table of the allocator that held most; None where the log has none."""
+        return max(self._tables, key=lambda table: table.total_bytes, default=None)

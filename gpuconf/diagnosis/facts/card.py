@@ -1,0 +1,140 @@
+"""The card as the log tells of it: name, memory, TensorFlow's share, and who else is on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpuconf.diagnosis.facts.tensor import told_size
+from gpuconf.diagnosis.reading.stream import Line
+from gpuconf.units import MIB
+
+_CREATED = re.compile(r"device:GPU:\d+ with (\d+) MB memory")
+_DESCRIBED = re.compile(
+    r"name: (?P<name>[^,\n]{2,80}?)(?:,|\s+major|\s+computeCapability|\s*$)"
+    r"|StreamExecutor device \(\d+\): (?P<se>[^,\n]{2,80}),"
+)
+_CAPABILITY = re.compile(
+    r"[Cc]ompute ?[Cc]apability:? (\d+\.\d)|major: (\d+),? minor: (\d+)|cuda capability (\d\.\d)"
+)
+_TOTAL = re.compile(
+    r"[Tt]otal ?[Mm]emory: ?(\d[\d.]*[KMGT]i?B)|deviceMemorySize: ?(\d[\d.]*[KMGT]i?B)"
+    r"|total capac\w*ty of (\d[\d.]* [KMGT]iB)|; (\d[\d.]* [KMGT]iB) total capac\w*ty"
+)
+_FREE = re.compile(
+    r"[Ff]ree ?[Mm]emory: ?(\d[\d.]*[KMGT]i?B)|of which (\d[\d.]* [KMGT]iB) is free"
+    r"|; (\d[\d.]* [KMGT]iB) free"
+)
+_REPORTED = re.compile(r"total memory reported: (\d{6,17})\b")
+_SMI_MEMORY = re.compile(r"\|\s*(\d+)MiB\s*/\s*(\d+)MiB\s*\|")
+_SMI_PROCESS = re.compile(
+    r"\|\s+\d+\s+(?:\S+\s+\S+\s+)?(\d+)\s+[CG+M]+\s+(\S.{0,60}?)\s+(\d+)MiB\s*\|"
+)
+_TORCH_PROCESS = re.compile(r"Process (\d+) has (\d[\d.]* [KMGT]iB) memory in use")
+_DRIVER = re.compile(
+    r"[Dd]river [Vv]ersion:? (\d{3}\.[\d.]+\d)|kernel reported version is: (\d{3}[\d.]+\d)"
+    r"|Kernel Module +(\d{3}[\d.]+\d)"
+)
+
+
+class Holder(NamedTuple):
+    """A process on the card: its pid, what it is called where the log tells, its bytes."""
+
+    pid: int
+    name: str | None
+    size_bytes: int
+
+
+class Card(NamedTuple):
+    """A GPU as the log describes it.  Unknown is None.
+
+    ``limit_bytes`` is what TensorFlow's allocator may take of it; ``free_bytes`` what was free
+    when the process came.
+    """
+
+    name: str | None = None
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+    limit_bytes: int | None = None
+    compute_capability: str | None = None
+    driver: str | None = None
+    holders: tuple[Holder, ...] = ()
+
+
+class CardReader:
+    """Watches a log for what it says of the (first) card."""
+
+    of_many = False
+    parts: Sequence[str] = ()
+    phrases: Sequence[str] = (
+        "name", "major minor", "total memory", "free memory", "totalMemory", "freeMemory",
+        "with MB memory", "compute capability", "computeCapability", "deviceMemorySize",
+        "of cuda capability",
+        "streamexecutor device", "total capacity", "total capacty", "total memory reported",
+        "MiB MiB", "MiB", "memory in use", "driver version", "kernel reported version",
+        "kernel module", "memory limit",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self._told: dict[str, str] = {}
+        self._sizes: dict[str, int] = {}
+        self._holders: dict[int, Holder] = {}
+
+    def see(self, line: Line) -> None:
+        """Note what a line says, where it is the first to say it."""
+        text = line.text[:2000]
+        described, capability = _DESCRIBED.search(text), _CAPABILITY.search(text)
+        if described is not None and ".py" not in text:
+            self._told.setdefault("name", (described["name"] or described["se"]).strip())
+        if capability is not None:
+            one, major, minor, old = capability.groups()
+            self._told.setdefault("capability", one or old or f"{major}.{minor}")
+        driver = _group(_DRIVER, text)
+        if driver is not None:
+            self._told.setdefault("driver", driver)
+        self._see_sizes(text)
+        self._see_holders(text)
+
+    def _see_sizes(self, text: str) -> None:
+        created = _CREATED.search(text)
+        if created is not None:
+            self._sizes.setdefault("limit", int(created[1]) * MIB)
+        for key, pattern in (("total", _TOTAL), ("free", _FREE)):
+            size = told_size(_group(pattern, text) or "")
+            if size is not None:
+                self._sizes.setdefault(key, size)
+        reported = _REPORTED.search(text)
+        if reported is not None:
+            self._sizes.setdefault("total", int(reported[1]))
+
+    def _see_holders(self, text: str) -> None:
+        memory, process = _SMI_MEMORY.search(text), _SMI_PROCESS.search(text)
+        if process is not None:
+            pid, name, used = process.groups()
+            self._holders[int(pid)] = Holder(int(pid), name, int(used) * MIB)
+        elif memory is not None:
+            used_mib, total_mib = int(memory[1]), int(memory[2])
+            self._sizes.setdefault("total", total_mib * MIB)
+            self._sizes.setdefault("free", (total_mib - used_mib) * MIB)
+        for pid, size in _TORCH_PROCESS.findall(text):
+            self._holders[int(pid)] = Holder(int(pid), None, told_size(size) or 0)
+
+    def card(self) -> Card | None:
+        """The card; None where the log says nothing of one."""
+        if not (self._told or self._sizes or self._holders):
+            return None
+        return Card(
+            self._told.get("name"),
+            self._sizes.get("total"),
+            self._sizes.get("free"),
+            self._sizes.get("limit"),
+            self._told.get("capability"),
+            self._told.get("driver"),
+            tuple(self._holders.values()),
+        )
+
+
+def _group(pattern: re.Pattern[str], text: str) -> str | None:
+    found = pattern.search(text)
+    return None if found is None else next((group for group in found.groups() if group), None)

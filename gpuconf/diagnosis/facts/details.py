@@ -1,0 +1,55 @@
+"""Small facts that a cause's own lines tell: libraries, versions, Xids, matrices, a batch size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_LISTS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("missing_libraries", re.compile(
+        r"(?:Could not load dynamic library|Couldn't open CUDA library|Could not find|"
+        r"Could not load library|Could not locate|ImportError:|OSError:|dlopen:|dlerror:) "
+        r"'?((?:lib)?[\w.-]{1,60}?(?:\.so(?:\.\d+)*|\.dll|\.dylib))\b")),
+    ("xid", re.compile(r"Xid \([^)]{1,60}\): (\d{1,3})\b")),
+)  # fmt: skip
+_SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("loaded_cudnn", re.compile(r"Loaded (?:runtime )?[Cc]u[Dd][Nn][Nn] library: (\d[\d.]*\d)")),
+    ("compiled_cudnn", re.compile(r"source was compiled with:? (\d[\d.]*\d)")),
+    ("kernel_driver", re.compile(r"kernel version (\d[\d.]*\d)")),
+    ("library_driver", re.compile(r"DSO version (\d[\d.]*\d)")),
+    ("minimum_capability", re.compile(r"minimum required Cuda capability is (\d\.\d)")),
+    ("status", re.compile(r"\b(CU(?:DNN|BLAS|SOLVER|SPARSE)_STATUS_\w+|CUDA_ERROR_\w+)")),
+    ("matrices", re.compile(r"(m=\d+, n=\d+, k=\d+)")),
+    ("event", re.compile(r"Xid [^:]{1,60}:\d\d\)?: \d+, (?:pid=\S+, )?(?:name=\S+, )?(.{1,120})")),
+    ("torch_allocated", re.compile(
+        r"(\d[\d.]* [KMG]iB) (?:is allocated by PyTorch|already allocated)")),
+    ("torch_reserved", re.compile(r"(\d[\d.]* [KMG]iB) reserved in total by PyTorch")),
+    ("torch_unallocated", re.compile(
+        r"(\d[\d.]* [KMG]iB) is reserved by PyTorch but unallocated")),
+    ("slurm_step", re.compile(r"StepId=(\S{1,40})\.? ")),
+)  # fmt: skip
+_BATCH = re.compile(r"\bbatch_size\s*=\s*(\d{1,7})\b")
+
+
+def details_in(texts: Iterable[str]) -> dict[str, object]:
+    """The facts in these texts, by their names; lists have each entry once."""
+    found: dict[str, object] = {}
+    whole = list(texts)
+    for name, pattern in _LISTS:
+        entries = list(dict.fromkeys(each for text in whole for each in pattern.findall(text)))
+        if entries:
+            found[name] = [int(each) for each in entries] if name == "xid" else entries
+    for name, pattern in _SINGLES:
+        match = next((hit for text in whole if (hit := pattern.search(text))), None)
+        if match is not None:
+            found[name] = match[1].rstrip(".")
+    return found
+
+
+def batch_size_in(texts: Iterable[str]) -> int | None:
+    """The ``batch_size=`` of a line of code in a traceback; None where no line has one."""
+    for text in texts:
+        found = _BATCH.search(text)
+        if found is not None:
+            return int(found[1])
+    return None

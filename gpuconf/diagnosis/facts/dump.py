@@ -1,0 +1,223 @@
+"""What TensorFlow's BFC allocator holds when it refuses: its dump, from the log.
+
+The lines are those of bfc_allocator.cc, TensorFlow 1.0 to 2.21; a chunk's line has its size, and
+the operation that asked for it where the allocator knew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from gpuconf.diagnosis.facts.tensor import told_size
+from gpuconf.diagnosis.reading.stream import Line
+
+_STAT = re.compile(
+    r"^\s*(Limit|InUse|MaxInUse|NumAllocs|MaxAllocSize):\s+(\d[\d.]*)([KMGT]?i?B)?\s*$"
+)
+_IN_USE = re.compile(r"(?:InUse|Chunk) at (?:0x)?[0-9a-f]+ of size (\d+)(?: by op (\S+))?")
+_FREE = re.compile(r"Free +at (?:0x)?[0-9a-f]+ of size (\d+)")
+_GROUP = re.compile(r"(\d+) Chunks of size (\d+) totalling")
+_REGION = re.compile(r"Next region of size (\d+)")
+_SUM = re.compile(r"Sum Total of in-use chunks: (\d[\d.]*[KMGT]?i?B)")
+_POOL = re.compile(
+    r"(?:total_region_allocated_bytes_|Total bytes in pool): (\d+) memory_limit_: (\d+) "
+    r"available bytes: (\d+)"
+)
+_REFUSED = re.compile(
+    r"Allocator \(?(\w+)\)? ran out of memory trying to allocate (\d[\d.]*[KMGT]?i?B)"
+    r"(?: \(rounded to (\d+)\))?"
+)
+_ASKED = re.compile(r"Bin for (\d[\d.]*[KMGT]?i?B) was")
+_MAP = re.compile(r"\] ([*_x]{80,120})\s*$")
+_STARTS = re.compile(r"BFCAllocator dump for|Bin \(256\):")
+# A dump of a program with more chunks than this tells no more.
+_MOST_LINES = 200_000
+
+
+class Chunks(NamedTuple):
+    """``number`` chunks in use of ``size_bytes`` each."""
+
+    size_bytes: int
+    number: int
+
+    @property
+    def total_bytes(self) -> int:
+        """What they hold together."""
+        return self.size_bytes * self.number
+
+
+class Dump(NamedTuple):
+    """An allocator's state, in bytes; None is what the log does not tell.
+
+    ``free_chunks`` are the sizes of what is free within the regions, None where the log has not
+    all of them; ``unclaimed_bytes`` is what of the limit the allocator had not yet taken from
+    the card; ``map_free_share`` the share of free memory in the drawn map.
+    """
+
+    line: int
+    allocator: str | None = None
+    requested_bytes: int | None = None
+    limit_bytes: int | None = None
+    in_use_bytes: int | None = None
+    peak_bytes: int | None = None
+    in_use: tuple[Chunks, ...] = ()
+    free_chunks: tuple[int, ...] | None = None
+    unclaimed_bytes: int | None = None
+    map_free_share: float | None = None
+    by_operation: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def free_bytes(self) -> int | None:
+        """What is free within the regions."""
+        if self.free_chunks is not None:
+            return sum(self.free_chunks)
+        if self.limit_bytes is None or self.in_use_bytes is None or self.unclaimed_bytes is None:
+            return None
+        return self.limit_bytes - self.in_use_bytes - self.unclaimed_bytes
+
+    @property
+    def largest_free_bytes(self) -> int | None:
+        """The largest free chunk; TensorFlow's own LargestFreeBlock prints 0, whatever there is."""
+        return max(self.free_chunks, default=0) if self.free_chunks is not None else None
+
+    @property
+    def is_fragmented(self) -> bool:
+        """Whether the free chunks together would have done, and none alone: free ≥ asked > largest.
+
+        Where the log has not all free chunks, they are known to have been too small, because the
+        allocator could claim no more from the card and refused.
+        """
+        asked, free = self.requested_bytes, self.free_bytes
+        if asked is None or free is None or free < asked:
+            return False
+        if self.largest_free_bytes is not None:
+            return self.largest_free_bytes < asked
+        return self.map_free_share is None or self.map_free_share > 0.1
+
+    @property
+    def largest_free_is_measured(self) -> bool:
+        """Whether the log has every free chunk."""
+        return self.free_chunks is not None
+
+
+class DumpReader:
+    """Watches a log for dumps, and keeps the last one's lines until all is read."""
+
+    of_many = True
+    parts: Sequence[str] = ()
+    phrases: Sequence[str] = (
+        "BFCAllocator dump for", "Total Chunks Chunks in use", "of size",
+        "Chunks of size totalling",
+        "Sum Total of in-use chunks", "memory limit available bytes", "Limit", "InUse", "MaxInUse",
+        "MaxAllocSize", "NumAllocs", "ran out of memory trying to allocate", "Chunk State",
+        "bfc allocator cc", "region of size",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self._lines: list[Line] = []
+        self._refused: Line | None = None
+        self._ended = False
+
+    def see(self, line: Line) -> None:
+        """Keep a line of a dump; a new dump takes the place of the one before."""
+        text = line.text
+        if "trying to allocate" in text:
+            if "not a failure" not in text:
+                self._refused = line
+            return
+        if _STARTS.search(text) or (self._ended and " of size " in text):
+            self._lines, self._ended = [], False
+        if "MaxAllocSize" in text:
+            self._ended = True
+        if len(self._lines) < _MOST_LINES:
+            self._lines.append(line)
+
+    def dump(self) -> Dump | None:
+        """The last dump; None where the log has none."""
+        if not self._lines and self._refused is None:
+            return None
+        dump = _parsed(self._lines)
+        if self._refused is not None:
+            found = _REFUSED.search(self._refused.text)
+            if found is not None:
+                asked = int(found[3]) if found[3] else told_size(found[2])
+                dump = dump._replace(allocator=found[1], requested_bytes=asked)
+        return dump if dump.limit_bytes or dump.in_use else None
+
+
+def _parsed(lines: Iterable[Line]) -> Dump:
+    lines = list(lines)
+    stats: dict[str, int] = {}
+    used: Counter[int] = Counter()
+    grouped: dict[int, int] = {}
+    operations: Counter[str] = Counter()
+    free: list[int] = []
+    rest: dict[str, int] = {}
+    for line in lines:
+        text = line.text
+        chunk = _IN_USE.search(text)
+        if chunk is not None:
+            used[int(chunk[1])] += 1
+            if chunk[2]:
+                operations[chunk[2]] += int(chunk[1])
+        elif found := _FREE.search(text):
+            free.append(int(found[1]))
+        elif found := _GROUP.search(text):
+            grouped[int(found[2])] = int(found[1])
+        else:
+            _read_sums(text, stats, rest)
+    complete = _is_complete(used, grouped, stats.get("InUse"))
+    drawn = [found[1] for line in lines if (found := _MAP.search(line.text))]
+    limit = stats.get("Limit") or rest.get("limit")
+    return Dump(
+        lines[0].number if lines else 0,
+        requested_bytes=rest.get("asked"),
+        limit_bytes=limit,
+        in_use_bytes=stats.get("InUse") or rest.get("sum"),
+        peak_bytes=stats.get("MaxInUse"),
+        in_use=tuple(Chunks(size, count) for size, count in sorted((grouped or used).items())),
+        free_chunks=tuple(free) if complete else None,
+        unclaimed_bytes=_unclaimed(limit, used, free, rest, complete=complete),
+        map_free_share=drawn[-1].count("_") / len(drawn[-1]) if drawn else None,
+        by_operation=tuple(operations.most_common(20)),
+    )
+
+
+def _read_sums(text: str, stats: dict[str, int], rest: dict[str, int]) -> None:
+    if found := _STAT.match(text):
+        size = (
+            int(found[2])
+            if found[2].isdigit() and not found[3]
+            else told_size(found[2] + (found[3] or "B"))
+        )
+        stats[found[1]] = size or 0
+    elif found := _POOL.search(text):
+        rest["limit"], rest["available"] = int(found[2]), int(found[3])
+    elif found := _SUM.search(text):
+        rest["sum"] = told_size(found[1]) or 0
+    elif found := _ASKED.search(text):
+        rest["asked"] = told_size(found[1]) or 0
+
+
+def _is_complete(used: Counter[int], grouped: dict[int, int], in_use: int | None) -> bool:
+    """Whether a log that may have been trimmed has all of its chunks: they add up."""
+    total = sum(size * count for size, count in used.items())
+    if not total:
+        return False
+    if grouped:
+        return total == sum(size * count for size, count in grouped.items())
+    return in_use is not None and abs(total - in_use) <= in_use // 100
+
+
+def _unclaimed(
+    limit: int | None, used: Counter[int], free: list[int], rest: dict[str, int], *, complete: bool
+) -> int | None:
+    if "available" in rest:
+        return rest["available"]
+    if complete and limit is not None:
+        claimed = sum(size * count for size, count in used.items()) + sum(free)
+        return max(limit - claimed, 0)
+    return None

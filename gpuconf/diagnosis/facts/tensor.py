@@ -1,0 +1,152 @@
+"""The tensor that found no room: its shape, type and bytes, and who asked for it.  Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import NamedTuple
+
+from gpuconf.units import parse_size
+
+# TensorFlow's names of types, what people call them, and bytes an element.
+_TYPES = {
+    "float": ("float32", 4), "float32": ("float32", 4), "double": ("float64", 8),
+    "float64": ("float64", 8), "half": ("float16", 2), "float16": ("float16", 2),
+    "bfloat16": ("bfloat16", 2), "int8": ("int8", 1), "uint8": ("uint8", 1), "int16": ("int16", 2),
+    "uint16": ("uint16", 2), "int32": ("int32", 4), "uint32": ("uint32", 4),
+    "int64": ("int64", 8), "uint64": ("uint64", 8), "bool": ("bool", 1),
+    "complex64": ("complex64", 8), "complex128": ("complex128", 16),
+}  # fmt: skip
+# "shape[32,64]" of TensorFlow; "shape (60000, 224) and data type float32" of NumPy.
+_SHAPE = re.compile(r"[Ss]hape:? ?[\[(](\d[\d, ]{0,200})[\])]")
+_OLD_SHAPE = re.compile(r"shape(?:dim \{ size: \d{1,19} \} ?){1,16}")
+_TYPE = re.compile(r"\b(?:and |data )type:? (\w+)|dtype[:=] ?(?:tf\.|np\.)?(\w+)")
+_DEVICE = re.compile(r"device:([A-Z_]+:\d+)(?= by| in|\W*$)| on \S{0,200}device:([A-Z_]+:\d+)")
+_ALLOCATOR = re.compile(r"(?:by a|A)llocator \(?(\w+)\)?")
+# Where TensorFlow names the operation, the surest first.
+_NODES = (
+    re.compile(r"Detected at node '?([^\s']{1,400})'? defined at"),
+    re.compile(r"\{\{node ([^}]{1,400})\}\}"),
+    re.compile(r"\[\[(?:Node: |node )([^\s=\]]{1,400})"),
+    re.compile(r"requested by op ([^\s\x1b]{1,400})"),
+    re.compile(r"\[Op:(?!__inference)(\w+)\]"),
+    re.compile(r"__wrapped__(\w+?)_device_"),
+    re.compile(r"in order to run (\w+)"),
+)
+_ROUNDED = re.compile(r"rounded to (\d+)\)")
+_BYTES = re.compile(
+    r"(?:trying to allocate|Out of memory allocating|Allocation of|tried to allocate"
+    r"|allocation_bytes|failed to alloc(?:ate)?|memory of size:?) (\d{3,})(?: bytes|B\b|\b)"
+    r"|[( ](\d{3,}) ?(?:bytes|B)\)"
+)
+_SIZED = re.compile(
+    r"(?:trying to allocate|Tried to allocate|Unable to allocate|request for|failed to allocate"
+    r"|to allocate) (\d[\d.,]{0,15}) ?([KMGTP]i?B)\b"
+)  # fmt: skip
+
+
+class Tensor(NamedTuple):
+    """A tensor: ``shape``, ``dtype`` (None where the message tells none), ``size_bytes``.
+
+    ``arithmetic`` shows how the bytes come from shape and type.  ``likely_batch`` is the first
+    dimension where that looks like the batch.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str | None
+    size_bytes: int
+    arithmetic: str
+    likely_batch: int | None
+
+
+class Request(NamedTuple):
+    """What was asked for: by which operation or node, of which allocator, how many bytes."""
+
+    tensor: Tensor | None = None
+    size_bytes: int | None = None
+    node: str | None = None
+    device: str | None = None
+    allocator: str | None = None
+
+
+def request_in(text: str) -> Request:
+    """What a message says was asked for; nothing where it says nothing."""
+    tensor = tensor_in(text)
+    return Request(
+        tensor,
+        requested_bytes(text) if tensor is None or tensor.dtype is None else tensor.size_bytes,
+        node_in(text),
+        _first(_DEVICE, text),
+        _first(_ALLOCATOR, text),
+    )
+
+
+def tensor_in(text: str) -> Tensor | None:
+    """The first tensor whose shape a message tells.  Without a type, bytes are for float32."""
+    found, old = _SHAPE.search(text), _OLD_SHAPE.search(text)
+    if found is not None:
+        shape = tuple(int(size) for size in re.findall(r"\d+", found[1]))
+        told = _TYPE.search(text, found.end(), found.end() + 60)
+    elif old is not None:
+        shape = tuple(int(size) for size in re.findall(r"size: (\d+)", old[0]))
+        told = None
+    else:
+        return None
+    return tensor_of(shape, (told[1] or told[2]) if told else None)
+
+
+def tensor_of(shape: tuple[int, ...], dtype: str | None) -> Tensor | None:
+    """A tensor of TensorFlow's or NumPy's ``dtype``; None for a type without a fixed size."""
+    name, item = _TYPES.get(dtype or "float", (dtype or "", 0))
+    if not item or not shape or max(shape) > 2**62:
+        return None
+    size = item * math.prod(shape)
+    shown = " × ".join(f"{each}" for each in (*shape, item))
+    return Tensor(
+        shape,
+        name if dtype else None,
+        size,
+        f"{shown} B = {size} B",
+        shape[0] if len(shape) > 1 and shape[0] > 1 else None,
+    )
+
+
+def tensor_bytes(shape: tuple[int, ...], dtype: str) -> int | None:
+    """``shape × dtype`` in bytes; None for a type whose size is not fixed."""
+    item = _TYPES.get(dtype, ("", 0))[1]
+    return item * math.prod(shape) if item else None
+
+
+def requested_bytes(text: str) -> int | None:
+    """The bytes that a message says were asked for, the exact figure before the rounded."""
+    rounded = _ROUNDED.search(text)
+    if rounded is not None:
+        return int(rounded[1])
+    exact = _BYTES.search(text)
+    if exact is not None:
+        return int(exact[1] or exact[2])
+    sized = _SIZED.search(text)
+    return told_size(f"{sized[1]}{sized[2]}") if sized else None
+
+
+def told_size(text: str) -> int | None:
+    """A size as logs have it, such as ``1.95GiB`` or ``535. MiB``; None for what is none."""
+    cleaned = re.sub(r"\.(?=\s*[A-Za-z])", "", text.replace(",", ""))
+    try:
+        return parse_size(cleaned)
+    except ValueError:
+        return None
+
+
+def node_in(text: str) -> str | None:
+    """The operation that a message names, or its node in the graph."""
+    for pattern in _NODES:
+        found = pattern.search(text)
+        if found is not None:
+            return found[1]
+    return None
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str | None:
+    found = pattern.search(text)
+    return None if found is None else next(group for group in found.groups() if group)

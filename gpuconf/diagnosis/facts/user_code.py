@@ -1,0 +1,111 @@
+"""The user's own line in a traceback: of Python, IPython or a notebook."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from gpuconf.diagnosis.reading.stream import Line
+
+_FILE_LINE = re.compile(r'File "([^"]{1,400})", line (\d+)(?:, in (\S{1,120}))?')
+# IPython's: "train.py:12, in main()", "<ipython-input-3-ab12> in <module>", "Cell In[3], line 12".
+_CELL = re.compile(
+    r"((?:Input |Cell )?In ?\[\d+\])[,:]? (?:line |in )?(?:<(?:cell line|module)\D*)?(\d+)?"
+)
+_OLD_CELL = re.compile(r"(<ipython-input-\d+-\w+>|/tmp/ipykernel_\d+/\d+\.py) in ([^\s(]{1,80})")
+_IPYTHON_FILE = re.compile(r"^(\S{1,300}\.py)(?::(\d+))?,? in ([^\s(]{1,80})\(")
+_ARROW = re.compile(r"^-{1,5}> ?(\d{1,6})\s+(\S.{0,300})")
+# Where packages live; a path with one of these is not the user's own.
+_LIBRARY = re.compile(
+    r"site-packages|dist-packages|[/\\]lib[/\\]python\d|<frozen|<string>|[/\\]Lib[/\\](?!site)"
+    r"|[/\\]runpy\.py|[/\\]importlib[/\\]|__autograph_generated_file|<__array_function__|<decorator"
+    r"|[/\\]gpuconf[/\\](?:auto|bootstrap)|[/\\]pydevd?|[/\\]spyder|[/\\]ipykernel[/\\]",
+    re.IGNORECASE,
+)
+
+
+class Frame(NamedTuple):
+    """A line of code in a traceback, and where in the log it stands (``number``)."""
+
+    number: int
+    file: str
+    line: int | None
+    function: str | None
+    code: str | None = None
+
+
+class FrameReader:
+    """Watches a log for the frames of tracebacks that are not of a library."""
+
+    of_many = False
+    parts: Sequence[str] = ("ipython input", "ipykernel")
+    phrases: Sequence[str] = ("line in", "cell in", "input in", "py in")
+
+    def __init__(self) -> None:
+        self.wants = 0
+        self._frames: deque[Frame] = deque(maxlen=4000)
+        self._open = False
+
+    def see(self, line: Line) -> None:
+        """Note a frame of the user's own."""
+        frame = _frame(line)
+        if frame is None:
+            return
+        self._open = not _LIBRARY.search(frame.file)
+        if self._open:
+            self._frames.append(frame)
+            self.wants = 12
+
+    def follow(self, line: Line) -> None:
+        """Take the code of the frame that was seen last, from below it."""
+        self.wants -= 1
+        if not (self._open and self._frames) or line.number == self._frames[-1].number:
+            return
+        last, arrow = self._frames[-1], _ARROW.match(line.text)
+        if arrow is not None:
+            self._close(last._replace(line=int(arrow[1]), code=arrow[2].strip()))
+        elif _frame(line) is not None:
+            self._open, self.wants = False, 0
+        elif line.number == last.number + 1 and "ipython" not in last.file and last.line:
+            code = line.text.strip()
+            if code and not code.startswith("^"):
+                self._close(last._replace(code=code[:300]))
+
+    def _close(self, frame: Frame) -> None:
+        self._frames[-1] = frame
+        self._open, self.wants = False, 0
+
+    def codes(self) -> list[str]:
+        """The lines of code of the user's own frames, the innermost last."""
+        return [frame.code for frame in self._frames if frame.code]
+
+    def user_frame(self, failed_at: Iterable[int]) -> Frame | None:
+        """The innermost line of the user's in the traceback nearest to one of these lines.
+
+        A traceback stands above its exception; the C++ half says its line before the traceback.
+        """
+        frames = [frame for frame in self._frames if frame.line is not None]
+        for number in failed_at:
+            above = [frame for frame in frames if number - 400 < frame.number < number]
+            if above:
+                return above[-1]
+        return frames[-1] if frames else None
+
+
+def _frame(line: Line) -> Frame | None:
+    text = line.text[:1000]
+    found = _FILE_LINE.search(text)
+    if found is not None:
+        return Frame(line.number, found[1], int(found[2]), found[3])
+    found = _OLD_CELL.search(text)
+    if found is not None:
+        return Frame(line.number, found[1], None, found[2])
+    found = _CELL.search(text)
+    if found is not None:
+        return Frame(line.number, found[1], int(found[2]) if found[2] else None, None)
+    found = _IPYTHON_FILE.search(text)
+    if found is not None:
+        return Frame(line.number, found[1], int(found[2]) if found[2] else None, found[3])
+    return None

@@ -1,0 +1,93 @@
+"""How the run went: its progress, its exceptions, and whether it was cut off."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpuconf.diagnosis.reading.stream import Line
+
+_MOST = 2000
+# What only a running training writes; figures of loss and step also stand in summaries.
+_STEPS = re.compile(
+    r"\bepoch\W{0,3}\d|\d+/\d+ \[|\d+/\d+ .{0,400}(?:s/step|s/epoch)|\d(?:it/s|s/it)\b"
+    r"|evaluation \[\d+/\d+\]|finished (?:training|evaluation)|training finished",
+    re.IGNORECASE,
+)
+_FIGURES = re.compile(
+    r"\b(?:global[_ ]?step|step|iter|iteration)\W{1,3}\d|\b(?:val_)?(?:loss|acc|accuracy)\W{1,3}\d",
+    re.IGNORECASE,
+)
+# A class's name and its message; "[rank0]: ", "(pid=12) ", "E   " of pytest and times may stand
+# before it.
+_EXCEPTION = re.compile(
+    r"^[^A-Za-z]{0,40}(?:E\s+|\(?\w{1,20}[ =]?\d*\)?:?\s+)?"
+    r"((?:[A-Za-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Unavailable|NotFound))"
+    r"(?:\s*:\s*(.*)|\s*(?:\(see above.*|$))"
+)
+_R_ERROR = re.compile(r"^(Error)(?: in [^:]{1,200})?\s*:\s*(.*)")
+_BARE = re.compile(r"^\s*(?:assert|raise|except|return|#)")
+_CUT_OFF = re.compile(
+    r"\baborted\b|segmentation fault|core dumped|terminate called|fatal python error"
+    r"|kernel (?:appears to have )?died|kernel restarting|dead kernel|access violation"
+    r"|exit code:? ?-?[1-9]|exited with (?:code|status) [1-9]|non-zero exit status|sigabrt|sigsegv"
+    r"|check failed|killed",
+    re.IGNORECASE,
+)
+_FATAL_LINE = re.compile(
+    r"(?:^|: )F (?:[.\w]|\S:)\S*\.(?:cc|cpp|cu|h):\d+\]|^F\d{4} [\d:.]+\s+\d+ "
+)
+
+
+class Raised(NamedTuple):
+    """An exception's last line: where it stands, the class and what it says."""
+
+    line: Line
+    kind: str
+    message: str
+
+    @property
+    def name(self) -> str:
+        """The class without its modules."""
+        return self.kind.rpartition(".")[2]
+
+
+class Outcome:
+    """Watches a log for signs of life and of death."""
+
+    of_many = False
+    phrases: Sequence[str] = (
+        "epoch", "step", "loss", "acc", "accuracy", "it s", "s it", "s step", "ms step", "iter",
+        "iteration", "global step", "evaluation", "eta", "finished", "s epoch",
+        "aborted", "segmentation fault", "core dumped", "terminate called", "died", "exit code",
+        "exited with", "exit status", "sigabrt", "sigsegv", "check failed", "killed", "dead kernel",
+        "restarting", "access violation", "f tensorflow", "f external", "f c", "f d", "f t",
+    )  # fmt: skip
+    parts: Sequence[str] = ("error", "exception", "interrupt", "unavailable", "notfound")
+
+    def __init__(self) -> None:
+        self.raised: list[Raised] = []
+        self.cut_off: list[Line] = []
+        self._steps: list[int] = []
+
+    def see(self, line: Line) -> None:
+        """Note what a line tells of the run."""
+        text = line.text[:_MOST]
+        if _STEPS.search(text) or (_FIGURES.search(text) and not self.raised):
+            self._steps.append(line.number)
+        found = _EXCEPTION.match(text) or _R_ERROR.match(text)
+        if found is not None and not _BARE.match(text):
+            self.raised.append(Raised(line, found[1], (found[2] or "").strip()))
+        elif _FATAL_LINE.search(text) or _CUT_OFF.search(text):
+            self.cut_off.append(line)
+
+    def progress_after(self, number: int) -> int:
+        """How many lines of progress are known to stand below line ``number``."""
+        numbers = sorted(self._steps)
+        return len(numbers) - bisect_right(numbers, number)
+
+    def progress_before(self, number: int) -> int:
+        """How many lines of progress are known to stand above line ``number``."""
+        return sum(1 for each in self._steps if each < number)

@@ -1,0 +1,128 @@
+"""What held the card's memory when it was refused, as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpuconf.diagnosis.diagnosis import Diagnosis, Facts
+from gpuconf.diagnosis.facts.dump import Dump
+from gpuconf.diagnosis.proposals.wording import sized
+from gpuconf.units import MIB
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_IN_USE, _FREE, _UNCLAIMED, _ASKED = "#2a6f97", "#dfe7ee", "#f4f1ea", "#c1121f"
+_INK, _PALE = "#22303c", "#6d7882"
+_MOST_BARS = 12
+_LONGEST_NAME = 48
+
+
+class Bar(NamedTuple):
+    """One holder of memory: its name and bytes."""
+
+    name: str
+    size_bytes: int
+
+
+def draw(diagnosis: Diagnosis, path: str) -> None:
+    """Draw the allocator's memory, and who held it, into ``path``; raises OSError."""
+    # The object, not pyplot: no window system is asked for, and no global state is left.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    facts = diagnosis.facts
+    bars = holders(facts)
+    heights = ([1.3] if facts.dump is not None else []) + ([0.32 * len(bars) + 0.6] if bars else [])
+    figure = Figure(figsize=(9.6, sum(heights) + 1.3), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(diagnosis.title, x=0.01, ha="left", color=_INK, fontsize=13)
+    panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+    if facts.dump is not None:
+        _draw_memory(panels[0], facts.dump)
+    if bars:
+        _draw_bars(panels[-1], bars, _title(facts))
+    figure.savefig(path, dpi=150, format=Path(path).suffix.lower()[1:])
+
+
+def holders(facts: Facts) -> list[Bar]:
+    """Who held the most: layers where the log names them, then operations, then sizes."""
+    if facts.allocations is not None:
+        bars = [Bar(layer.name, layer.size_bytes) for layer in facts.allocations.layers()]
+        rest = facts.allocations.rest_bytes
+    elif facts.dump is not None and facts.dump.by_operation:
+        bars, rest = [Bar(name, size) for name, size in facts.dump.by_operation], 0
+    elif facts.dump is not None:
+        groups = sorted(facts.dump.in_use, key=lambda chunks: -chunks.total_bytes)
+        bars = [
+            Bar(f"{each.number} × {sized(each.size_bytes)}", each.total_bytes) for each in groups
+        ]
+        rest = 0
+    else:
+        return []
+    rest += sum(bar.size_bytes for bar in bars[_MOST_BARS:])
+    return bars[:_MOST_BARS] + ([Bar("(smaller ones)", rest)] if rest else [])
+
+
+def _title(facts: Facts) -> str:
+    if facts.allocations is not None:
+        return "held by layer"
+    named = facts.dump is not None and facts.dump.by_operation
+    return "held by operation" if named else "chunks in use, by size"
+
+
+def _draw_memory(axes: Axes, dump: Dump) -> None:
+    """A bar as long as the limit: in use, free chunks, unclaimed; below it what was asked for."""
+    left = (dump.in_use_bytes or 0) / MIB
+    axes.barh(0, left, color=_IN_USE, height=0.6)
+    axes.annotate(f"in use {sized(dump.in_use_bytes or 0)}", (0, 0.45), color=_INK, fontsize=9)
+    for size in sorted(dump.free_chunks or _free_as_one(dump), reverse=True):
+        axes.barh(0, size / MIB, left=left, color=_FREE, edgecolor=_PALE, linewidth=0.5, height=0.6)
+        left += size / MIB
+    if dump.unclaimed_bytes:
+        axes.barh(0, dump.unclaimed_bytes / MIB, left=left, color=_UNCLAIMED, hatch="//",
+                  edgecolor=_PALE, linewidth=0.5, height=0.6)  # fmt: skip
+    if dump.requested_bytes is not None:
+        axes.barh(-0.8, dump.requested_bytes / MIB, color="none", edgecolor=_ASKED, height=0.4)
+        axes.annotate(f" asked for {sized(dump.requested_bytes)}", (0, -0.8), va="center",
+                      color=_ASKED, fontsize=9)  # fmt: skip
+    largest = dump.largest_free_bytes
+    free = "" if largest is None else f"; free chunks pale, the largest {sized(largest)}"
+    claimed = "; hatched: not claimed from the card" if dump.unclaimed_bytes else ""
+    axes.set_title(f"{dump.allocator or 'the allocator'}, limit {sized(dump.limit_bytes or 0)}"
+                   f"{free}{claimed}", loc="left", fontsize=9, color=_PALE)  # fmt: skip
+    axes.set_ylim(-1.2, 0.9)
+    axes.set_xlabel("MiB", color=_PALE)
+    _plain(axes)
+    axes.set_yticks([])
+
+
+def _free_as_one(dump: Dump) -> tuple[int, ...]:
+    return () if dump.free_bytes is None else (max(dump.free_bytes, 0),)
+
+
+def _draw_bars(axes: Axes, bars: list[Bar], title: str) -> None:
+    names = [_shortened(bar.name) for bar in bars]
+    sizes = [bar.size_bytes / MIB for bar in bars]
+    places = range(len(bars))
+    axes.barh(places, sizes, color=_IN_USE, height=0.7)
+    for place, bar in zip(places, bars, strict=True):
+        axes.annotate(f" {sized(bar.size_bytes)}", (bar.size_bytes / MIB, place), va="center",
+                      fontsize=8, color=_INK)  # fmt: skip
+    axes.set_yticks(places, names, fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlim(right=max(sizes) * 1.15)
+    axes.set_title(title, loc="left", fontsize=9, color=_PALE)
+    axes.set_xlabel("MiB", color=_PALE)
+    _plain(axes)
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"…{name[-_LONGEST_NAME + 1 :]}"
+
+
+def _plain(axes: Axes) -> None:
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(colors=_PALE, length=0)

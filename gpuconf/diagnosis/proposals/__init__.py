@@ -1,0 +1,54 @@
+"""What to change, per family of causes: facts -> a ranked list of changes to paste.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from gpuconf.diagnosis.causes import Severity
+from gpuconf.diagnosis.diagnosis import Facts, Proposal
+from gpuconf.diagnosis.proposals import (
+    configuration,
+    device_memory,
+    faults,
+    frameworks,
+    handles,
+    host_memory,
+    installation,
+)
+
+_Family = Callable[[Facts], Iterable[Proposal]]
+
+_FAMILIES: dict[str, _Family] = {
+    "oom-device-tensor": device_memory.for_tensor,
+    "whole-array-copied": device_memory.for_whole_array,
+    "fragmentation": device_memory.for_fragmentation,
+    "oom-device-startup": device_memory.for_startup,
+    "cudnn-handle-alloc": handles.for_handles,
+    "cublas-alloc": handles.for_handles,
+    "cudnn-internal": handles.for_cudnn,
+    "growth-mismatch": configuration.for_growth,
+    "late-config": configuration.for_late,
+    "missing-libs": installation.for_libraries,
+    "driver-mismatch": installation.for_driver,
+    "compute-capability": installation.for_capability,
+    "no-device": installation.for_no_device,
+    "xla-toolchain": installation.for_toolchain,
+    "host-oom": host_memory.for_host,
+    "jax-oom": frameworks.for_jax,
+    "torch-oom": frameworks.for_torch,
+    "illegal-address": faults.for_fault,
+}
+
+
+def proposals_for(cause: str, severity: Severity, facts: Facts) -> tuple[Proposal, ...]:
+    """The changes for a cause, the first the likeliest to help; none for what is no GPU's matter.
+
+    A warning that a run survived needs no change, unless it is one of an installation.
+    """
+    family = _FAMILIES.get(cause)
+    if family is None or (severity == "warning-only" and cause in _HARMLESS_WHEN_SURVIVED):
+        return ()
+    return tuple(family(facts))
+
+
+_HARMLESS_WHEN_SURVIVED = ("oom-device-startup", "xla-toolchain", "missing-libs")

@@ -1,0 +1,52 @@
+"""Settings: equal on all GPUs, and before the first tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuconf.diagnosis.diagnosis import Facts, Proposal
+from gpuconf.diagnosis.proposals.wording import FIRST_LINE, profile
+
+
+def for_growth(_facts: Facts) -> Iterator[Proposal]:
+    """The same on every visible GPU, or one GPU visible."""
+    yield Proposal(
+        "set growth on every GPU",
+        "TensorFlow takes one value for all visible GPUs, and says so only when it starts",
+        "code",
+        "for gpu in tf.config.list_physical_devices('GPU'):\n"
+        "    tf.config.experimental.set_memory_growth(gpu, True)",
+    )
+    yield profile(
+        "or show the process one GPU, the one with most free memory",
+        "gpuconf sets growth and the limit for it before TensorFlow starts",
+        "extends: shared-desktop",
+        "gpus: {pick: most-free, count: 1}",
+    )
+
+
+def for_late(facts: Facts) -> Iterator[Proposal]:
+    """First, before anything makes devices."""
+    frame = facts.user_code
+    where = f" ({frame.file}:{frame.line})" if frame is not None and frame.line else ""
+    yield Proposal(
+        "let gpuconf set it before TensorFlow is imported",
+        "any tensor, variable, Dropout layer, optimizer, data set, list_logical_devices or "
+        "MirroredStrategy makes the devices, and then the setting is fixed",
+        "code",
+        FIRST_LINE,
+    )
+    yield Proposal(
+        f"or move the call{where} to directly below `import tensorflow`",
+        "nothing before it may make a tensor; in a notebook, restart the kernel first",
+        "code",
+        "import tensorflow as tf\n"
+        "for gpu in tf.config.list_physical_devices('GPU'):\n"
+        "    tf.config.experimental.set_memory_growth(gpu, True)",
+    )
+    yield Proposal(
+        "see which line of the script makes the devices",
+        "doctor reads the script without running it",
+        "command",
+        "gpuconf doctor --script train.py",
+    )

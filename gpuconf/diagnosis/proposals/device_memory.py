@@ -1,0 +1,220 @@
+"""The card's memory: for a tensor, for a whole array, in pieces, and at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuconf.diagnosis.diagnosis import Facts, Proposal
+from gpuconf.diagnosis.proposals.batches import fitting_batch
+from gpuconf.diagnosis.proposals.wording import (
+    FIRST_LINE,
+    SEE_OTHERS,
+    is_version_1,
+    profile,
+    sized,
+    tensorflow_version,
+)
+from gpuconf.units import GIB
+
+# No card that TensorFlow computes on has less; a smaller limit means that others were there.
+_TINY_LIMIT = GIB
+_TINY = "TensorFlow had {} of the card: others hold the rest, or the script's limit is very low"
+_CALLS = ("evaluate", "predict", "fit")
+# A first dimension that no one takes for a batch on purpose.
+_WHOLE_DATA_SET = 1000
+
+
+def for_tensor(facts: Facts) -> Iterator[Proposal]:
+    """A smaller batch, a limit that is not the wall, the others on the card, smaller numbers."""
+    too_big = _is_larger_than_the_card(facts)
+    yield from _smaller_batch(facts)
+    if too_big:
+        yield Proposal(
+            "compute it in pieces: one tensor is larger than the card",
+            f"{_asked(facts)} were asked for; no setting of the memory can help",
+            "code",
+            "for part in tf.split(queries, pieces):   # or index the rows batch by batch\n"
+            "    results.append(model(part))",
+        )
+        return
+    if _limit_is_the_wall(facts):
+        yield _raise_limit(facts)
+    elif _limit_is_tiny(facts):
+        yield SEE_OTHERS._replace(reason=_TINY.format(sized(_limit(facts) or 0)))
+    if _others_hold_much(facts):
+        yield SEE_OTHERS
+    yield from _half_precision(facts)
+
+
+def for_whole_array(facts: Facts) -> Iterator[Proposal]:
+    """Stream the array; the batch size does not matter to its copying."""
+    call = _call(facts)
+    yield Proposal(
+        "give the data as a data set that stays in the computer's memory",
+        "fit, evaluate and predict copy a whole NumPy array to the card before the first batch, "
+        "whatever the batch size",
+        "code",
+        "def batches():\n"
+        "    for start in range(0, len(x), 32):\n"
+        "        yield x[start:start + 32], y[start:start + 32]\n"
+        "data = tf.data.Dataset.from_generator(batches, output_signature=(\n"
+        "    tf.TensorSpec((None, *x.shape[1:]), x.dtype), "
+        "tf.TensorSpec((None, *y.shape[1:]), y.dtype)))\n"
+        f"model.{call}(data.prefetch(1))",
+    )
+    yield Proposal(
+        "read images from their paths instead of one large array",
+        "then neither the card nor the computer holds all of them",
+        "code",
+        'data = keras.utils.image_dataset_from_directory("images", batch_size=32)',
+    )
+    if _others_hold_much(facts):
+        yield SEE_OTHERS
+
+
+def for_fragmentation(facts: Facts) -> Iterator[Proposal]:
+    """Another allocator; tensors of the same sizes; the batch last."""
+    version = tensorflow_version(facts)
+    if version is None or version >= (2, 5):
+        yield profile(
+            "let CUDA's own allocator manage the memory",
+            "it maps free pieces together; it heeds no memory limit, so on a shared card the "
+            "others must leave room",
+            "extends: shared-desktop",
+            "tensorflow: {allocator: cuda_malloc_async}",
+        )
+    yield Proposal(
+        "keep the shapes the same from step to step",
+        "tensors of ever new sizes break the memory up: drop or pad the last partial batch, and "
+        "pad sequences to a few lengths",
+        "code",
+        "data = data.batch(batch_size, drop_remainder=True)",
+    )
+
+
+def for_startup(facts: Facts) -> Iterator[Proposal]:
+    """The others, a share of what is free now, or waiting."""
+    yield SEE_OTHERS
+    card = facts.card
+    if is_version_1(facts):
+        yield Proposal(
+            "take memory as it is needed",
+            "TensorFlow takes all of the card at the start, and others hold part of it",
+            "code",
+            "config = tf.ConfigProto()\nconfig.gpu_options.allow_growth = True\n"
+            "session = tf.Session(config=config)",
+        )
+        return
+    free = f"; {sized(card.free_bytes)} were" if card and card.free_bytes is not None else ""
+    yield profile(
+        "take a part of what is free, as it is needed",
+        f"the limit is then computed from what is free at that moment{free}",
+        "extends: shared-desktop   # allow_growth, and a limit below what is free",
+        "memory: {at_least: 1GiB, on_shortage: {wait: 10min}}",
+    )
+    yield Proposal("and let the script read it", "before keras", "code", FIRST_LINE)
+
+
+def _smaller_batch(facts: Facts) -> Iterator[Proposal]:
+    fit = fitting_batch(facts)
+    if fit is None:
+        return
+    if fit.batch >= _WHOLE_DATA_SET and facts.batch_size is None:
+        call = _call(facts, "evaluate")
+        yield Proposal(
+            f"{call} in batches of at most {fit.fits}",
+            f"the first dimension, {fit.batch}, looks like a whole data set given at once; "
+            f"{fit.because}",
+            "batch",
+            _keras(call, min(fit.fits, 128)),
+        )
+        return
+    yield Proposal(
+        f"a batch of {fit.fits} instead of {fit.batch}",
+        f"{fit.because}, and down to a power of two; `gpuconf rehearse` measures it",
+        "batch",
+        _keras(_call(facts), fit.fits) if _is_keras(facts) else f"batch_size = {fit.fits}",
+    )
+
+
+def _keras(call: str, batch: int) -> str:
+    return f"model.{call}({'x' if call == 'predict' else 'x, y'}, batch_size={batch})"
+
+
+def _is_keras(facts: Facts) -> bool:
+    code = facts.user_code.code if facts.user_code is not None else None
+    return code is None or any(f".{name}(" in code for name in _CALLS)
+
+
+def _call(facts: Facts, default: str = "fit") -> str:
+    code = (facts.user_code.code if facts.user_code else None) or ""
+    found = [name for name in _CALLS if f".{name}(" in code]
+    return found[0] if found else default
+
+
+def _asked(facts: Facts) -> str:
+    tensor = facts.request.tensor
+    size = tensor.size_bytes if tensor is not None else facts.request.size_bytes
+    return "more than there is" if size is None else sized(size)
+
+
+def _is_larger_than_the_card(facts: Facts) -> bool:
+    tensor, card = facts.request.tensor, facts.card
+    size = tensor.size_bytes if tensor is not None else facts.request.size_bytes
+    total = card.total_bytes if card is not None else None
+    # No card has more than 288 GB; without a figure that is the wall.
+    return size is not None and size > (total if total is not None else 288 * 10**9)
+
+
+def _limit(facts: Facts) -> int | None:
+    if facts.dump is not None and facts.dump.limit_bytes is not None:
+        return facts.dump.limit_bytes
+    return facts.card.limit_bytes if facts.card is not None else None
+
+
+def _limit_is_the_wall(facts: Facts) -> bool:
+    limit, total = _limit(facts), facts.card.total_bytes if facts.card is not None else None
+    return limit is not None and total is not None and limit < 0.6 * total
+
+
+def _others_hold_much(facts: Facts) -> bool:
+    """Whether the log shows that others were there; unknown is no."""
+    card = facts.card
+    if card is None:
+        return False
+    if len(card.holders) > 1:
+        return True
+    if card.total_bytes is None or card.free_bytes is None:
+        return False
+    return card.free_bytes < 0.85 * card.total_bytes
+
+
+def _limit_is_tiny(facts: Facts) -> bool:
+    limit = _limit(facts)
+    return limit is not None and limit < _TINY_LIMIT
+
+
+def _raise_limit(facts: Facts) -> Proposal:
+    limit, card = _limit(facts), facts.card
+    total = card.total_bytes if card is not None else None
+    return profile(
+        "allow TensorFlow more of the card",
+        f"its limit was {sized(limit or 0)} of {sized(total or 0)}; `gpuconf plan` shows what is "
+        "free now and which rule makes the limit",
+        "extends: shared-desktop",
+        "memory: {per_process_gpu_memory_fraction: 0.9}",
+    )
+
+
+def _half_precision(facts: Facts) -> Iterator[Proposal]:
+    tensor = facts.request.tensor
+    if is_version_1(facts) or (tensor is not None and tensor.dtype != "float32"):
+        return
+    if tensor is not None and tensor.dtype is None:
+        return
+    yield Proposal(
+        "compute in half precision",
+        "activations then take 2 bytes an element instead of 4; weights stay float32",
+        "code",
+        'keras.mixed_precision.set_global_policy("mixed_float16")   # bfloat16 on newer cards',
+    )

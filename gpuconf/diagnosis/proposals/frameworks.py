@@ -1,0 +1,87 @@
+"""JAX and PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuconf.diagnosis.diagnosis import Facts, Proposal
+from gpuconf.diagnosis.facts.tensor import told_size
+from gpuconf.diagnosis.proposals.batches import fitting_batch
+from gpuconf.diagnosis.proposals.wording import SEE_OTHERS, sized
+
+# More than this share of what a process holds, unused, is memory in pieces.
+_MUCH_UNUSED = 0.2
+
+
+def for_jax(facts: Facts) -> Iterator[Proposal]:
+    """Less at once; no memory taken in advance where others need some."""
+    yield from _batch(facts)
+    if facts.request.size_bytes is not None:
+        size = sized(facts.request.size_bytes)
+        yield Proposal(
+            "see what in the program needs it",
+            f"{size} were asked for at once; a smaller batch or shorter input, or "
+            "jax.checkpoint on the layers, makes it less",
+            "code",
+            "print(jax.jit(step).lower(*arguments).compile().memory_analysis())",
+        )
+    yield Proposal(
+        "take memory as it is needed",
+        "JAX takes three quarters of a card at the start, whoever else is on it",
+        "command",
+        "export XLA_PYTHON_CLIENT_PREALLOCATE=false",
+    )
+    yield SEE_OTHERS
+
+
+def for_torch(facts: Facts) -> Iterator[Proposal]:
+    """A smaller batch; pieces only where the message shows that much lies unused."""
+    yield from _batch(facts)
+    unused = _unused_share(facts)
+    if unused is not None and unused > _MUCH_UNUSED:
+        yield Proposal(
+            "let the allocator grow its segments",
+            f"{unused:.0%} of what PyTorch holds lies unused, in pieces",
+            "command",
+            "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+        )
+    yield Proposal(
+        "accumulate gradients over smaller batches",
+        "the same step with a fraction of the activations",
+        "code",
+        "(loss / parts).backward()          # for each of the parts of a batch\n"
+        "optimizer.step(); optimizer.zero_grad()   # after all of them",
+    )
+    if facts.card is not None and len(facts.card.holders) != 1:
+        yield SEE_OTHERS
+
+
+def _batch(facts: Facts) -> Iterator[Proposal]:
+    fit = fitting_batch(facts)
+    if fit is not None:
+        yield Proposal(
+            f"a batch of {fit.fits} instead of {fit.batch}", fit.because, "batch",
+            f"batch_size = {fit.fits}",
+        )  # fmt: skip
+    elif facts.batch_size != 1:
+        yield Proposal(
+            "half the batch",
+            "the log does not tell the batch size; activations grow with it",
+            "batch",
+            "batch_size = batch_size // 2",
+        )
+
+
+def _unused_share(facts: Facts) -> float | None:
+    """What of PyTorch's own memory no tensor holds; newer and older messages tell it."""
+    held, unused = _size(facts, "torch_allocated"), _size(facts, "torch_unallocated")
+    reserved = _size(facts, "torch_reserved")
+    if unused is None and held is not None and reserved is not None:
+        unused = reserved - held
+    if not held or unused is None:
+        return None
+    return unused / (held + unused)
+
+
+def _size(facts: Facts, name: str) -> int | None:
+    return told_size(str(facts.details.get(name, "")))

@@ -1,0 +1,154 @@
+"""Libraries, driver, card and compiler: what to install, and how to look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuconf.diagnosis.diagnosis import Facts, Proposal
+from gpuconf.diagnosis.proposals.wording import tensorflow_version
+
+_WITH_CUDA = "pip install 'tensorflow[and-cuda]'"
+_LOOK = Proposal(
+    "see what is wrong with this machine",
+    "driver, cards, packages and libraries, each with the command that mends it",
+    "command",
+    "gpuconf doctor",
+)
+
+
+def _framework(facts: Facts) -> str:
+    text = " ".join([facts.exception or "", *facts.versions])
+    if "jax" in text.lower() or "xla_bridge" in text:
+        return "jax"
+    return "torch" if "torch" in text.lower() else "tensorflow"
+
+
+def _reinstall(facts: Facts) -> str:
+    commands = {
+        "jax": "pip install --upgrade 'jax[cuda12]'",
+        "torch": "pip install --upgrade torch",
+    }
+    return commands.get(_framework(facts), _WITH_CUDA)
+
+
+def for_libraries(facts: Facts) -> Iterator[Proposal]:
+    """From pip, all in the versions that go together; for old builds, those that are named."""
+    missing = facts.details.get("missing_libraries")
+    named = f" ({', '.join(missing)})" if isinstance(missing, list) else ""
+    version = tensorflow_version(facts)
+    if version is None or version >= (2, 14) or _framework(facts) != "tensorflow":
+        yield Proposal(
+            "install the CUDA libraries with the framework",
+            f"pip brings them{named} in the versions that this build wants; the driver is all "
+            "that must be on the system",
+            "command",
+            _reinstall(facts),
+        )
+    if version is None or version < (2, 14):
+        yield Proposal(
+            "for TensorFlow before 2.14: the CUDA and cuDNN that it was built with",
+            f"the names of the missing files{named} end in the versions that are wanted; they "
+            "must be on LD_LIBRARY_PATH, or on PATH on Windows",
+            "command",
+            "python -c 'import tensorflow as tf; print(tf.sysconfig.get_build_info())'",
+        )
+    yield _LOOK
+
+
+def for_driver(facts: Facts) -> Iterator[Proposal]:
+    """cuDNN, or the driver, or a restart after an update."""
+    details = facts.details
+    if "compiled_cudnn" in details:
+        yield Proposal(
+            f"let pip bring cuDNN {details['compiled_cudnn']} or a newer one of its major version",
+            f"cuDNN {details.get('loaded_cudnn', 'of the system')} was found first, most often "
+            "through LD_LIBRARY_PATH or another package",
+            "command",
+            f"unset LD_LIBRARY_PATH; {_reinstall(facts)}",
+        )
+    elif "kernel_driver" in details or "ersion mismatch" in (facts.exception or ""):
+        yield Proposal(
+            "restart the machine",
+            "the driver was updated and the old kernel module is still loaded",
+            "command",
+            "sudo reboot",
+        )
+    else:
+        yield Proposal(
+            "update the NVIDIA driver",
+            "it is older than the CUDA libraries want; the other way is an older framework",
+            "command",
+            "nvidia-smi --query-gpu=name,driver_version --format=csv",
+        )
+    yield _LOOK
+
+
+def for_capability(facts: Facts) -> Iterator[Proposal]:
+    """A newer build for a newer card, an older one for an older card."""
+    card, least = facts.card, facts.details.get("minimum_capability")
+    capability = card.compute_capability if card is not None else None
+    major = int(capability.split(".")[0]) if capability else None
+    if major is None or major >= 7:
+        yield Proposal(
+            "a newer build of the framework",
+            "a build knows the cards of its time; this one has no code for "
+            f"{f'compute capability {capability}' if capability else 'this card'}",
+            "command",
+            _reinstall(facts) if "--upgrade" in _reinstall(facts) else f"{_WITH_CUDA} --upgrade",
+        )
+    if major is None or major < 7:
+        wanted = f" and this build wants {least}" if least else ""
+        yield Proposal(
+            "an older build, or one compiled for this card",
+            f"the card is of compute capability {capability or 'unknown'}{wanted}; newer builds "
+            "have dropped it",
+            "command",
+            "nvidia-smi --query-gpu=name,compute_cap --format=csv",
+        )
+    yield _LOOK
+
+
+def for_no_device(facts: Facts) -> Iterator[Proposal]:
+    """The driver, the variable that hides cards, the container, the CPU-only package."""
+    yield Proposal(
+        "see whether the driver sees a card",
+        "without an answer here the driver is not installed or not loaded, or the container was "
+        "started without --gpus all",
+        "command",
+        "nvidia-smi",
+    )
+    yield Proposal(
+        "see what hides the card",
+        "CUDA_VISIBLE_DEVICES, a package without CUDA, a driver that does not go with it",
+        "command",
+        "gpuconf doctor",
+    )
+    yield Proposal(
+        "install the framework with CUDA",
+        "the plain package of some frameworks computes on the CPU alone",
+        "command",
+        _reinstall(facts),
+    )
+
+
+def for_toolchain(facts: Facts) -> Iterator[Proposal]:
+    """pip's compiler files, or the system's, or no XLA."""
+    yield Proposal(
+        "install CUDA's compiler files with the framework",
+        "ptxas, nvlink and libdevice come in the package nvidia-cuda-nvcc",
+        "command",
+        _reinstall(facts),
+    )
+    yield Proposal(
+        "or show XLA those of the system",
+        "the folder must hold bin/ptxas and nvvm/libdevice",
+        "command",
+        "export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda",
+    )
+    if _framework(facts) == "tensorflow":
+        yield Proposal(
+            "or let Keras do without XLA",
+            'Keras 3 compiles with XLA on a GPU unless told not to (jit_compile="auto")',
+            "code",
+            "model.compile(optimizer, loss, jit_compile=False)",
+        )

@@ -1,0 +1,45 @@
+"""What several families of proposals paste and say."""
+
+from __future__ import annotations
+
+from gpuconf.diagnosis.diagnosis import Facts, Proposal
+from gpuconf.units import GIB, MIB
+
+SEE_OTHERS = Proposal(
+    "see who else holds the card, and end what is not needed",
+    "the desktop, a notebook whose kernel still lives, or a second training",
+    "command",
+    "gpuconf doctor cards",
+)
+FIRST_LINE = "import gpuconf.auto   # the first line of the script, before keras"
+
+
+def sized(size_bytes: int) -> str:
+    """A size for people, as TensorFlow's log writes it: ``957.03 MiB``."""
+    for unit, factor in (("GiB", GIB), ("MiB", MIB), ("KiB", 1024)):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.2f} {unit}"
+    return f"{size_bytes} B"
+
+
+def profile(title: str, reason: str, *lines: str) -> Proposal:
+    """A profile to save beside the script."""
+    head = "# gpuconf.yaml, beside the script whose first line is: import gpuconf.auto"
+    return Proposal(title, reason, "profile", "\n".join([head, *lines]))
+
+
+def is_version_1(facts: Facts) -> bool:
+    """Whether the log is TensorFlow 1's, where there are sessions and no tf.config."""
+    return facts.versions.get("tensorflow", "").startswith(("0.", "1."))
+
+
+def tensorflow_version(facts: Facts) -> tuple[int, int] | None:
+    """TensorFlow's version in the log; None where it tells none."""
+    parts = facts.versions.get("tensorflow", "").split(".")
+    return (int(parts[0]), int(parts[1])) if len(parts) > 1 and parts[1].isdigit() else None
+
+
+SESSION_GROWTH = """\
+config = tf.ConfigProto()
+config.gpu_options.allow_growth = True
+keras.backend.set_session(tf.Session(config=config))"""

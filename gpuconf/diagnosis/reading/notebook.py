@@ -1,0 +1,55 @@
+"""A Jupyter notebook -> what its cells printed, as a log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+# A larger one is read as plain text: each line of output is a line of the file there, too.
+LARGEST_NOTEBOOK = 64 << 20
+
+
+def printed_by_cells(data: bytes) -> bytes | None:
+    """What the cells of a notebook printed and raised, in order; None where this is none."""
+    if data.lstrip()[:1] != b"{" or b'"cells"' not in data:
+        return None
+    try:
+        notebook = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    cells = notebook.get("cells") if isinstance(notebook, dict) else None
+    if not isinstance(cells, list):
+        return None
+    lines: list[str] = []
+    for cell in cells:
+        for output in _outputs(cell):
+            lines.extend(_lines(output))
+    return "\n".join(lines).encode("utf-8", "replace")
+
+
+def _outputs(cell: Any) -> list[Any]:
+    outputs = cell.get("outputs") if isinstance(cell, dict) else None
+    return outputs if isinstance(outputs, list) else []
+
+
+def _lines(output: Any) -> Iterator[str]:
+    if not isinstance(output, dict):
+        return
+    yield from _texts(output.get("text"))
+    traceback = output.get("traceback")
+    if isinstance(traceback, list) and traceback:
+        yield from _texts(traceback)
+    elif "ename" in output:
+        yield f"{output['ename']}: {output.get('evalue', '')}"
+    data = output.get("data")
+    if isinstance(data, dict):
+        yield from _texts(data.get("text/plain"))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """A text that may be given whole or as a list of pieces that end in their own newlines."""
+    pieces = value if isinstance(value, list) else [value]
+    for piece in pieces:
+        if isinstance(piece, str):
+            yield from piece.rstrip("\n").split("\n")

@@ -1,0 +1,38 @@
+"""A line's shape: its words without digits, case and punctuation.
+
+Training logs repeat a few hundred shapes with other numbers in them; each is looked at once.
+"""
+
+from __future__ import annotations
+
+_DIGITS = b"0123456789"
+_KEPT = {0x0A, 0x0D}
+
+
+def _plainer(byte: int) -> int:
+    if byte in _KEPT or byte > 127:
+        return byte
+    letter = chr(byte)
+    return ord(letter.lower()) if letter.isalpha() else 0x20
+
+
+_WORDS = bytes(_plainer(byte) for byte in range(256))
+
+
+def shapes_of(lines: bytes) -> bytes:
+    """``lines`` with lower-case words and spaces alone, line by line."""
+    return lines.translate(_WORDS, _DIGITS)
+
+
+def phrase(text: str) -> bytes:
+    """The words that a line must have next to each other to say ``text``.
+
+    ``CUDA_ERROR_OUT_OF_MEMORY``, ``CUDA error: out of memory`` and ``cuda error 2 (out of
+    memory)`` are one phrase.
+    """
+    return b" ".join(shapes_of(text.encode()).split())
+
+
+def says(shape: bytes, said: bytes) -> bool:
+    """Whether the words of ``said`` stand in ``shape``, whole words, next to each other."""
+    return said in shape and f" {said.decode()} ".encode() in b" " + shape + b" "

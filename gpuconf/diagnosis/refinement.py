@@ -1,0 +1,49 @@
+"""Where the figures or the framework of a log tell more than the words of a line.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuconf.diagnosis.facts.card import Card
+from gpuconf.diagnosis.facts.dump import Dump
+from gpuconf.diagnosis.outcome import Outcome
+from gpuconf.diagnosis.sightings import Sighting
+
+# A tenth of a card free is a card that others hold.
+_FREE_SHARE = 0.25
+_TENSOR_RULES = ("tensor-refused", "allocator-refused", "allocation-failed", "allocator-dump")
+_XLA = "xla-out-of-memory"
+
+
+def refined_causes(
+    found: Mapping[str, Sighting], outcome: Outcome, dump: Dump | None, card: Card | None
+) -> dict[str, str]:
+    """Other causes than the rules' own, by the rules' ids."""
+    refined: dict[str, str] = {}
+    if dump is not None and dump.is_fragmented:
+        refined.update(dict.fromkeys(_TENSOR_RULES, "fragmentation"))
+    if _is_jax(found, outcome):
+        refined.update(dict.fromkeys((*_TENSOR_RULES, _XLA, "region-refused"), "jax-oom"))
+    elif "torch-refused" in found:
+        refined.update(dict.fromkeys(("device-out-of-memory", "array-refused"), "torch-oom"))
+    for rule in ("device-out-of-memory", "region-refused"):
+        sighting = found.get(rule)
+        if sighting is None or rule in refined:
+            continue
+        late = outcome.progress_before(sighting.first_number) > 0
+        if late and not _was_full_at_start(card):
+            refined[rule] = "oom-device-tensor"
+    return refined
+
+
+def _is_jax(found: Mapping[str, Sighting], outcome: Outcome) -> bool:
+    if "jax-refused" in found:
+        return True
+    kinds = [raised.kind for raised in outcome.raised]
+    return _XLA in found and any("jax" in kind or "Xla" in kind for kind in kinds)
+
+
+def _was_full_at_start(card: Card | None) -> bool:
+    if card is None or card.free_bytes is None or card.total_bytes is None:
+        return False
+    return card.free_bytes < _FREE_SHARE * card.total_bytes

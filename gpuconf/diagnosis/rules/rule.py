@@ -1,0 +1,101 @@
+"""The rules' form, and how their files are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, NamedTuple, get_args
+
+import yaml
+
+from gpuconf.diagnosis.causes import CAUSES
+from gpuconf.diagnosis.reading.shapes import phrase, says
+
+# error: something failed.  ladder: failed, and is tried again with less.  fallback: goes on on the
+# CPU.  warning: the run goes on, a little worse.  big-allocation: fatal only as the last word.
+# hint: printed below other lines, whatever they are.  harmless: means nothing.
+Level = Literal["error", "ladder", "fallback", "warning", "big-allocation", "hint", "harmless"]
+_KEYS = {
+    "id", "cause", "level", "softly", "says", "unless", "pattern", "generic", "fatal", "means"
+}  # fmt: skip
+
+
+class Rule(NamedTuple):
+    """Lines that say one of ``says``, none of ``unless``, and match ``pattern``, mean ``cause``.
+
+    ``generic`` lines name what another line explains better, where there is one; a ``fatal``
+    line is by itself the end of a program.  ``softly`` is the level of a line that its program
+    marks as a warning.  ``means`` is for people.
+    """
+
+    id: str
+    cause: str | None
+    level: Level
+    says: tuple[str, ...]
+    phrases: tuple[bytes, ...]
+    means: str
+    unless: tuple[bytes, ...] = ()
+    pattern: re.Pattern[str] | None = None
+    generic: bool = False
+    fatal: bool = False
+    softly: Level | None = None
+
+    def holds(self, shape: bytes, text: str) -> bool:
+        """Whether a line of this shape and text means this."""
+        if not any(says(shape, said) for said in self.phrases):
+            return False
+        if any(says(shape, said) for said in self.unless):
+            return False
+        return self.pattern is None or self.pattern.search(text) is not None
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule that is shipped, file by file."""
+    folder = files(__package__)
+    names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".yaml"))
+    return tuple(
+        rule for name in names for rule in read_rules((folder / name).read_text("utf-8"), name)
+    )
+
+
+def read_rules(text: str, name: str) -> Iterator[Rule]:
+    """The rules of one file; ValueError names what a rule has that rules do not have."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    for entry in yaml.load(text, Loader=loader)["rules"]:
+        problem = _problem(entry)
+        if problem is not None:
+            raise ValueError(f"{name}: rule {entry.get('id')!r}: {problem}")
+        yield Rule(
+            id=entry["id"],
+            cause=entry.get("cause"),
+            level=entry["level"],
+            says=tuple(entry["says"]),
+            phrases=tuple(map(phrase, entry["says"])),
+            means=entry["means"],
+            unless=tuple(map(phrase, entry.get("unless", ()))),
+            pattern=re.compile(entry["pattern"]) if "pattern" in entry else None,
+            generic=entry.get("generic", False),
+            fatal=entry.get("fatal", False),
+            softly=entry.get("softly"),
+        )
+
+
+def _problem(entry: Mapping[str, Any]) -> str | None:
+    unknown, missing = entry.keys() - _KEYS, {"id", "level", "says", "means"} - entry.keys()
+    if unknown or missing:
+        return f"unknown keys {sorted(unknown)}, missing keys {sorted(missing)}"
+    for level in (entry["level"], entry.get("softly", "error")):
+        if level not in get_args(Level):
+            return f"level {level!r} is none of {get_args(Level)}"
+    if (entry["level"] == "harmless") == ("cause" in entry):
+        return "a rule has a cause, and a harmless one has none"
+    if entry.get("cause", "no-device") not in CAUSES:
+        return f"no such cause: {entry['cause']!r}"
+    numbered = [said for said in entry["says"] if re.search(r"\d", said)]
+    if numbered and "pattern" not in entry:
+        return f"numbers count in patterns alone, and there is none for {numbered}"
+    wordless = [said for said in entry["says"] if not phrase(said)]
+    return f"without a word: {wordless}" if wordless else None

@@ -1,0 +1,93 @@
+"""Which rules a log's lines meet, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gpuconf.diagnosis.reading.shapes import shapes_of
+from gpuconf.diagnosis.reading.stream import Line
+from gpuconf.diagnosis.rules import Rule
+
+# Messages are broken over lines; the figures stand in what follows.
+FOLLOWING_LINES = 14
+_KEPT_EXCERPTS = 6
+
+
+@dataclass
+class Excerpt:
+    """A line that meets a rule, and the lines below it."""
+
+    line: Line
+    following: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The line and those below it."""
+        return "\n".join([self.line.text, *self.following])
+
+
+@dataclass
+class Sighting:
+    """A rule that lines of the log meet: how many, and the first and last few of them."""
+
+    rule: Rule
+    count: int = 0
+    first: list[Excerpt] = field(default_factory=list)
+    latest: list[Excerpt] = field(default_factory=list)
+
+    @property
+    def excerpts(self) -> list[Excerpt]:
+        """What is kept, in the log's order."""
+        return [*self.first, *self.latest]
+
+    @property
+    def first_number(self) -> int:
+        """The number of the first line."""
+        return self.first[0].line.number
+
+    @property
+    def last(self) -> Excerpt:
+        """The last line."""
+        return self.excerpts[-1]
+
+    def add(self, excerpt: Excerpt) -> None:
+        """Count one more, and keep it if it is among the first or, so far, the last."""
+        self.count += 1
+        if len(self.first) < _KEPT_EXCERPTS:
+            self.first.append(excerpt)
+        else:
+            self.latest = [*self.latest[-_KEPT_EXCERPTS + 1 :], excerpt]
+
+
+class Sightings:
+    """Watches a log for all rules; ``found`` has what was seen, by the rule's id."""
+
+    of_many = False
+    parts: Sequence[str] = ()
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.phrases: Sequence[str] = [said for rule in rules for said in rule.says]
+        self.found: dict[str, Sighting] = {}
+        self.wants = 0
+        self._open: list[Excerpt] = []
+        self._rules = rules
+
+    def see(self, line: Line) -> None:
+        """Note the rules that a line meets."""
+        shape = b" ".join(shapes_of(line.text.encode("utf-8", "replace")).split())
+        excerpt = None
+        for rule in self._rules:
+            if rule.holds(shape, line.text):
+                excerpt = excerpt or Excerpt(line)
+                self.found.setdefault(rule.id, Sighting(rule)).add(excerpt)
+        if excerpt is not None:
+            self._open = [*self._open[-3:], excerpt]
+            self.wants = FOLLOWING_LINES
+
+    def follow(self, line: Line) -> None:
+        """Keep a line below one that was noted."""
+        self.wants -= 1
+        for excerpt in self._open:
+            excerpt.following.append(line.text[:2000])
+        self._open = [each for each in self._open if len(each.following) < FOLLOWING_LINES]

@@ -1,0 +1,72 @@
+"""What held the memory, as tables for ``--verbose``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gpuconf.diagnosis.diagnosis import Diagnosis
+from gpuconf.diagnosis.facts.allocations import Allocations
+from gpuconf.diagnosis.facts.dump import Dump
+from gpuconf.diagnosis.proposals.wording import sized
+
+_MOST_ROWS = 20
+
+
+class Table(NamedTuple):
+    """A title, the columns' names, and the rows."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+def tables_of(diagnosis: Diagnosis) -> Iterator[Table]:
+    """The tables that this log allows; none for most."""
+    facts = diagnosis.facts
+    if facts.allocations is not None:
+        yield _layers(facts.allocations)
+    if facts.dump is not None:
+        if facts.dump.by_operation:
+            yield _operations(facts.dump)
+        yield _chunks(facts.dump)
+        if facts.dump.free_chunks:
+            yield _free(facts.dump)
+
+
+def _layers(table: Allocations) -> Table:
+    rows = []
+    for layer in table.layers()[:_MOST_ROWS]:
+        rows.append((layer.name, sized(layer.size_bytes), ""))
+        if len(layer.nodes) > 1 or layer.nodes[0].node != layer.name:
+            rows += [("", sized(node.size_bytes), node.node) for node in layer.nodes[:_MOST_ROWS]]
+    if table.rest_bytes:
+        rows.append(("(smaller ones)", sized(table.rest_bytes), ""))
+    title = f"held by layer, {sized(table.total_bytes)} in all, of {table.allocator}"
+    return Table(title, ("layer", "memory", "node"), rows)
+
+
+def _operations(dump: Dump) -> Table:
+    rows = [(name, sized(size)) for name, size in dump.by_operation[:_MOST_ROWS]]
+    return Table("held by operation", ("operation", "memory"), rows)
+
+
+def _chunks(dump: Dump) -> Table:
+    largest = sorted(dump.in_use, key=lambda chunks: -chunks.total_bytes)
+    rows = [
+        (sized(each.size_bytes), str(each.number), sized(each.total_bytes))
+        for each in largest[:_MOST_ROWS]
+    ]
+    rest = largest[_MOST_ROWS:]
+    if rest:
+        count, size = sum(each.number for each in rest), sum(each.total_bytes for each in rest)
+        rows.append(("(others)", str(count), sized(size)))
+    return Table("chunks in use", ("size", "count", "together"), rows)
+
+
+def _free(dump: Dump) -> Table:
+    sizes = sorted(dump.free_chunks or (), reverse=True)
+    rows = [(sized(size),) for size in sizes[:_MOST_ROWS]]
+    if len(sizes) > _MOST_ROWS:
+        rows.append((f"({len(sizes) - _MOST_ROWS} smaller ones)",))
+    return Table("free chunks", ("size",), rows)

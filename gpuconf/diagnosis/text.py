@@ -1,0 +1,187 @@
+"""A Diagnosis as lines for people: the cause first, then the figures, then what to change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from gpuconf.diagnosis.causes import CAUSES, NOT_GPU
+from gpuconf.diagnosis.diagnosis import SEVERITIES, Diagnosis, Evidence, Facts
+from gpuconf.diagnosis.facts.dump import Dump
+from gpuconf.diagnosis.facts.tensor import Request
+from gpuconf.diagnosis.proposals.wording import sized
+
+Line = tuple[str, str]  # text, and a style or ""
+
+_STYLES = {"failure": "bold red", "silent-cpu-fallback": "bold yellow", "warning-only": "yellow"}
+_LABEL = 19
+# The time and place before a line of TensorFlow's log.
+_PREFIX = re.compile(
+    r"^\W{0,4}(?:\d{4}-\d\d-\d\d [\d:.]+: )?[IWEF](?:\d{4} [\d:.]+\s+\d+)?"
+    r"\s\S*\.(?:cc|h|cpp):\d+\] "
+)
+_MOST_PROPOSALS = 3
+_MOST_EVIDENCE = 2
+_LONGEST_TEXT = 160
+
+
+def lines_of(diagnosis: Diagnosis, *, verbose: bool = False, source: str = "") -> list[str]:
+    """The report without styles."""
+    return [text for text, _ in styled_lines(diagnosis, verbose=verbose, source=source)]
+
+
+def styled_lines(
+    diagnosis: Diagnosis, *, verbose: bool = False, source: str = ""
+) -> Iterator[Line]:
+    """The report, line by line.  ``source`` is the log's name, before its line numbers."""
+    yield _headline(diagnosis), _STYLES.get(diagnosis.severity, "bold green")
+    yield from _evidence(diagnosis.evidence, source, verbose=verbose)
+    facts = list(_facts(diagnosis))
+    for label, text in facts:
+        yield f"  {label:{_LABEL}}{text}", ""
+    yield from _others(diagnosis, source, verbose=verbose)
+    yield from _notes(diagnosis.notes, verbose=verbose)
+    yield from _proposals(diagnosis, verbose=verbose)
+
+
+def _headline(diagnosis: Diagnosis) -> str:
+    ending = SEVERITIES[diagnosis.severity]
+    if diagnosis.cause != NOT_GPU:
+        return f"{diagnosis.title} ({diagnosis.cause}): {ending}"
+    if diagnosis.facts.exception is not None:
+        return f"no problem of a GPU ({NOT_GPU}): the run ended with {diagnosis.facts.exception}"
+    if diagnosis.line_count == 0:
+        return f"no problem of a GPU ({NOT_GPU}): the log is empty"
+    return f"no problem of a GPU ({NOT_GPU}) in {diagnosis.line_count} lines"
+
+
+def _evidence(found: Iterable[Evidence], source: str, *, verbose: bool) -> Iterator[Line]:
+    found = list(found)
+    shown = found if verbose else [each for each in found if not each.generic] or found
+    for each in shown if verbose else shown[:_MOST_EVIDENCE]:
+        place = f"{source}:{each.line}" if source else f"line {each.line}"
+        times = f" ({each.lines} times)" if each.lines > 1 else ""
+        yield f"  {place}{times}  {_short(each.text, verbose=verbose)}", "dim"
+        yield f"      {each.means}", ""
+
+
+def _short(text: str, *, verbose: bool) -> str:
+    if verbose:
+        return text
+    text = _PREFIX.sub("", text)
+    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 2]} …"
+
+
+def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    facts = diagnosis.facts
+    if diagnosis.cause != NOT_GPU:
+        yield from _asked(facts.request)
+        yield from _card(facts)
+        if facts.dump is not None and diagnosis.is_about_memory:
+            yield from _dump(facts.dump)
+    code = facts.user_code
+    if code is not None and diagnosis.severity in ("failure", "not-gpu"):
+        place = code.file if code.line is None else f"{code.file}:{code.line}"
+        yield "your code", f"{place}  {code.code or ''}".rstrip()
+    for name, value in facts.details.items() if diagnosis.cause != NOT_GPU else ():
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+        yield name.replace("_", " "), str(shown)
+
+
+def _asked(request: Request) -> Iterator[tuple[str, str]]:
+    tensor = request.tensor
+    if tensor is not None:
+        dtype = tensor.dtype or "float32 (the message tells no type)"
+        yield "the tensor", f"{list(tensor.shape)} {dtype} = {sized(tensor.size_bytes)}"
+        yield "", tensor.arithmetic
+        if tensor.likely_batch is not None and len(tensor.shape) > 2:
+            yield "", f"the first dimension looks like the batch: {tensor.likely_batch}"
+    elif request.size_bytes is not None:
+        yield "asked for", f"{sized(request.size_bytes)} ({request.size_bytes} B)"
+    if request.node is not None:
+        yield "by", request.node
+
+
+def _card(facts: Facts) -> Iterator[tuple[str, str]]:
+    card = facts.card
+    if card is None:
+        return
+    sizes = (
+        ("", card.total_bytes),
+        ("free ", card.free_bytes),
+        ("TensorFlow's limit ", card.limit_bytes),
+    )
+    parts = [card.name or "", *(f"{name}{sized(size)}" for name, size in sizes if size is not None)]
+    if card.compute_capability is not None:
+        parts.append(f"compute capability {card.compute_capability}")
+    if any(parts):
+        yield "the card", ", ".join(part for part in parts if part)
+    for holder in card.holders:
+        who = f"process {holder.pid}{f' ({holder.name})' if holder.name else ''}"
+        yield "held by", f"{who}: {sized(holder.size_bytes)}"
+
+
+def _dump(dump: Dump) -> Iterator[tuple[str, str]]:
+    if dump.in_use_bytes is not None and dump.limit_bytes is not None:
+        peak = f", at most {sized(dump.peak_bytes)}" if dump.peak_bytes is not None else ""
+        yield "in use", f"{sized(dump.in_use_bytes)} of {sized(dump.limit_bytes)}{peak}"
+    free, largest, asked = dump.free_bytes, dump.largest_free_bytes, dump.requested_bytes
+    if free is None:
+        return
+    if dump.is_fragmented and asked is not None:
+        shown = (
+            "every free chunk" if largest is None else f"the largest free chunk, {sized(largest)}"
+        )
+        yield "in pieces", f"{sized(free)} free ≥ {sized(asked)} asked > {shown}"
+    elif largest is not None:
+        yield "free", f"{sized(free)}, the largest chunk {sized(largest)}"
+    else:
+        yield "free", sized(free)
+    if dump.unclaimed_bytes:
+        yield (
+            "not claimed",
+            f"{sized(dump.unclaimed_bytes)} of the limit, which the card did not give",
+        )
+
+
+def _others(diagnosis: Diagnosis, source: str, *, verbose: bool) -> Iterator[Line]:
+    if not diagnosis.consequences:
+        return
+    if not verbose:
+        titles = dict.fromkeys(
+            CAUSES[each.cause].title for each in diagnosis.consequences if each.cause
+        )
+        yield f"  {'besides':{_LABEL}}{'; '.join(titles)} (--verbose shows the lines)", ""
+        return
+    yield "  came of it, or stands beside it:", ""
+    yield from _evidence(diagnosis.consequences, source, verbose=True)
+
+
+def _notes(notes: Iterable[Evidence], *, verbose: bool) -> Iterator[Line]:
+    notes = list(notes)
+    if not notes:
+        return
+    if not verbose:
+        count = sum(note.lines for note in notes)
+        told = "1 line that looks" if count == 1 else f"{count} lines that look"
+        yield f"  {'harmless':{_LABEL}}{told} bad and mean nothing (--verbose)", "dim"
+        return
+    yield "  harmless:", ""
+    for note in notes:
+        yield f"    line {note.line}, {note.lines} in all: {note.means}", "dim"
+
+
+def _proposals(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Line]:
+    shown = diagnosis.proposals if verbose else diagnosis.proposals[:_MOST_PROPOSALS]
+    if not shown:
+        return
+    yield "", ""
+    yield "what to change", "bold"
+    for number, proposal in enumerate(shown, 1):
+        yield f"  {number}. {proposal.title}", ""
+        yield f"     {proposal.reason}", "dim"
+        for line in proposal.paste.splitlines():
+            yield f"         {line}", "cyan"
+    hidden = len(diagnosis.proposals) - len(shown)
+    if hidden:
+        yield f"  … and {hidden} more (--verbose)", "dim"

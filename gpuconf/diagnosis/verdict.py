@@ -1,0 +1,178 @@
+"""Which of the things that a log says is the root of its trouble, and how bad it is.  Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from gpuconf.diagnosis.causes import CAUSES, NOT_GPU, Severity
+from gpuconf.diagnosis.outcome import Outcome, Raised
+from gpuconf.diagnosis.reading.stream import Line
+from gpuconf.diagnosis.rules import Level
+from gpuconf.diagnosis.sightings import Excerpt, Sighting
+from gpuconf.units import GIB
+
+# One redrawn progress bar is no progress.
+_LINES_OF_PROGRESS = 2
+_ABOUT_GPUS = re.compile(r"\bGPUs?\b|\bCUDA\b|\bcuda\b|nvidia|XLA|\bdevices?\b", re.IGNORECASE)
+_NOT_RAISED_IN_ANGER = ("KeyboardInterrupt", "OutOfRangeError", "StopIteration")
+_BIG_BYTES = 4 * GIB
+# A line that its program marks as a warning or a note.
+_SOFT = re.compile(
+    r"(?:^|: |\s)[WI] (?:[.\w]|\S:)\S*\.(?:cc|cpp|h|py):\d+\]|^\W{0,9}[WI]\d{4} [\d:.]+\s"
+    r"|\b(?:User|Runtime)?Warning:|\bWARNING\b|Unable to initialize backend|\bINFO\b"
+)
+
+
+class Verdict(NamedTuple):
+    """The root cause, how bad it is, further causes in order, and the lines that show the root.
+
+    ``harmless`` are sightings that mean nothing; ``raised`` is the exception that ended the run.
+    """
+
+    cause: str
+    severity: Severity
+    also: tuple[str, ...]
+    shown_by: tuple[Sighting, ...]
+    consequences: tuple[Sighting, ...]
+    harmless: tuple[Sighting, ...]
+    raised: Raised | None
+
+
+def judge(
+    found: Mapping[str, Sighting],
+    outcome: Outcome,
+    last: Line,
+    refined: Mapping[str, str] | None = None,
+) -> Verdict:
+    """Judge what was sighted.  ``refined`` has rules' ids whose figures tell another cause."""
+    return _Bench(found, outcome, last, refined or {}).verdict()
+
+
+class _Bench:
+    def __init__(
+        self,
+        found: Mapping[str, Sighting],
+        outcome: Outcome,
+        last: Line,
+        refined: Mapping[str, str],
+    ) -> None:
+        self._outcome, self._last, self._refined = outcome, last, refined
+        self._all = sorted(found.values(), key=lambda each: each.first_number)
+        self._failing = self._those_that_fail()
+        ended = [each for each in outcome.raised if each.name not in _NOT_RAISED_IN_ANGER]
+        self._raised = ended[-1] if ended else None
+
+    def verdict(self) -> Verdict:
+        """The first of: a failure, a fall back to the CPU, a warning, nothing."""
+        if self._failing:
+            return self._verdict(self._root(self._candidates()), "failure")
+        fallbacks = self._of_level("fallback")
+        stranger = self._raised is not None and self._progress_after(self._raised.line) < 2
+        if fallbacks:
+            root = self._root(fallbacks)
+            if not stranger:
+                return self._verdict(root, "silent-cpu-fallback")
+            if _ABOUT_GPUS.search(self._raised.message if self._raised else ""):
+                return self._verdict(root, "failure")
+        mild = self._of_level("error", "ladder", "warning")
+        if mild and not stranger:
+            return self._verdict(self._root(mild), "warning-only")
+        return self._verdict(None, "not-gpu")
+
+    def _those_that_fail(self) -> list[Sighting]:
+        sure = [each for each in self._of_level("error") if not self._survived(each)]
+        ladders = [each for each in self._of_level("ladder") if self._ladder_failed(each, sure)]
+        big = [each for each in self._of_level("big-allocation") if self._was_last_word(each)]
+        return sorted([*sure, *ladders, *big], key=lambda each: each.first_number)
+
+    def _survived(self, sighting: Sighting) -> bool:
+        return (
+            not sighting.rule.fatal
+            and self._progress_after(sighting.last.line) >= _LINES_OF_PROGRESS
+        )
+
+    def _ladder_failed(self, ladder: Sighting, sure: Iterable[Sighting]) -> bool:
+        """Whether nothing came of asking for less: the log ends there, or goes on with failures."""
+        number = ladder.last.line.number
+        if self._progress_after(ladder.last.line) >= _LINES_OF_PROGRESS:
+            return False
+        return (
+            self._last.number <= number
+            or any(each.last.line.number > number for each in sure)
+            or any(line.number > number for line in self._outcome.cut_off)
+        )
+
+    def _was_last_word(self, sighting: Sighting) -> bool:
+        sizes = re.findall(r"Allocation of (\d+) exceeds", sighting.last.line.text)
+        if not sizes or int(sizes[-1]) < _BIG_BYTES:
+            return False
+        return self._last.number <= sighting.last.line.number
+
+    def _candidates(self) -> list[Sighting]:
+        """The failing ones that name a cause of their own, and what fell back before them."""
+        named = [each for each in self._failing if not each.rule.generic] or self._failing
+        causes = {self._cause(each) for each in self._failing}
+        roots = [
+            each
+            for each in self._of_level("fallback")
+            if not each.rule.generic and CAUSES[self._cause(each)].explains & causes
+        ]
+        return sorted([*named, *roots], key=lambda each: each.first_number)
+
+    def _root(self, candidates: list[Sighting]) -> Sighting:
+        causes = {self._cause(each) for each in candidates}
+        explained = {
+            cause
+            for cause in causes
+            if any(cause in CAUSES[other].explains for other in causes - {cause})
+        }
+        roots = [each for each in candidates if self._cause(each) not in explained] or candidates
+        order = list(CAUSES)
+        return min(
+            roots,
+            key=lambda each: (
+                each.rule.generic,
+                each.first_number,
+                order.index(self._cause(each)),
+            ),
+        )
+
+    def _verdict(self, root: Sighting | None, severity: Severity) -> Verdict:
+        cause = NOT_GPU if root is None else self._cause(root)
+        told = [each for each in self._all if self._level(each) not in ("harmless", "hint")]
+        told = [each for each in told if each.rule.level != "big-allocation" or each is root]
+        others = [self._cause(each) for each in told if self._cause(each) != cause]
+        return Verdict(
+            cause,
+            severity,
+            tuple(dict.fromkeys(others)),
+            tuple(each for each in told if self._cause(each) == cause),
+            tuple(each for each in told if self._cause(each) != cause),
+            tuple(each for each in self._all if each.rule.level == "harmless"),
+            self._raised,
+        )
+
+    def _cause(self, sighting: Sighting) -> str:
+        return self._refined.get(sighting.rule.id) or sighting.rule.cause or NOT_GPU
+
+    def _of_level(self, *levels: str) -> list[Sighting]:
+        return [each for each in self._all if self._level(each) in levels]
+
+    def _level(self, sighting: Sighting) -> Level:
+        rule, lines = sighting.rule, [excerpt.line for excerpt in sighting.excerpts]
+        if rule.softly is None:
+            return rule.level
+        if all(_SOFT.search(line.text) for line in lines):
+            return rule.softly
+        return rule.level
+
+    def _progress_after(self, line: Line) -> int:
+        return self._outcome.progress_after(line.number)
+
+
+def texts(sightings: Iterable[Sighting]) -> Iterable[Excerpt]:
+    """All that is kept of ``sightings``, in order."""
+    for sighting in sightings:
+        yield from sighting.excerpts

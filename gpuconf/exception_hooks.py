@@ -1,0 +1,84 @@
+"""A diagnosis under the traceback: in a script by ``GPUCONF_EXPLAIN=1``, in IPython by %load_ext.
+
+Loaded with ``gpuconf.auto``, so it imports nothing until there is something to explain.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+    Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
+
+_OFF = ("", "0", "false", "no", "off")
+# Cells of a notebook are run again and again; the function that watches is registered once.
+_watching: dict[int, Callable[[Any], None]] = {}
+
+
+def install_if_asked(environ: Mapping[str, str] = os.environ) -> bool:
+    """Explain the exception that ends this program, where ``GPUCONF_EXPLAIN`` asks for it."""
+    if environ.get("GPUCONF_EXPLAIN", "").strip().lower() in _OFF:
+        return False
+    if environ.get("GPUCONF_DISABLE", "") not in ("", "0"):
+        return False
+    if getattr(sys.excepthook, "explains", False):
+        return True
+    sys.excepthook = _explaining(sys.excepthook)
+    return True
+
+
+def _explaining(before: Hook) -> Hook:
+    """A hook that does what the one before did, and then explains."""
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        before(kind, error, trace)
+        tell(error.with_traceback(trace))
+
+    hook.explains = True  # type: ignore[attr-defined]  # so that it is put there once
+    return hook
+
+
+def tell(error: BaseException) -> None:
+    """Write the diagnosis of an exception to stderr, if it is of a kind that we explain.
+
+    Never raises: the program has its own trouble already.
+    """
+    from gpuconf.terminal import debug
+
+    if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
+        return
+    try:
+        from gpuconf.diagnosis import explain
+
+        diagnosis = explain(error)
+        if diagnosis.severity == "failure":
+            print(f"\ngpuconf: {diagnosis}", file=sys.stderr, flush=True)
+    except Exception as trouble:
+        debug(f"the exception could not be explained: {trouble!r}")
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext gpuconf``: below each traceback of a GPU's memory, what it means."""
+    if id(shell) in _watching:
+        return
+
+    def after_cell(result: Any) -> None:
+        error = getattr(result, "error_in_exec", None)
+        if isinstance(error, BaseException):
+            tell(error)
+
+    shell.events.register("post_run_cell", after_cell)
+    _watching[id(shell)] = after_cell
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """``%unload_ext gpuconf``: no more of it."""
+    after_cell = _watching.pop(id(shell), None)
+    if after_cell is not None:
+        shell.events.unregister("post_run_cell", after_cell)
