@@ -63,13 +63,14 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.plot is not None:
         check_picture(options.plot)
     diagnosis = _explained(options.log)
+    drawn = None if options.plot is None else _draw(diagnosis, options.plot)
     if options.json:
         output.document(diagnosis.as_dict())
     else:
         _tell(diagnosis, options, output)
     output.flush()
-    if options.plot is not None:
-        _draw(diagnosis, options.plot, output)
+    if drawn is not None:
+        output.note(drawn)
     return 0
 
 
@@ -133,20 +134,17 @@ def _tell(diagnosis: Diagnosis, options: argparse.Namespace, output: Output) -> 
         output.table(table.columns, table.rows)
 
 
-def _draw(diagnosis: Diagnosis, path: str, output: Output) -> None:
+def _draw(diagnosis: Diagnosis, path: str) -> str:
+    """Draw the picture; what to say of it.  No diagnosis is lost for a picture."""
     from gpuconf.diagnosis import plot
 
     if diagnosis.facts.dump is None and diagnosis.facts.allocations is None:
-        output.note(
+        return (
             "no picture was drawn: the log has no dump of the allocator "
             "(TF_CPP_MIN_LOG_LEVEL=0 lets TensorFlow write one)"
         )
-        return
     try:
         plot.draw(diagnosis, path)
     except OSError as error:
-        raise UsageError(
-            f"--plot {path}: {error.strerror or error}",
-            hint="df -h; ls -ld " + str(Path(path).parent),
-        ) from None
-    output.note(f"the picture is in {path}")
+        return f"gpuconf: error: --plot {path}: {error.strerror or error}; no picture"
+    return f"the picture is in {path}"

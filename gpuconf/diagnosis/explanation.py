@@ -68,9 +68,9 @@ class _Reading:
         self.outcome, self.dumps, self.frames = Outcome(), DumpReader(), FrameReader()
         self.cards, self.versions, self.tables = CardReader(), VersionReader(), AllocationReader()
         self.sightings = Sightings(all_rules())
-        watchers: list[Watcher] = [self.outcome, self.dumps, self.frames, self.cards]
+        watchers: list[Watcher] = [self.outcome, self.frames, self.cards]
         watchers += [self.versions, self.tables, self.sightings]
-        self.reader = LogReader(watchers, (self.sightings, self.frames))
+        self.reader = LogReader(watchers, (self.sightings, self.frames), self.dumps)
 
     def diagnosis(self) -> Diagnosis:
         """What all of it means."""

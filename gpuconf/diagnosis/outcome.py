@@ -24,7 +24,7 @@ _FIGURES = re.compile(
 # before it.
 _EXCEPTION = re.compile(
     r"^[^A-Za-z]{0,40}(?:E\s+|\(?\w{1,20}[ =]?\d*\)?:?\s+)?"
-    r"((?:[A-Za-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Unavailable|NotFound))"
+    r"((?:[A-Za-z_]\w{0,80}\.){0,10}_?[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Unavailable|NotFound))"
     r"(?:\s*:\s*(.*)|\s*(?:\(see above.*|$))"
 )
 _R_ERROR = re.compile(r"^(Error)(?: in [^:]{1,200})?\s*:\s*(.*)")
@@ -57,7 +57,6 @@ class Raised(NamedTuple):
 class Outcome:
     """Watches a log for signs of life and of death."""
 
-    of_many = False
     phrases: Sequence[str] = (
         "epoch", "step", "loss", "acc", "accuracy", "it s", "s it", "s step", "ms step", "iter",
         "iteration", "global step", "evaluation", "eta", "finished", "s epoch",
@@ -65,7 +64,7 @@ class Outcome:
         "exited with", "exit status", "sigabrt", "sigsegv", "check failed", "killed", "dead kernel",
         "restarting", "access violation", "f tensorflow", "f external", "f c", "f d", "f t",
     )  # fmt: skip
-    parts: Sequence[str] = ("error", "exception", "interrupt", "unavailable", "notfound")
+    parts: Sequence[str] = ("error", "exception", "interrupt")
 
     def __init__(self) -> None:
         self.raised: list[Raised] = []

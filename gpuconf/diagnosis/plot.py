@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _IN_USE, _FREE, _UNCLAIMED, _ASKED = "#2a6f97", "#dfe7ee", "#f4f1ea", "#c1121f"
 _INK, _PALE = "#22303c", "#6d7882"
 _MOST_BARS = 12
+_LEAST_SHARE = 0.005
 _LONGEST_NAME = 48
 
 
@@ -61,8 +62,10 @@ def holders(facts: Facts) -> list[Bar]:
         rest = 0
     else:
         return []
-    rest += sum(bar.size_bytes for bar in bars[_MOST_BARS:])
-    return bars[:_MOST_BARS] + ([Bar("(smaller ones)", rest)] if rest else [])
+    least = max((bar.size_bytes for bar in bars), default=0) * _LEAST_SHARE
+    shown = [bar for bar in bars[:_MOST_BARS] if bar.size_bytes >= least]
+    rest += sum(bar.size_bytes for bar in bars[len(shown) :])
+    return shown + ([Bar("(smaller ones)", rest)] if rest else [])
 
 
 def _title(facts: Facts) -> str:
@@ -74,7 +77,7 @@ def _title(facts: Facts) -> str:
 
 def _draw_memory(axes: Axes, dump: Dump) -> None:
     """A bar as long as the limit: in use, free chunks, unclaimed; below it what was asked for."""
-    left = (dump.in_use_bytes or 0) / MIB
+    used = left = (dump.in_use_bytes or 0) / MIB
     axes.barh(0, left, color=_IN_USE, height=0.6)
     axes.annotate(f"in use {sized(dump.in_use_bytes or 0)}", (0, 0.45), color=_INK, fontsize=9)
     for size in sorted(dump.free_chunks or _free_as_one(dump), reverse=True):
@@ -84,8 +87,9 @@ def _draw_memory(axes: Axes, dump: Dump) -> None:
         axes.barh(0, dump.unclaimed_bytes / MIB, left=left, color=_UNCLAIMED, hatch="//",
                   edgecolor=_PALE, linewidth=0.5, height=0.6)  # fmt: skip
     if dump.requested_bytes is not None:
-        axes.barh(-0.8, dump.requested_bytes / MIB, color="none", edgecolor=_ASKED, height=0.4)
-        axes.annotate(f" asked for {sized(dump.requested_bytes)}", (0, -0.8), va="center",
+        axes.barh(-0.8, dump.requested_bytes / MIB, left=used, color="none", edgecolor=_ASKED,
+                  height=0.4)  # fmt: skip
+        axes.annotate(f" asked for {sized(dump.requested_bytes)}", (used, -0.8), va="center",
                       color=_ASKED, fontsize=9)  # fmt: skip
     largest = dump.largest_free_bytes
     free = "" if largest is None else f"; free chunks pale, the largest {sized(largest)}"

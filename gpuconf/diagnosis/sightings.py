@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gpuconf.diagnosis.reading.shapes import shapes_of
+from gpuconf.diagnosis.reading.shapes import says, shapes_of
 from gpuconf.diagnosis.reading.stream import Line
 from gpuconf.diagnosis.rules import Rule
 
@@ -63,7 +63,6 @@ class Sighting:
 class Sightings:
     """Watches a log for all rules; ``found`` has what was seen, by the rule's id."""
 
-    of_many = False
     parts: Sequence[str] = ()
 
     def __init__(self, rules: Sequence[Rule]) -> None:
@@ -71,19 +70,32 @@ class Sightings:
         self.found: dict[str, Sighting] = {}
         self.wants = 0
         self._open: list[Excerpt] = []
-        self._rules = rules
+        self._by_word: dict[bytes, list[tuple[bytes, Rule]]] = {}
+        for rule in rules:
+            for said in rule.phrases:
+                self._by_word.setdefault(max(said.split(), key=len), []).append((said, rule))
 
     def see(self, line: Line) -> None:
         """Note the rules that a line meets."""
-        shape = b" ".join(shapes_of(line.text.encode("utf-8", "replace")).split())
+        words = shapes_of(line.text.encode("utf-8", "replace")).split()
+        shape = b" ".join(words)
         excerpt = None
-        for rule in self._rules:
+        for rule in self._rules_that_say(shape, set(words)):
             if rule.holds(shape, line.text):
                 excerpt = excerpt or Excerpt(line)
                 self.found.setdefault(rule.id, Sighting(rule)).add(excerpt)
         if excerpt is not None:
             self._open = [*self._open[-3:], excerpt]
             self.wants = FOLLOWING_LINES
+
+    def _rules_that_say(self, shape: bytes, words: set[bytes]) -> list[Rule]:
+        said_by = {
+            rule.id: rule
+            for word in words & self._by_word.keys()
+            for said, rule in self._by_word[word]
+            if says(shape, said)
+        }
+        return list(said_by.values())
 
     def follow(self, line: Line) -> None:
         """Keep a line below one that was noted."""

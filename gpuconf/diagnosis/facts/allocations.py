@@ -83,7 +83,6 @@ def layer_of(node: str) -> str:
 class AllocationReader:
     """Watches a log for the report's tables; keeps the one that holds most."""
 
-    of_many = False
     parts: Sequence[str] = ()
     phrases: Sequence[str] = (
         "current usage from device", "MiB from", "GiB from", "KiB from", "B from",

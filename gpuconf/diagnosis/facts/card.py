@@ -65,7 +65,6 @@ class Card(NamedTuple):
 class CardReader:
     """Watches a log for what it says of the (first) card."""
 
-    of_many = False
     parts: Sequence[str] = ()
     phrases: Sequence[str] = (
         "name", "major minor", "total memory", "free memory", "totalMemory", "freeMemory",

@@ -26,6 +26,7 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("torch_reserved", re.compile(r"(\d[\d.]* [KMG]iB) reserved in total by PyTorch")),
     ("torch_unallocated", re.compile(
         r"(\d[\d.]* [KMG]iB) is reserved by PyTorch but unallocated")),
+    ("allocator_asked_for", re.compile(r"TF_GPU_ALLOCATOR=(\w+) isn't currently supported")),
     ("slurm_step", re.compile(r"StepId=(\S{1,40})\.? ")),
 )  # fmt: skip
 _BATCH = re.compile(r"\bbatch_size\s*=\s*(\d{1,7})\b")

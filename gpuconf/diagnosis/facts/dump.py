@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gpuconf.diagnosis.facts.tensor import told_size
+from gpuconf.diagnosis.reading.encodings import decoded
 from gpuconf.diagnosis.reading.stream import Line
 
 _STAT = re.compile(
@@ -23,8 +24,8 @@ _GROUP = re.compile(r"(\d+) Chunks of size (\d+) totalling")
 _REGION = re.compile(r"Next region of size (\d+)")
 _SUM = re.compile(r"Sum Total of in-use chunks: (\d[\d.]*[KMGT]?i?B)")
 _POOL = re.compile(
-    r"(?:total_region_allocated_bytes_|Total bytes in pool): (\d+) memory_limit_: (\d+) "
-    r"available bytes: (\d+)"
+    r"(?:total_region_allocated_bytes_|Total (?:bytes|size) in pool): \S+ "
+    r"memory_limit_: (\d[\d.]*(?:[KMGT]?i?B)?) available (?:bytes|size): (\d[\d.]*(?:[KMGT]?i?B)?)"
 )
 _REFUSED = re.compile(
     r"Allocator \(?(\w+)\)? ran out of memory trying to allocate (\d[\d.]*[KMGT]?i?B)"
@@ -32,7 +33,7 @@ _REFUSED = re.compile(
 )
 _ASKED = re.compile(r"Bin for (\d[\d.]*[KMGT]?i?B) was")
 _MAP = re.compile(r"\] ([*_x]{80,120})\s*$")
-_STARTS = re.compile(r"BFCAllocator dump for|Bin \(256\):")
+_STARTS = (b"BFCAllocator dump for", b"Bin (256):")
 # A dump of a program with more chunks than this tells no more.
 _MOST_LINES = 200_000
 
@@ -97,17 +98,10 @@ class Dump(NamedTuple):
             return self.largest_free_bytes < asked
         return self.map_free_share is None or self.map_free_share > 0.1
 
-    @property
-    def largest_free_is_measured(self) -> bool:
-        """Whether the log has every free chunk."""
-        return self.free_chunks is not None
-
 
 class DumpReader:
-    """Watches a log for dumps, and keeps the last one's lines until all is read."""
+    """Keeps the lines of a log's last dump until all is read."""
 
-    of_many = True
-    parts: Sequence[str] = ()
     phrases: Sequence[str] = (
         "BFCAllocator dump for", "Total Chunks Chunks in use", "of size",
         "Chunks of size totalling",
@@ -117,31 +111,30 @@ class DumpReader:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self._lines: list[Line] = []
-        self._refused: Line | None = None
+        self._lines: list[tuple[int, bytes]] = []
+        self._refused: bytes | None = None
         self._ended = False
 
-    def see(self, line: Line) -> None:
+    def keep(self, number: int, line: bytes) -> None:
         """Keep a line of a dump; a new dump takes the place of the one before."""
-        text = line.text
-        if "trying to allocate" in text:
-            if "not a failure" not in text:
+        if b"trying to allocate" in line:
+            if b"not a failure" not in line:
                 self._refused = line
             return
-        if _STARTS.search(text) or (self._ended and " of size " in text):
+        if any(start in line for start in _STARTS) or (self._ended and b" of size " in line):
             self._lines, self._ended = [], False
-        if "MaxAllocSize" in text:
+        if b"MaxAllocSize" in line:
             self._ended = True
         if len(self._lines) < _MOST_LINES:
-            self._lines.append(line)
+            self._lines.append((number, line))
 
     def dump(self) -> Dump | None:
         """The last dump; None where the log has none."""
         if not self._lines and self._refused is None:
             return None
-        dump = _parsed(self._lines)
+        dump = _parsed([Line(number, decoded(line)) for number, line in self._lines])
         if self._refused is not None:
-            found = _REFUSED.search(self._refused.text)
+            found = _REFUSED.search(decoded(self._refused))
             if found is not None:
                 asked = int(found[3]) if found[3] else told_size(found[2])
                 dump = dump._replace(allocator=found[1], requested_bytes=asked)
@@ -188,18 +181,13 @@ def _parsed(lines: Iterable[Line]) -> Dump:
 
 def _read_sums(text: str, stats: dict[str, int], rest: dict[str, int]) -> None:
     if found := _STAT.match(text):
-        size = (
-            int(found[2])
-            if found[2].isdigit() and not found[3]
-            else told_size(found[2] + (found[3] or "B"))
-        )
-        stats[found[1]] = size or 0
+        stats[found[1]] = _size(found[2] + (found[3] or ""))
     elif found := _POOL.search(text):
-        rest["limit"], rest["available"] = int(found[2]), int(found[3])
+        rest["limit"], rest["available"] = _size(found[1]), _size(found[2])
     elif found := _SUM.search(text):
-        rest["sum"] = told_size(found[1]) or 0
+        rest["sum"] = _size(found[1])
     elif found := _ASKED.search(text):
-        rest["asked"] = told_size(found[1]) or 0
+        rest["asked"] = _size(found[1])
 
 
 def _is_complete(used: Counter[int], grouped: dict[int, int], in_use: int | None) -> bool:
@@ -221,3 +209,8 @@ def _unclaimed(
         claimed = sum(size * count for size, count in used.items()) + sum(free)
         return max(limit - claimed, 0)
     return None
+
+
+def _size(text: str) -> int:
+    """Bytes; since TensorFlow 2.21 as ``511.99MiB``, rounded."""
+    return int(text) if text.isdigit() else told_size(text) or 0

@@ -39,9 +39,10 @@ class Frame(NamedTuple):
 class FrameReader:
     """Watches a log for the frames of tracebacks that are not of a library."""
 
-    of_many = False
-    parts: Sequence[str] = ("ipython input", "ipykernel")
-    phrases: Sequence[str] = ("line in", "cell in", "input in", "py in")
+    parts: Sequence[str] = ()
+    phrases: Sequence[str] = (
+        "line in", "cell in", "input in", "py in", "ipython input", "ipykernel",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.wants = 0

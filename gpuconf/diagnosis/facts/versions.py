@@ -25,7 +25,6 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
 class VersionReader:
     """Watches a log for versions; ``found`` has the first of each."""
 
-    of_many = False
     parts: Sequence[str] = ()
     phrases: Sequence[str] = (
         "python", "tensorflow", "tf", "keras", "torch", "pytorch", "jax", "jaxlib", "cuda version",

@@ -119,6 +119,16 @@ def _smaller_batch(facts: Facts) -> Iterator[Proposal]:
     fit = fitting_batch(facts)
     if fit is None:
         return
+    if fit.batch >= _WHOLE_DATA_SET and facts.batch_size is None and not _is_keras(facts):
+        yield Proposal(
+            f"compute it in pieces of at most {fit.fits} rows",
+            f"the first dimension, {fit.batch}, looks like a whole data set given at once; "
+            f"{fit.because}",
+            "code",
+            f"parts = [compute(x[start:start + {fit.fits}]) "
+            f"for start in range(0, len(x), {fit.fits})]",
+        )
+        return
     if fit.batch >= _WHOLE_DATA_SET and facts.batch_size is None:
         call = _call(facts, "evaluate")
         yield Proposal(

@@ -58,6 +58,13 @@ def for_libraries(facts: Facts) -> Iterator[Proposal]:
 def for_driver(facts: Facts) -> Iterator[Proposal]:
     """cuDNN, or the driver, or a restart after an update."""
     details = facts.details
+    if "allocator_asked_for" in details:
+        yield Proposal(
+            "go back to TensorFlow's own allocator",
+            f"{details['allocator_asked_for']} is not to be had with this card, driver and CUDA",
+            "command",
+            "unset TF_GPU_ALLOCATOR",
+        )
     if "compiled_cudnn" in details:
         yield Proposal(
             f"let pip bring cuDNN {details['compiled_cudnn']} or a newer one of its major version",

@@ -12,7 +12,7 @@ LARGEST_NOTEBOOK = 64 << 20
 
 def printed_by_cells(data: bytes) -> bytes | None:
     """What the cells of a notebook printed and raised, in order; None where this is none."""
-    if data.lstrip()[:1] != b"{" or b'"cells"' not in data:
+    if len(data) > LARGEST_NOTEBOOK or data.lstrip()[:1] != b"{" or b'"cells"' not in data:
         return None
     try:
         notebook = json.loads(data)

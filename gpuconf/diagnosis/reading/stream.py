@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -9,12 +11,17 @@ from gpuconf.diagnosis.reading.encodings import decoded, whole_lines
 from gpuconf.diagnosis.reading.shapes import phrase, says, shapes_of
 
 # Of lines that differ in their numbers alone, this many are looked at, and the last.
-ENOUGH_OF_A_SHAPE = 300
+ENOUGH_OF_A_SHAPE = 100
 # A log that another program packed into one line of JSON has its newlines as two characters.
 _ESCAPED_NEWLINE = b"\\n"
 _LONG_LINE = 4096
 _PIECE = 16384
 _MOST_SHAPES = 50_000
+# After so many lines have been looked at, only the latest that may matter are kept, for the end.
+_MOST_SHOWN = 20_000
+_LATEST = 10_000
+# The addresses in an allocator's dump, which would give each of its lines a shape of its own.
+_ADDRESS = re.compile(rb" at (?:0x)?[0-9a-f]{4,16} of size ")
 
 
 class Line(NamedTuple):
@@ -27,16 +34,23 @@ class Line(NamedTuple):
 class Watcher(Protocol):
     """One who reads lines that have certain words, in order, the last of many lines last.
 
-    ``phrases`` are words next to each other; ``parts`` are found within words too.  Where
-    ``of_many`` is true, every line of a shape is given, however many there are.
+    ``phrases`` are words next to each other; ``parts`` are found within words too.
     """
 
     phrases: Sequence[str]
     parts: Sequence[str]
-    of_many: bool
 
     def see(self, line: Line) -> None:
         """Take note of a line that has the words."""
+
+
+class Keeper(Protocol):
+    """One who keeps all lines that have certain words, as they come, and reads them at the end."""
+
+    phrases: Sequence[str]
+
+    def keep(self, number: int, line: bytes) -> None:
+        """Keep a line; there may be millions."""
 
 
 class Follower(Protocol):
@@ -49,32 +63,40 @@ class Follower(Protocol):
 
 
 class LogReader:
-    """Reads a log once; holds no more of it than a chunk.
+    """Reads a log once; holds no more of it than a chunk, and what its keeper keeps.
 
     After `read`, ``line_count`` is the number of lines, and ``last`` the last that has a word.
     """
 
-    def __init__(self, watchers: Sequence[Watcher], followers: Sequence[Follower] = ()) -> None:
+    def __init__(
+        self, watchers: Sequence[Watcher], followers: Sequence[Follower], keeper: Keeper
+    ) -> None:
         self.line_count = 0
         self.last = Line(0, "")
-        self._followers = followers
-        self._by_word: dict[bytes, list[tuple[bytes, Watcher]]] = {}
-        self._parts: list[tuple[bytes, Watcher]] = []
-        for watcher in watchers:
-            for said in map(phrase, watcher.phrases):
-                self._by_word.setdefault(max(said.split(), key=len), []).append((said, watcher))
-            self._parts += [(phrase(part), watcher) for part in watcher.parts]
+        self._followers, self._keeper = followers, keeper
+        self._watchers = watchers
+        self._by_word: dict[bytes, list[tuple[bytes, int]]] = {}
+        self._parts: list[tuple[bytes, int]] = []
+        phrases = [keeper.phrases, *(watcher.phrases for watcher in watchers)]
+        for place, texts in enumerate(phrases, -1):  # the keeper is -1
+            for said in map(phrase, texts):
+                self._by_word.setdefault(max(said.split(), key=len), []).append((said, place))
+        for place, watcher in enumerate(watchers):
+            self._parts += [(phrase(part), place) for part in watcher.parts]
         self._words = set(self._by_word)
-        self._order = {id(watcher): index for index, watcher in enumerate(watchers)}
         self._known: dict[bytes, _Seen | None] = {}
+        self._shown = 0
+        self._latest: deque[tuple[int, bytes, bytes]] = deque(maxlen=_LATEST)
 
     def read(self, chunks: Iterable[bytes]) -> None:
         """Show every line of ``chunks`` to those whose words it has."""
         for chunk in whole_lines(chunks):
             self._read(chunk)
         rest = [seen.unshown for seen in self._known.values() if seen and seen.unshown]
-        for number, line, watchers in sorted(rest, key=lambda each: each[0]):
-            _show(Line(number, decoded(line)), watchers)
+        for number, line, shape in sorted({*rest, *self._latest}):
+            seen = self._seen(shape)
+            if seen is not None:
+                self._show(Line(number, decoded(line)), seen.watchers)
 
     def _read(self, chunk: bytes) -> None:
         known, followers = self._known, self._followers
@@ -83,86 +105,109 @@ class LogReader:
             try:
                 seen = known[shape]
             except KeyError:
-                seen = self._first_of_shape(shape)
+                seen = self._first_of_shape(number, line, shape)
+                known = self._known
             for follower in followers:
                 if follower.wants:
                     follower.follow(Line(number, decoded(line)))
             if seen is not None:
-                seen.show(number, line)
+                self._meet(seen, number, line, shape)
             if shape:
                 last = number, line
         if last is not None:
             self.last = Line(last[0], decoded(last[1]))
 
+    def _meet(self, seen: _Seen, number: int, line: bytes, shape: bytes) -> None:
+        if seen.kept:
+            self._keeper.keep(number, line)
+        if not seen.watchers:
+            return
+        seen.count += 1
+        if seen.count <= ENOUGH_OF_A_SHAPE:
+            self._show(Line(number, decoded(line)), seen.watchers)
+        else:
+            seen.unshown = number, line, shape
+
+    def _show(self, line: Line, watchers: Sequence[Watcher]) -> None:
+        self._shown += 1
+        for watcher in watchers:
+            watcher.see(line)
+
     def _numbered(self, chunk: bytes) -> Iterator[tuple[int, bytes, bytes]]:
         """The chunk's lines with their numbers and shapes; what was written over, too."""
         ends = chunk.endswith(b"\n")
         lines = chunk.split(b"\n")
-        shapes = shapes_of(chunk).split(b"\n")
+        shapes = _shapes(chunk).split(b"\n")
         first = self.line_count + 1
         count = len(lines) - ends
         self.line_count += count
+        each = zip(range(first, first + count), lines, shapes)  # noqa: B905  # the end is empty
         if b"\r" not in chunk and max(map(len, lines)) < _LONG_LINE:
-            yield from zip(range(first, first + count), lines, shapes)  # noqa: B905  # the end's ""
-            return
-        for number, line, shape in zip(range(first, first + count), lines, shapes):  # noqa: B905
+            return each
+        return self._in_pieces(each)
+
+    @staticmethod
+    def _in_pieces(
+        lines: Iterable[tuple[int, bytes, bytes]],
+    ) -> Iterator[tuple[int, bytes, bytes]]:
+        for number, line, shape in lines:
             if len(line) < _LONG_LINE and b"\r" not in line:
                 yield number, line, shape
-            else:
-                for piece in _pieces(line):
-                    yield number, piece, shapes_of(piece)
+                continue
+            pieces = [*_pieces(line)]
+            for piece, piece_shape in zip(pieces, _shapes(b"\n".join(pieces)).split(b"\n")):  # noqa: B905
+                yield number, piece, piece_shape
 
-    def _first_of_shape(self, shape: bytes) -> _Seen | None:
+    def _first_of_shape(self, number: int, line: bytes, shape: bytes) -> _Seen | None:
+        if self._shown > _MOST_SHOWN and self._may_matter(shape):
+            self._latest.append((number, line, shape))
+            return None
         if len(self._known) >= _MOST_SHAPES:
-            self._forget()
-        watchers = self._watchers_of(shape)
-        seen = self._known[shape] = _Seen(watchers) if watchers else None
+            watched: dict[bytes, _Seen | None] = {
+                shape: seen for shape, seen in self._known.items() if seen is not None
+            }
+            self._known = watched if len(watched) < _MOST_SHAPES // 2 else {}
+        seen = self._known[shape] = self._seen(shape)
         return seen
 
-    def _forget(self) -> None:
-        """Drop the shapes that nobody watches; the log has too many."""
-        self._known = {shape: seen for shape, seen in self._known.items() if seen is not None}
-        if len(self._known) > _MOST_SHAPES // 2:
-            self._known = {}
+    def _may_matter(self, shape: bytes) -> bool:
+        if not self._words.isdisjoint(shape.split()):
+            return True
+        # A generator would cost as much again, for each line of a log.
+        for part, _ in self._parts:  # noqa: SIM110
+            if part in shape:
+                return True
+        return False
 
-    def _watchers_of(self, shape: bytes) -> list[Watcher]:
-        found = {id(watcher): watcher for part, watcher in self._parts if part in shape}
+    def _seen(self, shape: bytes) -> _Seen | None:
+        if not self._may_matter(shape):
+            return None
         words = shape.split()
-        if not self._words.isdisjoint(words):
-            single = b" ".join(words)
-            for word in self._words.intersection(words):
-                for said, watcher in self._by_word[word]:
-                    if says(single, said):
-                        found[id(watcher)] = watcher
-        return sorted(found.values(), key=lambda watcher: self._order[id(watcher)])
+        single = b" ".join(words)
+        places = {place for part, place in self._parts if part in shape}
+        for word in self._words.intersection(words):
+            places |= {place for said, place in self._by_word[word] if says(single, said)}
+        if not places:
+            return None
+        watchers = [self._watchers[place] for place in sorted(places) if place >= 0]
+        return _Seen(watchers, kept=-1 in places)
 
 
 class _Seen:
-    """Who watches lines of one shape, how many were shown, and the last that was not."""
+    """Who watches lines of one shape, how many there were, and the last that was not shown."""
 
-    __slots__ = ("_all", "_count", "_some", "unshown")
+    __slots__ = ("count", "kept", "unshown", "watchers")
 
-    def __init__(self, watchers: list[Watcher]) -> None:
-        self._all = [watcher for watcher in watchers if watcher.of_many]
-        self._some = [watcher for watcher in watchers if not watcher.of_many]
-        self._count = 0
-        self.unshown: tuple[int, bytes, list[Watcher]] | None = None
-
-    def show(self, number: int, line: bytes) -> None:
-        self._count += 1
-        if self._count <= ENOUGH_OF_A_SHAPE:
-            _show(Line(number, decoded(line)), self._all)
-            _show(Line(number, decoded(line)), self._some)
-            return
-        if self._all:
-            _show(Line(number, decoded(line)), self._all)
-        if self._some:
-            self.unshown = number, line, self._some
+    def __init__(self, watchers: list[Watcher], *, kept: bool) -> None:
+        self.watchers, self.kept = watchers, kept
+        self.count = 0
+        self.unshown: tuple[int, bytes, bytes] | None = None
 
 
-def _show(line: Line, watchers: Sequence[Watcher]) -> None:
-    for watcher in watchers:
-        watcher.see(line)
+def _shapes(lines: bytes) -> bytes:
+    if b" of size " in lines:
+        lines = _ADDRESS.sub(b" at of size ", lines)
+    return shapes_of(lines)
 
 
 def _pieces(line: bytes) -> Iterator[bytes]:

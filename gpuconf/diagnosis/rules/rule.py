@@ -43,9 +43,7 @@ class Rule(NamedTuple):
     softly: Level | None = None
 
     def holds(self, shape: bytes, text: str) -> bool:
-        """Whether a line of this shape and text means this."""
-        if not any(says(shape, said) for said in self.phrases):
-            return False
+        """Whether a line that says one of ``phrases`` means this."""
         if any(says(shape, said) for said in self.unless):
             return False
         return self.pattern is None or self.pattern.search(text) is not None
