@@ -22,6 +22,8 @@ def refined_causes(
     refined: dict[str, str] = {}
     if dump is not None and dump.is_fragmented:
         refined.update(dict.fromkeys(_TENSOR_RULES, "fragmentation"))
+    if "array-converted" in found:
+        refined["dst-tensor"] = "whole-array-copied"
     if _is_jax(found, outcome):
         refined.update(dict.fromkeys((*_TENSOR_RULES, _XLA, "region-refused"), "jax-oom"))
     elif "torch-refused" in found:

@@ -58,6 +58,8 @@ def _headline(diagnosis: Diagnosis) -> str:
 def _evidence(found: Iterable[Evidence], source: str, *, verbose: bool) -> Iterator[Line]:
     found = list(found)
     shown = found if verbose else [each for each in found if not each.generic] or found
+    if not verbose:  # one line that meets two rules is shown once
+        shown = list({each.line: each for each in reversed(shown)}.values())[::-1]
     for each in shown if verbose else shown[:_MOST_EVIDENCE]:
         place = f"{source}:{each.line}" if source else f"line {each.line}"
         times = f" ({each.lines} times)" if each.lines > 1 else ""
@@ -163,8 +165,12 @@ def _notes(notes: Iterable[Evidence], *, verbose: bool) -> Iterator[Line]:
         return
     if not verbose:
         count = sum(note.lines for note in notes)
-        told = "1 line that looks" if count == 1 else f"{count} lines that look"
-        yield f"  {'harmless':{_LABEL}}{told} bad and mean nothing (--verbose)", "dim"
+        told = (
+            "1 line that looks bad and means"
+            if count == 1
+            else f"{count} lines that look bad and mean"
+        )
+        yield f"  {'harmless':{_LABEL}}{told} nothing (--verbose)", "dim"
         return
     yield "  harmless:", ""
     for note in notes:

@@ -26,6 +26,7 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("torch_reserved", re.compile(r"(\d[\d.]* [KMG]iB) reserved in total by PyTorch")),
     ("torch_unallocated", re.compile(
         r"(\d[\d.]* [KMG]iB) is reserved by PyTorch but unallocated")),
+    ("perhaps_insufficient_driver", re.compile(r"insufficient driver version: (\d[\d.]*\d)")),
     ("allocator_asked_for", re.compile(r"TF_GPU_ALLOCATOR=(\w+) isn't currently supported")),
     ("slurm_step", re.compile(r"StepId=(\S{1,40})\.? ")),
 )  # fmt: skip

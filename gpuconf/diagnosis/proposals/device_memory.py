@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Facts, Proposal
-from gpuconf.diagnosis.proposals.batches import fitting_batch
+from gpuconf.diagnosis.proposals.batches import batch_of, fitting_batch
 from gpuconf.diagnosis.proposals.wording import (
     FIRST_LINE,
+    HALF_THE_BATCH,
     SEE_OTHERS,
     is_version_1,
     profile,
@@ -26,9 +27,7 @@ _WHOLE_DATA_SET = 1000
 
 def for_tensor(facts: Facts) -> Iterator[Proposal]:
     """A smaller batch, a limit that is not the wall, the others on the card, smaller numbers."""
-    too_big = _is_larger_than_the_card(facts)
-    yield from _smaller_batch(facts)
-    if too_big:
+    if _is_larger_than_the_card(facts):
         yield Proposal(
             "compute it in pieces: one tensor is larger than the card",
             f"{_asked(facts)} were asked for; no setting of the memory can help",
@@ -37,6 +36,7 @@ def for_tensor(facts: Facts) -> Iterator[Proposal]:
             "    results.append(model(part))",
         )
         return
+    yield from _smaller_batch(facts)
     if _limit_is_the_wall(facts):
         yield _raise_limit(facts)
     elif _limit_is_tiny(facts):
@@ -44,6 +44,7 @@ def for_tensor(facts: Facts) -> Iterator[Proposal]:
     if _others_hold_much(facts):
         yield SEE_OTHERS
     yield from _half_precision(facts)
+    yield from _accumulated_gradients(facts)
 
 
 def for_whole_array(facts: Facts) -> Iterator[Proposal]:
@@ -118,6 +119,8 @@ def for_startup(facts: Facts) -> Iterator[Proposal]:
 def _smaller_batch(facts: Facts) -> Iterator[Proposal]:
     fit = fitting_batch(facts)
     if fit is None:
+        if batch_of(facts) is None:
+            yield HALF_THE_BATCH
         return
     if fit.batch >= _WHOLE_DATA_SET and facts.batch_size is None and not _is_keras(facts):
         yield Proposal(
@@ -227,4 +230,17 @@ def _half_precision(facts: Facts) -> Iterator[Proposal]:
         "activations then take 2 bytes an element instead of 4; weights stay float32",
         "code",
         'keras.mixed_precision.set_global_policy("mixed_float16")   # bfloat16 on newer cards',
+    )
+
+
+def _accumulated_gradients(facts: Facts) -> Iterator[Proposal]:
+    """For a training of which the log says that it is one of Keras 3's."""
+    code = (facts.user_code.code if facts.user_code is not None else None) or ""
+    if ".fit(" not in code or is_version_1(facts) or batch_of(facts) == 1:
+        return
+    yield Proposal(
+        "keep the effective batch with gradient accumulation",
+        "a smaller batch on the card, and the optimizer acts on the sum of several (Keras 3)",
+        "code",
+        "optimizer = keras.optimizers.Adam(gradient_accumulation_steps=4)",
     )

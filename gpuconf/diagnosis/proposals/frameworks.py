@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuconf.diagnosis.diagnosis import Facts, Proposal
 from gpuconf.diagnosis.facts.tensor import told_size
 from gpuconf.diagnosis.proposals.batches import fitting_batch
-from gpuconf.diagnosis.proposals.wording import SEE_OTHERS, sized
+from gpuconf.diagnosis.proposals.wording import HALF_THE_BATCH, SEE_OTHERS, sized
 
 # More than this share of what a process holds, unused, is memory in pieces.
 _MUCH_UNUSED = 0.2
@@ -52,7 +52,7 @@ def for_torch(facts: Facts) -> Iterator[Proposal]:
         "(loss / parts).backward()          # for each of the parts of a batch\n"
         "optimizer.step(); optimizer.zero_grad()   # after all of them",
     )
-    if facts.card is not None and len(facts.card.holders) != 1:
+    if _others_hold_some(facts):
         yield SEE_OTHERS
 
 
@@ -64,12 +64,16 @@ def _batch(facts: Facts) -> Iterator[Proposal]:
             f"batch_size = {fit.fits}",
         )  # fmt: skip
     elif facts.batch_size != 1:
-        yield Proposal(
-            "half the batch",
-            "the log does not tell the batch size; activations grow with it",
-            "batch",
-            "batch_size = batch_size // 2",
-        )
+        yield HALF_THE_BATCH
+
+
+def _others_hold_some(facts: Facts) -> bool:
+    """Whether more of the card is taken than PyTorch's own process holds; unknown is no."""
+    card, reserved = facts.card, _size(facts, "torch_reserved")
+    if card is None or card.total_bytes is None or card.free_bytes is None:
+        return False
+    own = reserved if reserved is not None else sum(each.size_bytes for each in card.holders[:1])
+    return bool(own) and card.total_bytes - card.free_bytes - own > 0.15 * card.total_bytes
 
 
 def _unused_share(facts: Facts) -> float | None:

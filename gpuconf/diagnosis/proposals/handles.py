@@ -33,6 +33,14 @@ def for_handles(facts: Facts) -> Iterator[Proposal]:
 
 def for_cudnn(facts: Facts) -> Iterator[Proposal]:
     """Most often a full card; else a cuDNN of another version."""
+    driver = facts.details.get("perhaps_insufficient_driver")
+    if driver is not None:
+        yield Proposal(
+            f"update the NVIDIA driver, which is {driver}",
+            "cuDNN itself says that it may be too old",
+            "command",
+            "nvidia-smi --query-gpu=name,driver_version --format=csv",
+        )
     yield from for_handles(facts)
     yield Proposal(
         "have the probe try a convolution",

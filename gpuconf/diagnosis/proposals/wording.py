@@ -11,6 +11,12 @@ SEE_OTHERS = Proposal(
     "command",
     "gpuconf doctor cards",
 )
+HALF_THE_BATCH = Proposal(
+    "half the batch",
+    "the log does not tell the batch; what the layers put out grows with it",
+    "batch",
+    "batch_size = batch_size // 2",
+)
 FIRST_LINE = "import gpuconf.auto   # the first line of the script, before keras"
 
 
