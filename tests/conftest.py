@@ -14,3 +14,12 @@ def nvml(tmp_path_factory: pytest.TempPathFactory) -> Nvml:
         pytest.skip("no C compiler for the stand-in of NVIDIA's library")
     folder = tmp_path_factory.mktemp("standin")
     return lambda machine: standin.environment(machine, folder)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the tables that tests have recorded, which passed tests could not show otherwise."""
+    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
+        for name, value in report.user_properties:
+            if name == "table":
+                terminalreporter.section(report.nodeid)
+                terminalreporter.write_line(str(value))

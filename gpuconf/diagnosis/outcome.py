@@ -76,7 +76,7 @@ class Outcome:
         text = line.text[:_MOST]
         if _STEPS.search(text) or (_FIGURES.search(text) and not self.raised):
             self._steps.append(line.number)
-        found = _EXCEPTION.match(text) or _R_ERROR.match(text)
+        found = _EXCEPTION.match(text) or (None if ".cc:" in text else _R_ERROR.match(text))
         if found is not None and not _BARE.match(text):
             self.raised.append(Raised(line, found[1], (found[2] or "").strip()))
         elif _FATAL_LINE.search(text) or _CUT_OFF.search(text):

@@ -1,0 +1,110 @@
+"""Lines that meet the rules that want more than words, and lines that share words with rules.
+
+Written for these tests after the wordings of the programs named beside them.
+"""
+
+from __future__ import annotations
+
+THESE: dict[str, tuple[str, ...]] = {
+    "profiler-library-missing": (
+        "W tensorflow/x/dso_loader.cc:60] Could not load dynamic library 'libcupti.so.11.2'",
+        "E tensorflow/x/cupti_tracer.cc:1666] function cupti_interface_->Subscribe( &subscriber_, "
+        "(CUpti_CallbackFunc)ApiCallback, this)failed with error CUPTI could not be loaded",
+    ),
+    "import-of-library": (
+        "ImportError: libcublas.so.9.0: cannot open shared object file: No such file or directory",
+        "ImportError: Could not find 'cudart64_100.dll'. TensorFlow requires that this DLL be",
+        "ImportError: DLL load failed: The specified module could not be found.",
+        "Could not load library libcudnn_ops_infer.so.8. Error: libcudnn_ops_infer.so.8: cannot",
+        "Could not locate zlibwapi.dll. Please make sure it is in your library path!",
+        'OSError: [WinError 126] Error loading "torch\\lib\\caffe2_detectron_ops.dll"',
+    ),
+    "cudnn-versions": (
+        "E external/x/cuda_dnn.cc:421] Loaded runtime CuDNN library: 8.4.0 but source was compiled "
+        "with: 8.6.0.  CuDNN library needs to have matching major version",
+        "RuntimeError: cuDNN version incompatibility: PyTorch was compiled against (8, 7, 0) but",
+    ),
+    "library-versions": (
+        "RuntimeError: Found cuDNN version 8600, but JAX was built against version 8907, newer.",
+        "CUDA backend failed to initialize: Found cuBLAS version 111103, but JAX was built against",
+        "Outdated cuDNN installation found.",
+    ),
+    "device-too-small": (
+        "Ignoring visible gpu device (device: 1, name: Quadro P400, compute capability: 6.1) with "
+        "core count: 2. The minimum required count is 8.",
+    ),
+    "no-gpu-listed": ("Num GPUs Available:  0", "torch.cuda.is_available(): False"),
+    "paging-file": (
+        "OSError: [WinError 1455] The paging file is too small for this operation to complete.",
+        "Could not load library cudnn_cnn_infer64_8.dll. Error code 1455",
+    ),
+    "killed-by-kernel": (
+        "The node was low on resource: memory.",
+        "[ 1234.5] Out of memory: Killed process 4242 (python3) total-vm:41234kB, anon-rss:1kB",
+        "[ 1234.5] Memory cgroup out of memory: Killed process 4242 (python)",
+        "slurmstepd: error: Detected 3 oom-kill event(s) in StepId=1.batch.",
+        "    Last State:     Terminated   Reason: OOMKilled   Exit Code: 137",
+        "Command terminated with exit code 137",
+        "DataLoader worker (pid 12) is killed by signal: Killed.",
+        "Your session crashed after using all available RAM.",
+    ),
+    "scheduler-killed": (
+        "srun: error: node01: task 0: Out Of Memory",
+        "4242.batch  batch  OUT_OF_ME+  0:125",
+    ),
+    "shared-memory-full": (
+        "RuntimeError: unable to open shared memory object </torch_1_2> in read-write mode",
+        "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient "
+        "shared memory (shm).",
+        "RuntimeError: DataLoader worker (pid(s) 4242) exited unexpectedly",
+    ),
+    "big-host-allocation": (
+        "W tensorflow/x/cpu_allocator_impl.cc:83] Allocation of 602112000 exceeds 10% of free "
+        "system memory.",
+    ),
+    "killed": ("Killed", "train.sh: line 3: 4242 Killed   python train.py", "zsh: killed  python"),
+    "ptxas": (
+        "Couldn't invoke ptxas --version",
+        "No PTX compilation provider is available. Neither ptxas/nvlink nor nvjtlink is available.",
+        "Couldn't find a suitable version of ptxas. The following locations were considered:",
+    ),
+}
+
+NOT_THESE: dict[str, tuple[str, ...]] = {
+    "tensor-refused": (
+        "OOM when allocating tensor with shape[9,9] and type float on "
+        "/job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu",
+    ),
+    "allocator-refused": (
+        "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.0GiB with freed_by_count=0. "
+        "The caller indicates that this is not a failure",
+        "Allocator (gpu_host_bfc) ran out of memory trying to allocate 2.0GiB",
+    ),
+    "library-missing": (
+        "W tensorflow/x/dso_loader.cc:60] Could not load dynamic library 'libnvinfer.so.7'",
+        "I tensorflow/x/dso_loader.cc:49] Successfully opened dynamic library libcudart.so.11.0",
+    ),
+    "import-of-library": (
+        "ImportError: libGL.so.1: cannot open shared object file: No such file or directory",
+        "ImportError: /lib64/libstdc++.so.6: version `CXXABI_1.3.8' not found",
+        "W x] Could not load dynamic library 'libcudnn.so.8'; dlerror: cannot open shared object",
+    ),
+    "device-ignored": (
+        "Ignoring visible gpu device (device: 1, name: Quadro P400) with core count: 2. "
+        "The minimum required count is 8.",
+    ),
+    "no-gpu": (
+        "Unable to initialize backend 'tpu': UNIMPLEMENTED: no TPU found",
+        "failed call to cuInit: CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE: forward compatibility",
+    ),
+    "no-gpu-listed": ("Num GPUs Available:  2", "torch.cuda.is_available(): True"),
+    "killed": ("The process was not killed", "Killed 3 stale workers, training goes on"),
+    "killed-by-kernel": ("Command terminated with exit code 1", "CUDA_ERROR_OUT_OF_MEMORY"),
+    "scheduler-killed": ("failed to allocate 2G: CUDA_ERROR_OUT_OF_MEMORY: out of memory",),
+    "paging-file": ("ptxas exited with non-zero error code -1",),
+    "torch-refused": ("jaxlib: CUDA out of memory",),
+    "array-refused": ("thrust::system::detail::bad_alloc: cudaErrorMemoryAllocation: MemoryError",),
+    "ptxas": ("ptxas warning : Registers are spilled to local memory in function 'f'",),
+    "driver-too-old": ("W x] Failed to initialize CUDA device #5: driver version is insufficient",),
+    "cudnn-status": ("could not destroy cudnn handle: CUDNN_STATUS_BAD_PARAM",),
+}

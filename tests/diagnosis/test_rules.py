@@ -1,0 +1,100 @@
+"""The rules: well formed, each met by its own words, and by lines as programs write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from rule_lines import NOT_THESE, THESE
+
+from gpuconf.diagnosis import explain
+from gpuconf.diagnosis.causes import CAUSES, NOT_GPU
+from gpuconf.diagnosis.reading.shapes import says
+from gpuconf.diagnosis.reading.stream import Line
+from gpuconf.diagnosis.rules import Rule, all_rules, read_rules
+from gpuconf.diagnosis.sightings import Sightings
+
+RULES = {rule.id: rule for rule in all_rules()}
+DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "explain.md"
+
+
+def met_by(text: str) -> set[str]:
+    """The ids of the rules that a line meets."""
+    sightings = Sightings(all_rules())
+    sightings.see(Line(1, text))
+    return set(sightings.found)
+
+
+def test_ids_are_unique() -> None:
+    """Two rules of one id would be counted as one."""
+    assert len(RULES) == len(all_rules())
+
+
+def test_every_cause_has_a_rule() -> None:
+    """No cause can never be found; those that figures alone tell are of no rule's error."""
+    named = {rule.cause for rule in RULES.values() if rule.cause is not None}
+    assert named == set(CAUSES) - {NOT_GPU}
+    assert {name for cause in CAUSES.values() for name in cause.explains} <= set(CAUSES)
+
+
+def test_every_cause_is_documented() -> None:
+    """Each id has a heading of its own on the page."""
+    page = DOCUMENTATION.read_text("utf-8")
+    assert not [cause for cause in CAUSES if f"### `{cause}`" not in page]
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_rule_is_met_by_its_own_words(rule: Rule) -> None:
+    """Each of its phrases, alone on a line, in any case: unless it wants more than words."""
+    if rule.pattern is not None:
+        assert rule.id in THESE, f"a rule with a pattern needs lines in rule_lines.py: {rule.id}"
+        return
+    for said in rule.says:
+        if any(says(phrase, excluded) for phrase in rule.phrases for excluded in rule.unless):
+            continue
+        assert rule.id in met_by(said), said
+        assert rule.id in met_by(f"2023-01-01: E tensorflow/x.cc:1] {said.upper()} (17)."), said
+
+
+@pytest.mark.parametrize(("rule", "line"), [(rule, line) for rule in THESE for line in THESE[rule]])
+def test_lines_that_meet_a_rule(rule: str, line: str) -> None:
+    """Lines as programs write them."""
+    assert rule in met_by(line)
+
+
+@pytest.mark.parametrize(
+    ("rule", "line"), [(rule, line) for rule in NOT_THESE for line in NOT_THESE[rule]]
+)
+def test_lines_that_do_not_meet_a_rule(rule: str, line: str) -> None:
+    """Lines that share words with it, and mean something else."""
+    assert rule not in met_by(line)
+
+
+def broken() -> Iterator[tuple[str, str]]:
+    """Changes to a good rule, and what is said of each."""
+    yield "level: error", "level: worse"
+    yield "cause: late-config", "cause: too-late"
+    yield "cause: late-config", "severity: failure"
+    yield "says: [too late]", "says: ['42']"
+    yield "says: [too late]", "says: ['error 42']"
+    yield "level: error", "level: harmless"
+
+
+@pytest.mark.parametrize(("good", "bad"), list(broken()))
+def test_a_broken_rule_is_refused(good: str, bad: str) -> None:
+    """With the file and the rule's id, so that a contributor finds it."""
+    text = "rules:\n- {id: mine, cause: late-config, level: error, says: [too late], means: x}\n"
+    assert [rule.id for rule in read_rules(text, "mine.yaml")] == ["mine"]
+    with pytest.raises(ValueError, match=r"mine\.yaml: rule 'mine'"):
+        list(read_rules(text.replace(good, bad), "mine.yaml"))
+
+
+def test_rule_files_are_plain_lists() -> None:
+    """Each file starts with a comment that says what family it holds."""
+    folder = Path(explain.__code__.co_filename).parent / "rules"
+    for file in sorted(folder.glob("*.yaml")):
+        text = file.read_text("utf-8")
+        assert text.startswith("# "), file.name
+        assert list(yaml.safe_load(text)) == ["rules"], file.name
