@@ -37,8 +37,10 @@ def _explaining(before: Hook) -> Hook:
     """A hook that does what the one before did, and then explains."""
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        before(kind, error, trace)
-        tell(error.with_traceback(trace))
+        try:
+            before(kind, error, trace)
+        finally:
+            tell(error.with_traceback(trace))
 
     hook.explains = True  # type: ignore[attr-defined]  # so that it is put there once
     return hook
@@ -49,9 +51,13 @@ def tell(error: BaseException) -> None:
 
     Never raises: the program has its own trouble already.
     """
+    from gpuconf.errors import GpuconfError
     from gpuconf.terminal import debug
 
-    if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
+    # Ours say themselves what they mean, with a hint.
+    if isinstance(error, (GpuconfError, KeyboardInterrupt, SystemExit, GeneratorExit)):
+        return
+    if sys.stderr is None:  # which print() would take for stdout
         return
     try:
         from gpuconf.diagnosis import explain
@@ -59,7 +65,7 @@ def tell(error: BaseException) -> None:
         diagnosis = explain(error)
         if diagnosis.severity == "failure":
             print(f"\ngpuconf: {diagnosis}", file=sys.stderr, flush=True)
-    except Exception as trouble:
+    except (Exception, KeyboardInterrupt) as trouble:
         debug(f"the exception could not be explained: {trouble!r}")
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import shlex
 import sys
+import zlib
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from io import BufferedReader
+from itertools import chain
+from typing import TYPE_CHECKING, BinaryIO, cast
 
-from gpuconf.cli.output import Output
+from gpuconf.cli.output import Output, fitted
 from gpuconf.command_line import check_picture
-from gpuconf.errors import UsageError
+from gpuconf.errors import GpuconfError, UsageError
 
 if TYPE_CHECKING:
     from gpuconf.diagnosis import Diagnosis
+    from gpuconf.diagnosis.text import Line
 
 _CHUNK_BYTES = 1 << 20
 _GZIP = b"\x1f\x8b"
@@ -34,8 +38,9 @@ examples:
   gpuconf explain --plot memory.png train.log   # what held the memory
   gpuconf explain --json train.log | jq .cause
 
-exit codes: 0 the log was read, whatever was found in it; 1 it cannot be read;
-2 bad usage, as a file that is not there; 3 a bug in gpuconf."""
+exit codes: 0 the log was read, whatever was found in it; 1 it is broken, or
+the picture could not be written; 2 bad usage, as a file that is not there;
+3 a bug in gpuconf."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -62,8 +67,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     output.as_json = options.json
     if options.plot is not None:
         check_picture(options.plot)
-    diagnosis = _explained(options.log)
-    drawn = None if options.plot is None else _draw(diagnosis, options.plot)
+    diagnosis = _explained(options.log, output)
+    code, drawn = (0, None) if options.plot is None else _draw(diagnosis, options.plot)
     if options.json:
         output.document(diagnosis.as_dict())
     else:
@@ -71,46 +76,61 @@ def run(options: argparse.Namespace, output: Output) -> int:
     output.flush()
     if drawn is not None:
         output.note(drawn)
-    return 0
+    return code
 
 
-def _explained(name: str) -> Diagnosis:
-    from gpuconf.diagnosis import explain, explain_chunks
-    from gpuconf.diagnosis.memory_map import looks_like_memory_map
-
-    if name == "-":
-        return explain_chunks(_chunks(sys.stdin.buffer))
-    path = Path(name)
+def _explained(name: str, output: Output) -> Diagnosis:
+    shown = "standard input" if name == "-" else name
     try:
-        with _opened(path) as file:
-            start = file.read(64)
-            file.seek(0)
-            if looks_like_memory_map(start) or path.suffix == ".ipynb":
-                return explain(file.read())
-            return explain_chunks(_chunks(file))
+        if name == "-":
+            return _read(_stdin(output))
+        with open(name, "rb") as file:
+            return _read(file)
     except FileNotFoundError:
         raise UsageError(
             f"there is no file {name}", hint="give the file that holds what the run printed"
         ) from None
     except IsADirectoryError:
-        raise UsageError(f"{name} is a folder", hint=f"ls -lt {name} | head") from None
-    except (gzip.BadGzipFile, EOFError) as error:
-        raise UsageError(
-            f"{name} is compressed and broken: {error}", hint=f"gzip --test {name}"
+        hint = f"ls -lt {shlex.quote(name)} | head"
+        raise UsageError(f"{shown} is a folder", hint=hint) from None
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise GpuconfError(
+            f"{shown} is compressed and broken: {error}", hint=f"gzip --test {shlex.quote(name)}"
         ) from None
     except OSError as error:
         reason = error.strerror or str(error)
-        raise UsageError(f"{name} cannot be read: {reason}", hint=f"ls -l {name}") from None
+        hint = f"ls -l {shlex.quote(name)}"
+        raise UsageError(f"{shown} cannot be read: {reason}", hint=hint) from None
 
 
-def _opened(path: Path) -> BinaryIO:
-    file = path.open("rb")
-    start = file.read(2)
-    file.seek(0)
-    if start != _GZIP:
-        return file
-    file.close()
-    return gzip.open(path)  # type: ignore[return-value]  # it reads and seeks as a file does
+def _stdin(output: Output) -> BufferedReader:
+    if sys.stdin is None:  # the process was started without it
+        raise UsageError(
+            "- is standard input, which this process was started without",
+            hint="gpuconf explain train.log",
+        )
+    if sys.stdin.isatty():
+        output.progress("reading what is typed or pasted here, until Ctrl-D")
+    return cast(BufferedReader, sys.stdin.buffer)
+
+
+def _read(file: BufferedReader) -> Diagnosis:
+    """Explain what is in ``file``, which may be a pipe and is read once, from front to back."""
+    from gpuconf.diagnosis import explain, explain_chunks
+    from gpuconf.diagnosis.memory_map import looks_like_memory_map
+    from gpuconf.diagnosis.reading.notebook import LARGEST_NOTEBOOK
+
+    plain: BinaryIO = file
+    if file.peek(len(_GZIP)).startswith(_GZIP):
+        plain = cast(BinaryIO, gzip.GzipFile(fileobj=file))
+    start = plain.read(_CHUNK_BYTES)
+    if looks_like_memory_map(start):
+        return explain(start + plain.read())
+    if start.lstrip()[:1] == b"{":  # a notebook must be seen as a whole; a log need not
+        start += plain.read(LARGEST_NOTEBOOK + 1 - len(start))
+        if len(start) <= LARGEST_NOTEBOOK:
+            return explain(start)
+    return explain_chunks(chain([start], _chunks(plain)))
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
@@ -122,29 +142,36 @@ def _tell(diagnosis: Diagnosis, options: argparse.Namespace, output: Output) -> 
     from gpuconf.diagnosis.tables import tables_of
     from gpuconf.diagnosis.text import styled_lines
 
+    width = output.out.width if output.out.file.isatty() else None
     source = "" if options.log == "-" else options.log
-    for text, style in styled_lines(diagnosis, verbose=options.verbose, source=source):
-        if style == "cyan":  # to be pasted
-            output.line(text, style)
-        else:
-            output.prose(text, style)
+    for line in styled_lines(diagnosis, verbose=options.verbose, source=source):
+        output.line(line.text if width is None else _broken(line, width), line.style)
     for table in tables_of(diagnosis) if options.verbose else ():
         output.line()
         output.line(table.title, "bold")
         output.table(table.columns, table.rows)
 
 
-def _draw(diagnosis: Diagnosis, path: str) -> str:
-    """Draw the picture; what to say of it.  No diagnosis is lost for a picture."""
+def _broken(line: Line, width: int) -> str:
+    """A line for a terminal: broken between words, what follows below where its text began."""
+    if line.hang is None or len(line.text) <= width:
+        return line.text
+    head, rest = line.text[: line.hang], line.text[line.hang :]
+    first, *others = fitted(rest, width - line.hang).split("\n")
+    return "\n".join([head + first, *(" " * line.hang + other.lstrip() for other in others)])
+
+
+def _draw(diagnosis: Diagnosis, path: str) -> tuple[int, str]:
+    """Draw the picture; the exit code, and what to say.  No diagnosis is lost for a picture."""
     from gpuconf.diagnosis import plot
 
-    if diagnosis.facts.dump is None and diagnosis.facts.allocations is None:
-        return (
+    if not plot.has_picture(diagnosis.facts):
+        return 0, (
             "no picture was drawn: the log has no dump of the allocator "
             "(TF_CPP_MIN_LOG_LEVEL=0 lets TensorFlow write one)"
         )
     try:
         plot.draw(diagnosis, path)
     except OSError as error:
-        return f"gpuconf: error: --plot {path}: {error.strerror or error}; no picture"
-    return f"the picture is in {path}"
+        return 1, f"gpuconf: error: --plot {path}: {error.strerror or error}; no picture"
+    return 0, f"the picture is in {path}"

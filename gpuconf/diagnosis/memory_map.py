@@ -14,6 +14,9 @@ from gpuconf.errors import GpuconfError, MissingDependencyError
 
 _INT64, _UINT64, _INT32, _BOOL, _STRING, _FLOAT, _MESSAGE = 3, 4, 5, 8, 9, 2, 11
 _REPEATED, _OPTIONAL = 3, 1
+# The bytes before the fields of a MemoryDump: number * 8 + 2, for what has a length.
+_TAGS = tuple(number << 3 | 2 for number in range(1, 6))
+_NAMELESS = "(no name)"
 # Of each message: field, number, type, and the message it holds many or one of.
 _MESSAGES: dict[str, tuple[tuple[str, int, int, str, int], ...]] = {
     "MemAllocatorStats": (
@@ -56,11 +59,16 @@ _MESSAGES: dict[str, tuple[tuple[str, int, int, str, int], ...]] = {
 
 
 def looks_like_memory_map(start: bytes) -> bool:
-    """Whether a file's first bytes are those of a dump: field 1, a short name of an allocator."""
-    if len(start) < 4 or start[0] != 0x0A or not 3 <= start[1] < 64:
+    """Whether a file's first bytes are those of a dump: an allocator's name, and another field.
+
+    0x0A, the name's tag, is also a newline, and 9, the length of GPU_0_bfc, a tab: what follows
+    the name tells a dump from the log that begins with an empty line and an indented Traceback.
+    """
+    if len(start) < 4 or start[0] != _TAGS[0] or not 3 <= start[1] < 64:
         return False
-    name = start[2 : 2 + start[1]]
-    return name.replace(b"_", b"").isalnum() and len(name) == start[1]
+    name, behind = start[2 : 2 + start[1]], start[2 + start[1] :]
+    is_name = name.replace(b"_", b"").isalnum() and len(name) == start[1]
+    return is_name and (not behind or behind[0] in _TAGS[1:])
 
 
 def read_memory_map(data: bytes) -> Dump:
@@ -72,16 +80,15 @@ def read_memory_map(data: bytes) -> Dump:
     try:
         message.ParseFromString(data)
     except Exception as error:  # protobuf's DecodeError, of whichever implementation
-        raise GpuconfError(
-            f"this is no dump of TF_BFC_MEMORY_DUMP: {error}",
-            hint="run with TF_BFC_MEMORY_DUMP=/tmp/dump, and give the file that then appears",
-        ) from error
+        raise _no_dump(str(error)) from error
+    if any(chunk.size < 0 for chunk in message.chunk) or message.stats.bytes_in_use < 0:
+        raise _no_dump("it has sizes below zero")
     used: Counter[int] = Counter()
     held: Counter[str] = Counter()
     for chunk in message.chunk:
         if chunk.in_use:
             used[chunk.size] += 1
-            held[chunk.op_name or "(no name)"] += chunk.size
+            held[chunk.op_name or _NAMELESS] += chunk.size
     return Dump(
         0,
         allocator=message.allocator_name,
@@ -90,7 +97,14 @@ def read_memory_map(data: bytes) -> Dump:
         peak_bytes=message.stats.peak_bytes_in_use,
         in_use=tuple(Chunks(size, count) for size, count in sorted(used.items())),
         free_chunks=tuple(chunk.size for chunk in message.chunk if not chunk.in_use),
-        by_operation=tuple(held.most_common()),
+        by_operation=tuple(held.most_common()) if set(held) - {_NAMELESS} else (),
+    )
+
+
+def _no_dump(reason: str) -> GpuconfError:
+    return GpuconfError(
+        f"this is no dump of TF_BFC_MEMORY_DUMP, or a part of one: {reason}",
+        hint="run with TF_BFC_MEMORY_DUMP=/tmp/dump, and give the file that then appears",
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpuconf.diagnosis.diagnosis import Diagnosis, Facts
 from gpuconf.diagnosis.facts.dump import Dump
 from gpuconf.diagnosis.proposals.wording import sized
-from gpuconf.units import MIB
+from gpuconf.units import GIB, KIB, MIB
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ def draw(diagnosis: Diagnosis, path: str) -> None:
 
     facts = diagnosis.facts
     bars = holders(facts)
-    heights = ([1.3] if facts.dump is not None else []) + ([0.32 * len(bars) + 0.6] if bars else [])
+    heights = ([1.3] if facts.dump is not None else []) + ([0.32 * len(bars) + 0.8] if bars else [])
     figure = Figure(figsize=(9.6, sum(heights) + 1.3), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(diagnosis.title, x=0.01, ha="left", color=_INK, fontsize=13)
@@ -45,6 +45,11 @@ def draw(diagnosis: Diagnosis, path: str) -> None:
     if bars:
         _draw_bars(panels[-1], bars, _title(facts))
     figure.savefig(path, dpi=150, format=Path(path).suffix.lower()[1:])
+
+
+def has_picture(facts: Facts) -> bool:
+    """Whether there is anything to draw."""
+    return bool(holders(facts)) or (facts.dump is not None and bool(facts.dump.limit_bytes))
 
 
 def holders(facts: Facts) -> list[Bar]:
@@ -62,6 +67,7 @@ def holders(facts: Facts) -> list[Bar]:
         rest = 0
     else:
         return []
+    bars = [bar for bar in bars if bar.size_bytes > 0]
     least = max((bar.size_bytes for bar in bars), default=0) * _LEAST_SHARE
     shown = [bar for bar in bars[:_MOST_BARS] if bar.size_bytes >= least]
     rest += sum(bar.size_bytes for bar in bars[len(shown) :])
@@ -77,29 +83,47 @@ def _title(facts: Facts) -> str:
 
 def _draw_memory(axes: Axes, dump: Dump) -> None:
     """A bar as long as the limit: in use, free chunks, unclaimed; below it what was asked for."""
-    used = left = (dump.in_use_bytes or 0) / MIB
-    axes.barh(0, left, color=_IN_USE, height=0.6)
-    axes.annotate(f"in use {sized(dump.in_use_bytes or 0)}", (0, 0.45), color=_INK, fontsize=9)
-    for size in sorted(dump.free_chunks or _free_as_one(dump), reverse=True):
-        axes.barh(0, size / MIB, left=left, color=_FREE, edgecolor=_PALE, linewidth=0.5, height=0.6)
-        left += size / MIB
-    if dump.unclaimed_bytes:
-        axes.barh(0, dump.unclaimed_bytes / MIB, left=left, color=_UNCLAIMED, hatch="//",
-                  edgecolor=_PALE, linewidth=0.5, height=0.6)  # fmt: skip
+    in_use, asked = dump.in_use_bytes or 0, dump.requested_bytes or 0
+    free = sorted(dump.free_chunks or _free_as_one(dump), reverse=True)
+    pieces = [(in_use, _IN_USE, ""), *((size, _FREE, "") for size in free)]
+    pieces += [(dump.unclaimed_bytes or 0, _UNCLAIMED, "//")]
+    longest = max(sum(size for size, _, _ in pieces), in_use + asked)
+    name, unit = _unit(longest)
+    left = 0.0
+    for size, color, hatch in pieces:
+        axes.barh(0, size / unit, left=left, color=color, hatch=hatch or None, height=0.6,
+                  edgecolor=_PALE, linewidth=0.5 if size else 0)  # fmt: skip
+        left += size / unit
+    axes.annotate(f"in use {sized(in_use)}", (0, 0.45), color=_INK, fontsize=9)
     if dump.requested_bytes is not None:
-        axes.barh(-0.8, dump.requested_bytes / MIB, left=used, color="none", edgecolor=_ASKED,
+        axes.barh(-0.8, asked / unit, left=in_use / unit, color="none", edgecolor=_ASKED,
                   height=0.4)  # fmt: skip
-        axes.annotate(f" asked for {sized(dump.requested_bytes)}", (used, -0.8), va="center",
-                      color=_ASKED, fontsize=9)  # fmt: skip
+        # Within its box, where that is long enough; behind or before it, where there is room.
+        is_long, is_late = asked > longest / 4, in_use + asked > longest * 3 / 4
+        place = in_use if is_long or is_late else in_use + asked
+        axes.annotate(f" asked for {sized(asked)} ", (place / unit, -0.8), va="center",
+                      ha="right" if is_late and not is_long else "left", color=_ASKED,
+                      fontsize=9)  # fmt: skip
+    axes.set_title(_words_of(dump), loc="left", fontsize=9, color=_PALE)
+    axes.set_xlim(0, longest / unit * 1.02)
+    axes.set_ylim(-1.2 if dump.requested_bytes is not None else -0.5, 0.9)
+    axes.set_xlabel(name, color=_PALE)
+    _plain(axes)
+    axes.set_yticks([])
+
+
+def _words_of(dump: Dump) -> str:
     largest = dump.largest_free_bytes
     free = "" if largest is None else f"; free chunks pale, the largest {sized(largest)}"
     claimed = "; hatched: not claimed from the card" if dump.unclaimed_bytes else ""
-    axes.set_title(f"{dump.allocator or 'the allocator'}, limit {sized(dump.limit_bytes or 0)}"
-                   f"{free}{claimed}", loc="left", fontsize=9, color=_PALE)  # fmt: skip
-    axes.set_ylim(-1.2, 0.9)
-    axes.set_xlabel("MiB", color=_PALE)
-    _plain(axes)
-    axes.set_yticks([])
+    limit = f", limit {sized(dump.limit_bytes)}" if dump.limit_bytes else ""
+    return f"{dump.allocator or 'the allocator'}{limit}{free}{claimed}"
+
+
+def _unit(size_bytes: int) -> tuple[str, int]:
+    """The axis' unit for sizes up to this one."""
+    units = (("GiB", 4 * GIB, GIB), ("MiB", MIB, MIB))
+    return next(((name, unit) for name, least, unit in units if size_bytes >= least), ("KiB", KIB))
 
 
 def _free_as_one(dump: Dump) -> tuple[int, ...]:
@@ -108,17 +132,18 @@ def _free_as_one(dump: Dump) -> tuple[int, ...]:
 
 def _draw_bars(axes: Axes, bars: list[Bar], title: str) -> None:
     names = [_shortened(bar.name) for bar in bars]
-    sizes = [bar.size_bytes / MIB for bar in bars]
+    unit_name, unit = _unit(max(bar.size_bytes for bar in bars))
+    sizes = [bar.size_bytes / unit for bar in bars]
     places = range(len(bars))
     axes.barh(places, sizes, color=_IN_USE, height=0.7)
     for place, bar in zip(places, bars, strict=True):
-        axes.annotate(f" {sized(bar.size_bytes)}", (bar.size_bytes / MIB, place), va="center",
+        axes.annotate(f" {sized(bar.size_bytes)}", (bar.size_bytes / unit, place), va="center",
                       fontsize=8, color=_INK)  # fmt: skip
     axes.set_yticks(places, names, fontsize=8)
     axes.invert_yaxis()
-    axes.set_xlim(right=max(sizes) * 1.15)
+    axes.set_xlim(0, max(sizes) * 1.15)
     axes.set_title(title, loc="left", fontsize=9, color=_PALE)
-    axes.set_xlabel("MiB", color=_PALE)
+    axes.set_xlabel(unit_name, color=_PALE)
     _plain(axes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from gpuconf.diagnosis.causes import CAUSES, NOT_GPU
 from gpuconf.diagnosis.diagnosis import SEVERITIES, Diagnosis, Evidence, Facts
@@ -11,15 +12,27 @@ from gpuconf.diagnosis.facts.dump import Dump
 from gpuconf.diagnosis.facts.tensor import Request
 from gpuconf.diagnosis.proposals.wording import sized
 
-Line = tuple[str, str]  # text, and a style or ""
+
+class Line(NamedTuple):
+    """A line: its text, a style or "", and how far what is broken off for a terminal stands in.
+
+    ``hang`` is None for what is to be pasted, which is never broken.
+    """
+
+    text: str
+    style: str = ""
+    hang: int | None = 2
+
 
 _STYLES = {"failure": "bold red", "silent-cpu-fallback": "bold yellow", "warning-only": "yellow"}
-_LABEL = 19
+_LABEL = 21
 # The time and place before a line of TensorFlow's log.
 _PREFIX = re.compile(
     r"^\W{0,4}(?:\d{4}-\d\d-\d\d [\d:.]+: )?[IWEF](?:\d{4} [\d:.]+\s+\d+)?"
     r"\s\S*\.(?:cc|h|cpp):\d+\] "
 )
+# What a log may do to a terminal: move, colour, write over what stands there.
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MOST_PROPOSALS = 3
 _MOST_EVIDENCE = 2
 _LONGEST_TEXT = 160
@@ -27,21 +40,29 @@ _LONGEST_TEXT = 160
 
 def lines_of(diagnosis: Diagnosis, *, verbose: bool = False, source: str = "") -> list[str]:
     """The report without styles."""
-    return [text for text, _ in styled_lines(diagnosis, verbose=verbose, source=source)]
+    return [line.text for line in styled_lines(diagnosis, verbose=verbose, source=source)]
 
 
 def styled_lines(
     diagnosis: Diagnosis, *, verbose: bool = False, source: str = ""
 ) -> Iterator[Line]:
     """The report, line by line.  ``source`` is the log's name, before its line numbers."""
-    yield _headline(diagnosis), _STYLES.get(diagnosis.severity, "bold green")
+    for line in _report(diagnosis, source, verbose=verbose):
+        yield line._replace(text=_CONTROLS.sub(" ", line.text))
+
+
+def _report(diagnosis: Diagnosis, source: str, *, verbose: bool) -> Iterator[Line]:
+    yield Line(_headline(diagnosis), _STYLES.get(diagnosis.severity, "bold green"))
     yield from _evidence(diagnosis.evidence, source, verbose=verbose)
-    facts = list(_facts(diagnosis))
-    for label, text in facts:
-        yield f"  {label:{_LABEL}}{text}", ""
+    for label, text in _facts(diagnosis):
+        yield _labelled(label, text)
     yield from _others(diagnosis, source, verbose=verbose)
     yield from _notes(diagnosis.notes, verbose=verbose)
     yield from _proposals(diagnosis, verbose=verbose)
+
+
+def _labelled(label: str, text: str, style: str = "") -> Line:
+    return Line(f"  {label:{_LABEL}}{text}", style, 2 + _LABEL)
 
 
 def _headline(diagnosis: Diagnosis) -> str:
@@ -63,8 +84,8 @@ def _evidence(found: Iterable[Evidence], source: str, *, verbose: bool) -> Itera
     for each in shown if verbose else shown[:_MOST_EVIDENCE]:
         place = f"{source}:{each.line}" if source else f"line {each.line}"
         times = f" ({each.lines} times)" if each.lines > 1 else ""
-        yield f"  {place}{times}  {_short(each.text, verbose=verbose)}", "dim"
-        yield f"      {each.means}", ""
+        yield Line(f"  {place}{times}  {_short(each.text, verbose=verbose)}", "dim", 4)
+        yield Line(f"      {each.means}", hang=6)
 
 
 def _short(text: str, *, verbose: bool) -> str:
@@ -153,9 +174,9 @@ def _others(diagnosis: Diagnosis, source: str, *, verbose: bool) -> Iterator[Lin
         titles = dict.fromkeys(
             CAUSES[each.cause].title for each in diagnosis.consequences if each.cause
         )
-        yield f"  {'besides':{_LABEL}}{'; '.join(titles)} (--verbose shows the lines)", ""
+        yield _labelled("besides", f"{'; '.join(titles)} (--verbose shows the lines)")
         return
-    yield "  came of it, or stands beside it:", ""
+    yield Line("  came of it, or stands beside it:")
     yield from _evidence(diagnosis.consequences, source, verbose=True)
 
 
@@ -170,24 +191,24 @@ def _notes(notes: Iterable[Evidence], *, verbose: bool) -> Iterator[Line]:
             if count == 1
             else f"{count} lines that look bad and mean"
         )
-        yield f"  {'harmless':{_LABEL}}{told} nothing (--verbose)", "dim"
+        yield _labelled("harmless", f"{told} nothing (--verbose)", "dim")
         return
-    yield "  harmless:", ""
+    yield Line("  harmless:")
     for note in notes:
-        yield f"    line {note.line}, {note.lines} in all: {note.means}", "dim"
+        yield Line(f"    line {note.line}, {note.lines} in all: {note.means}", "dim", 6)
 
 
 def _proposals(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Line]:
     shown = diagnosis.proposals if verbose else diagnosis.proposals[:_MOST_PROPOSALS]
     if not shown:
         return
-    yield "", ""
-    yield "what to change", "bold"
+    yield Line("")
+    yield Line("what to change", "bold")
     for number, proposal in enumerate(shown, 1):
-        yield f"  {number}. {proposal.title}", ""
-        yield f"     {proposal.reason}", "dim"
-        for line in proposal.paste.splitlines():
-            yield f"         {line}", "cyan"
+        yield Line(f"  {number}. {proposal.title}", hang=5)
+        yield Line(f"     {proposal.reason}", "dim", 5)
+        for text in proposal.paste.splitlines():
+            yield Line(f"         {text}", "cyan", None)
     hidden = len(diagnosis.proposals) - len(shown)
     if hidden:
-        yield f"  … and {hidden} more (--verbose)", "dim"
+        yield Line(f"  … and {hidden} more (--verbose)", "dim")
