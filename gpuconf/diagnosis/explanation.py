@@ -93,6 +93,8 @@ class _Reading:
     def _facts(self, verdict: Verdict) -> Facts:
         told = [excerpt for sighting in verdict.shown_by for excerpt in sighting.excerpts]
         texts = [excerpt.text for excerpt in told]
+        if verdict.raised is not None:  # it names the operation, if nothing before did
+            texts.append(verdict.raised.line.text)
         lines = [excerpt.line.text for excerpt in told]
         numbers = [each.number for each in reversed([excerpt.line for excerpt in told])]
         if verdict.raised is not None:

@@ -24,6 +24,8 @@ def refined_causes(
         refined.update(dict.fromkeys(_TENSOR_RULES, "fragmentation"))
     if "array-converted" in found:
         refined["dst-tensor"] = "whole-array-copied"
+    if dump is not None and _is_a_small_part(dump):
+        refined["array-copied"] = "oom-device-tensor"
     if _is_jax(found, outcome):
         refined.update(dict.fromkeys((*_TENSOR_RULES, _XLA, "region-refused"), "jax-oom"))
     elif "torch-refused" in found:
@@ -36,6 +38,14 @@ def refined_causes(
         if late and not _was_full_at_start(card):
             refined[rule] = "oom-device-tensor"
     return refined
+
+
+def _is_a_small_part(dump: Dump) -> bool:
+    """Whether little was asked for, and the card was full of other things: no whole array."""
+    asked, in_use, limit = dump.requested_bytes, dump.in_use_bytes, dump.limit_bytes
+    if asked is None or in_use is None or limit is None:
+        return False
+    return asked < limit // 4 and in_use > limit // 2
 
 
 def _is_jax(found: Mapping[str, Sighting], outcome: Outcome) -> bool:

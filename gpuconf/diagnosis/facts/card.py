@@ -27,6 +27,8 @@ _FREE = re.compile(
     r"|; (\d[\d.]* [KMGT]iB) free"
 )
 _REPORTED = re.compile(r"total memory reported: (\d{6,17})\b")
+# Since TensorFlow 2.16 below the handle of cuDNN that could not be made.
+_USAGE = re.compile(r"Memory usage: (\d{1,16}) bytes free, (\d{1,16}) bytes total")
 _SMI_MEMORY = re.compile(r"\|\s*(\d+)MiB\s*/\s*(\d+)MiB\s*\|")
 _SMI_PROCESS = re.compile(
     r"\|\s+\d+\s+(?:\S+\s+\S+\s+)?(\d+)\s+[CG+M]+\s+(\S.{0,60}?)\s+(\d+)MiB\s*\|"
@@ -72,7 +74,7 @@ class CardReader:
         "of cuda capability",
         "streamexecutor device", "total capacity", "total capacty", "total memory reported",
         "MiB MiB", "MiB", "memory in use", "driver version", "kernel reported version",
-        "kernel module", "memory limit",
+        "kernel module", "memory limit", "memory usage bytes free",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -103,6 +105,9 @@ class CardReader:
             size = told_size(_group(pattern, text) or "")
             if size is not None:
                 self._sizes.setdefault(key, size)
+        usage = _USAGE.search(text)
+        if usage is not None:
+            self._sizes.update(free=int(usage[1]), total=int(usage[2]))
         reported = _REPORTED.search(text)
         if reported is not None:
             self._sizes.setdefault("total", int(reported[1]))
