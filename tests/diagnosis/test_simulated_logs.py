@@ -64,14 +64,6 @@ NOT_IN_LOG = {
 OF_REGIONS = {
     "tensor_shape", "dtype", "tensor_bytes", "requested_bytes", "op", "device", "allocator",
 }  # fmt: skip
-    "tensor_shape",
-    "dtype",
-    "tensor_bytes",
-    "requested_bytes",
-    "op",
-    "device",
-    "allocator",
-}
 
 
 def read(name: str) -> Document:

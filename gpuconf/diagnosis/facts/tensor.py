@@ -36,7 +36,8 @@ _NODES = (
 _ROUNDED = re.compile(r"rounded to (\d+)\)")
 _BYTES = re.compile(
     r"(?:trying to allocate|Out of memory allocating|Allocation of|tried to allocate"
-    r"|allocation_bytes|failed to alloc(?:ate)?|memory of size:?) (\d{3,})(?: bytes|B\b|\b)"
+    r"|allocation_bytes|failed to alloc(?:ate)?|memory of size:?)"
+    r" (\d{3,})(?: bytes|B\b|(?![\d.])\b)"
     r"|[( ](\d{3,}) ?(?:bytes|B)\)"
 )
 _SIZED = re.compile(

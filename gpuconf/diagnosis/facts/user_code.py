@@ -15,7 +15,7 @@ _CELL = re.compile(
     r"((?:Input |Cell )?In ?\[\d+\])[,:]? (?:line |in )?(?:<(?:cell line|module)\D*)?(\d+)?"
 )
 _OLD_CELL = re.compile(r"(<ipython-input-\d+-\w+>|/tmp/ipykernel_\d+/\d+\.py) in ([^\s(]{1,80})")
-_IPYTHON_FILE = re.compile(r"^(\S{1,300}\.py)(?::(\d+))?,? in ([^\s(]{1,80})\(")
+_IPYTHON_FILE = re.compile(r"^(?:File )?(\S{1,300}\.py)(?::(\d+))?,? in ([^\s(]{1,80})\(")
 _ARROW = re.compile(r"^-{1,5}> ?(\d{1,6})\s+(\S.{0,300})")
 # Where packages live; a path with one of these is not the user's own.
 _LIBRARY = re.compile(
@@ -48,6 +48,7 @@ class FrameReader:
         self.wants = 0
         self._frames: deque[Frame] = deque(maxlen=4000)
         self._open = False
+        self._is_python = False  # whose code stands in the next line; IPython's, behind an arrow
 
     def see(self, line: Line) -> None:
         """Note a frame of the user's own."""
@@ -57,6 +58,7 @@ class FrameReader:
         self._open = not _LIBRARY.search(frame.file)
         if self._open:
             self._frames.append(frame)
+            self._is_python = _FILE_LINE.search(line.text) is not None
             self.wants = 12
 
     def follow(self, line: Line) -> None:
@@ -69,7 +71,7 @@ class FrameReader:
             self._close(last._replace(line=int(arrow[1]), code=arrow[2].strip()))
         elif _frame(line) is not None:
             self._open, self.wants = False, 0
-        elif line.number == last.number + 1 and "ipython" not in last.file and last.line:
+        elif self._is_python and line.number == last.number + 1:
             code = line.text.strip()
             if code and not code.startswith("^"):
                 self._close(last._replace(code=code[:300]))
