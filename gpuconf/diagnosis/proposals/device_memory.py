@@ -82,6 +82,7 @@ def for_fragmentation(facts: Facts) -> Iterator[Proposal]:
             "it maps free pieces together; it heeds no memory limit, so on a shared card the "
             "others must leave room",
             "extends: shared-desktop",
+            "memory: {per_process_gpu_memory_fraction: null, keep_free: null}",
             "tensorflow: {allocator: cuda_malloc_async}",
         )
     yield Proposal(
