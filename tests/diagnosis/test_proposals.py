@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,11 +92,10 @@ def test_the_batch_by_the_dumps_figures() -> None:
     assert first.paste == "model.fit(x, y, batch_size=32)"
 
 
-def facts_of(shape: tuple[int, ...], **known: object) -> Facts:
+def facts_of(shape: tuple[int, ...], node: str = "conv/Conv2D", **known: Any) -> Facts:
     """Facts about a float32 tensor of ``shape`` that was refused."""
     tensor = tensor_of(shape, "float")
     assert tensor is not None
-    node = str(known.pop("node", "conv/Conv2D"))
     return Facts(Request(tensor, tensor.size_bytes, node=node))._replace(**known)
 
 
@@ -202,7 +202,8 @@ def test_fragmentation_by_version() -> None:
 TORCH = (
     "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a "
     "total capacity of 23.64 GiB of which 1.00 GiB is free. Process 4242 has {} memory in use. "
-    "Of the allocated memory {} is allocated by PyTorch, and {} is reserved by PyTorch but unallocated."
+    "Of the allocated memory {} is allocated by PyTorch, and {} is reserved by PyTorch but "
+    "unallocated."
 )
 
 
