@@ -6,11 +6,11 @@ TensorFlow's source; tests/rehearsal has them whole.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from gpuconf.diagnosis.facts.tensor import node_in, tensor_bytes
 from gpuconf.units import parse_size
 
 Kind = Literal["gpu_memory", "host_memory", "kernel", "bridge", "refused", "script"]
@@ -19,10 +19,6 @@ _OOM_TENSOR = re.compile(
     r"OOM when allocating tensor with shape ?(?P<shape>\[[\d, ]*\]) and type (?P<type>\w+)"
     r"(?: on (?P<device>\S+))?(?: by allocator (?P<allocator>\S+))?"
 )
-# "…GPU:0}} OOM" and "{{node sequential_1/c1/Relu}}"; what TensorFlow calls an operation's node.
-_DETECTED = re.compile(r"Detected at node '?([^\s']+)'? defined at")
-_NODE = re.compile(r"\{\{node ([^}]+)\}\}")
-_EAGER = re.compile(r"\[Op:(?!__inference)(\w+)\]|__wrapped__(\w+?)_device_|to run (\w+):")
 _BFC_SAYS = re.compile(
     r"Allocator \((?P<allocator>\w+)\) ran out of memory trying to allocate .*?"
     r"\(rounded to (?P<bytes>\d+)\)\s*requested by op (?P<op>\S+)"
@@ -65,11 +61,6 @@ _BRIDGE_LOAD = re.compile(
 )
 # A line of TensorFlow's log: "I0000 00:00:17…", "2026-11-21 12:00:00.1: W tensorflow/…".
 _LOG_LINE = re.compile(r"[IWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d [\d:.]+: [IWEF] |WARNING: All log mess")
-_ITEM_BYTES = {
-    "float": 4, "double": 8, "half": 2, "bfloat16": 2, "int8": 1, "uint8": 1, "int16": 2,
-    "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "bool": 1, "complex64": 8,
-    "complex128": 16,
-}  # fmt: skip
 
 
 class Failure(NamedTuple):
@@ -133,16 +124,10 @@ def _of_the_simulation(first: str, text: str) -> Failure | None:
     if refused is not None:
         return Failure("kernel", f"{refused[1]}: {_telling_line(text)}", node=refused[1])
     if _NCCL.search(text):
-        return Failure("kernel", _WITHOUT_NCCL, node=_node(text))
+        return Failure("kernel", _WITHOUT_NCCL, node=node_in(text))
     if any(sign in text for sign in _CANNOT_RUN):
-        return Failure("kernel", first, node=_node(text))
+        return Failure("kernel", first, node=node_in(text))
     return None
-
-
-def tensor_bytes(shape: tuple[int, ...], dtype: str) -> int | None:
-    """``shape × dtype`` in bytes; None for a type whose size is not fixed."""
-    item = _ITEM_BYTES.get(dtype)
-    return None if item is None else item * math.prod(shape)
 
 
 def _of_tensor(found: re.Match[str], text: str, stderr: str) -> Failure:
@@ -153,7 +138,7 @@ def _of_tensor(found: re.Match[str], text: str, stderr: str) -> Failure:
         kind = "gpu_memory"
     shape = tuple(int(size) for size in re.findall(r"\d+", found["shape"]))
     dtype = found["type"]
-    node = _node(text) or _said_by_allocator(stderr).get("op")
+    node = node_in(text) or _said_by_allocator(stderr).get("op")
     return Failure(
         kind,
         found[0],
@@ -175,7 +160,7 @@ def _of_words(first: str, text: str, stderr: str) -> Failure:
     return Failure(
         "gpu_memory",
         first,
-        node=_node(text) or said.get("op"),
+        node=node_in(text) or said.get("op"),
         asked_bytes=asked,
         device=devices[-1] if devices else None,
         in_use_bytes=_in_use(stderr),
@@ -201,14 +186,6 @@ def _in_use(stderr: str) -> int | None:
 
 def _is_gpu(allocator: str) -> bool:
     return allocator.startswith(("GPU_", "bfc_cpu_allocator_for_gpu"))
-
-
-def _node(text: str) -> str | None:
-    for pattern in (_DETECTED, _NODE, _EAGER):
-        found = pattern.search(text)
-        if found is not None:
-            return next(group for group in found.groups() if group)
-    return None
 
 
 def _device(name: str | None) -> str | None:
