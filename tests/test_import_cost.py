@@ -37,6 +37,7 @@ HEAVY = {
     "urllib",
     "gpuconf.cli",
     "gpuconf.demo",
+    "gpuconf.diagnosis",
     "gpuconf.simcard",
     "gpuconf.backends.tensorflow.runtime",
     "gpuconf.backends.keras_session",

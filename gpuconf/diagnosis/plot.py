@@ -34,14 +34,14 @@ def draw(diagnosis: Diagnosis, path: str) -> None:
     from matplotlib.figure import Figure
 
     facts = diagnosis.facts
-    bars = holders(facts)
-    heights = ([1.3] if facts.dump is not None else []) + ([0.32 * len(bars) + 0.8] if bars else [])
+    bars, dump = holders(facts), facts.dump if _has_sums(facts.dump) else None
+    heights = ([1.3] if dump is not None else []) + ([0.32 * len(bars) + 0.8] if bars else [])
     figure = Figure(figsize=(9.6, sum(heights) + 1.3), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(diagnosis.title, x=0.01, ha="left", color=_INK, fontsize=13)
     panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
-    if facts.dump is not None:
-        _draw_memory(panels[0], facts.dump)
+    if dump is not None:
+        _draw_memory(panels[0], dump)
     if bars:
         _draw_bars(panels[-1], bars, _title(facts))
     figure.savefig(path, dpi=150, format=Path(path).suffix.lower()[1:])
@@ -49,7 +49,11 @@ def draw(diagnosis: Diagnosis, path: str) -> None:
 
 def has_picture(facts: Facts) -> bool:
     """Whether there is anything to draw."""
-    return bool(holders(facts)) or (facts.dump is not None and bool(facts.dump.limit_bytes))
+    return bool(holders(facts)) or _has_sums(facts.dump)
+
+
+def _has_sums(dump: Dump | None) -> bool:
+    return dump is not None and bool(dump.in_use_bytes or dump.free_bytes or dump.unclaimed_bytes)
 
 
 def holders(facts: Facts) -> list[Bar]:

@@ -36,18 +36,22 @@ def tables_of(diagnosis: Diagnosis) -> Iterator[Table]:
 
 def _layers(table: Allocations) -> Table:
     rows = []
-    for layer in table.layers()[:_MOST_ROWS]:
+    layers = table.layers()
+    for layer in layers[:_MOST_ROWS]:
         rows.append((layer.name, sized(layer.size_bytes), ""))
         if len(layer.nodes) > 1 or layer.nodes[0].node != layer.name:
             rows += [("", sized(node.size_bytes), node.node) for node in layer.nodes[:_MOST_ROWS]]
-    if table.rest_bytes:
-        rows.append(("(smaller ones)", sized(table.rest_bytes), ""))
+    rest = table.rest_bytes + sum(layer.size_bytes for layer in layers[_MOST_ROWS:])
+    if rest:
+        rows.append(("(smaller ones)", sized(rest), ""))
     title = f"held by layer, {sized(table.total_bytes)} in all, of {table.allocator}"
     return Table(title, ("layer", "memory", "node"), rows)
 
 
 def _operations(dump: Dump) -> Table:
     rows = [(name, sized(size)) for name, size in dump.by_operation[:_MOST_ROWS]]
+    if rest := sum(size for _, size in dump.by_operation[_MOST_ROWS:]):
+        rows.append(("(others)", sized(rest)))
     return Table("held by operation", ("operation", "memory"), rows)
 
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.errors import UsageError
 from gpuconf.rehearsal import plot
 from gpuconf.rehearsal.devices import DeviceReport
 from gpuconf.rehearsal.document import as_document
@@ -31,19 +30,6 @@ MARKS = (
     Mark(91, "step 3"),
     Mark(95, "error"),
 )
-
-
-def test_what_is_refused(tmp_path: Path) -> None:
-    """Another suffix, no such folder, a folder for a file: before anything runs."""
-    plot.check(str(tmp_path / "a.png"))
-    plot.check(str(tmp_path / "a.SVG"))
-    for name in ("a.jpg", "a", "nosuch/a.png"):
-        with pytest.raises(UsageError) as caught:
-            plot.check(str(tmp_path / name))
-        assert caught.value.hint
-    (tmp_path / "dir.png").mkdir()
-    with pytest.raises(UsageError):
-        plot.check(str(tmp_path / "dir.png"))
 
 
 def test_the_phases() -> None:
