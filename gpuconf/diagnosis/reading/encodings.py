@@ -5,9 +5,13 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
-# A piece without a line's end is cut here, so that a file of one line needs no more memory.
+# A line that is longer is read in parts, so that a file of one line needs no more memory.
 LONGEST_LINE = 1 << 20
+_BLOCK = 1 << 17
+# By so much of a log its encoding is told.
+_SAMPLE = 4096
 _CODES = re.compile(
     rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # colours, cursor movements
     rb"|\][^\x07\x1b]{0,1024}(?:\x07|\x1b\\)"  # a terminal's title, hyperlinks
@@ -19,24 +23,37 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_OVERWRITES = re.compile(rb"\r*\x08[\r\x08]*")
-_LINE_ENDS = re.compile(rb"\r+\n")
+_OVERWRITES = re.compile(rb"[\r\x08]{1,999}")
 
 
 def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """``chunks`` cut anew so that each ends with a line's end, in UTF-8 or an ASCII superset.
 
-    Terminal codes are taken out; what a progress bar writes over is left, behind ``\\r``.
+    One that does not is a part of a line longer than `LONGEST_LINE`, or the log's end.  Terminal
+    codes are taken out; what a progress bar writes over is left, behind ``\\r``.
     """
     rest = b""
-    for chunk in _as_utf8(chunks):
-        whole, end, rest = (rest + chunk).rpartition(b"\n")
+    for block in _as_utf8(_blocks(chunks)):
+        whole, end, rest = (rest + block).rpartition(b"\n")
         if not end and len(rest) > LONGEST_LINE:
-            whole, rest = rest, b""
+            cut = 1 + max(rest.rfind(b"\r"), rest.rfind(b" ")) or len(rest)
+            whole, rest = rest[:cut], rest[cut:]
         if whole or end:
             yield _plain(whole + end)
     if rest:
         yield _plain(rest)
+
+
+def _blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in blocks of one size: how they came makes no difference."""
+    held = bytearray()
+    for chunk in chunks:
+        for start in range(0, len(chunk), _BLOCK):
+            held += chunk[start : start + _BLOCK]
+            if len(held) >= _BLOCK:
+                yield bytes(held[:_BLOCK])
+                del held[:_BLOCK]
+    yield bytes(held)
 
 
 def decoded(line: bytes) -> str:
@@ -50,39 +67,36 @@ def decoded(line: bytes) -> str:
 def _plain(lines: bytes) -> bytes:
     if b"\x1b" in lines:
         lines = _CODES.sub(b"", lines)
-    if b"\r" in lines:
-        lines = _LINE_ENDS.sub(b"\n", lines)
     if b"\x08" in lines:
         lines = _OVERWRITES.sub(b"\r", lines)
+    if b"\r" in lines:  # Windows writes \r\r\n for a line whose end was \r\n before
+        lines = lines.replace(b"\r\r\n", b"\n").replace(b"\r\n", b"\n")
     return lines
 
 
-def _as_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    chunks = iter(chunks)
-    first = next(chunks, b"")
-    while len(first) < 4:  # too little to tell UTF-16 by
-        more = next(chunks, None)
-        if more is None:
-            break
-        first += more
-    encoding, skipped = _encoding_of(first)
+def _as_utf8(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    start = next(blocks, b"")
+    encoding, skipped = _encoding_of(start[:_SAMPLE])
     if encoding == "utf-8":
-        yield first[skipped:]
-        yield from chunks
+        yield start[skipped:]
+        yield from blocks
         return
     decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
-    yield decoder.decode(first[skipped:]).encode("utf-8", "replace")
-    for chunk in chunks:
-        yield decoder.decode(chunk).encode("utf-8", "replace")
+    for block in chain([start[skipped:]], blocks):
+        yield decoder.decode(block).encode("utf-8", "replace")
 
 
-def _encoding_of(start: bytes) -> tuple[str, int]:
-    """The encoding and the length of its mark; UTF-16 without a mark is told by its zeros."""
+def _encoding_of(sample: bytes) -> tuple[str, int]:
+    """The encoding and the length of its mark; UTF-16 without a mark is told by its zeros.
+
+    They are every other byte; a file that was emptied under its writer has nothing but zeros.
+    """
     for bom, encoding in _BOMS:
-        if start.startswith(bom):
+        if sample.startswith(bom):
             return encoding, len(bom)
-    sample = start[:4096]
-    zeros = sample.count(0)
-    if zeros * 3 > len(sample):
-        return ("utf-16-le" if sample[1::2].count(0) * 2 > zeros else "utf-16-be"), 0
-    return "utf-8", 0
+    even, odd = sample[::2].count(0), sample[1::2].count(0)
+    if (even + odd) * 3 <= len(sample):
+        return "utf-8", 0
+    if odd > 4 * even:
+        return "utf-16-le", 0
+    return ("utf-16-be" if even > 4 * odd else "utf-8"), 0

@@ -6,11 +6,11 @@ Training logs repeat a few hundred shapes with other numbers in them; each is lo
 from __future__ import annotations
 
 _DIGITS = b"0123456789"
-_KEPT = {0x0A, 0x0D}
+_NEWLINE = 0x0A
 
 
 def _plainer(byte: int) -> int:
-    if byte in _KEPT or byte > 127:
+    if byte == _NEWLINE or byte > 127:
         return byte
     letter = chr(byte)
     return ord(letter.lower()) if letter.isalpha() else 0x20
