@@ -120,22 +120,29 @@ def _read(file: BufferedReader) -> Diagnosis:
     from gpuconf.diagnosis.memory_map import looks_like_memory_map
     from gpuconf.diagnosis.reading.notebook import LARGEST_NOTEBOOK
 
-    plain: BinaryIO = file
-    if file.peek(len(_GZIP)).startswith(_GZIP):
-        plain = cast(BinaryIO, gzip.GzipFile(fileobj=file))
-    start = plain.read(_CHUNK_BYTES)
-    if looks_like_memory_map(start):
-        return explain(start + plain.read())
-    if start.lstrip()[:1] == b"{":  # a notebook must be seen as a whole; a log need not
-        start += plain.read(LARGEST_NOTEBOOK + 1 - len(start))
-        if len(start) <= LARGEST_NOTEBOOK:
-            return explain(start)
-    return explain_chunks(chain([start], _chunks(plain)))
+    is_packed = file.peek(len(_GZIP)).startswith(_GZIP)
+    chunks = _chunks(cast(BinaryIO, gzip.GzipFile(fileobj=file)) if is_packed else file)
+    held = [next(chunks, b"")]
+    if looks_like_memory_map(held[0]):
+        return explain(b"".join([*held, *chunks]))
+    if held[0].lstrip()[:1] == b"{" and b'"cells"' in held[0]:
+        # A notebook must be seen as a whole; one that is too large is read as a log is.
+        while sum(map(len, held)) <= LARGEST_NOTEBOOK:
+            more = next(chunks, b"")
+            if not more:
+                return explain(b"".join(held))
+            held.append(more)
+    return explain_chunks(chain(held, chunks))
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    while chunk := file.read(_CHUNK_BYTES):
-        yield chunk
+    """The file in pieces.  A terminal tells its end once, by a piece that is not full."""
+    size = _CHUNK_BYTES
+    while size == _CHUNK_BYTES:
+        chunk = file.read(_CHUNK_BYTES)
+        size = len(chunk)
+        if chunk:
+            yield chunk
 
 
 def _tell(diagnosis: Diagnosis, options: argparse.Namespace, output: Output) -> None:
