@@ -12,8 +12,9 @@ from gpuconf.diagnosis.reading.stream import Line
 _MOST = 2000
 # What only a running training writes; figures of loss and step also stand in summaries.
 _STEPS = re.compile(
-    r"\bepoch\W{0,3}\d|\d+/\d+ \[|\d+/\d+ .{0,400}(?:s/step|s/epoch)|\d(?:it/s|s/it)\b"
-    r"|evaluation \[\d+/\d+\]|finished (?:training|evaluation)|training finished",
+    r"\bepoch\W{0,3}\d|\d{1,9}/\d{1,9} \[|\d{1,9}/\d{1,9} .{0,400}(?:s/step|s/epoch)"
+    r"|\d(?:it/s|s/it)\b"
+    r"|evaluation \[\d{1,9}/\d{1,9}\]|finished (?:training|evaluation)|training finished",
     re.IGNORECASE,
 )
 _FIGURES = re.compile(
@@ -23,9 +24,9 @@ _FIGURES = re.compile(
 # A class's name and its message; "[rank0]: ", "(pid=12) ", "E   " of pytest and times may stand
 # before it.
 _EXCEPTION = re.compile(
-    r"^[^A-Za-z]{0,40}(?:E\s+|\(?\w{1,20}[ =]?\d*\)?:?\s+)?"
+    r"^[^A-Za-z_]{0,40}(?:[A-Za-z_]\w{0,19}[ =]?\d{0,9}\)?:?\s{1,9})?"
     r"((?:[A-Za-z_]\w{0,80}\.){0,10}_?[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Unavailable|NotFound))"
-    r"(?:\s*:\s*(.*)|\s*(?:\(see above.*|$))"
+    r"(?:\s{0,9}:\s{0,9}(.*)|\s{0,99}(?:\(see above.*|$))"
 )
 _R_ERROR = re.compile(r"^(Error)(?: in [^:]{1,200})?\s*:\s*(.*)")
 _BARE = re.compile(r"^\s*(?:assert|raise|except|return|#)")
@@ -37,7 +38,7 @@ _CUT_OFF = re.compile(
     re.IGNORECASE,
 )
 _FATAL_LINE = re.compile(
-    r"(?:^|: )F (?:[.\w]|\S:)\S*\.(?:cc|cpp|cu|h):\d+\]|^F\d{4} [\d:.]+\s+\d+ "
+    r"(?:^|: )F [.\w]\S{0,160}\.(?:cc|cpp|cu|h):\d{1,9}\]|^F\d{4} [\d:.]{1,40}\s{1,9}\d{1,9} "
 )
 
 

@@ -28,8 +28,8 @@ _STYLES = {"failure": "bold red", "silent-cpu-fallback": "bold yellow", "warning
 _LABEL = 21
 # The time and place before a line of TensorFlow's log.
 _PREFIX = re.compile(
-    r"^\W{0,4}(?:\d{4}-\d\d-\d\d [\d:.]+: )?[IWEF](?:\d{4} [\d:.]+\s+\d+)?"
-    r"\s\S*\.(?:cc|h|cpp):\d+\] "
+    r"^\W{0,4}(?:\d{4}-\d\d-\d\d [\d:.]{1,40}: )?[IWEF](?:\d{4} [\d:.]{1,40}\s{1,9}\d{1,9})?"
+    r"\s\S{0,300}\.(?:cc|h|cpp):\d{1,9}\] "
 )
 # What a log may do to a terminal: move, colour, write over what stands there.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")

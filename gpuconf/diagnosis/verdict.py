@@ -20,7 +20,7 @@ _NOT_RAISED_IN_ANGER = ("KeyboardInterrupt", "OutOfRangeError", "StopIteration")
 _BIG_BYTES = 4 * GIB
 # A line that its program marks as a warning or a note.
 _SOFT = re.compile(
-    r"(?:^|: |\s)[WI] (?:[.\w]|\S:)\S*\.(?:cc|cpp|h|py):\d+\]|^\W{0,9}[WI]\d{4} [\d:.]+\s"
+    r"(?:^|\s)[WI] [.\w]\S{0,140}\.(?:cc|cpp|h|py):\d{1,9}\]|^\W{0,9}[WI]\d{4} [\d:.]{1,40}\s"
     r"|\b(?:User|Runtime)?Warning:|\bWARNING\b|Unable to initialize backend|\bINFO\b"
 )
 
@@ -105,7 +105,7 @@ class _Bench:
         )
 
     def _was_last_word(self, sighting: Sighting) -> bool:
-        sizes = re.findall(r"Allocation of (\d+) exceeds", sighting.last.line.text)
+        sizes = re.findall(r"Allocation of (\d{1,19}) exceeds", sighting.last.line.text)
         if not sizes or int(sizes[-1]) < _BIG_BYTES:
             return False
         return self._last.number <= sighting.last.line.number

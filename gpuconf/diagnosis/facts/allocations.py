@@ -9,13 +9,13 @@ from typing import NamedTuple
 from gpuconf.diagnosis.facts.tensor import told_size
 from gpuconf.diagnosis.reading.stream import Line
 
-_DEVICE = re.compile(r"Current usage from device: (\S{1,200}), allocator: (\w{1,60})")
-_ROW = re.compile(r"^\s*(\d[\d.]*[KMGT]?i?B) from (\S{1,500})")
-_REMAINING = re.compile(r"Remaining (\d+) nodes with (\d[\d.]*[KMGT]?i?B)")
+_DEVICE = re.compile(r"Current usage from device: ([^\s,]{1,200}), allocator: (\w{1,60})")
+_ROW = re.compile(r"^\s*(\d[\d.]{0,20}[KMGT]?i?B) from (\S{1,500})")
+_REMAINING = re.compile(r"Remaining (\d{1,19}) nodes with (\d[\d.]{0,20}[KMGT]?i?B)")
 # TensorFlow's rewriting of a graph puts these before the name of what it rewrote.
 _REWRITTEN = re.compile(
-    r"^(?:gradients/|gradient_tape/|training/|[^/]+/gradients/)*"
-    r"|-\d+-\w+(?:Optimizer|NCHW|NHWC)\w*(?=-|$)"
+    r"^(?:gradients/|gradient_tape/|training/|[^/]{1,200}/gradients/)*"
+    r"|-\d{1,3}-\w{1,60}(?:Optimizer|NCHW|NHWC)\w{0,60}(?=-|$)"
 )
 
 

@@ -10,33 +10,36 @@ from gpuconf.diagnosis.facts.tensor import told_size
 from gpuconf.diagnosis.reading.stream import Line
 from gpuconf.units import MIB
 
-_CREATED = re.compile(r"device:GPU:\d+ with (\d+) MB memory")
+_CREATED = re.compile(r"device:GPU:\d{1,4} with (\d{1,12}) MB memory")
 _DESCRIBED = re.compile(
-    r"name: (?P<name>[^,\n]{2,80}?)(?:,|\s+major|\s+computeCapability|\s*$)"
-    r"|StreamExecutor device \(\d+\): (?P<se>[^,\n]{2,80}),"
+    r"name: (?P<name>[^,\n]{2,80}?)(?:,|\s{1,9}major|\s{1,9}computeCapability|\s{0,9}$)"
+    r"|StreamExecutor device \(\d{1,4}\): (?P<se>[^,\n]{2,80}),"
 )
 _CAPABILITY = re.compile(
-    r"[Cc]ompute ?[Cc]apability:? (\d+\.\d)|major: (\d+),? minor: (\d+)|cuda capability (\d\.\d)"
+    r"[Cc]ompute ?[Cc]apability:? (\d{1,3}\.\d)|major: (\d{1,3}),? minor: (\d{1,3})"
+    r"|cuda capability (\d\.\d)"
 )
 _TOTAL = re.compile(
-    r"[Tt]otal ?[Mm]emory: ?(\d[\d.]*[KMGT]i?B)|deviceMemorySize: ?(\d[\d.]*[KMGT]i?B)"
-    r"|total capac\w*ty of (\d[\d.]* [KMGT]iB)|; (\d[\d.]* [KMGT]iB) total capac\w*ty"
+    r"[Tt]otal ?[Mm]emory: ?(\d[\d.]{0,20}[KMGT]i?B)|deviceMemorySize: ?(\d[\d.]{0,20}[KMGT]i?B)"
+    r"|total capac\w{0,3}ty of (\d[\d.]{0,20} [KMGT]iB)"
+    r"|; (\d[\d.]{0,20} [KMGT]iB) total capac\w{0,3}ty"
 )
 _FREE = re.compile(
-    r"[Ff]ree ?[Mm]emory: ?(\d[\d.]*[KMGT]i?B)|of which (\d[\d.]* [KMGT]iB) is free"
-    r"|; (\d[\d.]* [KMGT]iB) free"
+    r"[Ff]ree ?[Mm]emory: ?(\d[\d.]{0,20}[KMGT]i?B)|of which (\d[\d.]{0,20} [KMGT]iB) is free"
+    r"|; (\d[\d.]{0,20} [KMGT]iB) free"
 )
 _REPORTED = re.compile(r"total memory reported: (\d{6,17})\b")
 # Since TensorFlow 2.16 below the handle of cuDNN that could not be made.
 _USAGE = re.compile(r"Memory usage: (\d{1,16}) bytes free, (\d{1,16}) bytes total")
-_SMI_MEMORY = re.compile(r"\|\s*(\d+)MiB\s*/\s*(\d+)MiB\s*\|")
+_SMI_MEMORY = re.compile(r"\|\s{0,20}(\d{1,9})MiB\s{0,20}/\s{0,20}(\d{1,9})MiB\s{0,20}\|")
 _SMI_PROCESS = re.compile(
-    r"\|\s+\d+\s+(?:\S+\s+\S+\s+)?(\d+)\s+[CG+M]+\s+(\S.{0,60}?)\s+(\d+)MiB\s*\|"
+    r"\|\s{1,9}\d{1,3}\s{1,9}(?:\S{1,9}\s{1,9}\S{1,9}\s{1,9})?(\d{1,10})\s{1,9}[CG+M]{1,3}\s{1,9}(\S.{0,50}?)\s{1,50}(\d{1,9})MiB\s{0,9}\|"
 )
-_TORCH_PROCESS = re.compile(r"Process (\d+) has (\d[\d.]* [KMGT]iB) memory in use")
+_TORCH_PROCESS = re.compile(r"Process (\d{1,10}) has (\d[\d.]{0,20} [KMGT]iB) memory in use")
 _DRIVER = re.compile(
-    r"[Dd]river [Vv]ersion:? (\d{3}\.[\d.]+\d)|kernel reported version is: (\d{3}[\d.]+\d)"
-    r"|Kernel Module +(\d{3}[\d.]+\d)"
+    r"[Dd]river [Vv]ersion:? (\d{3}\.[\d.]{1,12}\d)"
+    r"|kernel reported version is: (\d{3}[\d.]{1,12}\d)"
+    r"|Kernel Module {1,9}(\d{3}[\d.]{1,12}\d)"
 )
 
 

@@ -9,28 +9,31 @@ _LISTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("missing_libraries", re.compile(
         r"(?:Could not load dynamic library|Couldn't open CUDA library|Could not find|"
         r"Could not load library|Could not locate|ImportError:|OSError:|dlopen:|dlerror:) "
-        r"'?((?:lib)?[\w.-]{1,60}?(?:\.so(?:\.\d+)*|\.dll|\.dylib))\b")),
+        r"'?((?:lib)?[\w.-]{1,50}?(?:\.so[.\d]{0,12}|\.dll|\.dylib))\b")),
     ("xid", re.compile(r"Xid \([^)]{1,60}\): (\d{1,3})\b")),
 )  # fmt: skip
 _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("loaded_cudnn", re.compile(r"Loaded (?:runtime )?[Cc]u[Dd][Nn][Nn] library: (\d[\d.]*\d)")),
-    ("compiled_cudnn", re.compile(r"source was compiled with:? (\d[\d.]*\d)")),
-    ("kernel_driver", re.compile(r"kernel version (\d[\d.]*\d)")),
-    ("library_driver", re.compile(r"DSO version (\d[\d.]*\d)")),
+    ("loaded_cudnn", re.compile(
+        r"Loaded (?:runtime )?[Cc]u[Dd][Nn][Nn] library: (\d[\d.]{0,20}\d)")),
+    ("compiled_cudnn", re.compile(r"source was compiled with:? (\d[\d.]{0,20}\d)")),
+    ("kernel_driver", re.compile(r"kernel version (\d[\d.]{0,20}\d)")),
+    ("library_driver", re.compile(r"DSO version (\d[\d.]{0,20}\d)")),
     ("minimum_capability", re.compile(r"minimum required Cuda capability is (\d\.\d)")),
-    ("status", re.compile(r"\b(CU(?:DNN|BLAS|SOLVER|SPARSE)_STATUS_\w+|CUDA_ERROR_\w+)")),
-    ("matrices", re.compile(r"(m=\d+, n=\d+, k=\d+)")),
-    ("event", re.compile(r"Xid [^:]{1,60}:\d\d\)?: \d+, (?:pid=\S+, )?(?:name=\S+, )?(.{1,120})")),
+    ("status", re.compile(r"\b(CU(?:DNN|BLAS|SOLVER|SPARSE)_STATUS_\w{1,60}|CUDA_ERROR_\w{1,60})")),
+    ("matrices", re.compile(r"(m=\d{1,19}, n=\d{1,19}, k=\d{1,19})")),
+    ("event", re.compile(
+        r"Xid [^:]{1,60}:\d\d\)?: \d{1,3}, (?:pid=[^\s,]{1,60}, )?(?:name=[^\s,]{1,60}, )?"
+        r"(.{1,120})")),
     ("torch_allocated", re.compile(
-        r"(\d[\d.]* [KMG]iB) (?:is allocated by PyTorch|already allocated)")),
-    ("torch_reserved", re.compile(r"(\d[\d.]* [KMG]iB) reserved in total by PyTorch")),
+        r"(\d[\d.]{0,20} [KMG]iB) (?:is allocated by PyTorch|already allocated)")),
+    ("torch_reserved", re.compile(r"(\d[\d.]{0,20} [KMG]iB) reserved in total by PyTorch")),
     ("torch_unallocated", re.compile(
-        r"(\d[\d.]* [KMG]iB) is reserved by PyTorch but unallocated")),
-    ("perhaps_insufficient_driver", re.compile(r"insufficient driver version: (\d[\d.]*\d)")),
-    ("allocator_asked_for", re.compile(r"TF_GPU_ALLOCATOR=(\w+) isn't currently supported")),
+        r"(\d[\d.]{0,20} [KMG]iB) is reserved by PyTorch but unallocated")),
+    ("perhaps_insufficient_driver", re.compile(r"insufficient driver version: (\d[\d.]{0,20}\d)")),
+    ("allocator_asked_for", re.compile(r"TF_GPU_ALLOCATOR=(\w{1,60}) isn't currently supported")),
     ("slurm_step", re.compile(r"StepId=(\S{1,40})\.? ")),
 )  # fmt: skip
-_BATCH = re.compile(r"\bbatch_size\s*=\s*(\d{1,7})\b")
+_BATCH = re.compile(r"\bbatch_size\s{0,9}=\s{0,9}(\d{1,7})\b")
 
 
 def details_in(texts: Iterable[str]) -> dict[str, object]:

@@ -16,24 +16,27 @@ from gpuconf.diagnosis.reading.encodings import decoded
 from gpuconf.diagnosis.reading.stream import Line
 
 _STAT = re.compile(
-    r"^\s*(Limit|InUse|MaxInUse|NumAllocs|MaxAllocSize):\s+(\d[\d.]*)([KMGT]?i?B)?\s*$"
+    r"^\s*(Limit|InUse|MaxInUse|NumAllocs|MaxAllocSize):\s+(\d[\d.]{0,20})([KMGT]?i?B)?\s*$"
 )
-_IN_USE = re.compile(r"(?:InUse|Chunk) at (?:0x)?[0-9a-f]+ of size (\d+)(?: by op (\S+))?")
-_FREE = re.compile(r"Free +at (?:0x)?[0-9a-f]+ of size (\d+)")
-_GROUP = re.compile(r"(\d+) Chunks of size (\d+) totalling")
-_REGION = re.compile(r"Next region of size (\d+)")
-_SUM = re.compile(r"Sum Total of in-use chunks: (\d[\d.]*[KMGT]?i?B)")
+_IN_USE = re.compile(
+    r"(?:InUse|Chunk) at (?:0x)?[0-9a-f]{1,16} of size (\d{1,19})(?: by op (\S{1,500}))?"
+)
+_FREE = re.compile(r"Free {1,9}at (?:0x)?[0-9a-f]{1,16} of size (\d{1,19})")
+_GROUP = re.compile(r"(\d{1,19}) Chunks of size (\d{1,19}) totalling")
+_REGION = re.compile(r"Next region of size (\d{1,19})")
+_SUM = re.compile(r"Sum Total of in-use chunks: (\d[\d.]{0,20}[KMGT]?i?B)")
 _POOL = re.compile(
-    r"(?:total_region_allocated_bytes_|Total (?:bytes|size) in pool): \S+ "
-    r"memory_limit_: (\d[\d.]*(?:[KMGT]?i?B)?) available (?:bytes|size): (\d[\d.]*(?:[KMGT]?i?B)?)"
+    r"(?:total_region_allocated_bytes_|Total (?:bytes|size) in pool): \S{1,40} "
+    r"memory_limit_: (\d[\d.]{0,20}(?:[KMGT]?i?B)?) "
+    r"available (?:bytes|size): (\d[\d.]{0,20}(?:[KMGT]?i?B)?)"
 )
 _REFUSED = re.compile(
-    r"Allocator \(?(\w+)\)? ran out of memory trying to allocate (\d[\d.]*[KMGT]?i?B)"
-    r"(?: \(rounded to (\d+)\))?"
+    r"Allocator \(?(\w{1,80})\)? ran out of memory trying to allocate (\d[\d.]{0,20}[KMGT]?i?B)"
+    r"(?: \(rounded to (\d{1,19})\))?"
 )
-_ASKED = re.compile(r"Bin for (\d[\d.]*[KMGT]?i?B) was")
-_MAP = re.compile(r"\] ([*_x]{80,120})\s*$")
-_STARTS = (b"BFCAllocator dump for", b"Bin (256):")
+_ASKED = re.compile(r"Bin for (\d[\d.]{0,20}[KMGT]?i?B) was")
+_MAP = re.compile(r"\] ([*_x]{80,120})\s{0,9}$")
+_START = re.compile(rb"BFCAllocator dump for|Bin \(256\):")
 # A dump of a program with more chunks than this tells no more.
 _MOST_LINES = 200_000
 
@@ -121,7 +124,7 @@ class DumpReader:
             if b"not a failure" not in line:
                 self._refused = line
             return
-        if any(start in line for start in _STARTS) or (self._ended and b" of size " in line):
+        if _START.search(line) or (self._ended and b" of size " in line):
             self._lines, self._ended = [], False
         if b"MaxAllocSize" in line:
             self._ended = True

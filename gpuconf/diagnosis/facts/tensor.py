@@ -20,25 +20,27 @@ _TYPES = {
 # "shape[32,64]" of TensorFlow; "shape (60000, 224) and data type float32" of NumPy.
 _SHAPE = re.compile(r"[Ss]hape:? ?[\[(](\d[\d, ]{0,200})[\])]")
 _OLD_SHAPE = re.compile(r"shape(?:dim \{ size: \d{1,19} \} ?){1,16}")
-_TYPE = re.compile(r"\b(?:and |data )type:? (\w+)|dtype[:=] ?(?:tf\.|np\.)?(\w+)")
-_DEVICE = re.compile(r"device:([A-Z_]+:\d+)(?= by| in|\W*$)| on \S{0,200}device:([A-Z_]+:\d+)")
-_ALLOCATOR = re.compile(r"(?:by a|A)llocator \(?(\w+)\)?")
+_TYPE = re.compile(r"\b(?:and |data )type:? (\w{1,40})|dtype[:=] ?(?:tf\.|np\.)?(\w{1,40})")
+_DEVICE = re.compile(
+    r"device:([A-Z_]{1,20}:\d{1,4})(?= by| in|\W{0,9}$)| on \S{0,200}device:([A-Z_]{1,20}:\d{1,4})"
+)
+_ALLOCATOR = re.compile(r"(?:by a|A)llocator \(?(\w{1,80})\)?")
 # Where TensorFlow names the operation, the surest first.
 _NODES = (
     re.compile(r"Detected at node '?([^\s']{1,400})'? defined at"),
     re.compile(r"\{\{node ([^}]{1,400})\}\}"),
     re.compile(r"\[\[(?:Node: |node )([^\s=\]]{1,400})"),
     re.compile(r"requested by op ([^\s\x1b]{1,400})"),
-    re.compile(r"\[Op:(?!__inference)(\w+)\]"),
-    re.compile(r"__wrapped__(\w+?)_device_"),
-    re.compile(r"in order to run (\w+)"),
+    re.compile(r"\[Op:(?!__inference)(\w{1,200})\]"),
+    re.compile(r"__wrapped__(\w{1,200}?)_device_"),
+    re.compile(r"in order to run (\w{1,200})"),
 )
-_ROUNDED = re.compile(r"rounded to (\d+)\)")
+_ROUNDED = re.compile(r"rounded to (\d{1,19})\)")
 _BYTES = re.compile(
     r"(?:trying to allocate|Out of memory allocating|Allocation of|tried to allocate"
     r"|allocation_bytes|failed to alloc(?:ate)?|memory of size:?)"
-    r" (\d{3,})(?: bytes|B\b|(?![\d.])\b)"
-    r"|[( ](\d{3,}) ?(?:bytes|B)\)"
+    r" (\d{3,19})(?: bytes|B\b|(?![\d.])\b)"
+    r"|[( ](\d{3,19}) ?(?:bytes|B)\)"
 )
 _SIZED = re.compile(
     r"(?:trying to allocate|Tried to allocate|Unable to allocate|request for|failed to allocate"
@@ -86,10 +88,10 @@ def tensor_in(text: str) -> Tensor | None:
     """The first tensor whose shape a message tells.  Without a type, bytes are for float32."""
     found, old = _SHAPE.search(text), _OLD_SHAPE.search(text)
     if found is not None:
-        shape = tuple(int(size) for size in re.findall(r"\d+", found[1]))
+        shape = tuple(int(size) for size in re.findall(r"\d{1,99}", found[1]))
         told = _TYPE.search(text, found.end(), found.end() + 60)
     elif old is not None:
-        shape = tuple(int(size) for size in re.findall(r"size: (\d+)", old[0]))
+        shape = tuple(int(size) for size in re.findall(r"size: (\d{1,19})", old[0]))
         told = None
     else:
         return None
@@ -132,7 +134,7 @@ def requested_bytes(text: str) -> int | None:
 
 def told_size(text: str) -> int | None:
     """A size as logs have it, such as ``1.95GiB`` or ``535. MiB``; None for what is none."""
-    cleaned = re.sub(r"\.(?=\s*[A-Za-z])", "", text.replace(",", ""))
+    cleaned = re.sub(r"\.(?=\s{0,9}[A-Za-z])", "", text.replace(",", ""))
     try:
         return parse_size(cleaned)
     except ValueError:

@@ -9,13 +9,16 @@ from typing import NamedTuple
 
 from gpuconf.diagnosis.reading.stream import Line
 
-_FILE_LINE = re.compile(r'File "([^"]{1,400})", line (\d+)(?:, in (\S{1,120}))?')
+_FILE_LINE = re.compile(r'File "([^"]{1,400})", line (\d{1,9})(?:, in (\S{1,120}))?')
 # IPython's: "train.py:12, in main()", "<ipython-input-3-ab12> in <module>", "Cell In[3], line 12".
 _CELL = re.compile(
-    r"((?:Input |Cell )?In ?\[\d+\])[,:]? (?:line |in )?(?:<(?:cell line|module)\D*)?(\d+)?"
+    r"((?:Input |Cell )?In ?\[\d{1,9}\])[,:]? (?:line |in )?"
+    r"(?:<(?:cell line|module)\D{0,200})?(\d{1,9})?"
 )
-_OLD_CELL = re.compile(r"(<ipython-input-\d+-\w+>|/tmp/ipykernel_\d+/\d+\.py) in ([^\s(]{1,80})")
-_IPYTHON_FILE = re.compile(r"^(?:File )?(\S{1,300}\.py)(?::(\d+))?,? in ([^\s(]{1,80})\(")
+_OLD_CELL = re.compile(
+    r"(<ipython-input-\d{1,9}-\w{1,40}>|/tmp/ipykernel_\d{1,9}/\d{1,19}\.py) in ([^\s(]{1,80})"
+)
+_IPYTHON_FILE = re.compile(r"^(?:File )?(\S{1,300}\.py)(?::(\d{1,9}))?,? in ([^\s(]{1,80})\(")
 _ARROW = re.compile(r"^-{1,5}> ?(\d{1,6})\s+(\S.{0,300})")
 # Where packages live; a path with one of these is not the user's own.
 _LIBRARY = re.compile(

@@ -10,7 +10,7 @@ from gpuconf.diagnosis.proposals.wording import sized
 
 # Tensors of a model's own size: weights, their gradients and the optimizer's slots.
 _OF_WEIGHTS = re.compile(
-    r"Initializer|[Aa]dam|Momentum|RMSProp|/kernel|embeddings|BackpropFilter|_grad/.*[Ff]ilter"
+    r"Initializer|[Aa]dam|Momentum|RMSProp|/kernel|embeddings|BackpropFilter|_grad/.{0,300}[Ff]ilter"
     r"|random_(?:uniform|normal)|Random(?:Uniform|StandardNormal)|TruncatedNormal|Assign|VarHandle"
 )
 # Operations whose result has a row for each of the batch; other matrices may be weights.
