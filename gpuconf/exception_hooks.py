@@ -64,18 +64,9 @@ def tell(error: BaseException) -> None:
 
         diagnosis = explain(error)
         if diagnosis.severity == "failure":
-            _flush_stdout()  # where IPython has put the traceback
             print(f"\ngpuconf: {diagnosis}", file=sys.stderr, flush=True)
     except (Exception, KeyboardInterrupt) as trouble:
         debug(f"the exception could not be explained: {trouble!r}")
-
-
-def _flush_stdout() -> None:
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except (OSError, ValueError):  # gone, or closed
-        return
 
 
 def load_ipython_extension(shell: Any) -> None:
