@@ -150,7 +150,9 @@ def _tell(diagnosis: Diagnosis, options: argparse.Namespace, output: Output) -> 
     from gpuconf.diagnosis.text import styled_lines
 
     width = output.out.width if output.out.file.isatty() else None
-    source = "" if options.log == "-" else options.log
+    # A notebook's lines are those that its cells printed, where no editor could go.
+    is_file_of_lines = options.log != "-" and not options.log.endswith(".ipynb")
+    source = options.log if is_file_of_lines else ""
     for line in styled_lines(diagnosis, verbose=options.verbose, source=source):
         output.line(line.text if width is None else _broken(line, width), line.style)
     for table in tables_of(diagnosis) if options.verbose else ():
