@@ -58,7 +58,8 @@ def _of_memory_map(data: bytes) -> Diagnosis:
     facts = Facts(dump=read_memory_map(data))
     means = "TensorFlow writes this file when its allocator has refused a tensor"
     evidence = Evidence(1, f"dump of {facts.dump.allocator if facts.dump else ''}", means, None, 1)
-    return Diagnosis("oom-device-tensor", "failure", (), (evidence,), facts=facts)
+    changes = proposals_for("oom-device-tensor", "failure", facts)
+    return Diagnosis("oom-device-tensor", "failure", (), (evidence,), (), (), facts, changes)
 
 
 class _Reading:

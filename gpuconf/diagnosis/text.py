@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gpuconf.diagnosis.causes import CAUSES, NOT_GPU
 from gpuconf.diagnosis.diagnosis import SEVERITIES, Diagnosis, Evidence, Facts
+from gpuconf.diagnosis.facts.allocations import Allocations
 from gpuconf.diagnosis.facts.dump import Dump
 from gpuconf.diagnosis.facts.tensor import Request
 from gpuconf.diagnosis.proposals.wording import sized
@@ -33,6 +34,7 @@ _PREFIX = re.compile(
 )
 # What a log may do to a terminal: move, colour, write over what stands there.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_MOST_LAYERS, _MOST_NODES = 3, 4
 _MOST_PROPOSALS = 3
 _MOST_EVIDENCE = 2
 _LONGEST_TEXT = 160
@@ -102,6 +104,8 @@ def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
         yield from _card(facts)
         if facts.dump is not None and diagnosis.is_about_memory:
             yield from _dump(facts.dump)
+        if facts.allocations is not None:
+            yield from _layers(facts.allocations)
     code = facts.user_code
     if code is not None and diagnosis.severity in ("failure", "not-gpu"):
         place = code.file if code.line is None else f"{code.file}:{code.line}"
@@ -165,6 +169,17 @@ def _dump(dump: Dump) -> Iterator[tuple[str, str]]:
             "not claimed",
             f"{sized(dump.unclaimed_bytes)} of the limit, which the card did not give",
         )
+
+
+def _layers(table: Allocations) -> Iterator[tuple[str, str]]:
+    """The layers that held most, with what each of their nodes held."""
+    for number, layer in enumerate(table.layers()[:_MOST_LAYERS]):
+        nodes = [
+            f"{node.node.rpartition('/')[2]} {sized(node.size_bytes)}"
+            for node in layer.nodes[:_MOST_NODES]
+        ]
+        of_nodes = f" ({', '.join(nodes)})" if len(layer.nodes) > 1 else ""
+        yield "" if number else "held by", f"{layer.name} {sized(layer.size_bytes)}{of_nodes}"
 
 
 def _others(diagnosis: Diagnosis, source: str, *, verbose: bool) -> Iterator[Line]:

@@ -54,7 +54,7 @@ def fitting_batch(facts: Facts) -> Fit | None:
     if asked is not None and room is not None:
         return _by_figures(batch, asked, in_use, room)
     return Fit(
-        batch, _power_of_two(batch // 2), "half of it; the log does not tell what was in use"
+        batch, _power_of_two(batch // 2), "half of it: the log does not tell what was in use"
     )
 
 
@@ -64,7 +64,11 @@ def _by_figures(batch: int, asked: int, in_use: int | None, room: int) -> Fit | 
     if not 1 <= fits < batch:
         return None
     needs = f"({sized(in_use)} in use + {sized(asked)} asked)" if in_use else sized(asked)
-    return Fit(batch, _power_of_two(fits), f"{batch} × {sized(room)} / {needs} = {fits}")
+    return Fit(
+        batch,
+        _power_of_two(fits),
+        f"{batch} × {sized(room)} / {needs} = {fits}, down to a power of two",
+    )
 
 
 def _figures(facts: Facts) -> tuple[int | None, int | None, int | None]:

@@ -145,7 +145,7 @@ def _smaller_batch(facts: Facts) -> Iterator[Proposal]:
         return
     yield Proposal(
         f"a batch of {fit.fits} instead of {fit.batch}",
-        f"{fit.because}, and down to a power of two; `gpuconf rehearse` measures it",
+        f"{fit.because}; `gpuconf rehearse` measures it",
         "batch",
         _keras(_call(facts), fit.fits) if _is_keras(facts) else f"batch_size = {fit.fits}",
     )
