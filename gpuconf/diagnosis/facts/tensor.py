@@ -18,8 +18,9 @@ _TYPES = {
     "complex64": ("complex64", 8), "complex128": ("complex128", 16),
 }  # fmt: skip
 # "shape[32,64]" of TensorFlow; "shape (60000, 224) and data type float32" of NumPy.
-_SHAPE = re.compile(r"[Ss]hape:? ?[\[(](\d[\d, ]{0,200})[\])]")
-_OLD_SHAPE = re.compile(r"shape(?:dim \{ size: \d{1,19} \} ?){1,16}")
+# An empty tensor, which has a 0 there, is never what found no room.
+_SHAPE = re.compile(r"[Ss]hape:? ?[\[(]([1-9]\d{0,18}(?:, ?[1-9]\d{0,18}){0,15}),?[\])]")
+_OLD_SHAPE = re.compile(r"shape(?:dim \{ size: [1-9]\d{0,18} \} ?){1,16}")
 _TYPE = re.compile(r"\b(?:and |data )type:? (\w{1,40})|dtype[:=] ?(?:tf\.|np\.)?(\w{1,40})")
 _DEVICE = re.compile(
     r"device:([A-Z_]{1,20}:\d{1,4})(?= by| in|\W{0,9}$)| on \S{0,200}device:([A-Z_]{1,20}:\d{1,4})"
