@@ -17,6 +17,8 @@ _CODES = re.compile(
     rb"|\][^\x07\x1b]{0,1024}(?:\x07|\x1b\\)"  # a terminal's title, hyperlinks
     rb"|[@-Z\\^_])"
 )
+# As a JSON file has them, such as a notebook that is too large or too broken to be read as one.
+_ESCAPED_CODES = re.compile(rb"\\u001[bB]\[[0-?]{0,64}[ -/]{0,8}[@-~]")
 # PowerShell's `>` writes UTF-16; a progress bar goes back by \r, Keras 2's by backspaces.
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -67,6 +69,8 @@ def decoded(line: bytes) -> str:
 def _plain(lines: bytes) -> bytes:
     if b"\x1b" in lines:
         lines = _CODES.sub(b"", lines)
+    if b"\\u001" in lines:
+        lines = _ESCAPED_CODES.sub(b"", lines)
     if b"\x08" in lines:
         lines = _OVERWRITES.sub(b"\r", lines)
     if b"\r" in lines:  # Windows writes \r\r\n for a line whose end was \r\n before

@@ -10,9 +10,12 @@ from typing import Any
 LARGEST_NOTEBOOK = 64 << 20
 
 
-def printed_by_cells(data: bytes) -> bytes | None:
-    """What the cells of a notebook printed and raised, in order; None where this is none."""
-    if len(data) > LARGEST_NOTEBOOK or data.lstrip()[:1] != b"{" or b'"cells"' not in data:
+def printed_by_cells(data: bytes, *, largest: int = LARGEST_NOTEBOOK) -> bytes | None:
+    """What the cells of a notebook printed and raised, in order; None where this is none.
+
+    An empty line is what a notebook tells whose cells printed nothing.
+    """
+    if len(data) > largest or data.lstrip()[:1] != b"{" or b'"cells"' not in data:
         return None
     try:
         notebook = json.loads(data)
@@ -25,7 +28,7 @@ def printed_by_cells(data: bytes) -> bytes | None:
     for cell in cells:
         for output in _outputs(cell):
             lines.extend(_lines(output))
-    return "\n".join(lines).encode("utf-8", "replace")
+    return ("\n".join(lines) + "\n").encode("utf-8", "replace")
 
 
 def _outputs(cell: Any) -> list[Any]:
