@@ -1,0 +1,170 @@
+"""What `gpuconf explain` takes for long logs: seconds and memory, as a table.
+
+Each kind of log is made on the way, 200 MB of it, and read in a process of its own.  The seconds
+are those of reading; making the log is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import string
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from gpuconf.diagnosis import explain_chunks
+
+LOGS = Path(__file__).resolve().parent.parent / "tests" / "diagnosis" / "simulated" / "logs"
+CHUNK_BYTES = 1 << 20
+OOM = (
+    "ResourceExhaustedError: OOM when allocating tensor with shape[10000,32,28,28] and type float "
+    "on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc\n"
+)
+Blocks = Iterator[bytes]  # without end
+
+
+def progress(end: str) -> Blocks:
+    """Keras' progress bars, which ``end`` in a newline, or go back to be written over."""
+    step = 0
+    while True:
+        lines = []
+        for _ in range(10_000):
+            step = step % 1875 + 1
+            done = step * 30 // 1875
+            bar = f"{step}/1875 [{'=' * done}>{'.' * (30 - done)}]"
+            loss = f"loss: {random.random():.4f} - accuracy: {random.random():.4f}"
+            lines.append(f"{bar} - ETA: {random.randint(0, 59)}s - {loss}{end}")
+        yield f"{''.join(lines)}\n".encode()
+
+
+def dumps() -> Blocks:
+    """The same failure with the allocator's dump, again and again."""
+    log = (LOGS / "oom-fit.log").read_bytes()
+    while True:
+        yield log * 40
+
+
+def chunks_in_use() -> Blocks:
+    """Lines of one dump that never ends, at addresses that never come again."""
+    head = "2023-10-02 16:36:14.402973: I tensorflow/tsl/framework/bfc_allocator.cc:1046] InUse at"
+    while True:
+        lines = [
+            f"{head} {random.getrandbits(46):x} of size {random.getrandbits(30)} next {number}\n"
+            for number in range(10_000)
+        ]
+        yield "".join(lines).encode()
+
+
+def words() -> Blocks:
+    """Lines of fourteen words out of five thousand: no two are alike."""
+    known = ["".join(random.choices(string.ascii_lowercase, k=2 + n % 8)) for n in range(5000)]
+    while True:
+        lines = (" ".join(random.choices(known, k=14)) for _ in range(10_000))
+        yield "".join(f"{line}\n" for line in lines).encode()
+
+
+def mixed() -> Blocks:
+    """All the logs of the tests, with progress bars and words between them."""
+    logs = [log.read_bytes() for log in sorted(LOGS.glob("*.log"))]
+    bars, prose = progress("\n"), words()
+    while True:
+        yield from logs
+        yield next(bars)
+        yield next(prose)
+
+
+KINDS: dict[str, Callable[[], Blocks]] = {
+    "progress bars, by lines": lambda: progress("\n"),
+    "progress bars, written over": lambda: progress("\r"),
+    "allocator's dumps, repeated": dumps,
+    "lines of one dump, all different": chunks_in_use,
+    "random words": words,
+    "the tests' logs, mixed": mixed,
+}
+
+
+class Log:
+    """A log of one kind in chunks; at its end an exception.  Counts the seconds of making it."""
+
+    def __init__(self, kind: str, size_bytes: int) -> None:
+        self.making_s = 0.0
+        self._blocks, self._size_bytes = KINDS[kind](), size_bytes
+
+    def __iter__(self) -> Iterator[bytes]:
+        written = 0
+        while written < self._size_bytes:
+            started = time.perf_counter()
+            block = next(self._blocks)
+            self.making_s += time.perf_counter() - started
+            written += len(block)
+            for start in range(0, len(block), CHUNK_BYTES):
+                yield block[start : start + CHUNK_BYTES]
+        yield OOM.encode()
+
+
+def peak_bytes() -> int:
+    """The most memory that this process held.
+
+    Not `getrusage`, whose figure a process that starts another passes on to it.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
+def measure(kind: str, size_bytes: int) -> dict[str, Any]:
+    """Read one log here: what was found, and what it took."""
+    log = Log(kind, size_bytes)
+    started = time.perf_counter()
+    diagnosis = explain_chunks(log)
+    seconds = time.perf_counter() - started - log.making_s
+    return {
+        "cause": diagnosis.cause,
+        "lines": diagnosis.line_count,
+        "seconds": seconds,
+        "peak_bytes": peak_bytes(),
+    }
+
+
+def machine() -> str:
+    """The facts that the figures depend on."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    cpu = names[0] if names else "unknown CPU"
+    load = f"load {os.getloadavg()[0]:.1f} at the start"
+    return f"{cpu}, {os.cpu_count()} cores, {load}; Python {platform.python_version()}"
+
+
+def print_table(megabytes: int) -> None:
+    """Each kind, in a process of its own."""
+    print(machine(), f"logs of {megabytes} MB, each in a process of its own", sep="\n")
+    print(f"{'':34}{'lines':>10}{'seconds':>9}{'peak':>9}  cause")
+    for kind in KINDS:
+        command = [sys.executable, __file__, "--one", kind, "--megabytes", str(megabytes)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        told = json.loads(done.stdout)
+        peak = f"{told['peak_bytes'] / 2**20:.0f} MiB"
+        print(f"{kind:34}{told['lines']:10}{told['seconds']:7.1f} s{peak:>9}  {told['cause']}")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--megabytes", type=int, default=200, help="of each log; default: 200")
+    parser.add_argument("--one", choices=KINDS, help="read this kind here, and print JSON")
+    options = parser.parse_args()
+    random.seed(0)
+    if options.one is None:
+        print_table(options.megabytes)
+    else:
+        print(json.dumps(measure(options.one, options.megabytes * 10**6)))
+
+
+if __name__ == "__main__":
+    main()
