@@ -108,6 +108,13 @@ def test_followers_get_the_lines_behind() -> None:
     assert recorder.followed == [Line(3, "a"), Line(4, ""), Line(5, "2"), Line(9, "c")]
 
 
+def test_line_ends_of_windows_are_no_lines() -> None:
+    """Those who follow get no empty lines between the lines."""
+    recorder = Recorder("alarm", behind=2)
+    recorder.read(b"alarm\r\r\na\r\r\nb\r\r\n")
+    assert recorder.followed == [Line(2, "a"), Line(3, "b")]
+
+
 @pytest.mark.parametrize(
     ("log", "number", "count"),
     [
@@ -142,6 +149,15 @@ def test_long_lines_come_in_pieces() -> None:
     assert set(recorder.numbers) == {1}
 
 
+@pytest.mark.parametrize("length", [40_000, 2 * MIB, 5 * MIB])
+def test_no_word_is_cut(length: int) -> None:
+    """Neither where a line is cut into pieces nor where it is read in parts."""
+    recorder = Recorder(keeps=["alarm bell"])
+    count = length // 12
+    recorder.read(b"alarm, bell " * count)
+    assert b"".join(line for _, line in recorder.kept).count(b"alarm, bell") == count
+
+
 @pytest.mark.parametrize("padding", [0, 5000, 2 * MIB])
 def test_lines_packed_into_json_are_read_one_by_one(padding: int) -> None:
     """The log of a container, which is a line of JSON, whatever its length."""
@@ -169,10 +185,20 @@ def test_last_lines_come_in_order() -> None:
     """What was left for the end comes by number, whichever shape it is of."""
     recorder = Recorder("alarm", "bell")
     lines = [b"alarm %d\nbell %d\nAlarm, %d!\n" % (n, n, n) for n in range(500)]
-    recorder.read(b"".join(lines))
-    left = recorder.numbers[3 * ENOUGH_OF_A_SHAPE :]
-    assert left == sorted(left)
-    assert left[-1] == 1500
+    recorder.read(b"".join(lines) + b"alarm 500\n")
+    assert recorder.numbers[3 * ENOUGH_OF_A_SHAPE :] == [1499, 1500, 1501]
+
+
+def test_shapes_are_not_forgotten_for_others() -> None:
+    """However many other lines there are, what was seen of a shape is still known."""
+    recorder = Recorder("alarm")
+    alarms = "".join(f"alarm {n}\n" for n in range(200))
+    others = "".join(f"{_words(n)}\n" for n in range(70_000))
+    recorder.read(f"{alarms}{others}".encode())
+    assert recorder.numbers == [*range(1, 101), 200]
+    recorder = Recorder("alarm")
+    recorder.read(f"{alarms}{others}{alarms}".encode())
+    assert recorder.numbers == [*range(1, 101), 70_400]
 
 
 def _words(number: int) -> str:

@@ -48,8 +48,13 @@ def _pieces(line: bytes) -> Iterator[bytes]:
     """The line; one of JSON as the lines packed into it, a long one in pieces."""
     if len(line) >= _LONG_LINE:
         for text in line.split(_ESCAPED_NEWLINE):
-            for start in range(0, len(text), _PIECE):
-                yield text[start : start + _PIECE]
+            start = 0
+            while start < len(text):
+                end = start + _PIECE
+                if end < len(text):  # not within a word
+                    end = text.rfind(b" ", start, end) + 1 or end
+                yield text[start:end]
+                start = end
     elif line.startswith(b"{") and line.count(_ESCAPED_NEWLINE) > 1:
         yield from line.split(_ESCAPED_NEWLINE)
     else:
