@@ -61,10 +61,12 @@ def tell(error: BaseException) -> None:
         return
     try:
         from gpuconf.diagnosis import explain
+        from gpuconf.diagnosis.text import lines_of
 
         diagnosis = explain(error)
         if diagnosis.severity == "failure":
-            print(f"\ngpuconf: {diagnosis}", file=sys.stderr, flush=True)
+            report = "\n".join(lines_of(diagnosis, source=None))
+            print(f"\ngpuconf: {report}", file=sys.stderr, flush=True)
     except (Exception, KeyboardInterrupt) as trouble:
         debug(f"the exception could not be explained: {trouble!r}")
 

@@ -95,7 +95,7 @@ class _Reading:
         told = [excerpt for sighting in verdict.shown_by for excerpt in sighting.excerpts]
         texts = [excerpt.text for excerpt in told]
         if verdict.raised is not None:  # it names the operation, if nothing before did
-            texts.append(verdict.raised.line.text)
+            texts.insert(0, verdict.raised.line.text)
         lines = [excerpt.line.text for excerpt in told]
         numbers = [each.number for each in reversed([excerpt.line for excerpt in told])]
         if verdict.raised is not None:
@@ -114,16 +114,20 @@ class _Reading:
         )
 
 
-def _request(cause: str, lines: Iterable[str], texts: Iterable[str], dump: Dump | None) -> Request:
+def _request(cause: str, lines: list[str], texts: list[str], dump: Dump | None) -> Request:
     """What the cause's own lines, those below them, or the dump say was asked for."""
     if cause == NOT_GPU:
         return Request()
     if cause == "oom-device-startup":  # the region, not what a later operation asked for
         return _best_request(lines)._replace(tensor=None, node=None)
-    told = _best_request([*lines, *texts])
-    if told.size_bytes is None and dump is not None:
-        told = told._replace(size_bytes=dump.requested_bytes)
-    return told
+    # Of several refusals the last one counts, of which the dump is.
+    told = _best_request([*reversed(lines), *reversed(texts)])
+    asked = None if dump is None else dump.requested_bytes
+    if asked is None:
+        return told
+    if told.tensor is not None and abs(told.tensor.size_bytes - asked) > max(asked // 8, 1 << 20):
+        told = told._replace(tensor=None, size_bytes=asked)  # of an earlier one
+    return told if told.size_bytes is not None else told._replace(size_bytes=asked)
 
 
 def _best_request(texts: Iterable[str]) -> Request:

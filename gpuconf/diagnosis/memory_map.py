@@ -83,6 +83,8 @@ def read_memory_map(data: bytes) -> Dump:
         raise _no_dump(str(error)) from error
     if any(chunk.size < 0 for chunk in message.chunk) or message.stats.bytes_in_use < 0:
         raise _no_dump("it has sizes below zero")
+    if not message.chunk:
+        raise _no_dump("it has no chunks")
     used: Counter[int] = Counter()
     held: Counter[str] = Counter()
     for chunk in message.chunk:

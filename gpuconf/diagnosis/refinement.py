@@ -28,7 +28,7 @@ def refined_causes(
         refined["array-copied"] = "oom-device-tensor"
     if _is_jax(found, outcome):
         refined.update(dict.fromkeys((*_TENSOR_RULES, _XLA, "region-refused"), "jax-oom"))
-    elif "torch-refused" in found:
+    elif "torch-refused" in found or "torch-error" in found:
         refined.update(dict.fromkeys(("device-out-of-memory", "array-refused"), "torch-oom"))
     for rule in ("device-out-of-memory", "region-refused"):
         sighting = found.get(rule)

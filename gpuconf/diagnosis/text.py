@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuconf.diagnosis.causes import CAUSES, NOT_GPU
@@ -40,20 +40,24 @@ _MOST_EVIDENCE = 2
 _LONGEST_TEXT = 160
 
 
-def lines_of(diagnosis: Diagnosis, *, verbose: bool = False, source: str = "") -> list[str]:
+def lines_of(diagnosis: Diagnosis, *, verbose: bool = False, source: str | None = "") -> list[str]:
     """The report without styles."""
     return [line.text for line in styled_lines(diagnosis, verbose=verbose, source=source)]
 
 
 def styled_lines(
-    diagnosis: Diagnosis, *, verbose: bool = False, source: str = ""
+    diagnosis: Diagnosis, *, verbose: bool = False, source: str | None = ""
 ) -> Iterator[Line]:
-    """The report, line by line.  ``source`` is the log's name, before its line numbers."""
+    """The report, line by line.
+
+    ``source`` is the log's name, before its line numbers; with None there are no numbers, as for
+    an exception, whose lines nobody counts.
+    """
     for line in _report(diagnosis, source, verbose=verbose):
         yield line._replace(text=_CONTROLS.sub(" ", line.text))
 
 
-def _report(diagnosis: Diagnosis, source: str, *, verbose: bool) -> Iterator[Line]:
+def _report(diagnosis: Diagnosis, source: str | None, *, verbose: bool) -> Iterator[Line]:
     yield Line(_headline(diagnosis), _STYLES.get(diagnosis.severity, "bold green"))
     yield from _evidence(diagnosis.evidence, source, verbose=verbose)
     for label, text in _facts(diagnosis):
@@ -69,6 +73,8 @@ def _labelled(label: str, text: str, style: str = "") -> Line:
 
 def _headline(diagnosis: Diagnosis) -> str:
     ending = SEVERITIES[diagnosis.severity]
+    if diagnosis.severity == "warning-only" and diagnosis.evidence:  # not so bad as the title
+        return f"{_telling(diagnosis.evidence)[0].means} ({diagnosis.cause}): {ending}"
     if diagnosis.cause != NOT_GPU:
         return f"{diagnosis.title} ({diagnosis.cause}): {ending}"
     if diagnosis.facts.exception is not None:
@@ -78,16 +84,27 @@ def _headline(diagnosis: Diagnosis) -> str:
     return f"no problem of a GPU ({NOT_GPU}) in {diagnosis.line_count} lines"
 
 
-def _evidence(found: Iterable[Evidence], source: str, *, verbose: bool) -> Iterator[Line]:
+def _evidence(found: Iterable[Evidence], source: str | None, *, verbose: bool) -> Iterator[Line]:
     found = list(found)
-    shown = found if verbose else [each for each in found if not each.generic] or found
+    shown = found if verbose else _telling(found)
     if not verbose:  # one line that meets two rules is shown once
         shown = list({each.line: each for each in reversed(shown)}.values())[::-1]
     for each in shown if verbose else shown[:_MOST_EVIDENCE]:
-        place = f"{source}:{each.line}" if source else f"line {each.line}"
-        times = f" ({each.lines} times)" if each.lines > 1 else ""
-        yield Line(f"  {place}{times}  {_short(each.text, verbose=verbose)}", "dim", 4)
+        text = _short(each.text, verbose=verbose)
+        yield Line(f"  {_place(each, source)}{text}", "dim", 4)
         yield Line(f"      {each.means}", hang=6)
+
+
+def _telling(found: Sequence[Evidence]) -> Sequence[Evidence]:
+    """Those that say something of their own, if there are any."""
+    return [each for each in found if not each.generic] or found
+
+
+def _place(evidence: Evidence, source: str | None) -> str:
+    if source is None:
+        return ""
+    place = f"{source}:{evidence.line}" if source else f"line {evidence.line}"
+    return f"{place} ({evidence.lines} times)  " if evidence.lines > 1 else f"{place}  "
 
 
 def _short(text: str, *, verbose: bool) -> str:
@@ -100,8 +117,10 @@ def _short(text: str, *, verbose: bool) -> str:
 def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     facts = diagnosis.facts
     if diagnosis.cause != NOT_GPU:
-        yield from _asked(facts.request)
-        yield from _card(facts)
+        on_card = diagnosis.cause != "host-oom"
+        yield from _asked(facts.request, on_card=on_card)
+        if on_card:
+            yield from _card(facts)
         if facts.dump is not None and diagnosis.is_about_memory:
             yield from _dump(facts.dump)
         if facts.allocations is not None:
@@ -110,18 +129,20 @@ def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     if code is not None and diagnosis.severity in ("failure", "not-gpu"):
         place = code.file if code.line is None else f"{code.file}:{code.line}"
         yield "your code", f"{place}  {code.code or ''}".rstrip()
+    told = " ".join(each.text for each in diagnosis.evidence)
     for name, value in facts.details.items() if diagnosis.cause != NOT_GPU else ():
-        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-        yield name.replace("_", " "), str(shown)
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        if shown not in told or name == "missing_libraries":  # else the line above has it
+            yield name.replace("_", " "), shown
 
 
-def _asked(request: Request) -> Iterator[tuple[str, str]]:
+def _asked(request: Request, *, on_card: bool) -> Iterator[tuple[str, str]]:
     tensor = request.tensor
     if tensor is not None:
         dtype = tensor.dtype or "float32 (the message tells no type)"
         yield "the tensor", f"{list(tensor.shape)} {dtype} = {sized(tensor.size_bytes)}"
         yield "", tensor.arithmetic
-        if tensor.likely_batch is not None and len(tensor.shape) > 2:
+        if tensor.likely_batch is not None and len(tensor.shape) > 2 and on_card:
             yield "", f"the first dimension looks like the batch: {tensor.likely_batch}"
     elif request.size_bytes is not None:
         yield "asked for", f"{sized(request.size_bytes)} ({request.size_bytes} B)"
@@ -179,10 +200,10 @@ def _layers(table: Allocations) -> Iterator[tuple[str, str]]:
             for node in layer.nodes[:_MOST_NODES]
         ]
         of_nodes = f" ({', '.join(nodes)})" if len(layer.nodes) > 1 else ""
-        yield "" if number else "held by", f"{layer.name} {sized(layer.size_bytes)}{of_nodes}"
+        yield "" if number else "layers", f"{layer.name} {sized(layer.size_bytes)}{of_nodes}"
 
 
-def _others(diagnosis: Diagnosis, source: str, *, verbose: bool) -> Iterator[Line]:
+def _others(diagnosis: Diagnosis, source: str | None, *, verbose: bool) -> Iterator[Line]:
     if not diagnosis.consequences:
         return
     if not verbose:

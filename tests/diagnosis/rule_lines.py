@@ -63,6 +63,11 @@ THESE: dict[str, tuple[str, ...]] = {
         "system memory.",
     ),
     "killed": ("Killed", "train.sh: line 3: 4242 Killed   python train.py", "zsh: killed  python"),
+    "torch-error": (
+        "RuntimeError: CUDA error: out of memory",
+        "RuntimeError: CUDA driver error: out of memory",
+    ),
+    "device-out-of-memory": ("E x/cuda_driver.cc:1] some call: CUDA_ERROR_OUT_OF_MEMORY: out of",),
     "ptxas": (
         "Couldn't invoke ptxas --version",
         "No PTX compilation provider is available. Neither ptxas/nvlink nor nvjtlink is available.",
@@ -102,6 +107,8 @@ NOT_THESE: dict[str, tuple[str, ...]] = {
     "killed-by-kernel": ("Command terminated with exit code 1", "CUDA_ERROR_OUT_OF_MEMORY"),
     "scheduler-killed": ("failed to allocate 2G: CUDA_ERROR_OUT_OF_MEMORY: out of memory",),
     "paging-file": ("ptxas exited with non-zero error code -1",),
+    "torch-error": ("failed call: CUDA_ERROR_OUT_OF_MEMORY: out of memory",),
+    "device-out-of-memory": ("RuntimeError: CUDA error: out of memory",),
     "torch-refused": ("jaxlib: CUDA out of memory",),
     "array-refused": ("thrust::system::detail::bad_alloc: cudaErrorMemoryAllocation: MemoryError",),
     "ptxas": ("ptxas warning : Registers are spilled to local memory in function 'f'",),

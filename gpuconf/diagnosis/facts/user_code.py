@@ -96,8 +96,13 @@ class FrameReader:
         for number in failed_at:
             above = [frame for frame in frames if number - 400 < frame.number < number]
             if above:
-                return above[-1]
-        return frames[-1] if frames else None
+                return _with_code(above)
+        return _with_code(frames) if frames else None
+
+
+def _with_code(frames: list[Frame]) -> Frame:
+    """The last frame that shows its code: TensorFlow's own account of a graph has none."""
+    return next((frame for frame in reversed(frames) if frame.code), frames[-1])
 
 
 def _frame(line: Line) -> Frame | None:

@@ -43,12 +43,15 @@ _FAMILIES: dict[str, _Family] = {
 def proposals_for(cause: str, severity: Severity, facts: Facts) -> tuple[Proposal, ...]:
     """The changes for a cause, the first the likeliest to help; none for what is no GPU's matter.
 
-    A warning that a run survived needs no change, unless it is one of an installation.
+    What a run survived needs no change, unless something is still not as it was meant.
     """
     family = _FAMILIES.get(cause)
-    if family is None or (severity == "warning-only" and cause in _HARMLESS_WHEN_SURVIVED):
+    if family is None or (severity == "warning-only" and cause not in _WORTH_A_CHANGE):
         return ()
     return tuple(family(facts))
 
 
-_HARMLESS_WHEN_SURVIVED = ("oom-device-startup", "xla-toolchain", "missing-libs")
+# Though the run went on: the setting was not taken, or the card is not used as it could be.
+_WORTH_A_CHANGE = (
+    "late-config", "growth-mismatch", "compute-capability", "driver-mismatch", "no-device",
+)  # fmt: skip

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from gpuconf.diagnosis.diagnosis import Facts
+from gpuconf.diagnosis.facts.tensor import Request
 from gpuconf.diagnosis.proposals.wording import sized
 
 # Tensors of a model's own size: weights, their gradients and the optimizer's slots.
@@ -15,6 +16,12 @@ _OF_WEIGHTS = re.compile(
 )
 # Operations whose result has a row for each of the batch; other matrices may be weights.
 _OF_ROWS = re.compile(r"MatMul|Relu|BiasAdd|Softmax|Gather|Concat|concat|Tanh|Sigmoid|Elu")
+# Operations that make a tensor of nothing, as tf.ones, tf.zeros and variables do.
+_MAKES_TENSORS = re.compile(
+    r"Fill|ZerosLike|OnesLike|Const|Range|Random\w{1,40}|VarHandleOp|(?:Assign|Read)Variable\w{1,20}"
+)
+# What of Keras works on batches.
+CALLS = ("evaluate", "predict", "fit")
 
 
 class Fit(NamedTuple):
@@ -41,6 +48,14 @@ def batch_of(facts: Facts) -> int | None:
     return None if is_filter or is_matrix else tensor.likely_batch
 
 
+def is_of_a_batch(facts: Facts) -> bool:
+    """Whether what was refused may have been of a batch: not weights, nor a bare constant."""
+    node, code = facts.request.node, facts.user_code.code if facts.user_code else None
+    if node is not None:
+        return not _OF_WEIGHTS.search(node) and not _MAKES_TENSORS.fullmatch(node)
+    return facts.request != Request() or any(f".{call}(" in (code or "") for call in CALLS)
+
+
 def fitting_batch(facts: Facts) -> Fit | None:
     """The largest power of two that may fit; None where the log has no batch above 1.
 
@@ -53,9 +68,7 @@ def fitting_batch(facts: Facts) -> Fit | None:
     asked, in_use, room = _figures(facts)
     if asked is not None and room is not None:
         return _by_figures(batch, asked, in_use, room)
-    return Fit(
-        batch, _power_of_two(batch // 2), "half of it: the log does not tell what was in use"
-    )
+    return Fit(batch, _power_of_two(batch // 2), "half of it: what was in use is not known")
 
 
 def _by_figures(batch: int, asked: int, in_use: int | None, room: int) -> Fit | None:

@@ -7,6 +7,16 @@ from collections.abc import Iterator
 from gpuconf.diagnosis.diagnosis import Facts, Proposal
 from gpuconf.diagnosis.proposals.wording import FIRST_LINE, profile
 
+_GROWTH = (
+    "for gpu in tf.config.list_physical_devices('GPU'):\n"
+    "    tf.config.experimental.set_memory_growth(gpu, True)"
+)
+_LIMIT = (
+    "for gpu in tf.config.list_physical_devices('GPU'):\n"
+    "    tf.config.set_logical_device_configuration(\n"
+    "        gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=4096)])"
+)
+
 
 def for_growth(_facts: Facts) -> Iterator[Proposal]:
     """The same on every visible GPU, or one GPU visible."""
@@ -14,8 +24,7 @@ def for_growth(_facts: Facts) -> Iterator[Proposal]:
         "set growth on every GPU",
         "TensorFlow takes one value for all visible GPUs, and says so only when it starts",
         "code",
-        "for gpu in tf.config.list_physical_devices('GPU'):\n"
-        "    tf.config.experimental.set_memory_growth(gpu, True)",
+        _GROWTH,
     )
     yield profile(
         "or show the process one GPU, the one with most free memory",
@@ -40,9 +49,7 @@ def for_late(facts: Facts) -> Iterator[Proposal]:
         f"or move the call{where} to directly below `import tensorflow`",
         "nothing before it may make a tensor; in a notebook, restart the kernel first",
         "code",
-        "import tensorflow as tf\n"
-        "for gpu in tf.config.list_physical_devices('GPU'):\n"
-        "    tf.config.experimental.set_memory_growth(gpu, True)",
+        f"import tensorflow as tf\n{_LIMIT if _is_limit(facts) else _GROWTH}",
     )
     yield Proposal(
         "see which line of the script makes the devices",
@@ -50,3 +57,9 @@ def for_late(facts: Facts) -> Iterator[Proposal]:
         "command",
         "gpuconf doctor --script train.py",
     )
+
+
+def _is_limit(facts: Facts) -> bool:
+    """Whether the call that came too late was one for limits, not for growth."""
+    code = (facts.user_code.code if facts.user_code is not None else None) or ""
+    return "logical_device" in code or "virtual_device" in code

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Facts, Proposal
-from gpuconf.diagnosis.proposals.batches import batch_of, fitting_batch
+from gpuconf.diagnosis.proposals.batches import CALLS, batch_of, fitting_batch, is_of_a_batch
 from gpuconf.diagnosis.proposals.wording import (
-    FIRST_LINE,
     HALF_THE_BATCH,
     SEE_OTHERS,
     is_version_1,
@@ -20,13 +19,17 @@ from gpuconf.units import GIB
 # No card that TensorFlow computes on has less; a smaller limit means that others were there.
 _TINY_LIMIT = GIB
 _TINY = "TensorFlow had {} of the card: others hold the rest, or the script's limit is very low"
-_CALLS = ("evaluate", "predict", "fit")
 # A first dimension that no one takes for a batch on purpose.
 _WHOLE_DATA_SET = 1000
 
 
 def for_tensor(facts: Facts) -> Iterator[Proposal]:
     """A smaller batch, a limit that is not the wall, the others on the card, smaller numbers."""
+    found = list(_for_tensor(facts))
+    yield from found or [SEE_OTHERS]
+
+
+def _for_tensor(facts: Facts) -> Iterator[Proposal]:
     if _is_larger_than_the_card(facts):
         yield Proposal(
             "compute it in pieces: one tensor is larger than the card",
@@ -114,13 +117,12 @@ def for_startup(facts: Facts) -> Iterator[Proposal]:
         "extends: shared-desktop   # allow_growth, and a limit below what is free",
         "memory: {at_least: 1GiB, on_shortage: {wait: 10min}}",
     )
-    yield Proposal("and let the script read it", "before keras", "code", FIRST_LINE)
 
 
 def _smaller_batch(facts: Facts) -> Iterator[Proposal]:
     fit = fitting_batch(facts)
     if fit is None:
-        if batch_of(facts) is None:
+        if batch_of(facts) is None and is_of_a_batch(facts):
             yield HALF_THE_BATCH
         return
     if fit.batch >= _WHOLE_DATA_SET and facts.batch_size is None and not _is_keras(facts):
@@ -157,12 +159,12 @@ def _keras(call: str, batch: int) -> str:
 
 def _is_keras(facts: Facts) -> bool:
     code = facts.user_code.code if facts.user_code is not None else None
-    return code is None or any(f".{name}(" in code for name in _CALLS)
+    return code is None or any(f".{name}(" in code for name in CALLS)
 
 
 def _call(facts: Facts, default: str = "fit") -> str:
     code = (facts.user_code.code if facts.user_code else None) or ""
-    found = [name for name in _CALLS if f".{name}(" in code]
+    found = [name for name in CALLS if f".{name}(" in code]
     return found[0] if found else default
 
 
@@ -224,7 +226,7 @@ def _half_precision(facts: Facts) -> Iterator[Proposal]:
     tensor = facts.request.tensor
     if is_version_1(facts) or (tensor is not None and tensor.dtype != "float32"):
         return
-    if tensor is not None and tensor.dtype is None:
+    if (tensor is not None and tensor.dtype is None) or not is_of_a_batch(facts):
         return
     yield Proposal(
         "compute in half precision",

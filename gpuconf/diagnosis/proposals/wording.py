@@ -13,7 +13,7 @@ SEE_OTHERS = Proposal(
 )
 HALF_THE_BATCH = Proposal(
     "half the batch",
-    "the log does not tell the batch; what the layers put out grows with it",
+    "what it was is not known; what the layers put out grows with it",
     "batch",
     "batch_size = batch_size // 2",
 )

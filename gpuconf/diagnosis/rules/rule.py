@@ -92,8 +92,17 @@ def _problem(entry: Mapping[str, Any]) -> str | None:
         return "a rule has a cause, and a harmless one has none"
     if entry.get("cause", "no-device") not in CAUSES:
         return f"no such cause: {entry['cause']!r}"
-    numbered = [said for said in entry["says"] if re.search(r"\d", said)]
+    return _problem_of_phrases(entry)
+
+
+def _problem_of_phrases(entry: Mapping[str, Any]) -> str | None:
+    texts = entry["says"]
+    wordless = [said for said in texts if not phrase(said)]
+    if wordless:
+        return f"without a word: {wordless}"
+    numbered = [said for said in texts if re.search(r"\d", said)]
     if numbered and "pattern" not in entry:
         return f"numbers count in patterns alone, and there is none for {numbered}"
-    wordless = [said for said in entry["says"] if not phrase(said)]
-    return f"without a word: {wordless}" if wordless else None
+    excluded = list(map(phrase, entry.get("unless", ())))
+    own = [said for said in texts if any(says(phrase(said), each) for each in excluded)]
+    return f"unless excludes its own phrases: {own}" if own else None
