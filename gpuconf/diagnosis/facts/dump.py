@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from gpuconf.diagnosis.facts.tensor import told_size
 from gpuconf.diagnosis.reading.encodings import decoded
-from gpuconf.diagnosis.reading.stream import Line
 
 _STAT = re.compile(
     r"^\s*(Limit|InUse|MaxInUse|NumAllocs|MaxAllocSize):\s+(\d[\d.]{0,20})([KMGT]?i?B)?\s*$"
@@ -38,7 +37,7 @@ _ASKED = re.compile(r"Bin for (\d[\d.]{0,20}[KMGT]?i?B) was")
 _MAP = re.compile(r"\] ([*_x]{80,120})\s{0,9}$")
 _START = re.compile(rb"BFCAllocator dump for|Bin \(256\):")
 # A dump of a program with more chunks than this tells no more.
-_MOST_LINES = 200_000
+_MOST_LINES = 100_000
 
 
 class Chunks(NamedTuple):
@@ -135,7 +134,8 @@ class DumpReader:
         """The last dump; None where the log has none."""
         if not self._lines and self._refused is None:
             return None
-        dump = _parsed([Line(number, decoded(line)) for number, line in self._lines])
+        dump = _parsed(decoded(line) for _, line in self._lines)
+        dump = dump._replace(line=self._lines[0][0] if self._lines else 0)
         if self._refused is not None:
             found = _REFUSED.search(decoded(self._refused))
             if found is not None:
@@ -144,16 +144,15 @@ class DumpReader:
         return dump if dump.limit_bytes or dump.in_use else None
 
 
-def _parsed(lines: Iterable[Line]) -> Dump:
-    lines = list(lines)
+def _parsed(lines: Iterable[str]) -> Dump:
     stats: dict[str, int] = {}
     used: Counter[int] = Counter()
     grouped: dict[int, int] = {}
     operations: Counter[str] = Counter()
     free: list[int] = []
     rest: dict[str, int] = {}
-    for line in lines:
-        text = line.text
+    drawn = ""
+    for text in lines:
         chunk = _IN_USE.search(text)
         if chunk is not None:
             used[int(chunk[1])] += 1
@@ -163,13 +162,14 @@ def _parsed(lines: Iterable[Line]) -> Dump:
             free.append(int(found[1]))
         elif found := _GROUP.search(text):
             grouped[int(found[2])] = int(found[1])
+        elif found := _MAP.search(text):
+            drawn = found[1]
         else:
             _read_sums(text, stats, rest)
     complete = _is_complete(used, grouped, stats.get("InUse"))
-    drawn = [found[1] for line in lines if (found := _MAP.search(line.text))]
     limit = stats.get("Limit") or rest.get("limit")
     return Dump(
-        lines[0].number if lines else 0,
+        0,
         requested_bytes=rest.get("asked"),
         limit_bytes=limit,
         in_use_bytes=stats.get("InUse") or rest.get("sum"),
@@ -177,7 +177,7 @@ def _parsed(lines: Iterable[Line]) -> Dump:
         in_use=tuple(Chunks(size, count) for size, count in sorted((grouped or used).items())),
         free_chunks=tuple(free) if complete else None,
         unclaimed_bytes=_unclaimed(limit, used, free, rest, complete=complete),
-        map_free_share=drawn[-1].count("_") / len(drawn[-1]) if drawn else None,
+        map_free_share=drawn.count("_") / len(drawn) if drawn else None,
         by_operation=tuple(operations.most_common(20)),
     )
 

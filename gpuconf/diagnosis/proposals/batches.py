@@ -72,7 +72,7 @@ def fitting_batch(facts: Facts) -> Fit | None:
 
 
 def _by_figures(batch: int, asked: int, in_use: int | None, room: int) -> Fit | None:
-    needed = asked + (in_use or 0)
+    needed = max(asked + (in_use or 0), 1)
     fits = batch * room // needed
     if not 1 <= fits < batch:
         return None
