@@ -14,13 +14,19 @@ _MOST = 2000
 _STEPS = re.compile(
     r"\bepoch\W{0,3}\d|\d{1,9}/\d{1,9} \[|\d{1,9}/\d{1,9} .{0,400}(?:s/step|s/epoch)"
     r"|\d(?:it/s|s/it)\b"
-    r"|evaluation \[\d{1,9}/\d{1,9}\]|finished (?:training|evaluation)|training finished",
+    r"|evaluation \[\d{1,9}/\d{1,9}\]",
     re.IGNORECASE,
 )
 _FIGURES = re.compile(
     r"\b(?:global[_ ]?step|step|iter|iteration)\W{1,3}\d|\b(?:val_)?(?:loss|acc|accuracy)\W{1,3}\d",
     re.IGNORECASE,
 )
+_STEP_NUMBER = re.compile(r"\b(?:step|iter|iteration)\W{1,3}(\d{1,12})", re.IGNORECASE)
+_ENDED_WELL = re.compile(
+    r"finished (?:training|evaluation)|training (?:is )?(?:finished|completed?|done)\b",
+    re.IGNORECASE,
+)
+_MADE_GPU = re.compile(r"Created? (?:TensorFlow )?device .{0,80}device:GPU:\d")
 # A class's name and its message; "[rank0]: ", "(pid=12) ", "E   " of pytest and times may stand
 # before it.
 _EXCEPTION = re.compile(
@@ -63,25 +69,42 @@ class Outcome:
         "iteration", "global step", "evaluation", "eta", "finished", "s epoch",
         "aborted", "segmentation fault", "core dumped", "terminate called", "died", "exit code",
         "exited with", "exit status", "sigabrt", "sigsegv", "check failed", "killed", "dead kernel",
-        "restarting", "access violation", "f tensorflow", "f external", "f c", "f d", "f t",
+        "restarting", "access violation", "training complete", "training completed",
+        "training done", "training is", "created device", "created tensorflow device",
+        "f tensorflow", "f external", "f c", "f d", "f t",
     )  # fmt: skip
     parts: Sequence[str] = ("error", "exception", "interrupt")
 
     def __init__(self) -> None:
         self.raised: list[Raised] = []
         self.cut_off: list[Line] = []
+        self.has_gpu = False  # whether a framework made a device of a GPU
         self._steps: list[int] = []
+        self._last_step = -1
 
     def see(self, line: Line) -> None:
         """Note what a line tells of the run."""
         text = line.text[:_MOST]
-        if _STEPS.search(text) or (_FIGURES.search(text) and not self.raised):
+        if _STEPS.search(text) or (_FIGURES.search(text) and self._goes_on(text)):
             self._steps.append(line.number)
+        if _ENDED_WELL.search(text):
+            self._steps += [line.number] * 2
+        self.has_gpu = self.has_gpu or _MADE_GPU.search(text) is not None
         found = _EXCEPTION.match(text) or (None if ".cc:" in text else _R_ERROR.match(text))
         if found is not None and not _BARE.match(text):
             self.raised.append(Raised(line, found[1], (found[2] or "").strip()))
         elif _FATAL_LINE.search(text) or _CUT_OFF.search(text):
             self.cut_off.append(line)
+
+    def _goes_on(self, text: str) -> bool:
+        """Whether figures are of a run: after an exception they may be those of a summary."""
+        if not self.raised:
+            return True
+        found = _STEP_NUMBER.search(text)
+        if found is None:
+            return False
+        before, self._last_step = self._last_step, int(found[1])
+        return 0 <= before < self._last_step
 
     def progress_after(self, number: int) -> int:
         """How many lines of progress are known to stand below line ``number``."""

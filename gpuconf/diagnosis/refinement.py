@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from gpuconf.diagnosis.facts.card import Card
@@ -9,10 +10,13 @@ from gpuconf.diagnosis.facts.dump import Dump
 from gpuconf.diagnosis.outcome import Outcome
 from gpuconf.diagnosis.sightings import Sighting
 
-# A tenth of a card free is a card that others hold.
+# Less of a card free than this, and others hold it.
 _FREE_SHARE = 0.25
 _TENSOR_RULES = ("tensor-refused", "allocator-refused", "allocation-failed", "allocator-dump")
+# Lines, with the code of each frame.
+_ONE_TRACEBACK = 150
 _XLA = "xla-out-of-memory"
+_TENSORFLOW = re.compile(r"tensorflow|OP_REQUIRES|\[Op:|\{\{node|rendezvous", re.IGNORECASE)
 
 
 def refined_causes(
@@ -22,14 +26,14 @@ def refined_causes(
     refined: dict[str, str] = {}
     if dump is not None and dump.is_fragmented:
         refined.update(dict.fromkeys(_TENSOR_RULES, "fragmentation"))
-    if "array-converted" in found:
+    if _are_near(found, "array-converted", "dst-tensor"):
         refined["dst-tensor"] = "whole-array-copied"
     if dump is not None and _is_a_small_part(dump):
         refined["array-copied"] = "oom-device-tensor"
     if _is_jax(found, outcome):
         refined.update(dict.fromkeys((*_TENSOR_RULES, _XLA, "region-refused"), "jax-oom"))
     elif "torch-refused" in found or "torch-error" in found:
-        refined.update(dict.fromkeys(("device-out-of-memory", "array-refused"), "torch-oom"))
+        refined["device-out-of-memory"] = "torch-oom"
     for rule in ("device-out-of-memory", "region-refused"):
         sighting = found.get(rule)
         if sighting is None or rule in refined:
@@ -38,6 +42,15 @@ def refined_causes(
         if late and not _was_full_at_start(card):
             refined[rule] = "oom-device-tensor"
     return refined
+
+
+def _are_near(found: Mapping[str, Sighting], one: str, other: str) -> bool:
+    """Whether two rules are met within one traceback."""
+    if one not in found or other not in found:
+        return False
+    first, second = found[one].excerpts, found[other].excerpts
+    distances = [abs(a.line.number - b.line.number) for a in first for b in second]
+    return min(distances) <= _ONE_TRACEBACK
 
 
 def _is_a_small_part(dump: Dump) -> bool:
@@ -51,8 +64,15 @@ def _is_a_small_part(dump: Dump) -> bool:
 def _is_jax(found: Mapping[str, Sighting], outcome: Outcome) -> bool:
     if "jax-refused" in found:
         return True
+    if _XLA not in found:
+        return False
     kinds = [raised.kind for raised in outcome.raised]
-    return _XLA in found and any("jax" in kind or "Xla" in kind for kind in kinds)
+    if any("jax" in kind or "Xla" in kind for kind in kinds):
+        return True
+    # TensorFlow says more about it than this one line.
+    told = " ".join(excerpt.text for excerpt in found[_XLA].excerpts)
+    of_tensorflow = any(rule in found for rule in _TENSOR_RULES) or _TENSORFLOW.search(told)
+    return not kinds and not of_tensorflow and "RESOURCE_EXHAUSTED" in told
 
 
 def _was_full_at_start(card: Card | None) -> bool:

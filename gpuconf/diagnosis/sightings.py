@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,13 +13,18 @@ from gpuconf.diagnosis.rules import Rule
 # Messages are broken over lines; the figures stand in what follows.
 FOLLOWING_LINES = 14
 _KEPT_EXCERPTS = 6
+# A message that a mail program or a terminal has broken goes on in the next lines, if those do not
+# begin with a time, a file or an exception.
+_WRAPPED_LINES = 2
+_OF_ITS_OWN = re.compile(r"\.(?:cc|h|py):\d|^\s{0,9}(?:Traceback|File )|^\w{0,99}Error|^\d{4}-\d")
 
 
 @dataclass
 class Excerpt:
-    """A line that meets a rule, and the lines below it."""
+    """A line, the ids of the rules that it meets, and the lines below it."""
 
     line: Line
+    rules: list[str] = field(default_factory=list)
     following: list[str] = field(default_factory=list)
 
     @property
@@ -59,6 +65,12 @@ class Sighting:
         else:
             self.latest = [*self.latest[-_KEPT_EXCERPTS + 1 :], excerpt]
 
+    def drop(self, excerpt: Excerpt) -> None:
+        """Take one back that was kept."""
+        self.count -= 1
+        self.first = [each for each in self.first if each is not excerpt]
+        self.latest = [each for each in self.latest if each is not excerpt]
+
 
 class Sightings:
     """Watches a log for all rules; ``found`` has what was seen, by the rule's id."""
@@ -83,6 +95,7 @@ class Sightings:
         for rule in self._rules_that_say(shape, set(words)):
             if rule.holds(shape, line.text):
                 excerpt = excerpt or Excerpt(line)
+                excerpt.rules.append(rule.id)
                 self.found.setdefault(rule.id, Sighting(rule)).add(excerpt)
         if excerpt is not None:
             self._open = [*self._open[-3:], excerpt]
@@ -102,4 +115,19 @@ class Sightings:
         self.wants -= 1
         for excerpt in self._open:
             excerpt.following.append(line.text[:2000])
+            if len(excerpt.following) <= _WRAPPED_LINES and not _OF_ITS_OWN.search(line.text):
+                self._read_on(excerpt)
         self._open = [each for each in self._open if len(each.following) < FOLLOWING_LINES]
+
+    def _read_on(self, excerpt: Excerpt) -> None:
+        """Take a line's rules back where what it goes on with excludes them."""
+        shape = b" ".join(
+            shapes_of(" ".join(excerpt.text.split()).encode("utf-8", "replace")).split()
+        )
+        for name in list(excerpt.rules):
+            sighting = self.found[name]
+            if any(says(shape, each) for each in sighting.rule.unless):
+                excerpt.rules.remove(name)
+                sighting.drop(excerpt)
+                if not sighting.excerpts:
+                    del self.found[name]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuconf.diagnosis.causes import CAUSES, NOT_GPU, Severity
 from gpuconf.diagnosis.outcome import Outcome, Raised
 from gpuconf.diagnosis.reading.stream import Line
 from gpuconf.diagnosis.rules import Level
-from gpuconf.diagnosis.sightings import Excerpt, Sighting
+from gpuconf.diagnosis.sightings import Sighting
 from gpuconf.units import GIB
 
 # One redrawn progress bar is no progress.
@@ -18,6 +18,12 @@ _LINES_OF_PROGRESS = 2
 _ABOUT_GPUS = re.compile(r"\bGPUs?\b|\bCUDA\b|\bcuda\b|nvidia|XLA|\bdevices?\b", re.IGNORECASE)
 _NOT_RAISED_IN_ANGER = ("KeyboardInterrupt", "OutOfRangeError", "StopIteration")
 _BIG_BYTES = 4 * GIB
+# What is said of one card among several.
+_OF_ONE_CARD = ("device-ignored", "device-with-old-driver")
+# What tutorials catch and print.
+_IS_PRINTED = ("modified-after-start", "growth-with-limit", "growth-differs")
+# An exception's line stands so near below the code that raises it, which quotes the message.
+_BELOW_A_RAISE = 40
 # A line that its program marks as a warning or a note.
 _SOFT = re.compile(
     r"(?:^|\s)[WI] [.\w]\S{0,140}\.(?:cc|cpp|h|py):\d{1,9}\]|^\W{0,9}[WI]\d{4} [\d:.]{1,40}\s"
@@ -81,6 +87,14 @@ class _Bench:
             return self._verdict(self._root(mild), "warning-only")
         return self._verdict(None, "not-gpu")
 
+    def _was_caught(self, lines: Sequence[Line]) -> bool:
+        """Whether a message stands alone, without its exception, and the run went on."""
+        last = lines[-1].number
+        near = range(lines[0].number, last + _BELOW_A_RAISE)
+        if any(each.line.number in near for each in self._outcome.raised):
+            return False
+        return self._last.number > last
+
     def _those_that_fail(self) -> list[Sighting]:
         sure = [each for each in self._of_level("error") if not self._survived(each)]
         ladders = [each for each in self._of_level("ladder") if self._ladder_failed(each, sure)]
@@ -116,7 +130,8 @@ class _Bench:
         causes = {self._cause(each) for each in self._failing}
         roots = [
             each
-            for each in self._of_level("fallback")
+            for each in self._all
+            if (self._level(each) == "fallback" or each.rule.id in _IS_PRINTED)
             if not each.rule.generic and CAUSES[self._cause(each)].explains & causes
         ]
         return sorted([*named, *roots], key=lambda each: each.first_number)
@@ -162,6 +177,10 @@ class _Bench:
 
     def _level(self, sighting: Sighting) -> Level:
         rule, lines = sighting.rule, [excerpt.line for excerpt in sighting.excerpts]
+        if rule.level == "fallback" and self._outcome.has_gpu and rule.id in _OF_ONE_CARD:
+            return "warning"  # another card is used
+        if rule.id in _IS_PRINTED and self._was_caught(lines):
+            return "warning"
         if rule.softly is None:
             return rule.level
         if all(_SOFT.search(line.text) for line in lines):
@@ -170,9 +189,3 @@ class _Bench:
 
     def _progress_after(self, line: Line) -> int:
         return self._outcome.progress_after(line.number)
-
-
-def texts(sightings: Iterable[Sighting]) -> Iterable[Excerpt]:
-    """All that is kept of ``sightings``, in order."""
-    for sighting in sightings:
-        yield from sighting.excerpts

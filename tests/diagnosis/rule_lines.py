@@ -44,9 +44,14 @@ THESE: dict[str, tuple[str, ...]] = {
         "[ 1234.5] Memory cgroup out of memory: Killed process 4242 (python)",
         "slurmstepd: error: Detected 3 oom-kill event(s) in StepId=1.batch.",
         "    Last State:     Terminated   Reason: OOMKilled   Exit Code: 137",
-        "Command terminated with exit code 137",
         "DataLoader worker (pid 12) is killed by signal: Killed.",
         "Your session crashed after using all available RAM.",
+    ),
+    "exit-of-killed": (
+        "Command terminated with exit code 137",
+        "exited with exit code 137",
+        "returned non-zero exit status 137.",
+        "failed (exitcode: -9) local_rank: 0 (pid: 4242) of binary: python",
     ),
     "scheduler-killed": (
         "srun: error: node01: task 0: Out Of Memory",

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from healthy_lines import HEALTHY_LINES
 from rule_lines import NOT_THESE, THESE
 
 from gpuconf.diagnosis import explain
 from gpuconf.diagnosis.causes import CAUSES, NOT_GPU
+from gpuconf.diagnosis.reading.shapes import says
 from gpuconf.diagnosis.reading.stream import Line
 from gpuconf.diagnosis.rules import Rule, all_rules, read_rules
 from gpuconf.diagnosis.sightings import Sightings
@@ -34,7 +36,8 @@ def test_ids_are_unique() -> None:
 def test_every_cause_has_a_rule() -> None:
     """No cause can never be found; those that figures alone tell are of no rule's error."""
     named = {rule.cause for rule in RULES.values() if rule.cause is not None}
-    assert named == set(CAUSES) - {NOT_GPU}
+    of_figures = {"fragmentation"}  # see refinement.py
+    assert named == set(CAUSES) - {NOT_GPU} - of_figures
     assert {name for cause in CAUSES.values() for name in cause.explains} <= set(CAUSES)
 
 
@@ -67,6 +70,33 @@ def test_lines_that_meet_a_rule(rule: str, line: str) -> None:
 def test_lines_that_do_not_meet_a_rule(rule: str, line: str) -> None:
     """Lines that share words with it, and mean something else."""
     assert rule not in met_by(line)
+
+
+@pytest.mark.parametrize("family", HEALTHY_LINES)
+def test_healthy_lines_meet_nothing_bad(family: str) -> None:
+    """No error, no ladder, no fall back to the CPU; and alone they are no failure."""
+    for line in HEALTHY_LINES[family]:
+        bad = [RULES[name] for name in met_by(line)]
+        assert not [rule.id for rule in bad if rule.level in ("error", "ladder", "fallback")], line
+        assert explain(line).severity in ("not-gpu", "warning-only"), line
+
+
+@pytest.mark.parametrize("family", HEALTHY_LINES)
+def test_healthy_lines_among_others_are_no_failure(family: str) -> None:
+    """Nor with an ordinary training below them."""
+    epochs = "\n".join(f"Epoch {n}/9\n{n}/9 [====] - loss: 0.{n}" for n in range(1, 9))
+    assert explain("\n".join([*HEALTHY_LINES[family], epochs])).severity != "failure"
+
+
+def test_no_phrase_is_said_twice() -> None:
+    """A phrase that has another of its rule within it adds nothing."""
+    twice = [
+        (rule.id, longer)
+        for rule in RULES.values()
+        for longer in rule.phrases
+        if any(says(longer, other) for other in rule.phrases if other != longer)
+    ]
+    assert not twice
 
 
 def broken() -> Iterator[tuple[str, str]]:

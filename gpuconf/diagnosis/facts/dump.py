@@ -178,7 +178,7 @@ def _parsed(lines: Iterable[str]) -> Dump:
         free_chunks=tuple(free) if complete else None,
         unclaimed_bytes=_unclaimed(limit, used, free, rest, complete=complete),
         map_free_share=drawn.count("_") / len(drawn) if drawn else None,
-        by_operation=tuple(operations.most_common(20)),
+        by_operation=tuple(operations.most_common()),
     )
 
 

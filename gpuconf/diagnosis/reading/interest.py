@@ -13,7 +13,7 @@ _MOST_BYTES = 8 << 20
 
 
 class Seen:
-    """Who watches lines of one shape, how many there were, and the last that was not shown.
+    """Who watches lines of one shape, how many there were, and the last two that were not shown.
 
     ``late`` ones came when enough had been shown.
     """
@@ -23,7 +23,7 @@ class Seen:
     def __init__(self, watchers: Sequence[Watcher], *, kept: bool, late: bool) -> None:
         self.watchers, self.kept, self.late = watchers, kept, late
         self.count = 0
-        self.unshown: tuple[int, bytes] | None = None
+        self.unshown: tuple[tuple[int, bytes], ...] = ()
 
 
 # Of a shape that has a word of somebody's and was not met yet.
@@ -80,10 +80,14 @@ class Interest:
         return seen
 
     def unshown(self) -> Iterator[tuple[int, bytes, Sequence[Watcher]]]:
-        """Of each shape that was met too often: the last line, and who watches it."""
+        """Of each shape that was met too often: the last two lines, and who watches them.
+
+        Two, because one line of progress below an error may be a bar drawn anew.
+        """
         for seen in self._known.values():
-            if seen is not None and seen.unshown is not None:
-                yield (*seen.unshown, seen.watchers)
+            if seen is not None:
+                for number, line in seen.unshown:
+                    yield number, line, seen.watchers
 
     def _forget(self) -> None:
         """Forget the shapes of which nothing but themselves is known."""

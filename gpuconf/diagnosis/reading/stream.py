@@ -90,7 +90,7 @@ class LogReader:
             _show(Line(number, decoded(line)), seen.watchers)
             self._is_followed = True
         else:
-            seen.unshown = number, line
+            seen.unshown = (*seen.unshown[-1:], (number, line))
 
     def _follow(self, numbers: Sequence[int], lines: Sequence[bytes], places: range) -> None:
         """Show lines to those who want what stands behind another, while they want it."""

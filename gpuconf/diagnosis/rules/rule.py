@@ -18,12 +18,15 @@ from gpuconf.diagnosis.reading.shapes import phrase, says
 # hint: printed below other lines, whatever they are.  harmless: means nothing.
 Level = Literal["error", "ladder", "fallback", "warning", "big-allocation", "hint", "harmless"]
 _KEYS = {
-    "id", "cause", "level", "softly", "says", "unless", "pattern", "generic", "fatal", "means"
+    "id", "cause", "level", "softly", "says", "unless", "pattern", "exclude", "generic", "fatal",
+    "means",
 }  # fmt: skip
 
 
 class Rule(NamedTuple):
     """Lines that say one of ``says``, none of ``unless``, and match ``pattern``, mean ``cause``.
+
+    What ``exclude`` matches does not.
 
     ``generic`` lines name what another line explains better, where there is one; a ``fatal``
     line is by itself the end of a program.  ``softly`` is the level of a line that its program
@@ -38,6 +41,7 @@ class Rule(NamedTuple):
     means: str
     unless: tuple[bytes, ...] = ()
     pattern: re.Pattern[str] | None = None
+    exclude: re.Pattern[str] | None = None
     generic: bool = False
     fatal: bool = False
     softly: Level | None = None
@@ -45,6 +49,8 @@ class Rule(NamedTuple):
     def holds(self, shape: bytes, text: str) -> bool:
         """Whether a line that says one of ``phrases`` means this."""
         if any(says(shape, said) for said in self.unless):
+            return False
+        if self.exclude is not None and self.exclude.search(text):
             return False
         return self.pattern is None or self.pattern.search(text) is not None
 
@@ -75,6 +81,7 @@ def read_rules(text: str, name: str) -> Iterator[Rule]:
             means=entry["means"],
             unless=tuple(map(phrase, entry.get("unless", ()))),
             pattern=re.compile(entry["pattern"]) if "pattern" in entry else None,
+            exclude=re.compile(entry["exclude"]) if "exclude" in entry else None,
             generic=entry.get("generic", False),
             fatal=entry.get("fatal", False),
             softly=entry.get("softly"),
