@@ -22,6 +22,19 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 1 << 20
 _GZIP = b"\x1f\x8b"
+# Files that are not logs, by their first bytes, and how to get at the log in some.
+_NO_LOGS = (
+    (b"\xfd7zXZ", "compressed with xz", "xz --decompress --stdout {0} | gpuconf explain -"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd", "zstd -dc {0} | gpuconf explain -"),
+    (b"BZh", "compressed with bzip2", "bzip2 -dc {0} | gpuconf explain -"),
+    (b"PK\x03\x04", "a zip archive", "unzip -p {0} | gpuconf explain -"),
+    (b"\x89PNG", "a picture", "copy the text instead"),
+    (b"\xff\xd8\xff", "a picture", "copy the text instead"),
+    (b"%PDF", "a PDF", "pdftotext {0} - | gpuconf explain -"),
+)
+_SAMPLE_BYTES = 4096
+# Zeros are of UTF-16, and of a log that was emptied while its program wrote on.
+_CONTROLS_OF_TEXT = frozenset(b"\x00\a\b\t\n\v\f\r\x1b")
 
 _DESCRIPTION = """\
 Read what a run printed and say why it failed: the cause, the lines that show
@@ -83,9 +96,9 @@ def _explained(name: str, output: Output) -> Diagnosis:
     shown = "standard input" if name == "-" else name
     try:
         if name == "-":
-            return _read(_stdin(output))
+            return _read(_stdin(output), shown)
         with open(name, "rb") as file:
-            return _read(file)
+            return _read(file, name)
     except FileNotFoundError:
         raise UsageError(
             f"there is no file {name}", hint="give the file that holds what the run printed"
@@ -114,7 +127,18 @@ def _stdin(output: Output) -> BufferedReader:
     return cast(BufferedReader, sys.stdin.buffer)
 
 
-def _read(file: BufferedReader) -> Diagnosis:
+def _refuse_other_files(start: bytes, shown: str) -> None:
+    """Raise for what is no text: nothing would be found in it, which would sound well."""
+    for magic, what, hint in _NO_LOGS:
+        if start.startswith(magic):
+            raise UsageError(f"{shown} is {what}, and no log", hint=hint.format(shlex.quote(shown)))
+    sample = start[:_SAMPLE_BYTES]
+    strange = sum(byte < 32 and byte not in _CONTROLS_OF_TEXT for byte in sample)
+    if strange * 20 > len(sample):
+        raise UsageError(f"{shown} is no text", hint=f"file {shlex.quote(shown)}")
+
+
+def _read(file: BufferedReader, shown: str) -> Diagnosis:
     """Explain what is in ``file``, which may be a pipe and is read once, from front to back."""
     from gpuconf.diagnosis import explain, explain_chunks
     from gpuconf.diagnosis.memory_map import looks_like_memory_map
@@ -125,6 +149,7 @@ def _read(file: BufferedReader) -> Diagnosis:
     held = [next(chunks, b"")]
     if looks_like_memory_map(held[0]):
         return explain(b"".join([*held, *chunks]))
+    _refuse_other_files(held[0], shown)
     if held[0].lstrip()[:1] == b"{" and b'"cells"' in held[0]:
         # A notebook must be seen as a whole; one that is too large is read as a log is.
         while sum(map(len, held)) <= LARGEST_NOTEBOOK:

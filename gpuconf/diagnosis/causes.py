@@ -67,5 +67,5 @@ CAUSES: dict[str, Cause] = {
         "JAX found no memory on the card", _of("oom-device-tensor", "oom-device-startup")
     ),
     "host-oom": Cause("the computer's own memory is used up"),
-    NOT_GPU: Cause("no problem of a GPU"),
+    NOT_GPU: Cause("no known problem of a GPU"),
 }

@@ -8,6 +8,7 @@ from gpuconf.diagnosis.causes import CAUSES, Severity
 from gpuconf.diagnosis.facts.allocations import Allocations
 from gpuconf.diagnosis.facts.card import Card
 from gpuconf.diagnosis.facts.dump import Dump
+from gpuconf.diagnosis.facts.framework import Framework
 from gpuconf.diagnosis.facts.tensor import Request
 from gpuconf.diagnosis.facts.user_code import Frame
 
@@ -55,6 +56,9 @@ class Facts(NamedTuple):
     batch_size: int | None = None
     user_code: Frame | None = None
     exception: str | None = None
+    cut_off: str | None = None
+    framework: Framework | None = None
+    on_windows: bool = False
     versions: dict[str, str] = {}  # noqa: RUF012  # never changed
     details: dict[str, object] = {}  # noqa: RUF012  # likewise
 

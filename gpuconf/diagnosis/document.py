@@ -42,6 +42,9 @@ def _facts(facts: Facts) -> dict[str, Any]:
         "batch_size": facts.batch_size,
         "user_code": None if code is None else code._asdict(),
         "exception": facts.exception,
+        "cut_off": facts.cut_off,
+        "framework": facts.framework,
+        "on_windows": facts.on_windows,
         "versions": facts.versions,
         "details": facts.details,
     }

@@ -11,6 +11,7 @@ from gpuconf.diagnosis.facts.allocations import AllocationReader
 from gpuconf.diagnosis.facts.card import CardReader
 from gpuconf.diagnosis.facts.details import batch_size_in, details_in
 from gpuconf.diagnosis.facts.dump import Dump, DumpReader
+from gpuconf.diagnosis.facts.framework import FrameworkReader
 from gpuconf.diagnosis.facts.tensor import Request, request_in
 from gpuconf.diagnosis.facts.user_code import FrameReader
 from gpuconf.diagnosis.facts.versions import VersionReader
@@ -40,7 +41,10 @@ def explain(exc_or_text: BaseException | str | bytes) -> Diagnosis:
         exc_or_text = exc_or_text.encode("utf-8", "replace")
     if not isinstance(exc_or_text, bytes):
         given = type(exc_or_text).__name__
-        raise TypeError(f"explain() takes an exception or a log's text, not {given}")
+        raise TypeError(
+            f"explain() takes an exception or a log's text, not {given}; of a file, "
+            'give its bytes: open("train.log", "rb").read()'
+        )
     if looks_like_memory_map(exc_or_text):
         return _of_memory_map(exc_or_text)
     return explain_chunks([printed_by_cells(exc_or_text) or exc_or_text])
@@ -68,9 +72,10 @@ class _Reading:
     def __init__(self) -> None:
         self.outcome, self.dumps, self.frames = Outcome(), DumpReader(), FrameReader()
         self.cards, self.versions, self.tables = CardReader(), VersionReader(), AllocationReader()
+        self.frameworks = FrameworkReader()
         self.sightings = Sightings(all_rules())
         watchers: list[Watcher] = [self.outcome, self.frames, self.cards]
-        watchers += [self.versions, self.tables, self.sightings]
+        watchers += [self.versions, self.tables, self.frameworks, self.sightings]
         self.reader = LogReader(watchers, (self.sightings, self.frames), self.dumps)
 
     def diagnosis(self) -> Diagnosis:
@@ -99,7 +104,7 @@ class _Reading:
         lines = [excerpt.line.text for excerpt in told]
         numbers = [each.number for each in reversed([excerpt.line for excerpt in told])]
         if verdict.raised is not None:
-            numbers = [*numbers, verdict.raised.line.number]
+            numbers = [verdict.raised.line.number, *numbers]
         dump = self.dumps.dump()
         return Facts(
             request=_request(verdict.cause, lines, texts, dump),
@@ -109,6 +114,9 @@ class _Reading:
             batch_size=batch_size_in(self.frames.codes()),
             user_code=self.frames.user_frame(numbers),
             exception=_said(verdict),
+            cut_off=verdict.cut_off.text.strip()[:300] if verdict.cut_off is not None else None,
+            framework=self.frameworks.framework([*lines, _said(verdict) or ""]),
+            on_windows=self.frameworks.on_windows,
             versions=self.versions.found,
             details=details_in(texts),
         )
@@ -119,26 +127,38 @@ def _request(cause: str, lines: list[str], texts: list[str], dump: Dump | None) 
     if cause == NOT_GPU:
         return Request()
     if cause == "oom-device-startup":  # the region, not what a later operation asked for
-        return _best_request(lines)._replace(tensor=None, node=None)
-    # Of several refusals the last one counts, of which the dump is.
-    told = _best_request([*reversed(lines), *reversed(texts)])
+        return _filled(Request(), map(request_in, lines))._replace(tensor=None, node=None)
     asked = None if dump is None else dump.requested_bytes
-    if asked is None:
-        return told
-    if told.tensor is not None and abs(told.tensor.size_bytes - asked) > max(asked // 8, 1 << 20):
-        told = told._replace(tensor=None, size_bytes=asked)  # of an earlier one
+    told = _one_refusal(
+        [*map(request_in, reversed(lines)), *map(request_in, reversed(texts))], asked
+    )
     return told if told.size_bytes is not None else told._replace(size_bytes=asked)
 
 
-def _best_request(texts: Iterable[str]) -> Request:
-    """From several messages about one refusal: each part from the first that tells it."""
-    best = Request()
-    for text in texts:
-        told = request_in(text)._asdict()
-        best = best._replace(
-            **{name: told[name] for name, known in best._asdict().items() if known is None}
+def _one_refusal(told: list[Request], asked: int | None) -> Request:
+    """Of several refusals the last, of which the dump is; what is missing, from its other lines."""
+    sized = [each for each in told if each.size_bytes is not None]
+    of_dump = [each for each in sized if asked is None or _is_about(each.size_bytes, asked)]
+    with_tensor = [each for each in of_dump if each.tensor is not None]
+    base = next(iter([*with_tensor, *of_dump]), None)
+    if base is None:
+        base = Request(size_bytes=asked)
+    same = [each for each in sized if _is_about(each.size_bytes, base.size_bytes or 0)]
+    return _filled(base, [*same, *(each for each in told if each.size_bytes is None)])
+
+
+def _is_about(size: int | None, other: int) -> bool:
+    """Whether two figures are of one request: the allocator rounds, and messages do."""
+    return size is not None and abs(size - other) <= max(other // 8, 4096)
+
+
+def _filled(base: Request, others: Iterable[Request]) -> Request:
+    for other in others:
+        told = other._asdict()
+        base = base._replace(
+            **{name: told[name] for name, known in base._asdict().items() if known is None}
         )
-    return best
+    return base
 
 
 def _said(verdict: Verdict) -> str | None:

@@ -121,6 +121,11 @@ class Sightings:
 
     def _read_on(self, excerpt: Excerpt) -> None:
         """Take a line's rules back where what it goes on with excludes them."""
+        below = shapes_of(excerpt.following[-1].encode("utf-8", "replace")).split()
+        if any(
+            rule.level == "error" for rule in self._rules_that_say(b" ".join(below), set(below))
+        ):
+            return  # that is another message
         shape = b" ".join(
             shapes_of(" ".join(excerpt.text.split()).encode("utf-8", "replace")).split()
         )

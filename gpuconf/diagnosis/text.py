@@ -34,6 +34,7 @@ _PREFIX = re.compile(
 )
 # What a log may do to a terminal: move, colour, write over what stands there.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_ABOUT_GPUS = re.compile(r"\bGPUs?\b|\bCUDA|\bcuda|cudaGet|NCCL|nccl|nvidia|cuDNN", re.IGNORECASE)
 _MOST_LAYERS, _MOST_NODES = 3, 4
 _MOST_PROPOSALS = 3
 _MOST_EVIDENCE = 2
@@ -77,11 +78,15 @@ def _headline(diagnosis: Diagnosis) -> str:
         return f"{_telling(diagnosis.evidence)[0].means} ({diagnosis.cause}): {ending}"
     if diagnosis.cause != NOT_GPU:
         return f"{diagnosis.title} ({diagnosis.cause}): {ending}"
-    if diagnosis.facts.exception is not None:
-        return f"no problem of a GPU ({NOT_GPU}): the run ended with {diagnosis.facts.exception}"
+    ended = diagnosis.facts.exception or diagnosis.facts.cut_off
+    if ended is not None and _ABOUT_GPUS.search(ended):
+        return f"nothing known ({NOT_GPU}), though it speaks of a GPU: the run ended with {ended}"
+    if ended is not None:
+        return f"{diagnosis.title} ({NOT_GPU}): the run ended with {ended}"
     if diagnosis.line_count == 0:
-        return f"no problem of a GPU ({NOT_GPU}): the log is empty"
-    return f"no problem of a GPU ({NOT_GPU}) in {diagnosis.line_count} lines"
+        return f"{diagnosis.title} ({NOT_GPU}): the log is empty"
+    lines = "1 line" if diagnosis.line_count == 1 else f"{diagnosis.line_count} lines"
+    return f"{diagnosis.title} ({NOT_GPU}) in {lines}"
 
 
 def _evidence(found: Iterable[Evidence], source: str | None, *, verbose: bool) -> Iterator[Line]:

@@ -20,6 +20,11 @@ _NOT_RAISED_IN_ANGER = ("KeyboardInterrupt", "OutOfRangeError", "StopIteration")
 _BIG_BYTES = 4 * GIB
 # What is said of one card among several.
 _OF_ONE_CARD = ("device-ignored", "device-with-old-driver")
+# What cannot happen without a card.
+_NEED_A_CARD = {
+    "oom-device-tensor", "oom-device-startup", "whole-array-copied", "fragmentation", "torch-oom",
+    "jax-oom",
+}  # fmt: skip
 # What tutorials catch and print.
 _IS_PRINTED = ("modified-after-start", "growth-with-limit", "growth-differs")
 # An exception's line stands so near below the code that raises it, which quotes the message.
@@ -34,7 +39,8 @@ _SOFT = re.compile(
 class Verdict(NamedTuple):
     """The root cause, how bad it is, further causes in order, and the lines that show the root.
 
-    ``harmless`` are sightings that mean nothing; ``raised`` is the exception that ended the run.
+    ``harmless`` are sightings that mean nothing; ``raised`` is the exception that ended the run,
+    ``cut_off`` the line of a shell or a C++ program that says that it was ended.
     """
 
     cause: str
@@ -44,6 +50,7 @@ class Verdict(NamedTuple):
     consequences: tuple[Sighting, ...]
     harmless: tuple[Sighting, ...]
     raised: Raised | None
+    cut_off: Line | None
 
 
 def judge(
@@ -138,6 +145,10 @@ class _Bench:
 
     def _root(self, candidates: list[Sighting]) -> Sighting:
         causes = {self._cause(each) for each in candidates}
+        if causes & _NEED_A_CARD or self._outcome.has_gpu:  # which disproves that there is none
+            candidates = [
+                each for each in candidates if self._cause(each) != "no-device"
+            ] or candidates
         explained = {
             cause
             for cause in causes
@@ -167,6 +178,7 @@ class _Bench:
             tuple(each for each in told if self._cause(each) != cause),
             tuple(each for each in self._all if each.rule.level == "harmless"),
             self._raised,
+            self._outcome.cut_off[-1] if self._outcome.cut_off else None,
         )
 
     def _cause(self, sighting: Sighting) -> str:

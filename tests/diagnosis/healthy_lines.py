@@ -30,7 +30,7 @@ HEALTHY_LINES: dict[str, tuple[str, ...]] = {
         "Triton JIT compilation failed: falling back to eager",
         "I x/service.cc:145] XLA service 0x7b initialized for platform CUDA (this does not "
         "guarantee that XLA will be used). Devices:",
-        "I0000 00:00:1771 asm_compiler.cc:369] ptxas warning : Registers are spilled to local memory",
+        "I0000 00:00:1 asm_compiler.cc:369] ptxas warning : Registers are spilled to local memory",
     ),
     "settings that were read": (
         "CUDA_VISIBLE_DEVICES is set to 0,1",
@@ -62,7 +62,7 @@ HEALTHY_LINES: dict[str, tuple[str, ...]] = {
         "I x/dso_loader.cc:49] Successfully opened dynamic library libcudart.so.11.0",
         "W x/dso_loader.cc:64] Could not load dynamic library 'libnvinfer.so.7'; dlerror: "
         "libnvinfer.so.7: cannot open shared object file: No such file or directory",
-        "I x/cuda_gpu_executor.cc:998] successful NUMA node read from SysFS had negative value (-1)",
+        "I x/gpu_executor.cc:998] successful NUMA node read from SysFS had negative value (-1)",
         "E x/cuda_dnn.cc:9261] Unable to register cuDNN factory: Attempting to register factory",
         "W x/bfc_allocator.cc:296] Allocator (GPU_0_bfc) ran out of memory trying to allocate "
         "2.43GiB with freed_by_count=0. The caller indicates that this is not a failure",

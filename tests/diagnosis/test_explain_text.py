@@ -109,11 +109,11 @@ def test_one_harmless_line_is_one() -> None:
 @pytest.mark.parametrize(
     ("diagnosis", "headline"),
     [
-        (explain(""), "no problem of a GPU (not-a-gpu-problem): the log is empty"),
-        (explain("a\nb\n"), "no problem of a GPU (not-a-gpu-problem) in 2 lines"),
+        (explain(""), "no known problem of a GPU (not-a-gpu-problem): the log is empty"),
+        (explain("a\nb\n"), "no known problem of a GPU (not-a-gpu-problem) in 2 lines"),
         (
             explain("KeyError: 'x'"),
-            "no problem of a GPU (not-a-gpu-problem): the run ended with KeyError: 'x'",
+            "no known problem of a GPU (not-a-gpu-problem): the run ended with KeyError: 'x'",
         ),
         (
             FULL._replace(severity="warning-only"),

@@ -18,6 +18,7 @@ _DESCRIBED = re.compile(
 _CAPABILITY = re.compile(
     r"[Cc]ompute ?[Cc]apability:? (\d{1,3}\.\d)|major: (\d{1,3}),? minor: (\d{1,3})"
     r"|cuda capability (\d\.\d)"
+    r"|capability sm_(\d{2,3})\b"
 )
 _TOTAL = re.compile(
     r"[Tt]otal ?[Mm]emory: ?(\d[\d.]{0,20}[KMGT]i?B)|deviceMemorySize: ?(\d[\d.]{0,20}[KMGT]i?B)"
@@ -74,7 +75,7 @@ class CardReader:
     phrases: Sequence[str] = (
         "name", "major minor", "total memory", "free memory", "totalMemory", "freeMemory",
         "with MB memory", "compute capability", "computeCapability", "deviceMemorySize",
-        "of cuda capability",
+        "of cuda capability", "capability sm",
         "streamexecutor device", "total capacity", "total capacty", "total memory reported",
         "MiB MiB", "MiB", "memory in use", "driver version", "kernel reported version",
         "kernel module", "memory limit", "memory usage bytes free",
@@ -92,8 +93,9 @@ class CardReader:
         if described is not None and ".py" not in text:
             self._told.setdefault("name", (described["name"] or described["se"]).strip())
         if capability is not None:
-            one, major, minor, old = capability.groups()
-            self._told.setdefault("capability", one or old or f"{major}.{minor}")
+            one, major, minor, old, compact = capability.groups()
+            shown = f"{compact[:-1]}.{compact[-1]}" if compact else f"{major}.{minor}"
+            self._told.setdefault("capability", one or old or shown)
         driver = _group(_DRIVER, text)
         if driver is not None:
             self._told.setdefault("driver", driver)

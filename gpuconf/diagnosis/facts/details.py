@@ -30,6 +30,13 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("torch_unallocated", re.compile(
         r"(\d[\d.]{0,20} [KMG]iB) is reserved by PyTorch but unallocated")),
     ("perhaps_insufficient_driver", re.compile(r"insufficient driver version: (\d[\d.]{0,20}\d)")),
+    ("versions_differ", re.compile(
+        r"((?:[Dd]river/library version mismatch|API mismatch|does not match DSO version))")),
+    ("shared_memory", re.compile(r"(shared memory|\bshm\b)")),
+    ("container", re.compile(r"(could not select device driver|nvidia-container-cli)")),
+    ("device_refused", re.compile(r"(invalid device ordinal|busy or unavailable)")),
+    ("assertion", re.compile(r"Assertion [`'](.{1,200}?)' failed")),
+    ("hidden_by", re.compile(r"(CUDA_VISIBLE_DEVICES is set to (?:-1|''|\"\"))")),
     ("allocator_asked_for", re.compile(r"TF_GPU_ALLOCATOR=(\w{1,60}) isn't currently supported")),
     ("slurm_step", re.compile(r"StepId=(\S{1,40})\.? ")),
 )  # fmt: skip

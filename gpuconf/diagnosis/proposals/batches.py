@@ -48,6 +48,11 @@ def batch_of(facts: Facts) -> int | None:
     return None if is_filter or is_matrix else tensor.likely_batch
 
 
+def is_of_weights(node: str) -> bool:
+    """Whether an operation makes a model's weights, their gradients or an optimizer's slots."""
+    return _OF_WEIGHTS.search(node) is not None
+
+
 def is_of_a_batch(facts: Facts) -> bool:
     """Whether what was refused may have been of a batch: not weights, nor a bare constant."""
     node, code = facts.request.node, facts.user_code.code if facts.user_code else None
@@ -66,7 +71,7 @@ def fitting_batch(facts: Facts) -> Fit | None:
     if batch is None or batch < 2:
         return None
     asked, in_use, room = _figures(facts)
-    if asked is not None and room is not None:
+    if asked is not None and room is not None and (in_use is not None or asked > room):
         return _by_figures(batch, asked, in_use, room)
     return Fit(batch, _power_of_two(batch // 2), "half of it: what was in use is not known")
 
@@ -90,7 +95,11 @@ def _figures(facts: Facts) -> tuple[int | None, int | None, int | None]:
     asked = request.tensor.size_bytes if request.tensor is not None else request.size_bytes
     if dump is not None and dump.limit_bytes is not None:
         return dump.requested_bytes or asked, dump.in_use_bytes, dump.limit_bytes
-    return asked, None, (card.limit_bytes or card.total_bytes) if card is not None else None
+    if card is None:
+        return asked, None, None
+    if facts.framework == "torch" and card.total_bytes is not None and card.free_bytes is not None:
+        return asked, card.total_bytes - card.free_bytes, card.total_bytes
+    return asked, None, card.limit_bytes or card.total_bytes
 
 
 def _power_of_two(number: int) -> int:

@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Facts, Proposal
-from gpuconf.diagnosis.proposals.batches import CALLS, batch_of, fitting_batch, is_of_a_batch
+from gpuconf.diagnosis.proposals.batches import (
+    CALLS,
+    batch_of,
+    fitting_batch,
+    is_of_a_batch,
+    is_of_weights,
+)
 from gpuconf.diagnosis.proposals.wording import (
     HALF_THE_BATCH,
     SEE_OTHERS,
     is_version_1,
+    little_is_free,
     profile,
     sized,
     tensorflow_version,
 )
-from gpuconf.units import GIB
+from gpuconf.units import GIB, MIB
 
 # No card that TensorFlow computes on has less; a smaller limit means that others were there.
+_LARGE_WEIGHTS = 256 * MIB
 _TINY_LIMIT = GIB
 _TINY = "TensorFlow had {} of the card: others hold the rest, or the script's limit is very low"
 # A first dimension that no one takes for a batch on purpose.
@@ -39,7 +47,12 @@ def _for_tensor(facts: Facts) -> Iterator[Proposal]:
             "    results.append(model(part))",
         )
         return
+    if little_is_free(facts):
+        yield SEE_OTHERS
+        yield from _smaller_batch(facts)
+        return
     yield from _smaller_batch(facts)
+    yield from _smaller_layer(facts)
     if _limit_is_the_wall(facts):
         yield _raise_limit(facts)
     elif _limit_is_tiny(facts):
@@ -52,15 +65,18 @@ def _for_tensor(facts: Facts) -> Iterator[Proposal]:
 
 def for_whole_array(facts: Facts) -> Iterator[Proposal]:
     """Stream the array; the batch size does not matter to its copying."""
-    call = _call(facts)
+    call, batch = _call(facts), facts.batch_size or 32
     yield Proposal(
         "give the data as a data set that stays in the computer's memory",
         "fit, evaluate and predict copy a whole NumPy array to the card before the first batch, "
-        "whatever the batch size",
+        "whatever the batch size; fit no longer shuffles then, so shuffle the order",
         "code",
+        "import numpy as np, tensorflow as tf\n"
         "def batches():\n"
-        "    for start in range(0, len(x), 32):\n"
-        "        yield x[start:start + 32], y[start:start + 32]\n"
+        "    order = np.random.permutation(len(x))\n"
+        f"    for start in range(0, len(x), {batch}):\n"
+        f"        rows = order[start:start + {batch}]\n"
+        "        yield x[rows], y[rows]\n"
         "data = tf.data.Dataset.from_generator(batches, output_signature=(\n"
         "    tf.TensorSpec((None, *x.shape[1:]), x.dtype), "
         "tf.TensorSpec((None, *y.shape[1:]), y.dtype)))\n"
@@ -122,7 +138,9 @@ def for_startup(facts: Facts) -> Iterator[Proposal]:
 def _smaller_batch(facts: Facts) -> Iterator[Proposal]:
     fit = fitting_batch(facts)
     if fit is None:
-        if batch_of(facts) is None and is_of_a_batch(facts):
+        tensor = facts.request.tensor
+        is_one = tensor is not None and tensor.shape[0] == 1
+        if batch_of(facts) is None and is_of_a_batch(facts) and not is_one:
             yield HALF_THE_BATCH
         return
     if fit.batch >= _WHOLE_DATA_SET and facts.batch_size is None and not _is_keras(facts):
@@ -147,9 +165,23 @@ def _smaller_batch(facts: Facts) -> Iterator[Proposal]:
         return
     yield Proposal(
         f"a batch of {fit.fits} instead of {fit.batch}",
-        f"{fit.because}; `gpuconf rehearse` measures it",
+        f"{fit.because}; more may be asked for later: `gpuconf rehearse` measures it",
         "batch",
         _keras(_call(facts), fit.fits) if _is_keras(facts) else f"batch_size = {fit.fits}",
+    )
+
+
+def _smaller_layer(facts: Facts) -> Iterator[Proposal]:
+    """For weights that are too many: of a Dense below Flatten, or an Embedding."""
+    node, tensor = facts.request.node or "", facts.request.tensor
+    if tensor is None or not is_of_weights(node) or tensor.size_bytes < _LARGE_WEIGHTS:
+        return
+    yield Proposal(
+        "a smaller layer: these are weights, of which a smaller batch makes no fewer",
+        f"{sized(tensor.size_bytes)}, and as much again for the gradient and for each of the "
+        "optimizer's slots",
+        "code",
+        "x = keras.layers.GlobalAveragePooling2D()(x)   # instead of Flatten(), before Dense",
     )
 
 

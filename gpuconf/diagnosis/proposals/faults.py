@@ -6,25 +6,60 @@ from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Facts, Proposal
 
+# Of NVIDIA's list of Xid errors, those that people meet: what each says, and what mends it.
+_XIDS: dict[int, tuple[str, str]] = {
+    13: ("a kernel of the program failed", "CUDA_LAUNCH_BLOCKING=1 python train.py"),
+    31: ("a kernel reached for memory that is not its own", "compute-sanitizer python train.py"),
+    43: (
+        "the program was stopped for a fault of its own",
+        "CUDA_LAUNCH_BLOCKING=1 python train.py",
+    ),
+    45: ("the program was ended; another Xid before it says why", "sudo dmesg | grep -i xid"),
+    48: ("a double bit error in the card's memory", "nvidia-smi -q -d ECC"),
+    63: ("a row of the card's memory is to be replaced: reset the card", "sudo nvidia-smi -r"),
+    64: ("a row of the card's memory could not be replaced", "nvidia-smi -q -d ROW_REMAPPER"),
+    74: ("a fault of NVLink", "nvidia-smi nvlink --status"),
+    79: ("the card fell off the bus: power, cooling or its seat", "sudo reboot"),
+    94: ("an error in the card's memory, contained in one program", "nvidia-smi -q -d ECC"),
+    95: ("an error in the card's memory, not contained: reset the card", "sudo nvidia-smi -r"),
+    119: ("the card's own processor (GSP) does not answer: update the driver", "sudo reboot"),
+    120: ("the card's own processor (GSP) failed: update the driver", "sudo reboot"),
+}
+
 
 def for_fault(facts: Facts) -> Iterator[Proposal]:
-    """The kernel's log first; then which operation it was."""
-    yield Proposal(
-        "read what the driver wrote",
-        "an Xid tells a program's fault (13, 31) from the card's (48, 79, 94, 95, 119)",
-        "command",
-        "sudo dmesg | grep -i -e xid -e nvrm; nvidia-smi -q -d ECC,PAGE_RETIREMENT",
-    )
-    if "xid" not in facts.details:
+    """What an Xid says; else which operation it was."""
+    xids = facts.details.get("xid")
+    known = [xid for xid in xids if xid in _XIDS] if isinstance(xids, list) else []
+    for xid in known:
+        means, command = _XIDS[xid]
+        yield Proposal(f"Xid {xid}: {means}", "NVIDIA's list of Xid errors", "command", command)
+    if "assertion" in facts.details:
+        yield Proposal(
+            "look for a label or an index that is out of range",
+            f"the kernel wanted {facts.details['assertion']}; as many classes as labels, ids below "
+            "the size of the embedding",
+            "code",
+            "print(labels.min(), labels.max())   # must be from 0 to the number of classes - 1",
+        )
+    if not known:
         yield Proposal(
             "run it once more with CUDA waiting after each kernel",
             "the message otherwise comes from a later operation than the one that failed",
             "command",
             "CUDA_LAUNCH_BLOCKING=1 python train.py",
         )
-    yield Proposal(
-        "have the doctor look at the card's health",
-        "memory errors, temperature, power and what the driver counted",
-        "command",
-        "gpuconf doctor cards",
-    )
+    if xids is None and "assertion" not in facts.details:
+        yield Proposal(
+            "read what the driver wrote",
+            "an Xid tells a program's fault (13, 31) from the card's (48, 79, 94, 95, 119)",
+            "command",
+            "sudo dmesg | grep -i -e xid -e nvrm; nvidia-smi -q -d ECC,PAGE_RETIREMENT",
+        )
+    if "assertion" not in facts.details:
+        yield Proposal(
+            "have the doctor look at the card's health",
+            "memory errors, temperature, power and what the driver counted",
+            "command",
+            "gpuconf doctor cards",
+        )

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Facts, Proposal
 from gpuconf.diagnosis.facts.tensor import told_size
-from gpuconf.diagnosis.proposals.batches import fitting_batch
-from gpuconf.diagnosis.proposals.wording import HALF_THE_BATCH, SEE_OTHERS, sized
+from gpuconf.diagnosis.proposals.batches import fitting_batch, is_of_a_batch
+from gpuconf.diagnosis.proposals.wording import HALF_THE_BATCH, SEE_OTHERS, little_is_free, sized
 
 # More than this share of what a process holds, unused, is memory in pieces.
 _MUCH_UNUSED = 0.2
@@ -15,6 +15,8 @@ _MUCH_UNUSED = 0.2
 
 def for_jax(facts: Facts) -> Iterator[Proposal]:
     """Less at once; no memory taken in advance where others need some."""
+    if little_is_free(facts):
+        yield SEE_OTHERS
     yield from _batch(facts)
     if facts.request.size_bytes is not None:
         size = sized(facts.request.size_bytes)
@@ -31,7 +33,8 @@ def for_jax(facts: Facts) -> Iterator[Proposal]:
         "command",
         "export XLA_PYTHON_CLIENT_PREALLOCATE=false",
     )
-    yield SEE_OTHERS
+    if not little_is_free(facts):
+        yield SEE_OTHERS
 
 
 def for_torch(facts: Facts) -> Iterator[Proposal]:
@@ -63,7 +66,7 @@ def _batch(facts: Facts) -> Iterator[Proposal]:
             f"a batch of {fit.fits} instead of {fit.batch}", fit.because, "batch",
             f"batch_size = {fit.fits}",
         )  # fmt: skip
-    elif facts.batch_size != 1:
+    elif facts.batch_size != 1 and is_of_a_batch(facts):
         yield HALF_THE_BATCH
 
 

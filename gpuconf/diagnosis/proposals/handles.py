@@ -9,26 +9,57 @@ from gpuconf.diagnosis.proposals.wording import (
     SEE_OTHERS,
     SESSION_GROWTH,
     is_version_1,
+    little_is_free,
     profile,
+)
+
+_WHY = (
+    "handles and workspaces of cuDNN and cuBLAS come on top of what the framework takes; a process "
+    "that took everything cannot make them"
+)
+_BLOCKING = Proposal(
+    "run it once more with CUDA waiting after each kernel",
+    "in PyTorch a label or an index out of range ends in this message too, some operations later",
+    "command",
+    "CUDA_LAUNCH_BLOCKING=1 python train.py",
 )
 
 
 def for_handles(facts: Facts) -> Iterator[Proposal]:
-    """Leave room beside TensorFlow's own memory."""
-    why = (
-        "handles and workspaces of cuDNN and cuBLAS come on top of what TensorFlow takes; a "
-        "process that took everything cannot make them"
-    )
-    if is_version_1(facts):
-        yield Proposal("take memory as it is needed", why, "code", SESSION_GROWTH)
-    else:
-        yield profile(
-            "leave room on the card beside TensorFlow's own memory",
-            why,
-            "extends: shared-desktop   # allow_growth, and a limit with room beside it",
-            "memory: {keep_free: 1500MiB}",
+    """Leave room beside the framework's own memory; where little is free, the others first."""
+    crowded = little_is_free(facts)
+    if crowded:
+        yield SEE_OTHERS
+    yield _room(facts)
+    if facts.framework == "torch":
+        yield _BLOCKING
+    if not crowded:
+        yield SEE_OTHERS
+
+
+def _room(facts: Facts) -> Proposal:
+    if facts.framework == "torch":
+        return Proposal(
+            "leave room on the card beside PyTorch's own memory",
+            _WHY,
+            "code",
+            "torch.cuda.set_per_process_memory_fraction(0.8)   # before the model is made",
         )
-    yield SEE_OTHERS
+    if facts.framework == "jax":
+        return Proposal(
+            "leave room on the card beside JAX's own memory",
+            _WHY,
+            "command",
+            "export XLA_PYTHON_CLIENT_MEM_FRACTION=0.6",
+        )
+    if is_version_1(facts):
+        return Proposal("take memory as it is needed", _WHY, "code", SESSION_GROWTH)
+    return profile(
+        "leave room on the card beside TensorFlow's own memory",
+        _WHY,
+        "extends: shared-desktop   # allow_growth, and a limit with room beside it",
+        "memory: {keep_free: 1500MiB}",
+    )
 
 
 def for_cudnn(facts: Facts) -> Iterator[Proposal]:
@@ -42,16 +73,17 @@ def for_cudnn(facts: Facts) -> Iterator[Proposal]:
             "nvidia-smi --query-gpu=name,driver_version --format=csv",
         )
     yield from for_handles(facts)
+    if facts.framework in ("torch", "jax") or is_version_1(facts):
+        return
     yield Proposal(
         "have the probe try a convolution",
         "it tells whether the card is full or cuDNN itself does not work",
         "command",
         "gpuconf doctor --probe",
     )
-    if not is_version_1(facts):
-        yield Proposal(
-            "let pip bring the cuDNN that TensorFlow was built with",
-            "a cuDNN of the system, found through LD_LIBRARY_PATH, may be another version",
-            "command",
-            "unset LD_LIBRARY_PATH; pip install 'tensorflow[and-cuda]'",
-        )
+    yield Proposal(
+        "let pip bring the cuDNN that TensorFlow was built with",
+        "a cuDNN of the system, found through LD_LIBRARY_PATH, may be another version",
+        "command",
+        "unset LD_LIBRARY_PATH; pip install 'tensorflow[and-cuda]'",
+    )

@@ -9,6 +9,20 @@ from gpuconf.diagnosis.diagnosis import Facts, Proposal
 
 def for_host(facts: Facts) -> Iterator[Proposal]:
     """Stream, hold smaller numbers, or ask for more."""
+    if "shared_memory" in facts.details:
+        yield Proposal(
+            "give the container more shared memory",
+            "data loaders pass batches through /dev/shm, of which Docker gives 64 MB",
+            "command",
+            "docker run --shm-size=8g --gpus all IMAGE",
+        )
+        yield Proposal(
+            "or load in the process itself",
+            "without workers nothing goes through shared memory",
+            "code",
+            "loader = DataLoader(dataset, batch_size=batch_size, num_workers=0)",
+        )
+        return
     told = " ".join([facts.exception or "", str(facts.details.get("slurm_step", ""))])
     tensor = facts.request.tensor
     yield Proposal(

@@ -16,19 +16,22 @@ _LOOK = Proposal(
 )
 
 
-def _framework(facts: Facts) -> str:
-    text = " ".join([facts.exception or "", *facts.versions])
-    if "jax" in text.lower() or "xla_bridge" in text:
-        return "jax"
-    return "torch" if "torch" in text.lower() else "tensorflow"
+_TORCH = (
+    "pip install --force-reinstall torch   # with the --index-url that pytorch.org shows for a CUDA"
+)
+_REINSTALL = {"jax": "pip install --upgrade 'jax[cuda12]'", "torch": _TORCH}
+
+
+_WANTED_FILES = Proposal(
+    "for TensorFlow before 2.14: the CUDA and cuDNN that it was built with",
+    "",
+    "command",
+    "python -c 'import tensorflow as tf; print(tf.sysconfig.get_build_info())'",
+)
 
 
 def _reinstall(facts: Facts) -> str:
-    commands = {
-        "jax": "pip install --upgrade 'jax[cuda12]'",
-        "torch": "pip install --upgrade torch",
-    }
-    return commands.get(_framework(facts), _WITH_CUDA)
+    return _REINSTALL.get(facts.framework or "", _WITH_CUDA)
 
 
 def for_libraries(facts: Facts) -> Iterator[Proposal]:
@@ -36,7 +39,16 @@ def for_libraries(facts: Facts) -> Iterator[Proposal]:
     missing = facts.details.get("missing_libraries")
     named = f" ({', '.join(missing)})" if isinstance(missing, list) else ""
     version = tensorflow_version(facts)
-    if version is None or version >= (2, 14) or _framework(facts) != "tensorflow":
+    if facts.on_windows and facts.framework not in _REINSTALL:
+        yield Proposal(
+            "on Windows: TensorFlow in WSL2, or TensorFlow 2.10",
+            "natively on Windows, TensorFlow computes on GPUs up to 2.10 alone",
+            "command",
+            "pip install 'tensorflow<2.11'",
+        )
+        yield _WANTED_FILES._replace(reason=f"the missing files{named} end in their versions")
+        return
+    if version is None or version >= (2, 14) or facts.framework in _REINSTALL:
         yield Proposal(
             "install the CUDA libraries with the framework",
             f"pip brings them{named} in the versions that this build wants; the driver is all "
@@ -44,14 +56,8 @@ def for_libraries(facts: Facts) -> Iterator[Proposal]:
             "command",
             _reinstall(facts),
         )
-    if version is None or version < (2, 14):
-        yield Proposal(
-            "for TensorFlow before 2.14: the CUDA and cuDNN that it was built with",
-            f"the names of the missing files{named} end in the versions that are wanted; they "
-            "must be on LD_LIBRARY_PATH, or on PATH on Windows",
-            "command",
-            "python -c 'import tensorflow as tf; print(tf.sysconfig.get_build_info())'",
-        )
+    if facts.framework not in _REINSTALL and (version is None or version < (2, 14)):
+        yield _WANTED_FILES._replace(reason=f"the missing files{named} end in their versions")
     yield _LOOK
 
 
@@ -73,7 +79,7 @@ def for_driver(facts: Facts) -> Iterator[Proposal]:
             "command",
             f"unset LD_LIBRARY_PATH; {_reinstall(facts)}",
         )
-    elif "kernel_driver" in details or "ersion mismatch" in (facts.exception or ""):
+    elif "kernel_driver" in details or "versions_differ" in details:
         yield Proposal(
             "restart the machine",
             "the driver was updated and the old kernel module is still loaded",
@@ -101,7 +107,7 @@ def for_capability(facts: Facts) -> Iterator[Proposal]:
             "a build knows the cards of its time; this one has no code for "
             f"{f'compute capability {capability}' if capability else 'this card'}",
             "command",
-            _reinstall(facts) if "--upgrade" in _reinstall(facts) else f"{_WITH_CUDA} --upgrade",
+            _reinstall(facts) if facts.framework in _REINSTALL else f"{_WITH_CUDA} --upgrade",
         )
     if major is None or major < 7:
         wanted = f" and this build wants {least}" if least else ""
@@ -117,6 +123,31 @@ def for_capability(facts: Facts) -> Iterator[Proposal]:
 
 def for_no_device(facts: Facts) -> Iterator[Proposal]:
     """The driver, the variable that hides cards, the container, the CPU-only package."""
+    details = facts.details
+    if "hidden_by" in details:
+        yield Proposal(
+            "unset CUDA_VISIBLE_DEVICES, which hides all cards",
+            str(details["hidden_by"]),
+            "command",
+            "unset CUDA_VISIBLE_DEVICES",
+        )
+    if "container" in details:
+        yield Proposal(
+            "install NVIDIA's Container Toolkit on the host",
+            "--gpus was given, and Docker has nothing that can give GPUs to containers",
+            "command",
+            "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
+        )
+        return
+    if "device_refused" in details:
+        yield Proposal(
+            "see how many cards there are, and which take processes",
+            f"{details['device_refused']}: the script names a card that is not there, or one that "
+            "is in exclusive mode and taken",
+            "command",
+            "nvidia-smi --query-gpu=index,name,compute_mode --format=csv",
+        )
+        return
     yield Proposal(
         "see whether the driver sees a card",
         "without an answer here the driver is not installed or not loaded, or the container was "
@@ -152,7 +183,7 @@ def for_toolchain(facts: Facts) -> Iterator[Proposal]:
         "command",
         "export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda",
     )
-    if _framework(facts) == "tensorflow":
+    if facts.framework == "tensorflow":
         yield Proposal(
             "or let Keras do without XLA",
             'Keras 3 compiles with XLA on a GPU unless told not to (jit_compile="auto")',

@@ -34,6 +34,16 @@ def profile(title: str, reason: str, *lines: str) -> Proposal:
     return Proposal(title, reason, "profile", "\n".join([head, *lines]))
 
 
+def little_is_free(facts: Facts) -> bool:
+    """Whether the log shows that others hold most of the card; unknown is no."""
+    card = facts.card
+    if card is None:
+        return False
+    if card.total_bytes is None or card.free_bytes is None:
+        return False
+    return card.free_bytes < card.total_bytes // 4
+
+
 def is_version_1(facts: Facts) -> bool:
     """Whether the log is TensorFlow 1's, where there are sessions and no tf.config."""
     return facts.versions.get("tensorflow", "").startswith(("0.", "1."))
