@@ -76,7 +76,7 @@ class _Reading:
         self.sightings = Sightings(all_rules())
         watchers: list[Watcher] = [self.outcome, self.frames, self.cards]
         watchers += [self.versions, self.tables, self.frameworks, self.sightings]
-        self.reader = LogReader(watchers, (self.sightings, self.frames), self.dumps)
+        self.reader = LogReader(watchers, (self.sightings, self.frames, self.outcome), self.dumps)
 
     def diagnosis(self) -> Diagnosis:
         """What all of it means."""

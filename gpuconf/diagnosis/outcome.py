@@ -27,6 +27,12 @@ _ENDED_WELL = re.compile(
     re.IGNORECASE,
 )
 _MADE_GPU = re.compile(r"Created? (?:TensorFlow )?device .{0,80}device:GPU:\d")
+# Messages that begin in the next line, and what stands between.
+_SAYS_NOTHING = re.compile(
+    r"Graph execution error:\s*$|Exception encountered when calling .{0,200}$|Error:\s*$"
+)
+_NO_MESSAGE = re.compile(r"Detected at node|File \"|During handling|Traceback|\d{1,9} root error")
+_LINES_OF_A_MESSAGE = 80
 # A class's name and its message; "[rank0]: ", "(pid=12) ", "E   " of pytest and times may stand
 # before it.
 _EXCEPTION = re.compile(
@@ -78,6 +84,7 @@ class Outcome:
     def __init__(self) -> None:
         self.raised: list[Raised] = []
         self.cut_off: list[Line] = []
+        self.wants = 0
         self.has_gpu = False  # whether a framework made a device of a GPU
         self._steps: list[int] = []
         self._last_step = -1
@@ -93,8 +100,18 @@ class Outcome:
         found = _EXCEPTION.match(text) or (None if ".cc:" in text else _R_ERROR.match(text))
         if found is not None and not _BARE.match(text):
             self.raised.append(Raised(line, found[1], (found[2] or "").strip()))
+            self.wants = _LINES_OF_A_MESSAGE if _SAYS_NOTHING.search(text) else 0
         elif _FATAL_LINE.search(text) or _CUT_OFF.search(text):
             self.cut_off.append(line)
+
+    def follow(self, line: Line) -> None:
+        """Take the message of an exception that has none in its own line."""
+        self.wants -= 1
+        text, last = line.text.strip(), self.raised[-1]
+        if not text or line.number == last.line.number or _NO_MESSAGE.match(text):
+            return
+        self.raised[-1] = last._replace(message=f"{last.message} {text[:300]}".strip())
+        self.wants = 0
 
     def _goes_on(self, text: str) -> bool:
         """Whether figures are of a run: after an exception they may be those of a summary."""

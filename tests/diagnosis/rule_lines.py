@@ -68,6 +68,12 @@ THESE: dict[str, tuple[str, ...]] = {
         "system memory.",
     ),
     "killed": ("Killed", "train.sh: line 3: 4242 Killed   python train.py", "zsh: killed  python"),
+    "kernel-assertion": (
+        "../aten/src/ATen/native/cuda/Loss.cu:250: nll_loss_forward_reduce_cuda_kernel_2d: block: "
+        "[0,0,0], thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed.",
+        "/pytorch/aten/Indexing.cu:1146: indexSelect: block: [9,0,0] Assertion `srcIndex < "
+        "srcSelectDimSize` failed.",
+    ),
     "torch-error": (
         "RuntimeError: CUDA error: out of memory",
         "RuntimeError: CUDA driver error: out of memory",
@@ -112,6 +118,7 @@ NOT_THESE: dict[str, tuple[str, ...]] = {
     "killed-by-kernel": ("Command terminated with exit code 1", "CUDA_ERROR_OUT_OF_MEMORY"),
     "scheduler-killed": ("failed to allocate 2G: CUDA_ERROR_OUT_OF_MEMORY: out of memory",),
     "paging-file": ("ptxas exited with non-zero error code -1",),
+    "kernel-assertion": ("Assertion idx failed in a test of ours", "a.py: Assertion t failed"),
     "torch-error": ("failed call: CUDA_ERROR_OUT_OF_MEMORY: out of memory",),
     "device-out-of-memory": ("RuntimeError: CUDA error: out of memory",),
     "torch-refused": ("jaxlib: CUDA out of memory",),

@@ -35,7 +35,10 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("shared_memory", re.compile(r"(shared memory|\bshm\b)")),
     ("container", re.compile(r"(could not select device driver|nvidia-container-cli)")),
     ("device_refused", re.compile(r"(invalid device ordinal|busy or unavailable)")),
-    ("assertion", re.compile(r"Assertion [`'](.{1,200}?)' failed")),
+    ("assertion", re.compile(r"Assertion [`'](.{1,200}?)[`'] failed")),
+    ("paging_file", re.compile(r"(\b1455\b)")),
+    ("cpu_build", re.compile(
+        r"(CUDA-enabled jaxlib is not installed|not compiled with CUDA)")),
     ("hidden_by", re.compile(r"(CUDA_VISIBLE_DEVICES is set to (?:-1|''|\"\"))")),
     ("allocator_asked_for", re.compile(r"TF_GPU_ALLOCATOR=(\w{1,60}) isn't currently supported")),
     ("slurm_step", re.compile(r"StepId=(\S{1,40})\.? ")),

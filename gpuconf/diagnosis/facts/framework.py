@@ -14,7 +14,7 @@ Framework = Literal["tensorflow", "jax", "torch"]
 # In this order: PyTorch's and JAX's messages come with TensorFlow's lines about them often enough,
 # and the other way round seldom.
 _OF: tuple[tuple[Framework, re.Pattern[str]], ...] = (
-    ("torch", re.compile(r"\b(?:py)?torch\b|c10|aten/", re.IGNORECASE)),
+    ("torch", re.compile(r"\b(?:py)?torch\b|c10|aten/|when calling `cu", re.IGNORECASE)),
     ("jax", re.compile(r"\bjax(?:lib)?\b|xla_bridge|XlaRuntimeError|JaxRuntime", re.IGNORECASE)),
     ("tensorflow", re.compile(r"tensorflow|keras|\btf\.", re.IGNORECASE)),
 )

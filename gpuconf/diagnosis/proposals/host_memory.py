@@ -9,6 +9,14 @@ from gpuconf.diagnosis.diagnosis import Facts, Proposal
 
 def for_host(facts: Facts) -> Iterator[Proposal]:
     """Stream, hold smaller numbers, or ask for more."""
+    if "paging_file" in facts.details:
+        yield Proposal(
+            "enlarge Windows' paging file, or load with fewer workers",
+            "each worker of a data loader reserves memory for the libraries that it loads",
+            "command",
+            "SystemPropertiesPerformance.exe   # Advanced, Virtual memory",
+        )
+        return
     if "shared_memory" in facts.details:
         yield Proposal(
             "give the container more shared memory",

@@ -30,6 +30,14 @@ _WANTED_FILES = Proposal(
 )
 
 
+_WITH_GPU = Proposal(
+    "install the framework with CUDA",
+    "the plain package of some frameworks computes on the CPU alone",
+    "command",
+    "",
+)
+
+
 def _reinstall(facts: Facts) -> str:
     return _REINSTALL.get(facts.framework or "", _WITH_CUDA)
 
@@ -148,6 +156,8 @@ def for_no_device(facts: Facts) -> Iterator[Proposal]:
             "nvidia-smi --query-gpu=index,name,compute_mode --format=csv",
         )
         return
+    if "cpu_build" in details:
+        yield _WITH_GPU._replace(paste=_reinstall(facts))
     yield Proposal(
         "see whether the driver sees a card",
         "without an answer here the driver is not installed or not loaded, or the container was "
@@ -161,12 +171,8 @@ def for_no_device(facts: Facts) -> Iterator[Proposal]:
         "command",
         "gpuconf doctor",
     )
-    yield Proposal(
-        "install the framework with CUDA",
-        "the plain package of some frameworks computes on the CPU alone",
-        "command",
-        _reinstall(facts),
-    )
+    if "cpu_build" not in details:
+        yield _WITH_GPU._replace(paste=_reinstall(facts))
 
 
 def for_toolchain(facts: Facts) -> Iterator[Proposal]:
