@@ -26,7 +26,7 @@ _ENDED_WELL = re.compile(
     r"finished (?:training|evaluation)|training (?:is )?(?:finished|completed?|done)\b",
     re.IGNORECASE,
 )
-_MADE_GPU = re.compile(r"Created? (?:TensorFlow )?device .{0,80}device:GPU:\d")
+_MADE_GPU = re.compile(r"Creat(?:ed|ing) (?:TensorFlow )?device .{0,80}(?:device:GPU|/gpu):\d")
 # Messages that begin in the next line, and what stands between.
 _SAYS_NOTHING = re.compile(
     r"Graph execution error:\s*$|Exception encountered when calling .{0,200}$|Error:\s*$"
@@ -77,6 +77,7 @@ class Outcome:
         "exited with", "exit status", "sigabrt", "sigsegv", "check failed", "killed", "dead kernel",
         "restarting", "access violation", "training complete", "training completed",
         "training done", "training is", "created device", "created tensorflow device",
+        "creating tensorflow device",
         "f tensorflow", "f external", "f c", "f d", "f t",
     )  # fmt: skip
     parts: Sequence[str] = ("error", "exception", "interrupt")

@@ -94,6 +94,11 @@ class _Bench:
             return self._verdict(self._root(mild), "warning-only")
         return self._verdict(None, "not-gpu")
 
+    def _ended_in(self, lines: Sequence[Line]) -> bool:
+        """Whether one of the lines is itself the program's end."""
+        ends = {line.number for line in self._outcome.cut_off}
+        return any(line.number in ends for line in lines)
+
     def _was_caught(self, lines: Sequence[Line]) -> bool:
         """Whether a message stands alone, without its exception, and the run went on."""
         last = lines[-1].number
@@ -191,6 +196,8 @@ class _Bench:
         rule, lines = sighting.rule, [excerpt.line for excerpt in sighting.excerpts]
         if rule.level == "fallback" and self._outcome.has_gpu and rule.id in _OF_ONE_CARD:
             return "warning"  # another card is used
+        if rule.level == "fallback" and self._ended_in(lines):
+            return "error"
         if rule.id in _IS_PRINTED and self._was_caught(lines):
             return "warning"
         if rule.softly is None:
