@@ -43,7 +43,9 @@ CAUSES: dict[str, Cause] = {
         ),
     ),
     "no-device": Cause("there is no GPU that the process may use", _of("missing-libs")),
-    "missing-libs": Cause("CUDA libraries are missing", _of("cudnn-internal", "xla-toolchain")),
+    "missing-libs": Cause(
+        "CUDA libraries are missing", _of("cudnn-internal", "cublas-alloc", "xla-toolchain")
+    ),
     "compute-capability": Cause(
         "this build does not know the card's compute capability",
         _of("no-device", "illegal-address", "xla-toolchain", *_LIBRARIES),

@@ -86,6 +86,13 @@ THESE: dict[str, tuple[str, ...]] = {
     ),
 }
 
+# The paths at a line's end have the names of libraries that it is not about.
+_PATHS = "; LD_LIBRARY_PATH: /usr/local/cuda/extras/CUPTI/lib64:/opt/TensorRT/lib:/opt/nvinfer"
+THESE["library-missing"] = (
+    "W x/dso_loader.cc:60] Could not load dynamic library 'libcudnn.so.8'; dlerror: libcudnn.so.8: "
+    f"cannot open shared object file: No such file or directory{_PATHS}",
+)
+
 NOT_THESE: dict[str, tuple[str, ...]] = {
     "tensor-refused": (
         "OOM when allocating tensor with shape[9,9] and type float on "
@@ -98,6 +105,8 @@ NOT_THESE: dict[str, tuple[str, ...]] = {
     ),
     "library-missing": (
         "W tensorflow/x/dso_loader.cc:60] Could not load dynamic library 'libnvinfer.so.7'",
+        "W tensorflow/x/dso_loader.cc:60] Could not load dynamic library 'libcupti.so.11.2'",
+        "W tensorflow/x/dso_loader.cc:60] Could not load dynamic library 'libcuda.so.1'",
         "I tensorflow/x/dso_loader.cc:49] Successfully opened dynamic library libcudart.so.11.0",
     ),
     "import-of-library": (
