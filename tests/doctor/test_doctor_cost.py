@@ -1,13 +1,11 @@
-"""What ``gpuconf doctor`` costs: no framework is loaded, and it takes less than half a second."""
+"""What ``gpuconf doctor`` costs: no framework is loaded, and few modules are."""
 
 from __future__ import annotations
 
 import json
-import resource
-import sys
 from pathlib import Path
 
-from processes import Nvml, run, run_python, write_package
+from processes import run_python, write_package
 
 FRAMEWORKS = {"tensorflow", "keras", "tf_keras", "jax", "jaxlib", "torch", "numpy"}
 _LOADED = """
@@ -41,12 +39,8 @@ def test_the_check_for_frameworks_can_fail(tmp_path: Path) -> None:
     assert loaded & FRAMEWORKS == {"tensorflow"}
 
 
-def test_it_takes_less_than_half_a_second(tmp_path: Path, nvml: Nvml) -> None:
-    """Of processor time, in a process of its own, the better of two: others may be busy here."""
-    seconds = []
-    for _ in range(2):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        run([sys.executable, "-m", "gpuconf", "doctor"], tmp_path, environ=nvml("no_library"))
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(seconds) < 0.5
+def test_few_modules_are_loaded(tmp_path: Path) -> None:
+    """Some 400, of which argparse, rich, yaml and nvidia-ml-py bring most: a fraction of a second."""
+    program = _LOADED.format(arguments=["doctor"], statement="")
+    _, modules = json.loads(run_python(program, tmp_path).splitlines()[-1])
+    assert len(modules) < 500
