@@ -40,7 +40,7 @@ def test_the_check_for_frameworks_can_fail(tmp_path: Path) -> None:
 
 
 def test_few_modules_are_loaded(tmp_path: Path) -> None:
-    """Some 400, of which argparse, rich, yaml and nvidia-ml-py bring most: a fraction of a second."""
+    """Some 400, most of them of argparse, rich, yaml and nvidia-ml-py: a fraction of a second."""
     program = _LOADED.format(arguments=["doctor"], statement="")
     _, modules = json.loads(run_python(program, tmp_path).splitlines()[-1])
     assert len(modules) < 500
