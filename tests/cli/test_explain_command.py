@@ -25,6 +25,8 @@ from processes import clean_environment, run
 
 from gpuconf.diagnosis import explain
 
+pytestmark = pytest.mark.slow  # waits for programs
+
 ROOT = Path(__file__).resolve().parents[2]
 SIMULATED = ROOT / "tests" / "diagnosis" / "simulated"
 LOGS = sorted((SIMULATED / "logs").iterdir())

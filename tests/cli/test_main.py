@@ -112,6 +112,7 @@ def _shell(command: str, folder: Path, machine: dict[str, str]) -> tuple[str, st
     return done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_readers_that_go_away(tmp_path: Path, nvml: Nvml) -> None:
     """`| head` and `| true` get what they want, and nothing is said of it."""
     script = """
@@ -129,6 +130,7 @@ def test_readers_that_go_away(tmp_path: Path, nvml: Nvml) -> None:
     assert err == ""
 
 
+@pytest.mark.slow
 def test_closed_and_full_streams(tmp_path: Path, nvml: Nvml) -> None:
     """Without stdout or stderr a command does its work; a full disk is said and exits 1."""
     script = """
@@ -179,6 +181,7 @@ def _on_a_terminal(folder: Path, *arguments: str, **environ: str) -> str:
     return b"".join(chunks).decode().replace("\r\n", "\n")
 
 
+@pytest.mark.slow
 def test_colour_and_width(tmp_path: Path) -> None:
     """Colour on a terminal, unless told otherwise; a table folds to the terminal's width."""
     (tmp_path / "gpuconf.yaml").write_text("gpus: none\n")

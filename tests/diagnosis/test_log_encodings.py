@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from gpuconf.diagnosis import Diagnosis, explain
 from gpuconf.diagnosis.reading.encodings import decoded, whole_lines
 
+pytestmark = pytest.mark.slow  # tries hundreds of documents
+
 LOGS = sorted((Path(__file__).parent / "simulated" / "logs").glob("*.log"))
 OF_WINDOWS = "Füße ".encode("cp1252")
 

@@ -205,6 +205,7 @@ def _words(number: int) -> str:
     return "".join(chr(ord("a") + int(digit)) for digit in f"{number:06}")
 
 
+@pytest.mark.slow
 def test_lines_shown_are_limited() -> None:
     """Of lines that all differ, the first twenty thousand are seen, and the last ten thousand."""
     recorder = Recorder("alarm")
@@ -212,6 +213,7 @@ def test_lines_shown_are_limited() -> None:
     assert recorder.numbers == [*range(1, 20_001), *range(50_001, 60_001)]
 
 
+@pytest.mark.slow
 def test_long_lines_count_as_several() -> None:
     """What is shown is limited in bytes as well."""
     recorder = Recorder("alarm")
@@ -249,6 +251,7 @@ def cut(data: bytes, places: Iterable[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(marks)]
 
 
+@pytest.mark.slow
 @MANY
 @given(
     st.sampled_from(["oom-fit", "fragmentation", "whole-array-fit", "startup-fraction", "healthy"]),
@@ -268,6 +271,7 @@ PARTS = ["alarm", " ", "\n", "\r", "\r\n", "\x08", "×", "█\U0001f600", "\\n",
          "a" * 4095, "b " * 9000, "\n" * 99, "1/9\r" * 30_000, "z" * (MIB + 3)]  # fmt: skip
 
 
+@pytest.mark.slow
 @MANY
 @given(st.lists(st.sampled_from(PARTS), max_size=25), st.lists(st.integers(0, 9 * MIB), max_size=9))
 def test_cuts_make_no_difference_to_lines(parts: list[str], places: list[int]) -> None:

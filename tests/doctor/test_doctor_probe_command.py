@@ -14,6 +14,8 @@ from processes import Nvml, write_package
 from gpuconf.doctor.live import LIVE_CHECKS
 from gpuconf.units import GIB, MIB
 
+pytestmark = pytest.mark.slow  # waits for programs
+
 FULL = standin.Machine(
     (standin.Card(standin.uuid(0), total=8 * GIB, reserved=0, used=8 * GIB - 160 * MIB),)
 )

@@ -22,6 +22,8 @@ from gpuconf.doctor.live.child import run_child
 from gpuconf.errors import BackendError
 from gpuconf.hardware import read_inventory
 
+pytestmark = pytest.mark.slow  # waits for programs
+
 Probe = Callable[..., LiveReport]
 
 

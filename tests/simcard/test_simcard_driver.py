@@ -190,6 +190,7 @@ print(os.waitstatus_to_exitcode(os.wait()[1]), cuda.memory()[0] // MIB)
     assert run_client(card, code).stdout == f"1 {11264 - 1945 - 100}\n"
 
 
+@pytest.mark.slow
 def test_twenty_starts_leave_no_slot(card: Card, run_client: RunClient) -> None:
     """Processes that end without freeing anything do not fill the card."""
     for _ in range(20):
@@ -197,6 +198,7 @@ def test_twenty_starts_leave_no_slot(card: Card, run_client: RunClient) -> None:
     assert (card.used_bytes(), card.processes()) == (1945 * MIB, ())
 
 
+@pytest.mark.slow
 def test_a_killed_holder_of_the_lock_stops_nobody(card: Card, start_client: StartClient) -> None:
     """Processes killed at random moments of allocating neither block the card nor leak."""
     code = "cuda.enter()\nwhile True: cuda.free(cuda.allocate(MIB)[1])"
