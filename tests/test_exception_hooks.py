@@ -11,6 +11,8 @@ from textwrap import dedent
 import pytest
 from processes import run
 
+pytestmark = pytest.mark.slow  # waits for programs
+
 # Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
 pytest_plugins = ("simcard_fixtures",)
 

@@ -12,6 +12,8 @@ import pytest
 from commands import gpuconf
 from processes import Nvml, run
 
+pytestmark = pytest.mark.slow  # waits for programs
+
 MISSING = [name for name in ("tensorflow", "sklearn") if importlib.util.find_spec(name) is None]
 needs_them = pytest.mark.skipif(bool(MISSING), reason=f"{' and '.join(MISSING)} not installed")
 

@@ -16,6 +16,8 @@ from gpuconf.hardware import Gpu, GpuProcess, Inventory
 from gpuconf.profile import load_profile
 from gpuconf.units import GIB, MIB
 
+pytestmark = pytest.mark.slow  # waits for programs
+
 BIG = Gpu(0, uuid="GPU-1", name="big", total_bytes=11 * GIB, used_bytes=0, processes=())
 TRAINING = GpuProcess(7, GIB, "python3")
 DESKTOP = GpuProcess(8, GIB, "Xorg", "graphics")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import standin
 from commands import run_commands
 from processes import Nvml
 
 from gpuconf.units import MIB
+
+pytestmark = pytest.mark.slow  # waits for programs
 
 CARD = standin.Card(
     standin.uuid(0),

@@ -13,6 +13,8 @@ from gpuconf.diagnosis.facts.allocations import Allocation, Allocations
 from gpuconf.diagnosis.facts.dump import Chunks, Dump
 from gpuconf.units import GIB, KIB, MIB
 
+pytestmark = pytest.mark.slow  # draws
+
 SIMULATED = Path(__file__).parent / "simulated"
 
 

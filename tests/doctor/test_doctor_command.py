@@ -20,6 +20,8 @@ from gpuconf.doctor.probes.build_info import read_tensorflow_build
 from gpuconf.doctor.probes.libraries import wanted_sonames
 from gpuconf.units import GIB
 
+pytestmark = pytest.mark.slow  # waits for programs
+
 GROWTH = {"TF_FORCE_GPU_ALLOW_GROWTH": "1"}
 BARE, BROKEN = "{folder}/bare", "{folder}/broken"
 

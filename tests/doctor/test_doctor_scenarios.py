@@ -14,6 +14,8 @@ from processes import Nvml
 
 from gpuconf.units import GIB, MIB
 
+pytestmark = pytest.mark.slow  # waits for programs
+
 GROUPS = ("driver", "cards", "environment", "host", "profile")
 LOADED = {"/proc/driver/nvidia/version": MODULE, **pci_card()}
 NODES = {"/dev/nvidia0": "", "/dev/nvidiactl": "", "/dev/nvidia-uvm": ""}

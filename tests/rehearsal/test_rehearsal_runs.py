@@ -20,6 +20,8 @@ from gpuconf.rehearsal.agent.steps import noted
 from gpuconf.rehearsal.runs import Orders, RunResult, run_once
 from gpuconf.rehearsal.verdict import verdict_of
 
+pytestmark = pytest.mark.slow  # waits for programs
+
 
 def _run(folder: Path, program: str, *options: str, **environ: str) -> RunResult:
     """Run a program that imports no TensorFlow, as a rehearsal would."""

@@ -24,7 +24,7 @@ pytest_plugins = ("simcard_fixtures",)
 _PREFIX = [sys.executable, "-m", "gpuconf.simcard"]
 _FREE = "cuda.enter(); print(cuda.memory()[0] // MIB)"
 
-pytestmark = pytest.mark.usefixtures("libraries")
+pytestmark = [pytest.mark.usefixtures("libraries"), pytest.mark.slow]  # waits for programs
 
 
 def _call(*words: str | Path) -> subprocess.CompletedProcess[str]:
