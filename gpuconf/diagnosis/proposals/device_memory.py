@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpuconf.diagnosis.diagnosis import Facts, Proposal
 from gpuconf.diagnosis.proposals.batches import (
     CALLS,
+    Fit,
     batch_of,
     fitting_batch,
     is_of_a_batch,
@@ -23,8 +24,9 @@ from gpuconf.diagnosis.proposals.wording import (
 )
 from gpuconf.units import GIB, MIB
 
-# No card that TensorFlow computes on has less; a smaller limit means that others were there.
+# Weights of this size are of a layer that could be another.
 _LARGE_WEIGHTS = 256 * MIB
+# No card that TensorFlow computes on has less; a smaller limit means that others were there.
 _TINY_LIMIT = GIB
 _TINY = "TensorFlow had {} of the card: others hold the rest, or the script's limit is very low"
 # A first dimension that no one takes for a batch on purpose.
@@ -143,31 +145,34 @@ def _smaller_batch(facts: Facts) -> Iterator[Proposal]:
         if batch_of(facts) is None and is_of_a_batch(facts) and not is_one:
             yield HALF_THE_BATCH
         return
-    if fit.batch >= _WHOLE_DATA_SET and facts.batch_size is None and not _is_keras(facts):
-        yield Proposal(
-            f"compute it in pieces of at most {fit.fits} rows",
-            f"the first dimension, {fit.batch}, looks like a whole data set given at once; "
-            f"{fit.because}",
-            "code",
-            f"parts = [compute(x[start:start + {fit.fits}]) "
-            f"for start in range(0, len(x), {fit.fits})]",
-        )
-        return
     if fit.batch >= _WHOLE_DATA_SET and facts.batch_size is None:
-        call = _call(facts, "evaluate")
-        yield Proposal(
-            f"{call} in batches of at most {fit.fits}",
-            f"the first dimension, {fit.batch}, looks like a whole data set given at once; "
-            f"{fit.because}",
-            "batch",
-            _keras(call, min(fit.fits, 128)),
-        )
+        yield _in_batches(fit, facts)
         return
     yield Proposal(
         f"a batch of {fit.fits} instead of {fit.batch}",
         f"{fit.because}; more may be asked for later: `gpuconf rehearse` measures it",
         "batch",
         _keras(_call(facts), fit.fits) if _is_keras(facts) else f"batch_size = {fit.fits}",
+    )
+
+
+def _in_batches(fit: Fit, facts: Facts) -> Proposal:
+    """For a whole data set that was given at once."""
+    because = f"the first dimension, {fit.batch}, looks like a whole data set given at once; {fit.because}"
+    if not _is_keras(facts):
+        rows = f"for start in range(0, len(x), {fit.fits})"
+        return Proposal(
+            f"compute it in pieces of at most {fit.fits} rows",
+            because,
+            "code",
+            f"parts = [compute(x[start:start + {fit.fits}]) {rows}]",
+        )
+    call = _call(facts, "evaluate")
+    return Proposal(
+        f"{call} in batches of at most {fit.fits}",
+        because,
+        "batch",
+        _keras(call, min(fit.fits, 128)),
     )
 
 

@@ -27,6 +27,26 @@ _XIDS: dict[int, tuple[str, str]] = {
 }
 
 
+_BLOCKING = Proposal(
+    "run it once more with CUDA waiting after each kernel",
+    "the message otherwise comes from a later operation than the one that failed",
+    "command",
+    "CUDA_LAUNCH_BLOCKING=1 python train.py",
+)
+_KERNELS_LOG = Proposal(
+    "read what the driver wrote",
+    "an Xid tells a program's fault (13, 31) from the card's (48, 79, 94, 95, 119)",
+    "command",
+    "sudo dmesg | grep -i -e xid -e nvrm; nvidia-smi -q -d ECC,PAGE_RETIREMENT",
+)
+_HEALTH = Proposal(
+    "have the doctor look at the card's health",
+    "memory errors, temperature, power and what the driver counted",
+    "command",
+    "gpuconf doctor cards",
+)
+
+
 def for_fault(facts: Facts) -> Iterator[Proposal]:
     """What an Xid says; else which operation it was."""
     xids = facts.details.get("xid")
@@ -34,32 +54,18 @@ def for_fault(facts: Facts) -> Iterator[Proposal]:
     for xid in known:
         means, command = _XIDS[xid]
         yield Proposal(f"Xid {xid}: {means}", "NVIDIA's list of Xid errors", "command", command)
-    if "assertion" in facts.details:
+    assertion = facts.details.get("assertion")
+    if assertion is not None:
         yield Proposal(
             "look for a label or an index that is out of range",
-            f"the kernel wanted {facts.details['assertion']}; as many classes as labels, ids below "
-            "the size of the embedding",
+            f"the kernel wanted {assertion}; as many classes as labels, ids below the size of the "
+            "embedding",
             "code",
             "print(labels.min(), labels.max())   # must be from 0 to the number of classes - 1",
         )
     if not known:
-        yield Proposal(
-            "run it once more with CUDA waiting after each kernel",
-            "the message otherwise comes from a later operation than the one that failed",
-            "command",
-            "CUDA_LAUNCH_BLOCKING=1 python train.py",
-        )
-    if xids is None and "assertion" not in facts.details:
-        yield Proposal(
-            "read what the driver wrote",
-            "an Xid tells a program's fault (13, 31) from the card's (48, 79, 94, 95, 119)",
-            "command",
-            "sudo dmesg | grep -i -e xid -e nvrm; nvidia-smi -q -d ECC,PAGE_RETIREMENT",
-        )
-    if "assertion" not in facts.details:
-        yield Proposal(
-            "have the doctor look at the card's health",
-            "memory errors, temperature, power and what the driver counted",
-            "command",
-            "gpuconf doctor cards",
-        )
+        yield _BLOCKING
+    if assertion is None:
+        if xids is None:
+            yield _KERNELS_LOG
+        yield _HEALTH

@@ -6,70 +6,72 @@ from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Facts, Proposal
 
+# What an array may be held as instead, and how many times less that takes.
+_SMALLER = {"float64": ("float32", 2), "float32": ("uint8", 4), "int64": ("uint8", 8)}
+
+_PAGING_FILE = Proposal(
+    "enlarge Windows' paging file, or load with fewer workers",
+    "each worker of a data loader reserves memory for the libraries that it loads",
+    "command",
+    "SystemPropertiesPerformance.exe   # Advanced, Virtual memory",
+)
+_SHARED_MEMORY = (
+    Proposal(
+        "give the container more shared memory",
+        "data loaders pass batches through /dev/shm, of which Docker gives 64 MB",
+        "command",
+        "docker run --shm-size=8g --gpus all IMAGE",
+    ),
+    Proposal(
+        "or load in the process itself",
+        "without workers nothing goes through shared memory",
+        "code",
+        "loader = DataLoader(dataset, batch_size=batch_size, num_workers=0)",
+    ),
+)
+_FROM_FILES = Proposal(
+    "read the data batch by batch from its files",
+    "settings of the GPU do not help here: it is the computer's memory that is used up",
+    "code",
+    'data = keras.utils.image_dataset_from_directory("images", batch_size=32)',
+)
+_ASK_FOR_MORE = Proposal(
+    "ask the scheduler for more memory",
+    "the job was killed for using more than it had asked for",
+    "command",
+    "sbatch --mem=64G job.sh",
+)
+_WHO_USES_IT = Proposal(
+    "see what uses the memory",
+    "the kernel's log names the process that was killed and its size",
+    "command",
+    "free -h; sudo dmesg | grep -i 'killed process'",
+)
+
 
 def for_host(facts: Facts) -> Iterator[Proposal]:
     """Stream, hold smaller numbers, or ask for more."""
     if "paging_file" in facts.details:
-        yield Proposal(
-            "enlarge Windows' paging file, or load with fewer workers",
-            "each worker of a data loader reserves memory for the libraries that it loads",
-            "command",
-            "SystemPropertiesPerformance.exe   # Advanced, Virtual memory",
-        )
+        yield _PAGING_FILE
         return
     if "shared_memory" in facts.details:
-        yield Proposal(
-            "give the container more shared memory",
-            "data loaders pass batches through /dev/shm, of which Docker gives 64 MB",
-            "command",
-            "docker run --shm-size=8g --gpus all IMAGE",
-        )
-        yield Proposal(
-            "or load in the process itself",
-            "without workers nothing goes through shared memory",
-            "code",
-            "loader = DataLoader(dataset, batch_size=batch_size, num_workers=0)",
-        )
+        yield from _SHARED_MEMORY
         return
-    told = " ".join([facts.exception or "", str(facts.details.get("slurm_step", ""))])
+    yield _FROM_FILES
+    yield from _smaller_numbers(facts)
+    of_slurm = "slurm_step" in facts.details or "slurm" in (facts.exception or "").lower()
+    yield _ASK_FOR_MORE if of_slurm else _WHO_USES_IT
+
+
+def _smaller_numbers(facts: Facts) -> Iterator[Proposal]:
     tensor = facts.request.tensor
+    dtype = tensor.dtype if tensor is not None else None
+    if dtype not in _SMALLER:
+        return
+    smaller, times = _SMALLER[dtype]
     yield Proposal(
-        "read the data batch by batch from its files",
-        "settings of the GPU do not help here: it is the computer's memory that is used up",
+        f"hold the array as {smaller}",
+        f"{dtype} takes {times} times as much; scale images in the batch, not in the array",
         "code",
-        'data = keras.utils.image_dataset_from_directory("images", batch_size=32)',
+        f"x = x.astype('{smaller}')",
     )
-    if tensor is not None and tensor.dtype in ("float64", "float32", "int64"):
-        smaller = (
-            "uint8"
-            if tensor.dtype == "int64"
-            else "float32"
-            if tensor.dtype == "float64"
-            else "uint8"
-        )
-        yield Proposal(
-            f"hold the array as {smaller}",
-            f"{tensor.dtype} takes {_times(tensor.dtype, smaller)} times as much; scale images "
-            "in the batch, not in the array",
-            "code",
-            f"x = x.astype('{smaller}')",
-        )
-    if "slurm_step" in facts.details or "slurm" in told.lower():
-        yield Proposal(
-            "ask the scheduler for more memory",
-            "the job was killed for using more than it had asked for",
-            "command",
-            "sbatch --mem=64G job.sh",
-        )
-    else:
-        yield Proposal(
-            "see what uses the memory",
-            "the kernel's log names the process that was killed and its size",
-            "command",
-            "free -h; sudo dmesg | grep -i 'killed process'",
-        )
-
-
-def _times(dtype: str, smaller: str) -> int:
-    sizes = {"float64": 8, "int64": 8, "float32": 4, "uint8": 1}
-    return sizes[dtype] // sizes[smaller]

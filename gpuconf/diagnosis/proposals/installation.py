@@ -14,22 +14,16 @@ _LOOK = Proposal(
     "command",
     "gpuconf doctor",
 )
-
-
 _TORCH = (
     "pip install --force-reinstall torch   # with the --index-url that pytorch.org shows for a CUDA"
 )
 _REINSTALL = {"jax": "pip install --upgrade 'jax[cuda12]'", "torch": _TORCH}
-
-
 _WANTED_FILES = Proposal(
     "for TensorFlow before 2.14: the CUDA and cuDNN that it was built with",
     "",
     "command",
     "python -c 'import tensorflow as tf; print(tf.sysconfig.get_build_info())'",
 )
-
-
 _WITH_GPU = Proposal(
     "install the framework with CUDA",
     "the plain package of some frameworks computes on the CPU alone",
@@ -69,6 +63,20 @@ def for_libraries(facts: Facts) -> Iterator[Proposal]:
     yield _LOOK
 
 
+_RESTART = Proposal(
+    "restart the machine",
+    "the driver was updated and the old kernel module is still loaded",
+    "command",
+    "sudo reboot",
+)
+_UPDATE_DRIVER = Proposal(
+    "update the NVIDIA driver",
+    "it is older than the CUDA libraries want; the other way is an older framework",
+    "command",
+    "nvidia-smi --query-gpu=name,driver_version --format=csv",
+)
+
+
 def for_driver(facts: Facts) -> Iterator[Proposal]:
     """cuDNN, or the driver, or a restart after an update."""
     details = facts.details
@@ -88,19 +96,9 @@ def for_driver(facts: Facts) -> Iterator[Proposal]:
             f"unset LD_LIBRARY_PATH; {_reinstall(facts)}",
         )
     elif "kernel_driver" in details or "versions_differ" in details:
-        yield Proposal(
-            "restart the machine",
-            "the driver was updated and the old kernel module is still loaded",
-            "command",
-            "sudo reboot",
-        )
+        yield _RESTART
     else:
-        yield Proposal(
-            "update the NVIDIA driver",
-            "it is older than the CUDA libraries want; the other way is an older framework",
-            "command",
-            "nvidia-smi --query-gpu=name,driver_version --format=csv",
-        )
+        yield _UPDATE_DRIVER
     yield _LOOK
 
 
@@ -129,50 +127,57 @@ def for_capability(facts: Facts) -> Iterator[Proposal]:
     yield _LOOK
 
 
+_UNHIDE = Proposal(
+    "unset CUDA_VISIBLE_DEVICES, which hides all cards",
+    "the log says that it is set so",
+    "command",
+    "unset CUDA_VISIBLE_DEVICES",
+)
+_DOCKERS_TOOLKIT = Proposal(
+    "install NVIDIA's Container Toolkit on the host",
+    "--gpus was given, and Docker has nothing that can give GPUs to containers",
+    "command",
+    "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
+)
+_WHICH_CARDS = Proposal(
+    "see how many cards there are, and which take processes",
+    "the script names a card that is not there, or one that is in exclusive mode and taken",
+    "command",
+    "nvidia-smi --query-gpu=index,name,compute_mode --format=csv",
+)
+_ASK_THE_DRIVER = Proposal(
+    "see whether the driver sees a card",
+    "without an answer here the driver is not installed or not loaded, or the container was "
+    "started without --gpus all",
+    "command",
+    "nvidia-smi",
+)
+_WHAT_HIDES_IT = Proposal(
+    "see what hides the card",
+    "CUDA_VISIBLE_DEVICES, a package without CUDA, a driver that does not go with it",
+    "command",
+    "gpuconf doctor",
+)
+
+
 def for_no_device(facts: Facts) -> Iterator[Proposal]:
     """The driver, the variable that hides cards, the container, the CPU-only package."""
     details = facts.details
+    with_gpu = _WITH_GPU._replace(paste=_reinstall(facts))
     if "hidden_by" in details:
-        yield Proposal(
-            "unset CUDA_VISIBLE_DEVICES, which hides all cards",
-            str(details["hidden_by"]),
-            "command",
-            "unset CUDA_VISIBLE_DEVICES",
-        )
+        yield _UNHIDE
     if "container" in details:
-        yield Proposal(
-            "install NVIDIA's Container Toolkit on the host",
-            "--gpus was given, and Docker has nothing that can give GPUs to containers",
-            "command",
-            "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
-        )
+        yield _DOCKERS_TOOLKIT
         return
     if "device_refused" in details:
-        yield Proposal(
-            "see how many cards there are, and which take processes",
-            f"{details['device_refused']}: the script names a card that is not there, or one that "
-            "is in exclusive mode and taken",
-            "command",
-            "nvidia-smi --query-gpu=index,name,compute_mode --format=csv",
-        )
+        yield _WHICH_CARDS
         return
     if "cpu_build" in details:
-        yield _WITH_GPU._replace(paste=_reinstall(facts))
-    yield Proposal(
-        "see whether the driver sees a card",
-        "without an answer here the driver is not installed or not loaded, or the container was "
-        "started without --gpus all",
-        "command",
-        "nvidia-smi",
-    )
-    yield Proposal(
-        "see what hides the card",
-        "CUDA_VISIBLE_DEVICES, a package without CUDA, a driver that does not go with it",
-        "command",
-        "gpuconf doctor",
-    )
+        yield with_gpu
+    yield _ASK_THE_DRIVER
+    yield _WHAT_HIDES_IT
     if "cpu_build" not in details:
-        yield _WITH_GPU._replace(paste=_reinstall(facts))
+        yield with_gpu
 
 
 def for_toolchain(facts: Facts) -> Iterator[Proposal]:
