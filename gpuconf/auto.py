@@ -1,10 +1,14 @@
 """``import gpuconf.auto``: apply ``$GPUCONF_PROFILE``, or the default profile, to this process."""
 
+import os
+
 from gpuconf.bootstrap import configure
 from gpuconf.errors import GpuconfError
-from gpuconf.exception_hooks import install_if_asked
 
-install_if_asked()
+if os.environ.get("GPUCONF_EXPLAIN"):  # so that nobody else pays for it
+    from gpuconf.exception_hooks import install_if_asked
+
+    install_if_asked()
 try:
     configure()
 except GpuconfError as error:

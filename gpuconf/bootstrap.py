@@ -52,9 +52,9 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
     TooLateError once TensorFlow has made its devices, BackendError where TensorFlow refuses.
     """
     global _current  # noqa: PLW0603  # one process has one set of devices
-    disabled = os.environ.get("GPUCONF_DISABLE", "")
-    if disabled not in ("", "0"):
-        _current = _current or Activation(disabled=f"GPUCONF_DISABLE={disabled}")
+    disabled = environment.switched_off(os.environ)
+    if disabled is not None:
+        _current = _current or Activation(disabled=disabled)
         return _current
     wanted = load_profile(profile, overrides=overrides or None)
     with _lock:

@@ -34,6 +34,12 @@ class Change(NamedTuple):
     overrules: bool = False
 
 
+def switched_off(environ: Mapping[str, str]) -> str | None:
+    """What ``GPUCONF_DISABLE`` says where it switches gpuconf off; None where it does not."""
+    value = environ.get("GPUCONF_DISABLE", "")
+    return None if value in ("", "0") else f"GPUCONF_DISABLE={value}"
+
+
 def before_gpuconf(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment as it was before gpuconf, in this process or a parent, changed it.
 

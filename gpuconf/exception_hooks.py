@@ -1,6 +1,6 @@
 """A diagnosis under the traceback: in a script by ``GPUCONF_EXPLAIN=1``, in IPython by %load_ext.
 
-Loaded with ``gpuconf.auto``, so it imports nothing until there is something to explain.
+``gpuconf.auto`` loads it where it is asked for; the diagnosis itself, only to explain something.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+
+from gpuconf.environ import switched_off
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ def install_if_asked(environ: Mapping[str, str] = os.environ) -> bool:
     """Explain the exception that ends this program, where ``GPUCONF_EXPLAIN`` asks for it."""
     if environ.get("GPUCONF_EXPLAIN", "").strip().lower() in _OFF:
         return False
-    if environ.get("GPUCONF_DISABLE", "") not in ("", "0"):
+    if switched_off(environ) is not None:
         return False
     if getattr(sys.excepthook, "explains", False):
         return True

@@ -14,6 +14,7 @@ from gpuconf.environ import (
     put_back,
     set_by_gpuconf,
     settle,
+    switched_off,
 )
 
 GROWTH = Change("TF_FORCE_GPU_ALLOW_GROWTH", "true", "memory.allow_growth", ("true", "false"))
@@ -166,3 +167,19 @@ def test_put_back(before: dict[str, str], after: dict[str, str]) -> None:
     """Whatever was added, changed or removed since the copy was taken is undone."""
     put_back(before, after)
     assert after == before
+
+
+@pytest.mark.parametrize(
+    ("value", "off"),
+    [
+        (None, None),
+        ("", None),
+        ("0", None),
+        ("1", "GPUCONF_DISABLE=1"),
+        ("no", "GPUCONF_DISABLE=no"),
+    ],
+)
+def test_switched_off(value: str | None, off: str | None) -> None:
+    """By anything but nothing and 0, said as the user wrote it."""
+    environ = {} if value is None else {"GPUCONF_DISABLE": value}
+    assert switched_off(environ) == off

@@ -38,6 +38,7 @@ HEAVY = {
     "gpuconf.cli",
     "gpuconf.demo",
     "gpuconf.diagnosis",
+    "gpuconf.exception_hooks",
     "gpuconf.simcard",
     "gpuconf.backends.tensorflow.runtime",
     "gpuconf.backends.keras_session",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpuconf.bootstrap import environment_for, plan_for
 from gpuconf.cli.output import Output
+from gpuconf.environ import switched_off
 from gpuconf.errors import UsageError
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile import load_profile
@@ -54,7 +55,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             hint=f"gpuconf plan {shlex.quote(options.as_option)}",
         )
     plan = plan_for(load_profile(options.profile))
-    if os.environ.get("GPUCONF_DISABLE", "") not in ("", "0"):
+    if switched_off(os.environ) is not None:
         off = "GPUCONF_DISABLE is set, so `import gpuconf.auto` does nothing of this"
         plan = plan._replace(notes=(*plan.notes, off))
     changes, settings = environment_for(plan)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterable, Mapping
 
-from gpuconf.diagnosis.causes import NOT_GPU
 from gpuconf.diagnosis.diagnosis import Diagnosis, Evidence, Facts
 from gpuconf.diagnosis.facts.allocations import AllocationReader
-from gpuconf.diagnosis.facts.card import CardReader
+from gpuconf.diagnosis.facts.card import Card, CardReader
 from gpuconf.diagnosis.facts.details import batch_size_in, details_in
 from gpuconf.diagnosis.facts.dump import Dump, DumpReader
 from gpuconf.diagnosis.facts.framework import FrameworkReader
-from gpuconf.diagnosis.facts.tensor import Request, request_in
+from gpuconf.diagnosis.facts.refusal import request_of
 from gpuconf.diagnosis.facts.user_code import FrameReader
 from gpuconf.diagnosis.facts.versions import VersionReader
 from gpuconf.diagnosis.memory_map import looks_like_memory_map, read_memory_map
@@ -24,8 +23,6 @@ from gpuconf.diagnosis.refinement import refined_causes
 from gpuconf.diagnosis.rules import all_rules
 from gpuconf.diagnosis.sightings import Sighting, Sightings
 from gpuconf.diagnosis.verdict import Verdict, judge
-
-_SHOWN_LINES = 6
 
 
 def explain(exc_or_text: BaseException | str | bytes) -> Diagnosis:
@@ -80,10 +77,10 @@ class _Reading:
 
     def diagnosis(self) -> Diagnosis:
         """What all of it means."""
-        dump, found = self.dumps.dump(), self.sightings.found
-        refined = refined_causes(found, self.outcome, dump, self.cards.card())
+        dump, card, found = self.dumps.dump(), self.cards.card(), self.sightings.found
+        refined = refined_causes(found, self.outcome, dump, card)
         verdict = judge(found, self.outcome, self.reader.last, refined)
-        facts = self._facts(verdict)
+        facts = self._facts(verdict, dump, card)
         return Diagnosis(
             verdict.cause,
             verdict.severity,
@@ -96,7 +93,7 @@ class _Reading:
             self.reader.line_count,
         )
 
-    def _facts(self, verdict: Verdict) -> Facts:
+    def _facts(self, verdict: Verdict, dump: Dump | None, card: Card | None) -> Facts:
         told = [excerpt for sighting in verdict.shown_by for excerpt in sighting.excerpts]
         texts = [excerpt.text for excerpt in told]
         if verdict.raised is not None:  # it names the operation, if nothing before did
@@ -105,10 +102,9 @@ class _Reading:
         numbers = [each.number for each in reversed([excerpt.line for excerpt in told])]
         if verdict.raised is not None:
             numbers = [verdict.raised.line.number, *numbers]
-        dump = self.dumps.dump()
         return Facts(
-            request=_request(verdict.cause, lines, texts, dump),
-            card=self.cards.card(),
+            request=request_of(verdict.cause, lines, texts, dump),
+            card=card,
             dump=dump,
             allocations=self.tables.allocations(),
             batch_size=batch_size_in(self.frames.codes()),
@@ -120,45 +116,6 @@ class _Reading:
             versions=self.versions.found,
             details=details_in(texts),
         )
-
-
-def _request(cause: str, lines: list[str], texts: list[str], dump: Dump | None) -> Request:
-    """What the cause's own lines, those below them, or the dump say was asked for."""
-    if cause == NOT_GPU:
-        return Request()
-    if cause == "oom-device-startup":  # the region, not what a later operation asked for
-        return _filled(Request(), map(request_in, lines))._replace(tensor=None, node=None)
-    asked = None if dump is None else dump.requested_bytes
-    told = _one_refusal(
-        [*map(request_in, reversed(lines)), *map(request_in, reversed(texts))], asked
-    )
-    return told if told.size_bytes is not None else told._replace(size_bytes=asked)
-
-
-def _one_refusal(told: list[Request], asked: int | None) -> Request:
-    """Of several refusals the last, of which the dump is; what is missing, from its other lines."""
-    sized = [each for each in told if each.size_bytes is not None]
-    of_dump = [each for each in sized if asked is None or _is_about(each.size_bytes, asked)]
-    with_tensor = [each for each in of_dump if each.tensor is not None]
-    base = next(iter([*with_tensor, *of_dump]), None)
-    if base is None:
-        base = Request(size_bytes=asked)
-    same = [each for each in sized if _is_about(each.size_bytes, base.size_bytes or 0)]
-    return _filled(base, [*same, *(each for each in told if each.size_bytes is None)])
-
-
-def _is_about(size: int | None, other: int) -> bool:
-    """Whether two figures are of one request: the allocator rounds, and messages do."""
-    return size is not None and abs(size - other) <= max(other // 8, 4096)
-
-
-def _filled(base: Request, others: Iterable[Request]) -> Request:
-    for other in others:
-        told = other._asdict()
-        base = base._replace(
-            **{name: told[name] for name, known in base._asdict().items() if known is None}
-        )
-    return base
 
 
 def _said(verdict: Verdict) -> str | None:

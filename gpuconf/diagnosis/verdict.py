@@ -18,15 +18,11 @@ _LINES_OF_PROGRESS = 2
 _ABOUT_GPUS = re.compile(r"\bGPUs?\b|\bCUDA\b|\bcuda\b|nvidia|XLA|\bdevices?\b", re.IGNORECASE)
 _NOT_RAISED_IN_ANGER = ("KeyboardInterrupt", "OutOfRangeError", "StopIteration")
 _BIG_BYTES = 4 * GIB
-# What is said of one card among several.
-_OF_ONE_CARD = ("device-ignored", "device-with-old-driver")
 # What cannot happen without a card.
 _NEED_A_CARD = {
     "oom-device-tensor", "oom-device-startup", "whole-array-copied", "fragmentation", "torch-oom",
     "jax-oom",
 }  # fmt: skip
-# What tutorials catch and print.
-_IS_PRINTED = ("modified-after-start", "growth-with-limit", "growth-differs")
 # An exception's line stands so near below the code that raises it, which quotes the message.
 _BELOW_A_RAISE = 40
 # A line that its program marks as a warning or a note.
@@ -82,7 +78,7 @@ class _Bench:
         if self._failing:
             return self._verdict(self._root(self._candidates()), "failure")
         fallbacks = self._of_level("fallback")
-        stranger = self._raised is not None and self._progress_after(self._raised.line) < 2
+        stranger = self._raised is not None and not self._goes_on_below(self._raised.line)
         if fallbacks:
             root = self._root(fallbacks)
             if not stranger:
@@ -114,15 +110,12 @@ class _Bench:
         return sorted([*sure, *ladders, *big], key=lambda each: each.first_number)
 
     def _survived(self, sighting: Sighting) -> bool:
-        return (
-            not sighting.rule.fatal
-            and self._progress_after(sighting.last.line) >= _LINES_OF_PROGRESS
-        )
+        return not sighting.rule.fatal and self._goes_on_below(sighting.last.line)
 
     def _ladder_failed(self, ladder: Sighting, sure: Iterable[Sighting]) -> bool:
         """Whether nothing came of asking for less: the log ends there, or goes on with failures."""
         number = ladder.last.line.number
-        if self._progress_after(ladder.last.line) >= _LINES_OF_PROGRESS:
+        if self._goes_on_below(ladder.last.line):
             return False
         return (
             self._last.number <= number
@@ -143,7 +136,7 @@ class _Bench:
         roots = [
             each
             for each in self._all
-            if (self._level(each) == "fallback" or each.rule.id in _IS_PRINTED)
+            if (self._level(each) == "fallback" or each.rule.caught is not None)
             if not each.rule.generic and CAUSES[self._cause(each)].explains & causes
         ]
         return sorted([*named, *roots], key=lambda each: each.first_number)
@@ -194,17 +187,17 @@ class _Bench:
 
     def _level(self, sighting: Sighting) -> Level:
         rule, lines = sighting.rule, [excerpt.line for excerpt in sighting.excerpts]
-        if rule.level == "fallback" and self._outcome.has_gpu and rule.id in _OF_ONE_CARD:
-            return "warning"  # another card is used
+        if rule.beside_gpu is not None and self._outcome.has_gpu:
+            return rule.beside_gpu
         if rule.level == "fallback" and self._ended_in(lines):
             return "error"
-        if rule.id in _IS_PRINTED and self._was_caught(lines):
-            return "warning"
+        if rule.caught is not None and self._was_caught(lines):
+            return rule.caught
         if rule.softly is None:
             return rule.level
         if all(_SOFT.search(line.text) for line in lines):
             return rule.softly
         return rule.level
 
-    def _progress_after(self, line: Line) -> int:
-        return self._outcome.progress_after(line.number)
+    def _goes_on_below(self, line: Line) -> bool:
+        return self._outcome.progress_after(line.number) >= _LINES_OF_PROGRESS

@@ -18,6 +18,7 @@ from gpuconf.doctor.finding import Finding, crash
 from gpuconf.doctor.probes import gather
 from gpuconf.doctor.report import ProfileInForce, Report
 from gpuconf.doctor.selection import known_checks, selected
+from gpuconf.environ import switched_off
 from gpuconf.errors import GpuconfError, UsageError
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _refusal(findings: Iterable[Finding], facts: Facts) -> str | None:
 
     The child would come to the same, and say it a second time.
     """
-    if facts.environ.get("GPUCONF_DISABLE", "") not in ("", "0"):
+    if switched_off(facts.environ) is not None:
         return None  # then no profile is in the child's way
     told = {finding.id: finding.status for finding in findings}
     if told.get("profile.choice") == "fail":

@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "framework_hooks": GROUND | {"planner", "backends", "report"},
     "bootstrap": GROUND
     | {"hardware", "profile", "planner", "backends", "report", "framework_hooks"},
-    "exception_hooks": {"errors", "terminal", "diagnosis"},
+    "exception_hooks": {"environ", "errors", "terminal", "diagnosis"},
     "diagnosis": GROUND | {"hardware", "profile"},
     "auto": {"bootstrap", "errors", "exception_hooks"},
     "simcard": GROUND,

@@ -108,6 +108,7 @@ def broken() -> Iterator[tuple[str, str]]:
     yield "says: [too late]", "says: ['error 42']"
     yield "says: [too late]", "says: [too late], unless: [Late]"
     yield "level: error", "level: harmless"
+    yield "level: error", "level: error, caught: worse"
 
 
 @pytest.mark.parametrize(("good", "bad"), list(broken()))

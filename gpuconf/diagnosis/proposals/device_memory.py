@@ -158,7 +158,8 @@ def _smaller_batch(facts: Facts) -> Iterator[Proposal]:
 
 def _in_batches(fit: Fit, facts: Facts) -> Proposal:
     """For a whole data set that was given at once."""
-    because = f"the first dimension, {fit.batch}, looks like a whole data set given at once; {fit.because}"
+    looks = f"the first dimension, {fit.batch}, looks like a whole data set given at once"
+    because = f"{looks}; {fit.because}"
     if not _is_keras(facts):
         rows = f"for start in range(0, len(x), {fit.fits})"
         return Proposal(

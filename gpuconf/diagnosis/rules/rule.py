@@ -15,12 +15,14 @@ from gpuconf.diagnosis.reading.shapes import phrase, says
 
 # error: something failed.  ladder: failed, and is tried again with less.  fallback: goes on on the
 # CPU.  warning: the run goes on, a little worse.  big-allocation: fatal only as the last word.
-# hint: printed below other lines, whatever they are.  harmless: means nothing.
+# hint: says nothing alone, see refinement.py.  harmless: means nothing.
 Level = Literal["error", "ladder", "fallback", "warning", "big-allocation", "hint", "harmless"]
 _KEYS = {
     "id", "cause", "level", "softly", "says", "unless", "pattern", "exclude", "generic", "fatal",
-    "means",
+    "means", "caught", "beside_gpu",
 }  # fmt: skip
+
+_LEVELS = ("level", "softly", "caught", "beside_gpu")
 
 
 class Rule(NamedTuple):
@@ -29,8 +31,11 @@ class Rule(NamedTuple):
     What ``exclude`` matches does not.
 
     ``generic`` lines name what another line explains better, where there is one; a ``fatal``
-    line is by itself the end of a program.  ``softly`` is the level of a line that its program
-    marks as a warning.  ``means`` is for people.
+    line is by itself the end of a program.  ``means`` is for people.
+
+    Other levels: ``softly``, of a line that its program marks as a warning; ``caught``, of an
+    exception's message that was caught and printed; ``beside_gpu``, where a GPU is used all the
+    same.
     """
 
     id: str
@@ -45,6 +50,8 @@ class Rule(NamedTuple):
     generic: bool = False
     fatal: bool = False
     softly: Level | None = None
+    caught: Level | None = None
+    beside_gpu: Level | None = None
 
     def holds(self, shape: bytes, text: str) -> bool:
         """Whether a line that says one of ``phrases`` means this."""
@@ -85,6 +92,8 @@ def read_rules(text: str, name: str) -> Iterator[Rule]:
             generic=entry.get("generic", False),
             fatal=entry.get("fatal", False),
             softly=entry.get("softly"),
+            caught=entry.get("caught"),
+            beside_gpu=entry.get("beside_gpu"),
         )
 
 
@@ -92,7 +101,7 @@ def _problem(entry: Mapping[str, Any]) -> str | None:
     unknown, missing = entry.keys() - _KEYS, {"id", "level", "says", "means"} - entry.keys()
     if unknown or missing:
         return f"unknown keys {sorted(unknown)}, missing keys {sorted(missing)}"
-    for level in (entry["level"], entry.get("softly", "error")):
+    for level in [entry[key] for key in _LEVELS if key in entry]:
         if level not in get_args(Level):
             return f"level {level!r} is none of {get_args(Level)}"
     if (entry["level"] == "harmless") == ("cause" in entry):

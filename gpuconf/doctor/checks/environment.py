@@ -9,6 +9,7 @@ from gpuconf.doctor.checks.check import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.doctor.checks.packages import tensorflow_name
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
+from gpuconf.environ import switched_off
 from gpuconf.planner.visibility import see
 
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
@@ -192,11 +193,11 @@ def _mps(facts: Facts) -> Finding:
 
 
 def _disabled(facts: Facts) -> Finding:
-    value = facts.environ.get("GPUCONF_DISABLE", "")
-    if value in ("", "0"):
+    off = switched_off(facts.environ)
+    if off is None:
         return ok("gpuconf is on")
     return warn(
-        f"GPUCONF_DISABLE={value}: `import gpuconf.auto` does nothing",
+        f"{off}: `import gpuconf.auto` does nothing",
         fix="unset GPUCONF_DISABLE",
     )
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from gpuconf.doctor.live.gauge import Gauge
 from gpuconf.doctor.live.recorder import Recorder, StepFailed
+from gpuconf.environ import switched_off
 from gpuconf.hardware import Gpu, Inventory, read_inventory, resolve
 from gpuconf.planner import GpuPlan, Plan, label
 
@@ -62,8 +63,7 @@ def _configure(recorder: Recorder) -> list[GpuPlan] | None:
     """Apply the profile; return the cards it means, or None where there is nothing to probe."""
     import gpuconf
 
-    is_off = os.environ.get("GPUCONF_DISABLE", "") not in ("", "0")
-    if not is_off and "tensorflow" not in sys.modules:
+    if switched_off(os.environ) is None and "tensorflow" not in sys.modules:
         gpuconf.plan()  # which refuses at once where the next line would wait for memory
     import gpuconf.auto
 
@@ -100,7 +100,7 @@ def _without_plan(inventory: Inventory) -> list[GpuPlan]:
 
 def _profile_facts(plan: Plan | None) -> dict[str, str]:
     if plan is None:
-        return {"disabled": f"GPUCONF_DISABLE={os.environ['GPUCONF_DISABLE']}"}
+        return {"disabled": switched_off(os.environ) or "no plan"}
     profile, named = plan.profile, os.environ.get("GPUCONF_PROFILE", "")
     is_path = os.sep in named or named.endswith((".yaml", ".yml"))
     facts = {"profile": os.path.abspath(named) if is_path else profile.name}
