@@ -53,7 +53,7 @@ def _facts(facts: Facts) -> dict[str, Any]:
 def _request(request: Request) -> dict[str, Any]:
     tensor = request.tensor
     shown = None if tensor is None else {**tensor._asdict(), "shape": list(tensor.shape)}
-    return {**request._asdict(), "tensor": shown}
+    return {**request._asdict(), "tensor": shown, "likely_batch": request.likely_batch}
 
 
 def _dump(dump: Dump) -> dict[str, Any]:

@@ -54,6 +54,15 @@ _FATAL_LINE = re.compile(
 )
 
 
+# Not "device": a disk has no space left on one, too.
+_ABOUT_GPUS = re.compile(r"\bGPUs?\b|\bCUDA|NCCL|nvidia|cuDNN|\bXLA\b", re.IGNORECASE)
+
+
+def speaks_of_gpus(message: str) -> bool:
+    """Whether an exception's or a shell's last words are about a GPU."""
+    return _ABOUT_GPUS.search(message) is not None
+
+
 class Raised(NamedTuple):
     """An exception's last line: where it stands, the class and what it says."""
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gpuconf.diagnosis.reading.shapes import says, shapes_of
+from gpuconf.diagnosis.reading.shapes import PhraseIndex, says, shapes_of
 from gpuconf.diagnosis.reading.stream import Line
 from gpuconf.diagnosis.rules import Rule
 
@@ -82,17 +82,13 @@ class Sightings:
         self.found: dict[str, Sighting] = {}
         self.wants = 0
         self._open: list[Excerpt] = []
-        self._by_word: dict[bytes, list[tuple[bytes, Rule]]] = {}
-        for rule in rules:
-            for said in rule.phrases:
-                self._by_word.setdefault(max(said.split(), key=len), []).append((said, rule))
+        self._said_by = PhraseIndex((said, rule) for rule in rules for said in rule.phrases)
 
     def see(self, line: Line) -> None:
         """Note the rules that a line meets."""
-        words = shapes_of(line.text.encode("utf-8", "replace")).split()
-        shape = b" ".join(words)
+        shape, rules = self._rules_that_say(line.text)
         excerpt = None
-        for rule in self._rules_that_say(shape, set(words)):
+        for rule in rules:
             if rule.holds(shape, line.text):
                 excerpt = excerpt or Excerpt(line)
                 excerpt.rules.append(rule.id)
@@ -101,14 +97,11 @@ class Sightings:
             self._open = [*self._open[-3:], excerpt]
             self.wants = FOLLOWING_LINES
 
-    def _rules_that_say(self, shape: bytes, words: set[bytes]) -> list[Rule]:
-        said_by = {
-            rule.id: rule
-            for word in words & self._by_word.keys()
-            for said, rule in self._by_word[word]
-            if says(shape, said)
-        }
-        return list(said_by.values())
+    def _rules_that_say(self, text: str) -> tuple[bytes, list[Rule]]:
+        """A line's words, and the rules of which it has a phrase."""
+        words = shapes_of(text.encode("utf-8", "replace")).split()
+        said_by = {rule.id: rule for rule in self._said_by.said_in(words)}
+        return b" ".join(words), list(said_by.values())
 
     def follow(self, line: Line) -> None:
         """Keep a line below one that was noted."""
@@ -121,14 +114,10 @@ class Sightings:
 
     def _read_on(self, excerpt: Excerpt) -> None:
         """Take a line's rules back where what it goes on with excludes them."""
-        below = shapes_of(excerpt.following[-1].encode("utf-8", "replace")).split()
-        if any(
-            rule.level == "error" for rule in self._rules_that_say(b" ".join(below), set(below))
-        ):
+        _, below = self._rules_that_say(excerpt.following[-1])
+        if any(rule.level == "error" for rule in below):
             return  # that is another message
-        shape = b" ".join(
-            shapes_of(" ".join(excerpt.text.split()).encode("utf-8", "replace")).split()
-        )
+        shape, _ = self._rules_that_say(" ".join(excerpt.text.split()))
         for name in list(excerpt.rules):
             sighting = self.found[name]
             if any(says(shape, each) for each in sighting.rule.unless):

@@ -11,6 +11,7 @@ from gpuconf.diagnosis.diagnosis import SEVERITIES, Diagnosis, Evidence, Facts
 from gpuconf.diagnosis.facts.allocations import Allocations
 from gpuconf.diagnosis.facts.dump import Dump
 from gpuconf.diagnosis.facts.tensor import Request
+from gpuconf.diagnosis.outcome import speaks_of_gpus
 from gpuconf.diagnosis.proposals.wording import sized
 
 
@@ -34,7 +35,6 @@ _PREFIX = re.compile(
 )
 # What a log may do to a terminal: move, colour, write over what stands there.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_ABOUT_GPUS = re.compile(r"\bGPUs?\b|\bCUDA|\bcuda|cudaGet|NCCL|nccl|nvidia|cuDNN", re.IGNORECASE)
 _MOST_LAYERS, _MOST_NODES = 3, 4
 _MOST_PROPOSALS = 3
 _MOST_EVIDENCE = 2
@@ -79,7 +79,7 @@ def _headline(diagnosis: Diagnosis) -> str:
     if diagnosis.cause != NOT_GPU:
         return f"{diagnosis.title} ({diagnosis.cause}): {ending}"
     ended = diagnosis.facts.exception or diagnosis.facts.cut_off
-    if ended is not None and _ABOUT_GPUS.search(ended):
+    if ended is not None and speaks_of_gpus(ended):
         return f"nothing known ({NOT_GPU}), though it speaks of a GPU: the run ended with {ended}"
     if ended is not None:
         return f"{diagnosis.title} ({NOT_GPU}): the run ended with {ended}"
@@ -147,8 +147,8 @@ def _asked(request: Request, *, on_card: bool) -> Iterator[tuple[str, str]]:
         dtype = tensor.dtype or "float32 (the message tells no type)"
         yield "the tensor", f"{list(tensor.shape)} {dtype} = {sized(tensor.size_bytes)}"
         yield "", tensor.arithmetic
-        if tensor.likely_batch is not None and len(tensor.shape) > 2 and on_card:
-            yield "", f"the first dimension looks like the batch: {tensor.likely_batch}"
+        if request.likely_batch is not None and on_card:
+            yield "", f"the first dimension looks like the batch: {request.likely_batch}"
     elif request.size_bytes is not None:
         yield "asked for", f"{sized(request.size_bytes)} ({request.size_bytes} B)"
     if request.node is not None:

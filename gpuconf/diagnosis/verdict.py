@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuconf.diagnosis.causes import CAUSES, NOT_GPU, Severity
-from gpuconf.diagnosis.outcome import Outcome, Raised
+from gpuconf.diagnosis.outcome import Outcome, Raised, speaks_of_gpus
 from gpuconf.diagnosis.reading.stream import Line
 from gpuconf.diagnosis.rules import Level
 from gpuconf.diagnosis.sightings import Sighting
@@ -15,7 +15,6 @@ from gpuconf.units import GIB
 
 # One redrawn progress bar is no progress.
 _LINES_OF_PROGRESS = 2
-_ABOUT_GPUS = re.compile(r"\bGPUs?\b|\bCUDA\b|\bcuda\b|nvidia|XLA|\bdevices?\b", re.IGNORECASE)
 _NOT_RAISED_IN_ANGER = ("KeyboardInterrupt", "OutOfRangeError", "StopIteration")
 _BIG_BYTES = 4 * GIB
 # What cannot happen without a card.
@@ -83,7 +82,7 @@ class _Bench:
             root = self._root(fallbacks)
             if not stranger:
                 return self._verdict(root, "silent-cpu-fallback")
-            if _ABOUT_GPUS.search(self._raised.message if self._raised else ""):
+            if speaks_of_gpus(self._raised.message if self._raised else ""):
                 return self._verdict(root, "failure")
         mild = self._of_level("error", "ladder", "warning")
         if mild and not stranger:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -244,3 +248,46 @@ def test_versions() -> None:
         "cudnn": "8600",
         "torch": "1.13.1+cu117",
     }
+
+
+@pytest.mark.parametrize(
+    ("shape", "node", "batch"),
+    [
+        ("[64,28,28,32]", "conv/Relu", 64),
+        ("[4096,1000]", "dense/MatMul", 4096),
+        ("[3,3,512,512]", "conv/Conv2D", None),
+        ("[48,1024,1024]", "Fill", None),
+        ("[64,64,64]", "Adam/m/conv", None),
+        ("[4096,1000]", "Mul", None),
+        ("[1,512,512,3]", "conv/Relu", None),
+    ],
+)
+def test_what_looks_like_the_batch_is_said(shape: str, node: str, batch: int | None) -> None:
+    """In the report, in the document and in the changes alike; weights and constants have none."""
+    oom = f"OOM when allocating tensor with shape{shape} and type float"
+    found = explain(f"{oom} [[{{{{node {node}}}}}]]")
+    assert found.facts.request.node == node
+    assert found.as_dict()["facts"]["request"]["likely_batch"] == batch
+    assert ("looks like the batch" in str(found)) == (batch is not None)
+
+
+@pytest.mark.slow
+def test_the_order_of_hashes_changes_nothing() -> None:
+    """Two processes whose sets are ordered differently tell the same, in the same order."""
+    program = (
+        "import json, pathlib, sys\nfrom gpuconf import explain\n"
+        "logs = sorted(pathlib.Path(sys.argv[1]).iterdir())\n"
+        "print(json.dumps([explain(log.read_bytes()).as_dict() for log in logs]))"
+    )
+    logs = str(Path(__file__).parent / "simulated" / "logs")
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", program, logs],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(told) == 1

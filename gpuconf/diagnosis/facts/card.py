@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpuconf.diagnosis.facts.matching import first_group
 from gpuconf.diagnosis.facts.tensor import told_size
 from gpuconf.diagnosis.reading.stream import Line
 from gpuconf.units import MIB
@@ -96,7 +97,7 @@ class CardReader:
             one, major, minor, old, compact = capability.groups()
             shown = f"{compact[:-1]}.{compact[-1]}" if compact else f"{major}.{minor}"
             self._told.setdefault("capability", one or old or shown)
-        driver = _group(_DRIVER, text)
+        driver = first_group(_DRIVER, text)
         if driver is not None:
             self._told.setdefault("driver", driver)
         self._see_sizes(text)
@@ -107,7 +108,7 @@ class CardReader:
         if created is not None:
             self._sizes.setdefault("limit", int(created[1]) * MIB)
         for key, pattern in (("total", _TOTAL), ("free", _FREE)):
-            size = told_size(_group(pattern, text) or "")
+            size = told_size(first_group(pattern, text) or "")
             if size is not None:
                 self._sizes.setdefault(key, size)
         usage = _USAGE.search(text)
@@ -142,8 +143,3 @@ class CardReader:
             self._told.get("driver"),
             tuple(self._holders.values()),
         )
-
-
-def _group(pattern: re.Pattern[str], text: str) -> str | None:
-    found = pattern.search(text)
-    return None if found is None else next((group for group in found.groups() if group), None)

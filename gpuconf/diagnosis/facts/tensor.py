@@ -6,6 +6,8 @@ import math
 import re
 from typing import NamedTuple
 
+from gpuconf.diagnosis.facts.matching import first_group
+from gpuconf.diagnosis.facts.operations import has_rows, is_of_weights, makes_a_tensor
 from gpuconf.units import parse_size
 
 # TensorFlow's names of types, what people call them, and bytes an element.
@@ -52,15 +54,13 @@ _SIZED = re.compile(
 class Tensor(NamedTuple):
     """A tensor: ``shape``, ``dtype`` (None where the message tells none), ``size_bytes``.
 
-    ``arithmetic`` shows how the bytes come from shape and type.  ``likely_batch`` is the first
-    dimension where that looks like the batch.
+    ``arithmetic`` shows how the bytes come from shape and type.
     """
 
     shape: tuple[int, ...]
     dtype: str | None
     size_bytes: int
     arithmetic: str
-    likely_batch: int | None
 
 
 class Request(NamedTuple):
@@ -72,6 +72,16 @@ class Request(NamedTuple):
     device: str | None = None
     allocator: str | None = None
 
+    @property
+    def likely_batch(self) -> int | None:
+        """The tensor's first dimension where that looks like the batch: not in weights."""
+        shape, node = () if self.tensor is None else self.tensor.shape, self.node or ""
+        if len(shape) < 2 or shape[0] < 2 or is_of_weights(node) or makes_a_tensor(node):
+            return None
+        is_filter = len(shape) in (4, 5) and max(shape[:2]) <= 11
+        is_other_matrix = len(shape) == 2 and not has_rows(node)
+        return None if is_filter or is_other_matrix else shape[0]
+
 
 def request_in(text: str) -> Request:
     """What a message says was asked for; nothing where it says nothing."""
@@ -80,8 +90,8 @@ def request_in(text: str) -> Request:
         tensor,
         requested_bytes(text) if tensor is None or tensor.dtype is None else tensor.size_bytes,
         node_in(text),
-        _first(_DEVICE, text),
-        _first(_ALLOCATOR, text),
+        first_group(_DEVICE, text),
+        first_group(_ALLOCATOR, text),
     )
 
 
@@ -111,7 +121,6 @@ def tensor_of(shape: tuple[int, ...], dtype: str | None) -> Tensor | None:
         name if dtype else None,
         size,
         f"{shown} B = {size} B",
-        shape[0] if len(shape) > 1 and shape[0] > 1 else None,
     )
 
 
@@ -149,8 +158,3 @@ def node_in(text: str) -> str | None:
         if found is not None:
             return found[1]
     return None
-
-
-def _first(pattern: re.Pattern[str], text: str) -> str | None:
-    found = pattern.search(text)
-    return None if found is None else next(group for group in found.groups() if group)

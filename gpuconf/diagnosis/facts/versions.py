@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gpuconf.diagnosis.facts.matching import first_group
 from gpuconf.diagnosis.reading.stream import Line
 
 _VERSION = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.+a-z]\w{1,16})?)"
@@ -38,6 +39,6 @@ class VersionReader:
         """Note the versions in a line."""
         for name, pattern in _PATTERNS:
             if name not in self.found:
-                match = pattern.search(line.text[:1000])
-                if match is not None:
-                    self.found[name] = next(group for group in match.groups() if group)
+                told = first_group(pattern, line.text[:1000])
+                if told is not None:
+                    self.found[name] = told

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from gpuconf.diagnosis.diagnosis import Facts
+from gpuconf.diagnosis.facts.operations import is_of_weights, makes_a_tensor
 from gpuconf.diagnosis.facts.tensor import Request
 from gpuconf.diagnosis.proposals.wording import sized
 
-# Tensors of a model's own size: weights, their gradients and the optimizer's slots.
-_OF_WEIGHTS = re.compile(
-    r"Initializer|[Aa]dam|Momentum|RMSProp|/kernel|embeddings|BackpropFilter|_grad/.{0,300}[Ff]ilter"
-    r"|random_(?:uniform|normal)|Random(?:Uniform|StandardNormal)|TruncatedNormal|Assign|VarHandle"
-)
-# Operations whose result has a row for each of the batch; other matrices may be weights.
-_OF_ROWS = re.compile(r"MatMul|Relu|BiasAdd|Softmax|Gather|Concat|concat|Tanh|Sigmoid|Elu")
-# Operations that make a tensor of nothing, as tf.ones, tf.zeros and variables do.
-_MAKES_TENSORS = re.compile(
-    r"Fill|ZerosLike|OnesLike|Const|Range|Random\w{1,40}|VarHandleOp|(?:Assign|Read)Variable\w{1,20}"
-)
 # What of Keras works on batches.
 CALLS = ("evaluate", "predict", "fit")
 
@@ -34,30 +23,14 @@ class Fit(NamedTuple):
 
 def batch_of(facts: Facts) -> int | None:
     """The run's batch: from its code, else the tensor's first dimension where that looks so."""
-    if facts.batch_size is not None:
-        return facts.batch_size
-    tensor = facts.request.tensor
-    if (
-        tensor is None
-        or tensor.likely_batch is None
-        or _OF_WEIGHTS.search(facts.request.node or "")
-    ):
-        return None
-    is_filter = len(tensor.shape) in (4, 5) and max(tensor.shape[:2]) <= 11
-    is_matrix = len(tensor.shape) == 2 and not _OF_ROWS.search(facts.request.node or "")
-    return None if is_filter or is_matrix else tensor.likely_batch
-
-
-def is_of_weights(node: str) -> bool:
-    """Whether an operation makes a model's weights, their gradients or an optimizer's slots."""
-    return _OF_WEIGHTS.search(node) is not None
+    return facts.batch_size if facts.batch_size is not None else facts.request.likely_batch
 
 
 def is_of_a_batch(facts: Facts) -> bool:
     """Whether what was refused may have been of a batch: not weights, nor a bare constant."""
     node, code = facts.request.node, facts.user_code.code if facts.user_code else None
     if node is not None:
-        return not _OF_WEIGHTS.search(node) and not _MAKES_TENSORS.fullmatch(node)
+        return not is_of_weights(node) and not makes_a_tensor(node)
     return facts.request != Request() or any(f".{call}(" in (code or "") for call in CALLS)
 
 

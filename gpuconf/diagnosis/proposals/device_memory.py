@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Facts, Proposal
+from gpuconf.diagnosis.facts.operations import is_of_weights
 from gpuconf.diagnosis.proposals.batches import (
     CALLS,
     Fit,
     batch_of,
     fitting_batch,
     is_of_a_batch,
-    is_of_weights,
 )
 from gpuconf.diagnosis.proposals.wording import (
     HALF_THE_BATCH,

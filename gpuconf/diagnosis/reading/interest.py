@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpuconf.diagnosis.reading.shapes import phrase, says
+from gpuconf.diagnosis.reading.shapes import PhraseIndex, phrase
 from gpuconf.diagnosis.reading.watching import Keeper, Watcher
 
 # Shapes are remembered up to either.
@@ -35,12 +35,12 @@ class Interest:
 
     def __init__(self, watchers: Sequence[Watcher], keeper: Keeper) -> None:
         self._watchers = watchers
-        self._by_word: dict[bytes, list[tuple[bytes, int]]] = {}
         phrases = [keeper.phrases, *(watcher.phrases for watcher in watchers)]
-        for place, texts in enumerate(phrases, -1):  # the keeper is -1
-            for said in map(phrase, texts):
-                self._by_word.setdefault(max(said.split(), key=len), []).append((said, place))
-        self._words = frozenset(self._by_word)
+        self._phrases = PhraseIndex(
+            (phrase(text), place)
+            for place, texts in enumerate(phrases, -1)  # the keeper is -1
+            for text in texts
+        )
         self._parts = [
             (phrase(part), place)
             for place, watcher in enumerate(watchers)
@@ -57,7 +57,7 @@ class Interest:
         if len(self._known) > _MOST_SHAPES or self._known_bytes > _MOST_BYTES:
             self._forget()
             new = set(shapes).difference(self._known)
-        is_strange = self._words.isdisjoint
+        is_strange = self._phrases.words.isdisjoint
         told = {shape for shape in new if not is_strange(shape.split())}
         text = b"\n".join(new)
         for part in [part for part, _ in self._parts if part in text]:
@@ -69,11 +69,8 @@ class Interest:
 
     def meet(self, shape: bytes, *, late: bool) -> Seen | None:
         """Who watches the lines of a shape of which the first line is met now."""
-        words = shape.split()
-        single = b" ".join(words)
         places = {place for part, place in self._parts if part in shape}
-        for word in self._words.intersection(words):
-            places |= {place for said, place in self._by_word[word] if says(single, said)}
+        places.update(self._phrases.said_in(shape.split()))
         watchers = [self._watchers[place] for place in sorted(places) if place >= 0]
         seen = Seen(watchers, kept=-1 in places, late=late) if places else None
         self._known[shape] = seen

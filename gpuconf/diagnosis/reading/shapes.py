@@ -5,6 +5,9 @@ Training logs repeat a few hundred shapes with other numbers in them; each is lo
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Generic, TypeVar
+
 _DIGITS = b"0123456789"
 _NEWLINE = 0x0A
 
@@ -36,3 +39,27 @@ def phrase(text: str) -> bytes:
 def says(shape: bytes, said: bytes) -> bool:
     """Whether the words of ``said`` stand in ``shape``, whole words, next to each other."""
     return said in shape and f" {said.decode()} ".encode() in b" " + shape + b" "
+
+
+_Value = TypeVar("_Value")
+
+
+class PhraseIndex(Generic[_Value]):
+    """Phrases by their longest words, so that of many phrases few are looked for in a line."""
+
+    def __init__(self, phrases: Iterable[tuple[bytes, _Value]]) -> None:
+        self._by_word: dict[bytes, list[tuple[bytes, _Value]]] = {}
+        for said, value in phrases:
+            self._by_word.setdefault(max(said.split(), key=len), []).append((said, value))
+        self.words = frozenset(self._by_word)
+
+    def said_in(self, words: Sequence[bytes]) -> list[_Value]:
+        """The values of the phrases that stand in a line of these words, in order of its words."""
+        shape = b" ".join(words)
+        return [
+            value
+            for word in dict.fromkeys(words)  # not a set, whose order differs from run to run
+            if word in self.words
+            for said, value in self._by_word[word]
+            if says(shape, said)
+        ]
