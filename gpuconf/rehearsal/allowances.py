@@ -6,15 +6,10 @@ from typing import NamedTuple
 
 from gpuconf.errors import GpuconfError
 from gpuconf.hardware import Gpu, Inventory
+from gpuconf.hardware.reserve import reserve_bytes as reserve_of
 from gpuconf.planner import make_plan
 from gpuconf.profile import list_profiles, load_profile
 from gpuconf.simcard import CardSpec
-from gpuconf.units import GIB, MIB
-
-# GetMinSystemMemory in TensorFlow's gpu_device.cc: by the major of the compute capability.
-_RESERVES_MIB = {5: 500, 6: 500, 7: 1050, 8: 1536}
-_LARGEST_RESERVE_MIB = 1800
-_SMALL_RESERVE_MIB = 225  # where less than 2 GiB are available
 
 
 class Allowance(NamedTuple):
@@ -30,14 +25,9 @@ def free_bytes(spec: CardSpec) -> int:
 
 
 def reserve_bytes(spec: CardSpec) -> int:
-    """What TensorFlow leaves untouched where nobody sets a limit.
-
-    Source: GetMinSystemMemory in tensorflow/core/common_runtime/gpu/gpu_device.cc.
-    """
-    if free_bytes(spec) < 2 * GIB:
-        return _SMALL_RESERVE_MIB * MIB
+    """What TensorFlow leaves untouched where nobody sets a limit."""
     major = int(spec.compute_capability.partition(".")[0])
-    return _RESERVES_MIB.get(major, _LARGEST_RESERVE_MIB) * MIB
+    return reserve_of(free_bytes(spec), major)
 
 
 def allowances(spec: CardSpec) -> tuple[Allowance, ...]:

@@ -1,0 +1,21 @@
+"""What TensorFlow leaves untouched of a card where nobody sets a limit."""
+
+from __future__ import annotations
+
+from gpuconf.units import GIB, MIB
+
+# GetMinSystemMemory in TensorFlow's gpu_device.cc: by the major of the compute capability.
+RESERVES_MIB = {5: 500, 6: 500, 7: 1050, 8: 1536}
+LARGEST_RESERVE_MIB = 1800
+SMALL_RESERVE_MIB = 225  # where less than 2 GiB are available
+
+
+def reserve_bytes(available_bytes: int, capability_major: int) -> int:
+    """The reserve on a card with so much free beside this process's CUDA context.
+
+    ``capability_major`` is the 8 of compute capability 8.6.
+    Source: GetMinSystemMemory in tensorflow/core/common_runtime/gpu/gpu_device.cc.
+    """
+    if available_bytes < 2 * GIB:
+        return SMALL_RESERVE_MIB * MIB
+    return RESERVES_MIB.get(capability_major, LARGEST_RESERVE_MIB) * MIB
