@@ -14,6 +14,8 @@ _PUBLIC = {
     "activation": "gpuconf.bootstrap",
     "install_session": "gpuconf.bootstrap",
     "plan": "gpuconf.bootstrap",
+    "estimate": "gpuconf.footprint",
+    "MemoryEstimate": "gpuconf.footprint",
     "explain": "gpuconf.diagnosis",
     "Diagnosis": "gpuconf.diagnosis",
     "load_profile": "gpuconf.profile",
@@ -34,6 +36,7 @@ __all__ = [
     "BackendError",
     "Diagnosis",
     "GpuconfError",
+    "MemoryEstimate",
     "MissingDependencyError",
     "Plan",
     "Profile",
@@ -44,6 +47,7 @@ __all__ = [
     "__version__",
     "activation",
     "configure",
+    "estimate",
     "explain",
     "install_session",
     "load_profile",
@@ -63,6 +67,7 @@ if TYPE_CHECKING:
         ShortageError,
         TooLateError,
     )
+    from gpuconf.footprint import MemoryEstimate, estimate
     from gpuconf.planner import Plan
     from gpuconf.profile import Profile, load_profile
     from gpuconf.report import Activation

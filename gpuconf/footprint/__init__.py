@@ -1,0 +1,10 @@
+"""A model to its memory: ``gpuconf.estimate``.
+
+``keras_models`` and ``tensorflow`` trace a step; ``step`` is what they give, and all else stands
+on it alone: ``replay`` in the simulated ``allocator``, ``phases``, ``largest_batch``, ``layers``.
+"""
+
+from gpuconf.footprint.estimating import estimate
+from gpuconf.footprint.memory_estimate import MemoryEstimate
+
+__all__ = ["MemoryEstimate", "estimate"]

@@ -1,0 +1,153 @@
+"""``gpuconf.estimate``: what a Keras model costs in GPU memory, without a GPU and without data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuconf.errors import UsageError
+from gpuconf.footprint.advice import advice_for
+from gpuconf.footprint.keras_models.choice import Choice, policy_named
+from gpuconf.footprint.keras_models.families import family_of
+from gpuconf.footprint.largest_batch import largest_batch
+from gpuconf.footprint.layers import layer_rows
+from gpuconf.footprint.memory_estimate import MemoryEstimate, Peak
+from gpuconf.footprint.phases import phases_of
+from gpuconf.footprint.replay import Limit, Replay, replay
+from gpuconf.footprint.step import CONSTANT, WORKSPACE, Step
+from gpuconf.footprint.subject import Subject
+from gpuconf.footprint.timeline import timeline
+from gpuconf.units import MIB, mib, parse_size
+
+_MUCH_WORKSPACE = 0.2  # of the peak
+
+
+def estimate(
+    model: Any,
+    batch_size: int = 32,
+    *,
+    optimizer: Any = None,
+    loss: Any = None,
+    training: bool = True,
+    jit: bool = False,
+    mixed_precision: bool | str | None = None,
+    input_shape: Any = None,
+    data: Any = None,
+    limit: int | str | None = None,
+    allow_growth: bool = True,
+    workspace_limit: int | str | None = None,
+    phases: bool = False,
+    advise: bool = False,
+) -> MemoryEstimate:
+    """Estimate the memory that a step of ``fit`` takes, or one of ``predict``.
+
+    The model's real ``train_step`` (or ``predict_step``) is traced for a batch of this size,
+    and its tensors are replayed in a simulation of TensorFlow's allocator.  Nothing is computed,
+    and the model is afterwards as it was; one that has never been built is built.
+
+    ``optimizer`` and ``loss`` are what ``compile`` takes, by default the model's own.
+    ``mixed_precision`` is True, False, ``"float16"`` or ``"bfloat16"``; by default the model's.
+    ``input_shape`` is that of one sample, without the batch: needed where the model leaves it
+    open; a list or dict for several inputs.  ``data`` is a batch such as ``fit`` gets,
+    ``(inputs, targets)`` as arrays or ``tf.TensorSpec``: only shapes and types are looked at.
+    ``limit`` is bytes or a size such as ``"6GiB"`` that TensorFlow may take: then the largest
+    batch that fits is looked for.  With ``allow_growth`` (as gpuconf's profiles have it, but not
+    TensorFlow's default) memory is taken in regions, which costs some 5 % more in odd pieces.
+    ``workspace_limit``, a size too, caps what one convolution takes beside its tensors, as
+    ``TF_CUDNN_WORKSPACE_LIMIT_IN_MB`` does on a GPU; without it, it is what CPU kernels take.
+    ``phases`` also gives the need as a formula of the batch, and ``advise`` what changes would
+    save; both take more traces.
+    ``jit`` says that the step is compiled with XLA, of which nothing is modelled: a note says so.
+
+    Raises UsageError for what is no model, cannot be traced, or leaves something open, and
+    BackendError for Keras on another backend than TensorFlow.
+    """
+    family = family_of(model)
+    policy = policy_named(mixed_precision)
+    choice = Choice(training, optimizer, loss, policy, jit)
+    most_workspace = _bytes_of(workspace_limit, "workspace_limit")
+    subject = Subject(model, family, choice, input_shape, data, most_workspace)
+    _check_batch(batch_size)
+    limit_bytes = _bytes_of(limit, "limit")
+    step = subject.trace(batch_size)
+    other = None
+    if (phases or limit_bytes is not None) and not subject.is_of_one_batch_size:
+        other = subject.trace(batch_size * 2)
+    told = _told(step, other, replay(step, allow_growth=allow_growth))
+    allocator = None if limit_bytes is None else Limit(limit_bytes, allow_growth, not choice.on_cpu)
+    if allocator is not None:
+        largest = largest_batch(subject.trace, step, other, allocator)
+        told = told._replace(limit_bytes=limit_bytes, largest_batch=largest)
+    if advise:
+        found = advice_for(
+            subject, batch_size, told.peak_bytes, allocator, allow_growth=allow_growth
+        )
+        told = told._replace(advice=found)
+    return told
+
+
+def _told(step: Step, other: Step | None, replayed: Replay) -> MemoryEstimate:
+    at = step.operations[replayed.peak]
+    rows = layer_rows(step, replayed)
+    asked = step.resident_bytes + sum(step.pieces[number].size_bytes for number in replayed.live)
+    return MemoryEstimate(
+        batch_size=step.batch_size,
+        peak_bytes=replayed.peak_bytes,
+        resident_bytes=step.resident_bytes,
+        setting=step.setting,
+        peak=Peak(at.name, at.layer, at.part),
+        layers=rows,
+        phases=phases_of(step, other) if other is not None else (),
+        timeline=timeline(step, replayed),
+        workspace_bytes=_live_bytes(step, replayed, WORKSPACE),
+        constant_bytes=_live_bytes(step, replayed, CONSTANT),
+        rounding_bytes=max(0, replayed.in_use_bytes[replayed.peak] - asked),
+        notes=(*step.notes, *_on_workspace(step, replayed), *_on_building(replayed)),
+    )
+
+
+def _on_building(replayed: Replay) -> tuple[str, ...]:
+    """Where it is not the step that takes the most."""
+    size = replayed.in_use_bytes[replayed.peak]
+    if size >= replayed.built_bytes:
+        return ()
+    return (
+        "the peak is where the model is built: the random values of its largest weight take as "
+        f"much again; the step takes {mib(size)} at most",
+    )
+
+
+def _on_workspace(step: Step, replayed: Replay) -> tuple[str, ...]:
+    """A large allowance is said to be one."""
+    size = _live_bytes(step, replayed, WORKSPACE)
+    if size < _MUCH_WORKSPACE * replayed.peak_bytes:
+        return ()
+    return (
+        f"{round(size / MIB)} MiB of the peak are the workspace of a convolution, as TensorFlow's "
+        "CPU kernels and so the simulated card need it; on a GPU cuDNN does with less where it "
+        "must: see --workspace-limit",
+    )
+
+
+def _live_bytes(step: Step, replayed: Replay, kind: str) -> int:
+    live = (step.pieces[number] for number in replayed.live)
+    return sum(piece.size_bytes for piece in live if piece.kind == kind)
+
+
+def _check_batch(batch_size: int) -> None:
+    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+        raise UsageError(
+            f"batch_size is {batch_size!r}, and must be a whole number from 1 on",
+            hint="batch_size=32",
+        )
+
+
+def _bytes_of(size: int | str | None, name: str) -> int | None:
+    if size is None:
+        return None
+    try:
+        size_bytes = parse_size(size) if isinstance(size, str) else int(size)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name}={size!r}: {error}", hint=f'{name}="6GiB"') from None
+    if size_bytes < 1:
+        raise UsageError(f"{name}={size!r}: there must be some memory", hint=f'{name}="6GiB"')
+    return size_bytes

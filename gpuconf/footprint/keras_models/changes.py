@@ -1,0 +1,97 @@
+"""Changes to a model that save memory, made for a while."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from gpuconf.errors import UsageError
+from gpuconf.footprint.keras_models.data import inputs_of
+from gpuconf.footprint.keras_models.families import Family
+from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
+
+if TYPE_CHECKING:
+    from gpuconf.footprint.subject import Subject
+
+_SHARE = 0.75
+
+
+@contextmanager
+def frozen_but_the_head(model: Any) -> Iterator[None]:
+    """Only the last layer that has weights is trained, as in transfer learning.
+
+    Raises UsageError where there is no other to freeze.
+    """
+    layers = [layer for layer in model._flatten_layers(include_self=False) if layer.weights]
+    leaves = [layer for layer in layers if not list(layer._flatten_layers(include_self=False))]
+    if len(leaves) < 2:
+        raise UsageError("there is one layer with weights", hint="nothing can be frozen")
+    before = [(layer, layer.trainable) for layer in leaves]
+    try:
+        for layer in leaves[:-1]:
+            layer.trainable = False
+        yield
+    finally:
+        for layer, was_trainable in before:
+            layer.trainable = was_trainable
+
+
+@contextmanager
+def recomputing(model: Any, family: Family) -> Iterator[None]:
+    """Layers compute their results again on the way back, instead of keeping them.
+
+    Not those that are told whether it is training, or of a mask: Keras cannot do these in a
+    traced step.  Raises UsageError where this Keras can do none.
+    """
+    if not hasattr(family.keras, "RematScope"):
+        raise UsageError("this Keras has no RematScope", hint="pip install 'keras>=3.9'")
+    with family.keras.RematScope(mode="full"):
+        mode = family.keras.layers.Identity()._remat_mode
+    layers = [each for each in model._flatten_layers(include_self=False) if _can_recompute(each)]
+    before = [(layer, layer._remat_mode) for layer in layers]
+    try:
+        for layer in layers:
+            layer._remat_mode = mode
+        yield
+    finally:
+        for layer, old in before:
+            layer._remat_mode = old
+
+
+def _can_recompute(layer: Any) -> bool:
+    is_leaf = not list(layer._flatten_layers(include_self=False))
+    return is_leaf and not {"training", "mask"} & set(inspect.signature(layer.call).parameters)
+
+
+@contextmanager
+def with_smaller_inputs(subject: Subject) -> Iterator[Subject]:
+    """A subject whose inputs have 3/4 of the side: pictures, films, sequences.
+
+    The model is built anew, without memory.  Raises UsageError for a model that cannot be.
+    """
+    import tensorflow as tf
+
+    specs = inputs_of(subject.model, 1, subject.input_shape)
+    leaves = tf.nest.flatten(specs)
+    if len(leaves) != 1 or leaves[0].shape.rank < 3:
+        raise UsageError("there are no pictures to be made smaller", hint="nothing to do")
+    shape = leaves[0].shape.as_list()
+    smaller = [round(side * _SHARE) for side in shape[1:-1]] + shape[-1:]
+    if subject.input_shape is not None:
+        yield dataclasses.replace(subject, input_shape=tuple(smaller))
+        return
+    keras = subject.family.keras
+    with abstract_variables():
+        new_input = keras.Input(shape=tuple(smaller), dtype=leaves[0].dtype.name)
+        model = keras.models.clone_model(subject.model, input_tensors=[new_input])
+    choice = subject.choice
+    if choice.training:
+        own = subject.model
+        choice = choice._replace(
+            optimizer=choice.optimizer or getattr(own, "optimizer", None),
+            loss=choice.loss or getattr(own, "loss", None),
+        )
+    yield dataclasses.replace(subject, model=model, choice=choice)

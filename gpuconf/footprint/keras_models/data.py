@@ -1,0 +1,217 @@
+"""What a batch of a model's data looks like: the shapes and types that ``fit`` would be given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gpuconf.errors import UsageError
+
+_GIVE_SHAPES = "give it: input_shape=(224, 224, 3), or --input-shape 224,224,3"
+
+
+class Batch(NamedTuple):
+    """Specs of the inputs and the targets: ``tf.TensorSpec``, or lists or dicts of them."""
+
+    inputs: Any
+    targets: Any = None
+    weights: Any = None
+
+    def for_training(self) -> Any:
+        """As ``fit`` gives it to ``train_step``: one input alone is not wrapped in a tuple."""
+        if self.targets is None:
+            return (self.inputs,) if isinstance(self.inputs, list | tuple) else self.inputs
+        parts = (self.inputs, self.targets, self.weights)
+        return tuple(part for part in parts if part is not None)
+
+
+def given_batch(data: Any, batch_size: int) -> Batch:
+    """The specs of ``data``: ``(inputs, targets)`` or inputs, arrays, tensors or specs.
+
+    Their first dimension is replaced by the batch size.  Arrays of float64 are given as float32,
+    as ``fit`` gives them to the model.
+    """
+    import tensorflow as tf
+
+    parts = data if isinstance(data, tuple) else (data,)
+    if not 1 <= len(parts) <= 3:
+        raise UsageError(
+            f"data has {len(parts)} parts", hint="give data=(inputs, targets) as fit takes them"
+        )
+
+    def spec(leaf: Any) -> Any:
+        shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
+        if shape is None or dtype is None or len(shape) == 0:
+            raise UsageError(
+                f"data holds {leaf!r}, which has no batch dimension",
+                hint="give arrays or tf.TensorSpec: data=(np.zeros([1, 28, 28]), np.zeros([1]))",
+            )
+        dtype = tf.as_dtype(dtype)
+        if dtype.is_floating and not isinstance(leaf, tf.TypeSpec):
+            dtype = tf.float32
+        return tf.TensorSpec((batch_size, *tuple(shape)[1:]), dtype)
+
+    given = (None if part is None else tf.nest.map_structure(spec, part) for part in parts)
+    return Batch(*given)
+
+
+def is_of_one_batch_size(model: Any) -> bool:
+    """Whether the model is built for batches of one size alone."""
+    import tensorflow as tf
+
+    leaves = tf.nest.flatten(_symbolic_inputs(model))
+    return any(leaf is not None and leaf.shape[0] is not None for leaf in leaves)
+
+
+def inputs_of(model: Any, batch_size: int, input_shape: Any = None) -> Any:
+    """The specs of the inputs: the model's own, or as ``input_shape`` says, batch not included.
+
+    Raises UsageError where a dimension is not known.
+    """
+    import tensorflow as tf
+
+    symbolic = _symbolic_inputs(model)
+    if symbolic is not None:
+        leaves = tf.nest.flatten(symbolic)
+        shapes = _shapes_for(leaves, input_shape)
+        specs = [_spec(leaf, shape, batch_size) for leaf, shape in zip(leaves, shapes, strict=True)]
+        return tf.nest.pack_sequence_as(symbolic, specs)
+    shape = input_shape if input_shape is not None else _built_shape(model)
+    if shape is None:
+        raise UsageError(
+            f"{type(model).__name__} has never been called, so the shape of its input is unknown",
+            hint=f"{_GIVE_SHAPES}; or data=(inputs, targets)",
+        )
+    return _specs_of_shapes(shape, batch_size, known_batch=input_shape is None)
+
+
+def _symbolic_inputs(model: Any) -> Any:
+    """What a functional or sequential model was built from, or None."""
+    struct = getattr(model, "_inputs_struct", None)  # Keras 3
+    if struct is None:
+        functional = getattr(model, "_functional", None)  # Keras 3's Sequential
+        struct = getattr(functional, "_inputs_struct", None)
+    if struct is None:
+        struct = getattr(model, "_nested_inputs", None)  # Keras 2
+    if struct is None:
+        try:
+            struct = model.inputs
+        except (AttributeError, ValueError):
+            struct = None
+    return None if struct is None or (isinstance(struct, list) and not struct) else struct
+
+
+def _built_shape(model: Any) -> Any:
+    """The shape that a subclassed model was built with."""
+    shapes = getattr(model, "_build_shapes_dict", None)  # Keras 3
+    if shapes:
+        return next(iter(shapes.values())) if len(shapes) == 1 else tuple(shapes.values())
+    return getattr(model, "_build_input_shape", None)  # Keras 2
+
+
+def _shapes_for(leaves: Sequence[Any], given: Any) -> list[tuple[int, ...] | None]:
+    """One given shape for each input, None where the model's own is to be taken."""
+    if given is None:
+        return [None] * len(leaves)
+    shapes = _list_of_shapes(given)
+    if len(shapes) != len(leaves):
+        names = ", ".join(str(leaf.name) for leaf in leaves)
+        raise UsageError(
+            f"the model has {len(leaves)} inputs ({names}), and {len(shapes)} shapes were given",
+            hint="give one shape for each input, in this order",
+        )
+    return [tuple(shape) for shape in shapes]
+
+
+def _list_of_shapes(given: Any) -> list[Any]:
+    if isinstance(given, dict):
+        return list(given.values())
+    return list(given) if given and not isinstance(given[0], int | type(None)) else [given]
+
+
+def _spec(leaf: Any, shape: tuple[int, ...] | None, batch_size: int) -> Any:
+    import tensorflow as tf
+
+    own = tuple(leaf.shape)
+    if own[0] not in (None, batch_size):
+        raise UsageError(
+            f"the model is built for batches of {own[0]}, and {batch_size} was asked for",
+            hint=f"batch_size={own[0]}, or build it without batch_size in keras.Input",
+        )
+    wanted = own[1:] if shape is None else shape
+    if shape is not None and not _agree(own[1:], shape):
+        raise UsageError(
+            f"input {leaf.name!r} takes {_shown(own)}, and {_shown(shape)} was given",
+            hint="give the shape of one sample, without the batch",
+        )
+    if None in wanted:
+        raise UsageError(
+            f"input {leaf.name!r} has the shape {_shown(own)}, and its size decides the cost",
+            hint=_GIVE_SHAPES,
+        )
+    name = leaf.dtype if isinstance(leaf.dtype, str) else leaf.dtype.name
+    return tf.TensorSpec((batch_size, *wanted), tf.as_dtype(name))
+
+
+def _agree(own: Sequence[int | None], given: Sequence[int | None]) -> bool:
+    return len(own) == len(given) and all(
+        ours in (None, theirs) for ours, theirs in zip(own, given, strict=True)
+    )
+
+
+def _shown(shape: Sequence[int | None]) -> str:
+    return f"({', '.join(str(each) for each in shape)}{',' if len(shape) == 1 else ''})"
+
+
+def _specs_of_shapes(shape: Any, batch_size: int, *, known_batch: bool) -> Any:
+    """float32 of these shapes: what nothing else is known of."""
+    import tensorflow as tf
+
+    def spec(one: Sequence[int | None]) -> Any:
+        sample = tuple(one)[1:] if known_batch else tuple(one)
+        if None in sample:
+            raise UsageError(
+                f"the shape {_shown(sample)} has unknown dimensions", hint=_GIVE_SHAPES
+            )
+        return tf.TensorSpec((batch_size, *sample), tf.float32)
+
+    if isinstance(shape, dict):
+        return {name: spec(one) for name, one in shape.items()}
+    shapes = _list_of_shapes(shape)
+    return spec(shapes[0]) if len(shapes) == 1 else [spec(one) for one in shapes]
+
+
+def targets_for(outputs: Any, loss: Any) -> Any:
+    """The specs of the targets that a loss compares with these outputs.
+
+    ``outputs`` are specs or symbolic tensors of one batch, ``loss`` what ``compile`` took: one
+    for all outputs, or a list or dict of them.
+    """
+    import tensorflow as tf
+
+    if isinstance(outputs, dict):
+        return {
+            name: targets_for(output, loss.get(name) if isinstance(loss, dict) else loss)
+            for name, output in outputs.items()
+        }
+    if isinstance(outputs, list | tuple):
+        losses = _losses_for(outputs, loss)
+        return [targets_for(*pair) for pair in zip(outputs, losses, strict=True)]
+    shape = tuple(outputs.shape)
+    if _is_sparse(loss):
+        return tf.TensorSpec(shape[:-1] if len(shape) > 1 else shape, tf.int32)
+    return tf.TensorSpec(shape, tf.float32)
+
+
+def _losses_for(outputs: Sequence[Any], loss: Any) -> list[Any]:
+    if isinstance(loss, dict):
+        by_order = list(loss.values())
+        return by_order if len(by_order) == len(outputs) else [None] * len(outputs)
+    if isinstance(loss, list | tuple):
+        return list(loss) if len(loss) == len(outputs) else [None] * len(outputs)
+    return [loss] * len(outputs)
+
+
+def _is_sparse(loss: Any) -> bool:
+    names = (loss, getattr(loss, "name", ""), getattr(loss, "__name__", ""), type(loss).__name__)
+    return any("sparse" in name.lower() for name in names if isinstance(name, str))

@@ -1,0 +1,65 @@
+"""Which Keras a model is of, and whether it is a model at all."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+from gpuconf.errors import BackendError, UsageError
+
+
+class Family(NamedTuple):
+    """A Keras: Keras 3, or Keras 2 as ``tf_keras`` or TensorFlow's own before 2.16."""
+
+    keras: Any
+    name: str
+    is_keras_3: bool
+
+
+def family_of(model: Any) -> Family:
+    """The Keras that a model is of.
+
+    Raises UsageError for what is no model, BackendError for other backends than TensorFlow.
+    """
+    for name in ("keras", "tf_keras"):
+        keras = sys.modules.get(name)
+        if keras is None or not hasattr(keras, "Model"):
+            continue
+        if isinstance(model, keras.Model):
+            family = Family(keras, name, keras.__version__.startswith("3"))
+            _check_backend(family)
+            return family
+        if isinstance(model, keras.layers.Layer):
+            raise UsageError(
+                f"{_told(model)} is a layer, not a model",
+                hint=f"give a model: {name}.Sequential([{name}.Input(...), layer])",
+            )
+    raise UsageError(f"{_told(model)} is not a Keras model", hint=_hint_for(model))
+
+
+def _check_backend(family: Family) -> None:
+    if not family.is_keras_3:
+        return
+    backend = family.keras.backend.backend()
+    if backend != "tensorflow":
+        raise BackendError(
+            f"Keras computes with {backend} here, and only TensorFlow's memory can be estimated",
+            hint="export KERAS_BACKEND=tensorflow",
+        )
+
+
+def _told(value: Any) -> str:
+    kind = type(value)
+    return (
+        f"{kind.__module__}.{kind.__qualname__}" if kind.__module__ != "builtins" else repr(value)
+    )
+
+
+def _hint_for(value: Any) -> str:
+    if isinstance(value, type):
+        return "give a model, not its class: MyModel()"
+    if callable(value) and not hasattr(value, "parameters"):
+        return "give the model that the function makes: make_model()"
+    if type(value).__module__.startswith("torch") or hasattr(value, "named_parameters"):
+        return "PyTorch's models cannot be estimated yet; give a keras.Model"
+    return "give a keras.Model, or on the command line: gpuconf estimate my_module:make_model"

@@ -1,0 +1,88 @@
+"""Which layer an operation belongs to: noted while the layers are called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from gpuconf.footprint.keras_models.families import Family
+
+_OWN_MODULES = ("keras.", "tf_keras.", "keras_hub.", "keras_nlp.", "keras_cv.")
+
+
+class Span(NamedTuple):
+    """The operations from number ``first`` to before ``end`` were made by the layer at ``path``.
+
+    Spans of inner layers come before those around them.
+    """
+
+    first: int
+    end: int
+    path: str
+
+
+class LayerCalls:
+    """The layers that are called while a graph is traced, as paths: ``encoder/dense_1``.
+
+    A path goes down through models and through layers of the user's own, not into Keras's: an
+    attention layer is one row, whatever it is made of.
+    """
+
+    def __init__(self, model: Any, family: Family) -> None:
+        self._model = model
+        self._family = family
+        self._stack: list[Any] = []
+        self.spans: list[Span] = []
+        self._paths: dict[int, str] = {}
+        self.layers: dict[str, Any] = {}
+
+    @contextmanager
+    def noted(self, graph_of: Any) -> Iterator[None]:
+        """Note calls; ``graph_of()`` is the graph that operations are added to at the moment."""
+        layer_class = self._family.keras.layers.Layer
+        original = layer_class.__call__
+
+        def call(layer: Any, *arguments: Any, **options: Any) -> Any:
+            path = self._enter(layer)
+            graph = graph_of()
+            first = graph.version
+            try:
+                return original(layer, *arguments, **options)
+            finally:
+                self._stack.pop()
+                if path is not None and graph_of() is graph:
+                    self.spans.append(Span(first, graph.version, path))
+
+        layer_class.__call__ = call
+        try:
+            yield
+        finally:
+            layer_class.__call__ = original
+
+    def _enter(self, layer: Any) -> str | None:
+        """The path of a layer that has a row of its own."""
+        above = self._stack[-1] if self._stack else None
+        self._stack.append(layer)
+        if layer is self._model or (above is not None and not self._is_opened(above)):
+            return None
+        if id(layer) not in self._paths:
+            names = [each.name for each in self._stack if each is not self._model]
+            path = "/".join(names)
+            self._paths[id(layer)] = path
+            self.layers.setdefault(path, layer)
+        return self._paths[id(layer)]
+
+    def _is_opened(self, layer: Any) -> bool:
+        """Whether what is inside has rows of its own."""
+        if isinstance(layer, self._family.keras.Model):
+            return True
+        return not type(layer).__module__.startswith(_OWN_MODULES)
+
+    def by_variable(self) -> dict[int, str]:
+        """The path for each variable of a layer, by identity."""
+        found: dict[int, str] = {}
+        for path, layer in sorted(self.layers.items(), key=lambda item: -item[0].count("/")):
+            for variable in layer.variables:
+                found.setdefault(id(variable), path)
+        return found

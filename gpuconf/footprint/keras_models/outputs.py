@@ -1,0 +1,72 @@
+"""What a model gives for a batch: the shapes and types of its outputs, and that it is built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuconf.errors import UsageError
+from gpuconf.footprint.keras_models.families import Family
+
+
+def outputs_of(model: Any, family: Family, inputs: Any) -> Any:
+    """The specs of the outputs for inputs of these specs.
+
+    A model that was never called is built by it.  Raises UsageError where it refuses the inputs.
+    """
+    import tensorflow as tf
+
+    batch_size = tf.nest.flatten(inputs)[0].shape[0]
+    outputs = _symbolic_outputs(model)
+    if outputs is None or any(_is_open(each) for each in tf.nest.flatten(outputs)):
+        outputs = _called(model, family, inputs)
+
+    def spec(leaf: Any) -> Any:
+        name = leaf.dtype if isinstance(leaf.dtype, str) else leaf.dtype.name
+        shape = tuple(leaf.shape)
+        return tf.TensorSpec((batch_size, *shape[1:]) if shape else (), tf.as_dtype(name))
+
+    return tf.nest.map_structure(spec, outputs)
+
+
+def build(model: Any, family: Family, inputs: Any) -> None:
+    """Build a model that was never called: its weights are made, as a call would make them."""
+    if not model.built or not hasattr(model, "weights"):
+        _called(model, family, inputs)
+
+
+def _symbolic_outputs(model: Any) -> Any:
+    """What a functional or sequential model ends in, or None."""
+    for holder in (model, getattr(model, "_functional", None)):  # Keras 3's Sequential has one
+        for name in ("_outputs_struct", "_nested_outputs"):  # Keras 3, Keras 2
+            struct = getattr(holder, name, None)
+            if struct is not None:
+                return struct
+    return None
+
+
+def _is_open(leaf: Any) -> bool:
+    """Whether more than the batch is unknown."""
+    return leaf.shape is None or None in tuple(leaf.shape)[1:]
+
+
+def _called(model: Any, family: Family, inputs: Any) -> Any:
+    """Call it on symbolic inputs, as a functional model does with its layers."""
+    import tensorflow as tf
+
+    def symbol(spec: Any) -> Any:
+        shape = spec.shape.as_list()
+        return family.keras.Input(
+            shape=tuple(shape[1:]), batch_size=shape[0], dtype=spec.dtype.name
+        )
+
+    try:
+        return model(tf.nest.map_structure(symbol, inputs))
+    except Exception as error:  # the model's own, of any kind
+        shapes = [tuple(spec.shape.as_list()) for spec in tf.nest.flatten(inputs)]
+        first = str(error).strip().splitlines()[:1]
+        raise UsageError(
+            f"{type(model).__name__} does not build for inputs of {shapes}: "
+            f"{type(error).__name__}: {''.join(first)}",
+            hint="give the shape of one sample: input_shape=(224, 224, 3), or "
+            "--input-shape 224,224,3; or data=(inputs, targets)",
+        ) from error

@@ -1,0 +1,159 @@
+"""A model compiled as it is to be estimated, for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gpuconf.errors import UsageError
+from gpuconf.footprint.keras_models.choice import Choice
+from gpuconf.footprint.keras_models.families import Family
+from gpuconf.footprint.keras_models.restoring import restored
+from gpuconf.footprint.step import Setting
+from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
+
+DEFAULT_OPTIMIZER, DEFAULT_LOSS = "adam", "mean_squared_error"
+_NOT_XLA = (
+    "to be compiled with XLA, which fuses operations and lays out memory in its own way: what is "
+    "counted is the same step without XLA"
+)
+
+
+@contextmanager
+def prepared(model: Any, family: Family, choice: Choice) -> Iterator[Setting]:
+    """The model with the optimizer, the loss and the precision of the choice, and what they are.
+
+    Optimizer state made for it has no memory, and afterwards the model is as it was.
+    """
+    notes: list[str] = [_NOT_XLA] if choice.jit else []
+    with restored(model), _precision(model, family, choice.policy):
+        if choice.training:
+            with abstract_variables():
+                _compile(model, family, choice, notes)
+                _build(model.optimizer, model)
+        yield _setting(model, family, choice, notes)
+
+
+def _setting(model: Any, family: Family, choice: Choice, notes: list[str]) -> Setting:
+    import tensorflow as tf
+
+    trains = choice.training
+    optimizer = model.optimizer if trains else None
+    inner = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
+    return Setting(
+        training=trains,
+        jit=choice.jit,
+        precision=choice.policy or _policy(model),
+        optimizer=type(inner).__name__ if trains else None,
+        loss=_name_of(getattr(model, "loss", None)) if trains else None,
+        backend="tensorflow",
+        framework=f"tensorflow {tf.__version__}, {family.name} {family.keras.__version__}",
+        notes=tuple(notes),
+    )
+
+
+def _policy(model: Any) -> str:
+    """The precision that most of the layers compute in: the model's own policy may be another."""
+    layers = [each for each in model._flatten_layers(include_self=False) if each.weights]
+    policies = [_policy_name(layer) for layer in layers] or [_policy_name(model)]
+    return max(set(policies), key=policies.count)
+
+
+def _policy_name(layer: Any) -> str:
+    return str(layer.dtype_policy.name)
+
+
+def _name_of(loss: Any) -> str | None:
+    if loss is None or isinstance(loss, str):
+        return loss
+    if isinstance(loss, dict | list | tuple):
+        each = loss.values() if isinstance(loss, dict) else loss
+        return ", ".join(str(_name_of(one)) for one in each)
+    return str(getattr(loss, "name", None) or getattr(loss, "__name__", type(loss).__name__))
+
+
+def _compile(model: Any, family: Family, choice: Choice, notes: list[str]) -> None:
+    own = getattr(model, "optimizer", None)
+    is_compiled = own is not None
+    made = choice.optimizer is not None or not is_compiled or not _is_built(own)
+    optimizer = _optimizer(choice.optimizer or own or DEFAULT_OPTIMIZER, family) if made else own
+    if not is_compiled or choice.loss is not None:
+        loss = choice.loss or getattr(model, "loss", None) or _assumed_loss(model, family, notes)
+        if not is_compiled and choice.optimizer is None:
+            notes.append("the model is not compiled: Adam is assumed")
+        try:
+            model.compile(optimizer=optimizer, loss=loss)
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"the model cannot be compiled with loss {loss!r}: {error}",
+                hint="give a loss that Keras knows, such as 'mse'",
+            ) from None
+    elif made:
+        model.optimizer = optimizer
+    _scale_losses(model, family)
+
+
+def _assumed_loss(model: Any, family: Family, notes: list[str]) -> str | None:
+    if type(model).train_step is not family.keras.Model.train_step:
+        return None  # a training step of its own needs none
+    notes.append("no loss is known: the mean squared error is assumed")
+    return DEFAULT_LOSS
+
+
+def _optimizer(wanted: Any, family: Family) -> Any:
+    """A new optimizer like the one that is named or given: it has no state yet."""
+    optimizers = family.keras.optimizers
+    if not isinstance(wanted, str | dict) and hasattr(wanted, "get_config"):
+        return type(wanted).from_config(wanted.get_config())
+    try:
+        return optimizers.get(wanted)
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"Keras knows no optimizer {wanted!r}", hint="give a name such as adam, sgd, rmsprop"
+        ) from None
+
+
+def _is_built(optimizer: Any) -> bool:
+    return bool(getattr(optimizer, "built", getattr(optimizer, "_built", False)))
+
+
+def _build(optimizer: Any, model: Any) -> None:
+    """Make the optimizer's state, without memory."""
+    if _is_built(optimizer):
+        return
+    if hasattr(optimizer, "build"):
+        optimizer.build(model.trainable_variables)
+    elif hasattr(optimizer, "_create_all_weights"):  # Keras 2's legacy ones
+        optimizer._create_all_weights(model.trainable_variables)
+
+
+def _scale_losses(model: Any, family: Family) -> None:
+    """Under mixed_float16 Keras scales the loss, and skips steps that overflow."""
+    if not family.is_keras_3 or model.dtype_policy.name != "mixed_float16":
+        return
+    scaling = family.keras.optimizers.LossScaleOptimizer
+    if not isinstance(model.optimizer, scaling):
+        model.optimizer = scaling(model.optimizer, name="loss_scale_optimizer")
+
+
+@contextmanager
+def _precision(model: Any, family: Family, policy: str | None) -> Iterator[None]:
+    """All layers of the model under another dtype policy, for a while."""
+    if policy is None:
+        yield
+        return
+    if not family.is_keras_3:
+        raise UsageError(
+            f"the precision of a {family.name} model is fixed when its layers are made",
+            hint=f"{family.name}.mixed_precision.set_global_policy({policy!r}) before building it",
+        )
+    layers = [model, *model._flatten_layers(include_self=False)]
+    before = [(layer, layer.dtype_policy) for layer in layers]
+    try:
+        for layer, _ in before:
+            layer.dtype_policy = policy
+        yield
+    finally:
+        for layer, old in before:
+            layer.dtype_policy = old

@@ -1,0 +1,63 @@
+"""The largest batch that fits: looked for between two traces, then traced itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuconf.footprint.phases import MOST_BATCH, are_alike, scaled
+from gpuconf.footprint.replay import Limit, fits
+from gpuconf.footprint.step import Step
+
+_MOST_TRACES = 8
+
+Tracer = Callable[[int], Step]
+
+
+def largest_batch(trace: Tracer, one: Step, other: Step | None, limit: Limit) -> int:
+    """The largest batch whose step runs under the limit, as its own trace says; 0 for none.
+
+    ``one`` and ``other`` are traces at two batch sizes, between and beyond which it is looked for.
+    Where there is no other batch size, it is that of ``one``, or 0.
+    """
+    if other is None:
+        return one.batch_size if fits(one, limit) else 0
+    if are_alike(one, other):
+        return _confirmed(trace, _by_scaling(one, other, limit), limit)
+    return _by_tracing(trace, limit)
+
+
+def _by_scaling(one: Step, other: Step, limit: Limit) -> int:
+    def runs(batch: int) -> bool:
+        return fits(scaled(one, other, batch), limit)
+
+    return _bisected(runs, start=other.batch_size)
+
+
+def _by_tracing(trace: Tracer, limit: Limit) -> int:
+    return _bisected(lambda batch: fits(trace(batch), limit), start=8)
+
+
+def _bisected(runs: Callable[[int], bool], *, start: int) -> int:
+    """The largest number for which it runs, if it runs for all smaller ones."""
+    if not runs(1):
+        return 0
+    good, bad = 1, max(2, start)
+    while bad <= MOST_BATCH and runs(bad):
+        good, bad = bad, bad * 2
+    if bad > MOST_BATCH:
+        return MOST_BATCH
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if runs(middle) else (good, middle)
+    return good
+
+
+def _confirmed(trace: Tracer, batch: int, limit: Limit) -> int:
+    """This batch if a trace of its own agrees, or a smaller one of which it does."""
+    for _ in range(_MOST_TRACES):
+        if batch < 1:
+            break
+        if fits(trace(batch), limit):
+            return batch
+        batch -= max(1, batch // 50)
+    return _by_tracing(trace, limit)

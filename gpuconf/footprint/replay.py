@@ -1,0 +1,112 @@
+"""A step replayed in the simulated allocator: use over time, the peak, and what is live there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from gpuconf.footprint.allocator import Allocator, Chunk, OutOfMemoryError
+from gpuconf.footprint.step import WEIGHTS, Piece, Step
+from gpuconf.units import LARGEST_SIZE
+
+STEPS = 2  # the second one finds the memory in the pieces that the first one has left
+
+
+class Replay(NamedTuple):
+    """What the allocator counts.
+
+    ``in_use_bytes[k]`` is the most in use during operation ``k`` of the last step, ``peak`` the
+    position of the largest of them, ``live`` the numbers of the pieces that are there then.
+    ``built_bytes`` is the most while the variables were made, and ``peak_bytes`` the most of all.
+    """
+
+    peak_bytes: int
+    built_bytes: int
+    resident_bytes: int
+    in_use_bytes: tuple[int, ...]
+    peak: int
+    live: tuple[int, ...]
+
+
+class Limit(NamedTuple):
+    """What the allocator may take, whether in regions as they are needed, which it gives back."""
+
+    size_bytes: int
+    allow_growth: bool = True
+    gives_back: bool = True
+
+
+def replay(step: Step, *, allow_growth: bool = True) -> Replay:
+    """Run the step in an allocator that is large enough for anything."""
+    allocator = Allocator(None if allow_growth else LARGEST_SIZE, allow_growth=allow_growth)
+    _build(step, allocator)
+    built = allocator.peak_bytes
+    resident = allocator.in_use_bytes
+    schedule = _schedule(step)
+    series: list[int] = []
+    for _ in range(STEPS):
+        series = _run(schedule, step.pieces, allocator)
+    peak = max(range(len(series)), key=series.__getitem__, default=0)
+    live = tuple(
+        number for number, piece in enumerate(step.pieces) if piece.first <= peak <= piece.last
+    )
+    return Replay(allocator.peak_bytes, built, resident, tuple(series), peak, live)
+
+
+def fits(step: Step, limit: Limit) -> bool:
+    """Whether the step runs in an allocator with this limit, pieces and all."""
+    allocator = Allocator(
+        limit.size_bytes, allow_growth=limit.allow_growth, gives_back=limit.gives_back
+    )
+    schedule = _schedule(step)
+    try:
+        _build(step, allocator)
+        if step.spare_bytes:
+            allocator.allocate(step.spare_bytes)
+        for _ in range(STEPS):
+            _run(schedule, step.pieces, allocator)
+    except OutOfMemoryError:
+        return False
+    return True
+
+
+def _build(step: Step, allocator: Allocator) -> None:
+    """Make the variables one after the other; a weight's random values need as much again."""
+    for variable in step.variables:
+        values = None
+        if variable.kind == WEIGHTS:
+            values = allocator.allocate(variable.size_bytes)
+        allocator.allocate(variable.size_bytes)
+        if values is not None:
+            allocator.free(values)
+
+
+class _Moment(NamedTuple):
+    begins: list[int]
+    ends: list[int]
+
+
+def _schedule(step: Step) -> Sequence[_Moment]:
+    moments = [_Moment([], []) for _ in step.operations]
+    goes_on = {piece.goes_on_from for piece in step.pieces}
+    for number, piece in enumerate(step.pieces):
+        moments[piece.first].begins.append(number)
+        if number not in goes_on:
+            moments[piece.last].ends.append(number)
+    return moments
+
+
+def _run(schedule: Iterable[_Moment], pieces: Sequence[Piece], allocator: Allocator) -> list[int]:
+    held: dict[int, Chunk] = {}
+    series = []
+    for moment in schedule:
+        for number in moment.begins:
+            piece = pieces[number]
+            if piece.goes_on_from is None:
+                held[number] = allocator.allocate(piece.size_bytes)
+            else:
+                held[number] = held.pop(piece.goes_on_from)
+        series.append(allocator.in_use_bytes)
+        for number in moment.ends:
+            allocator.free(held.pop(number))
+    return series

@@ -1,0 +1,109 @@
+"""One training or inference step as memory sees it: what is allocated when, and until when.
+
+This is the seam between the frameworks and the rest: a tracer of TensorFlow, JAX or PyTorch makes
+a :class:`Step`; what comes after knows no framework.  Times are positions in the sequence of the
+step's operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
+# What a piece of memory is for.
+WEIGHTS, OPTIMIZER_STATE, OTHER_STATE = "weights", "optimizer state", "other state"
+ACTIVATION, GRADIENT, TEMPORARY = "activation", "gradient", "temporary"
+DATA, CONSTANT, WORKSPACE = "data", "constant", "workspace"
+ROUNDING = "rounding"  # of the allocator: chunks larger than what was asked for
+
+
+class Variable(NamedTuple):
+    """A weight or another variable: it lives before, through and after the step.
+
+    ``layer`` is the path of the layer that it belongs to, or whose weight it goes with.
+    """
+
+    name: str
+    size_bytes: int
+    kind: str
+    layer: str | None = None
+
+
+class Operation(NamedTuple):
+    """A position in time: which operation, of which layer, in which part of the step."""
+
+    name: str
+    kind: str
+    part: str
+    layer: str | None = None
+
+
+class Piece(NamedTuple):
+    """Memory of a tensor from operation ``first`` to operation ``last``, both included.
+
+    One that ``goes_on_from`` another takes over the memory of the piece of that number, which
+    ended just before: the result of an operation that is written over its input.
+    """
+
+    size_bytes: int
+    first: int
+    last: int
+    kind: str
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    goes_on_from: int | None = None
+
+
+class Setting(NamedTuple):
+    """What was traced: in which mode, with which optimizer and precision.
+
+    ``optimizer`` and ``loss`` are None in inference, ``jit`` is whether it is to be compiled with
+    XLA; ``framework`` is as in ``tensorflow 2.21.0, keras 3.15.1``.
+    """
+
+    training: bool
+    jit: bool
+    precision: str
+    optimizer: str | None
+    loss: str | None
+    backend: str
+    framework: str
+    notes: tuple[str, ...] = ()
+
+
+class Step(NamedTuple):
+    """What a tracer gives: ``pieces`` in the order in which they are allocated.
+
+    ``layers`` are the layers' classes by their paths; ``notes`` say in plain words what was
+    assumed or left out.  ``spare_bytes`` is what the framework may take besides when memory
+    runs short.
+    """
+
+    batch_size: int
+    variables: tuple[Variable, ...]
+    operations: tuple[Operation, ...]
+    pieces: tuple[Piece, ...]
+    layers: Mapping[str, str] = MappingProxyType({})
+    notes: tuple[str, ...] = ()
+    setting: Setting | None = None
+    spare_bytes: int = 0
+
+    @property
+    def resident_bytes(self) -> int:
+        """The variables, as they were asked for."""
+        return sum(variable.size_bytes for variable in self.variables)
+
+
+def with_workspaces_up_to(step: Step, limit_bytes: int | None) -> Step:
+    """The step with no single workspace larger than the limit; None for none."""
+    if limit_bytes is None:
+        return step
+    pieces = tuple(
+        piece._replace(size_bytes=min(piece.size_bytes, limit_bytes))
+        if piece.kind == WORKSPACE
+        else piece
+        for piece in step.pieces
+    )
+    return step._replace(pieces=pieces)

@@ -1,0 +1,68 @@
+"""What is estimated: a model with its setting, and how to trace it at any batch size.
+
+The seam for JAX and PyTorch: what traces a :class:`Step` at a batch size is a subject.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from gpuconf.footprint.keras_models.choice import Choice
+from gpuconf.footprint.keras_models.data import (
+    Batch,
+    given_batch,
+    inputs_of,
+    is_of_one_batch_size,
+    targets_for,
+)
+from gpuconf.footprint.keras_models.families import Family
+from gpuconf.footprint.keras_models.outputs import build, outputs_of
+from gpuconf.footprint.keras_models.preparing import prepared
+from gpuconf.footprint.step import Step, with_workspaces_up_to
+from gpuconf.footprint.tensorflow.tracing import trace
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A Keras model as it is to be estimated.
+
+    ``input_shape``, ``data`` and the limit are what :func:`gpuconf.estimate` was given.
+    """
+
+    model: Any
+    family: Family
+    choice: Choice
+    input_shape: Any = None
+    data: Any = None
+    workspace_limit_bytes: int | None = None
+
+    def trace(self, batch_size: int) -> Step:
+        """Trace a step at this batch size; the model is as before afterwards."""
+        batch = self.batch(batch_size)
+        build(self.model, self.family, batch.inputs)
+        with prepared(self.model, self.family, self.choice) as setting:
+            step = trace(self.model, self.family, batch, batch_size, self.choice)
+        notes = (*setting.notes, *step.notes)
+        step = step._replace(setting=setting._replace(notes=()), notes=notes)
+        return with_workspaces_up_to(step, self.workspace_limit_bytes)
+
+    @property
+    def is_of_one_batch_size(self) -> bool:
+        """Whether it cannot be traced at another batch size."""
+        return is_of_one_batch_size(self.model)
+
+    def batch(self, batch_size: int) -> Batch:
+        """The specs of a batch."""
+        if self.data is not None:
+            return given_batch(self.data, batch_size)
+        inputs = inputs_of(self.model, batch_size, self.input_shape)
+        if not self.choice.training:
+            return Batch(inputs)
+        loss = self.choice.loss or getattr(self.model, "loss", None)
+        return Batch(inputs, targets_for(outputs_of(self.model, self.family, inputs), loss))
+
+    def changed(self, **changes: Any) -> Subject:
+        """The same with another optimizer, precision or the like."""
+        return dataclasses.replace(self, choice=self.choice._replace(**changes))

@@ -1,0 +1,55 @@
+"""Variables of TensorFlow with a shape and a type and no memory: to build a model for its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def abstract_variables() -> Iterator[None]:
+    """Every ``tf.Variable`` made inside, by whatever Keras, has no memory until it is assigned to.
+
+    Initial values are not computed: a network of gigabytes is built in the time of its Python.
+    Single numbers, such as a learning rate, are real: optimizers read them.  Reading another one
+    outside of a traced function gives nothing of use: an error, or an empty array.
+    """
+    import tensorflow as tf
+
+    with tf.variable_creator_scope(_without_memory):
+        yield
+
+
+def _without_memory(next_creator: Any, **options: Any) -> Any:
+    import tensorflow as tf
+    from tensorflow.python.ops import resource_variable_ops
+
+    shape, dtype = _shape_and_dtype(options)
+    is_known = shape is not None and shape.is_fully_defined()
+    if not is_known or shape.num_elements() <= 1 or tf.as_dtype(dtype) == tf.string:
+        return next_creator(**options)
+    with tf.init_scope():
+        return resource_variable_ops.UninitializedVariable(
+            trainable=options.get("trainable"),
+            name=options.get("name"),
+            shape=shape,
+            dtype=tf.as_dtype(dtype),
+            synchronization=options.get("synchronization"),
+            aggregation=options.get("aggregation"),
+        )
+
+
+def _shape_and_dtype(options: dict[str, Any]) -> tuple[Any, Any]:
+    """As far as possible without computing the initial value, else from it, in a graph."""
+    import tensorflow as tf
+
+    shape, dtype, value = (options.get(name) for name in ("shape", "dtype", "initial_value"))
+    if shape is not None and dtype is not None:
+        return tf.TensorShape(shape), dtype
+    if callable(value):
+        with tf.Graph().as_default():
+            value = value()
+            return tf.TensorShape(value.shape), dtype or value.dtype
+    value = tf.TensorSpec.from_tensor(tf.convert_to_tensor(value, dtype=dtype))
+    return tf.TensorShape(shape or value.shape), value.dtype

@@ -1,0 +1,60 @@
+"""Functional control flow: the functions that an operation names, and how often a loop turns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_COMPARISONS = {"Less": 0, "LessEqual": 1}  # and how many turns more the second takes
+
+
+def function_graph(operation: Any, attribute: str) -> Any:
+    """The graph of the function that an attribute of the operation names."""
+    return _graph_named(operation, operation.get_attr(attribute).name)
+
+
+def heaviest_branch(operation: Any) -> str:
+    """The branch of an ``If`` with the most operations: weights are updated, not left alone."""
+    names = [name for name in ("then_branch", "else_branch") if _has(operation, name)]
+    return max(names, key=lambda name: len(function_graph(operation, name).get_operations()))
+
+
+def number_of_turns(operation: Any, turns: Mapping[int, int]) -> int | None:
+    """How often a ``While`` turns, where its condition compares with a number that is known.
+
+    ``turns`` are those of loops before it: the loop of the gradients counts as far as the first
+    one did.
+    """
+    condition = function_graph(operation, "cond")
+    outer = dict(zip(map(id, condition.inputs), operation.inputs, strict=True))
+    found = []
+    for compared in condition.get_operations():
+        if compared.type in _COMPARISONS:
+            bound = compared.inputs[1]
+            known = _number(outer.get(id(bound), bound), turns)
+            if known is not None:
+                found.append(known + _COMPARISONS[compared.type])
+    return min(found, default=None)
+
+
+def _number(tensor: Any, turns: Mapping[int, int]) -> int | None:
+    from tensorflow.python.framework.tensor_util import constant_value
+
+    if id(tensor) in turns:
+        return turns[id(tensor)]
+    value = constant_value(tensor)
+    return None if value is None else int(value)
+
+
+def _has(operation: Any, attribute: str) -> bool:
+    return attribute in operation.node_def.attr
+
+
+def _graph_named(operation: Any, name: str) -> Any:
+    graph = operation.graph
+    while graph is not None:
+        function = graph._get_function(name)
+        if function is not None:
+            return function.graph
+        graph = getattr(graph, "outer_graph", None)
+    raise KeyError(name)

@@ -1,0 +1,130 @@
+"""Buffers while a graph is walked, and how they become the pieces of a :class:`Step`.
+
+The walk notes who makes a buffer and who uses it.  Only when all users are known can it be told
+which buffers end where, so which operation may write its result over its input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gpuconf.footprint.step import TEMPORARY, WORKSPACE, Piece, Variable
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """Memory of a tensor: made at ``first``, used until ``last``.
+
+    ``takes_from`` are the inputs whose memory it may take over.  A ``pinned`` one belongs to a
+    variable or to the caller, and is nobody's to take; ``reads`` names the variable.
+    """
+
+    size_bytes: int
+    first: int
+    last: int
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    kind: str = TEMPORARY
+    takes_from: tuple[Buffer, ...] = ()
+    pinned: bool = False
+    piece: int | None = None
+
+    def use(self, now: int) -> None:
+        """Somebody needs it at ``now``."""
+        self.last = max(self.last, now)
+
+
+@dataclass(slots=True, eq=False)
+class Handle:
+    """A variable as the graph sees it; ``readers`` share its memory since it last was copied."""
+
+    variable: Variable
+    is_sparse: bool = False
+    readers: list[Buffer] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Items:
+    """A TensorList: its elements."""
+
+    elements: tuple[Value, ...]
+
+    def use(self, now: int) -> None:
+        """Somebody needs all of it at ``now``."""
+        for element in self.elements:
+            if isinstance(element, Buffer | Items):
+                element.use(now)
+
+
+# What a tensor of the graph is; None has no memory on the device.
+Value = Buffer | Handle | Items | None
+
+
+class Update(NamedTuple):
+    """At ``now`` a variable is changed in place, which ``readers`` had read before."""
+
+    now: int
+    size_bytes: int
+    readers: tuple[Buffer, ...]
+
+
+class Ledger:
+    """All buffers of a step in the order in which they are made."""
+
+    def __init__(self) -> None:
+        self._buffers: list[Buffer] = []
+        self._updates: list[Update] = []
+
+    def add(self, buffer: Buffer) -> Buffer:
+        """Note a new buffer."""
+        self._buffers.append(buffer)
+        return buffer
+
+    def workspace(self, size_bytes: int, now: int) -> None:
+        """Note memory that an operation uses for itself."""
+        if size_bytes:
+            self.add(Buffer(size_bytes, now, now, kind=WORKSPACE))
+
+    def update(self, handle: Handle, now: int) -> None:
+        """Note that a variable is changed in place."""
+        if handle.readers:
+            self._updates.append(Update(now, handle.variable.size_bytes, tuple(handle.readers)))
+            handle.readers = []
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """What is allocated, in order, once all uses are known."""
+        copies = [
+            Buffer(update.size_bytes, update.now, last)
+            for update in self._updates
+            if (last := max(reader.last for reader in update.readers)) > update.now
+        ]
+        made = [buffer for buffer in self._buffers if buffer.size_bytes]
+        return _pieces(sorted([*made, *copies], key=lambda buffer: buffer.first))
+
+
+def _pieces(buffers: Sequence[Buffer]) -> tuple[Piece, ...]:
+    """Where an output takes over an input's memory, its piece goes on in the same chunk."""
+    pieces: list[Piece] = []
+    taken: set[int] = set()
+    for buffer in buffers:
+        source = _source(buffer, taken)
+        if source is not None:
+            taken.add(source)
+            pieces[source] = pieces[source]._replace(last=buffer.first - 1)
+        buffer.piece = len(pieces)
+        piece = Piece(
+            buffer.size_bytes, buffer.first, buffer.last, buffer.kind, buffer.shape, buffer.dtype
+        )
+        pieces.append(piece._replace(goes_on_from=source))
+    return tuple(pieces)
+
+
+def _source(buffer: Buffer, taken: set[int]) -> int | None:
+    for source in buffer.takes_from:
+        ends_here = source.last == buffer.first and not source.pinned
+        same = source.size_bytes == buffer.size_bytes and source.piece is not None
+        if ends_here and same and source.piece not in taken and source.first < buffer.first:
+            return source.piece
+    return None

@@ -1,0 +1,148 @@
+"""A Keras model's training or prediction step, traced by TensorFlow: no data, nothing computed."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gpuconf.errors import GpuconfError, UsageError
+from gpuconf.footprint.keras_models.choice import Choice
+from gpuconf.footprint.keras_models.data import Batch
+from gpuconf.footprint.keras_models.families import Family
+from gpuconf.footprint.keras_models.layer_calls import LayerCalls
+from gpuconf.footprint.keras_models.variables import Known, variables_of
+from gpuconf.footprint.step import CONSTANT, DATA, OTHER_STATE, Step, Variable
+from gpuconf.footprint.tensorflow.attribution import named_pieces, operations_of
+from gpuconf.footprint.tensorflow.memory import Handle, Value
+from gpuconf.footprint.tensorflow.order import source
+from gpuconf.footprint.tensorflow.sizes import size_of
+from gpuconf.footprint.tensorflow.walk import Walk
+
+
+def trace(model: Any, family: Family, batch: Batch, batch_size: int, choice: Choice) -> Step:
+    """Trace ``train_step`` or ``predict_step`` on a batch of these specs; a :class:`Step` of it.
+
+    Raises UsageError where the model refuses the batch, with the model's own words.
+    """
+    calls = LayerCalls(model, family)
+    training = choice.training
+    graph = _traced(model, batch, calls, training=training)
+    known = variables_of(model, calls.by_variable(), training=training)
+    walk = Walk()
+    captured: list[Variable] = []
+    values = _arguments(graph, walk, known, captured)
+    inside = {id(tensor) for _, tensor in graph.captures}
+    data = [each for each in graph.inputs if id(each) not in inside]
+    known_values = walk.graph(graph, values, data=data)
+    walk.keep(known_values.get(id(source(tensor))) for tensor in graph.outputs)
+    walk.finish()
+    operations = operations_of(graph, walk.places, calls.spans)
+    pieces = named_pieces(walk.ledger.pieces(), operations)
+    variables = (*known.variables, *captured)
+    kinds = {path: type(layer).__name__ for path, layer in calls.layers.items()}
+    # Where memory is short, grappler adds such gradients one by one to zeros, which then stay as a
+    # constant (SchedulingPass in memory_optimizer.cc).
+    spare = walk.largest_sum_bytes
+    return Step(batch_size, variables, operations, pieces, kinds, _notes(walk), spare_bytes=spare)
+
+
+def _traced(model: Any, batch: Batch, calls: LayerCalls, *, training: bool) -> Any:
+    from tensorflow.python.framework import func_graph, ops
+
+    def step(data: Any) -> Any:
+        return model.train_step(data) if training else model.predict_step((data,))
+
+    data = batch.for_training() if training else batch.inputs
+    with _no_collecting(), calls.noted(ops.get_default_graph):
+        try:
+            return func_graph.func_graph_from_py_func("step", step, (data,), {})
+        except GpuconfError:
+            raise
+        except Exception as error:  # the model's own, of any kind
+            raise UsageError(
+                f"{type(model).__name__} cannot be traced on {_shown(data)}: {_first_lines(error)}",
+                hint="call it once on such a batch to see where; if the batch is wrong, give "
+                "data=(inputs, targets) or input_shape=",
+            ) from error
+
+
+@contextmanager
+def _no_collecting() -> Iterator[None]:
+    """Tracing makes many small objects that live on; looking for garbage takes a third of it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _first_lines(error: Exception) -> str:
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return " ".join([f"{type(error).__name__}:", *lines[:3]])
+
+
+def _shown(data: Any) -> str:
+    import tensorflow as tf
+
+    specs = tf.nest.flatten(data)
+    return ", ".join(f"{spec.dtype.name}{spec.shape.as_list()}" for spec in specs)
+
+
+def _arguments(graph: Any, walk: Walk, known: Known, captured: list[Variable]) -> dict[int, Value]:
+    """What the graph is given: variables, captured constants, and the batch."""
+    import tensorflow as tf
+
+    values: dict[int, Value] = {}
+    for outside, inside in graph.captures:
+        if outside.dtype == tf.resource:
+            values[id(inside)] = _handle(outside, inside, known, captured)
+        else:
+            values[id(inside)] = walk.kept(size_of(inside) or 0, CONSTANT)
+    for tensor in graph.inputs:
+        if id(tensor) not in values:
+            values[id(tensor)] = walk.kept(size_of(tensor) or 0, DATA)
+    return values
+
+
+def _handle(outside: Any, inside: Any, known: Known, captured: list[Variable]) -> Handle | None:
+    variable = known.by_handle.get(id(outside))
+    if variable is None:
+        size = _size_by_handle(inside)
+        if size is None:  # a lookup table or the like
+            return None
+        variable = Variable(inside.name, size, OTHER_STATE)
+        captured.append(variable)
+    return Handle(variable)
+
+
+def _size_by_handle(tensor: Any) -> int | None:
+    import tensorflow as tf
+    from tensorflow.python.ops import handle_data_util
+
+    data = handle_data_util.get_resource_handle_data(tensor)
+    if data is None or not data.is_set or not data.shape_and_type:
+        return None
+    what = data.shape_and_type[0]
+    shape = tf.TensorShape(what.shape)
+    if not shape.is_fully_defined():
+        return None
+    return int(shape.num_elements() * tf.as_dtype(what.dtype).size)
+
+
+def _notes(walk: Walk) -> tuple[str, ...]:
+    notes = []
+    if walk.unknown:
+        notes.append(
+            f"the size of {len(walk.unknown)} results depends on the data, such as that of "
+            f"{walk.unknown[0]}: taken to be as large as the operation's input"
+        )
+    if walk.endless:
+        notes.append(
+            f"how often {len(walk.endless)} loops turn is not known, such as {walk.endless[0]}: "
+            "one turn is counted"
+        )
+    return tuple(notes)
