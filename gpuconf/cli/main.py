@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpuconf import __version__
-from gpuconf.cli import demo, doctor, explain, init, plan, profiles, rehearse
+from gpuconf.cli import demo, doctor, estimate, explain, init, plan, profiles, rehearse
 from gpuconf.cli.output import Output, drop_unwritten
 from gpuconf.command_line import CommandParser
 from gpuconf.errors import GpuconfError
 
-_COMMANDS = (plan, profiles, init, doctor, explain, rehearse, demo)
+_COMMANDS = (plan, profiles, init, doctor, explain, estimate, rehearse, demo)
 
 
 def run() -> None:

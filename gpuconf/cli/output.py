@@ -23,12 +23,12 @@ SCHEMA_VERSION = 1
 
 _ERROR = "gpuconf: error:"
 _QUOTED = re.compile(r'''`[^`]*`|(?<!\w)'[^']*'|"[^"]*"''')
+_OURS = "gpuconf (?:plan|profiles|init|doctor|explain|estimate|rehearse|demo)"
 # A hint is often a command as it stands, or ends in one.
 _COMMAND = re.compile(
-    r"(?<!\S)(?:gpuconf (?:plan|profiles|init|rehearse|demo|doctor|explain)|python -m|pip install|"
-    r"mkdir -p|df|rm|ls|unset|export) .*?(?=;|, or |$)"
+    rf"(?<!\S)(?:{_OURS}|python -m|pip install|mkdir -p|df|rm|ls|unset|export) .*?(?=;|, or |$)"
 )
-_OUR_COMMAND = re.compile(r"(?<!\S)gpuconf (?:plan|rehearse|doctor|explain|profiles|init|demo) .*$")
+_OUR_COMMAND = re.compile(rf"(?<!\S){_OURS} .*$")
 _KEPT_SPACE = "\0"
 
 

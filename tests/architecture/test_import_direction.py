@@ -41,17 +41,25 @@ MAY_IMPORT: dict[str, set[str]] = {
     "exception_hooks": {"environ", "errors", "terminal", "diagnosis"},
     "diagnosis": GROUND | {"hardware", "profile"},
     "auto": {"bootstrap", "errors", "exception_hooks"},
+    "footprint": GROUND | {"hardware", "auto"},
+    "callbacks": GROUND,
     "simcard": GROUND,
     "demo": GROUND | {"hardware"},
     "rehearsal": GROUND | {"diagnosis", "simcard", "hardware", "profile", "planner", "auto"},
     "doctor": GROUND | {"hardware", "profile", "planner", "bootstrap", "auto"},
     "cli": GROUND
     | {"hardware", "profile", "planner", "bootstrap"}
-    | {"demo", "diagnosis", "doctor", "simcard", "rehearsal"},
+    | {"demo", "diagnosis", "doctor", "footprint", "simcard", "rehearsal"},
     "__main__": {"cli"},
-    "__init__": {"errors", "profile", "planner", "report", "bootstrap", "diagnosis"},
+    "__init__": {
+        *("errors", "profile", "planner", "report"),
+        *("bootstrap", "diagnosis", "footprint"),
+    },
 }
-PUBLIC_FUNCTIONS = {"plan", "configure", "activation", "install_session", "load_profile", "explain"}
+PUBLIC_FUNCTIONS = {
+    *("plan", "configure", "activation", "install_session", "load_profile"),
+    *("explain", "estimate"),
+}
 
 
 def room_of(path: Path) -> str:

@@ -27,6 +27,8 @@ def test_help_of_every_command(tmp_path: Path) -> None:
         ["demo"],
         ["rehearse"],
         ["doctor"],
+        ["explain"],
+        ["estimate"],
     ]
     helps = run_commands(tmp_path, *([*command, "--help"] for command in commands))
     for command, done in zip(commands, helps, strict=True):

@@ -1,0 +1,276 @@
+"""``gpuconf estimate``: what a model costs in GPU memory, and the largest batch that fits."""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from gpuconf.cli.output import Output
+from gpuconf.command_line import check_picture, size_argument
+from gpuconf.errors import UsageError
+from gpuconf.profile import load_profile
+
+if TYPE_CHECKING:
+    from gpuconf.footprint.budget import Budget
+    from gpuconf.footprint.memory_estimate import MemoryEstimate
+
+_PRECISIONS = ("float16", "bfloat16")
+
+_DESCRIPTION = """\
+Say what a step of fit() or predict() takes of a GPU's memory: the peak, what
+stays, where it goes by layer, and the largest batch under a limit. The model's
+own training step is traced by TensorFlow and replayed in a simulation of its
+allocator: there need be no GPU, no weights are read, no data is touched.
+TARGET is a saved model (.keras, .h5), or the function that makes one, as
+my_module:make_model or path/to/file.py:make_model."""
+
+_EXAMPLES = """\
+examples:
+  gpuconf estimate model.keras --batch-size 64 --limit 6GiB
+  gpuconf estimate models:make_model --profile shared-desktop
+  gpuconf estimate train.py:build --optimizer sgd --mixed-precision float16
+  gpuconf estimate model.keras --inference --json | jq .peak_bytes
+  gpuconf estimate models:unet --input-shape 512,512,3 --plot memory.svg
+
+exit codes: 0 it fits, or no limit was given; 1 it does not fit the limit, or
+the model's own code failed; 2 bad usage, as a file that holds no model; 3 a bug
+in gpuconf; 130 interrupted."""
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add this command's arguments."""
+    parser = commands.add_parser(
+        "estimate",
+        help="say what a model will take of a GPU's memory, and which batch fits",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("target", metavar="TARGET", help="model.keras, model.h5, or module:function")
+    add("--batch-size", type=_positive, metavar="N", default=32, help="(default 32)")
+    add("--inference", action="store_true", help="a step of predict() instead of fit()")
+    add("--optimizer", metavar="NAME", help="as adam, sgd (default: the model's own)")
+    add("--loss", metavar="NAME", help="as mse (default: the model's own)")
+    add("--mixed-precision", type=_precision, nargs="?", const="float16", metavar="TYPE",
+        help="compute in float16 (the default here) or bfloat16")  # fmt: skip
+    add("--jit", action="store_true", help="as with jit_compile=True")
+    add("--input-shape", type=_shape, action="append", metavar="SHAPE",
+        help="of one sample, as 224,224,3, where the model leaves it open; once for "
+        "each input")  # fmt: skip
+    limit = parser.add_mutually_exclusive_group()
+    limit.add_argument("--limit", type=size_argument, metavar="SIZE",
+        help="what TensorFlow may use, as 6GiB: find the largest batch that fits")  # fmt: skip
+    limit.add_argument("--profile", metavar="PROFILE",
+        help="the limit that this profile gives on this machine's GPU now")  # fmt: skip
+    add("--workspace-limit", type=size_argument, metavar="SIZE",
+        help="most that one convolution may take beside its tensors (default: what CPU "
+        "kernels take, or the profile's cudnn_workspace_limit)")  # fmt: skip
+    add("--advice", action="store_true",
+        help="say what would save how much; without it, only where it does not fit")  # fmt: skip
+    add("--probe", action="store_true", help="calibrate with two small real steps")
+    add("--plot", metavar="FILE",
+        help="draw memory over a step and by layer, as FILE.png or FILE.svg")  # fmt: skip
+    add("-v", "--verbose", action="store_true", help="all layers")
+    add("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Estimate, report, and exit with whether it fits."""
+    from gpuconf.cli.memory_limit import limit_and_budget
+
+    output.as_json = options.json
+    _check(options)
+    if options.plot is not None:
+        check_picture(options.plot)
+    limit_bytes, budget = limit_and_budget(options.limit, options.profile)
+    environ = dict(os.environ)  # before it is changed for this process: what a probe starts with
+    with _stdout_to_stderr():
+        model, notes = _loaded(options.target, output)
+        estimate = _estimated(model, options, limit_bytes, output)
+        estimate = _probed(estimate, model, options, environ, output)
+    estimate = estimate._replace(notes=(*notes, *estimate.notes))
+    code, drawn, said = _draw(estimate, options.plot)
+    _tell(estimate, budget, drawn, options, output)
+    output.flush()
+    if said is not None:
+        output.note(said)
+    return max(code, int(estimate.fits is False))
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raise for options that do not go together."""
+    if options.inference:
+        for name in ("optimizer", "loss"):
+            if getattr(options, name) is not None:
+                raise UsageError(
+                    f"--{name} is for training, and --inference for what needs none",
+                    hint="leave one of them out",
+                )
+
+
+def _loaded(target: str, output: Output) -> tuple[Any, tuple[str, ...]]:
+    from gpuconf.footprint.loading import load_model, stay_off_the_gpu
+
+    _progress(f"building {target}", output)
+    stay_off_the_gpu()
+    loaded = load_model(target)
+    return loaded.model, loaded.notes
+
+
+def _estimated(
+    model: Any, options: argparse.Namespace, limit_bytes: int | None, output: Output
+) -> MemoryEstimate:
+    """The estimate; with advice too where it is asked for, or the batch does not fit."""
+    from gpuconf.footprint.estimating import estimate
+
+    shapes = options.input_shape
+    wanted: dict[str, Any] = {
+        "optimizer": options.optimizer,
+        "loss": options.loss,
+        "training": not options.inference,
+        "jit": options.jit,
+        "mixed_precision": options.mixed_precision,
+        "input_shape": shapes[0] if shapes is not None and len(shapes) == 1 else shapes,
+        "limit": limit_bytes,
+        "workspace_limit": _workspace_limit(options),
+        "phases": True,
+    }
+    what = "predict" if options.inference else "training"
+    _progress(f"tracing a {what} step of batch {options.batch_size}", output)
+    found = estimate(model, options.batch_size, **wanted, advise=options.advice)
+    if found.fits is False and not options.advice:
+        _progress("it does not fit: tracing what would", output)
+        found = estimate(model, options.batch_size, **wanted, advise=True)
+    return found
+
+
+def _workspace_limit(options: argparse.Namespace) -> int | None:
+    """As given, or as the profile has it."""
+    if options.workspace_limit is not None or options.profile is None:
+        return cast("int | None", options.workspace_limit)
+    return load_profile(options.profile).tensorflow.cudnn_workspace_limit
+
+
+def _probed(
+    estimate: MemoryEstimate,
+    model: Any,
+    options: argparse.Namespace,
+    environ: Mapping[str, str],
+    output: Output,
+) -> MemoryEstimate:
+    """The estimate calibrated by a probe, where one is asked for.
+
+    ``environ`` is the environment in which the command was started, with its GPUs.
+    """
+    if not options.probe:
+        return estimate
+    from gpuconf.cli.estimate_probe import probed
+
+    def tell(text: str) -> None:
+        _progress(text, output)
+
+    return probed(estimate, model, options, environ=environ, tell=tell)
+
+
+def _draw(estimate: MemoryEstimate, path: str | None) -> tuple[int, str | None, str | None]:
+    """Draw the picture: the exit code, its path, what to say.  No answer is lost for a picture."""
+    if path is None:
+        return 0, None, None
+    from gpuconf.footprint import plot
+
+    try:
+        plot.draw(estimate, path)
+    except OSError as error:
+        return 1, None, f"gpuconf: error: --plot {path}: {error.strerror or error}; no picture"
+    return 0, path, f"the picture is in {path}"
+
+
+def _tell(
+    estimate: MemoryEstimate,
+    budget: Budget,
+    drawn: str | None,
+    options: argparse.Namespace,
+    output: Output,
+) -> None:
+    if output.as_json:
+        from gpuconf.footprint.document import as_document
+
+        output.document({"target": options.target, **as_document(estimate, budget), "plot": drawn})
+        return
+    from gpuconf.footprint.text import report
+
+    width = output.out.width if output.out.file.isatty() else None
+    for line in report(estimate, budget=budget, width=width, verbose=options.verbose):
+        output.line(line.text, line.style)
+
+
+def _progress(text: str, output: Output) -> None:
+    """For people who wait; a program's log is spared."""
+    if output.err.file.isatty():
+        output.progress(text)
+
+
+@contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """Whatever the user's code prints, in Python or below, stands beside the report, not in it."""
+    _open_closed_streams()
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    before = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+        os.dup2(before, 1)
+        os.close(before)
+        atexit.register(_leave_stdout_alone)  # runs before what the user's code has registered
+
+
+def _open_closed_streams() -> None:
+    """A process that was started without a stream must not take its number for another file."""
+    lowest = os.open(os.devnull, os.O_RDWR)
+    while lowest <= 2:
+        lowest = os.dup(lowest)
+    os.close(lowest)
+
+
+def _leave_stdout_alone() -> None:
+    """What the user's code prints when the process ends comes after the report: not to stdout."""
+    with contextlib.suppress(OSError):
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        os.dup2(2, 1)
+        sys.stdout = sys.stderr
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def _precision(text: str) -> str:
+    if text not in _PRECISIONS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither float16 nor bfloat16 (put TARGET before it)"
+        )
+    return text
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    parts = text.strip("()[] ").rstrip(",").replace("x", ",").split(",")
+    sizes = [part.strip() for part in parts]
+    if not all(size.isdecimal() and int(size) > 0 for size in sizes):
+        raise argparse.ArgumentTypeError(f"{text!r} is no shape, such as 224,224,3")
+    return tuple(map(int, sizes))

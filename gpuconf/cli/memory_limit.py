@@ -1,0 +1,63 @@
+"""The limit that an estimate is held against: as given, or as a profile gives it here and now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuconf.bootstrap import plan_for
+from gpuconf.errors import UsageError
+from gpuconf.footprint.budget import CONTEXT_BYTES, Budget
+from gpuconf.hardware import Inventory, read_inventory
+from gpuconf.hardware.reserve import reserve_bytes
+from gpuconf.planner import GpuPlan, Plan
+from gpuconf.profile import load_profile
+from gpuconf.units import mib
+
+_HINT = "give the limit itself: --limit 6GiB"
+
+
+def limit_and_budget(
+    limit_bytes: int | None,
+    profile: str | None,
+    *,
+    read: Callable[[], Inventory] = read_inventory,
+) -> tuple[int | None, Budget]:
+    """The bytes that TensorFlow may use, None for no limit, and where they come from.
+
+    Raises UsageError where a profile leads to no limit here, and what a plan raises.
+    """
+    if profile is not None:
+        return _of_plan(plan_for(load_profile(profile), read=read))
+    gpu = next(iter(read().gpus), None)
+    return limit_bytes, Budget("--limit" if limit_bytes is not None else None, gpu=gpu)
+
+
+def _of_plan(plan: Plan) -> tuple[int, Budget]:
+    name = plan.profile.name
+    if not plan.gpus:
+        reason = "it hides the GPUs" if plan.hides_gpus else "no GPU of this machine can be asked"
+        raise UsageError(f"profile {name} gives no limit here: {reason}", hint=_HINT)
+    first = plan.gpus[0]
+    source = f"profile {name}, GPU {first.gpu.index}"
+    arithmetic = first.arithmetic
+    if first.logical_devices_bytes:
+        return first.logical_devices_bytes[0], Budget(
+            f"{source}, its first logical device", arithmetic, first.gpu
+        )
+    if first.limit_bytes is not None:
+        return first.limit_bytes, Budget(source, arithmetic, first.gpu)
+    return _without_limit(first, name)
+
+
+def _without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
+    """What TensorFlow takes by itself of a GPU's free memory."""
+    gpu = plan.gpu
+    if gpu.free_bytes is None or gpu.compute_capability is None:
+        raise UsageError(
+            f"profile {name} sets no limit, and how much is free is unknown", hint=_HINT
+        )
+    available = gpu.free_bytes - CONTEXT_BYTES
+    reserve = reserve_bytes(available, gpu.compute_capability[0])
+    line = f"{mib(gpu.free_bytes)} free - {mib(CONTEXT_BYTES)} context - {mib(reserve)} reserve"
+    source = f"profile {name} sets no limit, GPU {gpu.index}"
+    return max(available - reserve, 0), Budget(source, (*plan.arithmetic, line), gpu)

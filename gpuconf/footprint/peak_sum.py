@@ -1,0 +1,89 @@
+"""The peak as a sum of what is in memory then: every row, and that they add up."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpuconf.footprint.memory_estimate import TRACED, MemoryEstimate, Moment
+from gpuconf.footprint.step import (
+    ACTIVATION,
+    CONSTANT,
+    DATA,
+    GRADIENT,
+    OPTIMIZER_STATE,
+    OTHER_STATE,
+    ROUNDING,
+    TEMPORARY,
+    WEIGHTS,
+    WORKSPACE,
+)
+
+RESIDENT = {
+    WEIGHTS: "weights",
+    OPTIMIZER_STATE: "state of the optimizer",
+    OTHER_STATE: "other variables: metrics, seeds",
+}
+PASSING = {
+    ACTIVATION: "activations",
+    GRADIENT: "gradients",
+    TEMPORARY: "temporaries",
+    DATA: "the batch itself",
+    CONSTANT: "constants",
+    WORKSPACE: "workspace, an allowance",
+}
+MEASURED = "measured"
+_LAST = {
+    ROUNDING: "rounding, by the allocator",
+    MEASURED: "what the probe has measured, and the trace missed",
+}
+
+
+class SumRow(NamedTuple):
+    """A summand or a sum: ``sign`` is a blank for the first, then ``+`` or ``-``, and ``=``."""
+
+    sign: str
+    size_bytes: int
+    words: str
+
+
+def peak_moment(estimate: MemoryEstimate) -> Moment | None:
+    """The moment of the timeline at which the most is in use."""
+    return max(estimate.timeline, key=lambda moment: moment.total_bytes, default=None)
+
+
+def peak_kinds(estimate: MemoryEstimate) -> dict[str, int]:
+    """Bytes at the peak by kind, which add up to it.
+
+    What a probe has measured beyond the trace, or less, is a kind of its own.
+    """
+    moment = peak_moment(estimate)
+    kinds = dict(moment.bytes_by_kind) if moment is not None else {}
+    kinds = kinds or {OTHER_STATE: estimate.resident_bytes}
+    uncounted = estimate.peak_bytes - sum(kinds.values())
+    kind = ROUNDING if estimate.tier == TRACED else MEASURED
+    kinds[kind] = kinds.get(kind, 0) + uncounted
+    return {kind: size for kind, size in kinds.items() if size}
+
+
+def peak_sum(estimate: MemoryEstimate) -> list[SumRow]:
+    """The rows: what stays, its sum, what comes and goes, the peak.  Empty ones are left out."""
+    kinds = peak_kinds(estimate)
+    stays = [_row(kinds[kind], words) for kind, words in RESIDENT.items() if kind in kinds]
+    if stays:
+        stays[0] = stays[0]._replace(sign=" ")
+    resident = sum(kinds.get(kind, 0) for kind in RESIDENT)
+    others = {kind: kind for kind in kinds if kind not in RESIDENT and kind not in PASSING}
+    words = {**PASSING, **others, **_LAST}
+    if estimate.setting is None or estimate.setting.training:
+        words[ACTIVATION] += ", kept for the backward pass"
+    passes = [_row(kinds[kind], words[kind]) for kind in words if kind in kinds]
+    return [
+        *stays,
+        SumRow("=", resident, "resident: stays between steps"),
+        *passes,
+        SumRow("=", estimate.peak_bytes, "the peak"),
+    ]
+
+
+def _row(size_bytes: int, words: str) -> SumRow:
+    return SumRow("+" if size_bytes >= 0 else "-", abs(size_bytes), words)

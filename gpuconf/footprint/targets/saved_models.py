@@ -1,0 +1,190 @@
+"""A saved Keras model, as far as it tells its shapes: read without its weights, or refused."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import shlex
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gpuconf.errors import UsageError
+
+FROM_CODE = "gpuconf estimate my_module:make_model"
+_LARGEST_CONFIG_BYTES = 1 << 28
+_ZIP, _HDF5, _TFLITE = b"PK", b"\x89HDF\r\n\x1a\n", b"TFL3"
+_NO_MODELS = {
+    ".tflite": "a TFLite model",
+    ".onnx": "an ONNX model",
+    ".pb": "a graph of TensorFlow",
+    ".pt": "a file of PyTorch",
+    ".pth": "a file of PyTorch",
+    ".safetensors": "a file of weights alone",
+    ".npz": "a file of arrays",
+    ".ckpt": "a checkpoint, weights alone",
+    ".index": "a checkpoint, weights alone",
+    ".ipynb": "a notebook",
+}
+
+
+class SavedModel(NamedTuple):
+    """What a file tells of a model.
+
+    ``config`` is what Keras makes it from; ``training`` how it was compiled, of legacy files,
+    whose config does not hold it.  ``keras_version`` is None where the file does not say.
+    """
+
+    config: dict[str, Any]
+    keras_version: str | None
+    is_legacy: bool = False
+    training: dict[str, Any] | None = None
+
+
+def read_saved_model(path: Path) -> SavedModel:
+    """Read a ``.keras`` archive or folder or an HDF5 file; no weight is read.
+
+    Raises UsageError, with what to give instead, for everything else.
+    """
+    try:
+        if path.is_dir():
+            saved = _of_folder(path)
+        else:
+            with path.open("rb") as file:
+                saved = _of_file(path, file.read(16))
+    except FileNotFoundError:
+        raise UsageError(f"there is no file {path}", hint=f"ls {_quoted(path.parent)}") from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(
+            f"{path} cannot be read: {reason}", hint=f"ls -ld {_quoted(path)}"
+        ) from None
+    _refuse_stored_code(path, saved.config)
+    return saved
+
+
+def _of_file(path: Path, start: bytes) -> SavedModel:
+    if not start:
+        raise UsageError(f"{path} is empty: 0 bytes", hint=f"save it again, or: {FROM_CODE}")
+    if start.startswith(_ZIP):
+        return _of_archive(path)
+    if start.startswith(_HDF5):
+        return _of_hdf5(path)
+    raise _refusal(path, _NO_MODELS[".tflite"] if start[4:8] == _TFLITE else None)
+
+
+def _of_folder(path: Path) -> SavedModel:
+    """A ``.keras`` archive that was unpacked, as Keras 3 reads it too."""
+    if (path / "config.json").is_file():
+        metadata = path / "metadata.json"
+        told = metadata.read_bytes() if metadata.is_file() else b"{}"
+        return _of_json(path, (path / "config.json").read_bytes(), told)
+    names = {each.name for each in path.iterdir()}
+    if "saved_model.pb" in names:
+        raise _refusal(path, "a SavedModel, which holds a graph")
+    if any(name.endswith(".index") or name == "checkpoint" for name in names):
+        raise _refusal(path, "a folder of checkpoints, weights alone")
+    raise _refusal(path, "a folder")
+
+
+def _of_archive(path: Path) -> SavedModel:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = set(archive.namelist())
+            if "config.json" not in names:
+                is_torch = any(name.endswith("data.pkl") for name in names)
+                raise _refusal(path, _NO_MODELS[".pt"] if is_torch else "a zip archive")
+            if archive.getinfo("config.json").file_size > _LARGEST_CONFIG_BYTES:
+                raise _refusal(path, "a zip archive with an absurdly large config.json")
+            config = archive.read("config.json")
+            metadata = archive.read("metadata.json") if "metadata.json" in names else b"{}"
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise UsageError(
+            f"{path} is a broken or incomplete archive: {error}",
+            hint=f"python -m zipfile --test {_quoted(path)}",
+        ) from None
+    return _of_json(path, config, metadata)
+
+
+def _of_json(path: Path, config: bytes, metadata: bytes) -> SavedModel:
+    try:
+        found, told = json.loads(config), json.loads(metadata)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{path} is broken: its config is no JSON ({error})",
+            hint=f"save it again, or: {FROM_CODE}",
+        ) from None
+    if not isinstance(found, dict) or "class_name" not in found:
+        raise _refusal(path, "a file whose config names no class")
+    version = told.get("keras_version") if isinstance(told, dict) else None
+    return SavedModel(found, version)
+
+
+def _of_hdf5(path: Path) -> SavedModel:
+    h5py = importlib.import_module("h5py")  # comes with Keras
+    try:
+        with h5py.File(path, "r") as file:
+            config, training, version = (
+                _text(file.attrs.get(name))
+                for name in ("model_config", "training_config", "keras_version")
+            )
+    except OSError as error:
+        raise UsageError(
+            f"{path} is a broken or incomplete HDF5 file: {error}",
+            hint=f"copy or save it again, or: {FROM_CODE}",
+        ) from None
+    if config is None:
+        raise _refusal(path, "a file of weights alone")
+    saved = _of_json(path, config.encode(), b"{}")
+    with contextlib.suppress(ValueError):
+        saved = saved._replace(training=json.loads(training or "null"))
+    return saved._replace(keras_version=version, is_legacy=True)
+
+
+def _text(value: Any) -> str | None:
+    """An attribute of an HDF5 file as text."""
+    if value is None or isinstance(value, str):
+        return value
+    return str(value.decode("utf-8", "replace")) if isinstance(value, bytes) else None
+
+
+def _refusal(path: Path, what: str | None) -> UsageError:
+    """The error for a file or folder that holds no Keras model."""
+    what = what or _NO_MODELS.get(path.suffix.lower(), "in no format of Keras")
+    return UsageError(
+        f"{path} is {what}, not a saved Keras model (.keras, .h5)",
+        hint=f"name the function that makes the model: {FROM_CODE}",
+    )
+
+
+def _refuse_stored_code(path: Path, config: dict[str, Any]) -> None:
+    """Raise for a Lambda layer that is stored as Python bytecode: nobody knows what it does."""
+    for layer in _with_stored_code(config):
+        where = "a layer" if layer is None else f"layer {layer!r}"
+        raise UsageError(
+            f"{path}: {where} is Python code that the file brings along, which is not run",
+            hint=f"name the function that makes the model: {FROM_CODE}",
+        )
+
+
+def _with_stored_code(config: dict[str, Any]) -> Iterator[str | None]:
+    """The names of the layers that hold code, as Keras 2 and 3 write it."""
+    open_ones: list[tuple[Any, str | None]] = [(config, None)]
+    while open_ones:  # no recursion: the depth is the file's
+        value, layer = open_ones.pop()
+        if isinstance(value, dict):
+            kind, inner = value.get("class_name"), value.get("config")
+            if isinstance(inner, dict):
+                layer = inner.get("name", layer)
+            is_function = isinstance(inner, dict) and isinstance(inner.get("function"), list)
+            if kind == "__lambda__" or (kind == "Lambda" and is_function):
+                yield layer
+            value = list(value.values())
+        if isinstance(value, list):
+            open_ones += [(each, layer) for each in value]
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))

@@ -1,0 +1,144 @@
+"""A model from the user's own code: what it names is imported, and called if it is a function."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from gpuconf.errors import UsageError
+from gpuconf.footprint.targets.restoring import RestoredModel
+from gpuconf.footprint.targets.user_errors import error_in_user_code, trains_in
+from gpuconf.footprint.targets.user_modules import (
+    OwnError,
+    Place,
+    attribute_of,
+    code_of_the_user,
+    imported,
+    place_of,
+)
+from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
+
+# What a second try, with real weights, would not change.
+_FINAL = (SyntaxError, ImportError, NameError, OSError, MemoryError, SystemExit)
+
+
+def model_from_code(target: str, *, folder: Path) -> RestoredModel:
+    """Import and call what ``target`` names; the model's variables have no memory, if that works.
+
+    Code that reads the weights it has just made does not work without them.  Then all of it runs
+    once more with real ones, and a note says so.  Raises UsageError for what is no function that
+    makes a model, and GpuconfError, with the user's own lines, for whatever it raises itself.
+    """
+    place = place_of(target, folder)
+    if str(place.folder) not in sys.path[:1]:
+        sys.path.insert(0, str(place.folder))
+    with _without_our_arguments(target):
+        return _model(target, place)
+
+
+@contextmanager
+def _without_our_arguments(target: str) -> Iterator[None]:
+    """A script that reads its command line when it is imported shall not read ours."""
+    before, sys.argv = sys.argv, [target.rpartition(":")[0]]
+    try:
+        yield
+    finally:
+        sys.argv = before
+
+
+def _model(target: str, place: Place) -> RestoredModel:
+    before = set(sys.modules)
+    try:
+        return RestoredModel(_built(target, place, abstract_variables()))
+    except OwnError as failure:
+        if isinstance(failure.error, _FINAL) or trains_in(failure.error):
+            raise error_in_user_code(target, failure.error, place) from None
+    _forget(set(sys.modules) - before, place.folder)
+    try:
+        model = _built(target, place, nullcontext())
+    except OwnError as failure:
+        raise error_in_user_code(target, failure.error, place) from None
+    note = f"{target} uses the weights that it makes, so they were made, in this host's memory"
+    return RestoredModel(model, (note,))
+
+
+def _built(target: str, place: Place, scope: AbstractContextManager[None]) -> Any:
+    with scope:
+        found = attribute_of(imported(place), place)
+        if is_model(found):
+            return found
+        make = _callable(found, target)
+        with code_of_the_user():
+            made = make()
+    if not is_model(made):
+        raise _refusal(made, target, "returned")
+    return made
+
+
+def is_model(value: Any) -> bool:
+    """Whether it is a model of any Keras; none is imported to find out."""
+    return not isinstance(value, type) and _is_of_keras(type(value), "Model")
+
+
+def _is_of_keras(kind: type, name: str) -> bool:
+    """Whether a class is that class of a Keras, or made from it."""
+    return any(
+        base.__name__ == name and base.__module__.partition(".")[0] in ("keras", "tf_keras")
+        for base in kind.__mro__
+    )
+
+
+def _callable(found: Any, target: str) -> Callable[[], Any]:
+    """What makes the model; UsageError for what cannot be called without arguments."""
+    if isinstance(found, type) and not _is_of_keras(found, "Model"):
+        raise UsageError(f"{target} is a class, and not one of Keras models", hint=_write(target))
+    if not callable(found):
+        raise _refusal(found, target, "is")
+    if inspect.iscoroutinefunction(found):
+        raise UsageError(f"{target} is a coroutine, not a plain function", hint=_write(target))
+    try:
+        inspect.signature(found).bind()
+    except TypeError as error:
+        raise UsageError(
+            f"{target} cannot be called without arguments: {error}", hint=_write(target)
+        ) from None
+    except ValueError:  # of a builtin, which tells nothing of its arguments
+        pass
+    make: Callable[[], Any] = found
+    return make
+
+
+def _refusal(value: Any, target: str, verb: str) -> UsageError:
+    told, hint = f"a value of type {type(value).__name__}", _write(target)
+    members = value.values() if isinstance(value, dict) else value
+    if value is None:
+        told, hint = "None", f"end {target.rpartition(':')[2]} with: return model"
+    elif isinstance(value, list | tuple | dict) and any(map(is_model, members)):
+        told += " with a model in it"
+    elif hasattr(value, "named_parameters"):
+        told, hint = "a PyTorch module", "PyTorch's models cannot be estimated yet"
+    elif _is_of_keras(type(value), "Layer"):
+        told = f"a layer, {type(value).__name__}"
+        hint = "put it into a model: keras.Sequential([keras.Input(shape), layer])"
+    return UsageError(f"{target} {verb} {told}, not a Keras model", hint=hint)
+
+
+def _write(target: str) -> str:
+    """How to make a function that can be named."""
+    module = target.rpartition(":")[0]
+    return f"write def make_model(): return …, then: gpuconf estimate {module}:make_model"
+
+
+def _forget(names: Iterable[str], folder: Path) -> None:
+    """Let the user's modules be imported once more: what they hold was made without weights."""
+    for name in names:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file is not None and folder in Path(file).parents and "site-packages" not in file:
+            del sys.modules[name]
+    for name in ("keras", "tf_keras"):
+        if name in sys.modules:
+            sys.modules[name].backend.clear_session()

@@ -1,0 +1,173 @@
+"""``module:function`` or ``file.py:function``: where it is, imported as Python would import it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from gpuconf.errors import UsageError
+
+_MOST_NAMES = 6
+_LIKELY = ("model", "make", "build", "create", "net")
+
+
+class Place(NamedTuple):
+    """Where a model is made: a module, the folder to import it from, and a name in it.
+
+    ``file`` is there where the module was named by its path, and is not in a package.
+    """
+
+    module: str
+    attribute: str
+    folder: Path
+    file: Path | None = None
+
+
+class OwnError(Exception):
+    """What the user's code raised; it is in ``error``."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+@contextmanager
+def code_of_the_user() -> Iterator[None]:
+    """What is raised inside is the user's, also where it ends the process; ^C is not."""
+    try:
+        yield
+    except OwnError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise OwnError(error) from error
+
+
+def place_of(target: str, folder: Path) -> Place:
+    """The parts of ``target``; UsageError if it is neither of the two.
+
+    A file within a package is imported as a part of it, so that its relative imports work.
+    """
+    module, _, attribute = target.rpartition(":")
+    attribute = attribute.removesuffix("()")
+    if module.endswith(".py") or "/" in module:
+        file = Path(module if module.endswith(".py") else f"{module}.py")
+        return _place_in_file(file, attribute)
+    names = [*module.split("."), *attribute.split(".")]
+    if not all(name.isidentifier() for name in names):
+        raise UsageError(
+            f"{target!r} is neither a file that is there nor module:function",
+            hint="give model.keras, or: gpuconf estimate my_module:make_model",
+        )
+    return Place(module, attribute, folder)
+
+
+def _place_in_file(path: Path, attribute: str) -> Place:
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}", hint=f"ls {shlex.quote(str(path.parent))}")
+    if not all(name.isidentifier() for name in attribute.split(".")):
+        raise UsageError(
+            f"{attribute!r} is no name of a function in {path}",
+            hint=f"gpuconf estimate {shlex.quote(str(path))}:make_model",
+        )
+    path = path.resolve()
+    folder, names = path.parent, [path.stem]
+    while (folder / "__init__.py").is_file() and folder != folder.parent:
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return Place(".".join(names), attribute, folder, path if len(names) == 1 else None)
+
+
+def imported(place: Place) -> ModuleType:
+    """The module; UsageError if there is none, OwnError for what it raises."""
+    if place.file is not None:
+        return _imported_file(place.module, place.file)
+    if not _can_be_found(place.module):
+        raise UsageError(
+            f"there is no module {place.module!r}, in this folder or installed",
+            hint=_hint_for_module(place),
+        )
+    with code_of_the_user():
+        return importlib.import_module(place.module)
+
+
+def _can_be_found(name: str) -> bool:
+    """Whether there is such a module; what its packages raise when imported is the user's."""
+    parent = name.rpartition(".")[0]
+    if parent and not _can_be_found(parent):
+        return False
+    with code_of_the_user():
+        if parent and not hasattr(importlib.import_module(parent), "__path__"):
+            return False
+        return name in sys.modules or importlib.util.find_spec(name) is not None
+
+
+def _hint_for_module(place: Place) -> str:
+    names = [path.stem for path in place.folder.glob("*.py")]
+    names += [path.parent.name for path in place.folder.glob("*/__init__.py")]
+    close = get_close_matches(place.module, names, n=1)
+    if close:
+        return f"gpuconf estimate {close[0]}:{place.attribute}"
+    return f"name its file: gpuconf estimate path/to/file.py:{place.attribute}"
+
+
+def _imported_file(name: str, file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickles look there
+    with code_of_the_user():
+        spec.loader.exec_module(module)
+    return module
+
+
+def attribute_of(module: ModuleType, place: Place) -> Any:
+    """What the place names in the module: ``make``, ``Models.small``; UsageError if nothing."""
+    found: Any = module
+    for name in place.attribute.split("."):
+        if not hasattr(found, name):
+            raise _nothing_there(found, name, place)
+        found = getattr(found, name)
+    return found
+
+
+def _nothing_there(holder: Any, name: str, place: Place) -> UsageError:
+    where = place.module if place.file is None else place.file.name
+    own = [
+        each
+        for each, value in vars(holder).items()
+        if callable(value) and getattr(value, "__module__", None) == place.module
+    ]
+    there = ", ".join(get_close_matches(name, own, n=1) or own[:_MOST_NAMES])
+    hint = f"there is: {there}" if there else f"write one: def {name}(): return model"
+    return UsageError(f"{where} has no {place.attribute!r}", hint=hint)
+
+
+def function_wanted(file: Path) -> UsageError:
+    """The error for a program that was named without a function; it proposes one that is there."""
+    try:
+        statements = ast.parse(file.read_bytes()).body
+    except (OSError, ValueError, SyntaxError):
+        statements = []
+    names = [
+        each.name
+        for each in statements
+        if isinstance(each, ast.FunctionDef)
+        and len(each.args.args) == len(each.args.defaults)
+        and None not in each.args.kw_defaults
+    ]
+    likely = [name for name in names if any(word in name for word in _LIKELY)]
+    name = next(iter(likely or names), "make_model")
+    return UsageError(
+        f"{file} is a program; which function of it makes the model?",
+        hint=f"gpuconf estimate {shlex.quote(str(file))}:{name}",
+    )

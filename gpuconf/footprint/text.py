@@ -1,0 +1,224 @@
+"""A MemoryEstimate told to people, in lines for a terminal of any width.  Pure text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpuconf.footprint.budget import Budget, card_lines, limit_lines
+from gpuconf.footprint.layer_table import table_lines, table_rows
+from gpuconf.footprint.memory_estimate import (
+    GPU,
+    SIMULATED_CARD,
+    TRACED,
+    Advice,
+    MemoryEstimate,
+    Peak,
+    Phase,
+)
+from gpuconf.footprint.peak_sum import peak_sum
+from gpuconf.footprint.phases import MOST_BATCH
+from gpuconf.footprint.sizes import in_mib, sized
+from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE
+from gpuconf.units import MIB
+
+_TIERS = {
+    TRACED: "traced, nothing was run",
+    SIMULATED_CARD: "measured on the simulated card",
+    GPU: "measured on this GPU",
+}
+PARTS = {
+    FORWARD: "the forward pass",
+    BACKWARD: "the backward pass",
+    UPDATE: "the optimizer's update",
+}
+
+
+class Line(NamedTuple):
+    """A line: its text, a style or "", and how far what is broken off for a terminal stands in.
+
+    ``hang`` is None for what is never broken: rows of tables, and what is to be pasted.
+    """
+
+    text: str = ""
+    style: str = ""
+    hang: int | None = 2
+
+
+def report(
+    estimate: MemoryEstimate,
+    *,
+    budget: Budget | None = None,
+    width: int | None = None,
+    verbose: bool = False,
+) -> Iterator[Line]:
+    """The lines, the answer first; broken for ``width`` columns, where that is given."""
+    for line in _lines(estimate, budget or Budget(), width, verbose=verbose):
+        if width is None or line.hang is None or len(line.text) <= width:
+            yield line
+            continue
+        indent = " " * line.hang
+        for text in textwrap.wrap(
+            line.text,
+            width,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+            break_long_words=False,
+        ):
+            yield line._replace(text=text)
+
+
+def _lines(
+    estimate: MemoryEstimate, budget: Budget, width: int | None, *, verbose: bool
+) -> Iterator[Line]:
+    yield Line(headline(estimate), "bold red" if estimate.fits is False else "bold green")
+    yield Line(modelled(estimate), "dim")
+    yield from _peak(estimate)
+    yield from _phases(estimate)
+    yield from _layers(estimate, width, verbose=verbose)
+    yield from _budget(estimate, budget)
+    if estimate.advice:
+        yield from _headed("what would save how much, each traced anew")
+        for advice in estimate.advice:
+            yield from _advice(advice)
+    if estimate.notes:
+        yield from _headed("notes")
+        yield from (Line(f"  {note}", hang=4) for note in estimate.notes)
+
+
+def _budget(estimate: MemoryEstimate, budget: Budget) -> Iterator[Line]:
+    peak, limit = estimate.peak_bytes, estimate.limit_bytes
+    if limit is not None:
+        yield from _headed("the limit")
+        yield from (Line(f"  {text}", hang=15) for text in limit_lines(peak, limit, budget))
+    yield from _headed("the card")
+    yield from (Line(f"  {text}", hang=15) for text in card_lines(peak, budget))
+
+
+def _headed(heading: str) -> Iterator[Line]:
+    yield Line()
+    yield Line(heading, "bold")
+
+
+def headline(estimate: MemoryEstimate) -> str:
+    """The answer: what this batch takes, whether that fits, and which batch would."""
+    text = (
+        f"batch {estimate.batch_size}: {sized(estimate.peak_bytes)} at the peak, "
+        f"of which {sized(estimate.resident_bytes)} stay"
+    )
+    largest, limit = estimate.largest_batch, estimate.limit_bytes
+    if largest is None or limit is None:
+        return text
+    if largest == 0:
+        return f"{text}: does not fit {sized(limit)}, nor would a single sample"
+    if not estimate.fits:
+        return f"{text}: does not fit {sized(limit)}; the largest batch that does is {largest}"
+    more = " or more" if largest >= MOST_BATCH else ""
+    return f"{text}; the largest batch that fits {sized(limit)} is {largest}{more}"
+
+
+def modelled(estimate: MemoryEstimate) -> str:
+    """How the number was come by, and of what it is."""
+    tier, setting = _TIERS.get(estimate.tier, estimate.tier), estimate.setting
+    if setting is None:
+        return tier
+    parts = [part for part in (setting.optimizer, setting.loss) if part is not None]
+    if setting.training:
+        what = f"training with {' and '.join(parts)}" if parts else "training"
+    else:
+        what = "inference"
+    jit = "with XLA" if setting.jit else "without XLA"
+    return f"{tier}: {what}, {setting.precision}, {jit}; {setting.framework}"
+
+
+def _peak(estimate: MemoryEstimate) -> Iterator[Line]:
+    yield from _headed("the peak")
+    yield Line(f"  {place_in_words(estimate.peak)}", hang=4)
+    yield Line(f"  operation {estimate.peak.operation}", "dim", 4)
+    rows = peak_sum(estimate)
+    widest = max(len(in_mib(row.size_bytes)) for row in rows)
+    for row in rows:
+        size = in_mib(row.size_bytes).rjust(widest)
+        if size.strip() == "0.0" and row.sign != "=":
+            continue  # a few bytes, which would look like an empty row
+        yield Line(f"  {row.sign} {size} MiB  {row.words}", "bold" if row.sign == "=" else "", 14)
+
+
+def place_in_words(place: Peak | Phase) -> str:
+    """Where something is: the part of the step, and the layer."""
+    part = PARTS.get(place.part, place.part)
+    return f"in {part}, layer {place.layer}" if place.layer else f"in {part}"
+
+
+def _phases(estimate: MemoryEstimate) -> Iterator[Line]:
+    """What the peak is at other batches, as formulas."""
+    phases = estimate.phases
+    if not phases:
+        return
+    yield from _headed("at any batch: resident + the largest of these")
+    lasts = [phase.first_batch - 1 for phase in phases[1:]]
+    spans = [
+        f"{phase.first_batch}-{last}" if last > phase.first_batch else f"{last}"
+        for phase, last in zip(phases, lasts, strict=False)
+    ]
+    spans.append(f"from {phases[-1].first_batch} on")
+    formulas = [_formula(phase) for phase in phases]
+    wide = max(map(len, spans)), max(len(base) for base, _ in formulas)
+    for phase, span, (base, slope) in zip(phases, spans, formulas, strict=True):
+        place = f"{phase.part}, {phase.layer}" if phase.layer else phase.part
+        text = f"  {span.ljust(wide[0])}  {base.rjust(wide[1])} + {slope} × batch MiB"
+        yield Line(f"{text}  {place}", hang=wide[0] + 4)
+    yield from _at_this_batch(estimate)
+
+
+def _formula(phase: Phase) -> tuple[str, str]:
+    per_sample = phase.per_sample_bytes / MIB
+    return in_mib(phase.base_bytes), _three_digits(per_sample)
+
+
+def _at_this_batch(estimate: MemoryEstimate) -> Iterator[Line]:
+    """The formula with this batch in it, and what the allocator makes of that."""
+    batch = estimate.batch_size
+    phase = max(
+        (phase for phase in estimate.phases if phase.first_batch <= batch),
+        key=lambda phase: phase.first_batch,
+        default=estimate.phases[0],
+    )
+    base, slope = _formula(phase)
+    asked = estimate.resident_bytes + phase.base_bytes + phase.per_sample_bytes * batch
+    more = "rounding" if estimate.tier == TRACED else "rounding and what was measured"
+    yield Line(
+        f"  here {in_mib(estimate.resident_bytes)} + {base} + {slope} × {batch} = "
+        f"{in_mib(asked)} MiB asked for; {in_mib(estimate.peak_bytes)} MiB with {more}",
+        hang=4,
+    )
+
+
+def _layers(estimate: MemoryEstimate, width: int | None, *, verbose: bool) -> Iterator[Line]:
+    if not estimate.layers:
+        return
+    yield from _headed("the layers at the peak (kept: activations for backward)")
+    rows = table_rows(estimate.layers, is_whole=verbose)
+    room = None if width is None else width - 2
+    heading, *lines = table_lines(rows, room)
+    yield Line(f"  {heading}", "dim", None)
+    for text in lines[:-1]:
+        yield Line(f"  {text}", hang=None)
+    yield Line(f"  {lines[-1]}", "bold", None)
+
+
+def _three_digits(number: float) -> str:
+    """As 0.0012, 1.43, 23.5 or 2610."""
+    if number < 0.001:
+        return "0"
+    return f"{number:.3g}" if number < 100 else f"{number:.0f}"
+
+
+def _advice(advice: Advice) -> Iterator[Line]:
+    saved = f"saves {sized(advice.saved_bytes)}" if advice.saved_bytes > 0 else "saves nothing"
+    verdict = {None: "", True: ", fits", False: ", does not fit"}[advice.fits]
+    peak = f"{sized(advice.peak_bytes)} at the peak{verdict}"
+    yield Line(f"  {advice.change}: {saved} ({peak})", "" if advice.saved_bytes > 0 else "dim", 4)
+    for text in advice.how.splitlines():
+        yield Line(f"      {text}", "cyan", None)

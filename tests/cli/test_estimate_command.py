@@ -1,0 +1,238 @@
+"""``gpuconf estimate`` as its users call it: what it refuses, prints and draws."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.util
+import json
+import os
+import pty
+import struct
+import subprocess
+import termios
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from commands import Done, gpuconf, run_commands
+from processes import clean_environment, run
+
+needs_tensorflow = pytest.mark.skipif(
+    importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
+)
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = json.loads((ROOT / "configs" / "estimate.schema.json").read_text(encoding="utf-8"))
+
+MODULE = """
+import atexit, os
+import tensorflow as tf
+keras = tf.keras
+print("imported")
+os.write(1, b"imported, below Python\\n")
+atexit.register(print, "at the end")
+
+def make(compiled=True):
+    print("made")
+    layers = [keras.Input((16, 16, 3)), keras.layers.Conv2D(8, 3, name="conv"),
+              keras.layers.Flatten(), keras.layers.Dense(10, name="dense")]
+    model = keras.Sequential(layers)
+    if compiled:
+        model.compile("sgd", "mse")
+    return model
+
+def plain():
+    return make(compiled=False)
+
+def open_shape():
+    layers = [keras.Input((None, None, 3)), keras.layers.Conv2D(8, 3),
+              keras.layers.GlobalAveragePooling2D()]
+    return keras.Sequential(layers)
+
+def bad():
+    raise KeyError("of the user")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a module."""
+    (tmp_path / "nets.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "empty.keras").touch()
+    return tmp_path
+
+
+def checked(done: Done) -> dict[str, Any]:
+    """The one document on stdout, which is what the schema says."""
+    jsonschema.validate(done.document, SCHEMA)
+    return done.document
+
+
+# What is refused before TensorFlow is imported: the arguments, what is said, and the hint.
+REFUSED: tuple[tuple[list[str], str, str], ...] = (
+    ([], "required: TARGET", "`gpuconf estimate --help`"),
+    (["a:b", "--batch-size", "0"], "'0' is not a whole number of at least 1", "--help"),
+    (["a:b", "--batch-size", "many"], "'many' is not a whole number", "--help"),
+    (["a:b", "--limit", "6"], "did you mean 6GiB?", "--help"),
+    (["a:b", "--limit", "6GiB", "--profile", "notebook"], "not allowed with", "--help"),
+    (["a:b", "--profile", "nosuch"], 'there is no profile named "nosuch"', "profiles list"),
+    (["a:b", "--profile", "cpu-only"], "it hides the GPUs", "--limit 6GiB"),
+    (["--mixed-precision", "a:b"], "neither float16 nor bfloat16 (put TARGET", "--help"),
+    (["a:b", "--mixed-precision", "int8"], "'int8' is neither float16 nor bfloat16", "--help"),
+    (["a:b", "--input-shape", "a,b"], "'a,b' is no shape, such as 224,224,3", "--help"),
+    (["a:b", "--input-shape", "0,3"], "'0,3' is no shape", "--help"),
+    (["a:b", "--inference", "--loss", "mse"], "--loss is for training", "leave one of them out"),
+    (["a:b", "--inference", "--optimizer", "sgd"], "--optimizer is for training", "leave one"),
+    (["a:b", "--plot", "a.jpg"], "PNG or SVG", "--plot a.png"),
+    (["a:b", "--plot", "no/a.png"], "there is no folder no", "mkdir -p no"),
+    (["a:b", "--btach-size", "3"], "does not know '--btach-size'", "--batch-size"),
+    (["empty.keras"], "empty.keras is empty: 0 bytes", "save it again"),
+    (["nosuch.keras"], "there is no file nosuch.keras", "ls ."),
+    (["nets.py"], "nets.py is a program", "gpuconf estimate nets.py:make"),
+    (["nets"], "nets.py is a program", "gpuconf estimate nets.py:make"),
+    (["nosuch"], "'nosuch' is neither a file that is there nor module:function", "make_model"),
+)
+
+
+def test_what_is_refused_at_once(folder: Path) -> None:
+    """Exit code 2, one error with a hint, as one document where JSON is asked for."""
+    texts = run_commands(folder, *(["estimate", *words] for words, *_ in REFUSED))
+    documents = run_commands(folder, *(["estimate", "--json", *words] for words, *_ in REFUSED))
+    for (words, said, hint), text, document in zip(REFUSED, texts, documents, strict=True):
+        assert (text.code, text.out, document.code) == (2, "", 2), words
+        error = checked(document)["error"]
+        assert said in error["message"], words
+        assert hint in error["hint"], words
+        assert text.err.startswith("gpuconf: error: ")
+        assert "Traceback" not in text.err
+
+
+def test_the_help_fits_80_columns(folder: Path) -> None:
+    """Examples and exit codes are in it, and no line is longer."""
+    done = run(gpuconf("estimate", "--help"), folder, environ={"COLUMNS": "80"})
+    assert [line for line in done.stdout.splitlines() if len(line) > 80] == []
+    for said in ("examples:", "exit codes: 0", "--plot FILE", "module:function", "no GPU"):
+        assert said in done.stdout
+
+
+@pytest.mark.slow
+@needs_tensorflow
+def test_reports(folder: Path) -> None:
+    """Without a limit, one that is held, and one that is not; exit codes 0, 0, 1."""
+    free, held, small = run_commands(
+        folder,
+        ["estimate", "nets:make"],
+        ["estimate", "nets:make", "--limit", "1GiB", "--plot", "a.svg", "--batch-size", "8"],
+        ["estimate", "nets:plain", "--limit", "2MiB", "--optimizer", "adam", "--loss", "mse", "-v"],
+    )
+    assert (free.code, held.code, small.code) == (0, 0, 1), free.err + held.err + small.err
+    assert free.out.startswith("batch 32: ")
+    assert "training with SGD and mse, float32, without XLA" in free.out
+    for said in (
+        "the peak",
+        "at any batch: ",
+        "the layers at the peak",
+        "the card",
+        "conv",
+        "dense",
+    ):
+        assert said in free.out
+    assert "made" not in free.out, "which is the user's, and goes to stderr"
+    assert held.out.startswith("batch 8: ")
+    assert "; the largest batch that fits 1 GiB is " in held.out
+    assert "the picture is in a.svg" in held.err
+    assert "<svg" in (folder / "a.svg").read_text(encoding="utf-8")
+    assert "does not fit 2 MiB" in small.out
+    assert "training with Adam and mse" in small.out
+
+
+@pytest.mark.slow
+@needs_tensorflow
+def test_documents(folder: Path) -> None:
+    """Valid by the schema, for training and inference, and for the user's own error."""
+    done = run_commands(
+        folder,
+        ["estimate", "nets:make", "--json", "--limit", "1GiB"],
+        ["estimate", "nets:make", "--json", "--inference", "--batch-size", "8"],
+        ["estimate", "nets:open_shape", "--json", "--input-shape", "32,32,3"],
+        ["estimate", "nets:open_shape", "--json"],
+        ["estimate", "nets:bad", "--json"],
+        ["estimate", "nets:nosuch", "--json"],
+    )
+    assert [each.code for each in done] == [0, 0, 0, 2, 1, 2], [each.err for each in done]
+    training, inference, shaped, *errors = map(checked, done)
+    assert (training["target"], training["batch_size"], training["tier"]) == (
+        *("nets:make", 32),
+        "traced",
+    )
+    assert training["fits"] is True
+    assert training["largest_batch"] > 32
+    assert training["peak_bytes"] > training["resident_bytes"] > 0
+    assert {layer["layer"] for layer in training["layers"]} >= {"conv", "dense", None}
+    assert inference["setting"]["training"] is inference["setting"]["jit"] is False
+    assert inference["largest_batch"] is None
+    assert inference["peak_bytes"] < training["peak_bytes"]
+    assert shaped["batch_size"] == 32
+    assert "(None, None, None, 3)" in errors[0]["error"]["message"]
+    assert 'raise KeyError("of the user")' in errors[1]["error"]["message"]
+    assert errors[1]["error"]["hint"]
+    assert "nets has no 'nosuch'" in errors[2]["error"]["message"]
+
+
+@pytest.mark.slow
+@needs_tensorflow
+def test_what_the_users_code_prints(folder: Path) -> None:
+    """Goes to stderr, in Python, below it, and at the end: stdout is one document."""
+    done = run(gpuconf("estimate", "nets:make", "--json"), folder, timeout_s=120)
+    assert done.returncode == 0, done.stderr
+    jsonschema.validate(json.loads(done.stdout), SCHEMA)
+    for said in ("imported\n", "imported, below Python\n", "made\n", "at the end\n"):
+        assert done.stderr.count(said) == 1, said
+    others = [line for line in done.stderr.splitlines() if "import" not in line]
+    assert others == ["made", "at the end"], "not a word of TensorFlow's"
+
+
+@pytest.mark.slow
+@needs_tensorflow
+def test_without_streams(folder: Path) -> None:
+    """Closed ones, a reader that goes away, a full disk: no traceback, and the right code."""
+    start = " ".join(gpuconf("estimate", "nets:make"))
+    script = (
+        f"{start} >&- 2>/dev/null; echo $?; {start} 2>&- | head -1; echo ${{PIPESTATUS[0]}}; "
+        f"{start} >/dev/full; echo $?"
+    )
+    done = run(["bash", "-c", script], folder, timeout_s=240)
+    closed, first, gone, full = done.stdout.splitlines()
+    assert (closed, gone, full) == ("0", "0", "1")
+    assert first.startswith("batch 32: ")
+    assert "Traceback" not in done.stderr
+    assert "the output cannot be written: No space left on device" in done.stderr
+
+
+@pytest.mark.slow
+@needs_tensorflow
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_terminal(folder: Path, columns: int) -> None:
+    """Every line of more than a word fits it, and it says what it does while people wait."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    child = subprocess.Popen(
+        gpuconf("estimate", "nets:make", "--limit", "1GiB"),
+        cwd=folder,
+        env=clean_environment(folder, {"TERM": "xterm", "NO_COLOR": "1"}),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # how a terminal's end is told
+        while data := os.read(ours, 65536):
+            shown += data
+    os.close(ours)
+    assert child.wait(60) == 0, shown
+    lines = shown.decode("utf-8").replace("\r\n", "\n").splitlines()
+    assert [line for line in lines if len(line) > columns and len(line.split()) > 1] == []
+    assert "… building nets:make" in lines
+    assert "… tracing a training step of batch 32" in lines

@@ -1,0 +1,82 @@
+"""The limit of an estimate: as given, or as a profile gives it on a machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuconf.cli.memory_limit import limit_and_budget
+from gpuconf.errors import UsageError
+from gpuconf.footprint.budget import Budget
+from gpuconf.hardware import Gpu, Inventory
+from gpuconf.units import GIB, MIB
+
+GPU = Gpu(
+    0,
+    uuid="GPU-0",
+    name="NVIDIA X",
+    total_bytes=8 * GIB,
+    free_bytes=6 * GIB,
+    compute_capability=(8, 6),
+)
+
+
+def machine(*gpus: Gpu) -> Inventory:
+    """A machine with these."""
+    return Inventory(gpus, problem=None if gpus else "no NVIDIA driver")
+
+
+def profile(folder: Path, text: str) -> str:
+    """A profile's path."""
+    file = folder / "mine.yaml"
+    file.write_text(text, encoding="utf-8")
+    return str(file)
+
+
+def test_a_size_is_the_limit() -> None:
+    """Whatever the machine has; its first GPU is told of, and without a size there is no limit."""
+    read = lambda: machine(GPU)  # noqa: E731
+    assert limit_and_budget(GIB, None, read=read) == (GIB, Budget("--limit", gpu=GPU))
+    assert limit_and_budget(None, None, read=read) == (None, Budget(gpu=GPU))
+    assert limit_and_budget(None, None, read=machine) == (None, Budget())
+
+
+def test_a_profile_gives_the_limit_of_its_plan(tmp_path: Path) -> None:
+    """With the plan's own arithmetic: what `gpuconf plan` prints."""
+    text = "memory: {per_process_gpu_memory_fraction: 0.5, keep_free: 1GiB}"
+    limit, budget = limit_and_budget(None, profile(tmp_path, text), read=lambda: machine(GPU))
+    assert limit == 4 * GIB
+    assert budget.source == "profile mine, GPU 0"
+    assert budget.arithmetic[-1] == "limit = min(4096 MiB, 5120 MiB) = 4096 MiB"
+    assert budget.gpu == GPU
+
+
+def test_logical_devices(tmp_path: Path) -> None:
+    """A step runs on one of them: the first."""
+    text = "virtual_devices: [2GiB, 1GiB]"
+    limit, budget = limit_and_budget(None, profile(tmp_path, text), read=lambda: machine(GPU))
+    assert (limit, budget.source) == (2 * GIB, "profile mine, GPU 0, its first logical device")
+
+
+def test_a_profile_without_a_limit(tmp_path: Path) -> None:
+    """What TensorFlow takes by itself: the free memory less its context and its reserve."""
+    mine = profile(tmp_path, "memory: {allow_growth: true}")
+    limit, budget = limit_and_budget(None, mine, read=lambda: machine(GPU))
+    assert limit == (6144 - 450 - 1536) * MIB
+    assert budget.arithmetic[-1] == "6144 MiB free - 450 MiB context - 1536 MiB reserve"
+    unknown = GPU._replace(compute_capability=None)
+    with pytest.raises(UsageError, match="sets no limit") as caught:
+        limit_and_budget(None, mine, read=lambda: machine(unknown))
+    assert caught.value.hint == "give the limit itself: --limit 6GiB"
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus", "said"),
+    [("gpus: none", (GPU,), "it hides the GPUs"), ("gpus: all", (), "no GPU of this machine")],
+)
+def test_no_gpu_no_limit(tmp_path: Path, text: str, gpus: tuple[Gpu, ...], said: str) -> None:
+    """Usage, with the option that needs none."""
+    with pytest.raises(UsageError, match=said) as caught:
+        limit_and_budget(None, profile(tmp_path, text), read=lambda: machine(*gpus))
+    assert caught.value.hint == "give the limit itself: --limit 6GiB"
