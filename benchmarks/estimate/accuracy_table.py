@@ -1,0 +1,173 @@
+"""Measured and estimated side by side: a row a case, and what all rows say together.  Text."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+import platform
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from estimate.estimate_cases import Case
+from estimate.estimates import Estimate
+from estimate.measured_peaks import Truth, version
+from gpuconf.units import MIB
+
+# An estimate below the truth by more than this share lets a program run out of memory: it is
+# what `largest_batch` leaves as a margin, roughly.
+TOO_LOW = 0.08
+_ERROR_WIDTH = 240
+
+
+class Row(NamedTuple):
+    """A case: what it took on each stage that was asked, and what gpuconf says."""
+
+    case: Case
+    measured: dict[str, Truth]
+    estimate: Estimate | None = None
+
+    def error(self, stage: str) -> float | None:
+        """The estimate against the stage's peak: 0.1 is a tenth too high."""
+        measured = self.measured.get(stage)
+        if measured is None or not measured.peak_bytes:
+            return None
+        said = self._said(stage)
+        return None if said is None else said / measured.peak_bytes - 1
+
+    def _said(self, stage: str) -> int | None:
+        """The estimate for the stage's kind of allocator."""
+        if self.estimate is None:
+            return None
+        is_card = stage == "card"
+        return self.estimate.one_region_bytes if is_card else self.estimate.peak_bytes
+
+    @property
+    def troubles(self) -> list[str]:
+        """What went wrong, in words."""
+        found = [(stage, each.error) for stage, each in self.measured.items()]
+        told = [f"{self.case.name}: on the {stage}: {error}" for stage, error in found if error]
+        if self.estimate is not None and self.estimate.error:
+            told.append(f"{self.case.name}: estimate: {self.estimate.error}")
+        return told
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain data for ``--json``."""
+        return {
+            "case": self.case._asdict(),
+            "measured": {
+                stage: [run._asdict() for run in each.runs] for stage, each in self.measured.items()
+            },
+            "estimate": self.estimate._asdict() if self.estimate else None,
+            "errors": {stage: self.error(stage) for stage in self.measured},
+        }
+
+
+class Summary(NamedTuple):
+    """What the errors of some cases on one stage come to; shares, not percent."""
+
+    stage: str
+    what: str
+    cases: int
+    median: float
+    p95: float
+    worst_over: float
+    worst_under: float
+    too_low: float
+    worst_case: str
+
+
+def machine_facts() -> list[str]:
+    """The facts that the figures depend on."""
+    cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    named = (line.partition(":")[2].strip() for line in cpuinfo if line.startswith("model name"))
+    versions = ", ".join(f"{name} {version(name)}" for name in ("tensorflow", "keras", "gpuconf"))
+    today = datetime.date.today().isoformat()
+    cpu = f"{next(named, 'unknown CPU')}, {os.cpu_count()} cores"
+    return [f"{today}: {cpu}; Python {platform.python_version()}; {versions}"]
+
+
+def head(stages: Sequence[str]) -> str:
+    """The table's first line; ~ is the spread of several runs."""
+    columns = "".join(f"{f'on {stage}':>15}" for stage in stages)
+    errors = "".join(f"{f'of {stage}':>9}" for stage in stages)
+    return f"{'MiB at the peak':62}{columns}{'growing':>10}{'at once':>10}{errors}{'in':>8}"
+
+
+def line(row: Row, stages: Sequence[str]) -> str:
+    """A case on one line; a dash where nothing is known."""
+    found = [row.measured.get(stage) for stage in stages]
+    columns = "".join(f"{_truth(each):>15}" for each in found)
+    errors = "".join(f"{_percent(row.error(stage)):>9}" for stage in stages)
+    said = row.estimate or Estimate("")
+    took = "–" if said.took_s is None else f"{said.took_s:.1f} s"
+    estimates = f"{_mib(said.peak_bytes):>10}{_mib(said.one_region_bytes):>10}"
+    return f"{row.case.name:62}{columns}{estimates}{errors}{took:>8}"
+
+
+def summaries(rows: Sequence[Row], stage: str) -> list[Summary]:
+    """All cases of the stage, and each kind of them."""
+    kinds: dict[str, Callable[[Case], bool]] = {
+        "all": lambda _case: True,
+        "training, float32": lambda case: case.is_training and case.policy == "float32",
+        "training, mixed": lambda case: case.is_training and case.policy != "float32",
+        "inference": lambda case: not case.is_training,
+    }
+    made = []
+    for what, belongs in kinds.items():
+        errors = {row.case.name: row.error(stage) for row in rows if belongs(row.case)}
+        known = {name: error for name, error in errors.items() if error is not None}
+        made += [_summary(stage, what, known)] if known else []
+    return made
+
+
+def _summary(stage: str, what: str, errors: dict[str, float]) -> Summary:
+    sizes = sorted(abs(error) for error in errors.values())
+    middle = len(sizes) // 2
+    median = sizes[middle] if len(sizes) % 2 else (sizes[middle - 1] + sizes[middle]) / 2
+    return Summary(
+        stage,
+        what,
+        cases=len(sizes),
+        median=median,
+        p95=sizes[math.ceil(0.95 * len(sizes)) - 1],
+        worst_over=max(0.0, *errors.values()),
+        worst_under=min(0.0, *errors.values()),
+        too_low=sum(error < -TOO_LOW for error in errors.values()) / len(errors),
+        worst_case=max(errors, key=lambda name: abs(errors[name])),
+    )
+
+
+def summary_lines(made: Sequence[Summary]) -> list[str]:
+    """The summaries as a table."""
+    low = f"{TOO_LOW:.0%} low"
+    titles = f"{'median':>9}{'p95':>9}{'over':>9}{'under':>9}{low:>9}"
+    lines = [f"{'error of the estimate':30}{'cases':>6}{titles}  worst"]
+    for each in made:
+        shares = (each.median, each.p95, each.worst_over, each.worst_under, each.too_low)
+        cells = "".join(f"{100 * share:8.1f}%" for share in shares)
+        what = f"{each.stage}: {each.what}"
+        lines.append(f"{what:30}{each.cases:6}{cells}  {each.worst_case}")
+    return lines
+
+
+def trouble_lines(rows: Sequence[Row]) -> list[str]:
+    """What went wrong, a line each."""
+    return [trouble[:_ERROR_WIDTH] for row in rows for trouble in row.troubles]
+
+
+def _truth(truth: Truth | None) -> str:
+    """The median, and how far the runs are apart where there were several."""
+    if truth is None or truth.peak_bytes is None:
+        return _mib(None)
+    apart = f" ~{truth.spread:.0%}" if len(truth.runs) > 1 else ""
+    return _mib(truth.peak_bytes) + apart
+
+
+def _mib(size_bytes: int | None) -> str:
+    return "–" if size_bytes is None else f"{size_bytes / MIB:.1f}"
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:+.1f}%"

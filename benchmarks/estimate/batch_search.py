@@ -1,0 +1,85 @@
+"""The largest batch that runs, found with few tries around a proposal.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+# A proposal is good if it runs and is at least this share of the largest that does.
+GOOD_PERCENT = 90
+# Where the proposal was not good: how near the bounds must come, as a share of the lower one.
+_NEAR_PERCENT = 2
+
+
+class Bounds(NamedTuple):
+    """``runs`` ran, 0 if not even one sample did; ``fails`` did not, None if nothing failed."""
+
+    runs: int
+    fails: int | None
+    tries: int
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the largest is known to the last sample."""
+        return self.fails == self.runs + 1
+
+    @property
+    def most(self) -> int | None:
+        """The largest that may still run; None if unknown."""
+        return None if self.fails is None else self.fails - 1
+
+
+def search(
+    proposed: int, runs: Callable[[int], bool], *, is_exact: bool = False, most: int = 1 << 20
+) -> Bounds:
+    """Bounds of the largest batch for which ``runs`` is true, as if it were so for all below.
+
+    A good proposal takes two tries: it runs, and what it would be 90 % of does not.  Elsewhere, and
+    with ``is_exact``, the bounds are brought near by bisection.  Nothing above ``most`` is tried.
+    """
+    tried: dict[int, bool] = {}
+
+    def ran(batch: int) -> bool:
+        if batch not in tried:
+            tried[batch] = runs(batch)
+        return tried[batch]
+
+    low, high = _bracket(max(proposed, 1), ran, most)
+    good = high is not None and low == proposed
+    while high is not None and high - low > (1 if is_exact else _width(low, high, good)):
+        middle = (low + high) // 2
+        low, high = (middle, high) if ran(middle) else (low, middle)
+    return Bounds(low, high, len(tried))
+
+
+def first_too_good(batch: int) -> int:
+    """The smallest batch of which ``batch`` is less than 90 %."""
+    return batch * 100 // GOOD_PERCENT + 1
+
+
+def is_good(proposed: int, bounds: Bounds) -> bool | None:
+    """Whether the proposal runs and is 90 % of the largest; None where the bounds leave it open."""
+    if proposed > bounds.runs:
+        return False if bounds.fails is not None and proposed >= bounds.fails else None
+    if first_too_good(proposed) <= bounds.runs:
+        return False
+    most = bounds.most
+    return True if most is not None and most < first_too_good(proposed) else None
+
+
+def _bracket(first: int, ran: Callable[[int], bool], most: int) -> tuple[int, int | None]:
+    """A batch that runs, or 0, and a larger one that does not, or None."""
+    if ran(first):
+        low, high = first, min(first_too_good(first), most)
+        while high > low and ran(high):
+            low, high = high, min(2 * high, most)
+        return low, (high if high > low else None)
+    high, low = first, first * GOOD_PERCENT // 100
+    while low > 0 and not ran(low):
+        low, high = low // 2, low
+    return low, high
+
+
+def _width(low: int, high: int, good: bool) -> int:
+    """How far apart the bounds may stay."""
+    return high if good else max(1, low * _NEAR_PERCENT // 100)

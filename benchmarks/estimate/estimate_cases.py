@@ -1,0 +1,100 @@
+"""What is measured: a model, an optimizer, a batch, a policy, training or not; and which of all.
+
+The whole cross would take days on two cores, so there are three sets, each within the next:
+
+- ``quick``: two cases a model, one training in float32 and one of mixed precision or inference;
+  batches and optimizers go round, so that each comes up with several models.
+- ``default``: the core models trained with three optimizers and all others with Adam, then every
+  model in mixed precision and in inference, all of it at every batch.
+- ``full``: every model with every optimizer at every batch, in both policies and in inference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, NamedTuple
+
+from estimate.estimated_models import ESTIMATED, Estimated
+
+Policy = Literal["float32", "mixed_float16"]
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "adam": {},
+    "sgd": {"momentum": 0.9},
+    "rmsprop": {},
+    "adamw": {},
+    "adafactor": {},
+}
+_COMMON = ("adam", "sgd", "rmsprop")
+_MORE = ("adamw", "adafactor")
+_WITH_MORE = ("ResNet50 128", "transformer LM", "dense net")
+
+
+class Case(NamedTuple):
+    """One thing to be measured.  ``optimizer`` is a key of OPTIMIZERS, "adam" in inference too."""
+
+    model: str
+    optimizer: str
+    batch: int
+    policy: Policy = "float32"
+    is_training: bool = True
+
+    @property
+    def name(self) -> str:
+        """The case in words; also its key in a file of measurements."""
+        how = f"training, {self.optimizer}" if self.is_training else "inference"
+        return f"{self.model} / {how} / {self.policy} / batch {self.batch}"
+
+
+def choose_cases(which: Literal["quick", "default", "full"]) -> list[Case]:
+    """The cases of a set, model by model, without repetition."""
+    chosen: list[Case] = []
+    for number, estimated in enumerate(ESTIMATED.values()):
+        found = list(_quick(number, estimated))
+        if which != "quick":
+            found += _default(estimated)
+        if which == "full":
+            found += _full(estimated)
+        chosen += sorted(set(found), key=_place)
+    return chosen
+
+
+def _quick(number: int, each: Estimated) -> Iterator[Case]:
+    """Batches: all but the largest in training, all but the smallest in the second case."""
+    name, batches = each.model.name, each.batches
+    optimizers = [*_COMMON, *(_MORE if name in _WITH_MORE else ())]
+    yield Case(name, optimizers[number % len(optimizers)], batches[number % 3])
+    if number % 2:
+        yield Case(name, "adam", batches[1 + number % 3], is_training=False)
+    else:
+        yield Case(name, "adam", batches[1 + number % 3], "mixed_float16")
+
+
+def _default(each: Estimated) -> Iterator[Case]:
+    name, batches = each.model.name, each.batches
+    for optimizer in _COMMON if each.is_core else _COMMON[:1]:
+        yield from (Case(name, optimizer, batch) for batch in batches)
+    for batch in batches:
+        yield Case(name, "adam", batch, "mixed_float16")
+        yield Case(name, "adam", batch, is_training=False)
+
+
+def _full(each: Estimated) -> Iterator[Case]:
+    name = each.model.name
+    policies: tuple[Policy, ...] = ("float32", "mixed_float16")
+    for optimizer in (*_COMMON, *(_MORE if name in _WITH_MORE else ())):
+        for policy in policies:
+            yield from (Case(name, optimizer, batch, policy) for batch in each.batches)
+    yield from (Case(name, "adam", b, "mixed_float16", is_training=False) for b in each.batches)
+
+
+def _place(case: Case) -> tuple[str, bool, int, int]:
+    """Where a case stands among those of its model."""
+    return case.policy, not case.is_training, list(OPTIMIZERS).index(case.optimizer), case.batch
+
+
+def only_models(cases: Iterable[Case], wanted: Iterable[str]) -> list[Case]:
+    """The cases of the models whose name has one of the ``wanted`` words, all if there are none."""
+    words = [word.strip().lower() for word in wanted]
+    return [
+        case for case in cases if not words or any(word in case.model.lower() for word in words)
+    ]

@@ -1,0 +1,64 @@
+"""The inner half of an estimate: ask gpuconf, ``python -m estimate.estimate_child``.
+
+The argument is JSON: cases of one model and one policy, and a limit in bytes or null.  Prints a
+line for each case, ``ESTIMATED`` and JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+from estimate.estimate_cases import Case
+from estimate.estimated_models import ESTIMATED
+from estimate.stage_child import compile_model, make_model
+
+TOLD = "ESTIMATED "
+
+
+def ask_gpuconf(model: Any, case: Case, limit_bytes: int | None) -> dict[str, Any]:
+    """What ``gpuconf.estimate`` says of a compiled model; the one place that calls it."""
+    import gpuconf
+
+    options: dict[str, Any] = {"training": case.is_training}
+    if (shape := ESTIMATED[case.model].input_shape) is not None:
+        options["input_shape"] = shape
+    if limit_bytes is not None:
+        options["limit"] = limit_bytes
+    began = time.perf_counter()
+    said = gpuconf.estimate(model, case.batch, **options)
+    took_s = time.perf_counter() - began
+    at_once = gpuconf.estimate(model, case.batch, allow_growth=False, **options)
+    return {
+        "peak_bytes": said.peak_bytes,
+        "one_region_bytes": at_once.peak_bytes,
+        "resident_bytes": said.resident_bytes,
+        "largest_batch": at_once.largest_batch,
+        "took_s": round(took_s, 3),
+    }
+
+
+def estimate(model: Any, case: Case, limit_bytes: int | None) -> dict[str, Any]:
+    """Ask; an exception is an answer too."""
+    compile_model(model, case)
+    try:
+        said = ask_gpuconf(model, case, limit_bytes)
+    except Exception as error:
+        said = {"error": f"{type(error).__name__}: {error}"}
+    return {"case": case.name, **said}
+
+
+def main() -> int:
+    """Estimate the cases given."""
+    told = json.loads(sys.argv[1])
+    cases = [Case(*each) for each in told["cases"]]
+    model = make_model(cases[0])
+    for case in cases:
+        print(TOLD + json.dumps(estimate(model, case, told["limit_bytes"])), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""Cases and what they took, measured once and kept: a file of JSON lines, see ``Measured``.
+
+A line is written as soon as its case has ended, so that an interrupted run goes on where it was.
+Its key is case, stage and the versions of TensorFlow and Keras: where a model's definition
+changes, its name must.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from estimate.estimate_cases import Case
+from estimate.stages import ChildError, Stage, run_child
+
+TIMEOUT_S = 400.0
+_MODULE, _TOLD = "estimate.stage_child", "MEASURED "
+
+
+class Measured(NamedTuple):
+    """What a case took on a stage, in bytes of TensorFlow's allocator; a line of the file.
+
+    ``peak_bytes`` is the process's most in use after two steps, ``first_step_peak_bytes`` after
+    one, ``built_peak_bytes`` before; ``resident_bytes`` is what stays after the second.  All are
+    None where ``error`` says why.  ``wall_s`` is the child's whole life, ``step_s`` its last step.
+    """
+
+    case: str
+    stage: str
+    tensorflow: str
+    keras: str
+    model: str
+    optimizer: str
+    batch: int
+    policy: str
+    is_training: bool
+    peak_bytes: int | None = None
+    first_step_peak_bytes: int | None = None
+    built_peak_bytes: int | None = None
+    resident_bytes: int | None = None
+    step_s: float | None = None
+    wall_s: float | None = None
+    error: str | None = None
+    run: int = 0
+
+    @property
+    def key(self) -> tuple[str, str, str, str, int]:
+        """What the file is looked up by."""
+        return self.case, self.stage, self.tensorflow, self.keras, self.run
+
+
+class Truth(NamedTuple):
+    """What a case took on a stage, run once or several times.
+
+    The order in which TensorFlow's CPU device runs a graph's nodes is not the same each time, even
+    with one thread: VGG16 at batch 4 takes between 738 and 1069 MiB.
+    """
+
+    runs: tuple[Measured, ...]
+
+    @property
+    def _peaks(self) -> list[int]:
+        return sorted(run.peak_bytes for run in self.runs if run.peak_bytes is not None)
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """The median of the runs' peaks, the lower one of two; None where none ended well."""
+        return self._peaks[(len(self._peaks) - 1) // 2] if self._peaks else None
+
+    @property
+    def spread(self) -> float:
+        """From the lowest peak to the highest, as a share of the median."""
+        peak = self.peak_bytes
+        return (self._peaks[-1] - self._peaks[0]) / peak if peak else 0.0
+
+    @property
+    def error(self) -> str | None:
+        """What went wrong in a run."""
+        return next((run.error for run in self.runs if run.error), None)
+
+
+class Measurements:
+    """The file of measurements, or none: then nothing outlives this object."""
+
+    def __init__(self, file: Path | None = None, *, again: bool = False) -> None:
+        """``again`` measures anew what ended in an error."""
+        self._file = file
+        self._known: dict[tuple[str, str, str, str, int], Measured] = {}
+        lines = file.read_text(encoding="utf-8").splitlines() if file and file.exists() else []
+        for peak in map(_peak_of, lines):
+            if peak is not None and not (again and peak.error):
+                self._known[peak.key] = peak
+
+    def measure(
+        self, case: Case, stage: Stage, *, run: int = 0, timeout_s: float = TIMEOUT_S
+    ) -> Measured:
+        """The case's peak on the stage: as kept, or measured now and kept."""
+        known = self._known.get(_bare(case, stage.name)._replace(run=run).key)
+        if known is not None:
+            return known
+        return self._keep(measure_case(case, stage, timeout_s=timeout_s)._replace(run=run))
+
+    def measure_often(
+        self, case: Case, stage: Stage, *, runs: int, timeout_s: float = TIMEOUT_S
+    ) -> Truth:
+        """The same a number of times."""
+        numbers = range(runs)
+        return Truth(
+            tuple(self.measure(case, stage, run=each, timeout_s=timeout_s) for each in numbers)
+        )
+
+    def _keep(self, peak: Measured) -> Measured:
+        self._known[peak.key] = peak
+        if self._file is not None:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            line = json.dumps(peak._asdict(), ensure_ascii=False) + "\n"
+            # One write, appended: nothing half, even where two runs share the file.
+            handle = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                os.write(handle, line.encode("utf-8"))
+            finally:
+                os.close(handle)
+        return peak
+
+
+def measure_case(case: Case, stage: Stage, *, timeout_s: float = TIMEOUT_S) -> Measured:
+    """Run a case in a fresh process; what went wrong is in ``error``."""
+    began = time.monotonic()
+    bare = _bare(case, stage.name)
+    try:
+        found = next(
+            run_child(_MODULE, list(case), environ=stage.environ, told=_TOLD, timeout_s=timeout_s)
+        )
+    except ChildError as error:
+        found = {"error": str(error)}
+    fields: dict[str, Any] = {key: found[key] for key in found if key in Measured._fields}
+    return bare._replace(**fields, wall_s=round(time.monotonic() - began, 1))
+
+
+@functools.cache
+def version(name: str) -> str:
+    """The version of what the children run, which have the same Python; "none" without it."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+def _bare(case: Case, stage: str) -> Measured:
+    return Measured(case.name, stage, version("tensorflow"), version("keras"), *case)
+
+
+def _peak_of(line: str) -> Measured | None:
+    """A line of the file; None for one that was cut off or has other fields."""
+    try:
+        return Measured(**json.loads(line))
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,135 @@
+"""The inner half of a measurement: one case in this process, ``python -m estimate.stage_child``.
+
+The argument is the case as JSON.  Prints one line, ``MEASURED`` and JSON: what TensorFlow's
+allocator had in use, in bytes.  The peak is that of the process: building, compiling and two
+steps, of which the second has all slots from its start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from on_device import check_device, device_name, is_card, memory, prepare
+from training_cases import SEED, Batches
+
+from estimate.estimate_cases import OPTIMIZERS, Case
+from estimate.estimated_models import ESTIMATED
+from estimate.stages import CARD_LIMIT_VARIABLE, NO_MEMORY_PASS_VARIABLE
+
+STEPS = 2
+TOLD = "MEASURED "
+_LONGEST_ERROR = 500
+
+
+def make_model(case: Case) -> Any:
+    """The model of a case under its policy, not compiled yet."""
+    import keras
+
+    keras.utils.set_random_seed(SEED)
+    keras.mixed_precision.set_global_policy(case.policy)
+    return ESTIMATED[case.model].model.build()
+
+
+def compile_model(model: Any, case: Case) -> None:
+    """Compile as everywhere here: the optimizer with its options, no XLA.
+
+    In float16 the loss is scaled by 1 to begin with: Keras's 32768 would overflow in the first
+    steps, which then update nothing and leave the slots unwritten.
+    """
+    import keras
+
+    config = {"class_name": case.optimizer, "config": dict(OPTIMIZERS[case.optimizer])}
+    table = ESTIMATED[case.model].model
+    loss = table.loss() if callable(table.loss) else table.loss
+    options = {"loss_weights": table.loss_weights, "jit_compile": False}
+    optimizer = keras.optimizers.deserialize(config)
+    if case.policy == "mixed_float16":
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=1.0)
+    model.compile(optimizer=optimizer, loss=loss, **options)
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """Run the case and say what the allocator had, in bytes, and how long a step took."""
+    model = make_model(case)
+    compile_model(model, case)
+    data = ESTIMATED[case.model].model.data(np.random.default_rng(SEED), case.batch)
+    peaks, began = [_in_use("peak")], time.perf_counter()
+    for _ in range(STEPS):
+        began = time.perf_counter()
+        _step(model, data, is_training=case.is_training)
+        peaks.append(_in_use("peak"))
+    step_s = time.perf_counter() - began
+    check_device("a variable", model.trainable_variables[0].value)
+    return {
+        "peak_bytes": peaks[-1],
+        "first_step_peak_bytes": peaks[1],
+        "built_peak_bytes": peaks[0],
+        "resident_bytes": _in_use("current"),
+        "step_s": round(step_s, 3),
+    }
+
+
+def _step(model: Any, data: Batches, *, is_training: bool) -> None:
+    if is_training:
+        model.train_on_batch(data.inputs, data.targets)
+    else:
+        model.predict_on_batch(data.inputs)
+
+
+def _in_use(which: str) -> int:
+    found = memory()
+    if found is None:
+        raise RuntimeError(f"the allocator of {device_name()} keeps no count")
+    return int(found[which])
+
+
+def _limit_card() -> None:
+    """Give TensorFlow's GPU the memory limit that the stage has, if any."""
+    import tensorflow as tf
+
+    if limit_mib := os.environ.get(CARD_LIMIT_VARIABLE):
+        (gpu,) = tf.config.list_physical_devices("GPU")
+        one = tf.config.LogicalDeviceConfiguration(memory_limit=int(limit_mib))
+        tf.config.set_logical_device_configuration(gpu, [one])
+
+
+def _switch_memory_pass_off() -> None:
+    """``tf.config.optimizer`` has no option for it: the session's own configuration has."""
+    from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
+    from tensorflow.python.eager import context
+
+    config = config_pb2.ConfigProto()
+    off = rewriter_config_pb2.RewriterConfig.NO_MEM_OPT
+    config.graph_options.rewrite_options.memory_optimization = off
+    context.context()._config = config
+
+
+def _in_short(error: Exception) -> str:
+    """The lines that tell of memory, or the first ones: TensorFlow adds a page of stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "OOM" in line or "memory" in line] or lines[:3]
+    return f"{type(error).__name__}: {' | '.join(telling)}"[:_LONGEST_ERROR]
+
+
+def main() -> int:
+    """Measure the case given and print what was found; an exception is a finding too."""
+    case = Case(*json.loads(sys.argv[1]))
+    try:
+        _limit_card()
+        if os.environ.get(NO_MEMORY_PASS_VARIABLE):
+            _switch_memory_pass_off()
+        prepare()
+        found = measure(case)
+    except Exception as error:
+        found = {"error": _in_short(error)}
+    print(TOLD + json.dumps({**found, "on_card": is_card()}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""Whether the batch that ``gpuconf.estimate`` proposes for a limit runs, and is near the largest.
+
+The truth is TensorFlow's own allocator with that limit: two training steps in a fresh process run,
+or end in ResourceExhaustedError.  A good proposal takes two tries: it runs, and the batch of which
+it would be less than 90 % does not.  Elsewhere the largest is found by bisection.
+
+On the card, simulated, the limit is one region, as on a GPU without memory growth.  The CPU's
+allocator always grows by regions and fails of fragmentation before the limit is in use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from estimate.accuracy_table import machine_facts
+from estimate.batch_search import Bounds, is_good, search
+from estimate.estimate_cases import OPTIMIZERS, Case, only_models
+from estimate.estimated_models import ESTIMATED
+from estimate.estimates import estimate_group
+from estimate.measured_peaks import Measurements
+from estimate.stages import Stage, card_stage, cpu_stage, limited
+
+from gpuconf.units import MIB
+
+LIMITS_MIB = (256, 1024, 2048)
+_TIMEOUT_S = 600.0
+_OOM = ("ResourceExhausted", "OOM when allocating", "ran out of memory", "RESOURCE_EXHAUSTED")
+
+
+class UntoldError(Exception):
+    """A try that neither ran nor ran out of memory, or a proposal that was not made."""
+
+
+class Line(NamedTuple):
+    """A model under a limit: the batch proposed (or begun with), and the truth; or the error."""
+
+    case: Case
+    limit_mib: int
+    proposed: int | None = None
+    bounds: Bounds | None = None
+    error: str | None = None
+
+    @property
+    def is_good(self) -> bool | None:
+        """Whether the proposal runs and is 90 % of the largest; None where that is open."""
+        if self.proposed is None or self.bounds is None:
+            return None
+        return is_good(self.proposed, self.bounds)
+
+
+def propose(case: Case, limit_mib: int) -> int:
+    """What gpuconf proposes for the limit; raises UntoldError where it does not."""
+    said = estimate_group([case], os.environ, limit_bytes=limit_mib * MIB)[case.name]
+    if said.largest_batch is None:
+        raise UntoldError(said.error or "no batch was proposed")
+    return said.largest_batch
+
+
+def try_batch(case: Case, stage: Stage, kept: Measurements) -> bool:
+    """Whether two steps of the case run on the stage; raises UntoldError for another end."""
+    found = kept.measure(case, stage, timeout_s=_TIMEOUT_S)
+    if found.error is not None and not any(sign in found.error for sign in _OOM):
+        raise UntoldError(f"batch {case.batch}: {found.error}")
+    return found.error is None
+
+
+def look(
+    case: Case,
+    limit_mib: int,
+    stage: Stage,
+    kept: Measurements,
+    *,
+    start: int | None,
+    is_exact: bool,
+) -> Line:
+    """Propose and search; ``start`` takes the proposal's place."""
+    proposed = None
+    try:
+        proposed = propose(case, limit_mib) if start is None else start
+
+        def runs(batch: int) -> bool:
+            return try_batch(case._replace(batch=batch), limited(stage, limit_mib), kept)
+
+        return Line(case, limit_mib, proposed, search(proposed, runs, is_exact=is_exact))
+    except UntoldError as error:
+        return Line(case, limit_mib, proposed, error=str(error))
+
+
+def text(line: Line) -> str:
+    """A line of the table."""
+    name = f"{line.case.model} / {line.case.optimizer}"
+    start = f"{name:40}{line.limit_mib:>6}{'–' if line.proposed is None else line.proposed:>10}"
+    if line.bounds is None or line.proposed is None:
+        return f"{start}  {line.error}"
+    low, most = line.bounds.runs, line.bounds.most
+    truth = str(low) if line.bounds.is_exact else f"{low}..{'?' if most is None else most}"
+    shares = [f"{100 * line.proposed / each:.0f}" for each in (most, low) if each]
+    ratio = "..".join(dict.fromkeys(shares)) + "%" if shares else "–"
+    ran = "yes" if 0 < line.proposed <= low else "no"
+    good = {True: "good", False: "bad", None: "open"}[line.is_good]
+    return f"{start}{ran:>6}{truth:>14}{ratio:>12}{line.bounds.tries:>7}  {good}"
+
+
+def summary(lines: Sequence[Line]) -> str:
+    """What all lines come to."""
+    told = [line for line in lines if line.bounds is not None and line.proposed is not None]
+    good = sum(line.is_good is True for line in told)
+    too_large = sum(
+        line.bounds is not None and (line.proposed or 0) > line.bounds.runs for line in told
+    )
+    share = f"{good / len(told):.0%}" if told else "–"
+    return (
+        f"{len(told)} of {len(lines)} lines with an answer: {share} run and are at least 90 % of "
+        f"the largest; {too_large} proposals do not run"
+    )
+
+
+def lines_of(options: argparse.Namespace, stage: Stage) -> Iterator[Line]:
+    """Every model chosen under every limit."""
+    words = list(filter(None, options.models.split(",")))
+    names = [name for name, each in ESTIMATED.items() if words or each.is_core]
+    cases = [Case(name, options.optimizer, ESTIMATED[name].batches[0]) for name in names]
+    kept = Measurements(options.cache)
+    for case in only_models(cases, words):
+        for limit in map(int, options.limits.split(",")):
+            yield look(case, limit, stage, kept, start=options.start, is_exact=options.exact)
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", metavar="A,B", default="", help="default: the core models")
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adam", help="default: adam")
+    limits = ",".join(map(str, LIMITS_MIB))
+    parser.add_argument("--limits", metavar="MIB,MIB", default=limits, help=f"default: {limits}")
+    parser.add_argument("--stage", choices=("cpu", "card"), default="card", help="default: card")
+    parser.add_argument("--cache", metavar="FILE", type=Path, help="keep every try in FILE")
+    parser.add_argument("--exact", action="store_true", help="to the last sample, good or not")
+    parser.add_argument("--start", metavar="N", type=int, help="begin at N, ask gpuconf nothing")
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    """Propose, try, print; 1 if a proposal is not good or there is none."""
+    options = parse()
+    titles = f"{'proposed':>10}{'runs':>6}{'largest':>14}{'of it':>12}{'tries':>7}"
+    what = f"training, float32, on the {options.stage}"
+    print(*machine_facts(), "", f"{what:40}{'MiB':>6}{titles}", sep="\n", flush=True)
+    lines = []
+    with ExitStack() as stack:
+        on_cpu = options.stage == "cpu"
+        stage = cpu_stage(os.environ) if on_cpu else stack.enter_context(card_stage(os.environ))
+        for line in lines_of(options, stage):
+            print(text(line), flush=True)
+            lines.append(line)
+    print("", summary(lines), sep="\n")
+    return 0 if lines and all(line.is_good for line in lines) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
