@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Whole files at a time, because many share what they start; more than two TensorFlows need memory.
 TWO_AT_A_TIME := --numprocesses 2 --dist loadfile
 
-.PHONY: help demo test quick lint wheel generated bench matrix models gpu clean
+.PHONY: help demo test quick lint wheel generated bench matrix models estimates gpu clean
 
 help:
 	@printf "%-16s%s\n" "make demo" "the main job, before and after, on a GPU or the simulated card"
@@ -18,6 +18,7 @@ help:
 	@printf "%-16s%s\n" "make bench" "what import gpuconf.auto costs, and how fast a log is explained"
 	@printf "%-16s%s\n" "make matrix" "the acceptance on TensorFlow 2.15 with Keras 2, and on the newest"
 	@printf "%-16s%s\n" "make models" "22 models trained on the CPU and on the simulated card (an hour or so)"
+	@printf "%-16s%s\n" "make estimates" "estimated against measured peaks and largest batches (an hour or so)"
 	@printf "%-16s%s\n" "make gpu" "the acceptance on this machine's real GPU"
 
 $(VENV)/.python:
@@ -65,6 +66,10 @@ matrix: $(VENV)/.dev
 
 models: $(VENV)/.dev
 	$(BIN)/python benchmarks/training/trained_models.py
+
+estimates: $(VENV)/.dev
+	$(BIN)/python benchmarks/estimate_accuracy.py --quick
+	$(BIN)/python benchmarks/largest_batch.py
 
 gpu: $(VENV)/.dev
 	$(BIN)/python -m pytest -m gpu

@@ -6,12 +6,10 @@ import argparse
 import os
 import shutil
 import signal
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import FrameType
-from typing import NoReturn
 
+from gpuconf.cli.ending import ended_in_order
 from gpuconf.cli.output import Output, drop_unwritten
 from gpuconf.command_line import check_picture, size_argument
 from gpuconf.errors import GpuconfError, UsageError
@@ -28,7 +26,6 @@ from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
 _OPTIONS = ("--card", "--used", "--context", "--count", "--profile", "--steps", "--batch", "--plot",
             "--no-second-run", "--json")  # fmt: skip
 _HINT_FOR_NO_COMMAND = "check the command after --"
-_ENDS_US = (signal.SIGTERM, signal.SIGHUP)
 
 _DESCRIPTION = """\
 Run your own unmodified training script for a few steps on a SIMULATED GPU of
@@ -95,7 +92,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     try:
         if options.plot is not None:
             check_picture(options.plot)
-        with _ended_in_order():
+        with ended_in_order():
             done = _rehearse(words, spec, options, output)
         code = done.exit_code
         drawn, undrawn = _draw(done, options.plot)
@@ -250,21 +247,6 @@ def _tell(done: Rehearsal, drawn: str | None, output: Output) -> None:
 def _without_other_cards(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without what names GPUs of this machine: they are not the card's."""
     return {name: value for name, value in environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-
-
-@contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """A signal that ends us ends what we started first, as ^C does."""
-
-    def end(number: int, _frame: FrameType | None) -> NoReturn:
-        sys.exit(128 + number)
-
-    before = {number: signal.signal(number, end) for number in _ENDS_US}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _positive(text: str) -> int:

@@ -41,21 +41,13 @@ class Allocator:
     """An allocator with a limit in bytes, or without one.
 
     ``allow_growth`` takes regions as they are needed, each twice the last; without it there is
-    one region of the whole limit.  Before it gives up, it gives back regions that nothing is in,
-    and takes a larger one: so does TensorFlow's on a GPU ("Garbage collection" in its log), but
-    not the one on the CPU; ``gives_back`` says which.
+    one region of the whole limit.  Before it gives up, it gives back regions that nothing is in
+    and takes a larger one, as TensorFlow's does on a GPU ("Garbage collection" in its log).
     """
 
-    def __init__(
-        self,
-        limit_bytes: int | None = None,
-        *,
-        allow_growth: bool = True,
-        gives_back: bool = True,
-    ) -> None:
+    def __init__(self, limit_bytes: int | None = None, *, allow_growth: bool = True) -> None:
         grows = allow_growth or limit_bytes is None
         self._limit_bytes = limit_bytes
-        self._gives_back = gives_back
         self._next_region_bytes = _FIRST_REGION_BYTES if grows else rounded(limit_bytes or 0)
         self._taken_bytes = 0
         self._regions = 0
@@ -136,7 +128,7 @@ class Allocator:
         ]
         size = sum(chunk.size_bytes for chunk in free)
         left = self._left_bytes()
-        if not self._gives_back or not size or left is None or wanted > left + size:
+        if not size or left is None or wanted > left + size:
             return False
         for chunk in free:
             self._forget(chunk)

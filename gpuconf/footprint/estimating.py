@@ -73,7 +73,7 @@ def estimate(
     if (phases or limit_bytes is not None) and not subject.is_of_one_batch_size:
         other = subject.trace(batch_size * 2)
     told = _told(step, other, replay(step, allow_growth=allow_growth))
-    allocator = None if limit_bytes is None else Limit(limit_bytes, allow_growth, not choice.on_cpu)
+    allocator = None if limit_bytes is None else Limit(limit_bytes, allow_growth)
     if allocator is not None:
         largest = largest_batch(subject.trace, step, other, allocator)
         told = told._replace(limit_bytes=limit_bytes, largest_batch=largest)

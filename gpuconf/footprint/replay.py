@@ -29,11 +29,10 @@ class Replay(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """What the allocator may take, whether in regions as they are needed, which it gives back."""
+    """What the allocator may take, and whether in regions as they are needed."""
 
     size_bytes: int
     allow_growth: bool = True
-    gives_back: bool = True
 
 
 def replay(step: Step, *, allow_growth: bool = True) -> Replay:
@@ -55,9 +54,7 @@ def replay(step: Step, *, allow_growth: bool = True) -> Replay:
 
 def fits(step: Step, limit: Limit) -> bool:
     """Whether the step runs in an allocator with this limit, pieces and all."""
-    allocator = Allocator(
-        limit.size_bytes, allow_growth=limit.allow_growth, gives_back=limit.gives_back
-    )
+    allocator = Allocator(limit.size_bytes, allow_growth=limit.allow_growth)
     schedule = _schedule(step)
     try:
         _build(step, allocator)

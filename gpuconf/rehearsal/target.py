@@ -49,7 +49,7 @@ def _like(gpu: Gpu, spec: CardSpec) -> CardSpec:
 def host_shortage(spec: CardSpec) -> str | None:
     """What to know where this machine has less memory than the card: it takes its place."""
     free = spec.count * (spec.total_bytes - spec.used_bytes)
-    available = _available_bytes()
+    available = available_bytes()
     if available is None or available >= free:
         return None
     return (
@@ -58,7 +58,8 @@ def host_shortage(spec: CardSpec) -> str | None:
     )
 
 
-def _available_bytes() -> int | None:
+def available_bytes() -> int | None:
+    """The computer's memory that is to be had, or None where it is not told."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
+
+_WITH_MEMORY = ContextVar("with_memory", default=False)
+
+
+@contextmanager
+def variables_with_memory() -> Iterator[None]:
+    """:func:`abstract_variables` does nothing inside: what is made is to be computed with."""
+    token = _WITH_MEMORY.set(True)
+    try:
+        yield
+    finally:
+        _WITH_MEMORY.reset(token)
 
 
 @contextmanager
@@ -17,6 +30,9 @@ def abstract_variables() -> Iterator[None]:
     """
     import tensorflow as tf
 
+    if _WITH_MEMORY.get():
+        yield
+        return
     with tf.variable_creator_scope(_without_memory):
         yield
 

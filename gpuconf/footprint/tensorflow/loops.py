@@ -13,10 +13,14 @@ def function_graph(operation: Any, attribute: str) -> Any:
     return _graph_named(operation, operation.get_attr(attribute).name)
 
 
-def heaviest_branch(operation: Any) -> str:
-    """The branch of an ``If`` with the most operations: weights are updated, not left alone."""
-    names = [name for name in ("then_branch", "else_branch") if _has(operation, name)]
-    return max(names, key=lambda name: len(function_graph(operation, name).get_operations()))
+def heaviest_branch(operation: Any) -> Any:
+    """The graph of the branch with the most operations: weights are updated, not left alone."""
+    if _has(operation, "branches"):  # Case
+        functions = operation.get_attr("branches")
+    else:
+        functions = [operation.get_attr(name) for name in ("then_branch", "else_branch")]
+    graphs = [_graph_named(operation, function.name) for function in functions]
+    return max(graphs, key=lambda graph: len(graph.get_operations()))
 
 
 def number_of_turns(operation: Any, turns: Mapping[int, int]) -> int | None:

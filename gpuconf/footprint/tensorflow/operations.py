@@ -55,7 +55,7 @@ _UPDATES = ("AssignAddVariableOp", "AssignSubVariableOp", "ResourceApply", *SPAR
 
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 LOOPS = frozenset({"While", "StatelessWhile"})
-BRANCHES = frozenset({"If", "StatelessIf"})
+BRANCHES = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 
 
 def updates_variable(kind: str) -> bool:

@@ -30,14 +30,7 @@ def trace(model: Any, family: Family, batch: Batch, batch_size: int, choice: Cho
     training = choice.training
     graph = _traced(model, batch, calls, training=training)
     known = variables_of(model, calls.by_variable(), training=training)
-    walk = Walk()
-    captured: list[Variable] = []
-    values = _arguments(graph, walk, known, captured)
-    inside = {id(tensor) for _, tensor in graph.captures}
-    data = [each for each in graph.inputs if id(each) not in inside]
-    known_values = walk.graph(graph, values, data=data)
-    walk.keep(known_values.get(id(source(tensor))) for tensor in graph.outputs)
-    walk.finish()
+    walk, captured = _walked(graph, known)
     operations = operations_of(graph, walk.places, calls.spans)
     pieces = named_pieces(walk.ledger.pieces(), operations)
     variables = (*known.variables, *captured)
@@ -46,6 +39,27 @@ def trace(model: Any, family: Family, batch: Batch, batch_size: int, choice: Cho
     # constant (SchedulingPass in memory_optimizer.cc).
     spare = walk.largest_sum_bytes
     return Step(batch_size, variables, operations, pieces, kinds, _notes(walk), spare_bytes=spare)
+
+
+def _walked(graph: Any, known: Known) -> tuple[Walk, list[Variable]]:
+    """The walk of any step but the first, and the variables that are not the model's."""
+    inside = {id(tensor) for _, tensor in graph.captures}
+    data = [each for each in graph.inputs if id(each) not in inside]
+    sparse: set[int] = set()
+    while True:
+        walk, captured = Walk(), list[Variable]()
+        values = _arguments(graph, walk, known, captured)
+        handles = [value for value in values.values() if isinstance(value, Handle)]
+        for number in sparse:
+            handles[number].is_sparse = True
+        results = walk.graph(graph, values, data=data)
+        walk.keep(results.get(id(source(tensor))) for tensor in graph.outputs)
+        walk.finish()
+        # What one step has updated by rows, the next one copies to read it.
+        found = {number for number, handle in enumerate(handles) if handle.is_sparse}
+        if found == sparse:
+            return walk, captured
+        sparse = found
 
 
 def _traced(model: Any, batch: Batch, calls: LayerCalls, *, training: bool) -> Any:

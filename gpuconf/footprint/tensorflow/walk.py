@@ -60,9 +60,10 @@ class Walk:
         return known
 
     def keep(self, values: Iterable[Value]) -> None:
-        """What the step gives back stays to its end."""
+        """What the step gives back stays to its end, and is nobody's to take."""
         for value in values:
             if isinstance(value, Buffer):
+                value.pinned = True
                 self._kept.append(value)
             elif isinstance(value, Items):
                 self.keep(value.elements)
@@ -81,9 +82,9 @@ class Walk:
         kind = operation.type
         place = _place(operation, under)
         if kind in operations.CALLS:
-            outputs = self._call(operation, "f", inputs, place)
+            outputs = self._body(loops.function_graph(operation, "f"), inputs, place)
         elif kind in operations.BRANCHES:
-            outputs = self._call(operation, loops.heaviest_branch(operation), inputs[1:], place)
+            outputs = self._body(loops.heaviest_branch(operation), inputs[1:], place)
         elif kind in operations.LOOPS:
             outputs = self._loop(operation, inputs, place)
         elif kind == "Placeholder" or kind in operations.ON_HOST:
@@ -169,24 +170,19 @@ class Walk:
             self._constants[id(operation)] = self.kept(size, CONSTANT)
         return self._constants[id(operation)]
 
-    def _call(
-        self, operation: Any, attribute: str, inputs: Sequence[Value], place: Place
-    ) -> Sequence[Value]:
-        return self._body(loops.function_graph(operation, attribute), inputs, place)
-
-    def _body(self, graph: Any, inputs: Sequence[Value], place: Place) -> list[Value]:
+    def _body(self, graph: Any, inputs: Sequence[Value], place: Place) -> Sequence[Value]:
         arguments = {id(tensor): value for tensor, value in zip(graph.inputs, inputs, strict=True)}
         known = self.graph(graph, arguments, under=place)
         return [known.get(id(source(tensor))) for tensor in graph.outputs]
 
-    def _loop(self, operation: Any, inputs: Sequence[Value], place: Place) -> list[Value]:
+    def _loop(self, operation: Any, values: Sequence[Value], place: Place) -> Sequence[Value]:
         body = loops.function_graph(operation, "body")
         turns = loops.number_of_turns(operation, self.turns)
         if turns is None:
             self.endless.append(operation.name)
             turns = 1
         self.turns.update({id(tensor): turns for tensor in operation.outputs[:1]})
-        outer, values = self.turn, list(inputs)
+        outer = self.turn
         for self.turn in range(turns):
             values = self._body(body, values, place)
         self.turn = outer

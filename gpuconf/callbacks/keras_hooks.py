@@ -1,0 +1,45 @@
+"""What every Keras calls on a callback, doing nothing.
+
+No subclass of any Keras's ``Callback``: Keras calls hooks by name, so one class serves all of them,
+and none need be imported.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _nothing(*_arguments: Any, **_options: Any) -> None:
+    """A hook that does nothing."""
+
+
+# Keras 3 calls hooks for batches in a thread, and this mark says that nobody waits for them.
+vars(_nothing)["_is_default"] = True
+
+
+class KerasHooks:
+    """Every hook that some Keras calls, doing nothing."""
+
+    on_batch_begin = on_train_batch_begin = on_test_batch_begin = on_predict_batch_begin = _nothing
+    on_batch_end = on_train_batch_end = on_test_batch_end = on_predict_batch_end = _nothing
+
+    # What the CallbackList of Keras 2 asks.  Logs may stay tensors for all we care: with False it
+    # would copy them for everybody.
+    _supports_tf_logs = True
+    _chief_worker_only = False
+
+    params: Any = None
+    model: Any = None
+
+    def set_params(self, params: Any) -> None:
+        """Take Keras's parameters of the loop."""
+        self.params = params
+
+    def set_model(self, model: Any) -> None:
+        """Take the model; Keras does this once for each fit(), evaluate() and predict()."""
+        self.model = model
+
+    def _implements_train_batch_hooks(self) -> bool:
+        return False
+
+    _implements_test_batch_hooks = _implements_predict_batch_hooks = _implements_train_batch_hooks

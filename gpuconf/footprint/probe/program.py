@@ -1,0 +1,69 @@
+"""The probe's child: ``python -m gpuconf.footprint.probe.program ORDER --record FD``.
+
+ORDER is an `Order` as JSON; what is found goes to the descriptor, by default stdout.  As in a
+user's script, `import gpuconf.auto` comes before TensorFlow: on a shared card the probe keeps to
+$GPUCONF_PROFILE.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import faulthandler
+import json
+import os
+import signal
+from contextlib import suppress
+
+from gpuconf.environ import switched_off
+from gpuconf.errors import GpuconfError
+from gpuconf.footprint.probe.order import Order, ProbeError
+
+_PR_SET_PDEATHSIG = 1
+_LONGEST_MESSAGE = 20_000
+
+
+def main() -> None:
+    """Measure; what goes wrong is in the record, and no error here."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("order")
+    parser.add_argument("--record", type=int, default=1, metavar="FD")
+    options = parser.parse_args()
+    _end_with_parent()
+    faulthandler.enable()  # a crash in C++ then names the Python line on stderr
+
+    def tell(event: str, **facts: object) -> None:
+        os.write(options.record, (json.dumps({"event": event, **facts}) + "\n").encode())
+
+    try:
+        _apply_profile()
+        from gpuconf.footprint.probe.steps import measure
+
+        measure(Order.from_json(options.order), tell)
+    except BaseException as error:  # the user's code may raise anything, SystemExit too
+        tell("error", error=_described(error)._asdict())
+
+
+def _apply_profile() -> None:
+    import gpuconf
+
+    if switched_off(os.environ) is None:
+        gpuconf.plan()  # which refuses at once where the next line would wait for memory
+    import gpuconf.auto
+
+
+def _described(error: BaseException) -> ProbeError:
+    is_ours = isinstance(error, GpuconfError)
+    message = error.message if isinstance(error, GpuconfError) else str(error)
+    hint = error.hint if isinstance(error, GpuconfError) else None
+    return ProbeError(type(error).__name__, message[-_LONGEST_MESSAGE:], hint, is_ours)
+
+
+def _end_with_parent() -> None:
+    """Ask the system to kill this process when its parent is killed, however that is done."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""The probe's steps in TensorFlow: the user's model for real, two steps at each batch size."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gpuconf.errors import BackendError
+from gpuconf.footprint.keras_models.choice import Choice, policy_named
+from gpuconf.footprint.keras_models.families import family_of
+from gpuconf.footprint.keras_models.outputs import build
+from gpuconf.footprint.keras_models.preparing import prepared
+from gpuconf.footprint.loading import load_model
+from gpuconf.footprint.probe.order import Order
+from gpuconf.footprint.probe.random_batches import arrays_like, bounds_of
+from gpuconf.footprint.subject import Subject
+from gpuconf.footprint.tensorflow.abstract_variables import variables_with_memory
+
+Tell = Callable[..., None]
+_DEVICE = "GPU:0"
+
+
+def measure(order: Order, tell: Tell) -> None:
+    """Make the model and its steps as ordered, and tell what TensorFlow's allocator counted.
+
+    Everything is prepared as for a trace, by the same code, but that variables have memory.
+    """
+    import tensorflow as tf
+
+    if order.is_simulated:
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
+        tell("no-gpu")
+        return
+    details = tf.config.experimental.get_device_details(gpus[0])
+    tell("card", name=details.get("device_name", "GPU 0"))
+    with variables_with_memory():
+        _measure(order, tell)
+
+
+def _measure(order: Order, tell: Tell) -> None:
+    tell("doing", what="making the model")
+    subject = _subject(order, tell)
+    batches = {size: subject.batch(size) for size in order.batch_sizes}
+    build(subject.model, subject.family, batches[order.batch_sizes[0]].inputs)
+    with prepared(subject.model, subject.family, subject.choice):
+        _compute_as_traced(subject)
+        for size, batch in batches.items():
+            tell("doing", what=f"two steps at batch {size}")
+            first, second = _two_steps(subject, batch)
+            tell("measured", batch_size=size, peak_bytes=second, first_step_bytes=first)
+
+
+def _subject(order: Order, tell: Tell) -> Subject:
+    model, notes = load_model(order.target, folder=Path(order.folder))
+    for note in notes:
+        tell("note", text=note)
+    policy = policy_named(order.mixed_precision)
+    choice = Choice(order.training, order.optimizer, order.loss, policy, order.jit)
+    return Subject(model, family_of(model), choice, order.input_shape)
+
+
+def _compute_as_traced(subject: Subject) -> None:
+    """One graph, and XLA only where it was asked for: by default Keras 3 uses it on a GPU."""
+    model, choice = subject.model, subject.choice
+    if subject.family.is_keras_3 or choice.training:
+        model.jit_compile = choice.jit
+        model.run_eagerly = False
+
+
+def _two_steps(subject: Subject, batch: Any) -> tuple[int, int]:
+    """The most in use in the first step and in the second, in bytes."""
+    step = _step_on(subject, batch)
+    peaks = []
+    for _ in range(2):
+        gc.collect()  # the trace of a former batch holds constants
+        _reset_peak()
+        step()
+        peaks.append(_peak_bytes())
+    if peaks[-1] == 0:
+        raise BackendError(
+            f"the model does not use {_DEVICE}, the card that is measured",
+            hint="look for tf.device in the code of the model; or leave --probe out",
+        )
+    return peaks[0], peaks[1]
+
+
+def _step_on(subject: Subject, batch: Any) -> Callable[[], object]:
+    """A function that makes a step on a random batch, in a graph for this batch size alone."""
+    model, bounds = subject.model, bounds_of(subject.model)
+    inputs = arrays_like(batch.inputs, bounds.inputs)
+    if not subject.choice.training:
+        model.make_predict_function(force=True)
+        return lambda: model.predict_on_batch(inputs)
+    targets = None if batch.targets is None else arrays_like(batch.targets, bounds.targets)
+    model.make_train_function(force=True)
+    return lambda: model.train_on_batch(inputs, targets)
+
+
+def _reset_peak() -> None:
+    import tensorflow as tf
+
+    tf.config.experimental.reset_memory_stats(_DEVICE)
+
+
+def _peak_bytes() -> int:
+    import tensorflow as tf
+
+    return int(tf.config.experimental.get_memory_info(_DEVICE)["peak"])
