@@ -9,12 +9,11 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from gpuconf.cli.output import Output
 from gpuconf.command_line import check_picture, size_argument
 from gpuconf.errors import UsageError
-from gpuconf.profile import load_profile
 
 if TYPE_CHECKING:
     from gpuconf.footprint.budget import Budget
@@ -69,6 +68,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="what TensorFlow may use, as 6GiB: find the largest batch that fits")  # fmt: skip
     limit.add_argument("--profile", metavar="PROFILE",
         help="the limit that this profile gives on this machine's GPU now")  # fmt: skip
+    add("--no-growth", action="store_true",
+        help="as where TensorFlow takes its whole limit at once, without allow_growth "
+        "(default: with it, or as the profile has it)")  # fmt: skip
     add("--workspace-limit", type=size_argument, metavar="SIZE",
         help="most that one convolution may take beside its tensors (default: what CPU "
         "kernels take, or the profile's cudnn_workspace_limit)")  # fmt: skip
@@ -129,6 +131,7 @@ def _estimated(
     model: Any, options: argparse.Namespace, limit_bytes: int | None, output: Output
 ) -> MemoryEstimate:
     """The estimate; with advice too where it is asked for, or the batch does not fit."""
+    from gpuconf.cli.memory_limit import of_profile
     from gpuconf.footprint.estimating import estimate
 
     shapes = options.input_shape
@@ -140,7 +143,7 @@ def _estimated(
         "mixed_precision": options.mixed_precision,
         "input_shape": shapes[0] if shapes is not None and len(shapes) == 1 else shapes,
         "limit": limit_bytes,
-        "workspace_limit": _workspace_limit(options),
+        **of_profile(options),
         "phases": True,
     }
     what = "predict" if options.inference else "training"
@@ -150,13 +153,6 @@ def _estimated(
         _progress("it does not fit: tracing what would", output)
         found = estimate(model, options.batch_size, **wanted, advise=True)
     return found
-
-
-def _workspace_limit(options: argparse.Namespace) -> int | None:
-    """As given, or as the profile has it."""
-    if options.workspace_limit is not None or options.profile is None:
-        return cast("int | None", options.workspace_limit)
-    return load_profile(options.profile).tensorflow.cudnn_workspace_limit
 
 
 def _probed(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuconf.cli.estimate_card import measure
+from gpuconf.cli.memory_limit import of_profile
 from gpuconf.errors import UsageError
 from gpuconf.footprint.correction import TracedAt
 from gpuconf.footprint.memory_estimate import MemoryEstimate
@@ -30,7 +31,7 @@ def probed(
     what is being done.  Raises as `measure` does.
     """
     order = _order(options)
-    traced_at = _tracing(model, order)
+    traced_at = _tracing(model, order, options)
     order = order._replace(batch_sizes=_batch_sizes(estimate, traced_at))
     probe = measure(order, environ=environ, tell=tell, profile=options.profile)
     tell("tracing the same steps")
@@ -52,7 +53,7 @@ def _order(options: argparse.Namespace) -> Order:
     )
 
 
-def _tracing(model: Any, order: Order) -> TracedAt:
+def _tracing(model: Any, order: Order, options: argparse.Namespace) -> TracedAt:
     """The traced peak of the model at a batch size, each traced once."""
     from gpuconf.footprint.estimating import estimate
 
@@ -67,6 +68,7 @@ def _tracing(model: Any, order: Order) -> TracedAt:
             jit=order.jit,
             mixed_precision=order.mixed_precision,
             input_shape=order.input_shape,
+            **of_profile(options),
         ).peak_bytes
 
     return traced_at

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
+from typing import Any
 
 from gpuconf.bootstrap import plan_for
 from gpuconf.errors import UsageError
@@ -61,3 +63,17 @@ def _without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
     line = f"{mib(gpu.free_bytes)} free - {mib(CONTEXT_BYTES)} context - {mib(reserve)} reserve"
     source = f"profile {name} sets no limit, GPU {gpu.index}"
     return max(available - reserve, 0), Budget(source, (*plan.arithmetic, line), gpu)
+
+
+def of_profile(options: argparse.Namespace) -> dict[str, Any]:
+    """How the allocator is to be simulated: as the options say, else as their profile does.
+
+    ``allow_growth`` and ``workspace_limit`` as :func:`gpuconf.estimate` takes them.
+    """
+    profile = load_profile(options.profile) if options.profile is not None else None
+    growth = profile.memory.allow_growth if profile is not None else None
+    workspace = profile.tensorflow.cudnn_workspace_limit if profile is not None else None
+    return {
+        "allow_growth": False if options.no_growth else growth is not False,
+        "workspace_limit": options.workspace_limit or workspace,
+    }

@@ -36,7 +36,7 @@ def advice_for(
     for change in _changes(subject, batch_size):
         try:
             step = change.trace()
-        except (GpuconfError, ValueError, TypeError):
+        except GpuconfError:
             continue  # not possible for this model
         peak = replay(step, allow_growth=allow_growth).peak_bytes
         if peak_bytes - peak > _SMALLEST_SHARE * peak_bytes:
@@ -97,8 +97,10 @@ def _recomputation(subject: Subject, batch_size: int) -> _Change:
 
 def _freezing(subject: Subject, batch_size: int) -> _Change:
     def trace() -> Step:
+        # A new optimizer: that of a model that has been trained has its state for all weights.
+        own = subject.choice.optimizer or getattr(subject.model, "optimizer", None)
         with frozen_but_the_head(subject.model):
-            return subject.trace(batch_size)
+            return subject.changed(optimizer=own).trace(batch_size)
 
     return _Change(
         "all layers frozen but the last", "layer.trainable = False for layer in layers[:-1]", trace

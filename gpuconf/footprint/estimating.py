@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from gpuconf.errors import UsageError
@@ -66,7 +67,7 @@ def estimate(
     choice = Choice(training, optimizer, loss, policy, jit)
     most_workspace = _bytes_of(workspace_limit, "workspace_limit")
     subject = Subject(model, family, choice, input_shape, data, most_workspace)
-    _check_batch(batch_size)
+    batch_size = _whole(batch_size)
     limit_bytes = _bytes_of(limit, "limit")
     step = subject.trace(batch_size)
     other = None
@@ -133,19 +134,21 @@ def _live_bytes(step: Step, replayed: Replay, kind: str) -> int:
     return sum(piece.size_bytes for piece in live if piece.kind == kind)
 
 
-def _check_batch(batch_size: int) -> None:
-    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+def _whole(batch_size: Any) -> int:
+    """The batch size, which may be of numpy too."""
+    if isinstance(batch_size, bool) or not hasattr(batch_size, "__index__") or batch_size < 1:
         raise UsageError(
             f"batch_size is {batch_size!r}, and must be a whole number from 1 on",
             hint="batch_size=32",
         )
+    return int(batch_size)
 
 
 def _bytes_of(size: int | str | None, name: str) -> int | None:
     if size is None:
         return None
     try:
-        size_bytes = parse_size(size) if isinstance(size, str) else int(size)
+        size_bytes = parse_size(size) if isinstance(size, str) else operator.index(size)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{name}={size!r}: {error}", hint=f'{name}="6GiB"') from None
     if size_bytes < 1:

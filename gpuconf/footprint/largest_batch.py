@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpuconf.footprint.phases import MOST_BATCH, are_alike, scaled
+from gpuconf.footprint.phases import MOST_BATCH, are_alike, live_bytes, scaled
 from gpuconf.footprint.replay import Limit, fits
 from gpuconf.footprint.step import Step
 
 _MOST_TRACES = 8
+_STRAIGHT = 0.98  # of what two traces foretell; where a third one says less, more may fit
 
 Tracer = Callable[[int], Step]
 
@@ -21,16 +22,11 @@ def largest_batch(trace: Tracer, one: Step, other: Step | None, limit: Limit) ->
     """
     if other is None:
         return one.batch_size if fits(one, limit) else 0
-    if are_alike(one, other):
-        return _confirmed(trace, _by_scaling(one, other, limit), limit)
-    return _by_tracing(trace, limit)
-
-
-def _by_scaling(one: Step, other: Step, limit: Limit) -> int:
-    def runs(batch: int) -> bool:
-        return fits(scaled(one, other, batch), limit)
-
-    return _bisected(runs, start=other.batch_size)
+    if not are_alike(one, other):
+        return _by_tracing(trace, limit)
+    largest = _confirmed(trace, one, other, limit)
+    known = [step.batch_size for step in (one, other) if fits(step, limit)]
+    return max([largest, *known])
 
 
 def _by_tracing(trace: Tracer, limit: Limit) -> int:
@@ -52,12 +48,34 @@ def _bisected(runs: Callable[[int], bool], *, start: int) -> int:
     return good
 
 
-def _confirmed(trace: Tracer, batch: int, limit: Limit) -> int:
-    """This batch if a trace of its own agrees, or a smaller one of which it does."""
+def _confirmed(trace: Tracer, one: Step, other: Step, limit: Limit) -> int:
+    """The largest between the two traces or beyond, if a trace of its own agrees, or near it."""
+
+    def runs(batch: int) -> bool:
+        return fits(scaled(one, other, batch), limit)
+
+    batch = _bisected(runs, start=other.batch_size)
     for _ in range(_MOST_TRACES):
         if batch < 1:
             break
-        if fits(trace(batch), limit):
-            return batch
+        traced = trace(batch)
+        if fits(traced, limit):
+            is_straight = _asked(traced) > _STRAIGHT * _asked(scaled(one, other, batch))
+            return batch if is_straight else _further(trace, batch, limit)
         batch -= max(1, batch // 50)
     return _by_tracing(trace, limit)
+
+
+def _asked(step: Step) -> int:
+    return step.resident_bytes + max(live_bytes(step), default=0)
+
+
+def _further(trace: Tracer, batch: int, limit: Limit) -> int:
+    """The largest above one that runs, to a twentieth, by traces alone."""
+    good, bad = batch, batch * 2
+    while bad <= MOST_BATCH and fits(trace(bad), limit):
+        good, bad = bad, bad * 2
+    while bad - good > max(1, good // 20):
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if fits(trace(middle), limit) else (good, middle)
+    return good

@@ -9,6 +9,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from gpuconf.errors import UsageError
 from gpuconf.footprint.keras_models.choice import Choice
 from gpuconf.footprint.keras_models.data import (
     Batch,
@@ -17,7 +18,7 @@ from gpuconf.footprint.keras_models.data import (
     is_of_one_batch_size,
     targets_for,
 )
-from gpuconf.footprint.keras_models.families import Family
+from gpuconf.footprint.keras_models.families import Family, has_own_train_step
 from gpuconf.footprint.keras_models.outputs import build, outputs_of
 from gpuconf.footprint.keras_models.preparing import prepared
 from gpuconf.footprint.step import Step, with_workspaces_up_to
@@ -41,12 +42,37 @@ class Subject:
     def trace(self, batch_size: int) -> Step:
         """Trace a step at this batch size; the model is as before afterwards."""
         batch = self.batch(batch_size)
-        build(self.model, self.family, batch.inputs)
+        self._build(batch)
         with prepared(self.model, self.family, self.choice) as setting:
-            step = trace(self.model, self.family, batch, batch_size, self.choice)
+            step = self._traced(batch, batch_size)
         notes = (*setting.notes, *step.notes)
         step = step._replace(setting=setting._replace(notes=()), notes=notes)
         return with_workspaces_up_to(step, self.workspace_limit_bytes)
+
+    @property
+    def _has_own_step(self) -> bool:
+        return self.choice.training and has_own_train_step(self.model, self.family)
+
+    def _build(self, batch: Batch) -> None:
+        try:
+            build(self.model, self.family, batch.inputs)
+        except UsageError:
+            if not self._has_own_step:
+                raise
+            # A model of models, such as a GAN, may have no call of its own.
+
+    def _traced(self, batch: Batch, batch_size: int) -> Step:
+        """A step of its own may take no targets: where it fails with some, without."""
+        try:
+            return trace(self.model, self.family, batch, batch_size, self.choice)
+        except UsageError as error:
+            if self.data is not None or batch.targets is None or not self._has_own_step:
+                raise
+            first = error
+        try:
+            return trace(self.model, self.family, Batch(batch.inputs), batch_size, self.choice)
+        except UsageError:
+            raise first from None
 
     @property
     def is_of_one_batch_size(self) -> bool:
@@ -60,8 +86,15 @@ class Subject:
         inputs = inputs_of(self.model, batch_size, self.input_shape)
         if not self.choice.training:
             return Batch(inputs)
+        try:
+            outputs = outputs_of(self.model, self.family, inputs)
+        except UsageError:
+            if self._has_own_step:
+                return Batch(inputs)
+            raise
         loss = self.choice.loss or getattr(self.model, "loss", None)
-        return Batch(inputs, targets_for(outputs_of(self.model, self.family, inputs), loss))
+        names = getattr(self.model, "output_names", None) or ()
+        return Batch(inputs, targets_for(outputs, loss, names))
 
     def changed(self, **changes: Any) -> Subject:
         """The same with another optimizer, precision or the like."""

@@ -25,8 +25,8 @@ from gpuconf.units import MIB
 
 _TIERS = {
     TRACED: "traced, nothing was run",
-    SIMULATED_CARD: "measured on the simulated card",
-    GPU: "measured on this GPU",
+    SIMULATED_CARD: "traced, corrected by a probe on the simulated card",
+    GPU: "traced, corrected by a probe on this GPU",
 }
 PARTS = {
     FORWARD: "the forward pass",
@@ -128,8 +128,7 @@ def modelled(estimate: MemoryEstimate) -> str:
         what = f"training with {' and '.join(parts)}" if parts else "training"
     else:
         what = "inference"
-    jit = "with XLA" if setting.jit else "without XLA"
-    return f"{tier}: {what}, {setting.precision}, {jit}; {setting.framework}"
+    return f"{tier}: {what}, {setting.precision}, without XLA; {setting.framework}"
 
 
 def _peak(estimate: MemoryEstimate) -> Iterator[Line]:
@@ -216,9 +215,8 @@ def _three_digits(number: float) -> str:
 
 
 def _advice(advice: Advice) -> Iterator[Line]:
-    saved = f"saves {sized(advice.saved_bytes)}" if advice.saved_bytes > 0 else "saves nothing"
     verdict = {None: "", True: ", fits", False: ", does not fit"}[advice.fits]
     peak = f"{sized(advice.peak_bytes)} at the peak{verdict}"
-    yield Line(f"  {advice.change}: {saved} ({peak})", "" if advice.saved_bytes > 0 else "dim", 4)
+    yield Line(f"  {advice.change}: saves {sized(advice.saved_bytes)} ({peak})", hang=4)
     for text in advice.how.splitlines():
         yield Line(f"      {text}", "cyan", None)

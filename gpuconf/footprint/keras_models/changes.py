@@ -27,11 +27,13 @@ def frozen_but_the_head(model: Any) -> Iterator[None]:
     """
     layers = [layer for layer in model._flatten_layers(include_self=False) if layer.weights]
     leaves = [layer for layer in layers if not list(layer._flatten_layers(include_self=False))]
-    if len(leaves) < 2:
+    last = {id(variable) for variable in model.trainable_variables[-1:]}
+    frozen = [layer for layer in leaves if not last & {id(weight) for weight in layer.weights}]
+    if not frozen or len(frozen) == len(leaves):
         raise UsageError("there is one layer with weights", hint="nothing can be frozen")
-    before = [(layer, layer.trainable) for layer in leaves]
+    before = [(layer, layer.trainable) for layer in frozen]
     try:
-        for layer in leaves[:-1]:
+        for layer in frozen:
             layer.trainable = False
         yield
     finally:
@@ -86,7 +88,11 @@ def with_smaller_inputs(subject: Subject) -> Iterator[Subject]:
     keras = subject.family.keras
     with abstract_variables():
         new_input = keras.Input(shape=tuple(smaller), dtype=leaves[0].dtype.name)
-        model = keras.models.clone_model(subject.model, input_tensors=[new_input])
+        try:
+            model = keras.models.clone_model(subject.model, input_tensors=[new_input])
+        except Exception as error:  # of the model's own layers, of any kind
+            reason = type(error).__name__
+            raise UsageError(f"it cannot be built for smaller inputs: {reason}") from error
     choice = subject.choice
     if choice.training:
         own = subject.model

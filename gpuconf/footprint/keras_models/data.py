@@ -60,7 +60,16 @@ def is_of_one_batch_size(model: Any) -> bool:
     import tensorflow as tf
 
     leaves = tf.nest.flatten(_symbolic_inputs(model))
-    return any(leaf is not None and leaf.shape[0] is not None for leaf in leaves)
+    return any(leaf is not None and _declared_batch(model, leaf) is not None for leaf in leaves)
+
+
+def _declared_batch(model: Any, leaf: Any) -> int | None:
+    """The one batch size that the model is for.
+
+    A Sequential without an Input takes that of the first call as its own, and runs on others.
+    """
+    is_sequential = any(kind.__name__ == "Sequential" for kind in type(model).__mro__)
+    return None if is_sequential else leaf.shape[0]
 
 
 def inputs_of(model: Any, batch_size: int, input_shape: Any = None) -> Any:
@@ -74,6 +83,8 @@ def inputs_of(model: Any, batch_size: int, input_shape: Any = None) -> Any:
     if symbolic is not None:
         leaves = tf.nest.flatten(symbolic)
         shapes = _shapes_for(leaves, input_shape)
+        for leaf in leaves:
+            _check_declared(_declared_batch(model, leaf), batch_size)
         specs = [_spec(leaf, shape, batch_size) for leaf, shape in zip(leaves, shapes, strict=True)]
         return tf.nest.pack_sequence_as(symbolic, specs)
     shape = input_shape if input_shape is not None else _built_shape(model)
@@ -113,31 +124,41 @@ def _shapes_for(leaves: Sequence[Any], given: Any) -> list[tuple[int, ...] | Non
     """One given shape for each input, None where the model's own is to be taken."""
     if given is None:
         return [None] * len(leaves)
+    names = [str(leaf.name) for leaf in leaves]
+    if isinstance(given, dict):
+        if set(given) != set(names):
+            raise UsageError(
+                f"the model's inputs are {', '.join(names)}, and shapes of "
+                f"{', '.join(map(str, given))} were given",
+                hint=f"input_shape={{{names[0]!r}: (224, 224, 3), ...}}",
+            )
+        return [tuple(given[name]) for name in names]
     shapes = _list_of_shapes(given)
     if len(shapes) != len(leaves):
-        names = ", ".join(str(leaf.name) for leaf in leaves)
         raise UsageError(
-            f"the model has {len(leaves)} inputs ({names}), and {len(shapes)} shapes were given",
+            f"the model has {len(leaves)} inputs ({', '.join(names)}), and {len(shapes)} shapes "
+            "were given",
             hint="give one shape for each input, in this order",
         )
     return [tuple(shape) for shape in shapes]
 
 
 def _list_of_shapes(given: Any) -> list[Any]:
-    if isinstance(given, dict):
-        return list(given.values())
     return list(given) if given and not isinstance(given[0], int | type(None)) else [given]
+
+
+def _check_declared(declared: int | None, batch_size: int) -> None:
+    if declared not in (None, batch_size):
+        raise UsageError(
+            f"the model is built for batches of {declared}, and {batch_size} was asked for",
+            hint=f"batch_size={declared}, or build it without batch_size in keras.Input",
+        )
 
 
 def _spec(leaf: Any, shape: tuple[int, ...] | None, batch_size: int) -> Any:
     import tensorflow as tf
 
     own = tuple(leaf.shape)
-    if own[0] not in (None, batch_size):
-        raise UsageError(
-            f"the model is built for batches of {own[0]}, and {batch_size} was asked for",
-            hint=f"batch_size={own[0]}, or build it without batch_size in keras.Input",
-        )
     wanted = own[1:] if shape is None else shape
     if shape is not None and not _agree(own[1:], shape):
         raise UsageError(
@@ -181,11 +202,11 @@ def _specs_of_shapes(shape: Any, batch_size: int, *, known_batch: bool) -> Any:
     return spec(shapes[0]) if len(shapes) == 1 else [spec(one) for one in shapes]
 
 
-def targets_for(outputs: Any, loss: Any) -> Any:
+def targets_for(outputs: Any, loss: Any, names: Sequence[str] = ()) -> Any:
     """The specs of the targets that a loss compares with these outputs.
 
     ``outputs`` are specs or symbolic tensors of one batch, ``loss`` what ``compile`` took: one
-    for all outputs, or a list or dict of them.
+    for all outputs, or a list or dict of them; ``names`` are those of listed outputs.
     """
     import tensorflow as tf
 
@@ -195,7 +216,7 @@ def targets_for(outputs: Any, loss: Any) -> Any:
             for name, output in outputs.items()
         }
     if isinstance(outputs, list | tuple):
-        losses = _losses_for(outputs, loss)
+        losses = _losses_for(outputs, loss, names)
         return [targets_for(*pair) for pair in zip(outputs, losses, strict=True)]
     shape = tuple(outputs.shape)
     if _is_sparse(loss):
@@ -203,10 +224,10 @@ def targets_for(outputs: Any, loss: Any) -> Any:
     return tf.TensorSpec(shape, tf.float32)
 
 
-def _losses_for(outputs: Sequence[Any], loss: Any) -> list[Any]:
+def _losses_for(outputs: Sequence[Any], loss: Any, names: Sequence[str]) -> list[Any]:
     if isinstance(loss, dict):
-        by_order = list(loss.values())
-        return by_order if len(by_order) == len(outputs) else [None] * len(outputs)
+        known = names if len(names) == len(outputs) else list(loss)
+        return [loss.get(name) for name in [*known, *outputs][: len(outputs)]]
     if isinstance(loss, list | tuple):
         return list(loss) if len(loss) == len(outputs) else [None] * len(outputs)
     return [loss] * len(outputs)

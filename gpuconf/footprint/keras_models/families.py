@@ -37,6 +37,11 @@ def family_of(model: Any) -> Family:
     raise UsageError(f"{_told(model)} is not a Keras model", hint=_hint_for(model))
 
 
+def has_own_train_step(model: Any, family: Family) -> bool:
+    """Whether the model's class says itself what a step is, and so what data it takes."""
+    return type(model).train_step is not family.keras.Model.train_step
+
+
 def _check_backend(family: Family) -> None:
     if not family.is_keras_3:
         return

@@ -6,6 +6,7 @@ from typing import Any
 
 from gpuconf.errors import UsageError
 from gpuconf.footprint.keras_models.families import Family
+from gpuconf.footprint.keras_models.model_errors import in_short
 
 
 def outputs_of(model: Any, family: Family, inputs: Any) -> Any:
@@ -55,18 +56,18 @@ def _called(model: Any, family: Family, inputs: Any) -> Any:
 
     def symbol(spec: Any) -> Any:
         shape = spec.shape.as_list()
-        return family.keras.Input(
-            shape=tuple(shape[1:]), batch_size=shape[0], dtype=spec.dtype.name
-        )
+        # Of no batch size: a Sequential that is built by it would be of that one for good.
+        return family.keras.Input(shape=tuple(shape[1:]), dtype=spec.dtype.name)
 
+    calls = len(model._inbound_nodes)
     try:
         return model(tf.nest.map_structure(symbol, inputs))
     except Exception as error:  # the model's own, of any kind
         shapes = [tuple(spec.shape.as_list()) for spec in tf.nest.flatten(inputs)]
-        first = str(error).strip().splitlines()[:1]
         raise UsageError(
-            f"{type(model).__name__} does not build for inputs of {shapes}: "
-            f"{type(error).__name__}: {''.join(first)}",
+            f"{type(model).__name__} does not build for inputs of {shapes}: {in_short(error)}",
             hint="give the shape of one sample: input_shape=(224, 224, 3), or "
             "--input-shape 224,224,3; or data=(inputs, targets)",
         ) from error
+    finally:
+        del model._inbound_nodes[calls:]  # as if it had not been called

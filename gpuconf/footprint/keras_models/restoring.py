@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
+
+# What ``compile`` makes, in Keras 3 and 2: it decides at the first batch what "accuracy" is.
+_COMPILED = ("_compile_loss", "_compile_metrics", "compiled_loss", "compiled_metrics")
 
 
 @contextmanager
 def restored(model: Any) -> Iterator[None]:
-    """Whatever is set on the model inside is undone: attributes, and what its lists hold."""
-    attributes = dict(vars(model))
+    """Whatever is set on the model inside is undone: attributes, and what its lists hold.
+
+    So is what it was compiled with, and the losses that its layers add: those of a trace are
+    nothing that could be read later.
+    """
+    compiled = [vars(model).get(name) for name in _COMPILED]
+    with ExitStack() as stack:
+        for changed in (model, *compiled):
+            if changed is not None:
+                stack.enter_context(_restored(changed))
+        for layer in model._flatten_layers(include_self=False):
+            stack.enter_context(_same_losses(layer))
+        yield
+
+
+@contextmanager
+def _restored(changed: Any) -> Iterator[None]:
+    attributes = dict(vars(changed))
     contents = [(value, _copy(value)) for value in attributes.values() if _is_container(value)]
     tracker = attributes.get("_tracker")  # Keras 3: which variables, layers, metrics it has
     ids = {name: set(known) for name, known in tracker.stored_ids.items()} if tracker else {}
@@ -18,13 +37,29 @@ def restored(model: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        vars(model).clear()
-        vars(model).update(attributes)
+        vars(changed).clear()
+        vars(changed).update(attributes)
         for value, copied in contents:
             _refill(value, copied)
         if tracker:
             tracker.stored_ids = ids
             tracker.locked = is_locked
+
+
+@contextmanager
+def _same_losses(layer: Any) -> Iterator[None]:
+    """Keras 2 has two lists of them, one for each thread."""
+    local = vars(layer).get("_thread_local")
+    holders = [vars(layer), *([] if local is None else [vars(local)])]
+    places = [(held, name) for held in holders for name in ("_losses", "_eager_losses")]
+    before = [(held, name, held[name]) for held, name in places if name in held]
+    copies = [list(losses) for _, _, losses in before]
+    try:
+        yield
+    finally:
+        for (held, name, losses), copied in zip(before, copies, strict=True):
+            held[name] = losses
+            _refill(losses, copied)
 
 
 def _is_container(value: Any) -> bool:

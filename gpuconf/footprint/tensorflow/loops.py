@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _COMPARISONS = {"Less": 0, "LessEqual": 1}  # and how many turns more the second takes
+_MOST_TURNS = 10_000  # more are not walked: each turn's operations are kept
 
 
 def function_graph(operation: Any, attribute: str) -> Any:
@@ -46,8 +47,10 @@ def _number(tensor: Any, turns: Mapping[int, int]) -> int | None:
 
     if id(tensor) in turns:
         return turns[id(tensor)]
+    if not tensor.dtype.is_integer or tensor.shape.rank != 0:
+        return None  # a threshold, not a count
     value = constant_value(tensor)
-    return None if value is None else int(value)
+    return None if value is None or not 0 <= int(value) <= _MOST_TURNS else int(value)
 
 
 def _has(operation: Any, attribute: str) -> bool:

@@ -44,6 +44,9 @@ TAKES: dict[str, tuple[int, ...] | None] = {
     "TensorScatterUpdate": (0,),
     "TensorScatterAdd": (0,),
 }
+# Outputs of unknown shape that are empty: what cuDNN reserves for the way back is nothing, or a
+# bit for each element in half precision.
+EMPTY = {"FusedBatchNormV3": (5,)}
 # ... into another output than the first.
 TAKES_INTO = {"SoftmaxCrossEntropyWithLogits": {1: (0,)}}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,8 +12,9 @@ from gpuconf.footprint.keras_models.choice import Choice
 from gpuconf.footprint.keras_models.data import Batch
 from gpuconf.footprint.keras_models.families import Family
 from gpuconf.footprint.keras_models.layer_calls import LayerCalls
+from gpuconf.footprint.keras_models.model_errors import in_short
 from gpuconf.footprint.keras_models.variables import Known, variables_of
-from gpuconf.footprint.step import CONSTANT, DATA, OTHER_STATE, Step, Variable
+from gpuconf.footprint.step import CONSTANT, DATA, OPTIMIZER_STATE, OTHER_STATE, Step, Variable
 from gpuconf.footprint.tensorflow.attribution import named_pieces, operations_of
 from gpuconf.footprint.tensorflow.memory import Handle, Value
 from gpuconf.footprint.tensorflow.order import source
@@ -33,12 +34,21 @@ def trace(model: Any, family: Family, batch: Batch, batch_size: int, choice: Cho
     walk, captured = _walked(graph, known)
     operations = operations_of(graph, walk.places, calls.spans)
     pieces = named_pieces(walk.ledger.pieces(), operations)
-    variables = (*known.variables, *captured)
+    variables = (*_in_use(graph, known), *captured)
     kinds = {path: type(layer).__name__ for path, layer in calls.layers.items()}
     # Where memory is short, grappler adds such gradients one by one to zeros, which then stay as a
     # constant (SchedulingPass in memory_optimizer.cc).
     spare = walk.largest_sum_bytes
     return Step(batch_size, variables, operations, pieces, kinds, _notes(walk), spare_bytes=spare)
+
+
+def _in_use(graph: Any, known: Known) -> Iterable[Variable]:
+    """All, but for the state of an optimizer that a step of the model's own does not use."""
+    found = {id(known.by_handle.get(id(outside))) for outside, _ in graph.captures}
+    states = [each for each in known.variables if each.kind == OPTIMIZER_STATE]
+    if any(id(each) in found for each in states):
+        return known.variables
+    return [each for each in known.variables if each.kind != OPTIMIZER_STATE]
 
 
 def _walked(graph: Any, known: Known) -> tuple[Walk, list[Variable]]:
@@ -76,7 +86,7 @@ def _traced(model: Any, batch: Batch, calls: LayerCalls, *, training: bool) -> A
             raise
         except Exception as error:  # the model's own, of any kind
             raise UsageError(
-                f"{type(model).__name__} cannot be traced on {_shown(data)}: {_first_lines(error)}",
+                f"{type(model).__name__} cannot be traced on {_shown(data)}: {in_short(error)}",
                 hint="call it once on such a batch to see where; if the batch is wrong, give "
                 "data=(inputs, targets) or input_shape=",
             ) from error
@@ -92,11 +102,6 @@ def _no_collecting() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _first_lines(error: Exception) -> str:
-    lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    return " ".join([f"{type(error).__name__}:", *lines[:3]])
 
 
 def _shown(data: Any) -> str:

@@ -125,7 +125,7 @@ class Walk:
         self, operation: Any, number: int, inputs: Sequence[Value], now: int
     ) -> Buffer | None:
         tensor = operation.outputs[number]
-        size = size_of(tensor)
+        size = 0 if number in operations.EMPTY.get(operation.type, ()) else size_of(tensor)
         if size is None:
             size = self._unknown(operation, tensor)
         if not size:

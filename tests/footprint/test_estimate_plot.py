@@ -1,0 +1,171 @@
+"""The picture: what is in it, for ordinary estimates and for odd ones."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from estimates import BARE, FITS, INFERENCE, TOO_LARGE, estimate, moment
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuconf.errors import UsageError
+from gpuconf.footprint import plot
+from gpuconf.footprint.memory_estimate import GPU, LayerRow, MemoryEstimate
+from gpuconf.footprint.picture.areas import Area, areas_of, telling_places
+from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE
+from gpuconf.units import GIB, MIB
+
+parts = st.lists(st.sampled_from([FORWARD, BACKWARD, UPDATE]), max_size=80)
+
+
+def drawn(made: MemoryEstimate, folder: Path) -> list[str]:
+    """The texts in the picture; matplotlib writes each as a comment beside its glyphs."""
+    file = folder / "a.svg"
+    plot.draw(made, str(file))
+    parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
+    root = ElementTree.fromstring(file.read_text(encoding="utf-8"), parser)
+    assert root.tag.endswith("svg")
+    # The tag of a comment is the function that makes one.
+    return [str(each.text).strip() for each in root.iter() if callable(each.tag)]
+
+
+@pytest.mark.slow
+def test_what_is_in_it(tmp_path: Path) -> None:
+    """The answer, the kinds in use, the parts of the step, the peak, a bar for each layer."""
+    texts = drawn(estimate(**FITS), tmp_path)
+    joined = "\n".join(texts)
+    assert "batch 32: 1 GiB at the peak" in joined
+    for kind in ("weights", "optimizer state", "activation", "gradient", "workspace", "rounding"):
+        assert kind in texts
+    assert "constant" not in texts, "there are none"
+    for said in (FORWARD, BACKWARD, UPDATE, "peak 1 GiB", "backward, stem/conv", "limit 2 GiB"):
+        assert said in joined
+    for layer in ("stem/conv", "head/dense", "relu", "410 MiB"):
+        assert layer in texts
+    assert "the layers at the peak; 154 MiB of no layer" in texts
+
+
+@pytest.mark.slow
+def test_a_limit_far_above_is_told_in_words(tmp_path: Path) -> None:
+    """It would flatten the rest; one below the peak is a line through it."""
+    assert "limit 80 GiB, far above" in drawn(
+        estimate(limit_bytes=80 * GIB, largest_batch=3000), tmp_path
+    )
+    assert "limit 900 MiB" in drawn(estimate(**TOO_LARGE), tmp_path)
+
+
+@pytest.mark.slow
+def test_what_a_probe_measured_stands_beside_the_trace(tmp_path: Path) -> None:
+    """The curve is the trace's; the peak's name has both numbers."""
+    texts = drawn(estimate(tier=GPU, peak_bytes=1100 * MIB), tmp_path)
+    assert any("1.07 GiB as measured, 1 GiB traced" in text for text in texts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        INFERENCE,
+        {"layers": ()},
+        {"timeline": (moment(FORWARD, None),)},
+        {"timeline": (moment(UPDATE, None), moment(UPDATE, None))},
+        {"timeline": tuple(moment(FORWARD, None, new_kind=n % 97) for n in range(9000))},
+    ],
+)
+def test_odd_ones_are_drawn(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """As PNG, without a display; no warning of matplotlib's layout (warnings are errors)."""
+    file = tmp_path / "a.PNG"
+    plot.draw(estimate(**changes), str(file))
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_many_layers_are_the_largest_by_name(tmp_path: Path) -> None:
+    """Twenty; the title says what the others have together."""
+    many = tuple(LayerRow(f"layer{n}", "Dense", (90 - n) * MIB) for n in range(30))
+    texts = drawn(estimate(layers=many), tmp_path)
+    assert {"layer0", "layer19"} <= set(texts)
+    assert "layer20" not in texts
+    rest = sum(90 - n for n in range(20, 30))
+    assert f"the 20 largest of 30 layers at the peak; the others {rest} MiB together; " in "".join(
+        text for text in texts if "largest of" in text
+    )
+
+
+@pytest.mark.slow
+def test_a_long_name_keeps_its_end(tmp_path: Path) -> None:
+    """Where the layer's own name stands; what matplotlib reads as signs is text."""
+    name = "model/" + "block/" * 20 + "conv<1>$x^2$"
+    texts = drawn(estimate(layers=(LayerRow(name, "Conv2D", GIB),)), tmp_path)
+    assert any(text.startswith("…") and text.endswith("$x^2$") for text in texts), texts
+
+
+def test_without_a_timeline_there_is_no_picture(tmp_path: Path) -> None:
+    """It is said, and no file is left."""
+    with pytest.raises(UsageError, match="no picture"):
+        plot.draw(estimate(**BARE), str(tmp_path / "a.png"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_folder_that_went_away(tmp_path: Path) -> None:
+    """Is an OSError, which the command tells without losing the answer."""
+    with pytest.raises(OSError, match="nosuch"):
+        plot.draw(estimate(), str(tmp_path / "nosuch" / "a.png"))
+
+
+@given(names=parts)
+def test_areas_cover_the_step(names: list[str]) -> None:
+    """From the first operation to the last, without gaps, each part once and in its order."""
+    areas = areas_of(names)
+    assert [area.first for area in areas] == [0, *(area.end for area in areas)][: len(areas)]
+    assert (areas[-1].end if areas else 0) == len(names)
+    order = [FORWARD, BACKWARD, UPDATE]
+    assert [area.part for area in areas] == [
+        part for part in order if part in {area.part for area in areas}
+    ]
+
+
+@given(counts=st.tuples(*[st.integers(0, 9)] * 3))
+def test_parts_in_their_order_are_the_areas(counts: tuple[int, int, int]) -> None:
+    """To the operation."""
+    names = [part for part, n in zip((FORWARD, BACKWARD, UPDATE), counts, strict=True)
+             for _ in range(n)]  # fmt: skip
+    found = {area.part: area.end - area.first for area in areas_of(names)}
+    assert [found.get(part, 0) for part in (FORWARD, BACKWARD, UPDATE)] == list(counts)
+
+
+def test_operations_among_others_make_no_areas() -> None:
+    """They run when they can; where they are many, the area has both names."""
+    few = [FORWARD] * 20 + ([BACKWARD] * 5 + [FORWARD]) * 4 + [BACKWARD] * 5 + [UPDATE] * 9
+    assert areas_of(few) == [
+        Area(FORWARD, 0, 20, FORWARD),
+        Area(BACKWARD, 20, 49, BACKWARD),
+        Area(UPDATE, 49, 58, UPDATE),
+    ]
+    many = [FORWARD] * 9 + [BACKWARD, BACKWARD, UPDATE] * 9
+    assert [area.name for area in areas_of(many)][:2] == [FORWARD, "backward, update"]
+
+
+def test_what_changes_nothing_takes_no_room() -> None:
+    """Of ten thousand operations that hold next to nothing, none is drawn; the peak always is."""
+    small = [moment(UPDATE, None, data=n % 7) for n in range(10_000)]
+    steps = [moment(FORWARD, "conv", data=n * MIB) for n in range(1, 50)]
+    peak = moment(FORWARD, "conv", data=49 * MIB + 3)
+    places = telling_places([*small, *steps, peak, *steps[::-1], *small])
+    assert places[0] == 0
+    assert 10_000 + len(steps) in places
+    assert len(places) <= 2 * len(steps) + 3
+
+
+def test_a_slow_rise_is_not_lost() -> None:
+    """However small each change is: they are added up."""
+    slow = [moment(FORWARD, None, data=n * MIB // 20) for n in range(2000)]
+    heights = [slow[place].total_bytes for place in telling_places(slow)]
+    assert heights == sorted(heights)
+    assert all(0 < after - before < MIB for before, after in pairwise(heights))
+    assert heights[-1] == slow[-1].total_bytes

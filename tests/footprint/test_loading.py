@@ -1,0 +1,268 @@
+"""Models loaded as the command line names them: by Keras 2 and 3, without their weights."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from processes import run_python
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
+    ),
+]
+
+# Saves models of both Kerases, as users do, and one too large for any test, without weights.
+SAVE = """
+import json, os, warnings, zipfile
+warnings.simplefilter("ignore")
+os.environ.update(CUDA_VISIBLE_DEVICES="-1", TF_CPP_MIN_LOG_LEVEL="3")
+import importlib, numpy as np, tensorflow as tf
+from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
+
+def small(keras):
+    shared = keras.layers.Dense(8, name="shared")
+    inputs = keras.Input((8,))
+    inner = keras.Sequential([keras.Input((8,)), keras.layers.BatchNormalization()], name="inner")
+    model = keras.Model(inputs, keras.layers.Dense(2)(inner(shared(shared(inputs)))))
+    return model
+
+saved = []
+for name in ("keras", "tf_keras"):
+    try:
+        keras = importlib.import_module(name)
+    except ImportError:
+        continue
+    if name == "keras" and keras.__version__.startswith("2"):
+        continue
+    saved.append(name)
+    class Strange(keras.layers.Layer):
+        def call(self, x):
+            return x
+    def strange_loss(true, guess):
+        return tf.reduce_mean(true - guess)
+    plain, compiled, lossy = small(keras), small(keras), small(keras)
+    compiled.compile("sgd", "mse", metrics=["accuracy"])
+    lossy.compile("adam", strange_loss)
+    strange = keras.Sequential([keras.Input((8,)), Strange()])
+    strange.compile("sgd", "mse")
+    for ending in ("keras", "h5"):
+        for kind in ("plain", "compiled", "lossy", "strange"):
+            globals()[kind].save(f"{name}_{kind}.{ending}")
+if "keras" in saved:
+    import keras
+    with abstract_variables():
+        layers = [keras.Input((2**16,)), keras.layers.Dense(2**16), keras.layers.Dense(2**14)]
+        huge = keras.Sequential(layers)
+    config = keras.saving.serialize_keras_object(huge)
+    config["compile_config"] = {"optimizer": "adam", "loss": "mse"}
+    with zipfile.ZipFile("huge.keras", "w") as file:
+        file.writestr("config.json", json.dumps(config))
+        file.writestr("metadata.json", json.dumps({"keras_version": keras.__version__}))
+print(json.dumps(saved))
+"""
+
+# What the users write.
+MODULE = """
+import argparse, sys
+import gpuconf.auto
+import numpy as np
+import tensorflow as tf
+keras = tf.keras
+argparse.ArgumentParser().parse_args()  # of the command line, as scripts do
+
+def make():
+    print("made")
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4)])
+    model.compile("adam", "mse")
+    return model
+
+def huge():
+    return keras.Sequential([keras.Input((2**16,)), keras.layers.Dense(2**16)])
+
+class Net(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(4)
+    def call(self, inputs):
+        return self.dense(inputs)
+
+def called():
+    model = Net()
+    model(np.zeros((1, 8), "float32"))
+    return model
+
+def initialized():
+    model = make()
+    model.set_weights([np.ones(each.shape) for each in model.get_weights()])
+    return model
+
+class Nets:
+    @staticmethod
+    def small():
+        return make()
+    def method(self):
+        return make()
+
+ready = make()
+number = 3
+def needs(units, depth=3): return make()
+def nothing(): make()
+def pair(): return make(), {}
+def layer(): return keras.layers.Dense(3)
+def bad(): return keras.layers.Dense(-1)
+def exits(): sys.exit(3)
+def trains():
+    model = make()
+    model.fit(np.zeros((8, 8)), np.zeros((8, 4)), verbose=0)
+    return model
+async def later(): return make()
+"""
+
+LOAD = """
+import json, os, resource, sys
+from gpuconf.errors import GpuconfError
+from gpuconf.footprint.loading import load_model, stay_off_the_gpu
+stay_off_the_gpu()
+told = []
+for target in json.loads({targets!r}):
+    try:
+        model, notes = load_model(target)
+    except GpuconfError as error:
+        told.append([type(error).__name__, error.message, error.hint])
+    else:
+        optimizer = getattr(model, "optimizer", None)
+        told.append([type(model).__module__.partition(".")[0], type(model).__name__,
+                     model.count_params() if model.built else None,
+                     None if optimizer is None else type(optimizer).__name__, list(notes)])
+with open("told.json", "w") as file:
+    json.dump(told, file)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the models are; ``saved.json`` says of which Kerases."""
+    made = tmp_path_factory.mktemp("models")
+    out = run_python(SAVE, made, timeout_s=300)
+    (made / "saved.json").write_text(out.splitlines()[-1], encoding="utf-8")
+    (made / "models.py").write_text(dedent(MODULE), encoding="utf-8")
+    package = made / "pkg" / "sub"
+    package.mkdir(parents=True)
+    (made / "pkg" / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    (made / "pkg" / "sizes.py").write_text("UNITS = 5\n", encoding="utf-8")
+    text = "from ..sizes import UNITS\nfrom models import make as make_it\n"
+    (package / "nets.py").write_text(f"{text}def make(): return make_it()\n", encoding="utf-8")
+    return made
+
+
+def loaded(folder: Path, targets: Sequence[str], **environ: str) -> tuple[list[list[Any]], str]:
+    """What became of each, in one process in that folder, and what it printed."""
+    out = run_python(
+        LOAD.format(targets=json.dumps(targets)), folder, environ=environ, timeout_s=300
+    )
+    told: list[list[Any]] = json.loads((folder / "told.json").read_text(encoding="utf-8"))
+    return told, out
+
+
+def test_saved_models(folder: Path) -> None:
+    """By the Keras that wrote them, compiled as they were, shared layers once; none unbuilt."""
+    saved = json.loads((folder / "saved.json").read_text(encoding="utf-8"))
+    cases = [(keras, ending) for keras in saved for ending in ("keras", "h5")]
+    plain, _ = loaded(folder, [f"{keras}_plain.{ending}" for keras, ending in cases])
+    parameters = 8 * 8 + 8 + 4 * 8 + 8 * 2 + 2
+    assert plain == [[keras, "Functional", parameters, None, []] for keras, _ in cases]
+    compiled, _ = loaded(folder, [f"{keras}_compiled.{ending}" for keras, ending in cases])
+    assert compiled == [[keras, "Functional", parameters, "SGD", []] for keras, _ in cases]
+
+
+def test_what_is_not_of_keras(folder: Path) -> None:
+    """A loss leaves the model uncompiled, with a note; without a layer there is no model."""
+    saved = json.loads((folder / "saved.json").read_text(encoding="utf-8"))
+    cases = [f"{keras}_{{}}.{ending}" for keras in saved for ending in ("keras", "h5")]
+    lossy, _ = loaded(folder, [case.format("lossy") for case in cases])
+    for *_, optimizer, notes in lossy:
+        assert optimizer is None
+        (note,) = notes
+        assert "'strange_loss' is not part of Keras" in note
+        assert "--loss" in note
+    strange, _ = loaded(folder, [case.format("strange") for case in cases])
+    for kind, message, hint in strange:
+        assert kind == "UsageError"
+        assert "holds 'Strange', which is not part of Keras" in message
+        assert hint.endswith("gpuconf estimate my_module:make_model")
+
+
+def test_weights_take_no_memory(folder: Path) -> None:
+    """Of a file and of a function that make 16 GiB and more of them."""
+    (file, function), out = loaded(folder, ["huge.keras", "models:huge"])
+    assert file[2] == 2**32 + 2**16 + 2**30 + 2**14
+    assert function[2:] == [2**32 + 2**16, None, []]
+    assert int(out.splitlines()[-1]) < 3000, "MiB of host memory, TensorFlow's own included"
+
+
+def test_functions(folder: Path) -> None:
+    """By module, by file, in a package, of a class, a class itself, a model that is there."""
+    targets = ("models:make", "models:ready", "models:Nets.small", "models.py:make",
+               "pkg.sub.nets:make", "pkg/sub/nets.py:make", "models:Net")  # fmt: skip
+    told, out = loaded(folder, targets)
+    assert [each[1] for each in told] == ["Sequential"] * 6 + ["Net"]
+    assert [each[2:] for each in told[:6]] == [[36, "Adam", []]] * 6
+    assert "gpuconf" not in out, "which has nothing to plan for in the user's module"
+
+
+def test_code_that_uses_its_weights(folder: Path) -> None:
+    """Runs once more, with real ones, and a note says so."""
+    told, _ = loaded(folder, ["models:called", "models:initialized"])
+    for _, _, parameters, _, notes in told:
+        assert parameters == 36
+        (note,) = notes
+        assert "uses the weights that it makes, so they were made" in note
+
+
+BAD_FUNCTIONS = {
+    "models:needs": ("UsageError", "without arguments: missing a required argument: 'units'"),
+    "models:Nets.method": ("UsageError", "missing a required argument: 'self'"),
+    "models:nothing": ("UsageError", "returned None"),
+    "models:pair": ("UsageError", "returned a value of type tuple with a model in it"),
+    "models:layer": ("UsageError", "returned a layer, Dense"),
+    "models:number": ("UsageError", "is a value of type int"),
+    "models:later": ("UsageError", "is a coroutine"),
+    "models:Nets": ("UsageError", "is a class, and not one of Keras models"),
+    "models:maek": ("UsageError", "models has no 'maek'"),
+    "modles:make": ("UsageError", "there is no module 'modles'"),
+    "models": ("UsageError", "models.py is a program; which function"),
+    "models.py": ("UsageError", "models.py is a program; which function"),
+    "nosuch": ("UsageError", "'nosuch' is neither a file that is there nor module:function"),
+    "nosuch.keras": ("UsageError", "there is no file nosuch.keras"),
+    "gs://bucket/a.keras": ("UsageError", "is not on this machine"),
+    "models:bad": ("GpuconfError", "ValueError: Received an invalid value for `units`"),
+    "models:exits": ("GpuconfError", "ends the process"),
+    "models:trains": ("GpuconfError", "trains, and an estimate runs nothing on data"),
+}
+
+
+def test_bad_functions(folder: Path) -> None:
+    """One error each, usage or of the user's own code, with a hint; never a traceback of ours."""
+    told, _ = loaded(folder, list(BAD_FUNCTIONS))
+    for each, (target, (kind, said)) in zip(told, BAD_FUNCTIONS.items(), strict=True):
+        assert each[0] == kind, target
+        assert said in each[1], target
+        assert each[2], target
+        assert "gpuconf/footprint" not in each[1], target
+
+
+def test_another_backend(folder: Path) -> None:
+    """Is told before anything is imported, with the command that works."""
+    told, _ = loaded(folder, ["models:make"], KERAS_BACKEND="jax")
+    assert told[0][0] == "BackendError"
+    assert told[0][2] == "KERAS_BACKEND=tensorflow gpuconf estimate models:make"
