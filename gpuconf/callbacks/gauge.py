@@ -82,7 +82,7 @@ class Gauge:
     def _say(self, why: str, device: str | None = None) -> None:
         if why not in self._said:
             self._said.add(why)
-            say(f"MemoryUsage: {why}; {device or 'no memory'} is not in the logs")
+            say(f"MemoryUsage: {why}; {device or 'its memory'} is not in the logs")
 
 
 def choose_devices(wanted: str | None, names: Sequence[str]) -> tuple[tuple[str, ...], str | None]:

@@ -11,7 +11,7 @@ from gpuconf.footprint.keras_models.changes import (
     recomputing,
     with_smaller_inputs,
 )
-from gpuconf.footprint.memory_estimate import Advice
+from gpuconf.footprint.memory_estimate import Advice, MemoryEstimate
 from gpuconf.footprint.replay import Limit, fits, replay
 from gpuconf.footprint.step import Step
 from gpuconf.footprint.subject import Subject
@@ -29,11 +29,11 @@ class _Change(NamedTuple):
 
 
 def advice_for(
-    subject: Subject, batch_size: int, peak_bytes: int, limit: Limit | None, *, allow_growth: bool
+    subject: Subject, told: MemoryEstimate, limit: Limit | None, *, allow_growth: bool
 ) -> tuple[Advice, ...]:
     """The changes that save something, the best first; a change that fails is left out."""
-    found = []
-    for change in _changes(subject, batch_size):
+    found, peak_bytes = [], told.peak_bytes
+    for change in _changes(subject, told):
         try:
             step = change.trace()
         except GpuconfError:
@@ -45,11 +45,14 @@ def advice_for(
     return tuple(sorted(found, key=lambda advice: advice.peak_bytes))
 
 
-def _changes(subject: Subject, batch_size: int) -> list[_Change]:
-    found = []
-    if batch_size > 1:
-        half = batch_size // 2
-        found.append(_Change(f"batch {half}", f"batch_size={half}", lambda: subject.trace(half)))
+def _changes(subject: Subject, told: MemoryEstimate) -> list[_Change]:
+    found, batch_size = [], told.batch_size
+    smaller = batch_size // 2
+    if told.fits is False:
+        smaller = told.largest_batch or 0
+    if smaller and not subject.is_of_one_batch_size:
+        how = f"batch_size={smaller}"
+        found.append(_Change(f"batch {smaller}", how, lambda: subject.trace(smaller)))
     found.append(_smaller_inputs(subject, batch_size))
     if subject.family.is_keras_3:
         found.append(_mixed_precision(subject, batch_size))
@@ -103,5 +106,7 @@ def _freezing(subject: Subject, batch_size: int) -> _Change:
             return subject.changed(optimizer=own).trace(batch_size)
 
     return _Change(
-        "all layers frozen but the last", "layer.trainable = False for layer in layers[:-1]", trace
+        "all layers frozen but the last",
+        "for layer in model.layers[:-1]: layer.trainable = False",
+        trace,
     )

@@ -24,14 +24,22 @@ class Budget(NamedTuple):
     gpu: Gpu | None = None
 
 
-def limit_lines(peak_bytes: int, limit_bytes: int, budget: Budget) -> Iterator[str]:
-    """How the limit came about, and what is left of it."""
+def limit_lines(
+    peak_bytes: int, limit_bytes: int, budget: Budget, *, fits: bool | None = None
+) -> Iterator[str]:
+    """How the limit came about, and what is left of it; or why it does not fit nevertheless."""
     yield from budget.arithmetic
     left = limit_bytes - peak_bytes
     source = f" ({budget.source})" if budget.source else ""
     yield _row(" ", limit_bytes, f"TensorFlow may use{source}")
     yield _row("-", peak_bytes, f"the peak, {100 * peak_bytes / max(limit_bytes, 1):.0f} % of it")
-    yield _row("=", abs(left), "left" if left >= 0 else "too little")
+    if left < 0:
+        yield _row("=", -left, "too little")
+    elif fits is False:
+        yield _row("=", left, "left, but in pieces too small for what is asked for: the limit is")
+        yield " " * 13 + "taken region by region; --no-growth says what a single one would do"
+    else:
+        yield _row("=", left, "left")
 
 
 def card_lines(peak_bytes: int, budget: Budget) -> Iterator[str]:

@@ -79,9 +79,7 @@ def estimate(
         largest = largest_batch(subject.trace, step, other, allocator)
         told = told._replace(limit_bytes=limit_bytes, largest_batch=largest)
     if advise:
-        found = advice_for(
-            subject, batch_size, told.peak_bytes, allocator, allow_growth=allow_growth
-        )
+        found = advice_for(subject, told, allocator, allow_growth=allow_growth)
         told = told._replace(advice=found)
     return told
 
@@ -101,14 +99,14 @@ def _told(step: Step, other: Step | None, replayed: Replay) -> MemoryEstimate:
         timeline=timeline(step, replayed),
         workspace_bytes=_live_bytes(step, replayed, WORKSPACE),
         constant_bytes=_live_bytes(step, replayed, CONSTANT),
-        rounding_bytes=max(0, replayed.in_use_bytes[replayed.peak] - asked),
+        rounding_bytes=max(0, replayed.stepping_bytes - asked),
         notes=(*step.notes, *_on_workspace(step, replayed), *_on_building(replayed)),
     )
 
 
 def _on_building(replayed: Replay) -> tuple[str, ...]:
     """Where it is not the step that takes the most."""
-    size = replayed.in_use_bytes[replayed.peak]
+    size = replayed.stepping_bytes
     if size >= replayed.built_bytes:
         return ()
     return (

@@ -118,3 +118,9 @@ class MemoryEstimate(NamedTuple):
         if self.limit_bytes is None or self.largest_batch is None:
             return None
         return self.batch_size <= self.largest_batch
+
+    def __str__(self) -> str:
+        """The report, as the command prints it."""
+        from gpuconf.footprint.text import report
+
+        return "\n".join(line.text for line in report(self))

@@ -17,11 +17,13 @@ class Replay(NamedTuple):
 
     ``in_use_bytes[k]`` is the most in use during operation ``k`` of the last step, ``peak`` the
     position of the largest of them, ``live`` the numbers of the pieces that are there then.
-    ``built_bytes`` is the most while the variables were made, and ``peak_bytes`` the most of all.
+    ``built_bytes`` is the most while the variables were made, ``stepping_bytes`` in the steps, and
+    ``peak_bytes`` the most of all.
     """
 
     peak_bytes: int
     built_bytes: int
+    stepping_bytes: int
     resident_bytes: int
     in_use_bytes: tuple[int, ...]
     peak: int
@@ -43,13 +45,15 @@ def replay(step: Step, *, allow_growth: bool = True) -> Replay:
     resident = allocator.in_use_bytes
     schedule = _schedule(step)
     series: list[int] = []
+    most = resident
     for _ in range(STEPS):
         series = _run(schedule, step.pieces, allocator)
+        most = max([most, *series])
     peak = max(range(len(series)), key=series.__getitem__, default=0)
     live = tuple(
         number for number, piece in enumerate(step.pieces) if piece.first <= peak <= piece.last
     )
-    return Replay(allocator.peak_bytes, built, resident, tuple(series), peak, live)
+    return Replay(max(built, most), built, most, resident, tuple(series), peak, live)
 
 
 def fits(step: Step, limit: Limit) -> bool:

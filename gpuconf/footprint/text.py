@@ -91,7 +91,8 @@ def _budget(estimate: MemoryEstimate, budget: Budget) -> Iterator[Line]:
     peak, limit = estimate.peak_bytes, estimate.limit_bytes
     if limit is not None:
         yield from _headed("the limit")
-        yield from (Line(f"  {text}", hang=15) for text in limit_lines(peak, limit, budget))
+        lines = limit_lines(peak, limit, budget, fits=estimate.fits)
+        yield from (Line(f"  {text}", hang=15) for text in lines)
     yield from _headed("the card")
     yield from (Line(f"  {text}", hang=15) for text in card_lines(peak, budget))
 

@@ -54,7 +54,11 @@ def test_what_was_modelled() -> None:
     words = "traced, nothing was run: training with Adam and mse, float32, without XLA; "
     assert second == f"{words}tensorflow 2.21.0, keras 3.15.1"
     assert "inference, float32" in told(estimate(**INFERENCE)).splitlines()[1]
-    assert told(estimate(tier=GPU)).splitlines()[1].startswith("traced, corrected by a probe on this GPU: ")
+    assert (
+        told(estimate(tier=GPU))
+        .splitlines()[1]
+        .startswith("traced, corrected by a probe on this GPU: ")
+    )
 
 
 def test_the_peak_is_in_words() -> None:
@@ -227,3 +231,16 @@ def test_notes_come_last() -> None:
 def test_sizes(size: int, long: str, short: str) -> None:
     """Some three digits and a unit in a line; in a column of MiB as few as tell something."""
     assert (sized(size), in_column(size)) == (long, short)
+
+
+def test_pieces_are_named_where_the_peak_is_below_the_limit() -> None:
+    """What does not fit although there is enough in all is no contradiction without a reason."""
+    text = told(estimate(limit_bytes=2 * GIB, largest_batch=24))
+    assert "left, but in pieces too small for what is asked for" in text
+    assert "--no-growth" in text
+    assert "in pieces" not in told(estimate(limit_bytes=2 * GIB, largest_batch=84))
+
+
+def test_an_estimate_prints_itself() -> None:
+    """What `print` shows in Python is the report."""
+    assert str(estimate()).startswith("batch 32: 1 GiB at the peak")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from gpuconf.errors import UsageError
 
 _GIVE_SHAPES = "give it: input_shape=(224, 224, 3), or --input-shape 224,224,3"
+_USUAL_SIDE, _USUAL_LENGTH = 224, 200
 
 
 class Batch(NamedTuple):
@@ -168,10 +169,18 @@ def _spec(leaf: Any, shape: tuple[int, ...] | None, batch_size: int) -> Any:
     if None in wanted:
         raise UsageError(
             f"input {leaf.name!r} has the shape {_shown(own)}, and its size decides the cost",
-            hint=_GIVE_SHAPES,
+            hint=_hint_for(own[1:]),
         )
     name = leaf.dtype if isinstance(leaf.dtype, str) else leaf.dtype.name
     return tf.TensorSpec((batch_size, *wanted), tf.as_dtype(name))
+
+
+def _hint_for(sample: Sequence[int | None]) -> str:
+    """An example with numbers for what is open: a picture's sides, or a length."""
+    usual = _USUAL_SIDE if len(sample) > 2 else _USUAL_LENGTH
+    sizes = [str(usual if each is None else each) for each in sample]
+    python = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+    return f"give it, such as input_shape={python}, or --input-shape {','.join(sizes)}"
 
 
 def _agree(own: Sequence[int | None], given: Sequence[int | None]) -> bool:

@@ -83,6 +83,8 @@ def _compile(model: Any, family: Family, choice: Choice, notes: list[str]) -> No
         if not is_compiled and choice.optimizer is None:
             notes.append("the model is not compiled: Adam is assumed")
         try:
+            if isinstance(loss, str):
+                family.keras.losses.get(loss)  # compile would only find out in the step
             model.compile(optimizer=optimizer, loss=loss)
         except (TypeError, ValueError) as error:
             raise UsageError(
