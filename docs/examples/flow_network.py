@@ -1,6 +1,6 @@
 """A network that finds how pictures move: convolutions on three scales, down and up again.
 
-    gpuconf estimate flow_network:make --batch-size 2
+gpuconf estimate flow_network:make --batch-size 2
 """
 
 import keras

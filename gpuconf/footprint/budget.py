@@ -36,8 +36,8 @@ def limit_lines(
     if left < 0:
         yield _row("=", -left, "too little")
     elif fits is False:
-        yield _row("=", left, "left, but in pieces too small for what is asked for: the limit is")
-        yield " " * 13 + "taken region by region; --no-growth says what a single one would do"
+        yield _row("=", left, "left, but in pieces too small for what is asked for, or less")
+        yield " " * 13 + "than is needed to be safe; --no-growth says what one region would do"
     else:
         yield _row("=", left, "left")
 

@@ -1,4 +1,4 @@
-"""Estimates for models of all kinds: subclassed, shared, several inputs, Keras 2; see the checks."""
+"""Estimates for models of all kinds: subclassed, shared, several inputs, Keras 2."""
 
 from __future__ import annotations
 

@@ -178,7 +178,9 @@ REFUSED: tuple[tuple[str, Callable[[Path], None], str, str], ...] = (
 
 
 @pytest.mark.parametrize(
-    ("name", "make", "said", "hint"), REFUSED, ids=[f"{name}: {said}" for name, _, said, _ in REFUSED]
+    ("name", "make", "said", "hint"),
+    REFUSED,
+    ids=[f"{name}: {said}" for name, _, said, _ in REFUSED],
 )
 def test_what_is_refused(
     tmp_path: Path, name: str, make: Callable[[Path], None], said: str, hint: str

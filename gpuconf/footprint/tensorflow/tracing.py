@@ -21,6 +21,8 @@ from gpuconf.footprint.tensorflow.order import source
 from gpuconf.footprint.tensorflow.sizes import size_of
 from gpuconf.footprint.tensorflow.walk import Walk
 
+_SPARE_SUMS = 3
+
 
 def trace(model: Any, family: Family, batch: Batch, batch_size: int, choice: Choice) -> Step:
     """Trace ``train_step`` or ``predict_step`` on a batch of these specs; a :class:`Step` of it.
@@ -37,8 +39,8 @@ def trace(model: Any, family: Family, batch: Batch, batch_size: int, choice: Cho
     variables = (*_in_use(graph, known), *captured)
     kinds = {path: type(layer).__name__ for path, layer in calls.layers.items()}
     # Where memory is short, grappler adds such gradients one by one to zeros, which then stay as a
-    # constant (SchedulingPass in memory_optimizer.cc).
-    spare = walk.largest_sum_bytes
+    # constant (SchedulingPass in memory_optimizer.cc): the zeros, the sum, and a gradient more.
+    spare = _SPARE_SUMS * walk.largest_sum_bytes
     return Step(batch_size, variables, operations, pieces, kinds, _notes(walk), spare_bytes=spare)
 
 

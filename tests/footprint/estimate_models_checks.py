@@ -1,0 +1,288 @@
+"""Checks of estimates for models of all kinds, run by ``test_estimate_models``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+from keras import layers
+from miniatures import Coder, Rivals, Wide, attention, convnet, words
+
+import gpuconf
+from gpuconf.errors import UsageError
+from gpuconf.footprint import MemoryEstimate
+from gpuconf.footprint.keras_models.choice import Choice
+from gpuconf.footprint.keras_models.families import family_of
+from gpuconf.footprint.phases import live_bytes
+from gpuconf.footprint.subject import Subject
+from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
+
+BATCH = 8
+
+
+@contextmanager
+def refused(*words: str) -> Iterator[None]:
+    """A UsageError with a hint, in which these words are."""
+    with pytest.raises(UsageError) as caught:
+        yield
+    assert caught.value.hint
+    for word in words:
+        assert word in str(caught.value)
+
+
+def bytes_of(variables: Any) -> int:
+    """Bytes of variables, each counted once."""
+    found = {id(each): each for each in variables}
+    sizes = [math.prod(each.shape) * tf.as_dtype(each.dtype).size for each in found.values()]
+    return int(sum(sizes))
+
+
+def state_of(model: Any) -> int:
+    """Bytes of all that stays of a model that was trained."""
+    of_metrics = [each for metric in model.metrics for each in metric.variables]
+    return bytes_of([*model.variables, *model.optimizer.variables, *of_metrics])
+
+
+def row(made: MemoryEstimate, layer: str) -> Any:
+    """The one row of a layer."""
+    (found,) = [each for each in made.layers if each.layer == layer]
+    return found
+
+
+def check_what_stays_is_what_a_training_leaves() -> None:
+    """Resident bytes are those of all variables after a real step, before it and after it."""
+    schedule = keras.optimizers.schedules.CosineDecay(0.1, 10)
+    for make, optimizer in (
+        (convnet, keras.optimizers.Adam(amsgrad=True, use_ema=True)),
+        (words, keras.optimizers.SGD(momentum=0.9)),
+        (attention, keras.optimizers.Adam(schedule, gradient_accumulation_steps=2)),
+        (convnet, keras.optimizers.Adafactor()),
+    ):
+        model = make()
+        metrics = ["accuracy", keras.metrics.SparseCategoricalCrossentropy()]
+        model.compile(optimizer, "sparse_categorical_crossentropy", metrics=metrics)
+        before = gpuconf.estimate(model, BATCH)
+        inputs = np.zeros((BATCH, *model.inputs[0].shape[1:]), model.inputs[0].dtype)
+        model.train_on_batch(inputs, np.zeros(BATCH, "int32"))
+        after = gpuconf.estimate(model, BATCH)
+        assert before.resident_bytes == after.resident_bytes == state_of(model)
+        assert before.peak_bytes == after.peak_bytes
+        inference = gpuconf.estimate(model, BATCH, training=False)
+        assert inference.resident_bytes == bytes_of([*model.variables, *_of_metrics(model)])
+
+
+def _of_metrics(model: Any) -> list[Any]:
+    return [each for metric in model.metrics for each in metric.variables]
+
+
+def check_mixed_precision_keeps_what_scales_the_loss() -> None:
+    """Variables of the optimizer that scales, around the one that was asked for."""
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        model = keras.Sequential([keras.Input((8,)), layers.Dense(4)])
+        model.compile("adam", "mse")
+    finally:
+        keras.config.set_dtype_policy("float32")
+    made = gpuconf.estimate(model, BATCH)
+    assert made.setting is not None
+    assert (made.setting.optimizer, made.setting.precision) == ("Adam", "mixed_float16")
+    model.train_on_batch(np.zeros((BATCH, 8)), np.zeros((BATCH, 4)))
+    assert made.resident_bytes == gpuconf.estimate(model, BATCH).resident_bytes == state_of(model)
+
+
+def check_more_samples_need_more() -> None:
+    """Estimates rise with the batch, and the formula is what lives at both traced batches."""
+    for model in (convnet(), words(), attention()):
+        model.compile("sgd", "sparse_categorical_crossentropy")
+        made = [gpuconf.estimate(model, batch, phases=batch == 16) for batch in (1, 16, 256)]
+        peaks = [each.peak_bytes for each in made]
+        assert peaks == sorted(peaks)
+        assert len({each.resident_bytes for each in made}) == 1
+        subject = Subject(model, family_of(model), Choice())
+        for batch in (16, 32):
+            phase = [each for each in made[1].phases if each.first_batch <= batch][-1]
+            said = phase.base_bytes + phase.per_sample_bytes * batch
+            assert said == pytest.approx(max(live_bytes(subject.trace(batch))), abs=1)
+
+
+def check_a_subclassed_model() -> None:
+    """Called before, it is as it was; never called, it says what it needs, or is told."""
+    model = Wide()
+    with refused("never been called", "input_shape="):
+        gpuconf.estimate(model, BATCH)
+    assert not model.built
+    told = gpuconf.estimate(Wide(), BATCH, input_shape=(8,))
+    spec = tf.TensorSpec([None, 8], tf.float32), tf.TensorSpec([None, 4], tf.float32)
+    assert gpuconf.estimate(Wide(), BATCH, data=spec).peak_bytes == told.peak_bytes
+    model(np.zeros((2, 8), "float32"))
+    nodes = len(model._inbound_nodes)
+    called = gpuconf.estimate(model, BATCH)
+    assert (called.peak_bytes, called.resident_bytes) == (told.peak_bytes, told.resident_bytes)
+    assert len(model._inbound_nodes) == nodes
+    assert row(called, "first").parameters_bytes == (8 * 16 + 16) * 4
+
+
+def check_a_step_of_its_own() -> None:
+    """Inputs alone, as ``fit(x)`` gives them: with data, and without as far as can be told."""
+    model = Coder()
+    model.compile("adam")
+    made = gpuconf.estimate(model, BATCH, input_shape=(8,))
+    assert made.peak_bytes == gpuconf.estimate(model, BATCH, data=np.zeros((1, 8))).peak_bytes
+    assert made.setting is not None
+    assert made.setting.loss is None
+    model.fit(np.zeros((BATCH, 8)), verbose=0)
+    assert made.resident_bytes == state_of(model)
+
+
+def check_two_models_that_train_each_other() -> None:
+    """Both and their optimizers are counted; the one that nobody uses is not."""
+    model = Rivals()
+    model.compile(keras.optimizers.Adam(), keras.optimizers.Adam())
+    data = np.zeros((BATCH, 16), "float32")
+    made = gpuconf.estimate(model, BATCH, data=data)
+    model.fit(data, verbose=0)
+    of_both = [*model.of_maker.variables, *model.of_judge.variables]
+    assert made.resident_bytes == bytes_of([*model.variables, *of_both, *_of_metrics(model)])
+    assert row(made, "maker/" + model.maker.layers[0].name).parameters_bytes == (4 * 16 + 16) * 4
+
+
+def check_several_inputs_and_outputs() -> None:
+    """As lists and as dicts, with a loss for each, and with one for all."""
+    first, second = keras.Input((8,), name="first"), keras.Input((6,), name="second")
+    joined = layers.Dense(3, name="one")(layers.Concatenate()([first, second]))
+    classes = layers.Dense(5, name="two", activation="softmax")(first)
+    losses = {"one": "mse", "two": "sparse_categorical_crossentropy"}
+    by_name = {"first": first, "second": second}
+    models = [
+        (keras.Model([first, second], [joined, classes]), list(losses.values())),
+        (keras.Model(by_name, {"one": joined, "two": classes}), losses),
+        (keras.Model([first, second], [joined, classes]), losses),
+    ]
+    peaks = set()
+    for model, loss in models:
+        model.compile("adam", loss)
+        peaks.add(gpuconf.estimate(model, BATCH).peak_bytes)
+        assert gpuconf.estimate(model, BATCH, loss="mse").peak_bytes >= min(peaks)
+    assert len(peaks) == 1
+    with refused("2 inputs (first, second)"):
+        gpuconf.estimate(models[0][0], BATCH, input_shape=(8,))
+
+
+def check_open_dimensions() -> None:
+    """Pictures of any size: the size is asked for, and the right one is taken."""
+    model = keras.Sequential([keras.Input((None, None, 3)), layers.Conv2D(4, 3)])
+    with refused("its size decides the cost", "input_shape="):
+        gpuconf.estimate(model, BATCH)
+    with refused("(None, None, None, 3)", "(8, 8, 1)"):
+        gpuconf.estimate(model, BATCH, input_shape=(8, 8, 1))
+    small, large = (
+        gpuconf.estimate(model, BATCH, input_shape=(side, side, 3), training=False).peak_bytes
+        for side in (64, 128)
+    )
+    assert 3.5 < large / small < 5
+    assert model.input_shape == (None, None, None, 3)
+
+
+def check_a_batch_that_the_model_fixes() -> None:
+    """Another one is refused; its own has no formula, and is the largest or does not fit."""
+    inputs = keras.Input((8,), batch_size=4)
+    model = keras.Model(inputs, layers.Dense(4)(inputs))
+    with refused("built for batches of 4", "batch_size=4"):
+        gpuconf.estimate(model, 8)
+    made = gpuconf.estimate(model, 4, limit="1MiB", phases=True)
+    assert (made.largest_batch, made.fits, made.phases) == (4, True, ())
+    assert gpuconf.estimate(model, 4, limit=1024).largest_batch == 0
+
+
+def check_a_model_that_cannot_be_built() -> None:
+    """Its own words, and what to give."""
+
+    class Broken(keras.Model):
+        def call(self, _inputs: Any) -> Any:
+            raise ValueError("of the model itself")
+
+    with refused("does not build", "of the model itself", "Broken"):
+        gpuconf.estimate(Broken(), BATCH, input_shape=(8,))
+
+
+def check_a_model_without_any_operation() -> None:
+    """What comes in goes out: the batch alone."""
+    model = keras.Sequential([keras.Input((64,)), layers.Identity()])
+    made = gpuconf.estimate(model, BATCH, training=False)
+    assert made.peak_bytes == BATCH * 64 * 4
+    assert sum(each.total_bytes for each in made.layers) == made.peak_bytes
+
+
+def check_results_of_a_prediction_stay() -> None:
+    """The large first output is there until the last one is computed."""
+    inputs = keras.Input((64,))
+    large = layers.Dense(65536, use_bias=False)(inputs)
+    hidden = layers.Dense(65536, use_bias=False)(inputs)
+    model = keras.Model(inputs, [large, layers.Dense(2)(hidden)])
+    made = gpuconf.estimate(model, 256, training=False)
+    assert made.peak_bytes - made.resident_bytes >= 2 * 256 * 65536 * 4
+
+
+def check_where_building_takes_the_most_it_says_so() -> None:
+    """A large weight's random values, beside the weight: more than a step of one sample."""
+    model = keras.Sequential([keras.Input((1024,)), layers.Dense(4096, use_bias=False)])
+    made = gpuconf.estimate(model, 1, training=False)
+    assert made.peak_bytes >= 2 * 1024 * 4096 * 4
+    assert any("where the model is built" in note for note in made.notes)
+    assert made.rounding_bytes < 1024 * 4096
+    trained = gpuconf.estimate(model, 1, optimizer="adam", loss="mse")
+    assert not any("where the model is built" in note for note in trained.notes)
+
+
+def check_keras_2() -> None:
+    """``tf_keras``: functional, sequential, subclassed, with an optimizer of old."""
+    of = tf_keras.layers
+
+    class Deep(tf_keras.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = of.Dense(4, name="dense")
+
+        def call(self, inputs: Any) -> Any:
+            return self.dense(inputs)
+
+    inputs = tf_keras.Input((8,))
+    functional = tf_keras.Model(inputs, of.Dense(4, name="dense")(inputs))
+    sequential = tf_keras.Sequential([tf_keras.Input((8,)), of.Dense(4, name="dense")])
+    subclassed = Deep()
+    subclassed.build((None, 8))
+    legacy = tf_keras.optimizers.legacy.Adam
+    for optimizer in (tf_keras.optimizers.Adam, legacy):
+        found = set()
+        for model in (functional, sequential, subclassed):
+            model.compile(optimizer(), "mse")
+            made = gpuconf.estimate(model, BATCH)
+            assert made.setting is not None
+            assert made.setting.framework.count("tf_keras") == 1
+            assert row(made, "dense").optimizer_state_bytes >= 2 * (8 * 4 + 4) * 4
+            found.add((made.peak_bytes, made.resident_bytes))
+        assert len(found) == 1
+    with refused("fixed when its layers are made"):
+        gpuconf.estimate(functional, BATCH, mixed_precision=True)
+
+
+def check_vgg16() -> None:
+    """138 million parameters: weights and Adam's state to the byte, built without any memory."""
+    with abstract_variables():
+        model = keras.applications.VGG16(weights=None)
+    model.compile("adam", "sparse_categorical_crossentropy")
+    made = gpuconf.estimate(model, 32)
+    weights = 138_357_544 * 4
+    assert row(made, "fc1").parameters_bytes == (25088 * 4096 + 4096) * 4
+    assert sum(each.parameters_bytes for each in made.layers) == weights
+    assert made.resident_bytes == pytest.approx(3 * weights, abs=100)
+    # The first block's two feature maps, which are kept, and the way back through them.
+    assert made.peak_bytes > 3 * weights + 2 * 32 * 224 * 224 * 64 * 4
+    assert made.peak_bytes < 20 << 30

@@ -1,0 +1,133 @@
+"""A step replayed in the simulated allocator, by steps made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hand_made_steps import at_batch, growing_pieces, need_of, piece, state, step, weight
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuconf.footprint.allocator import rounded
+from gpuconf.footprint.replay import Limit, fits, replay
+from gpuconf.footprint.timeline import timeline
+from gpuconf.units import MIB
+
+
+def test_what_lives_at_once_is_what_is_in_use() -> None:
+    """Use during each operation, the peak and what is live there, of pieces that split evenly."""
+    made = step([piece(2 * MIB, 0, 1), piece(4 * MIB, 1, 3), piece(MIB, 3, 3)], count=5)
+    done = replay(made)
+    assert [size / MIB for size in done.in_use_bytes] == [2, 6, 4, 5, 0]
+    assert (done.peak, done.peak_bytes) == (1, 6 * MIB)
+    assert done.live == (0, 1)
+
+
+def test_a_chunk_that_is_taken_over_is_not_asked_for_again() -> None:
+    """The result is written over its input: one chunk from the first piece's begin to the end."""
+    pieces = [piece(8 * MIB, 0, 1), piece(8 * MIB, 2, 4, goes_on_from=0), piece(MIB, 2, 2)]
+    done = replay(step(pieces, count=6))
+    assert [size / MIB for size in done.in_use_bytes] == [8, 8, 9, 8, 8, 0]
+    apart = replay(step([pieces[0]._replace(last=2), pieces[1]._replace(goes_on_from=None)]))
+    assert apart.peak_bytes == 16 * MIB
+
+
+def test_a_chunk_is_taken_over_again_and_again() -> None:
+    """A chain of results in one chunk; only the last of them gives it back."""
+    pieces = [piece(3 * MIB, 0, 0)]
+    pieces += [piece(3 * MIB, now, now, goes_on_from=now - 1) for now in (1, 2)]
+    pieces += [piece(5 * MIB, 3, 3)]
+    done = replay(step(pieces, count=5))
+    assert [size > 0 for size in done.in_use_bytes] == [True, True, True, True, False]
+    assert max(done.in_use_bytes[:3]) == min(done.in_use_bytes[:3]) >= 3 * MIB
+
+
+def test_a_weight_is_made_beside_its_random_values() -> None:
+    """While a weight is made it takes twice its size; state of the optimizer is made of zeros."""
+    large = replay(step([piece(256, 0, 0)], variables=[weight(16 * MIB), weight(2 * MIB, "bias")]))
+    assert large.built_bytes == large.peak_bytes == 32 * MIB
+    assert large.resident_bytes == 18 * MIB
+    states = replay(step([piece(256, 0, 0)], variables=[weight(2 * MIB), state(16 * MIB)]))
+    assert states.built_bytes == states.resident_bytes == 18 * MIB
+
+
+def test_the_second_step_is_what_is_told() -> None:
+    """The first step grows the memory; use is that of the second, which finds it in pieces."""
+    made = step([piece(5 * MIB, 0, 1), piece(3 * MIB, 1, 2), piece(5 * MIB, 2, 2)])
+    done = replay(made)
+    assert len(done.in_use_bytes) == 3
+    assert done.peak_bytes >= max(done.in_use_bytes)
+
+
+def test_a_step_without_any_memory() -> None:
+    """Nothing asked for, nothing in use."""
+    done = replay(step([], count=1))
+    assert (done.peak_bytes, done.in_use_bytes, done.live) == (0, (0,), ())
+
+
+@given(growing_pieces(), st.integers(1, 64), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_use_is_at_least_what_is_asked_for(
+    growing: list[Any], batch_size: int, allow_growth: bool
+) -> None:
+    """At every operation: what lives, rounded up, and less than twice that."""
+    made = at_batch(growing, batch_size)
+    done = replay(made, allow_growth=allow_growth)
+    for now, in_use in enumerate(done.in_use_bytes):
+        live = [each.size_bytes for each in made.pieces if each.first <= now <= each.last]
+        assert sum(map(rounded, live)) <= in_use <= 2 * sum(map(rounded, live))
+    assert done.in_use_bytes[done.peak] == max(done.in_use_bytes)
+    assert need_of(made) <= done.peak_bytes
+
+
+@given(growing_pieces(), st.integers(1, 64))
+@settings(max_examples=200, deadline=None)
+def test_the_timeline_adds_up(growing: list[Any], batch_size: int) -> None:
+    """The kinds of each moment, rounding included, are what is in use then."""
+    made = at_batch(growing, batch_size)
+    made = made._replace(variables=(weight(1000), state(2000)))
+    done = replay(made)
+    moments = timeline(made, done)
+    assert [moment.total_bytes for moment in moments] == list(done.in_use_bytes)
+    assert [moment.operation for moment in moments] == [each.name for each in made.operations]
+
+
+@pytest.mark.parametrize(
+    ("limit_mib", "allow_growth", "expected"),
+    [(14, False, True), (13, False, False), (14, True, False), (18, True, True)],
+)
+def test_regions_cost_more_than_one_piece(
+    limit_mib: int, allow_growth: bool, expected: bool
+) -> None:
+    """3 + 5 + 6 MiB fit 14 MiB in one piece; in regions they take 4 + 8 + 6."""
+    made = step([piece(3 * MIB, 0, 2), piece(5 * MIB, 1, 2), piece(6 * MIB, 2, 2)])
+    assert fits(made, Limit(limit_mib * MIB, allow_growth)) is expected
+
+
+def test_regions_that_nothing_is_in_are_given_back() -> None:
+    """As TensorFlow does on a GPU before it gives up: 30 MiB freed make place for 50."""
+    made = step([piece(30 * MIB, 0, 0), piece(50 * MIB, 1, 1)])
+    assert fits(made, Limit(64 * MIB))
+    held = step([piece(30 * MIB, 0, 1), piece(50 * MIB, 1, 1)])
+    assert not fits(held, Limit(64 * MIB))
+
+
+def test_what_is_built_must_fit_too() -> None:
+    """A model whose weights cannot be made does not fit, however little its step needs."""
+    made = step([piece(256, 0, 0)], variables=[weight(10 * MIB)])
+    assert fits(made, Limit(20 * MIB, allow_growth=False))
+    assert not fits(made, Limit(19 * MIB, allow_growth=False))
+
+
+@given(growing_pieces(), st.integers(1, 64), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_less_than_is_asked_for_never_fits(
+    growing: list[Any], batch_size: int, allow_growth: bool
+) -> None:
+    """Nor does anything fail without a limit worth the name."""
+    made = at_batch(growing, batch_size)
+    need = need_of(made)
+    if need > 256:
+        assert not fits(made, Limit(need - 256, allow_growth))
+    assert fits(made, Limit(1 << 50, allow_growth))

@@ -1,0 +1,17 @@
+"""What a traced step of a Keras model is made of: parts, layers, kinds; see the checks."""
+
+from __future__ import annotations
+
+import pytest
+from inside_tensorflow import Outcomes, holds, names_in, outcomes_fixture
+
+pytestmark = pytest.mark.slow
+
+_FILE = "tracing_checks.py"
+outcomes = outcomes_fixture(_FILE)
+
+
+@pytest.mark.parametrize("check", names_in(_FILE))
+def test_in_tensorflow(check: str, outcomes: Outcomes) -> None:
+    """The check of this name holds; its docstring says what it is."""
+    holds(outcomes, check)
