@@ -98,6 +98,15 @@ def test_it_retreats_where_the_trace_takes_more() -> None:
     assert trace.asked[-1] == found
 
 
+def test_it_looks_further_where_the_trace_takes_less() -> None:
+    """From batch 20 on a sample takes a fifth: more fit than two traces foretell."""
+    trace = Tracer(of_memory(lambda batch: 10 * batch if batch <= 20 else 160 + 2 * batch))
+    found = trace.largest(in_one_region(1000))
+    assert trace.asked[0] == 100
+    assert 0.9 * 420 <= found <= 420
+    assert found in trace.asked
+
+
 def test_it_never_gives_what_no_trace_has_agreed_to() -> None:
     """Memory that grows with the square of the batch: far below what two traces let expect."""
     trace = Tracer(of_memory(lambda batch: batch * batch))
