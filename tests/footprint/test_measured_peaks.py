@@ -41,14 +41,14 @@ def card(libraries: Path) -> Iterator[Card]:  # noqa: ARG001  # for its skip
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 @pytest.mark.parametrize("model", MODELS)
 def test_on_the_card(model: str, optimizer: str, card: Card, tmp_path: Path) -> None:
-    """On the simulated card, each case in a process of its own, within 12 % either way."""
+    """On the simulated card, each case in a process of its own, within 20 % either way."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     bridge = bridge_for_command([sys.executable])
     environ = card.environment(
         {"TF_CPP_MIN_LOG_LEVEL": "3", "XDG_CACHE_HOME": cache}, bridge=bridge
     )
     (told,) = told_by([f"{model} {optimizer}"], "GPU:0", tmp_path, environ)
-    assert told["estimated"] == pytest.approx(told["measured"], rel=0.12)
+    assert told["estimated"] == pytest.approx(told["measured"], rel=0.2)
 
 
 def test_on_the_cpu(tmp_path: Path) -> None:

@@ -79,10 +79,16 @@ Measure = Callable[..., Probe]
 @pytest.fixture(autouse=True)
 def _nothing_is_left(tmp_path: Path) -> Iterator[None]:
     """After every test: no process of a probe, and no simulated card of ours."""
+    # Of these tests alone: others may be probing in the same checkout, or hold a card for long.
+    before = our_cards()
     yield
-    # Of these tests alone: others may be probing in the same checkout.
     assert not [pid for pid, environ in environments() if f"HOME={tmp_path}" in environ]
-    assert not list(Path("/dev/shm").glob(f"gpuconf-simcard-{os.getpid()}-*"))
+    assert our_cards() <= before
+
+
+def our_cards() -> set[Path]:
+    """The simulated cards that this process has made."""
+    return set(Path("/dev/shm").glob(f"gpuconf-simcard-{os.getpid()}-*"))
 
 
 def environments() -> Iterator[tuple[int, list[str]]]:

@@ -57,7 +57,7 @@ def _policy(model: Any) -> str:
     """The precision that most of the layers compute in: the model's own policy may be another."""
     layers = [each for each in model._flatten_layers(include_self=False) if each.weights]
     policies = [_policy_name(layer) for layer in layers] or [_policy_name(model)]
-    return max(set(policies), key=policies.count)
+    return max(policies, key=policies.count)
 
 
 def _policy_name(layer: Any) -> str:
@@ -106,7 +106,7 @@ def _assumed_loss(model: Any, family: Family, notes: list[str]) -> str | None:
 def _optimizer(wanted: Any, family: Family) -> Any:
     """A new optimizer like the one that is named or given: it has no state yet."""
     optimizers = family.keras.optimizers
-    if not isinstance(wanted, str | dict) and hasattr(wanted, "get_config"):
+    if not isinstance(wanted, str | dict | type) and hasattr(wanted, "get_config"):
         return type(wanted).from_config(wanted.get_config())
     try:
         return optimizers.get(wanted)
