@@ -16,6 +16,11 @@ _PUBLIC = {
     "plan": "gpuconf.bootstrap",
     "estimate": "gpuconf.footprint",
     "MemoryEstimate": "gpuconf.footprint",
+    "evaluate": "gpuconf.batching",
+    "predict": "gpuconf.batching",
+    "fit": "gpuconf.batching",
+    "oom_safe": "gpuconf.batching",
+    "session_evaluate": "gpuconf.batching",
     "explain": "gpuconf.diagnosis",
     "Diagnosis": "gpuconf.diagnosis",
     "load_profile": "gpuconf.profile",
@@ -48,14 +53,20 @@ __all__ = [
     "activation",
     "configure",
     "estimate",
+    "evaluate",
     "explain",
+    "fit",
     "install_session",
     "load_profile",
+    "oom_safe",
     "plan",
+    "predict",
+    "session_evaluate",
 ]
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from gpuconf.batching import evaluate, fit, oom_safe, predict, session_evaluate
     from gpuconf.bootstrap import activation, configure, install_session, plan
     from gpuconf.diagnosis import Diagnosis, explain
     from gpuconf.errors import (

@@ -43,6 +43,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "auto": {"bootstrap", "errors", "exception_hooks"},
     "footprint": GROUND | {"hardware", "auto"},
     "callbacks": GROUND,
+    "batching": GROUND | {"hardware", "backends", "diagnosis", "footprint"},
+    "images": GROUND,
     "simcard": GROUND,
     "demo": GROUND | {"hardware"},
     "rehearsal": GROUND | {"diagnosis", "simcard", "hardware", "profile", "planner", "auto"},
@@ -53,12 +55,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"cli"},
     "__init__": {
         *("errors", "profile", "planner", "report"),
-        *("bootstrap", "diagnosis", "footprint"),
+        *("bootstrap", "diagnosis", "footprint", "batching"),
     },
 }
 PUBLIC_FUNCTIONS = {
     *("plan", "configure", "activation", "install_session", "load_profile"),
-    *("explain", "estimate"),
+    *("explain", "estimate", "evaluate", "predict", "fit", "oom_safe", "session_evaluate"),
 }
 
 

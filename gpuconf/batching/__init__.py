@@ -1,0 +1,14 @@
+"""Batches that survive out-of-memory: evaluate, predict, fit, and any function of batches.
+
+The data stay in the computer's memory; the card gets a batch at a time, and a smaller one where
+that does not fit.
+"""
+
+from gpuconf.batching.decorator import oom_safe
+from gpuconf.batching.evaluating import evaluate
+from gpuconf.batching.fitting import fit
+from gpuconf.batching.graph_session import session_evaluate
+from gpuconf.batching.known_sizes import forget
+from gpuconf.batching.predicting import predict
+
+__all__ = ["evaluate", "fit", "forget", "oom_safe", "predict", "session_evaluate"]

@@ -1,0 +1,99 @@
+"""Rows of what holds samples in the computer's memory or on its disk, a batch at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuconf.batching import nests
+from gpuconf.errors import UsageError
+
+
+class Rows:
+    """Samples of one array, memmap, HDF5 dataset, frame, sparse matrix, tensor or list.
+
+    Floats come in the precision that Keras computes in, as Keras's own adapters give them.
+    """
+
+    def __init__(self, source: Any, floatx: str) -> None:
+        import numpy as np
+
+        self._source = _sliceable(source)
+        shape = tuple(self._source.shape)
+        if not shape:
+            raise UsageError(
+                f"data of shape () have no samples: {source!r:.60}", hint="x=np.array([...])"
+            )
+        self.count = int(shape[0])
+        self.sample_shape = tuple(int(size) for size in shape[1:])
+        given = np.dtype(self._source.dtype)
+        self.dtype = np.dtype(floatx) if given.kind == "f" else given
+        self._is_sparse = hasattr(self._source, "tocsr")
+        self._is_in_memory = isinstance(self._source, np.ndarray)
+
+    @property
+    def sample_bytes(self) -> int:
+        """Bytes of one sample, as it is handed over."""
+        total = int(self.dtype.itemsize) or 1
+        for size in self.sample_shape:
+            total *= size
+        return total
+
+    def at(self, indices: Any) -> Any:
+        """The rows at these places, in this order, as an array of their own."""
+        import numpy as np
+
+        first, last = int(indices[0]), int(indices[-1])
+        if last - first + 1 == len(indices) and (np.diff(indices) == 1).all():
+            return self._array(self._source[first : last + 1])
+        if self._is_in_memory:
+            return self._array(self._source[indices])
+        # HDF5 takes places in rising order alone.
+        order = np.argsort(indices, kind="stable")
+        rows = self._array(self._source[indices[order]])
+        found = np.empty_like(rows)
+        found[order] = rows
+        return found
+
+    def _array(self, rows: Any) -> Any:
+        import numpy as np
+
+        return np.asarray(rows.toarray() if self._is_sparse else rows, dtype=self.dtype)
+
+
+def is_rows(data: Any) -> bool:
+    """Whether it is arrays, or a nest of them, of which batches can be cut."""
+    parts = nests.leaves(data)
+    return bool(parts) and all(_has_rows(leaf) for leaf in parts)
+
+
+def _has_rows(leaf: Any) -> bool:
+    if isinstance(leaf, (int, float, str, bytes)):
+        return True  # of a list of numbers or texts
+    is_ragged = hasattr(leaf, "row_splits")
+    return hasattr(leaf, "tocsr") or (
+        hasattr(leaf, "shape") and hasattr(leaf, "__getitem__") and not is_ragged
+    )
+
+
+def is_list_of_numbers(part: Any) -> bool:
+    """Whether a list is one array written out, and no list of arrays."""
+    first = part[0] if isinstance(part, list) and part else None
+    while isinstance(first, list) and first:
+        first = first[0]
+    return isinstance(first, (int, float, str, bytes))
+
+
+def _sliceable(source: Any) -> Any:
+    """The source itself where rows can be cut of it; else an array of it."""
+    import numpy as np
+
+    if hasattr(source, "iloc"):  # pandas
+        return source.to_numpy()
+    if hasattr(source, "tocsr"):
+        return source.tocsr()
+    is_tensor = hasattr(source, "numpy") or hasattr(source, "__jax_array__")
+    if is_tensor or not (hasattr(source, "shape") and hasattr(source, "dtype")):
+        return np.asarray(source)
+    if type(source).__module__.startswith("jax"):
+        return np.asarray(source)
+    return source

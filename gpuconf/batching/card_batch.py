@@ -1,0 +1,118 @@
+"""How many samples the card gets at once: found out, halved on out-of-memory, remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpuconf.batching.failures import Failure, failure_of, let_go, tell_beside
+from gpuconf.batching.known_sizes import Key, Known, known_size, remember
+from gpuconf.terminal import say
+
+MOST_RETRIES = 10
+
+Guess = Callable[[], "int | None"]
+
+
+class CardBatch:
+    """The size of the batches that the card gets, for the length of one call.
+
+    ``most`` is the largest that is wanted.  ``guess``, asked once at the first out-of-memory, is
+    what should fit: TensorFlow waits 10 seconds before each refusal, so halving all the way is
+    slow.  ``start`` is where an unknown size begins; it doubles from there as long as
+    ``room_to_double`` says so and nothing fails.
+    """
+
+    def __init__(
+        self,
+        key: Key,
+        *,
+        what: str,
+        most: int,
+        start: int | None = None,
+        room_to_double: Callable[[], bool] | None = None,
+        guess: Guess | None = None,
+        max_retries: int = MOST_RETRIES,
+    ) -> None:
+        self._key = key
+        self._what = what
+        self._most = most
+        self._room_to_double = room_to_double
+        self._guess = guess
+        self._retries_left = max_retries
+        self._bad: int | None = None
+        self.size = self._first(start)
+        self.refusals = 0
+
+    def _first(self, start: int | None) -> int:
+        known = known_size(self._key)
+        if known is None:
+            return max(1, min(self._most, start or self._most))
+        self._bad = known.bad
+        if known.bad is None and start is None:
+            return self._most  # a larger one than ever before may run
+        return min(self._most, known.good)
+
+    def succeeded(self, size: int) -> None:
+        """A batch of this size ran."""
+        known = known_size(self._key)
+        if known is None or size > known.good or known.bad != self._bad:
+            if known is not None and self._bad is None:
+                size = max(size, known.good)
+            remember(self._key, Known(size, self._bad))
+        if self._room_to_double is not None and size >= self.size:
+            self._double(self._room_to_double)
+
+    def _double(self, has_room: Callable[[], bool]) -> None:
+        doubled = min(self._most, self.size * 2)
+        if (self._bad is not None and doubled >= self._bad) or not has_room():
+            self._room_to_double = None
+        else:
+            self.size = doubled
+
+    def failed(self, failure: Failure, size: int) -> None:
+        """A batch of this size did not run: a smaller one next, or the user's own error.
+
+        Raises the failure's error, with a diagnosis beside it, where no smaller batch can help.
+        """
+        if not failure.is_of_the_card:
+            self._give_up(failure, "the computer's own memory is used up, not the card's")
+        self.refusals += 1
+        self._room_to_double = None
+        if size <= 1:
+            self._give_up(failure, "not even one sample fits")
+        if self._retries_left <= 0:
+            self._give_up(failure, f"still out of memory after {self.refusals} tries")
+        self._retries_left -= 1
+        self._bad = size if self._bad is None else min(self._bad, size)
+        self.size = self._smaller(size)
+        say(
+            f"{self._what}: {failure.summary}; {size} samples do not fit on the card at once, "
+            f"goes on with {self.size}"
+        )
+        let_go(failure.error)
+
+    def _smaller(self, size: int) -> int:
+        half = (size + 1) // 2 if size > 2 else 1
+        guess, self._guess = self._guess, None
+        guessed = guess() if guess is not None and half > 1 else None
+        return half if guessed is None else max(1, min(half, guessed))
+
+    def _give_up(self, failure: Failure, why: str) -> None:
+        tell_beside(failure.error, f"{self._what}: {why}")
+        raise failure.error
+
+
+def attempt(work: Callable[[], Any]) -> tuple[Any, Failure | None]:
+    """What the work gives, or the out-of-memory that it ended in; other exceptions are raised.
+
+    The failure is handed back, so that nothing is done inside the ``except``: there the
+    traceback keeps alive the tensors whose memory is needed.
+    """
+    try:
+        return work(), None
+    except Exception as error:
+        failure = failure_of(error)
+        if failure is None:
+            raise
+        return None, failure

@@ -1,0 +1,152 @@
+"""``oom_safe``: any function of batches, called with batches that fit the card."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from gpuconf.batching import nests
+from gpuconf.batching.array_rows import is_list_of_numbers, is_rows
+from gpuconf.batching.card import Card, current_card, room_to_double
+from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch, attempt
+from gpuconf.batching.first_size import CAREFUL
+from gpuconf.batching.gathering import Gathered
+from gpuconf.batching.host_data import checked_batch_size
+from gpuconf.batching.known_sizes import key_for
+from gpuconf.batching.progress import progress_bar
+from gpuconf.batching.signature import sample_signature
+from gpuconf.errors import UsageError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def oom_safe(
+    function: Any = None,
+    *,
+    batch_size: int | str = "auto",
+    combine: Callable[[list[Any], list[int]], Any] | None = None,
+    max_retries: int = MOST_RETRIES,
+    progress: bool | None = None,
+) -> Any:
+    """Make a function of batches one of all the data, that survives out-of-memory.
+
+        @oom_safe(batch_size=256)
+        def embed(images, *, flip=False):
+            return model(images, training=False)
+
+        vectors = embed(all_images)        # of any length; an array on the host
+
+    Positional arguments that are arrays, or nests of them, are cut along their first axis, all
+    alike; everything else is handed through.  What the function gives is joined along the first
+    axis, on the host; ``combine(results, sizes)`` does it for anything else, such as a mean of
+    each batch.  A batch that does not fit is cut in halves and the function called again, so it
+    must not mind being called twice with the same samples.  TensorFlow's, JAX's and PyTorch's
+    out-of-memory are known.  ``batch_size="auto"`` begins small and doubles as long as that runs.
+    The size found is remembered for this function, these shapes and this card (`forget`).
+
+    Raises UsageError for arrays of different lengths or results that cannot be joined; where one
+    sample does not fit, or after ``max_retries``, the function's own error.
+    """
+    checked_batch_size(batch_size)
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def safe(*args: Any, **kwargs: Any) -> Any:
+            call = _Call(function, args, kwargs)
+            card_batch = _size_for(function, call.data, batch_size, max_retries)
+            return call.in_batches(card_batch, combine, progress)
+
+        return safe  # type: ignore[return-value]
+
+    return decorate if function is None else decorate(function)
+
+
+class _Call:
+    """One call of a decorated function: its arguments, of which some are cut."""
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._function, self._args, self._kwargs = function, list(args), kwargs
+        self._cut = [number for number, value in enumerate(args) if _is_data(value)]
+        for number in self._cut:
+            self._args[number] = _as_arrays(args[number])
+        self.data = [self._args[number] for number in self._cut]
+        self.name = getattr(function, "__qualname__", repr(function))
+        counts = {len(leaf) for leaf in nests.leaves(self.data)}
+        if len(counts) != 1:
+            raise UsageError(
+                f"{self.name}: the data have {sorted(counts) or 'no'} samples, and must have as "
+                "many as one another; positional arrays are cut into batches",
+                hint="give by keyword what is not to be cut",
+            )
+        (self._samples,) = counts
+
+    def in_batches(self, card_batch: CardBatch, combine: Any, progress: bool | None) -> Any:
+        """What the function gives for all samples, batch by batch."""
+        results: list[Any] = []
+        sizes: list[int] = []
+        gathered = Gathered(samples=self._samples)
+        start = 0
+        with progress_bar(self.name, self._samples, progress) as advance:
+            while start < self._samples:
+                size = min(card_batch.size, self._samples - start)
+                work = functools.partial(self._part, start, start + size, combine is None)
+                result, failure = attempt(work)
+                if failure is not None:
+                    card_batch.failed(failure, size)
+                    continue
+                card_batch.succeeded(size)
+                start += size
+                sizes.append(size)
+                if combine is not None:
+                    results.append(result)
+                elif result is not None:
+                    self._check_joinable(result, size)
+                    gathered.add(result)
+                advance(size)
+        return combine(results, sizes) if combine is not None else gathered.result()
+
+    def _part(self, start: int, end: int, to_host: bool) -> Any:
+        args = list(self._args)
+        for number in self._cut:
+            args[number] = nests.part(args[number], start, end)
+        result = self._function(*args, **self._kwargs)
+        return nests.mapped(nests.on_host, result) if to_host else result
+
+    def _check_joinable(self, result: Any, size: int) -> None:
+        shapes = [getattr(leaf, "shape", ()) for leaf in nests.leaves(result)]
+        if not all(shape and shape[0] == size for shape in shapes):
+            raise UsageError(
+                f"{self.name} gave {shapes} for {size} samples: what has no row for each of them "
+                "cannot be joined",
+                hint="@oom_safe(combine=lambda results, sizes: np.average(results, weights=sizes))",
+            )
+
+
+def _size_for(function: Any, data: Any, batch_size: int | str, max_retries: int) -> CardBatch:
+    card = current_card() if "tensorflow" in sys.modules else Card("any")
+    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
+    is_auto = batch_size == "auto"
+    return CardBatch(
+        key_for("call", (name, sample_signature(data)), card),
+        what=getattr(function, "__qualname__", "oom_safe"),
+        most=sys.maxsize if is_auto else int(batch_size),
+        start=CAREFUL if is_auto else None,
+        room_to_double=room_to_double(card) if is_auto else None,
+        max_retries=max_retries,
+    )
+
+
+def _is_data(value: Any) -> bool:
+    if isinstance(value, (int, float, str, bytes)) or not is_rows(value):
+        return False
+    return is_list_of_numbers(value) or all(
+        len(getattr(leaf, "shape", ())) > 0 for leaf in nests.leaves(value)
+    )
+
+
+def _as_arrays(value: Any) -> Any:
+    import numpy as np
+
+    return np.asarray(value) if is_list_of_numbers(value) else value

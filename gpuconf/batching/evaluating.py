@@ -1,0 +1,88 @@
+"""``evaluate``: Keras's own, with data that stay on the host and batches that fit the card."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch
+from gpuconf.batching.card_size import size_for
+from gpuconf.batching.failures import explained
+from gpuconf.batching.host_data import host_data
+from gpuconf.batching.model_state import UndoableState
+from gpuconf.batching.step_functions import kept
+from gpuconf.batching.stepping import check_strategy, compiled, in_parts, stepping
+from gpuconf.footprint.keras_models.families import family_of
+
+
+def evaluate(  # noqa: PLR0917  # Keras's signature
+    model: Any,
+    x: Any = None,
+    y: Any = None,
+    batch_size: int | str | None = "auto",
+    verbose: Any = "auto",
+    sample_weight: Any = None,
+    steps: int | None = None,
+    callbacks: Any = None,
+    return_dict: bool = False,
+    *,
+    max_retries: int = MOST_RETRIES,
+    **kwargs: Any,
+) -> Any:
+    """Keras's ``model.evaluate``, in batches that fit the card.
+
+    Arguments and result are Keras's.  Arrays, memmaps, HDF5 and frames stay in the computer's
+    memory, or on the disk, and are handed over batch by batch; datasets, generators and PyDatasets
+    keep their own batches.  ``batch_size`` is how many samples are handed over at once, and the
+    most that the card gets; ``"auto"`` begins with what `gpuconf.estimate` says should fit.
+
+    A part of a batch for which the card's memory is too small is undone, metrics and seeds of
+    random layers included, and cut in halves; so the metrics are those of one pass over the data,
+    whatever the batches were.  The size is remembered for this model and card (`forget`).  After
+    ``max_retries`` refusals, or where one sample does not fit, the user's own error is raised,
+    with its diagnosis beside it on stderr.
+
+    Raises UsageError for what is no model or cannot be cut, BackendError for Keras on another
+    backend than TensorFlow, and what Keras raises.
+    """
+    family = family_of(model)
+    check_strategy(model)
+    floatx = family.keras.backend.floatx()
+    given = host_data(x, y, sample_weight, batch_size=batch_size, floatx=floatx)
+    step = TestStep(model, is_auto=given.is_auto, max_retries=max_retries)
+    with stepping(model, test=step):
+        call = partial(
+            model.evaluate,
+            **given.arguments,
+            verbose=verbose,
+            steps=steps,
+            callbacks=callbacks,
+            return_dict=return_dict,
+            **kwargs,
+        )
+        return explained("evaluate", call)
+
+
+class TestStep:
+    """A batch through ``test_step``, in parts that the card has room for."""
+
+    __test__ = False  # pytest takes every Test… for a test
+
+    def __init__(self, model: Any, *, is_auto: bool, max_retries: int) -> None:
+        self._model = model
+        self._is_auto = is_auto
+        self._max_retries = max_retries
+        self._run = kept(model, "test", partial(compiled, model, model.test_step))
+        self._state = UndoableState(model)
+        self._card_batch: CardBatch | None = None
+
+    def __call__(self, data: Any) -> Any:
+        """The metrics after this batch, as Keras's ``test_function`` gives them."""
+        if self._card_batch is None:
+            self._card_batch = size_for(
+                "evaluate", self._model, data, is_auto=self._is_auto, max_retries=self._max_retries
+            )
+        logs: Any = None
+        for logs in in_parts(data, self._card_batch, self._run, self._state):  # noqa: B007
+            pass  # the last one's are those of all
+        return logs

@@ -1,0 +1,107 @@
+"""Outputs of one batch after another, gathered in the computer's memory or in a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuconf.batching import nests
+from gpuconf.errors import UsageError
+
+
+class Gathered:
+    """The outputs of all samples, in order.
+
+    With the number of ``samples`` known they are written into arrays of that length, made at the
+    first batch, or into ``out``; else they are kept and joined in the end.
+    """
+
+    def __init__(self, *, samples: int | None, out: Any = None) -> None:
+        self._samples = samples
+        self._arrays: list[Any] | None = None if out is None else nests.leaves(out)
+        self._given = self._arrays is not None
+        self._kept: list[list[Any]] = []
+        self._nest: Any = out
+        self._filled = 0
+
+    def add(self, outputs: Any) -> Any:
+        """Write the outputs of the next samples; gives what was written, as arrays."""
+        flat = [nests.on_host(leaf) for leaf in nests.leaves(outputs)]
+        if not self._filled:
+            self._begin(outputs, flat)
+        if self._arrays is None:
+            self._kept.append(flat)
+            self._filled += 1
+            return nests.refilled(outputs, flat)
+        end = self._filled + len(flat[0])
+        self._check_room(end)
+        for array, values in zip(self._arrays, flat, strict=True):
+            array[self._filled : end] = values
+        views = [array[self._filled : end] for array in self._arrays]
+        self._filled = end
+        return nests.refilled(outputs, views)
+
+    def result(self) -> Any:
+        """All outputs, nested as the model's; None where there was no batch."""
+        import numpy as np
+
+        if self._arrays is None:
+            if not self._kept:
+                return None
+            joined = [np.concatenate(each) for each in zip(*self._kept, strict=True)]
+            return nests.refilled(self._nest, joined)
+        for array in self._arrays:
+            if hasattr(array, "flush"):
+                array.flush()  # a memmap's file is complete
+        if self._given or self._filled == self._samples:
+            return nests.refilled(self._nest, self._arrays)
+        return nests.refilled(self._nest, [array[: self._filled] for array in self._arrays])
+
+    def _begin(self, outputs: Any, flat: list[Any]) -> None:
+        import numpy as np
+
+        if self._given:
+            self._check_out(flat)
+            return
+        self._nest = outputs
+        are_per_sample = all(leaf.ndim and len(leaf) == len(flat[0]) for leaf in flat)
+        if self._samples is not None and are_per_sample:
+            shapes = [(self._samples, *leaf.shape[1:]) for leaf in flat]
+            self._arrays = [
+                np.empty(shape, leaf.dtype) for shape, leaf in zip(shapes, flat, strict=True)
+            ]
+
+    def _check_out(self, flat: list[Any]) -> None:
+        """Raise UsageError where ``out`` is not made for these outputs."""
+        assert self._arrays is not None
+        wanted = [(self._samples, *leaf.shape[1:]) for leaf in flat]
+        given = [tuple(array.shape) for array in self._arrays]
+        fits = len(wanted) == len(given) and all(
+            one[1:] == other[1:] and one[0] in (None, other[0])
+            for one, other in zip(wanted, given, strict=True)
+        )
+        if not fits:
+            shape, dtype = wanted[0], flat[0].dtype
+            raise UsageError(
+                f"out has shape {_told(given)}, and the outputs have {_told(wanted)}",
+                hint=f'out=np.lib.format.open_memmap("outputs.npy", "w+", "{dtype}", {shape})',
+            )
+
+    def _check_room(self, end: int) -> None:
+        assert self._arrays is not None
+        if end > len(self._arrays[0]):
+            raise UsageError(
+                f"there are outputs for {end} samples or more, and room for {len(self._arrays[0])}",
+                hint="steps=..., or an out= with a row for each sample",
+            )
+
+
+def joined(parts: list[Any]) -> Any:
+    """Outputs of several parts as those of one batch."""
+    import numpy as np
+
+    flat = zip(*(nests.leaves(part) for part in parts), strict=True)
+    return nests.refilled(parts[0], [np.concatenate(each) for each in flat])
+
+
+def _told(shapes: list[tuple[Any, ...]]) -> str:
+    return ", ".join(str(shape).replace("None", "samples") for shape in shapes)

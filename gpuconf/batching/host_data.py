@@ -1,0 +1,140 @@
+"""What ``fit``, ``evaluate`` and ``predict`` are given, made ready: on the host, in batches.
+
+Keras makes one tensor of a whole array, on the GPU where there is one. Here batches are cut of
+it on the host; what comes in batches already (datasets, PyDatasets, generators) is left alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from gpuconf.batching import nests
+from gpuconf.batching.array_rows import Rows, is_list_of_numbers, is_rows
+from gpuconf.batching.batch_places import Places, batches_of_places
+from gpuconf.batching.card import current_card
+from gpuconf.batching.first_size import CAREFUL, host_batch
+from gpuconf.errors import UsageError
+
+
+class HostData(NamedTuple):
+    """The arguments for Keras, how many samples and batches there are (None where unknown)."""
+
+    arguments: dict[str, Any]
+    is_auto: bool
+    samples: int | None = None
+    batches: int | None = None
+
+
+def host_data(
+    x: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    floatx: str,
+    batch_size: int | str | None,
+    shuffle: bool | str = False,
+    repeats: int = 1,
+    section: tuple[float, float] = (0.0, 1.0),
+) -> HostData:
+    """The data as Keras shall get them.
+
+    ``floatx`` is the precision that Keras computes in, ``section`` the part of the samples that is
+    wanted, from one share of them to another.  ``repeats`` is for Keras 2, which shuffles anew only
+    within one dataset: so many epochs of it.
+
+    Raises UsageError for arrays of different lengths, or a batch size that is none.
+    """
+    size = checked_batch_size(batch_size)
+    if not is_rows(x):
+        given = {"x": x, "y": y, "sample_weight": sample_weight, "batch_size": size}
+        given = {name: value for name, value in given.items() if value is not None or name == "x"}
+        return HostData(given, is_auto=batch_size == "auto")
+    nest = _without_last_nones((x, y, sample_weight))
+    rows = [Rows(leaf, floatx) for leaf in _arrays(nest)]
+    first, end = (math.floor(_agreed_count(rows) * share) for share in section)
+    if end <= first:
+        raise UsageError(
+            f"no samples are left of {_agreed_count(rows)}", hint="a larger validation_split"
+        )
+    if size is None:
+        size = _automatic(rows) if batch_size == "auto" else CAREFUL
+    places = Places(first, end - first, size)
+    dataset = _dataset(nest, rows, places, shuffle, repeats)
+    return HostData({"x": dataset}, batch_size == "auto", places.samples, places.batches)
+
+
+def _automatic(rows: list[Rows]) -> int:
+    """How many are handed over at once: many, where what the card can hold is known."""
+    if current_card().limit_bytes is None:
+        return CAREFUL
+    return host_batch(sum(each.sample_bytes for each in rows))
+
+
+def checked_batch_size(batch_size: Any) -> int | None:
+    """The number, or None where none was given, or ``"auto"``; raises UsageError for others."""
+    if batch_size is None or (isinstance(batch_size, str) and batch_size == "auto"):
+        return None
+    if isinstance(batch_size, bool) or not hasattr(batch_size, "__index__") or batch_size < 1:
+        raise UsageError(
+            f'batch_size is {batch_size!r}, and must be a whole number from 1 on, or "auto"',
+            hint='batch_size="auto"',
+        )
+    return int(batch_size)
+
+
+def _arrays(nest: Any) -> list[Any]:
+    """The leaves, where a list of numbers is one."""
+    found: list[Any] = []
+    for part in nest:
+        found += [part] if is_list_of_numbers(part) else nests.leaves(part)
+    return found
+
+
+def _agreed_count(rows: list[Rows]) -> int:
+    counts = sorted({each.count for each in rows})
+    if len(counts) > 1:
+        raise UsageError(
+            f"the arrays have different numbers of samples: {', '.join(map(str, counts))}",
+            hint="print(x.shape, y.shape)",
+        )
+    if not counts[0]:
+        raise UsageError("the arrays have no samples", hint="print(x.shape)")
+    return counts[0]
+
+
+def _dataset(nest: Any, rows: list[Rows], places: Places, shuffle: bool | str, repeats: int) -> Any:
+    """A ``tf.data.Dataset`` of batches, cut on the host while the step before is computed."""
+    import tensorflow as tf
+
+    nest = _as_tuples(tuple(0 if is_list_of_numbers(part) else part for part in nest))
+    types = [tf.as_dtype(each.dtype) for each in rows]
+
+    def read(indices: Any) -> list[Any]:
+        return [each.at(indices) for each in rows]
+
+    def batch(indices: Any) -> Any:
+        found = tf.numpy_function(read, [indices], types)
+        for tensor, each in zip(found, rows, strict=True):
+            tensor.set_shape((None, *each.sample_shape))
+        return nests.refilled(nest, list(found))
+
+    with tf.device("CPU:0"):
+        dataset = batches_of_places(places, shuffle, repeats).map(batch).prefetch(2)
+        counted = tf.data.experimental.assert_cardinality(repeats * places.batches)
+        return dataset.apply(counted)
+
+
+def _without_last_nones(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    while parts[-1] is None:
+        parts = parts[:-1]
+    return parts
+
+
+def _as_tuples(nest: Any) -> Any:
+    """tf.data would make one tensor of a list."""
+    if isinstance(nest, (tuple, list)):
+        return tuple(_as_tuples(part) for part in nest)
+    if isinstance(nest, dict):
+        return {key: _as_tuples(part) for key, part in nest.items()}
+    return nest

@@ -1,0 +1,111 @@
+"""What a step may change in a model, so that a step that failed can be undone.
+
+A read of a variable shares its memory; TensorFlow copies at the next write, if there is one.  So
+holding the values costs no more than what changes meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+
+class Held:
+    """The values of variables at one moment, on their device, or in the computer's memory."""
+
+    def __init__(self, variables: Iterable[Any], *, on_host: bool = False) -> None:
+        self._variables = list(variables)
+        read = _copied if on_host else _shared
+        self._values = [read(variable) for variable in self._variables]
+
+    def has(self, variable: Any) -> bool:
+        """Whether the value of this variable is held."""
+        return any(variable is each for each in self._variables)
+
+    def put_back(self) -> None:
+        """Give every variable the value that it had."""
+        for variable, value in zip(self._variables, self._values, strict=True):
+            variable.assign(value)
+
+
+class UndoableState:
+    """What computing forwards changes in a model, held again and again: see `small_state`."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._variables: list[Any] | None = None
+        self._held: Held | None = None
+
+    def hold(self) -> None:
+        """Note the values as they are now."""
+        if self._held is not None and self._variables is None:
+            self._variables = small_state(self._model)  # a step has run, so there are no more
+        self._held = Held(small_state(self._model) if self._variables is None else self._variables)
+
+    def put_back(self) -> None:
+        """Undo what has changed since; a metric that is new since then begins anew."""
+        assert self._held is not None
+        self._held.put_back()
+        for metric in self._model.metrics:
+            if not all(self._held.has(variable) for variable in metric.variables):
+                metric.reset_state()
+
+
+def size_bytes(variables: Iterable[Any]) -> int:
+    """What the values take."""
+    import tensorflow as tf
+
+    total = 0
+    for variable in variables:
+        shape = tf.TensorShape(variable.shape)
+        total += (shape.num_elements() or 0) * tf.as_dtype(variable.dtype).size
+    return total
+
+
+def small_state(model: Any) -> list[Any]:
+    """What computing forwards changes: metrics, seeds, statistics; not what is learnt."""
+    found = [*model.non_trainable_variables, *_others(model)]
+    for metric in model.metrics:
+        found += metric.variables
+    learnt = {id(variable) for variable in model.trainable_variables}
+    return [each for each in _once(found) if id(each) not in learnt and _is_numeric(each)]
+
+
+def learnt_state(model: Any) -> list[Any]:
+    """What an update changes: the weights, and all that the optimizer has."""
+    return list(_once([*model.trainable_variables, *optimizer_variables(model.optimizer)]))
+
+
+def optimizer_variables(optimizer: Any) -> list[Any]:
+    """All variables of an optimizer; a method in Keras 2's legacy ones."""
+    variables = optimizer.variables
+    return list(variables() if callable(variables) and not _is_list(variables) else variables)
+
+
+def _others(model: Any) -> list[Any]:
+    """Keras 3 lists the seeds of random layers among ``variables`` alone."""
+    return list(getattr(model, "variables", ()))
+
+
+def _once(variables: Iterable[Any]) -> Iterable[Any]:
+    return {id(variable): variable for variable in variables}.values()
+
+
+def _is_numeric(variable: Any) -> bool:
+    import tensorflow as tf
+
+    return tf.as_dtype(variable.dtype) not in (tf.string, tf.resource, tf.variant)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def _shared(variable: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.convert_to_tensor(variable)
+
+
+def _copied(variable: Any) -> Any:
+    return _shared(variable).numpy()

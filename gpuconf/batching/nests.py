@@ -1,0 +1,65 @@
+"""Batches as Keras takes them: tuples, lists and dicts of arrays, cut and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def mapped(change: Callable[..., Any], nest: Any) -> Any:
+    """``change`` applied to each leaf; None stays None."""
+    if nest is None:
+        return None
+    if isinstance(nest, dict):
+        return type(nest)((key, mapped(change, part)) for key, part in nest.items())
+    if isinstance(nest, tuple) and hasattr(nest, "_fields"):
+        return type(nest)(*(mapped(change, part) for part in nest))
+    if isinstance(nest, (tuple, list)):
+        return type(nest)(mapped(change, part) for part in nest)
+    return change(nest)
+
+
+def leaves(nest: Any) -> list[Any]:
+    """The leaves, in order, None left out."""
+    found: list[Any] = []
+    mapped(found.append, nest)
+    return found
+
+
+def refilled(nest: Any, flat: list[Any]) -> Any:
+    """The same nest with other leaves, in the order of `leaves`."""
+    left = iter(flat)
+    return mapped(lambda _: next(left), nest)
+
+
+def count(nest: Any) -> int:
+    """How many samples: the length of the first leaf."""
+    first = leaves(nest)[0]
+    return int(first.shape[0])
+
+
+def part(nest: Any, start: int, end: int) -> Any:
+    """Samples from ``start`` to ``end``; each leaf stays where it is."""
+    if start == 0 and end >= count(nest):
+        return nest
+    return mapped(lambda leaf: _rows(leaf, start, end), nest)
+
+
+def on_host(leaf: Any) -> Any:
+    """An array in the computer's memory, of TensorFlow's, JAX's or PyTorch's."""
+    import numpy as np
+
+    if hasattr(leaf, "detach"):
+        return leaf.detach().cpu().numpy()
+    return np.asarray(leaf)
+
+
+def _rows(leaf: Any, start: int, end: int) -> Any:
+    if getattr(leaf, "shape", None) is not None and len(leaf.shape) == 0:
+        return leaf  # a scalar belongs to every part
+    if not type(leaf).__module__.startswith("tensorflow"):
+        return leaf[start:end]
+    import tensorflow as tf
+
+    with tf.device(leaf.device):  # else the whole of it would be taken to the GPU to be cut
+        return leaf[start:end]

@@ -1,0 +1,104 @@
+"""``predict``: batches that fit the card, outputs gathered on the host or in a file."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from gpuconf.batching import nests
+from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch
+from gpuconf.batching.card_size import size_for
+from gpuconf.batching.gathering import Gathered, joined
+from gpuconf.batching.host_data import host_data
+from gpuconf.batching.model_state import UndoableState
+from gpuconf.batching.step_functions import kept
+from gpuconf.batching.stepping import check_strategy, compiled, in_parts, without_optionals
+from gpuconf.footprint.keras_models.families import family_of
+
+
+def predict(  # noqa: PLR0917  # Keras's signature
+    model: Any,
+    x: Any = None,
+    batch_size: int | str | None = "auto",
+    verbose: Any = "auto",
+    steps: int | None = None,
+    callbacks: Any = None,
+    *,
+    out: Any = None,
+    max_retries: int = MOST_RETRIES,
+) -> Any:
+    """Keras's ``model.predict``, in batches that fit the card.
+
+    Arguments and result are Keras's, and data are taken as `evaluate` takes them.  Outputs leave
+    the card after each batch (Keras's stay there to the end) and are written where they belong:
+    into ``out``, if it is given, an array or memmap of all samples' outputs, or a nest of them
+    like the model's outputs, else into new arrays.
+
+    Raises what `evaluate` raises, and UsageError where ``out`` has not the outputs' shape.
+    """
+    family = family_of(model)
+    check_strategy(model)
+    given = host_data(x, batch_size=batch_size, floatx=family.keras.backend.floatx())
+    steps = given.batches if steps is None else steps
+    samples = given.samples if steps == given.batches else None
+    gathered = Gathered(samples=samples, out=out)
+    step = _PredictStep(model, is_auto=given.is_auto, max_retries=max_retries)
+    callback_list = family.keras.callbacks.CallbackList(
+        callbacks,
+        add_progbar=verbose != 0,
+        verbose=1 if verbose == "auto" else verbose,
+        epochs=1,
+        steps=steps,
+        model=model,
+    )
+    _run(model, _batches(given.arguments["x"], steps), callback_list, step, gathered)
+    return gathered.result()
+
+
+def _run(model: Any, batches: Iterable[Any], callbacks: Any, step: Any, gathered: Gathered) -> None:
+    """Keras's loop of ``predict``, whose callbacks get the outputs as arrays."""
+    model.stop_predicting = False
+    callbacks.on_predict_begin()
+    for number, data in enumerate(batches):
+        callbacks.on_predict_batch_begin(number)
+        outputs = step(data, gathered)
+        callbacks.on_predict_batch_end(number, {"outputs": outputs})
+        if model.stop_predicting:
+            break
+    callbacks.on_predict_end()
+
+
+def _batches(data: Any, steps: int | None) -> Iterator[Any]:
+    """The batches, so many as are wanted: of a dataset, a PyDataset or a generator."""
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+        data = (data[number] for number in range(len(data)))
+    yield from itertools.islice(data, steps)
+
+
+class _PredictStep:
+    """A batch through ``predict_step``, in parts that the card has room for."""
+
+    def __init__(self, model: Any, *, is_auto: bool, max_retries: int) -> None:
+        self._model = model
+        self._is_auto = is_auto
+        self._max_retries = max_retries
+        self._run = kept(model, "predict", partial(compiled, model, model.predict_step))
+        self._state = UndoableState(model)
+        self._card_batch: CardBatch | None = None
+
+    def __call__(self, data: Any, gathered: Gathered) -> Any:
+        """Write the outputs; gives those of the whole batch."""
+        data = without_optionals(data)
+        if self._card_batch is None:
+            self._card_batch = size_for(
+                "predict", self._model, data, is_auto=self._is_auto, max_retries=self._max_retries
+            )
+        parts = in_parts(data, self._card_batch, self._run_to_host, self._state)
+        written = [gathered.add(outputs) for outputs in parts]
+        return written[0] if len(written) == 1 else joined(written)
+
+    def _run_to_host(self, data: Any) -> Any:
+        """The copy is part of what may fail."""
+        return nests.mapped(nests.on_host, self._run(data))

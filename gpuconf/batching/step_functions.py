@@ -1,0 +1,56 @@
+"""Compiled steps of a model, kept for its next call: tracing takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Made = TypeVar("Made")
+
+# What ``compile`` makes anew, in Keras 3 and 2: a step that was traced with the old is stale.
+_COMPILED = ("_compile_loss", "_compile_metrics", "compiled_loss", "compiled_metrics")
+
+_ON_MODEL = "_gpuconf_steps"
+
+
+class _Kept:
+    """What was made, and what it was traced with."""
+
+    def __init__(self, traced_with: list[Any]) -> None:
+        self.traced_with = traced_with
+        self.made: dict[str, Any] = {}
+
+
+def kept(model: Any, name: str, make: Callable[[], Made]) -> Made:
+    """What ``make`` gave for this model, as long as nothing that a step is traced with changed.
+
+    It lives on the model, and as long as that: it refers to it, so no table of ours may hold it.
+    """
+    now = _traced_with(model)
+    there = vars(model).get(_ON_MODEL)
+    if there is None or not _are_same(there.traced_with, now):
+        # Not by setattr, with which Keras would track it.
+        there = vars(model)[_ON_MODEL] = _Kept(now)
+    if name not in there.made:
+        there.made[name] = make()
+    found: Made = there.made[name]
+    return found
+
+
+def _traced_with(model: Any) -> list[Any]:
+    """All that a trace depends on; objects are compared by identity."""
+    own = vars(model)
+    return [
+        model.optimizer,
+        *(own.get(name) for name in _COMPILED),
+        bool(model.run_eagerly),
+        bool(getattr(model, "jit_compile", False)),
+        tuple(map(id, model.trainable_variables)),
+    ]
+
+
+def _are_same(before: list[Any], now: list[Any]) -> bool:
+    return all(
+        one == other if isinstance(one, (bool, tuple)) else one is other
+        for one, other in zip(before, now, strict=True)
+    )

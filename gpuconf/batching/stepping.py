@@ -1,0 +1,145 @@
+"""Keras's own loops with steps of ours: batch after batch from its iterator, in parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from gpuconf.batching import nests
+from gpuconf.batching.card_batch import CardBatch, attempt
+from gpuconf.batching.model_state import UndoableState
+from gpuconf.errors import UsageError
+
+Step = Callable[[Any], Any]
+
+_ROWS_AT_A_TIME = 32
+
+
+@contextmanager
+def stepping(model: Any, **steps: Step | None) -> Iterator[None]:
+    """Inside, Keras's ``fit`` and ``evaluate`` call these (``train=``, ``test=``) for each batch.
+
+    They make their functions by ``make_train_function`` and ``make_test_function``, which are
+    there to be overridden; the model has its own again afterwards.
+    """
+    own = vars(model)
+    names = {kind: f"{kind}_function" for kind, step in steps.items() if step is not None}
+    before = {name: own.get(name) for name in names.values()}
+    for kind, name in names.items():
+        own[f"make_{name}"] = _maker(own, name, _over_iterator(model, steps[kind]))
+        own[name] = None
+    try:
+        yield
+    finally:
+        for name, function in before.items():
+            own.pop(f"make_{name}", None)
+            own[name] = function
+
+
+def _maker(own: dict[str, Any], name: str, function: Any) -> Callable[..., Any]:
+    def make(force: bool = False) -> Any:  # noqa: ARG001  # Keras's signature
+        own[name] = function
+        return function
+
+    return make
+
+
+def _over_iterator(model: Any, step: Step | None) -> Callable[[Any], Any]:
+    """What Keras calls with the iterator: so many batches as one execution has."""
+    assert step is not None
+
+    def function(iterator: Any) -> Any:
+        import tensorflow as tf
+
+        logs: Any = None
+        for _ in range(int(getattr(model, "steps_per_execution", None) or 1)):
+            try:
+                data = iterator.get_next() if hasattr(iterator, "get_next") else next(iterator)
+            except (StopIteration, tf.errors.OutOfRangeError):
+                if logs is None:
+                    raise
+                break
+            logs = step(without_optionals(data))
+        return logs
+
+    return function
+
+
+def without_optionals(data: Any) -> Any:
+    """The batch, of which Keras 3 hands over missing parts as empty Optionals."""
+    import tensorflow as tf
+
+    def plain(leaf: Any) -> Any:
+        return None if isinstance(leaf, tf.experimental.Optional) else leaf
+
+    return nests.mapped(plain, data)
+
+
+def compiled(model: Any, step: Callable[..., Any]) -> Callable[..., Any]:
+    """The step as Keras would run it: a graph, with XLA where the model says so, or eagerly."""
+    import tensorflow as tf
+
+    if model.run_eagerly:
+        return step
+
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator, unused-ignore]
+    def function(*data: Any) -> Any:
+        return model.distribute_strategy.run(step, args=data)
+
+    is_jit = bool(getattr(model, "jit_compile", False))
+    made: Callable[..., Any] = tf.function(
+        function, reduce_retracing=True, jit_compile=True if is_jit else None
+    )
+    return made
+
+
+def check_strategy(model: Any) -> None:
+    """Raise UsageError for a model that lives on several devices."""
+    strategy = getattr(model, "distribute_strategy", None)
+    replicas = getattr(strategy, "num_replicas_in_sync", 1)
+    if replicas > 1:
+        raise UsageError(
+            f"the model was made under a strategy of {replicas} replicas, and batches are halved "
+            "for one device only",
+            hint="model.evaluate(...), with Keras's own loop",
+        )
+
+
+def in_parts(data: Any, card_batch: CardBatch, run: Step, state: UndoableState) -> Iterator[Any]:
+    """What ``run`` gives for each part of a batch; a part that does not fit is undone and cut."""
+    samples = nests.count(data)
+    start, size = 0, even(samples, card_batch.size)
+    while start < samples:
+        end = min(samples, start + size)
+        state.hold()
+        result, failure = attempt(partial(_run_part, run, data, start, end))
+        if failure is None:
+            card_batch.succeeded(end - start)
+            start = end
+            yield result
+        else:
+            state.put_back()
+            card_batch.failed(failure, end - start)
+            size = even(samples - start, card_batch.size)
+
+
+def _run_part(run: Step, data: Any, start: int, end: int) -> Any:
+    return run(nests.part(data, start, end))
+
+
+def even(samples: int, most: int) -> int:
+    """The size of parts that are about as large as one another, a multiple of 32 where it can be.
+
+    Kernels compute rows some at a time, and those left over in another way, which may round
+    differently; where parts begin at a multiple, each row is computed as in the whole batch.
+    """
+    if samples <= most:
+        return samples
+    size = math.ceil(samples / math.ceil(samples / most))
+    step = _ROWS_AT_A_TIME
+    while step > most:
+        step //= 2
+    return min(math.ceil(size / step) * step, most // step * step)
