@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from gpuconf.batching import nests
 from gpuconf.batching.array_rows import is_list_of_numbers, is_rows
@@ -22,11 +22,36 @@ from gpuconf.errors import UsageError
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+Combine = Callable[[list[Any], list[int]], Any]
+
+
+@overload
+def oom_safe(
+    function: Function,
+    *,
+    batch_size: int | str = ...,
+    combine: Combine | None = ...,
+    max_retries: int = ...,
+    progress: bool | None = ...,
+) -> Function: ...
+
+
+@overload
+def oom_safe(
+    function: None = None,
+    *,
+    batch_size: int | str = ...,
+    combine: Combine | None = ...,
+    max_retries: int = ...,
+    progress: bool | None = ...,
+) -> Callable[[Function], Function]: ...
+
+
 def oom_safe(
     function: Any = None,
     *,
     batch_size: int | str = "auto",
-    combine: Callable[[list[Any], list[int]], Any] | None = None,
+    combine: Combine | None = None,
     max_retries: int = MOST_RETRIES,
     progress: bool | None = None,
 ) -> Any:

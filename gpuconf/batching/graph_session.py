@@ -103,8 +103,12 @@ class _LocalVariables:
 
     def put_back(self) -> None:
         """Undo what a batch that failed has counted."""
-        for variable, value in zip(self._variables, self._values, strict=False):
-            variable.load(value, self._session)
+        if not self._values:
+            return
+        # As `Variable.load` does it: the initializer with another value, and no new operations.
+        initializers = [variable.initializer for variable in self._variables]
+        values = zip(initializers, self._values, strict=True)
+        self._session.run(initializers, {each.inputs[1]: value for each, value in values})
 
 
 def _size_for(

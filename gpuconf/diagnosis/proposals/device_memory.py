@@ -29,6 +29,10 @@ _LARGE_WEIGHTS = 256 * MIB
 # No card that TensorFlow computes on has less; a smaller limit means that others were there.
 _TINY_LIMIT = GIB
 _TINY = "TensorFlow had {} of the card: others hold the rest, or the script's limit is very low"
+_COPIED_WHOLE = (
+    "fit, evaluate and predict copy a whole NumPy array to the card before the first batch, "
+    "whatever the batch size"
+)
 # A first dimension that no one takes for a batch on purpose.
 _WHOLE_DATA_SET = 1000
 
@@ -66,12 +70,35 @@ def _for_tensor(facts: Facts) -> Iterator[Proposal]:
 
 
 def for_whole_array(facts: Facts) -> Iterator[Proposal]:
-    """Stream the array; the batch size does not matter to its copying."""
+    """Hand it over in batches; the batch size does not matter to its copying."""
     call, batch = _call(facts), facts.batch_size or 32
+    version = tensorflow_version(facts)
+    if version is None or version >= (2, 15):
+        size = f"batch_size={batch}" if call == "fit" else 'batch_size="auto"'
+        yield Proposal(
+            "let gpuconf hand it over batch by batch",
+            f"{_COPIED_WHOLE}; gpuconf.{call} takes the same arguments, keeps the array in the "
+            "computer's memory, and halves a batch that does not fit",
+            "code",
+            f"import gpuconf\ngpuconf.{call}(model, x, y, {size})"
+            if call != "predict"
+            else f"import gpuconf\ngpuconf.predict(model, x, {size})",
+        )
+    yield _as_data_set(call, batch)
     yield Proposal(
+        "read images from their paths instead of one large array",
+        "then neither the card nor the computer holds all of them",
+        "code",
+        'data = keras.utils.image_dataset_from_directory("images", batch_size=32)',
+    )
+    if _others_hold_much(facts):
+        yield SEE_OTHERS
+
+
+def _as_data_set(call: str, batch: int) -> Proposal:
+    return Proposal(
         "give the data as a data set that stays in the computer's memory",
-        "fit, evaluate and predict copy a whole NumPy array to the card before the first batch, "
-        "whatever the batch size; fit no longer shuffles then, so shuffle the order",
+        f"{_COPIED_WHOLE}; fit no longer shuffles a data set, so shuffle the order",
         "code",
         "import numpy as np, tensorflow as tf\n"
         "def batches():\n"
@@ -84,14 +111,6 @@ def for_whole_array(facts: Facts) -> Iterator[Proposal]:
         "tf.TensorSpec((None, *y.shape[1:]), y.dtype)))\n"
         f"model.{call}(data.prefetch(1))",
     )
-    yield Proposal(
-        "read images from their paths instead of one large array",
-        "then neither the card nor the computer holds all of them",
-        "code",
-        'data = keras.utils.image_dataset_from_directory("images", batch_size=32)',
-    )
-    if _others_hold_much(facts):
-        yield SEE_OTHERS
 
 
 def for_fragmentation(facts: Facts) -> Iterator[Proposal]:

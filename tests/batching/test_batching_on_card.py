@@ -1,0 +1,49 @@
+"""The two classic failures on a simulated card: TensorFlow's own GPU allocator says no."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import run
+
+from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
+from gpuconf.units import GIB, MIB
+
+pytestmark = pytest.mark.slow
+pytest_plugins = ("simcard_fixtures",)
+
+PROGRAM = Path(__file__).with_name("batching_on_card.py")
+
+
+def told_by(who: str, total_bytes: int, folder: Path) -> tuple[dict[str, Any], str]:
+    """What the program told on a card of this size, and what stood on stderr."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    command = [sys.executable, str(PROGRAM), who]
+    with simulated_card(CardSpec(total_bytes=total_bytes)) as card:
+        bridge = bridge_for_command([sys.executable])
+        variables = {"TF_CPP_MIN_LOG_LEVEL": "3", "XDG_CACHE_HOME": cache}
+        done = run(
+            command, folder, environ=card.environment(variables, bridge=bridge), timeout_s=300
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("TOLD ")]
+    found: dict[str, Any] = json.loads(line.removeprefix("TOLD "))
+    return found, done.stderr
+
+
+def test_as_on_a_card_that_is_large_enough(libraries: Path, tmp_path: Path) -> None:  # noqa: ARG001
+    """Out of memory once a call, and metrics, predictions and losses as Keras's with room."""
+    keras, _ = told_by("keras", 12 * GIB, tmp_path)
+    ours, said = told_by("gpuconf", 2520 * MIB, tmp_path)
+    assert ours["jit_compile"] == keras["jit_compile"] is True  # so the bridge runs it op by op
+    assert ours["evaluate"] == pytest.approx(keras["evaluate"], abs=1e-6)
+    assert ours["predict"] == keras["predict"]
+    for optimizer in ("sgd", "adam"):
+        assert ours[optimizer] == pytest.approx(keras[optimizer], abs=1e-5)
+    for what in ("evaluate", "predict", "fit"):
+        assert said.count(f"gpuconf: {what}: OOM when allocating tensor") == 1, said
