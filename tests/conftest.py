@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Iterator
+
 import hypothesis
+import lean_tensorflow
 import pytest
 import standin
 from processes import Nvml
@@ -10,6 +15,48 @@ from processes import Nvml
 # No test is about seconds: a busy machine must not fail one.
 hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
+
+# The files that take a minute or more.
+_LONGEST = {
+    "test_computed_alike",
+    "test_demo_command",
+    "test_fits_on_one_card",
+    "test_on_simulated_card",
+    "test_probe_on_card",
+    "test_rehearsal_programs",
+    "test_simcard_tensorflow",
+    "test_tensorflow_reconfigured",
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Of several workers each takes the next file in our order; pytest-xdist's own is by count."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files and end with the quick ones, so that no worker idles long."""
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    items.sort(key=lambda item: (item.path not in slow, item.path.stem not in _LONGEST))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _lean_tensorflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Every Python that a test starts begins with that module; it says why."""
+    folder = tmp_path_factory.mktemp("site")
+    shutil.copyfile(lean_tensorflow.__file__, folder / "sitecustomize.py")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole_tensorflow() -> Iterator[None]:
+    """TensorFlow with all that it imports where all of it is installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WHOLE_TENSORFLOW", "1")
+        yield
 
 
 @pytest.fixture(scope="session")

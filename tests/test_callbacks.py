@@ -8,53 +8,65 @@ import importlib.util
 import json
 import pickle
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from processes import run, run_python
+from simcard_programs import STORY
 
 from gpuconf.callbacks import MemoryUsage
 from gpuconf.callbacks.gauge import Use, choose_devices, is_device, short_name
 from gpuconf.callbacks.memory_usage import figures
 from gpuconf.errors import UsageError
-from gpuconf.simcard import Card, bridge_for_command
+from gpuconf.simcard import Card, bridge_for_command, simulated_card
 
 pytest_plugins = ("simcard_fixtures",)
 
 MIB = 1024**2
 ESTIMATE = SimpleNamespace(peak_bytes=7 * MIB)
 
-# Two epochs of a model whose weights and Adam's state take 12 MiB; ends in `told`.
-_TRAINING = """
+# A model whose weights and Adam's state take 12 MiB; what to tell goes into `told`.
+_START = """
 import json, sys
 from types import SimpleNamespace
 import numpy as np
 {keras}
 from gpuconf.callbacks import MemoryUsage
-
+"""
+_MODEL = """
 model = keras.Sequential([keras.layers.Input((1024,)), keras.layers.Dense(1024)])
 model.compile("adam", "mse")
 x, y = np.zeros((64, 1024), "float32"), np.zeros((64, 1024), "float32")
-told = {{}}
-{body}
-print("TOLD", json.dumps(told))
+told = {}
+"""
+_END = """
+print("TOLD", json.dumps(told), flush=True)
+print("TOLD", file=sys.stderr, flush=True)
 """
 _KERAS = {"keras": "import keras", "tf_keras": "import tf_keras as keras"}
 
+# What each part of a program told, and its stderr.
+Told = Mapping[str, tuple[dict[str, Any], str]]
 
-def train(
-    folder: Path, body: str, *, keras: str = "keras", **environ: str
-) -> tuple[dict[str, Any], str]:
-    """What the program told, and its stderr; ``body`` sees ``model``, ``x``, ``y``."""
+
+def train(folder: Path, parts: Mapping[str, str], *, keras: str = "keras", **environ: str) -> Told:
+    """Run the parts in one process, since TensorFlow takes seconds to start.
+
+    Each sees a new ``model``, and ``x``, ``y``, ``told``.
+    """
     program = folder / "program.py"
-    program.write_text(_TRAINING.format(keras=_KERAS[keras], body=body), encoding="utf-8")
+    bodies = [f"{_MODEL}{body}{_END}" for body in parts.values()]
+    program.write_text(_START.format(keras=_KERAS[keras]) + "".join(bodies), encoding="utf-8")
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", **environ}
     done = run([sys.executable, str(program)], folder, environ=quiet, timeout_s=300)
     assert done.returncode == 0, done.stdout + done.stderr
     told = [line for line in done.stdout.splitlines() if line.startswith("TOLD ")]
-    return json.loads(told[-1].removeprefix("TOLD ")), done.stderr
+    facts = [json.loads(line.removeprefix("TOLD ")) for line in told]
+    said = done.stderr.split("TOLD\n")[:-1]
+    return dict(zip(parts, zip(facts, said, strict=True), strict=True))
 
 
 def on_card(card: Card) -> dict[str, str]:
@@ -199,28 +211,10 @@ def test_importing_it_imports_no_framework(tmp_path: Path) -> None:
 
 _FIT = """
 history = model.fit(x, y, epochs=2, verbose=0, validation_data=(x, y), callbacks=[
-    MemoryUsage(SimpleNamespace(peak_bytes=7), device={device!r})])
+    MemoryUsage(SimpleNamespace(peak_bytes=7))])
 told = dict(history.history)
 """
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("keras", _KERAS)
-def test_without_a_gpu_the_training_goes_on(tmp_path: Path, keras: str) -> None:
-    """One line says why nothing is measured, and the logs are as without the callback."""
-    body = _FIT.format(device="GPU:0")
-    told, stderr = train(tmp_path, body, keras=keras, CUDA_VISIBLE_DEVICES="-1")
-    assert sorted(told) == ["loss", "val_loss"]
-    said = [line for line in stderr.splitlines() if line.startswith("gpuconf: ")]
-    assert len(said) == 1
-    assert "uses no GPU here" in said[0]
-    assert "gpuconf doctor" in said[0]
-
-
-@pytest.mark.slow
-def test_what_tensorflow_does_not_tell_breaks_nothing(tmp_path: Path) -> None:
-    """A device that is lost, or whose allocator keeps no count: told once, and asked no more."""
-    body = """
+_LOST = """
 from gpuconf.callbacks.gauge import Gauge
 gauge = Gauge()
 gauge.find("CPU:0", model)
@@ -229,7 +223,31 @@ gauge.reset()
 told["first"] = gauge.read()
 told["second"] = gauge.read()
 """
-    told, stderr = train(tmp_path, body, CUDA_VISIBLE_DEVICES="-1")
+
+
+@pytest.fixture(scope="module", params=_KERAS)
+def without_a_gpu(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """What becomes of the callback on a machine that has none."""
+    parts = {"fit": _FIT, "lost": _LOST}
+    folder = tmp_path_factory.mktemp("without")
+    return train(folder, parts, keras=request.param, CUDA_VISIBLE_DEVICES="-1")
+
+
+@pytest.mark.slow
+def test_without_a_gpu_the_training_goes_on(without_a_gpu: Told) -> None:
+    """One line says why nothing is measured, and the logs are as without the callback."""
+    told, stderr = without_a_gpu["fit"]
+    assert sorted(told) == ["loss", "val_loss"]
+    said = [line for line in stderr.splitlines() if line.startswith("gpuconf: ")]
+    assert len(said) == 1
+    assert "uses no GPU here" in said[0]
+    assert "gpuconf doctor" in said[0]
+
+
+@pytest.mark.slow
+def test_what_tensorflow_does_not_tell_breaks_nothing(without_a_gpu: Told) -> None:
+    """A device that is lost, or whose allocator keeps no count: told once, and asked no more."""
+    told, stderr = without_a_gpu["lost"]
     assert told == {"first": {}, "second": {}}
     assert stderr.count("does not count the memory of GPU:7 (ValueError") == 1
 
@@ -237,26 +255,21 @@ told["second"] = gauge.read()
 @pytest.mark.slow
 def test_keras_on_another_backend(tmp_path: Path) -> None:
     """With Keras on JAX nothing is measured, and TensorFlow is not made to look for devices."""
-    body = """
+    body = (
+        """
 import tensorflow as tf
 def fail(*_): raise AssertionError("TensorFlow was asked")
 tf.config.list_logical_devices = fail
-""" + _FIT.format(device="GPU:0")
+"""
+        + _FIT
+    )
     environ = {"KERAS_BACKEND": "jax", "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
-    told, stderr = train(tmp_path, body, **environ)
+    told, stderr = train(tmp_path, {"fit": body}, **environ)["fit"]
     assert sorted(told) == ["loss", "val_loss"]
     assert "Keras computes with jax" in stderr
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("keras", _KERAS)
-def test_epochs_on_a_card(tmp_path: Path, card: Card, keras: str) -> None:
-    """What follows in ``callbacks`` sees figures that are TensorFlow's own, in every epoch.
-
-    History and CSVLogger keep them; one that stands before does not have them.  The validation's
-    batch is a hundred times the training's, and so its peak is the higher, in its own column alone.
-    """
-    body = """
+_EPOCHS = """
 import tensorflow as tf
 class Own(keras.callbacks.Callback):
     current = []
@@ -269,30 +282,7 @@ history = model.fit(x, y, batch_size=64, epochs=2, verbose=0, validation_data=bi
                keras.callbacks.CSVLogger("after.csv")])
 told = {**history.history, "own": Own.current}
 """
-    told, stderr = train(tmp_path, body, keras=keras, **on_card(card))
-    assert "MemoryUsage" not in stderr
-    current, peak = told["gpu_memory_current_bytes"], told["gpu_memory_peak_bytes"]
-    assert current == told["own"]
-    assert told["gpu_memory_peak_estimate_bytes"] == [7.0, 7.0]
-    assert all(12 * MIB < now < 40 * MIB for now in current)
-    assert all(now < most < 40 * MIB for now, most in zip(current, peak, strict=True))
-    assert all(most > 70 * MIB for most in told["val_gpu_memory_peak_bytes"])
-    before = (tmp_path / "before.csv").read_text().splitlines()[0]
-    assert "gpu_memory" not in before
-    with (tmp_path / "after.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [float(row["gpu_memory_peak_bytes"]) for row in rows] == peak
-    assert [float(row["gpu_memory_peak_estimate_bytes"]) for row in rows] == [7.0, 7.0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("keras", _KERAS)
-def test_evaluate_and_predict(tmp_path: Path, card: Card, keras: str) -> None:
-    """Their figures are in ``last``; what they return is as without the callback.
-
-    After a training that an exception ended in the middle of an epoch, too.
-    """
-    body = """
+_EVALUATE = """
 class Stop(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         raise RuntimeError("of the test")
@@ -307,47 +297,7 @@ told["evaluated"] = dict(usage.last)
 told["rows"] = len(model.predict(x, verbose=0, callbacks=[usage]))
 told["predicted"] = dict(usage.last)
 """
-    told, _ = train(tmp_path, body, keras=keras, **on_card(card))
-    assert told["after the error"] == {}
-    assert told["rows"] == 64
-    for name in ("evaluated", "predicted"):
-        assert set(told[name]) == {"gpu_memory_current_bytes", "gpu_memory_peak_bytes"}
-        assert 0 < told[name]["gpu_memory_current_bytes"] <= told[name]["gpu_memory_peak_bytes"]
-
-
-@pytest.mark.slow
-def test_several_gpus(tmp_path: Path, two_cards: Card) -> None:
-    """Under MirroredStrategy both replicas are measured, under names of their own.
-
-    A GPU that a later training does not use is left out with one line: 0 would be no measurement.
-    """
-    body = """
-import tensorflow as tf
-reduce = tf.distribute.HierarchicalCopyAllReduce()
-with tf.distribute.MirroredStrategy(cross_device_ops=reduce).scope():
-    model = keras.Sequential([keras.layers.Input((1024,)), keras.layers.Dense(1024)])
-    model.compile("adam", "mse")
-told = model.fit(x, y, verbose=0, callbacks=[MemoryUsage(device=None)]).history
-"""
-    told, _ = train(tmp_path, body, **on_card(two_cards))
-    for number in (0, 1):
-        assert told[f"gpu_memory_peak_bytes_gpu{number}"][0] > 12 * MIB
-    alone, stderr = train(
-        tmp_path,
-        "told = model.fit(x, y, verbose=0, callbacks=[MemoryUsage(device=None)]).history",
-        **on_card(two_cards),
-    )
-    assert alone["gpu_memory_peak_bytes_gpu0"][0] > 12 * MIB
-    assert "gpu_memory_peak_bytes_gpu1" not in alone
-    assert stderr.count("counts no byte on GPU:1") == 1
-
-
-@pytest.mark.slow
-def test_tensorboard_shows_them(tmp_path: Path, card: Card) -> None:
-    """They are scalars of the training's run, and the validation's peak of the other run."""
-    if importlib.util.find_spec("tensorboard") is None:
-        pytest.skip("tensorboard is not installed; TensorFlow's wheel brings it before 2.20")
-    body = """
+_BOARD = """
 import tensorflow as tf
 model.fit(x, y, epochs=2, verbose=0, validation_data=(x, y), callbacks=[
     MemoryUsage(SimpleNamespace(peak_bytes=7)), keras.callbacks.TensorBoard("board")])
@@ -359,7 +309,91 @@ for run in ("train", "validation"):
                 if "gpu_memory" in value.tag:
                     found.setdefault(value.tag, []).append(float(tf.make_ndarray(value.tensor)))
 """
-    told, _ = train(tmp_path, body, **on_card(card))
+
+
+@pytest.fixture(scope="module", params=_KERAS)
+def on_a_card(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, libraries: Path
+) -> tuple[Told, Path]:
+    """What the callback measures on a card, and the folder in which it was."""
+    del libraries  # for its skip
+    folder = tmp_path_factory.mktemp("on_card")
+    parts = {"epochs": _EPOCHS, "evaluate": _EVALUATE}
+    if importlib.util.find_spec("tensorboard") is not None:
+        parts["board"] = _BOARD
+    with simulated_card(STORY) as card:
+        return train(folder, parts, keras=request.param, **on_card(card)), folder
+
+
+@pytest.mark.slow
+def test_epochs_on_a_card(on_a_card: tuple[Told, Path]) -> None:
+    """What follows in ``callbacks`` sees figures that are TensorFlow's own, in every epoch.
+
+    History and CSVLogger keep them; one that stands before does not have them.  The validation's
+    batch is a hundred times the training's, and so its peak is the higher, in its own column alone.
+    """
+    parts, folder = on_a_card
+    told, stderr = parts["epochs"]
+    assert "MemoryUsage" not in stderr
+    current, peak = told["gpu_memory_current_bytes"], told["gpu_memory_peak_bytes"]
+    assert current == told["own"]
+    assert told["gpu_memory_peak_estimate_bytes"] == [7.0, 7.0]
+    assert all(12 * MIB < now < 40 * MIB for now in current)
+    assert all(now < most < 40 * MIB for now, most in zip(current, peak, strict=True))
+    assert all(most > 70 * MIB for most in told["val_gpu_memory_peak_bytes"])
+    before = (folder / "before.csv").read_text().splitlines()[0]
+    assert "gpu_memory" not in before
+    with (folder / "after.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["gpu_memory_peak_bytes"]) for row in rows] == peak
+    assert [float(row["gpu_memory_peak_estimate_bytes"]) for row in rows] == [7.0, 7.0]
+
+
+@pytest.mark.slow
+def test_evaluate_and_predict(on_a_card: tuple[Told, Path]) -> None:
+    """Their figures are in ``last``; what they return is as without the callback.
+
+    After a training that an exception ended in the middle of an epoch, too.
+    """
+    told, _ = on_a_card[0]["evaluate"]
+    assert told["after the error"] == {}
+    assert told["rows"] == 64
+    for name in ("evaluated", "predicted"):
+        assert set(told[name]) == {"gpu_memory_current_bytes", "gpu_memory_peak_bytes"}
+        assert 0 < told[name]["gpu_memory_current_bytes"] <= told[name]["gpu_memory_peak_bytes"]
+
+
+@pytest.mark.slow
+def test_tensorboard_shows_them(on_a_card: tuple[Told, Path]) -> None:
+    """They are scalars of the training's run, and the validation's peak of the other run."""
+    if "board" not in on_a_card[0]:
+        pytest.skip("tensorboard is not installed; TensorFlow's wheel brings it before 2.20")
+    told, _ = on_a_card[0]["board"]
     assert len(told["train"]["epoch_gpu_memory_peak_bytes"]) == 2
     assert told["train"]["epoch_gpu_memory_peak_estimate_bytes"] == [7.0, 7.0]
     assert all(value > 12 * MIB for value in told["validation"]["epoch_gpu_memory_peak_bytes"])
+
+
+@pytest.mark.slow
+def test_several_gpus(tmp_path: Path, two_cards: Card) -> None:
+    """Under MirroredStrategy both replicas are measured, under names of their own.
+
+    A GPU that a training does not use is left out with one line: 0 would be no measurement.
+    """
+    alone = "told = model.fit(x, y, verbose=0, callbacks=[MemoryUsage(device=None)]).history"
+    mirrored = """
+import tensorflow as tf
+reduce = tf.distribute.HierarchicalCopyAllReduce()
+with tf.distribute.MirroredStrategy(cross_device_ops=reduce).scope():
+    model = keras.Sequential([keras.layers.Input((1024,)), keras.layers.Dense(1024)])
+    model.compile("adam", "mse")
+told = model.fit(x, y, verbose=0, callbacks=[MemoryUsage(device=None)]).history
+"""
+    parts = train(tmp_path, {"alone": alone, "mirrored": mirrored}, **on_card(two_cards))
+    told, stderr = parts["alone"]
+    assert told["gpu_memory_peak_bytes_gpu0"][0] > 12 * MIB
+    assert "gpu_memory_peak_bytes_gpu1" not in told
+    assert stderr.count("counts no byte on GPU:1") == 1
+    told, _ = parts["mirrored"]
+    for number in (0, 1):
+        assert told[f"gpu_memory_peak_bytes_gpu{number}"][0] > 12 * MIB

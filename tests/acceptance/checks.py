@@ -79,8 +79,9 @@ def two_halves_run(stage: Stage) -> list[Row]:
     """Two processes under half-card, each holding nearly its whole limit."""
     gpus = stage.plan("half-card")["gpus"]
     need = str(gpus[0]["limit_bytes"] // MIB * 9 // 10)
-    with stage.holding("hold_memory.py", profile="half-card", MIB_NEEDED=need) as first:
-        second = stage.run("hold_memory.py", profile="half-card", MIB_NEEDED=need)
+    much = {"profile": "half-card", "MIB_NEEDED": need, "EMPTY": "1"}
+    with stage.holding("hold_memory.py", **much) as first:
+        second = stage.run("hold_memory.py", **much)
     return [
         Row(f"half-card: process {number} holds {need} MiB", "runs", _end(run), run.code == 0)
         for number, run in ((1, first[0]), (2, second))

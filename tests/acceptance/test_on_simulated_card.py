@@ -14,6 +14,7 @@ pytestmark = [
     pytest.mark.skipif(
         importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
     ),
+    pytest.mark.usefixtures("whole_tensorflow"),
 ]
 
 

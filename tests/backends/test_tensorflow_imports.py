@@ -8,7 +8,7 @@ import pytest
 from on_card import RunOnCard
 
 pytest_plugins = ("on_card_fixtures",)
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("whole_tensorflow")]
 
 TELL_LIMITS = """
 import gpuconf

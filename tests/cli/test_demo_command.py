@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import gpuconf
+from commands import BUILT, gpuconf
 from processes import Nvml, run
 
 pytestmark = pytest.mark.slow  # waits for programs
@@ -22,7 +22,7 @@ needs_them = pytest.mark.skipif(bool(MISSING), reason=f"{' and '.join(MISSING)} 
 @needs_them
 def test_the_story_as_the_readme_tells_it(tmp_path: Path) -> None:
     """Dies without the line and trains with it, with the figures of the README, to the byte."""
-    done = run(gpuconf("demo", "--simulated"), tmp_path, timeout_s=600)
+    done = run(gpuconf("demo", "--simulated"), tmp_path, environ=BUILT, timeout_s=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "simulated card" in done.stdout.splitlines()[0]
     told = " ".join(done.stdout.split())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import shlex
 import signal
 import subprocess
@@ -13,15 +12,12 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import gpuconf, run_commands
+from commands import BUILT, gpuconf, run_commands
 from processes import clean_environment, run
 
 from gpuconf.units import MIB
 
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
-
-# What was built for this user's own runs serves these too.
-BUILT = {"XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))}
 
 TRAINING = """
 import sys

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from processes import run_python
@@ -174,61 +174,10 @@ def loaded(folder: Path, targets: Sequence[str], **environ: str) -> tuple[list[l
     return told, out
 
 
-def test_saved_models(folder: Path) -> None:
-    """By the Keras that wrote them, compiled as they were, shared layers once; none unbuilt."""
-    saved = json.loads((folder / "saved.json").read_text(encoding="utf-8"))
-    cases = [(keras, ending) for keras in saved for ending in ("keras", "h5")]
-    plain, _ = loaded(folder, [f"{keras}_plain.{ending}" for keras, ending in cases])
-    parameters = 8 * 8 + 8 + 4 * 8 + 8 * 2 + 2
-    assert plain == [[keras, "Functional", parameters, None, []] for keras, _ in cases]
-    compiled, _ = loaded(folder, [f"{keras}_compiled.{ending}" for keras, ending in cases])
-    assert compiled == [[keras, "Functional", parameters, "SGD", []] for keras, _ in cases]
-
-
-def test_what_is_not_of_keras(folder: Path) -> None:
-    """A loss leaves the model uncompiled, with a note; without a layer there is no model."""
-    saved = json.loads((folder / "saved.json").read_text(encoding="utf-8"))
-    cases = [f"{keras}_{{}}.{ending}" for keras in saved for ending in ("keras", "h5")]
-    lossy, _ = loaded(folder, [case.format("lossy") for case in cases])
-    for *_, optimizer, notes in lossy:
-        assert optimizer is None
-        (note,) = notes
-        assert "'strange_loss' is not part of Keras" in note
-        assert "--loss" in note
-    strange, _ = loaded(folder, [case.format("strange") for case in cases])
-    for kind, message, hint in strange:
-        assert kind == "UsageError"
-        assert "holds 'Strange', which is not part of Keras" in message
-        assert hint.endswith("gpuconf estimate my_module:make_model")
-
-
-def test_weights_take_no_memory(folder: Path) -> None:
-    """Of a file and of a function that make 16 GiB and more of them."""
-    (file, function), out = loaded(folder, ["huge.keras", "models:huge"])
-    assert file[2] == 2**32 + 2**16 + 2**30 + 2**14
-    assert function[2:] == [2**32 + 2**16, None, []]
-    assert int(out.splitlines()[-1]) < 3000, "MiB of host memory, TensorFlow's own included"
-
-
-def test_functions(folder: Path) -> None:
-    """By module, by file, in a package, of a class, a class itself, a model that is there."""
-    targets = ("models:make", "models:ready", "models:Nets.small", "models.py:make",
-               "pkg.sub.nets:make", "pkg/sub/nets.py:make", "models:Net")  # fmt: skip
-    told, out = loaded(folder, targets)
-    assert [each[1] for each in told] == ["Sequential"] * 6 + ["Net"]
-    assert [each[2:] for each in told[:6]] == [[36, "Adam", []]] * 6
-    assert "gpuconf" not in out, "which has nothing to plan for in the user's module"
-
-
-def test_code_that_uses_its_weights(folder: Path) -> None:
-    """Runs once more, with real ones, and a note says so."""
-    told, _ = loaded(folder, ["models:called", "models:initialized"])
-    for _, _, parameters, _, notes in told:
-        assert parameters == 36
-        (note,) = notes
-        assert "uses the weights that it makes, so they were made" in note
-
-
+FUNCTIONS = ("models:make", "models:ready", "models:Nets.small", "models.py:make",
+             "pkg.sub.nets:make", "pkg/sub/nets.py:make", "models:Net")  # fmt: skip
+HUGE = ("huge.keras", "models:huge")
+USING_WEIGHTS = ("models:called", "models:initialized")
 BAD_FUNCTIONS = {
     "models:needs": ("UsageError", "without arguments: missing a required argument: 'units'"),
     "models:Nets.method": ("UsageError", "missing a required argument: 'self'"),
@@ -251,10 +200,87 @@ BAD_FUNCTIONS = {
 }
 
 
-def test_bad_functions(folder: Path) -> None:
+class All(NamedTuple):
+    """What one process told of all targets, and what it printed."""
+
+    told: Mapping[str, list[Any]]
+    out: str
+    saved: Sequence[tuple[str, str]]
+
+    def of_saved(self, kind: str) -> list[list[Any]]:
+        """What it told of the saved models of this kind."""
+        return [self.told[f"{keras}_{kind}.{ending}"] for keras, ending in self.saved]
+
+
+@pytest.fixture(scope="module")
+def everything(folder: Path) -> All:
+    """All targets in one process, since TensorFlow takes seconds to start."""
+    names = json.loads((folder / "saved.json").read_text(encoding="utf-8"))
+    saved = [(keras, ending) for keras in names for ending in ("keras", "h5")]
+    targets = [
+        f"{keras}_{kind}.{ending}"
+        for kind in ("plain", "compiled", "lossy", "strange")
+        for keras, ending in saved
+    ]
+    targets += [*HUGE, *FUNCTIONS, *USING_WEIGHTS, *BAD_FUNCTIONS]
+    told, out = loaded(folder, targets)
+    return All(dict(zip(targets, told, strict=True)), out, saved)
+
+
+def test_saved_models(everything: All) -> None:
+    """By the Keras that wrote them, compiled as they were, shared layers once; none unbuilt."""
+    assert everything.saved
+    parameters = 8 * 8 + 8 + 4 * 8 + 8 * 2 + 2
+    for kind, optimizer in (("plain", None), ("compiled", "SGD")):
+        assert everything.of_saved(kind) == [
+            [keras, "Functional", parameters, optimizer, []] for keras, _ in everything.saved
+        ]
+
+
+def test_what_is_not_of_keras(everything: All) -> None:
+    """A loss leaves the model uncompiled, with a note; without a layer there is no model."""
+    for *_, optimizer, notes in everything.of_saved("lossy"):
+        assert optimizer is None
+        (note,) = notes
+        assert "'strange_loss' is not part of Keras" in note
+        assert "--loss" in note
+    for kind, message, hint in everything.of_saved("strange"):
+        assert kind == "UsageError"
+        assert "holds 'Strange', which is not part of Keras" in message
+        assert hint.endswith("gpuconf estimate my_module:make_model")
+
+
+def test_weights_take_no_memory(everything: All) -> None:
+    """Of a file and of a function that make 16 GiB and more of them."""
+    file, function = (everything.told[each] for each in HUGE)
+    assert file[2] == 2**32 + 2**16 + 2**30 + 2**14
+    assert function[2:] == [2**32 + 2**16, None, []]
+    most = int(everything.out.splitlines()[-1])
+    assert most < 3000, "MiB of host memory, TensorFlow's own included"
+
+
+def test_functions(everything: All) -> None:
+    """By module, by file, in a package, of a class, a class itself, a model that is there."""
+    told = [everything.told[each] for each in FUNCTIONS]
+    assert [each[1] for each in told] == ["Sequential"] * 6 + ["Net"]
+    assert [each[2:] for each in told[:6]] == [[36, "Adam", []]] * 6
+    assert "made" in everything.out
+    assert "gpuconf" not in everything.out, "which has nothing to plan for in the user's module"
+
+
+def test_code_that_uses_its_weights(everything: All) -> None:
+    """Runs once more, with real ones, and a note says so."""
+    for each in USING_WEIGHTS:
+        _, _, parameters, _, notes = everything.told[each]
+        assert parameters == 36
+        (note,) = notes
+        assert "uses the weights that it makes, so they were made" in note
+
+
+def test_bad_functions(everything: All) -> None:
     """One error each, usage or of the user's own code, with a hint; never a traceback of ours."""
-    told, _ = loaded(folder, list(BAD_FUNCTIONS))
-    for each, (target, (kind, said)) in zip(told, BAD_FUNCTIONS.items(), strict=True):
+    for target, (kind, said) in BAD_FUNCTIONS.items():
+        each = everything.told[target]
         assert each[0] == kind, target
         assert said in each[1], target
         assert each[2], target

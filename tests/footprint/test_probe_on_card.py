@@ -265,5 +265,5 @@ def test_a_command_that_is_ended(
         assert code == 128 + number
         assert not cards
     wait_until(lambda: not is_probing(), timeout_s=20)
-    for folder in cards:  # which the next simulated card would sweep
-        shutil.rmtree(folder)
+    for folder in cards:  # which the next simulated card sweeps: of another program, even now
+        shutil.rmtree(folder, ignore_errors=True)
