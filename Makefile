@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Whole files at a time, because many share what they start; more than two TensorFlows need memory.
 TWO_AT_A_TIME := --numprocesses 2 --dist loadfile
 
-.PHONY: help demo test quick lint wheel generated bench matrix models estimates gpu clean
+.PHONY: help demo test quick lint wheel generated bench matrix models estimates batches gpu clean
 
 help:
 	@printf "%-16s%s\n" "make demo" "the main job, before and after, on a GPU or the simulated card"
@@ -19,6 +19,7 @@ help:
 	@printf "%-16s%s\n" "make matrix" "the acceptance on TensorFlow 2.15 with Keras 2, and on the newest"
 	@printf "%-16s%s\n" "make models" "22 models trained on the CPU and on the simulated card (an hour or so)"
 	@printf "%-16s%s\n" "make estimates" "estimated against measured peaks and largest batches (an hour or so)"
+	@printf "%-16s%s\n" "make batches" "what batches that survive cost, and images per second (half an hour or so)"
 	@printf "%-16s%s\n" "make gpu" "the acceptance on this machine's real GPU"
 
 $(VENV)/.python:
@@ -70,6 +71,11 @@ models: $(VENV)/.dev
 estimates: $(VENV)/.dev
 	$(BIN)/python benchmarks/estimate_accuracy.py --quick
 	$(BIN)/python benchmarks/largest_batch.py
+
+batches: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet opencv-python-headless
+	$(BIN)/python benchmarks/batching.py
+	$(BIN)/python benchmarks/streaming.py
 
 gpu: $(VENV)/.dev
 	$(BIN)/python -m pytest -m gpu

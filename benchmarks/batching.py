@@ -1,4 +1,4 @@
-"""What gpuconf.predict, evaluate and fit cost over Keras's own, at the same batch size.
+"""What gpuconf.predict, evaluate and fit cost over Keras's own at one batch size. `make batches`.
 
 Both run the same model on the same arrays in one process, in turn, so that noise on the machine
 falls on both alike; the ratio is taken round by round.  Goal for predict and evaluate: 1.03.

@@ -28,7 +28,7 @@ class Places(NamedTuple):
 def batches_of_places(places: Places, shuffle: bool | str, repeats: int) -> Any:
     """A ``tf.data.Dataset`` of int64 places, a batch of them at a time.
 
-    ``shuffle`` is Keras's: True, False, or ``"batch"`` for whole batches in another order.
+    ``shuffle`` is Keras 3's: True, False, or ``"batch"`` for another order within each batch.
     """
     import tensorflow as tf
 
@@ -45,11 +45,10 @@ def batches_of_places(places: Places, shuffle: bool | str, repeats: int) -> Any:
         batches = tf.data.Dataset.from_tensor_slices(tf.reshape(indices[:whole], [-1, size]))
         if whole < samples:
             batches = batches.concatenate(tf.data.Dataset.from_tensors(indices[whole:]))
-        if shuffle == "batch":
-            batches = batches.shuffle(places.batches)
         return batches
 
     epochs = tf.data.Dataset.range(1)
     if repeats > 1:
         epochs = epochs.repeat(repeats)
-    return epochs.map(of_epoch).prefetch(1).flat_map(in_batches)
+    batches = epochs.map(of_epoch).prefetch(1).flat_map(in_batches)
+    return batches.map(tf.random.shuffle) if shuffle == "batch" else batches

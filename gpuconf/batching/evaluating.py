@@ -5,13 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch
-from gpuconf.batching.card_size import size_for
+from gpuconf.batching.card_batch import MOST_RETRIES
+from gpuconf.batching.evaluation_step import TestStep
 from gpuconf.batching.failures import explained
 from gpuconf.batching.host_data import host_data
-from gpuconf.batching.model_state import UndoableState
-from gpuconf.batching.step_functions import kept
-from gpuconf.batching.stepping import check_strategy, compiled, in_parts, stepping
+from gpuconf.batching.stepping import check_strategy, stepping
 from gpuconf.footprint.keras_models.families import family_of
 
 
@@ -61,28 +59,3 @@ def evaluate(  # noqa: PLR0917  # Keras's signature
             **kwargs,
         )
         return explained("evaluate", call)
-
-
-class TestStep:
-    """A batch through ``test_step``, in parts that the card has room for."""
-
-    __test__ = False  # pytest takes every Test… for a test
-
-    def __init__(self, model: Any, *, is_auto: bool, max_retries: int) -> None:
-        self._model = model
-        self._is_auto = is_auto
-        self._max_retries = max_retries
-        self._run = kept(model, "test", partial(compiled, model, model.test_step))
-        self._state = UndoableState(model)
-        self._card_batch: CardBatch | None = None
-
-    def __call__(self, data: Any) -> Any:
-        """The metrics after this batch, as Keras's ``test_function`` gives them."""
-        if self._card_batch is None:
-            self._card_batch = size_for(
-                "evaluate", self._model, data, is_auto=self._is_auto, max_retries=self._max_retries
-            )
-        logs: Any = None
-        for logs in in_parts(data, self._card_batch, self._run, self._state):  # noqa: B007
-            pass  # the last one's are those of all
-        return logs

@@ -30,7 +30,7 @@ def estimated(model: Any, data: Any, *, training: bool) -> Callable[[], int | No
     ``data`` is a batch as ``fit`` gets it; of it only shapes and types are kept.
     """
     specs = nests.mapped(_spec, data)
-    data_bytes = sum(leaf.dtype.size * math.prod(leaf.shape) for leaf in nests.leaves(data))
+    data_bytes = sum(map(_bytes_of, nests.leaves(data)))
 
     def guess() -> int | None:
         card = current_card()
@@ -62,6 +62,14 @@ def _counted_again(card: Card, model: Any, *, training: bool) -> int:
     if training and model.optimizer is not None:
         mine += optimizer_variables(model.optimizer)
     return size_bytes(mine) if card.in_use_bytes else 0
+
+
+def _bytes_of(leaf: Any) -> int:
+    """Of an array or tensor; 0 where the size is not the shape's, as of ragged ones."""
+    import tensorflow as tf
+
+    shape = tuple(leaf.shape)
+    return 0 if None in shape else math.prod(shape) * int(tf.as_dtype(leaf.dtype).size)
 
 
 def _spec(leaf: Any) -> Any:

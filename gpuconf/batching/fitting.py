@@ -7,13 +7,14 @@ from typing import Any
 
 from gpuconf.batching.array_rows import is_rows
 from gpuconf.batching.card_batch import MOST_RETRIES
-from gpuconf.batching.evaluating import TestStep
+from gpuconf.batching.evaluation_step import TestStep
 from gpuconf.batching.failures import explained
 from gpuconf.batching.host_data import HostData, checked_batch_size, host_data
+from gpuconf.batching.keras_step import has_own_step
 from gpuconf.batching.stepping import check_strategy, stepping
 from gpuconf.batching.training_step import TrainStep
 from gpuconf.errors import UsageError
-from gpuconf.footprint.keras_models.families import Family, family_of, has_own_train_step
+from gpuconf.footprint.keras_models.families import Family, family_of
 
 
 def fit(  # noqa: PLR0917  # Keras's signature
@@ -71,8 +72,14 @@ def fit(  # noqa: PLR0917  # Keras's signature
     if steps_per_epoch is None and not family.is_keras_3:
         steps_per_epoch = train.batches  # of a dataset that has all epochs
     step = None
-    if not has_own_train_step(model, family):
+    if not has_own_step(model, "train_step"):
         step = TrainStep(model, card_batch_size=most, max_retries=max_retries)
+    elif most is not None:
+        raise UsageError(
+            f"card_batch_size={most}, but the model has a train_step of its own, whose batches "
+            "cannot be taken in parts",
+            hint="a smaller batch_size=...",
+        )
     test = TestStep(model, is_auto=validation_batch_size == "auto", max_retries=max_retries)
     with stepping(model, train=step, test=test):
         call = partial(

@@ -9,33 +9,38 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gpuconf.batching import nests, part_weights
+from gpuconf.batching.keras_step import Computed, computed, told
+from gpuconf.batching.model_building import make_variables
+from gpuconf.batching.part_weights import saying_why
 from gpuconf.batching.stepping import compiled
 
 
 class Gradients(NamedTuple):
-    """What an update needs: gradients in the order of the weights, divided by ``divisor``.
-
-    ``loss`` and ``samples`` are for the tracker of the loss, None where it knows already.
-    """
+    """What an update needs: gradients in the order of the weights, divided by ``divisor``."""
 
     values: list[Any]
     divisor: Any = None
-    loss: Any = None
-    samples: int | None = None
     logs: Any = None
 
 
 class GradientParts:
-    """Gradients of a model's loss; sums of them live on the card from the first part on."""
+    """Gradients of a model's loss; sums of them live on the card from the first part on.
+
+    Of embeddings come rows, not whole tables. They are not added up but kept, as they would come of
+    the whole batch: Keras 3's optimizers count a row that comes twice in another way than its sum.
+    """
 
     def __init__(self, model: Any) -> None:
         self._model = model
         self._of_whole = compiled(model, self._whole)
         self._of_part: Any = None
-        self._sums: list[Any] | None = None
-        self._loss: Any = None
+        self._sums: dict[int, Any] = {}
+        self._rows: dict[int, list[Any]] = {}
         self._weight: Any = None
+
+    def make_variables(self, data: Any) -> None:
+        """Make all that the step of a whole batch needs; see `model_building`."""
+        make_variables(self._model, self._of_whole, data)
 
     def of_whole(self, data: Any) -> Gradients:
         """The gradients of a batch that is taken at once."""
@@ -43,98 +48,94 @@ class GradientParts:
         return Gradients(list(values), logs=logs)
 
     def begin(self) -> None:
-        """Sums begin at zero; made where there are none."""
+        """Sums begin at zero; the first part makes them."""
         import tensorflow as tf
 
-        if self._sums is None:
+        self._rows = {}
+        if self._of_part is None:
             self._of_part = compiled(self._model, self._part)  # a trace holds its variables
-            self._loss, self._weight = tf.Variable(0.0), tf.Variable(0.0)
-            self._sums = [
-                tf.Variable(tf.zeros(each.shape, each.dtype), trainable=False)
-                for each in self._model.trainable_variables
-            ]
-            return
-        for each in (*self._sums, self._loss, self._weight):
+            self._weight = tf.Variable(0.0, trainable=False)
+        for each in (*self._sums.values(), self._weight):
             each.assign(tf.zeros_like(each))
 
-    def add(self, data: Any, share: float) -> Any:
-        """Add a part's gradients; ``share`` is its part of the batch's samples.  Gives the logs."""
+    def add(self, data: Any, share: float) -> tuple[Any, Any]:
+        """Add a part's gradients; ``share`` is its part of the batch's samples.
+
+        Gives the logs, and how much the part's loss counts.
+        """
         import tensorflow as tf
 
-        return self._of_part(data, tf.constant(share, tf.float32))
+        with saying_why():
+            logs, weight, rows = self._of_part(data, tf.constant(share, tf.float32))
+        for number, each in rows.items():
+            self._rows.setdefault(int(number), []).append(each)
+        return logs, weight
 
-    def summed(self, samples: int, logs: Any) -> Gradients:
+    def summed(self, logs: Any, *, is_sum: bool) -> Gradients:
         """The gradients of all the parts since `begin`."""
-        assert self._sums is not None
-        is_sum = part_weights.is_sum(self._model)
-        divisor = None if is_sum else self._weight
-        return Gradients(list(self._sums), divisor, self._loss, samples, logs)
+        values: list[Any] = [None] * len(self._model.trainable_variables)
+        for number, total in self._sums.items():
+            values[number] = total
+        for number, parts in self._rows.items():
+            values[number] = _joined(parts)
+        return Gradients(values, None if is_sum else self._weight, logs)
 
     def free(self) -> None:
         """Give the sums' memory back."""
-        self._sums = self._loss = self._weight = self._of_part = None
+        self._sums, self._rows = {}, {}
+        self._weight = self._of_part = None
 
     def _whole(self, data: Any) -> Any:
-        values, loss, _, samples, (x, y, y_pred, sample_weight) = self._gradients(data, None)
-        track_loss(self._model, loss, samples)
-        logs = self._model.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
-        return values, logs
+        values, found = self._gradients(data, None)
+        return values, told(self._model, found)
 
     def _part(self, data: Any, share: Any) -> Any:
-        assert self._sums is not None
-        values, loss, weight, _, (x, y, y_pred, sample_weight) = self._gradients(data, share)
-        for total, value in zip(self._sums, values, strict=True):
-            if value is not None:
-                _add(total, value, weight)
-        self._loss.assign_add(loss * weight)
-        self._weight.assign_add(weight)
-        return self._model.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+        import tensorflow as tf
 
-    def _gradients(self, data: Any, share: Any) -> Any:
+        values, found = self._gradients(data, share)
+        rows = {}
+        for number, value in enumerate(values):
+            if isinstance(value, tf.IndexedSlices):
+                scaled = value.values * tf.cast(found.weight, value.dtype)
+                rows[str(number)] = tf.IndexedSlices(scaled, value.indices, value.dense_shape)
+            elif value is not None:
+                self._sum(number, value).assign_add(value * tf.cast(found.weight, value.dtype))
+        self._weight.assign_add(found.weight)
+        return told(self._model, found), found.weight, rows
+
+    def _sum(self, number: int, value: Any) -> Any:
+        """The variable to which gradients of this weight are added; made while that is traced."""
+        import tensorflow as tf
+
+        if number not in self._sums:
+            with tf.init_scope():
+                zeros = tf.zeros(self._model.trainable_variables[number].shape, value.dtype)
+                self._sums[number] = tf.Variable(zeros, trainable=False)
+        return self._sums[number]
+
+    def _gradients(self, data: Any, share: Any) -> tuple[Any, Computed]:
         """Keras's train_step up to the gradients; ``share`` is None for a whole batch."""
         import tensorflow as tf
 
         model = self._model
-        x, y, sample_weight = _unpacked(data)
-        samples = tf.shape(nests.leaves(x)[0])[0]
         with tf.GradientTape() as tape:
-            y_pred = forward(model, x)
-            loss = loss_of(model, x, y, y_pred, sample_weight)
-            if share is not None and part_weights.is_sum(model):
-                # Each part has the whole penalty for the weights, which counts once.
-                loss -= (1.0 - share) * _sum_of(model.losses)
-                weight = tf.constant(1.0)
-            else:
-                weight = part_weights.weight_of(model, y_pred, sample_weight, samples)
-            scaled = scaled_up(model.optimizer, loss)
+            found = computed(model, data, share, training=True)
+            scaled = _scaled_up(model.optimizer, found.loss)
         values = tape.gradient(scaled, model.trainable_variables)
-        values = scaled_down(model.optimizer, values)
-        return values, tf.cast(loss, tf.float32), weight, samples, (x, y, y_pred, sample_weight)
+        return _scaled_down(model.optimizer, values), found
 
 
-def forward(model: Any, x: Any) -> Any:
-    """The model's outputs as in training."""
-    if getattr(model, "_call_has_training_arg", True):
-        return model(x, training=True)
-    return model(x)
+def _joined(parts: list[Any]) -> Any:
+    import tensorflow as tf
+
+    return tf.IndexedSlices(
+        tf.concat([each.values for each in parts], 0),
+        tf.concat([each.indices for each in parts], 0),
+        parts[0].dense_shape,
+    )
 
 
-def loss_of(model: Any, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> Any:
-    """The loss, as the model computes it; Keras 3 has a wrapper for older signatures."""
-    compute = getattr(model, "_compute_loss", None)
-    if compute is not None:
-        return compute(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=True)
-    return model.compute_loss(x, y, y_pred, sample_weight)
-
-
-def track_loss(model: Any, loss: Any, samples: Any) -> None:
-    """Tell Keras 3's tracker of the loss; Keras 2's has been told by ``compute_loss``."""
-    tracker = getattr(model, "_loss_tracker", None)
-    if tracker is not None:
-        tracker.update_state(loss, sample_weight=samples)
-
-
-def scaled_up(optimizer: Any, loss: Any) -> Any:
+def _scaled_up(optimizer: Any, loss: Any) -> Any:
     """The loss as mixed precision scales it."""
     for name in ("scale_loss", "get_scaled_loss"):  # of Keras 3, of Keras 2
         if hasattr(optimizer, name):
@@ -142,30 +143,8 @@ def scaled_up(optimizer: Any, loss: Any) -> Any:
     return loss
 
 
-def scaled_down(optimizer: Any, gradients: Any) -> Any:
+def _scaled_down(optimizer: Any, gradients: Any) -> Any:
     """Keras 3's optimizer does it in its update, Keras 2's leaves it to the step."""
     if hasattr(optimizer, "get_unscaled_gradients"):
         return optimizer.get_unscaled_gradients(gradients)
     return gradients
-
-
-def _add(total: Any, value: Any, weight: Any) -> None:
-    import tensorflow as tf
-
-    weight = tf.cast(weight, total.dtype)
-    if isinstance(value, tf.IndexedSlices):
-        total.scatter_add(tf.IndexedSlices(value.values * weight, value.indices))
-    else:
-        total.assign_add(value * weight)
-
-
-def _sum_of(losses: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.add_n([tf.cast(each, tf.float32) for each in losses]) if losses else 0.0
-
-
-def _unpacked(data: Any) -> tuple[Any, Any, Any]:
-    if not isinstance(data, (tuple, list)):
-        return data, None, None
-    return (*data, None, None)[:3] if len(data) < 3 else tuple(data)

@@ -12,7 +12,8 @@ from typing import Any
 from gpuconf.batching.card import current_card
 from gpuconf.batching.card_batch import attempt
 from gpuconf.batching.failures import let_go, tell_beside
-from gpuconf.batching.gradient_parts import Gradients, track_loss
+from gpuconf.batching.gradient_parts import Gradients
+from gpuconf.batching.model_building import make_optimizer_variables
 from gpuconf.batching.model_state import Held, learnt_state, size_bytes
 from gpuconf.batching.step_functions import kept
 from gpuconf.terminal import say
@@ -26,28 +27,34 @@ class GuardedUpdate:
         import tensorflow as tf
 
         self._model = model
-        # Not by XLA, which would write into the memory that is held.
-        update = partial(_update, model)
-        self._apply = (
-            update if model.run_eagerly else kept(model, "update", lambda: tf.function(update))
-        )
+        update: Any = partial(_in_replica, model)
+        if not model.run_eagerly:
+            # Not by XLA, which would write into the memory that is held.
+            make = partial(tf.function, update, reduce_retracing=True)
+            update = kept(model, "update", make)
+        self._apply = update
         self._written: list[Any] | None = None
         self._on_host: bool | None = None
 
     def __call__(self, gradients: Gradients) -> None:
         """Apply them to the model's weights."""
         if self._written is None:
-            self._written = learnt_state(self._model) + _of_tracker(self._model)
+            make_optimizer_variables(self._model)
+            self._written = learnt_state(self._model)
         if self._on_host is None:
             self._on_host = not _has_room_for(self._written)
         held = Held(self._written, on_host=self._on_host)
-        work = partial(self._apply, *gradients[:3], samples=_tensor(gradients.samples))
-        _, failure = attempt(work)
+        try:
+            _, failure = attempt(partial(self._apply, gradients.values, gradients.divisor))
+        except BaseException:
+            held.put_back()
+            raise
         if failure is None:
             return
         held.put_back()
         if self._on_host or not failure.is_of_the_card:
-            tell_beside(failure.error, "fit: the update of the weights does not fit on the card")
+            where = "on the card" if failure.is_of_the_card else "in the computer's own memory"
+            tell_beside(failure.error, f"fit: no room {where} for the update of the weights")
             raise failure.error
         self._on_host = True
         size = mib(size_bytes(self._written))
@@ -60,29 +67,27 @@ class GuardedUpdate:
         self(gradients)
 
 
-def _update(model: Any, values: Any, divisor: Any, loss: Any, samples: Any) -> None:
-    """What is traced: the gradients divided, the optimizer's step, the loss told to its tracker."""
-    import tensorflow as tf
+def _in_replica(model: Any, values: Any, divisor: Any) -> None:
+    """What is traced; Keras 2 updates inside its strategy alone."""
+    model.distribute_strategy.run(partial(_update, model), args=(values, divisor))
 
+
+def _update(model: Any, values: Any, divisor: Any) -> None:
+    """The gradients divided, then the optimizer's step."""
     if divisor is not None:
-        values = [None if v is None else v / tf.cast(divisor, v.dtype) for v in values]
-        loss = loss / divisor
+        values = [_divided(value, divisor) for value in values]
     variables = model.trainable_variables
     if variables:
         model.optimizer.apply_gradients(zip(values, variables, strict=True))
-    if loss is not None:
-        track_loss(model, loss, samples)
 
 
-def _of_tracker(model: Any) -> list[Any]:
-    tracker = getattr(model, "_loss_tracker", None)
-    return [] if tracker is None else list(tracker.variables)
-
-
-def _tensor(samples: int | None) -> Any:
+def _divided(value: Any, divisor: Any) -> Any:
     import tensorflow as tf
 
-    return None if samples is None else tf.constant(samples)
+    if isinstance(value, tf.IndexedSlices):  # which a division would make a whole table of
+        values = value.values / tf.cast(divisor, value.dtype)
+        return tf.IndexedSlices(values, value.indices, value.dense_shape)
+    return None if value is None else value / tf.cast(divisor, value.dtype)
 
 
 def _has_room_for(variables: list[Any]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuconf.batching.model_state import component
 from gpuconf.terminal import say
 
 
@@ -55,4 +56,4 @@ def _statistics_of(model: Any) -> list[Any]:
     for layer in model._flatten_layers():
         if hasattr(layer, "moving_mean") and hasattr(layer, "moving_variance") and layer.trainable:
             found += [layer.moving_mean, layer.moving_variance]
-    return found
+    return [component(variable) for variable in found]

@@ -57,9 +57,12 @@ def on_host(leaf: Any) -> Any:
 def _rows(leaf: Any, start: int, end: int) -> Any:
     if getattr(leaf, "shape", None) is not None and len(leaf.shape) == 0:
         return leaf  # a scalar belongs to every part
-    if not type(leaf).__module__.startswith("tensorflow"):
+    if hasattr(leaf, "row_splits") or not type(leaf).__module__.startswith("tensorflow"):
         return leaf[start:end]
     import tensorflow as tf
 
+    if isinstance(leaf, tf.SparseTensor):
+        first = [start] + [0] * (len(leaf.shape) - 1)
+        return tf.sparse.slice(leaf, first, [end - start, *leaf.shape[1:]])
     with tf.device(leaf.device):  # else the whole of it would be taken to the GPU to be cut
         return leaf[start:end]

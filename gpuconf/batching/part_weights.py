@@ -6,11 +6,37 @@ divided by: its samples, its sample weights, or the steps that its mask leaves.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from gpuconf.errors import UsageError
 
 _MEAN = {"sum_over_batch_size", "mean", "auto"}
 _WEIGHTED_MEAN = "mean_with_sample_weight"
 _SUM = "sum"
+
+
+class IndivisibleError(UsageError):
+    """The loss of a batch cannot be made of its parts' losses."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"the batch cannot be taken in parts: {why}", hint="a smaller batch_size=..."
+        )
+
+
+class OwnMasksError(Exception):
+    """Raised while a step is traced; without arguments of its own, so that autograph keeps it."""
+
+
+@contextmanager
+def saying_why() -> Iterator[None]:
+    """Inside, parts that turn out not to make a whole raise IndivisibleError."""
+    try:
+        yield
+    except OwnMasksError:
+        raise IndivisibleError("each of its outputs has a mask of its own, or none") from None
 
 
 def reductions(loss: Any) -> set[str]:
@@ -40,10 +66,16 @@ def is_sum(model: Any) -> bool:
 
 
 def weight_of(model: Any, y_pred: Any, sample_weight: Any, samples: Any) -> Any:
-    """What the loss of a part was divided by, a float32 scalar tensor; only the ratio matters."""
+    """What the loss of a part was divided by, a float32 scalar tensor; only the ratio matters.
+
+    Raises OwnMasksError where each output has a mask of its own.
+    """
     import tensorflow as tf
 
-    masks = [mask for mask in map(_mask_of, tf.nest.flatten(y_pred)) if mask is not None]
+    masks = [_mask_of(output) for output in tf.nest.flatten(y_pred)]
+    if any(mask is not masks[0] for mask in masks):
+        raise OwnMasksError
+    masks = [mask for mask in masks if mask is not None]
     is_weighted = reductions(model.loss) == {_WEIGHTED_MEAN} and sample_weight is not None
     if not masks and not is_weighted:
         return tf.cast(samples, tf.float32)

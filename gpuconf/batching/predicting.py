@@ -10,11 +10,14 @@ from typing import Any
 from gpuconf.batching import nests
 from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch
 from gpuconf.batching.card_size import size_for
+from gpuconf.batching.failures import explained
 from gpuconf.batching.gathering import Gathered, joined
 from gpuconf.batching.host_data import host_data
+from gpuconf.batching.model_building import make_variables
 from gpuconf.batching.model_state import UndoableState
 from gpuconf.batching.step_functions import kept
 from gpuconf.batching.stepping import check_strategy, compiled, in_parts, without_optionals
+from gpuconf.errors import UsageError
 from gpuconf.footprint.keras_models.families import family_of
 
 
@@ -45,15 +48,17 @@ def predict(  # noqa: PLR0917  # Keras's signature
     samples = given.samples if steps == given.batches else None
     gathered = Gathered(samples=samples, out=out)
     step = _PredictStep(model, is_auto=given.is_auto, max_retries=max_retries)
-    callback_list = family.keras.callbacks.CallbackList(
-        callbacks,
-        add_progbar=verbose != 0,
-        verbose=1 if verbose == "auto" else verbose,
-        epochs=1,
-        steps=steps,
-        model=model,
-    )
-    _run(model, _batches(given.arguments["x"], steps), callback_list, step, gathered)
+    if not isinstance(callbacks, family.keras.callbacks.CallbackList):
+        callbacks = family.keras.callbacks.CallbackList(
+            callbacks,
+            add_progbar=verbose != 0,
+            verbose=1 if verbose == "auto" else verbose,
+            epochs=1,
+            steps=steps,
+            model=model,
+        )
+    batches = _batches(given.arguments["x"], steps)
+    explained("predict", partial(_run, model, batches, callbacks, step, gathered))
     return gathered.result()
 
 
@@ -72,9 +77,15 @@ def _run(model: Any, batches: Iterable[Any], callbacks: Any, step: Any, gathered
 
 def _batches(data: Any, steps: int | None) -> Iterator[Any]:
     """The batches, so many as are wanted: of a dataset, a PyDataset or a generator."""
+    batches = data
+    if hasattr(data, "row_splits"):
+        raise UsageError(
+            "x is one ragged tensor, which has to come in batches",
+            hint="tf.data.Dataset.from_tensor_slices(x).batch(32)",
+        )
     if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
-        data = (data[number] for number in range(len(data)))
-    yield from itertools.islice(data, steps)
+        batches = (data[number] for number in range(len(data)))
+    yield from itertools.islice(batches, steps)
 
 
 class _PredictStep:
@@ -92,6 +103,7 @@ class _PredictStep:
         """Write the outputs; gives those of the whole batch."""
         data = without_optionals(data)
         if self._card_batch is None:
+            make_variables(self._model, self._run, data)
             self._card_batch = size_for(
                 "predict", self._model, data, is_auto=self._is_auto, max_retries=self._max_retries
             )

@@ -41,12 +41,20 @@ def _traced_with(model: Any) -> list[Any]:
     """All that a trace depends on; objects are compared by identity."""
     own = vars(model)
     return [
+        model,
         model.optimizer,
         *(own.get(name) for name in _COMPILED),
         bool(model.run_eagerly),
         bool(getattr(model, "jit_compile", False)),
-        tuple(map(id, model.trainable_variables)),
+        tuple(map(id, _trainable(model))),
     ]
+
+
+def _trainable(model: Any) -> list[Any]:
+    try:
+        return list(model.trainable_variables)
+    except ValueError:  # Keras 2, of a model that has none yet
+        return []
 
 
 def _are_same(before: list[Any], now: list[Any]) -> bool:

@@ -12,6 +12,7 @@ from gpuconf.batching import nests
 from gpuconf.batching.card_batch import CardBatch, attempt
 from gpuconf.batching.model_state import UndoableState
 from gpuconf.errors import UsageError
+from gpuconf.footprint.keras_models.families import family_of
 
 Step = Callable[[Any], Any]
 
@@ -29,7 +30,7 @@ def stepping(model: Any, **steps: Step | None) -> Iterator[None]:
     names = {kind: f"{kind}_function" for kind, step in steps.items() if step is not None}
     before = {name: own.get(name) for name in names.values()}
     for kind, name in names.items():
-        own[f"make_{name}"] = _maker(own, name, _over_iterator(model, steps[kind]))
+        own[f"make_{name}"] = _maker(own, name, _over_iterator(model, kind, steps[kind]))
         own[name] = None
     try:
         yield
@@ -47,15 +48,16 @@ def _maker(own: dict[str, Any], name: str, function: Any) -> Callable[..., Any]:
     return make
 
 
-def _over_iterator(model: Any, step: Step | None) -> Callable[[Any], Any]:
+def _over_iterator(model: Any, kind: str, step: Step | None) -> Callable[[Any], Any]:
     """What Keras calls with the iterator: so many batches as one execution has."""
     assert step is not None
+    counter = vars(model).get(f"_{kind}_counter")  # Keras 2's, for TensorBoard
 
     def function(iterator: Any) -> Any:
         import tensorflow as tf
 
         logs: Any = None
-        for _ in range(int(getattr(model, "steps_per_execution", None) or 1)):
+        for _ in range(_steps_per_execution(model)):
             try:
                 data = iterator.get_next() if hasattr(iterator, "get_next") else next(iterator)
             except (StopIteration, tf.errors.OutOfRangeError):
@@ -63,9 +65,19 @@ def _over_iterator(model: Any, step: Step | None) -> Callable[[Any], Any]:
                     raise
                 break
             logs = step(without_optionals(data))
+            if counter is not None:
+                counter.assign_add(1)
         return logs
 
     return function
+
+
+def _steps_per_execution(model: Any) -> int:
+    """In Keras 2 a variable, which is lowered for the last steps of an epoch."""
+    import tensorflow as tf
+
+    steps = getattr(model, "steps_per_execution", None)
+    return 1 if steps is None else int(tf.convert_to_tensor(steps))
 
 
 def without_optionals(data: Any) -> Any:
@@ -85,13 +97,15 @@ def compiled(model: Any, step: Callable[..., Any]) -> Callable[..., Any]:
     if model.run_eagerly:
         return step
 
-    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator, unused-ignore]
     def function(*data: Any) -> Any:
         return model.distribute_strategy.run(step, args=data)
 
+    if family_of(model).is_keras_3:  # Keras 2 lets users write ``if tensor:``
+        function = tf.autograph.experimental.do_not_convert(function)
     is_jit = bool(getattr(model, "jit_compile", False))
+    # A partial, because TensorFlow counts by its code how often a function is traced, and warns.
     made: Callable[..., Any] = tf.function(
-        function, reduce_retracing=True, jit_compile=True if is_jit else None
+        partial(function), reduce_retracing=True, jit_compile=True if is_jit else None
     )
     return made
 

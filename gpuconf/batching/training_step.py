@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -11,6 +14,8 @@ from gpuconf.batching.card_size import size_for
 from gpuconf.batching.failures import Failure, tell_beside
 from gpuconf.batching.gradient_parts import GradientParts, Gradients
 from gpuconf.batching.guarded_update import GuardedUpdate
+from gpuconf.batching.loss_trackers import LossTrackers
+from gpuconf.batching.model_building import make_optimizer_variables
 from gpuconf.batching.model_state import UndoableState
 from gpuconf.batching.moving_statistics import MovingStatistics
 from gpuconf.batching.step_functions import kept
@@ -32,7 +37,9 @@ class TrainStep:
         self._statistics = MovingStatistics(model)
         self._gradients = kept(model, "gradients", partial(GradientParts, model))
         self._update = GuardedUpdate(model)
+        self._trackers = LossTrackers(model)
         self._card_batch: CardBatch | None = None
+        self._failure: Failure | None = None  # of this step, after which it is taken in parts
 
     def __call__(self, data: Any) -> Any:
         """The logs of the step, as Keras's ``train_function`` gives them."""
@@ -42,21 +49,27 @@ class TrainStep:
         while True:
             size = even(samples, self._card_batch.size)
             self._state.hold()
-            found, failure = attempt(partial(self._gradients_of, data, samples, size))
+            with self._undoing():
+                found, failure = attempt(partial(self._gradients_of, data, samples, size))
             if failure is None:
                 break
             self._state.put_back()
-            self._check_divisible(failure)
+            self._failure = failure
+            self._check_divisible()
             self._card_batch.failed(failure, size)
         self._card_batch.succeeded(size)
-        self._update(found)
-        return self._logs(found)
+        with self._undoing():
+            self._update(found)
+        self._failure = None
+        return found.logs
 
     def end(self) -> None:
         """Give back the memory that only the training needed."""
         self._gradients.free()
 
     def _begin(self, data: Any) -> CardBatch:
+        self._gradients.make_variables(data)
+        make_optimizer_variables(self._model)
         found = size_for(
             "fit",
             self._model,
@@ -65,52 +78,62 @@ class TrainStep:
             max_retries=self._max_retries,
             training=True,
         )
+        why = part_weights.why_indivisible(self._model)
+        if why is not None and self._most is not None:
+            raise part_weights.IndivisibleError(why)
+        if why is not None:
+            found.size = sys.maxsize  # also where another model like this one was cut
         if self._most is not None:
             found.size = min(found.size, self._most)
-        build_optimizer(self._model)
         return found
 
     def _gradients_of(self, data: Any, samples: int, size: int) -> Gradients:
-        if size >= samples:
+        is_whole = size >= samples
+        if is_whole and not self._trackers.are_wrong_of_whole:
             return self._gradients.of_whole(data)
+        self._trackers.begin()
+        if is_whole:
+            found = self._gradients.of_whole(data)
+            self._trackers.add(1.0)
+        else:
+            found = self._of_parts(data, samples, size)
+        return found._replace(logs=self._trackers.end(samples, found.logs))
+
+    def _of_parts(self, data: Any, samples: int, size: int) -> Gradients:
         logs: Any = None
         self._gradients.begin()
         self._statistics.begin()
         for start in range(0, samples, size):
             end = min(samples, start + size)
             share = (end - start) / samples
-            logs = self._gradients.add(nests.part(data, start, end), share)
+            logs, weight = self._gradients.add(nests.part(data, start, end), share)
+            self._trackers.add(weight)
             self._statistics.add(share)
         self._statistics.end()
-        return self._gradients.summed(samples, logs)
+        return self._gradients.summed(logs, is_sum=part_weights.is_sum(self._model))
 
-    def _check_divisible(self, failure: Failure) -> None:
+    @contextmanager
+    def _undoing(self) -> Iterator[None]:
+        """An exception leaves the model as before the step.
+
+        Where parts turn out not to make a whole, it is the out-of-memory that cut the batch.
+        """
+        try:
+            yield
+        except part_weights.IndivisibleError as error:
+            self._state.put_back()
+            if self._failure is None:
+                raise
+            tell_beside(self._failure.error, f"fit: {error.message}")
+            raise self._failure.error from None
+        except BaseException:
+            self._state.put_back()
+            raise
+
+    def _check_divisible(self) -> None:
+        failure = self._failure
+        assert failure is not None
         why = part_weights.why_indivisible(self._model) if failure.is_of_the_card else None
         if why is not None:
             tell_beside(failure.error, f"fit: the batch cannot be taken in parts: {why}")
             raise failure.error
-
-    def _logs(self, found: Gradients) -> Any:
-        """A loss that was put together by the update is told now."""
-        self._model_counts()
-        tracker = getattr(self._model, "_loss_tracker", None)
-        if found.samples is None or tracker is None or not isinstance(found.logs, dict):
-            return found.logs
-        return {**found.logs, **({"loss": tracker.result()} if "loss" in found.logs else {})}
-
-    def _model_counts(self) -> None:
-        """Keras 2 counts its steps, for TensorBoard."""
-        counter = getattr(self._model, "_train_counter", None)
-        if counter is not None:
-            counter.assign_add(1)
-
-
-def build_optimizer(model: Any) -> None:
-    """Make the optimizer's variables, so that they can be held before the first update."""
-    optimizer, variables = model.optimizer, model.trainable_variables
-    if getattr(optimizer, "built", False) or not variables:
-        return
-    if hasattr(optimizer, "build"):
-        optimizer.build(variables)
-    elif hasattr(optimizer, "_create_all_weights"):  # Keras 2's legacy ones
-        optimizer._create_all_weights(variables)

@@ -1,0 +1,315 @@
+"""Images per second and peak memory of ways to feed images from disk, as tables. `make batches`.
+
+The images are JPEGs of mixed sizes, made here: photographs' detail and noise, 160 to 1280 pixels
+wide, in four class folders.  Each contestant reads one epoch, in a process of its own, to float32
+batches, listing the folder included; rounds are interleaved, so that noise on the machine falls on
+all alike, and the files are in the page cache.  No GPU is used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+SIDE = 160
+BATCH = 32
+CLASSES = 4
+OURS = "gpuconf.images"
+# They would hold, or have held, all images: 20,000 need 8 GB.
+HOLDS_ALL = "everything in a list (cv2)"
+HOST_LIMIT = "512MiB"
+
+
+def make_image(folder: Path, number: int, backgrounds: Any) -> None:
+    """One JPEG, of a size and a part of a background that depend on its number alone."""
+    import numpy as np
+    from PIL import Image
+
+    rng = np.random.default_rng(number)
+    width = int(rng.integers(160, 1281))
+    height = min(1200, int(width * rng.choice([0.5625, 0.75, 1.0, 1.333])))
+    left, top = int(rng.integers(0, 1601 - width)), int(rng.integers(0, 1201 - height))
+    background = backgrounds[number % len(backgrounds)]
+    place = folder / f"class{number % CLASSES}" / f"{number:06}.jpg"
+    part = background[top : top + height, left : left + width]
+    Image.fromarray(part).save(place, quality=85)
+
+
+def make_backgrounds() -> list[Any]:
+    """Six scenes of 1600 × 1200 pixels: smooth shapes and a sensor's noise."""
+    import numpy as np
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    scenes = []
+    for _ in range(6):
+        coarse = Image.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8))
+        smooth = np.asarray(coarse.resize((1600, 1200), Image.Resampling.BICUBIC), np.float32)
+        noisy = smooth + rng.normal(0, 6, smooth.shape)
+        scenes.append(noisy.clip(0, 255).astype(np.uint8))
+    return scenes
+
+
+def make_images(folder: Path, numbers: range) -> int:
+    """These images; the bytes that they take."""
+    for name in range(CLASSES):
+        (folder / f"class{name}").mkdir(parents=True, exist_ok=True)
+    backgrounds = make_backgrounds()
+    for number in numbers:
+        make_image(folder, number, backgrounds)
+    return sum(
+        (folder / f"class{number % CLASSES}" / f"{number:06}.jpg").stat().st_size
+        for number in numbers
+    )
+
+
+def make_folder(folder: Path, count: int) -> int:
+    """``count`` images in class folders, made on all processors."""
+    workers = os.cpu_count() or 1
+    step = -(-count // workers)
+    parts = [range(first, min(first + step, count)) for first in range(0, count, step)]
+    with ProcessPoolExecutor(workers) as pool:
+        return sum(pool.map(make_images, [folder] * len(parts), parts))
+
+
+def gpuconf_images(folder: Path, **options: Any) -> Iterator[Any]:
+    """Ours, with its defaults and a limit of 512 MiB."""
+    from gpuconf.images import stream
+
+    return iter(
+        stream(folder, size=(SIDE, SIDE), batch_size=BATCH, host_limit=HOST_LIMIT, **options)
+    )
+
+
+def gpuconf_not_averaged(folder: Path) -> Iterator[Any]:
+    """Ours with the very values of Keras: large pictures are sampled, not averaged."""
+    return gpuconf_images(folder, antialias=False)
+
+
+def gpuconf_sequence(folder: Path) -> Iterator[Any]:
+    """Ours for other backends: Pillow in threads, no TensorFlow."""
+    from gpuconf.images import sequence
+
+    made = sequence(folder, size=(SIDE, SIDE), batch_size=BATCH, host_limit=HOST_LIMIT)
+    return (made[number] for number in range(len(made)))
+
+
+def keras_folder(folder: Path) -> Iterator[Any]:
+    """Keras's own loader with its defaults."""
+    import keras
+
+    return iter(
+        keras.utils.image_dataset_from_directory(
+            folder, image_size=(SIDE, SIDE), batch_size=BATCH, verbose=False
+        )
+    )
+
+
+def in_class_folders(folder: Path) -> list[tuple[Path, int]]:
+    """Files and their labels, shuffled."""
+    import random
+
+    found = [
+        (path, label)
+        for label, part in enumerate(sorted(folder.iterdir()))
+        for path in sorted(part.iterdir())
+    ]
+    random.Random(0).shuffle(found)
+    return found
+
+
+def read_by_cv2(path: Path) -> Any:
+    """As most scripts do it: read, resize, RGB."""
+    import cv2  # type: ignore[import-not-found,unused-ignore]
+
+    image: Any = cv2.imread(str(path))
+    return cv2.cvtColor(cv2.resize(image, (SIDE, SIDE)), cv2.COLOR_BGR2RGB)
+
+
+def read_by_pillow(path: Path) -> Any:
+    """As most scripts do it."""
+    import numpy as np
+    from PIL import Image
+
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB").resize((SIDE, SIDE)))
+
+
+def generator(folder: Path, read: Callable[[Path], Any]) -> Iterator[Any]:
+    """A Python generator of batches, in one thread."""
+    import numpy as np
+
+    files = in_class_folders(folder)
+    for first in range(0, len(files), BATCH):
+        part = files[first : first + BATCH]
+        images = np.stack([read(path) for path, _ in part]).astype(np.float32)
+        yield images, np.array([label for _, label in part])
+
+
+def cv2_generator(folder: Path) -> Iterator[Any]:
+    """OpenCV, kept to one thread."""
+    import cv2  # type: ignore[import-not-found,unused-ignore]
+
+    cv2.setNumThreads(1)
+    return generator(folder, read_by_cv2)
+
+
+def pillow_generator(folder: Path) -> Iterator[Any]:
+    """Pillow, one thread."""
+    return generator(folder, read_by_pillow)
+
+
+def everything(folder: Path) -> Iterator[Any]:
+    """The beginner's way: all into one list, the list into one array, and then batches."""
+    import numpy as np
+
+    files = in_class_folders(folder)
+    images = np.array([read_by_cv2(path) for path, _ in files], dtype=np.float32)
+    labels = np.array([label for _, label in files])
+    for first in range(0, len(images), BATCH):
+        yield images[first : first + BATCH], labels[first : first + BATCH]
+
+
+CONTESTANTS: dict[str, Callable[[Path], Iterator[Any]]] = {
+    OURS: gpuconf_images,
+    "gpuconf.images, antialias=False": gpuconf_not_averaged,
+    "gpuconf.images.sequence (Pillow)": gpuconf_sequence,
+    "keras image_dataset_from_directory": keras_folder,
+    "cv2 generator, one thread": cv2_generator,
+    "Pillow generator, one thread": pillow_generator,
+    HOLDS_ALL: everything,
+}
+_IN_TENSORFLOW = [
+    name
+    for name, feed in CONTESTANTS.items()
+    if feed in (gpuconf_images, gpuconf_not_averaged, keras_folder)
+]
+_OF_GPUCONF = [name for name in CONTESTANTS if name.startswith("gpuconf")]
+PEERS = [name for name in CONTESTANTS if name not in _OF_GPUCONF]
+
+
+def status_bytes(key: str) -> int:
+    """A figure of /proc/self/status, such as VmHWM: the most memory that this process held."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.partition(f"{key}:")[2].split()[0]) * 1024
+
+
+def measure(name: str, folder: Path) -> dict[str, float]:
+    """One epoch here: images, seconds, and memory before and at most."""
+    if name in _IN_TENSORFLOW:
+        import keras
+        import tensorflow as tf
+
+        # What any use of TensorFlow takes is the interpreter's own: its first operation, too.
+        float(tf.reduce_sum(tf.zeros([8, 8])))
+        assert keras.backend.backend() == "tensorflow"
+    else:
+        import cv2  # type: ignore[import-not-found,unused-ignore]
+        import keras  # a training has it
+        import numpy as np  # noqa: F401
+        import PIL.Image  # noqa: F401
+
+        cv2.setNumThreads(1)
+    own_bytes = status_bytes("VmRSS")
+    count, started = 0, time.perf_counter()
+    for images, _ in CONTESTANTS[name](folder):
+        count += len(images)
+    seconds = time.perf_counter() - started
+    peak_bytes = status_bytes("VmHWM")
+    return {"count": count, "seconds": seconds, "own": own_bytes, "peak": peak_bytes}
+
+
+def measure_in_child(name: str, folder: Path) -> dict[str, float]:
+    """The same in a fresh process."""
+    environ = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+    if "sequence" in name:
+        environ |= {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, __file__, "--one", name, "--folder", str(folder)]
+    done = subprocess.run(command, check=False, env=environ, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{name}: exit code {done.returncode}\n{done.stderr}")
+    told: dict[str, float] = json.loads(done.stdout)
+    return told
+
+
+def machine() -> str:
+    """The facts that the figures depend on."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    packages = ("tensorflow", "keras", "pillow", "opencv-python-headless")
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
+    load = f"load {os.getloadavg()[0]:.1f} at the start"
+    cpu = names[0] if names else "unknown CPU"
+    return f"{cpu}, {os.cpu_count()} cores, {load}; Python {platform.python_version()}; {versions}"
+
+
+def print_table(count: int, results: dict[str, list[dict[str, float]]]) -> dict[str, float]:
+    """Medians of one number of images; the peaks."""
+    speeds = {
+        name: statistics.median(count / run["seconds"] for run in runs)
+        for name, runs in results.items()
+    }
+    peaks = {name: max(run["peak"] for run in runs) for name, runs in results.items()}
+    fastest = max((name for name in results if name in PEERS), key=lambda name: speeds[name])
+    print(f"{count:34,}  images/s    spread  of fastest peer  peak RSS    own")
+    for name, runs in results.items():
+        assert all(run["count"] == count for run in runs), f"{name} has lost images"
+        each = [count / run["seconds"] for run in runs]
+        spread = f"{min(each):.0f}-{max(each):.0f}"
+        ratio = f"{speeds[name] / speeds[fastest]:.2f}"
+        own = statistics.median(run["own"] for run in runs) / 2**20
+        peak = f"{peaks[name] / 2**20:.0f} MiB"
+        print(f"{name:34}{speeds[name]:10.0f}{spread:>10}{ratio:>17}{peak:>10}{own:5.0f} MiB")
+    return peaks
+
+
+def compare(counts: list[int], rounds: int, images: Path) -> None:
+    """Make, measure and print."""
+    print(machine())
+    print(f"JPEGs to {SIDE} × {SIDE} × 3 float32, batches of {BATCH}, host_limit {HOST_LIMIT}")
+    peaks: list[dict[str, float]] = []
+    for count in counts:
+        folder = images / str(count)
+        size = make_folder(folder, count)
+        print(f"\n{count:,} images, {size / 1e6:.0f} MB; rounds: {rounds}", flush=True)
+        results: dict[str, list[dict[str, float]]] = {name: [] for name in CONTESTANTS}
+        for _ in range(rounds):
+            for name, runs in results.items():
+                runs.append(measure_in_child(name, folder))
+        peaks.append(print_table(count, results))
+    print(f"\npeak RSS at {counts[-1]:,} images over that at {counts[0]:,}")
+    for name in CONTESTANTS:
+        print(f"{name:34}{peaks[-1][name] / peaks[0][name]:10.2f}")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="200 and 1,000 images, one round")
+    parser.add_argument("--rounds", type=int, default=3, help="default: 3")
+    parser.add_argument("--counts", type=int, nargs="+", default=[1000, 20_000])
+    parser.add_argument("--one", choices=CONTESTANTS, help="measure this one here, print JSON")
+    parser.add_argument("--folder", type=Path, help="of the images, with --one")
+    options = parser.parse_args()
+    if options.one is not None:
+        print(json.dumps(measure(options.one, options.folder)))
+        return
+    counts, rounds = ([200, 1000], 1) if options.quick else (options.counts, options.rounds)
+    with tempfile.TemporaryDirectory(prefix="gpuconf-streaming-") as images:
+        compare(counts, rounds, Path(images))
+
+
+if __name__ == "__main__":
+    main()

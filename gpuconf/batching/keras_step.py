@@ -1,0 +1,86 @@
+"""The pieces of Keras's own ``train_step`` and ``test_step``, for batches taken in parts."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gpuconf.batching import nests, part_weights
+from gpuconf.footprint.keras_models.families import family_of
+
+
+class Computed(NamedTuple):
+    """What computing forwards gives: for the gradients, and for the metrics."""
+
+    loss: Any
+    weight: Any  # what the loss was divided by
+    samples: Any
+    x: Any
+    y: Any
+    y_pred: Any
+    sample_weight: Any
+
+
+def computed(model: Any, data: Any, share: Any, *, training: bool) -> Computed:
+    """Outputs and loss of a batch, or of its part with this ``share`` of the samples."""
+    import tensorflow as tf
+
+    x, y, sample_weight = _unpacked(data)
+    samples = tf.shape(nests.leaves(x)[0])[0]
+    y_pred = _forward(model, x, training)
+    loss = _loss_of(model, training, x=x, y=y, y_pred=y_pred, sample_weight=sample_weight)
+    weight = tf.constant(1.0)
+    if share is not None and part_weights.is_sum(model):
+        # Each part has the whole penalty for the weights, which counts once.
+        loss -= (1.0 - share) * _sum_of(model.losses)
+    elif share is not None:
+        weight = part_weights.weight_of(model, y_pred, sample_weight, samples)
+    return Computed(loss, weight, samples, x, y, y_pred, sample_weight)
+
+
+def told(model: Any, found: Computed) -> Any:
+    """Tell the trackers and metrics; gives the logs."""
+    tracker = getattr(model, "_loss_tracker", None)  # Keras 2's has been told by compute_loss
+    if tracker is not None:
+        tracker.update_state(found.loss, sample_weight=found.samples)
+    return model.compute_metrics(found.x, found.y, found.y_pred, sample_weight=found.sample_weight)
+
+
+def test_part(model: Any, data: Any, share: Any) -> tuple[Any, Any]:
+    """Keras's ``test_step`` for a part of a batch: its logs, and how much its loss counts."""
+    found = computed(model, data, share, training=False)
+    return told(model, found), found.weight
+
+
+test_part.__test__ = False  # type: ignore[attr-defined]  # pytest takes it for a test
+
+
+def has_own_step(model: Any, name: str) -> bool:
+    """Whether the user has written this step (``train_step``, ``test_step``) for the model."""
+    base = family_of(model).keras.Model
+    return name in vars(model) or getattr(type(model), name) is not getattr(base, name)
+
+
+def _forward(model: Any, x: Any, training: bool) -> Any:
+    if getattr(model, "_call_has_training_arg", True):
+        return model(x, training=training)
+    return model(x)
+
+
+def _loss_of(model: Any, training: bool, **data: Any) -> Any:
+    """The loss, as the model computes it; Keras 3 has a wrapper for older signatures."""
+    compute = getattr(model, "_compute_loss", None)
+    if compute is not None:
+        return compute(**data, training=training)
+    return model.compute_loss(*data.values())
+
+
+def _sum_of(losses: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.add_n([tf.cast(each, tf.float32) for each in losses]) if losses else 0.0
+
+
+def _unpacked(data: Any) -> tuple[Any, Any, Any]:
+    if not isinstance(data, (tuple, list)):
+        return data, None, None
+    return (*data, None, None)[:3] if len(data) < 3 else tuple(data)

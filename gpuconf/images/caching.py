@@ -1,0 +1,150 @@
+"""Pictures at their final size, kept from the first epoch on: in memory, or as files in a folder.
+
+Each is kept by itself and found by its place in the list, so the order of the next epoch may be
+another one, and an epoch that ends early leaves nothing half done.  Values are rounded to one byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from gpuconf.errors import UsageError
+from gpuconf.images.options import Picture
+from gpuconf.terminal import say
+
+IN_MEMORY = "memory"
+
+
+class Cache(Protocol):
+    """Where pictures are kept, by their place in the list; called from several threads."""
+
+    def get(self, place: int) -> Any | None:
+        """The uint8 picture that was kept, or None."""
+
+    def put(self, place: int, image: Any) -> None:
+        """Keep a uint8 picture."""
+
+
+class MemoryCache:
+    """Pictures in this process."""
+
+    def __init__(self) -> None:
+        self._images: dict[int, Any] = {}
+
+    def get(self, place: int) -> Any | None:
+        """The picture, or None."""
+        return self._images.get(place)
+
+    def put(self, place: int, image: Any) -> None:
+        """Keep a copy: the array is TensorFlow's, and gone when this returns."""
+        self._images[place] = image.copy()
+
+
+class FolderCache:
+    """One file per picture, named after the image's path, size and time and what it became.
+
+    So an image that has changed is decoded anew, and streams of other sizes may share the folder.
+    """
+
+    def __init__(self, folder: Path, paths: list[bytes], picture: Picture) -> None:
+        self._folder = folder
+        self._paths = paths
+        self._picture = picture
+        self._is_full = False
+
+    def get(self, place: int) -> Any | None:
+        """The picture, or None; also where its file is not whole, as after a full disk."""
+        import numpy as np
+
+        file = self._file(place)
+        try:
+            values = None if file is None else np.fromfile(file, np.uint8)
+        except OSError:
+            return None
+        shape = self._picture.shape
+        whole = values is not None and values.size == shape[0] * shape[1] * shape[2]
+        return values.reshape(shape) if values is not None and whole else None
+
+    def put(self, place: int, image: Any) -> None:
+        """Keep it; where the disk does not take it, say so once and keep no more."""
+        file = self._file(place)
+        if file is None or self._is_full:
+            return
+        try:
+            _write(file, image.tobytes())
+        except OSError as error:
+            self._is_full = True
+            say(f"images: the cache in {self._folder} takes no more pictures: {error}")
+
+    def _file(self, place: int) -> Path | None:
+        path = self._paths[place]
+        try:
+            found = os.stat(path)
+        except OSError:  # a name that TensorFlow alone understands, such as gs://
+            return None
+        facts = (os.path.abspath(path), found.st_size, found.st_mtime_ns, self._picture)
+        digest = hashlib.sha256(repr(facts).encode()).hexdigest()
+        return self._folder / digest[:2] / digest[2:34]
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Write it under another name first: another process may be reading."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
+    try:
+        with open(handle, "wb") as stream:
+            stream.write(data)
+        os.replace(name, file)
+    except OSError:
+        os.unlink(name)
+        raise
+
+
+def make_cache(cache: Any, paths: list[bytes], picture: Picture) -> Cache | None:
+    """None, ``"memory"``, or a folder, which is made where it is missing."""
+    if cache is None:
+        return None
+    if cache == IN_MEMORY:
+        return MemoryCache()
+    if not isinstance(cache, (str, os.PathLike)) or not os.fspath(cache):
+        raise UsageError(
+            f"cache={cache!r} is neither None, 'memory' nor a folder", hint='cache="image-cache"'
+        )
+    folder = Path(os.fsdecode(cache)).expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cache={os.fspath(cache)!r} cannot be a folder: {error}", hint='cache="image-cache"'
+        ) from None
+    return FolderCache(folder.absolute(), paths, picture)
+
+
+def kept_or_made(
+    cache: Cache, place: Any, make: Callable[[], Any], shape: tuple[int, int, int]
+) -> Any:
+    """The picture of a place, as operations of TensorFlow: kept, or made, and kept from then on."""
+    import numpy as np
+    import tensorflow as tf
+
+    def get(place: Any) -> Any:
+        found = cache.get(int(place))
+        return np.zeros(0, np.uint8) if found is None else found
+
+    def put(place: Any, image: Any) -> Any:
+        cache.put(int(place), image)
+        return np.int32(0)
+
+    def made() -> Any:
+        rounded = tf.saturate_cast(tf.round(make()), tf.uint8)
+        with tf.control_dependencies([tf.numpy_function(put, [place, rounded], tf.int32)]):
+            return tf.identity(rounded)
+
+    kept = tf.numpy_function(get, [place], tf.uint8)
+    image = tf.cond(tf.size(kept) > 0, lambda: tf.reshape(kept, shape), made)
+    return tf.cast(image, tf.float32)

@@ -1,0 +1,100 @@
+"""Files that give no picture: named in an error, or skipped, counted and listed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpuconf.errors import GpuconfError
+from gpuconf.terminal import say
+
+SKIP_HINT = 'mend or remove the file, or go on without such files: on_error="skip"'
+# So many are named in one line; all of them are in the list.
+_NAMED = 3
+
+
+class ImageError(GpuconfError, ValueError):
+    """A file that gives no picture; ``path`` is its name."""
+
+    def __init__(self, message: str, *, hint: str | None = None, path: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
+
+    @property
+    def reason(self) -> str:
+        """The message without the file's name, which stands before it."""
+        return self.message.removeprefix(f"{self.path}: ")
+
+
+class Failure(NamedTuple):
+    """A file that was skipped, and why."""
+
+    path: str
+    reason: str
+
+
+class Failures:
+    """The files that were skipped, each once, and how many in the epoch that is running.
+
+    It is what ``dataset.skipped`` is: it has a length, can be iterated and printed, and grows
+    while the dataset is read.  Threads may note failures at the same time.
+    """
+
+    def __init__(self, file_count: int) -> None:
+        self._file_count = file_count
+        self._reasons: dict[str, str] = {}
+        self._in_this_epoch: list[str] = []
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._reasons)
+
+    def __iter__(self) -> Iterator[Failure]:
+        with self._lock:
+            known = list(self._reasons.items())
+        return (Failure(path, reason) for path, reason in known)
+
+    def __str__(self) -> str:
+        lines = [f"skipped {len(self)} of {self._file_count} images"]
+        return "\n".join([*lines, *(f"  {path}: {reason}" for path, reason in self)])
+
+    def note(self, path: str, reason: str) -> None:
+        """One more file was skipped."""
+        with self._lock:
+            self._reasons[path] = reason
+            self._in_this_epoch.append(path)
+
+    def begin_epoch(self) -> None:
+        """Forget how many were skipped in an epoch that was not read to its end."""
+        with self._lock:
+            self._in_this_epoch.clear()
+
+    def end_epoch(self) -> None:
+        """Say how many were skipped; an epoch of nothing else is an ImageError."""
+        with self._lock:
+            paths = list(self._in_this_epoch)
+            self._in_this_epoch.clear()
+        if not paths:
+            return
+        if len(paths) >= self._file_count:
+            raise self.none_left()
+        say(self._told(paths))
+
+    def none_left(self) -> ImageError:
+        """The error for a dataset that has no file left."""
+        path, reason = next(iter(self._reasons.items()))
+        return ImageError(
+            f"none of the {self._file_count} images could be read; the first is {path}: {reason}",
+            hint="check the list's folder: a relative path is looked up from the list's own",
+            path=path,
+        )
+
+    def _told(self, paths: list[str]) -> str:
+        named = [f"{path} ({self._reasons[path]})" for path in sorted(set(paths))[:_NAMED]]
+        more = len(set(paths)) - len(named)
+        rest = f" and {more} more" if more else ""
+        return (
+            f"images: skipped {len(paths)} of {self._file_count} in this epoch: "
+            f"{', '.join(named)}{rest}; all of them are in .skipped"
+        )

@@ -1,0 +1,119 @@
+"""A folder of images: class folders and the files below them, in the order of their names."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gpuconf.errors import UsageError
+from gpuconf.terminal import say
+
+# By name only while listing: what a file really is, its content decides when it is read.
+EXTENSIONS = (b".jpg", b".jpeg", b".jpe", b".jfif", b".png", b".gif", b".bmp", b".webp")
+
+
+class Folder(NamedTuple):
+    """What a folder holds; without class folders it has no labels and no names."""
+
+    paths: list[bytes]
+    labels: list[int] | None
+    class_names: tuple[str, ...] | None
+
+
+def list_folder(
+    folder: bytes, class_names: Sequence[str] | None = None, *, follow_links: bool = False
+) -> Folder:
+    """The images below ``folder``, each class folder's label its place in the sorted names.
+
+    Hidden files and folders are left out (``.ipynb_checkpoints`` is no class); so are files that
+    are no images by their names, and those beside class folders, and that is said.
+    """
+    beside, found = _entries(folder, follow_links)
+    classes = _choose(folder, found, class_names)
+    left_out: Counter[str] = Counter()
+    if not classes:
+        return Folder(_keep_images(folder, beside, left_out), None, None)
+    paths: list[bytes] = []
+    labels: list[int] = []
+    for label, name in enumerate(classes):
+        files = _files_below(os.path.join(folder, os.fsencode(name)), follow_links)
+        kept = _keep_images(folder, files, left_out, told=False)
+        if not kept:
+            say(f"images: the class folder {name!r} of {os.fsdecode(folder)} holds no image")
+        paths += kept
+        labels += [label] * len(kept)
+    _tell(folder, left_out, sum(_is_image(file) for file in beside))
+    return Folder(paths, labels, tuple(classes))
+
+
+def _entries(folder: bytes, follow_links: bool) -> tuple[list[bytes], list[str]]:
+    """The files and the names of the folders in it that are not hidden, sorted."""
+    files, folders = [], []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(b"."):
+                continue
+            if entry.is_dir():
+                if follow_links or not entry.is_symlink():
+                    folders.append(os.fsdecode(entry.name))
+            else:
+                files.append(entry.path)
+    return sorted(files), sorted(folders)
+
+
+def _choose(folder: bytes, found: list[str], wanted: Sequence[str] | None) -> list[str]:
+    """The class names in the order asked for; each must be a folder."""
+    if wanted is None:
+        return found
+    missing = sorted(set(wanted) - set(found))
+    if missing or len(set(wanted)) != len(wanted):
+        raise UsageError(
+            f"class_names={list(wanted)!r} does not go with the folders in {os.fsdecode(folder)}: "
+            f"{', '.join(found) or 'none'}",
+            hint=f"class_names={found!r}",
+        )
+    return list(wanted)
+
+
+def _files_below(folder: bytes, follow_links: bool) -> Iterator[bytes]:
+    """Every file below, not hidden, folder by folder in the order of the names."""
+    for place, folders, files in os.walk(folder, followlinks=follow_links):
+        folders[:] = sorted(name for name in folders if not name.startswith(b"."))
+        for name in sorted(files):
+            if not name.startswith(b"."):
+                yield os.path.join(place, name)
+
+
+def _is_image(path: bytes) -> bool:
+    return path.lower().endswith(EXTENSIONS)
+
+
+def _keep_images(
+    folder: bytes,
+    files: Iterator[bytes] | list[bytes],
+    left_out: Counter[str],
+    *,
+    told: bool = True,
+) -> list[bytes]:
+    kept = []
+    for file in files:
+        if _is_image(file):
+            kept.append(file)
+        else:
+            extension = os.path.splitext(os.fsdecode(file))[1].lower()
+            left_out[extension or "without extension"] += 1
+    if told:
+        _tell(folder, left_out, 0)
+    return kept
+
+
+def _tell(folder: bytes, left_out: Counter[str], beside: int) -> None:
+    """Say what was left out, which must never be silent."""
+    name = os.fsdecode(folder)
+    if left_out:
+        kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(left_out.items()))
+        say(f"images: left out {left_out.total()} files of {name} that are no images: {kinds}")
+    if beside:
+        say(f"images: left out {beside} images of {name} that lie beside its class folders")

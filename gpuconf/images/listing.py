@@ -1,0 +1,171 @@
+"""What was given as paths and labels, as one list of files with their labels."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from gpuconf.errors import UsageError
+from gpuconf.images.failures import SKIP_HINT, ImageError
+from gpuconf.images.folders import EXTENSIONS, list_folder
+from gpuconf.images.labels import Labels, make_labels
+from gpuconf.images.tables import TABLE_EXTENSIONS, read_table
+
+_NAMED = 5
+
+
+class ImageList(NamedTuple):
+    """Files, as the bytes of their names, and their labels; None where they have none."""
+
+    paths: list[bytes]
+    labels: Labels | None
+
+    def take(self, places: Sequence[int]) -> ImageList:
+        """Those at these places, in their order."""
+        paths = [self.paths[place] for place in places]
+        labels = self.labels
+        if labels is not None:
+            labels = labels._replace(values=labels.values[list(places)])
+        return ImageList(paths, labels)
+
+
+class Source(NamedTuple):
+    """What a caller gave to say which images, with which labels."""
+
+    paths: Any
+    labels: Any
+    label_mode: str | None
+    class_names: Sequence[str] | None
+    path_column: str
+    label_column: str | None
+    follow_links: bool
+
+
+def list_images(source: Source) -> ImageList:
+    """All the files of a folder, a CSV or Parquet list, or a sequence, with their labels."""
+    paths, labels, class_names = _find(source)
+    if not paths:
+        raise UsageError(
+            f"no image in {_told(source.paths)}",
+            hint=f"files count by their names: {b' '.join(EXTENSIONS).decode()}",
+        )
+    if labels is None or source.label_mode is None:
+        return ImageList(paths, None)
+    return ImageList(paths, make_labels(labels, len(paths), source.label_mode, class_names))
+
+
+def _find(source: Source) -> tuple[list[bytes], Any, Sequence[str] | None]:
+    """Paths, labels as they are given or found, and the names of the classes."""
+    given, labels, class_names = source.paths, source.labels, source.class_names
+    inferred = isinstance(labels, str) and labels == "inferred"
+    if isinstance(given, (str, bytes, os.PathLike)):
+        name = os.path.expanduser(os.fsencode(given))
+        if os.path.isdir(name):
+            return _find_in_folder(name, source, inferred)
+        text = os.fsdecode(name)
+        if not text.lower().endswith(TABLE_EXTENSIONS):
+            raise UsageError(
+                f"{text} is no folder and no list (.csv, .parquet)",
+                hint=f"for a single image: [{text!r}]" if os.path.exists(name) else f"ls {text}",
+            )
+        if not os.path.exists(name):
+            raise UsageError(f"there is no file {text}", hint=f"ls {os.path.dirname(text) or '.'}")
+        table = read_table(text, path_column=source.path_column, label_column=source.label_column)
+        return (
+            encode(table.paths),
+            table.labels if inferred or labels is None else labels,
+            (class_names),
+        )
+    if inferred:
+        raise UsageError(
+            'labels="inferred" are those of a folder\'s class folders; paths is a list',
+            hint="labels=[…], one for each path",
+        )
+    return encode(given), labels, class_names
+
+
+def _find_in_folder(
+    name: bytes, source: Source, inferred: bool
+) -> tuple[list[bytes], Any, Sequence[str] | None]:
+    own = source.labels is None or inferred
+    folder = list_folder(
+        name, source.class_names if own else None, follow_links=source.follow_links
+    )
+    if not own:
+        return folder.paths, source.labels, source.class_names
+    if inferred and folder.class_names is None:
+        raise UsageError(
+            f'labels="inferred" needs class folders in {os.fsdecode(name)}; it has none',
+            hint="labels=None, or one folder for each class",
+        )
+    return folder.paths, folder.labels, folder.class_names
+
+
+def encode(paths: Iterable[Any]) -> list[bytes]:
+    """File names as bytes, whatever their encoding; a UsageError names the entry that is none."""
+    if not isinstance(paths, Iterable):
+        raise UsageError(
+            f"paths={paths!r} is no folder, list of files, or file with such a list",
+            hint='stream("photos", size=(224, 224))',
+        )
+    encoded = []
+    for place, path in enumerate(paths):
+        if not isinstance(path, (str, bytes, os.PathLike)) or not os.fspath(path):
+            raise UsageError(
+                f"entry {place} of the paths (counted from 0) is no file name: {path!r}",
+                hint="leave entries without a name out",
+            )
+        encoded.append(os.fsencode(path))
+    return encoded
+
+
+def check_files(paths: Sequence[bytes]) -> None:
+    """Raise an ImageError that names files which are missing, empty or folders.
+
+    It costs one ``stat`` per file, and saves a training that would end at the first of them.
+    """
+    bad = [(path, why) for path in paths if (why := what_is_wrong(path)) is not None]
+    if not bad:
+        return
+    told = "\n".join(f"  {os.fsdecode(path)}: {why}" for path, why in bad[:_NAMED])
+    more = f"\n  and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
+    raise ImageError(
+        f"{len(bad)} of {len(paths)} files are no images:\n{told}{more}",
+        hint=SKIP_HINT,
+        path=os.fsdecode(bad[0][0]),
+    )
+
+
+def what_is_wrong(path: bytes) -> str | None:
+    """Why nothing can be read from a file, as far as the file system knows."""
+    if b"://" in path:
+        return None  # gs:// and the like, which TensorFlow reads
+    try:
+        size_bytes = os.path.getsize(path)
+        if os.path.isdir(path):
+            return "is a folder"
+    except FileNotFoundError:
+        return "is a broken link" if os.path.islink(path) else "is missing"
+    except (OSError, ValueError) as error:
+        return f"cannot be read: {error}"
+    return None if size_bytes else "is empty (0 bytes)"
+
+
+def split(images: ImageList, share: float, seed: int) -> tuple[ImageList, ImageList]:
+    """Training and validation images: drawn by ``seed``, so that two calls never overlap."""
+    places = list(range(len(images.paths)))
+    random.Random(seed).shuffle(places)
+    count = round(share * len(places))
+    if not 0 < count < len(places):
+        raise UsageError(
+            f"validation_split={share} of {len(places)} images leaves one side empty",
+            hint="give two lists of paths",
+        )
+    return images.take(sorted(places[count:])), images.take(sorted(places[:count]))
+
+
+def _told(paths: Any) -> str:
+    named = isinstance(paths, (str, bytes, os.PathLike))
+    return os.fsdecode(paths) if named else "the list of paths"

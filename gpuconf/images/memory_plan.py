@@ -1,0 +1,174 @@
+"""How much host memory a stream of images may hold: workers and buffers from one limit."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpuconf.errors import UsageError
+from gpuconf.units import GIB, KIB, MIB, exact_size
+
+FLOAT_BYTES = 4
+# At most, for a pixel that is being decoded: a progressive JPEG's coefficients take 6 bytes where
+# its colours are not subsampled, and the reduced picture that is made of them less than 1; a plain
+# one takes 3, and 3 again where it is converted.
+DECODING_BYTES_PER_PIXEL = 7
+# A photograph of 9 million pixels.  More workers than leave each so much would only wait for the
+# lane of large images.
+_TYPICAL_IMAGE_BYTES = 64 * MIB
+# Beside the batches that wait: one is being put together, one converted, and one is in use.
+_BATCHES_IN_WORK = 3
+_MOST_WAITING = 4
+# A path in a tensor of strings, beside its characters; its place in the order of the epoch, twice
+# while that is drawn; its label.
+_BYTES_PER_ENTRY = 24 + 8 + 2 * 8 + 8
+
+
+class Demand(NamedTuple):
+    """What a stream is asked for, as far as memory depends on it."""
+
+    images: int
+    path_bytes: int  # all paths' characters
+    height: int
+    width: int
+    channels: int
+    batch_size: int
+    cached: bool = False  # in memory
+
+    @property
+    def image_bytes(self) -> int:
+        """One picture at its final size, in float32."""
+        return self.height * self.width * self.channels * FLOAT_BYTES
+
+    @property
+    def batch_bytes(self) -> int:
+        """One batch, in float32."""
+        return self.batch_size * self.image_bytes
+
+    @property
+    def cache_bytes(self) -> int:
+        """All pictures at their final size with one byte per value, if they are kept."""
+        return self.images * (self.image_bytes // FLOAT_BYTES + 128) if self.cached else 0
+
+
+class MemoryPlan(NamedTuple):
+    """What is held at once, in bytes; ``print(plan)`` shows the sum.
+
+    ``decoding_bytes`` is what one image may take while it is decoded beside others;
+    ``alone_bytes`` what a larger one may, of which there is one at a time.
+    """
+
+    host_limit_bytes: int
+    index_bytes: int
+    cache_bytes: int
+    batch_bytes: int
+    image_bytes: int
+    batches_waiting: int
+    workers: int
+    decoding_bytes: int
+    alone_bytes: int
+
+    @property
+    def batches_bytes(self) -> int:
+        """All batches: those that wait and those in work."""
+        return (self.batches_waiting + _BATCHES_IN_WORK) * self.batch_bytes
+
+    @property
+    def finished_bytes(self) -> int:
+        """Pictures that are decoded and wait for their batch: two for each worker."""
+        return 2 * self.workers * self.image_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """The sum: at most this much, when everything is as large as it may be."""
+        decoding = self.workers * self.decoding_bytes + self.alone_bytes
+        lists = self.index_bytes + self.cache_bytes
+        return lists + self.batches_bytes + self.finished_bytes + decoding
+
+    def __str__(self) -> str:
+        batches = f"{self.batches_waiting} waiting + {_BATCHES_IN_WORK} in work"
+        rows = [
+            (self.index_bytes, "paths, labels and the epoch's order"),
+            (self.cache_bytes, "cache: every picture, one byte per value"),
+            (self.batches_bytes, f"batches: ({batches}) × {_size(self.batch_bytes)}"),
+            (self.finished_bytes, f"pictures for the next batch: 2 × {self.workers} workers"),
+            (
+                self.workers * self.decoding_bytes,
+                f"decoding: {self.workers} workers × {_size(self.decoding_bytes)}, "
+                f"{_megapixels(self.decoding_bytes)} each",
+            ),
+            (self.alone_bytes, f"one larger image, up to {_megapixels(self.alone_bytes)}"),
+        ]
+        lines = [f"host memory: {_size(self.host_limit_bytes)} beside the interpreter's own"]
+        lines += [f"  {_size(size):>10}  {what}" for size, what in rows if size]
+        return "\n".join([*lines, f"  {_size(self.held_bytes):>10}  at most, together"])
+
+
+def plan_memory(demand: Demand, *, host_limit_bytes: int, cpus: int) -> MemoryPlan:
+    """Share ``host_limit_bytes`` out; a UsageError with the sum where it does not suffice.
+
+    First what cannot be less: the list, a cache, batches.  Half of the rest is kept for one
+    image larger than the others, the other half is the workers'.
+    """
+    index = demand.path_bytes + demand.images * _BYTES_PER_ENTRY
+    left = host_limit_bytes - index - demand.cache_bytes
+    waiting = _batches_waiting(demand, left)
+    decoding = left - (waiting + _BATCHES_IN_WORK) * demand.batch_bytes
+    least = 2 * least_decoding_bytes(demand) + 2 * demand.image_bytes
+    if decoding < least:
+        raise _too_little(demand, host_limit_bytes, index, least)
+    workers = max(1, min(cpus, decoding // 2 // (_TYPICAL_IMAGE_BYTES + 2 * demand.image_bytes)))
+    decoding -= 2 * workers * demand.image_bytes
+    return MemoryPlan(
+        host_limit_bytes=host_limit_bytes,
+        index_bytes=index,
+        cache_bytes=demand.cache_bytes,
+        batch_bytes=demand.batch_bytes,
+        image_bytes=demand.image_bytes,
+        batches_waiting=waiting,
+        workers=workers,
+        decoding_bytes=decoding // 2 // workers,
+        alone_bytes=decoding // 2,
+    )
+
+
+def least_decoding_bytes(demand: Demand) -> int:
+    """What decoding an image of just the final size takes; no plan may leave less."""
+    return decoding_bytes(demand.height * demand.width, 64 * KIB)
+
+
+def decoding_bytes(pixels: int, file_bytes: int) -> int:
+    """What decoding takes at most: the file itself, and its pixels."""
+    return file_bytes + pixels * DECODING_BYTES_PER_PIXEL
+
+
+def _batches_waiting(demand: Demand, left: int) -> int:
+    """As many as fit a tenth of what is left, from 1 to 4: more do not make decoding faster."""
+    return max(1, min(_MOST_WAITING, left // 10 // demand.batch_bytes))
+
+
+def _too_little(demand: Demand, limit: int, index: int, least: int) -> UsageError:
+    batches = (1 + _BATCHES_IN_WORK) * demand.batch_bytes
+    needed = index + demand.cache_bytes + batches + least
+    shape = f"{demand.batch_size} × {demand.height} × {demand.width} × {demand.channels} × 4 B"
+    cache = f" + {_size(demand.cache_bytes)} for the cache" if demand.cached else ""
+    message = (
+        f"host_limit {_size(limit)} is too small: {_size(index)} for {demand.images} paths{cache}"
+        f" + {1 + _BATCHES_IN_WORK} batches of {shape} = {_size(batches)}"
+        f" + {_size(least)} to decode = {_size(needed)}"
+    )
+    if demand.cached and needed - demand.cache_bytes <= limit:
+        return UsageError(message, hint='keep the cache on disk: cache="image-cache"')
+    enough = exact_size(-(-needed // MIB) * MIB)
+    return UsageError(message, hint=f'host_limit="{enough}", or a smaller batch_size or size')
+
+
+def _megapixels(size_bytes: int) -> str:
+    return f"{size_bytes / DECODING_BYTES_PER_PIXEL / 1e6:.1f} megapixels"
+
+
+def _size(size_bytes: int) -> str:
+    """For people: ``2.00 GiB``, ``18.4 MiB``, ``12.0 KiB``."""
+    for unit, factor in (("GiB", GIB), ("MiB", MIB)):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.{2 if unit == 'GiB' else 1}f} {unit}"
+    return f"{size_bytes / KIB:.1f} KiB"

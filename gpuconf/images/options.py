@@ -1,0 +1,152 @@
+"""What `stream` and `sequence` are asked for, checked before any file is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import index as as_index
+from typing import Any
+
+from gpuconf.errors import UsageError
+from gpuconf.units import MIB, parse_size
+
+INTERPOLATIONS = (
+    *("bilinear", "nearest", "bicubic", "area"),
+    *("lanczos3", "lanczos5", "gaussian", "mitchellcubic"),
+)
+POLICIES = ("raise", "skip")
+LABEL_MODES = ("int", "categorical", "binary", None)
+SUBSETS = ("training", "validation", "both")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """How a file becomes an array: its final shape, and the way there."""
+
+    height: int
+    width: int
+    channels: int
+    interpolation: str = "bilinear"
+    antialias: bool = True
+    crop_to_aspect_ratio: bool = False
+    pad_to_aspect_ratio: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, columns, channels."""
+        return self.height, self.width, self.channels
+
+    @property
+    def averages(self) -> bool:
+        """Whether pixels may be averaged: those of masks, resized by ``nearest``, must not be."""
+        return self.antialias and self.interpolation != "nearest"
+
+
+def check_picture(
+    size: Any,
+    channels: int,
+    *,
+    interpolation: str,
+    antialias: bool = True,
+    crop_to_aspect_ratio: bool,
+    pad_to_aspect_ratio: bool,
+    interpolations: Sequence[str] = INTERPOLATIONS,
+) -> Picture:
+    """The picture asked for, or a UsageError."""
+    height, width = _check_size(size)
+    if channels not in (1, 3, 4) or isinstance(channels, bool):
+        raise UsageError(
+            f"channels={channels!r} is none of 3 (RGB), 1 (grey) and 4 (RGBA)", hint="channels=3"
+        )
+    check_choice("interpolation", interpolation, tuple(interpolations))
+    if crop_to_aspect_ratio and pad_to_aspect_ratio:
+        raise UsageError(
+            "crop_to_aspect_ratio and pad_to_aspect_ratio exclude each other",
+            hint="crop_to_aspect_ratio=True cuts edges off, pad_to_aspect_ratio=True adds black",
+        )
+    return Picture(
+        height=height,
+        width=width,
+        channels=channels,
+        interpolation=interpolation,
+        antialias=antialias,
+        crop_to_aspect_ratio=crop_to_aspect_ratio,
+        pad_to_aspect_ratio=pad_to_aspect_ratio,
+    )
+
+
+def _check_size(size: Any) -> tuple[int, int]:
+    """``(height, width)``; one number means a square, as in Keras."""
+    pair = size if isinstance(size, (tuple, list)) else (size, size)
+    try:
+        height, width = (check_count("size", side) for side in pair)
+    except (UsageError, ValueError):
+        raise UsageError(
+            f"size={size!r} is no pair of whole numbers (height, width)", hint="size=(224, 224)"
+        ) from None
+    return height, width
+
+
+def check_count(name: str, value: Any) -> int:
+    """A whole number of at least 1, such as a batch size."""
+    try:
+        number = as_index(value)
+    except TypeError:
+        number = 0
+    if number < 1 or isinstance(value, bool):
+        raise UsageError(f"{name}={value!r} is no whole number of at least 1", hint=f"{name}=32")
+    return number
+
+
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    """One of the choices, or a UsageError that lists them."""
+    if not any(value is choice or value == choice for choice in choices):
+        told = ", ".join(repr(choice) for choice in choices)
+        raise UsageError(f"{name}={value!r} is none of {told}", hint=f"{name}={choices[0]!r}")
+
+
+def check_host_limit(limit: Any) -> int:
+    """Bytes, from a size or a number of bytes."""
+    try:
+        size_bytes = parse_size(limit) if isinstance(limit, str) else as_index(limit)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"host_limit={limit!r}: {error}", hint='host_limit="2GiB"') from None
+    if size_bytes < MIB or isinstance(limit, bool):
+        raise UsageError(
+            f"host_limit={limit!r} is less than 1 MiB, in which nothing can be decoded",
+            hint='host_limit="2GiB"',
+        )
+    return size_bytes
+
+
+def check_flag(name: str, value: Any) -> None:
+    """True or False, and not something that Python would take for one of them."""
+    if not isinstance(value, bool):
+        raise UsageError(f"{name}={value!r} is neither True nor False", hint=f"{name}=True")
+
+
+def check_seed(seed: Any) -> None:
+    """None, or a whole number from 0 on."""
+    try:
+        is_seed = seed is None or (as_index(seed) >= 0 and not isinstance(seed, bool))
+    except TypeError:
+        is_seed = False
+    if not is_seed:
+        raise UsageError(f"seed={seed!r} is no whole number from 0 on", hint="seed=1")
+
+
+def check_split(validation_split: Any, subset: str | None) -> None:
+    """A share and a subset, or neither."""
+    if validation_split is None and subset is None:
+        return
+    if validation_split is None or subset is None:
+        raise UsageError(
+            f"validation_split={validation_split!r} and subset={subset!r}: give both or none",
+            hint='validation_split=0.2, subset="training"',
+        )
+    check_choice("subset", subset, SUBSETS)
+    if not isinstance(validation_split, float) or not 0 < validation_split < 1:
+        raise UsageError(
+            f"validation_split={validation_split!r} is no share between 0 and 1",
+            hint="validation_split=0.2",
+        )

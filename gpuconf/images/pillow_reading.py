@@ -1,0 +1,161 @@
+"""Pictures by Pillow: every kind that it knows, upright, in 8 bits, with the channels asked for."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from io import BytesIO
+from typing import Any
+
+from gpuconf.errors import MissingDependencyError
+from gpuconf.images.failures import ImageError
+from gpuconf.images.listing import what_is_wrong
+from gpuconf.images.memory_plan import decoding_bytes
+from gpuconf.images.options import Picture
+from gpuconf.units import mib
+
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+_WHITE = (255, 255, 255, 255)
+_ORIENTATION = 0x0112
+# Photographs keep one of these while they are made smaller; others must be decoded in full.
+_SHRINKABLE = ("JPEG", "MPO")
+
+
+class Lanes:
+    """How large an image may be: ``decoding_bytes`` beside others, up to ``alone_bytes`` alone."""
+
+    def __init__(self, decoding_bytes: int, alone_bytes: int) -> None:
+        self._decoding_bytes = decoding_bytes
+        self._alone_bytes = alone_bytes
+        self._alone = threading.Lock()
+
+    def enter(self, size_bytes: int, path: str, what: str) -> AbstractContextManager[Any]:
+        """The lock for the one large image, nothing for others; an ImageError above all limits."""
+        if size_bytes > self._alone_bytes:
+            raise ImageError(
+                f"{path}: {what} takes up to {mib(size_bytes)} to decode, and host_limit "
+                f"leaves {mib(self._alone_bytes)} for one image",
+                hint='a larger host_limit, such as host_limit="8GiB"; or make the file smaller',
+                path=path,
+            )
+        return self._alone if size_bytes > self._decoding_bytes else nullcontext()
+
+
+def read_picture(path: bytes, picture: Picture, lanes: Lanes, fit: Callable[[Any], Any]) -> Any:
+    """What ``fit`` makes of a file: of a Pillow image, upright, in the mode of the channels.
+
+    A large JPEG comes reduced by 2, 4 or 8 where it stays at least as large as the final size.
+    Raises ImageError with the file's name, or MissingDependencyError.
+    """
+    name = os.fsdecode(path)
+    pillow = import_pillow(name)
+    problem = what_is_wrong(path)
+    if problem is not None:
+        raise ImageError(f"{name}: {problem}", path=name)
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+        with pillow.open(BytesIO(data)) as image:
+            pixels = image.width * image.height
+            what = f"an image of {image.width} × {image.height} pixels"
+            with lanes.enter(decoding_bytes(pixels, len(data)), name, what):
+                return fit(_decode(image, picture))
+    except ImageError as error:
+        if error.path is None:
+            raise ImageError(f"{name}: {error.message}", path=name) from None
+        raise
+    except pillow.UnidentifiedImageError:
+        raise ImageError(f"{name}: {_what_it_is(data)}", path=name) from None
+    except Exception as error:  # Pillow's plugins raise what they like: SyntaxError, struct.error
+        raise ImageError(f"{name}: {_reason(error)}", path=name) from None
+
+
+def read_orientation(data: bytes) -> int:
+    """The EXIF orientation, 1 to 8, of a JPEG file's bytes; 1 where it has none."""
+    pillow = import_pillow("a JPEG with an EXIF orientation")
+    try:
+        with pillow.open(BytesIO(data)) as image:
+            found = int(image.getexif().get(_ORIENTATION, 1))
+    except Exception:  # broken EXIF data say nothing; a broken picture is found where it is decoded
+        return 1
+    return found if 1 <= found <= 8 else 1
+
+
+def import_pillow(name: str) -> Any:
+    """``PIL.Image``, or a MissingDependencyError that names the file it is needed for."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MissingDependencyError(
+            f"{name}: Pillow is needed for this image (every kind but plain JPEG and PNG) "
+            f"and is not installed",
+            hint="pip install 'gpuconf[images]'",
+        ) from None
+    return Image
+
+
+def _decode(image: Any, picture: Picture) -> Any:
+    from PIL import ImageOps
+
+    if picture.averages and image.format in _SHRINKABLE:
+        # Square, because the picture may lie on its side until it is turned upright.
+        longer = max(picture.height, picture.width)
+        image.draft(None, (longer, longer))
+    image.seek(0)  # the first picture of an animation
+    in_8_bits = _in_8_bits(image)
+    if in_8_bits is image:
+        in_8_bits = ImageOps.exif_transpose(image)
+    return _with_channels(in_8_bits, picture.channels)
+
+
+def _in_8_bits(image: Any) -> Any:
+    """16-bit greys scaled to 8 bits, which Pillow's own conversion would clip."""
+    import numpy as np
+    from PIL import Image
+
+    # Older Pillows open a grey PNG of 16 bits as 32-bit integers.
+    is_16_bits = image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG")
+    if is_16_bits:
+        return Image.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        raise ImageError(f"its pixels are numbers of no known range (mode {image.mode})")
+    return image
+
+
+def _with_channels(image: Any, channels: int) -> Any:
+    """The mode asked for; what is transparent lies on white, unless alpha is a channel."""
+    from PIL import Image
+
+    transparent = image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or (
+        "transparency" in image.info and image.mode in ("P", "RGB", "L", "1")
+    )
+    if transparent and channels != 4:
+        above = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", above.size, _WHITE), above)
+    return image.convert(_MODES[channels])
+
+
+def _what_it_is(data: bytes) -> str:
+    """For what no decoder knows: what the file begins with, which often says it."""
+    start = data[:16]
+    for magic, kind in (
+        (b"%PDF", "a PDF"), (b"<svg", "an SVG drawing"), (b"PK\x03\x04", "a ZIP archive"),
+        (b"<!DO", "a page of HTML"), (b"<htm", "a page of HTML"), (b"version https://git-lfs",
+         "a pointer of Git LFS: git lfs pull"),
+    ):  # fmt: skip
+        if data.lstrip()[: len(magic)].lower() == magic.lower():
+            return f"is {kind} and no image"
+    if b"ftyphei" in start or b"ftypmif" in start or b"ftypavif" in start:
+        return "is HEIC or AVIF, which this Pillow cannot read; save it as JPEG"
+    return f"is no image; it begins with {start!r}"
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "there is not enough memory on this machine to decode it"
+    text = str(error) or type(error).__name__
+    if "truncated" in text or "Truncated" in text or "end of" in text:
+        return f"is truncated ({text})"
+    return f"is broken ({text})"

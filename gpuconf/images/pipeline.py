@@ -1,0 +1,195 @@
+"""The tf.data pipeline: the epoch's order, decoding in parallel, batches, and who failed.
+
+TensorFlow's decoders do not say which file they failed on, and an exception cannot be caught
+inside a graph.  So a picture that fails is dropped where it fails, every other one carries its
+position, and where positions are missing from a batch their files are looked at in Python.  That
+costs an ordinary picture nothing; calling Python for each would cost half as much as decoding.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from gpuconf.images.caching import kept_or_made
+from gpuconf.images.decoding import make_decode
+from gpuconf.images.examining import examine
+from gpuconf.images.failures import SKIP_HINT, ImageError
+from gpuconf.images.request import Part
+from gpuconf.images.transforms import label_vectors
+
+# Less than any number that an epoch may have.
+_NO_EPOCH = -1
+
+
+class Pipeline:
+    """Makes the dataset for some images."""
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self._request = part.request
+        self._picture = part.request.picture
+        self._paths = part.images.paths
+        self._count = len(part.images.paths)
+
+    def build(self) -> Any:
+        """The `tf.data.Dataset`, on the host whatever devices there are."""
+        import tensorflow as tf
+
+        # With a GPU, constants would be put there, and every picture with them.
+        with tf.device("CPU:0"):
+            dataset = self._checked(self._loaded().batch(self._request.batch_size))
+            dataset = dataset.map(_plain_graph(self._transformed))
+            if not self._request.skips:
+                dataset = dataset.apply(tf.data.experimental.assert_cardinality(self._batches()))
+            return dataset.prefetch(self._part.plan.batches_waiting).with_options(_options())
+
+    def _batches(self) -> int:
+        whole, rest = divmod(self._count, self._request.batch_size)
+        return whole + (1 if rest and not self._request.drop_remainder else 0)
+
+    def _order(self, epoch: Any) -> Any:
+        """The places of the files in this epoch; the same for the same number."""
+        import tensorflow as tf
+
+        places = tf.range(self._count, dtype=tf.int64)
+        if not self._part.shuffle:
+            return places
+        seed = tf.stack([tf.constant(self._part.seed, tf.int64), epoch])
+        return tf.random.experimental.stateless_shuffle(places, seed)
+
+    def _positions(self) -> Any:
+        """(epoch, position, place of the file): a new order each time it is iterated over."""
+        import tensorflow as tf
+
+        def one_epoch(epoch: Any) -> Any:
+            positions = tf.range(self._count, dtype=tf.int64)
+            epochs = tf.fill([self._count], epoch)
+            return tf.data.Dataset.from_tensor_slices((epochs, positions, self._order(epoch)))
+
+        epochs = tf.data.Dataset.random(seed=self._part.seed, rerandomize_each_iteration=True)
+        return epochs.take(1).flat_map(_plain_graph(one_epoch))
+
+    def _loaded(self) -> Any:
+        """(epoch, position, picture, label) of those files that give a picture, and an end."""
+        import tensorflow as tf
+
+        paths, labels = tf.constant(self._paths, tf.string), self._labels()
+        decode = self._decode()
+
+        def one(epoch: Any, position: Any, place: Any) -> Any:
+            return epoch, position, decode(paths[place], place), labels(place)
+
+        loaded = self._positions().map(
+            _plain_graph(one), num_parallel_calls=self._part.plan.workers, deterministic=True
+        )
+        # One position more, which is nobody's: files that are missing before it are seen there.
+        end = (
+            tf.constant(_NO_EPOCH, tf.int64),
+            tf.constant(self._count, tf.int64),
+            tf.zeros(self._picture.shape),
+            labels(0),
+        )
+        ends = tf.data.Dataset.from_tensors(end)
+        return loaded.ignore_errors(log_warning=False).concatenate(ends)
+
+    def _decode(self) -> Callable[[Any, Any], Any]:
+        """What makes the picture of a path and its place."""
+        decode, cache = make_decode(self._picture, self._part.plan), self._part.cache
+        if cache is None:
+            return lambda path, _: decode(path)
+        shape = self._picture.shape
+        return lambda path, place: kept_or_made(cache, place, lambda: decode(path), shape)
+
+    def _labels(self) -> Callable[[Any], Any]:
+        """The label of a place; where there are none, a 0 that is dropped at the end."""
+        import tensorflow as tf
+
+        if self._part.images.labels is None:
+            return lambda _: tf.zeros((), tf.int32)
+        values = tf.constant(self._part.images.labels.values)
+        return lambda place: values[place]
+
+    def _checked(self, batches: Any) -> Any:
+        """(pictures, labels) of each batch, after a look at the positions that are missing."""
+        import tensorflow as tf
+
+        count = self._count
+
+        def look(state: Any, batch: Any) -> Any:
+            expected, epoch = state
+            epochs, positions, images, labels = batch
+            epoch, last = tf.maximum(epoch, epochs[0]), positions[-1]
+            missing = last + 1 - expected - tf.size(positions, tf.int64)
+            looked = tf.cond(
+                (missing > 0) | (expected == 0) | (last == count),
+                lambda: tf.numpy_function(self._look, [epoch, expected, positions], tf.int64),
+                lambda: tf.constant(0, tf.int64),
+            )
+            own = tf.size(positions) - tf.cast(last == count, tf.int32)
+            # Part of the state, so that nothing can take the look for needless.
+            return (last + 1 + looked, epoch), (images[:own], labels[:own])
+
+        start = tf.constant(0, tf.int64), tf.constant(_NO_EPOCH, tf.int64)
+        checked = batches.scan(start, _plain_graph(look))
+        least = self._request.batch_size if self._request.drop_remainder else 1
+        return checked.filter(_plain_graph(lambda images, _: tf.shape(images)[0] >= least))
+
+    def _look(self, epoch: Any, expected: Any, positions: Any) -> Any:
+        """Name the files whose positions are missing, and tell where an epoch begins and ends."""
+        import numpy as np
+
+        if expected == 0:
+            self._part.failures.begin_epoch()
+        missing = sorted(set(range(int(expected), int(positions[-1]))) - set(positions.tolist()))
+        if missing:
+            order = np.asarray(self._eager_order(epoch))
+            for position in missing:
+                self._fail(self._paths[order[position]])
+        if positions[-1] == self._count:
+            self._part.failures.end_epoch()
+        return np.int64(0)
+
+    def _eager_order(self, epoch: Any) -> Any:
+        import tensorflow as tf
+
+        with tf.device("CPU:0"):
+            # Where no file at all was read no epoch is known, and any order will do.
+            return self._order(tf.constant(max(int(epoch), 0), tf.int64))
+
+    def _fail(self, path: bytes) -> None:
+        """Raise an ImageError for the file, or note that it is skipped."""
+        error = examine(path, self._picture, self._part.plan.alone_bytes)
+        if not self._request.skips:
+            raise ImageError(error.message, hint=error.hint or SKIP_HINT, path=error.path)
+        self._part.failures.note(os.fsdecode(path), error.reason)
+
+    def _transformed(self, images: Any, labels: Any) -> Any:
+        for transform in self._part.transforms:
+            images = transform(images)
+        known = self._part.images.labels
+        if known is None:
+            return images
+        vectors = label_vectors(self._request.label_mode, known.class_count)
+        return images, labels if vectors is None else vectors(labels)
+
+
+def _plain_graph(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Leave it as it is: AutoGraph would rewrite Python that is meant to run while tracing."""
+    import tensorflow as tf
+
+    made: Callable[..., Any] = tf.autograph.experimental.do_not_convert(function)
+    return made
+
+
+def _options() -> Any:
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.deterministic = True
+    # There is nothing left to tune: workers and buffers are the plan's.  Tuning costs a thread.
+    options.autotune.enabled = False
+    # A picture is one thread's work: splitting it costs more than it brings.
+    options.threading.max_intra_op_parallelism = 1
+    return options

@@ -1,0 +1,233 @@
+"""`sequence`: a `keras.utils.PyDataset` of images, read by Pillow in threads, without TensorFlow.
+
+For Keras on JAX or PyTorch, where importing TensorFlow would take memory and, unless it is told
+otherwise, the card.  Keras 2 calls the class Sequence.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from gpuconf.errors import MissingDependencyError, UsageError
+from gpuconf.images.failures import SKIP_HINT, ImageError
+from gpuconf.images.listing import Source, list_images
+from gpuconf.images.options import check_picture
+from gpuconf.images.pillow_reading import Lanes, import_pillow, read_picture
+from gpuconf.images.request import Part, Request
+
+# The names of Keras to those of Pillow, which always averages where it makes smaller.
+_RESAMPLINGS = {
+    "bilinear": "BILINEAR",
+    "nearest": "NEAREST",
+    "bicubic": "BICUBIC",
+    "area": "BOX",
+    "lanczos3": "LANCZOS",
+}
+
+
+def sequence(
+    paths: Any,
+    labels: Any = None,
+    *,
+    size: tuple[int, int],
+    batch_size: int = 32,
+    channels: int = 3,
+    scale: Any = None,
+    augment: Any = None,
+    shuffle: bool = True,
+    seed: int | None = None,
+    cache: Any = None,
+    host_limit: str | int = "2GiB",
+    on_error: str = "raise",
+    label_mode: str | None = "int",
+    class_names: Sequence[str] | None = None,
+    validation_split: float | None = None,
+    subset: str | None = None,
+    drop_remainder: bool = False,
+    interpolation: str = "bilinear",
+    crop_to_aspect_ratio: bool = False,
+    pad_to_aspect_ratio: bool = False,
+    path_column: str = "path",
+    label_column: str | None = None,
+    follow_links: bool = False,
+) -> Any:
+    """Batches of images from files as a `keras.utils.PyDataset`, for Keras on any backend.
+
+    What is given and what is returned is as in `stream`, but numpy arrays; the values differ by
+    little, because Pillow decodes and resizes.  A batch from which files are skipped is smaller.
+
+    Raises UsageError, ImageError with a file's name, also while training, and
+    MissingDependencyError without Pillow or Keras.
+    """
+    request = Request(
+        picture=check_picture(
+            size,
+            channels,
+            interpolation=interpolation,
+            crop_to_aspect_ratio=crop_to_aspect_ratio,
+            pad_to_aspect_ratio=pad_to_aspect_ratio,
+            interpolations=tuple(_RESAMPLINGS),
+        ),
+        batch_size=batch_size,
+        scale=scale,
+        augment=augment,
+        shuffle=shuffle,
+        seed=seed,
+        cache=cache,
+        host_limit=host_limit,
+        on_error=on_error,
+        label_mode=label_mode,
+        validation_split=validation_split,
+        subset=subset,
+        drop_remainder=drop_remainder,
+    )
+    request.check()
+    import_pillow("sequence()")
+    made = _sequence_class()
+    source = Source(paths, labels, label_mode, class_names, path_column, label_column, follow_links)
+    return request.make(list_images(source), lambda part: part.describe(made(part)))
+
+
+class Batches:
+    """Batches of the images of a part by number, in an order that changes with each epoch."""
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self._picture = part.request.picture
+        self._batch_size = part.request.batch_size
+        self._lanes = Lanes(part.plan.decoding_bytes, part.plan.alone_bytes)
+        self._threads = ThreadPoolExecutor(part.plan.workers, thread_name_prefix="gpuconf-images")
+        self._epoch = 0
+        self._order = self._drawn()
+        part.failures.begin_epoch()
+
+    def __len__(self) -> int:
+        whole, rest = divmod(len(self._order), self._batch_size)
+        return whole + (1 if rest and not self._part.request.drop_remainder else 0)
+
+    def end_epoch(self) -> None:
+        """Draw the next epoch's order, and say what was skipped in this one."""
+        self._epoch += 1
+        self._order = self._drawn()
+        self._part.failures.end_epoch()
+
+    def batch(self, number: int) -> Any:
+        """Pictures, and labels if there are any, as numpy arrays; an ImageError if none is left."""
+        import numpy as np
+
+        if not 0 <= number < len(self):
+            raise IndexError(f"batch {number} of {len(self)}")
+        first = number * self._batch_size
+        places = self._order[first : first + self._batch_size]
+        read = list(self._threads.map(self._read_or_skip, places.tolist()))
+        kept = [index for index, picture in enumerate(read) if picture is not None]
+        if not kept:
+            raise self._part.failures.none_left()
+        images: Any = np.stack([read[index] for index in kept]).astype(np.float32)
+        for transform in self._part.transforms:
+            images = transform(images)
+        images = np.asarray(images)
+        labels = self._part.images.labels
+        return images if labels is None else (images, self._vectors(labels.values[places[kept]]))
+
+    def _drawn(self) -> Any:
+        import numpy as np
+
+        count = len(self._part.images.paths)
+        if not self._part.shuffle:
+            return np.arange(count)
+        return np.random.default_rng([self._part.seed, self._epoch]).permutation(count)
+
+    def _read_or_skip(self, place: int) -> Any:
+        try:
+            return self._read(place)
+        except ImageError as error:
+            name = os.fsdecode(self._part.images.paths[place])
+            if not self._part.request.skips:
+                hint = error.hint or SKIP_HINT
+                raise ImageError(error.message, hint=hint, path=error.path) from None
+            self._part.failures.note(name, error.reason)
+            return None
+
+    def _read(self, place: int) -> Any:
+        cache = self._part.cache
+        kept = None if cache is None else cache.get(place)
+        if kept is not None:
+            return kept
+        path = self._part.images.paths[place]
+        image = read_picture(path, self._picture, self._lanes, self._fitted)
+        if cache is not None:
+            cache.put(place, image)
+        return image
+
+    def _fitted(self, image: Any) -> Any:
+        """A Pillow image as a uint8 array of the final size."""
+        import numpy as np
+        from PIL import Image, ImageOps
+
+        resampling = Image.Resampling[_RESAMPLINGS[self._picture.interpolation]]
+        size = self._picture.width, self._picture.height
+        if self._picture.crop_to_aspect_ratio:
+            fitted = ImageOps.fit(image, size, resampling)
+        elif self._picture.pad_to_aspect_ratio:
+            fitted = ImageOps.pad(image, size, resampling)
+        else:
+            fitted = image.resize(size, resampling)
+        return np.asarray(fitted).reshape(self._picture.shape)
+
+    def _vectors(self, labels: Any) -> Any:
+        import numpy as np
+
+        known = self._part.images.labels
+        mode = self._part.request.label_mode
+        if mode == "categorical" and known is not None and known.class_count is not None:
+            return np.eye(known.class_count, dtype=np.float32)[labels]
+        return labels.astype(np.float32)[:, None] if mode == "binary" else labels
+
+
+@functools.cache
+def _sequence_class() -> Any:
+    """The class for the Keras that is installed; made once, when it is first asked for."""
+    base, options = _base()
+
+    class ImageSequence(base):  # type: ignore[misc,valid-type]
+        """`Batches` as Keras wants them."""
+
+        def __init__(self, part: Part) -> None:
+            # Two batches are read at a time, by the same threads, so that one is always waiting.
+            given = {"workers": 2, "max_queue_size": part.plan.batches_waiting} if options else {}
+            super().__init__(**given)
+            self._batches = Batches(part)
+
+        def __len__(self) -> int:
+            return len(self._batches)
+
+        def __getitem__(self, number: int) -> Any:
+            return self._batches.batch(number)
+
+        def on_epoch_end(self) -> None:
+            self._batches.end_epoch()
+
+    return ImageSequence
+
+
+def _base() -> tuple[Any, bool]:
+    """Keras's class, and whether it takes options."""
+    try:
+        import keras
+    except ImportError:
+        raise MissingDependencyError(
+            "sequence() needs Keras, which is not installed", hint="pip install keras"
+        ) from None
+    if hasattr(keras.utils, "PyDataset"):
+        return keras.utils.PyDataset, True
+    if hasattr(keras.utils, "Sequence"):
+        return keras.utils.Sequence, False
+    raise UsageError(
+        f"this Keras ({keras.__version__}) has neither PyDataset nor Sequence",
+        hint="pip install --upgrade keras",
+    )

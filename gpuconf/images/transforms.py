@@ -1,0 +1,93 @@
+"""What is done to whole batches: augmentation first, on values 0 to 255, then scaling; labels."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any
+
+from gpuconf.errors import UsageError
+
+Transform = Callable[[Any], Any]
+_HINT = 'scale="0-1", scale="-1-1", a factor such as 1/255, a Keras layer, or a function'
+
+
+def make_scale(scale: Any) -> Transform | None:
+    """How a batch is scaled; None where it keeps its values 0.0 to 255.0."""
+    if scale is None:
+        return None
+    if isinstance(scale, str):
+        return _named_scale(scale)
+    if isinstance(scale, Real) and not isinstance(scale, bool):
+        if not math.isfinite(scale) or scale == 0:
+            raise UsageError(f"scale={scale!r} makes nothing of every picture", hint=_HINT)
+        factor = float(scale)
+        return lambda images: images * factor
+    if callable(scale):
+        return _one_step(scale, training=False)
+    raise UsageError(f"scale={scale!r} is no way to scale", hint=_HINT)
+
+
+def _named_scale(scale: str) -> Transform:
+    if scale == "0-1":
+        return lambda images: images / 255.0
+    if scale == "-1-1":
+        return lambda images: images / 127.5 - 1.0
+    raise UsageError(f"scale={scale!r} is none of '0-1' and '-1-1'", hint=_HINT)
+
+
+def make_augment(augment: Any) -> Transform | None:
+    """How a batch of a training is augmented: a Keras layer or model, a function, or several.
+
+    Layers are called with ``training=True`` where they take it.  Those of a Sequential model are
+    called one by one, because Keras on JAX or PyTorch can call layers inside tf.data, not models.
+    """
+    if augment is None:
+        return None
+    if any(base.__name__ == "Sequential" for base in type(augment).__mro__):
+        augment = list(augment.layers)
+    parts = augment if isinstance(augment, Sequence) else [augment]
+    wrong = [part for part in parts if not callable(part)]
+    if wrong or not parts or isinstance(augment, str):
+        raise UsageError(
+            f"augment={augment!r} is no Keras layer, function, or list of them",
+            hint='augment=[keras.layers.RandomFlip("horizontal"), keras.layers.RandomZoom(0.1)]',
+        )
+    steps = [_one_step(part, training=True) for part in parts]
+
+    def augmented(images: Any) -> Any:
+        for step in steps:
+            images = step(images)
+        return images
+
+    return augmented
+
+
+def _one_step(part: Any, *, training: bool) -> Transform:
+    """Call it, with ``training=`` where it takes that."""
+    try:
+        parameters = inspect.signature(getattr(part, "call", part)).parameters
+    except (TypeError, ValueError):  # functions of C have no signature
+        parameters = {}  # type: ignore[assignment]
+    takes = "training" in parameters
+    return lambda images: part(images, training=training) if takes else part(images)
+
+
+def label_vectors(mode: str | None, class_count: int | None) -> Transform | None:
+    """How class numbers of a batch become what ``label_mode`` asks for; None for as they are.
+
+    Only a batch at a time: one-hot vectors of all images could take more than the images.
+    """
+    if mode == "categorical":
+        return lambda labels: _tensorflow().one_hot(labels, class_count)
+    if mode == "binary":
+        return lambda labels: _tensorflow().cast(labels, "float32")[:, None]
+    return None
+
+
+def _tensorflow() -> Any:
+    import tensorflow as tf
+
+    return tf

@@ -1,0 +1,410 @@
+"""Data of every kind, callbacks, what is left on the model, and mistakes.
+
+Run by ``test_batching_use``.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import math
+import pickle
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import tensorflow as tf
+from batching_models import (
+    BATCH,
+    IS_KERAS_3,
+    SAMPLES,
+    WORDS,
+    X,
+    Y,
+    arrays,
+    assert_same,
+    compiled,
+    dense,
+    keras,
+    layers,
+    seeded,
+    weights_of,
+)
+
+import gpuconf
+from gpuconf import batching
+from gpuconf.batching.known_sizes import forget
+from gpuconf.errors import UsageError
+
+
+class Sequenced(
+    keras.utils.PyDataset if hasattr(keras.utils, "PyDataset") else keras.utils.Sequence
+):
+    """Batches by number."""
+
+    def __len__(self) -> int:
+        return math.ceil(SAMPLES / BATCH)
+
+    def __getitem__(self, number: int) -> Any:
+        rows = slice(number * BATCH, number * BATCH + BATCH)
+        return X[rows], Y[rows]
+
+
+def generated() -> Iterator[Any]:
+    """Batches without an end."""
+    while True:
+        for number in range(len(Sequenced())):
+            yield Sequenced()[number]
+
+
+def memmapped(folder: Path) -> Any:
+    array = np.lib.format.open_memmap(folder / "x.npy", "w+", "float32", X.shape)
+    array[:] = X
+    return array
+
+
+def in_hdf5(folder: Path) -> Any:
+    return h5py.File(folder / "x.h5", "w").create_dataset("x", data=X.astype("float64"))
+
+
+SOURCES: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "memmap": lambda folder: {"x": memmapped(folder), "y": Y},
+    "hdf5": lambda folder: {"x": in_hdf5(folder), "y": Y},
+    "frames": lambda _: {"x": pd.DataFrame(X), "y": pd.Series(Y)},
+    "sparse": lambda _: {"x": scipy.sparse.csr_matrix(X), "y": Y},
+    "tensors": lambda _: {"x": tf.constant(X), "y": tf.constant(Y)},
+}
+COMING = {  # in batches of their own; the second is how many, where they do not end
+    "dataset": lambda: (tf.data.Dataset.from_tensor_slices((X, Y)).batch(BATCH), None),
+    "sequence": lambda: (Sequenced(), None),
+    "generator": lambda: (generated(), len(Sequenced())),
+}
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    """A classifier."""
+    seeded()
+    return built(dense())
+
+
+@pytest.fixture(scope="module")
+def known(model: Any) -> dict[str, Any]:
+    """What Keras says of all the arrays, and of a training with them."""
+    start = weights_of(model)
+    history = model.fit(**arrays(shuffle=False), verbose=0).history
+    trained = weights_of(model)
+    return {
+        "start": start,
+        "history": history,
+        "trained": trained,
+        "metrics": model.evaluate(X, Y, batch_size=BATCH, verbose=0),
+        "outputs": model.predict(X, batch_size=BATCH, verbose=0),
+    }
+
+
+def built(network: Any) -> Any:
+    """The model, whose optimizer has all its variables."""
+    network.optimizer.build(network.trainable_variables)
+    return network
+
+
+def restart(model: Any, values: list[Any]) -> None:
+    """The model's and the optimizer's variables as they were."""
+    optimizer = model.optimizer.variables
+    optimizer = optimizer() if callable(optimizer) else optimizer
+    for variable, value in zip([*model.variables, *optimizer], values, strict=True):
+        variable.assign(value)
+
+
+def assert_history(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    """The same values, in float32's precision."""
+    assert list(ours) == list(theirs)
+    for name, values in theirs.items():
+        np.testing.assert_allclose(ours[name], values, rtol=2e-6, err_msg=name)
+
+
+def _check(model: Any, known: dict[str, Any], data: dict[str, Any], steps: int | None) -> None:
+    restart(model, known["start"])
+    size = {} if "y" not in data else {"batch_size": BATCH}
+    fitted = batching.fit(
+        model, **data, **size, epochs=2, steps_per_epoch=steps, shuffle=False, verbose=0
+    )
+    assert_same(weights_of(model), known["trained"], 2e-6)
+    assert_history(fitted.history, known["history"])
+    metrics = batching.evaluate(model, **data, **size, steps=steps, verbose=0)
+    assert metrics == pytest.approx(known["metrics"], rel=2e-6)
+    outputs = batching.predict(model, data["x"], **size, steps=steps, verbose=0)
+    np.testing.assert_allclose(outputs, known["outputs"], rtol=2e-6)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def check_arrays_of_every_kind(source: str, model: Any, known: Any, tmp_path: Path) -> None:
+    """On disk, in a frame, sparse: trained, evaluated and predicted as the plain arrays are."""
+    _check(model, known, SOURCES[source](tmp_path), None)
+
+
+@pytest.mark.parametrize("source", COMING)
+def check_batches_of_every_kind(source: str, model: Any, known: Any) -> None:
+    """Datasets, sequences and generators keep their own batches."""
+    for call in range(2):  # a generator cannot be asked twice
+        data, steps = COMING[source]()
+        if call == 0:
+            _check_fit_alone(model, known, data, steps)
+            continue
+        metrics = batching.evaluate(model, data, steps=steps, verbose=0)
+        assert metrics == pytest.approx(known["metrics"], rel=2e-6)
+    data, steps = COMING[source]()
+    outputs = batching.predict(model, data, steps=steps, verbose=0)
+    np.testing.assert_allclose(outputs, known["outputs"], rtol=2e-6)
+
+
+def _check_fit_alone(model: Any, known: Any, data: Any, steps: int | None) -> None:
+    restart(model, known["start"])
+    batching.fit(model, data, epochs=2, steps_per_epoch=steps, shuffle=False, verbose=0)
+    assert_same(weights_of(model), known["trained"], 2e-6)
+
+
+def check_data_that_are_no_rectangles() -> None:
+    """Ragged and sparse tensors from a dataset: whole, and in parts."""
+    seeded()
+    lengths = np.arange(SAMPLES) % 4
+    ragged = tf.RaggedTensor.from_row_lengths(np.arange(lengths.sum()) % 9, lengths)
+    padded = ragged.to_tensor(0, shape=(53, 5))
+    sparse = tf.sparse.from_dense(X)
+    if hasattr(keras.ops if hasattr(keras, "ops") else object, "convert_to_tensor"):
+        inputs = keras.Input((6,), sparse=True)
+        network = compiled(keras.Model(inputs, layers.Dense(3)(inputs)))
+        dataset = tf.data.Dataset.from_tensor_slices((sparse, Y)).batch(BATCH)
+        whole = network.evaluate(dataset, verbose=0)
+        assert batching.evaluate(network, dataset, verbose=0) == pytest.approx(whole, rel=1e-6)
+        batching.fit(network, dataset, card_batch_size=5, shuffle=False, verbose=0)
+    for leaf, plain in ((ragged, padded), (sparse, X)):
+        part = batching.nests.part((leaf, Y), 16, 20)[0]
+        back = part.to_tensor(0, shape=(4, 5)) if leaf is ragged else tf.sparse.to_dense(part)
+        np.testing.assert_array_equal(back, plain[16:20])
+
+
+def check_outputs_go_into_a_file(model: Any, known: Any, tmp_path: Path) -> None:
+    """``out=``: written batch by batch, complete on disk, the same object given back."""
+    restart(model, known["trained"])
+    out = np.lib.format.open_memmap(tmp_path / "out.npy", "w+", "float32", (SAMPLES, 3))
+    assert batching.predict(model, X, BATCH, verbose=0, out=out) is out
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), known["outputs"])
+
+
+class Noted(keras.callbacks.Callback):
+    """Which calls came, in order, with which numbers and names of values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Any] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("on_"):
+            return super().__getattribute__(name)
+        return lambda *given, **named: self.calls.append(
+            (name, *map(_told, (*given, *named.values())))
+        )
+
+
+def _told(value: Any) -> Any:
+    return sorted(value) if isinstance(value, dict) else value
+
+
+def check_callbacks_are_called_as_keras_calls_them(model: Any) -> None:
+    """The same calls in the same order, with the same names of values, in all three."""
+    for name, data in (
+        ("fit", arrays(validation_split=0.3)),
+        ("evaluate", {"x": X, "y": Y, "batch_size": BATCH}),
+        ("predict", {"x": X, "batch_size": BATCH}),
+    ):
+        theirs, ours = Noted(), Noted()
+        getattr(model, name)(**data, callbacks=[theirs], verbose=0)
+        getattr(batching, name)(model, **data, callbacks=[ours], verbose=0)
+        assert ours.calls == theirs.calls
+        assert len(ours.calls) > 8
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation")  # Keras writes its files so
+def check_callbacks_that_steer(model: Any, known: Any, tmp_path: Path) -> None:
+    """Early stopping, a schedule of rates, a checkpoint, and a stop in the middle of an epoch."""
+    results = []
+    for fit in (model.fit, lambda **given: batching.fit(model, **given)):
+        restart(model, known["start"])
+        keras.utils.set_random_seed(5)
+        file = tmp_path / f"{len(results)}.weights.h5"
+        history = fit(
+            **arrays(validation_data=(X[:20], Y[:20]), epochs=9),
+            verbose=0,
+            callbacks=[
+                keras.callbacks.EarlyStopping("val_loss", patience=1, min_delta=0.02),
+                keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 / (epoch + 1)),
+                keras.callbacks.ModelCheckpoint(file, save_weights_only=True),
+            ],
+        ).history
+        model.load_weights(file)
+        results.append((history, weights_of(model)))
+    assert_history(results[1][0], results[0][0])
+    assert_same(results[1][1], results[0][1], 2e-6)
+    assert 1 < len(results[1][0]["loss"]) < 9
+    model.optimizer.learning_rate = 0.1
+    _check_stops(model, known)
+
+
+def _check_stops(model: Any, known: Any) -> None:
+    class Stops(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            assert set(logs) == {"accuracy", "loss"}
+            self.model.stop_training = batch == 1
+
+    restart(model, known["start"])
+    before = int(model.optimizer.iterations.numpy())
+    batching.fit(model, **arrays(), callbacks=[Stops()], verbose=0)
+    assert int(model.optimizer.iterations.numpy()) - before == 2
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation")  # Keras writes its files so
+def check_the_model_is_left_as_it_was(model: Any, known: Any, tmp_path: Path) -> None:
+    """Keras trains it afterwards as before; it can be saved, copied, cloned and pickled."""
+    restart(model, known["start"])
+    batching.fit(model, **arrays(), card_batch_size=5, verbose=0)
+    batching.evaluate(model, X, Y, verbose=0)
+    batching.predict(model, X, verbose=0)
+    restart(model, known["start"])
+    model.fit(**arrays(shuffle=False), verbose=0)
+    assert_same(weights_of(model), known["trained"])
+    outputs = model.predict(X, verbose=0)
+    model.save(tmp_path / "model.keras")
+    copies = [
+        keras.models.load_model(tmp_path / "model.keras"),
+        pickle.loads(pickle.dumps(model)),
+        copy.deepcopy(model),
+    ]
+    for each in copies:
+        np.testing.assert_array_equal(each.predict(X, verbose=0), outputs)
+    batching.fit(copies[0], **arrays(epochs=1), verbose=0)
+    np.testing.assert_array_equal(model.predict(X, verbose=0), outputs)
+
+
+def check_what_is_kept_follows_compile_and_trainable() -> None:
+    """Another loss, other metrics, frozen layers: each call is that of the model as it is."""
+    seeded()
+    network = dense()
+    batching.fit(network, **arrays(epochs=1), verbose=0)
+    batching.evaluate(network, X, Y, verbose=0)
+    for options in ({"loss": "mse", "metrics": ["mae"]}, {"loss": "mae", "metrics": []}):
+        network.compile(keras.optimizers.SGD(0.01), **options)
+        built(network)
+        data = {"x": X, "y": keras.utils.to_categorical(Y), "batch_size": BATCH, "verbose": 0}
+        start = weights_of(network)
+        theirs = network.fit(**data, shuffle=False).history
+        restart(network, start)
+        assert_history(batching.fit(network, **data, shuffle=False).history, theirs)
+        theirs = network.evaluate(**data, return_dict=True)
+        assert batching.evaluate(network, **data, return_dict=True) == pytest.approx(theirs)
+    frozen = network.layers[0]
+    frozen.trainable = False
+    if not IS_KERAS_3:  # which goes by what was trained when it was compiled
+        network.compile(keras.optimizers.SGD(0.01), "mae")
+    before = _values(frozen)
+    batching.fit(network, **data)
+    assert_same(_values(frozen), before)
+
+
+def _values(layer: Any) -> list[Any]:
+    return [np.array(tf.convert_to_tensor(each)) for each in layer.weights]
+
+
+class Counting(keras.callbacks.Callback):
+    """How many variables are of the shape (7, 8)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = self.most = 0
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002
+        gc.collect()
+        found = [each for each in gc.get_objects() if isinstance(each, tf.Variable)]
+        self.last = sum(tuple(each.shape) == (7, 8) for each in found)
+        self.most = max(self.most, self.last)
+
+
+def check_memory_is_given_back() -> None:
+    """Sums of gradients go with the training; the model and all that is kept go with it."""
+    seeded()
+    network = dense(inputs=7)  # a shape that nothing else here has
+    x = np.repeat(X, 2, axis=1)[:, :7]
+    counting = Counting()
+    options = {"batch_size": BATCH, "card_batch_size": 5, "verbose": 0}
+    batching.fit(network, x, Y, **options, callbacks=[counting])
+    counting.on_train_batch_end(0)
+    assert counting.most == counting.last + 1  # the sums of the gradients
+    freed: list[Any] = []
+    layer = network.layers[0]
+    weakref.finalize(layer, freed.append, True)
+    del network, layer, counting
+    keras.backend.clear_session()
+    gc.collect()
+    assert freed
+
+
+def check_mistakes_are_told_and_nothing_is_done(model: Any) -> None:
+    """One clear error each, with a hint, and the model is as before."""
+    before = weights_of(model)
+    wrong: dict[str, Callable[[], Any]] = {
+        "not a Keras model": lambda: batching.evaluate(object(), X, Y),
+        "is a layer": lambda: batching.predict(layers.Dense(1), X),
+        "different numbers of samples: 50, 53": lambda: batching.fit(model, X, Y[:50]),
+        "no samples": lambda: batching.predict(model, X[:0]),
+        "batch_size of fit is 'auto'": lambda: batching.fit(model, X, Y, batch_size="auto"),
+        "batch_size is 0": lambda: batching.evaluate(model, X, Y, 0),
+        "batch_size is 2.5": lambda: batching.predict(model, X, batch_size=2.5),
+        "batch_size is -1": lambda: batching.fit(model, X, Y, card_batch_size=-1),
+        "no samples are left": lambda: batching.fit(model, X, Y, validation_split=1.0),
+        "needs arrays": lambda: batching.fit(model, generated(), validation_split=0.2),
+        "out has shape": lambda: batching.predict(model, X, out=np.zeros((3, 3), "float32")),
+    }
+    for words, call in wrong.items():
+        with pytest.raises(UsageError) as caught:
+            call()
+        assert words in str(caught.value)
+        assert caught.value.hint
+    assert_same(weights_of(model), before)
+    for name in ("make_train_function", "make_test_function"):
+        assert name not in vars(model)
+
+
+def check_a_size_does_not_leak_into_other_calls() -> None:
+    """What was found for one model, shape or step is not taken for another's."""
+    forget()
+    calls: list[int] = []
+
+    def sized(limit: int) -> Callable[..., Any]:
+        @gpuconf.oom_safe(batch_size=32)
+        def work(rows: Any, *, scale: float = 1.0) -> Any:
+            calls.append(len(rows))
+            if len(rows) > limit:
+                raise tf.errors.ResourceExhaustedError(
+                    None, None, "OOM when allocating tensor with shape[9] on /device:GPU:0"
+                )
+            return rows * scale
+
+        return work
+
+    work = sized(8)
+    np.testing.assert_array_equal(work(X, scale=2.0), X * 2.0)
+    assert calls[:4] == [32, 16, 8, 8]
+    calls.clear()
+    work(X)
+    assert calls[0] == 8
+    calls.clear()
+    sized(64)(WORDS.astype("float32"))
+    assert calls[0] == 32
+    assert work.__name__ == "work"

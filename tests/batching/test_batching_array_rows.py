@@ -1,0 +1,147 @@
+"""Rows of arrays, files, frames and sparse matrices: the right ones, in the right precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as some
+
+from gpuconf.batching.array_rows import Rows, is_list_of_numbers, is_rows
+from gpuconf.batching.host_data import checked_batch_size, host_data
+from gpuconf.errors import UsageError
+
+VALUES = np.random.default_rng(5).normal(size=(40, 3))
+
+
+def _memmap(folder: Path) -> Any:
+    array = np.lib.format.open_memmap(folder / "x.npy", "w+", "float64", VALUES.shape)
+    array[:] = VALUES
+    return array
+
+
+def _hdf5(folder: Path) -> Any:
+    return h5py.File(folder / "x.h5", "w").create_dataset("x", data=VALUES)
+
+
+SOURCES: dict[str, Callable[[Path], Any]] = {
+    "array": lambda _: VALUES,
+    "transposed": lambda _: np.asfortranarray(VALUES),
+    "memmap": _memmap,
+    "hdf5": _hdf5,
+    "frame": lambda _: pd.DataFrame(VALUES),
+    "list": lambda _: VALUES.tolist(),
+    "csr": lambda _: scipy.sparse.csr_matrix(VALUES),
+    "coo": lambda _: scipy.sparse.coo_array(VALUES),
+}
+
+
+@pytest.fixture(scope="module", params=SOURCES)
+def rows(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    """Rows of one kind of source."""
+    return Rows(SOURCES[request.param](tmp_path_factory.mktemp("rows")), "float32")
+
+
+@given(some.permutations(range(40)), some.integers(1, 40), some.booleans())
+def test_rows_come_in_the_order_asked_for(
+    rows: Rows, order: list[int], size: int, is_sorted: bool
+) -> None:
+    """Any places in any order, and runs of them; in Keras's own precision."""
+    places = np.array(sorted(order[:size]) if is_sorted else order[:size])
+    found = rows.at(places)
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == rows.dtype == np.float32
+    np.testing.assert_array_equal(found, VALUES[places].astype("float32"))
+
+
+def test_what_is_known_of_a_source(rows: Rows) -> None:
+    """Its length and what a sample takes, without reading it."""
+    assert (rows.count, rows.sample_shape, rows.sample_bytes) == (40, (3,), 12)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int64", "bool"])
+def test_whole_numbers_keep_their_type(kind: str) -> None:
+    """Images stay bytes until the model makes floats of them."""
+    assert Rows(np.ones((2, 2), kind), "float32").at(np.array([0])).dtype == kind
+
+
+def test_a_series_is_one_column() -> None:
+    """Labels are often a column of a frame."""
+    found = Rows(pd.Series([1, 2, 3], index=[7, 8, 9]), "float32").at(np.array([2, 0]))
+    np.testing.assert_array_equal(found, [3, 1])
+
+
+@pytest.mark.parametrize(
+    ("data", "is_it"),
+    [
+        (VALUES, True),
+        ([VALUES, VALUES], True),
+        ({"a": VALUES}, True),
+        ([1, 2, 3], True),
+        (["a", "b"], True),
+        (scipy.sparse.csr_matrix(VALUES), True),
+        (iter([VALUES]), False),
+        ((batch for batch in [VALUES]), False),
+        (None, False),
+        (object(), False),
+    ],
+)
+def test_what_can_be_cut(data: Any, is_it: bool) -> None:
+    """Arrays and nests of them can; what comes in batches already is left alone."""
+    assert is_rows(data) is is_it
+
+
+def test_lists_of_numbers_and_of_arrays() -> None:
+    """The first is one array written out, the second are several inputs."""
+    assert is_list_of_numbers([[1.0], [2.0]])
+    assert not is_list_of_numbers([VALUES])
+    assert not is_list_of_numbers([])
+
+
+def test_a_single_number_has_no_samples() -> None:
+    """Refused by name."""
+    with pytest.raises(UsageError, match="no samples") as caught:
+        Rows(np.float32(3), "float32")
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, True, "large", [32]])
+def test_batch_sizes_that_are_none(size: Any) -> None:
+    """Refused with the value and the rule."""
+    with pytest.raises(UsageError, match="whole number") as caught:
+        checked_batch_size(size)
+    assert "auto" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(("size", "checked"), [(None, None), ("auto", None), (np.int64(7), 7)])
+def test_batch_sizes_that_are(size: Any, checked: int | None) -> None:
+    """Any whole number, NumPy's too."""
+    assert checked_batch_size(size) == checked
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "words"),
+    [
+        (VALUES, VALUES[:7], "7, 40"),
+        (VALUES[:0], None, "no samples"),
+        (VALUES, np.float32(1), "no samples"),
+    ],
+)
+def test_arrays_that_do_not_belong_together(x: Any, y: Any, words: str) -> None:
+    """Refused before anything is made of them."""
+    with pytest.raises(UsageError, match=words) as caught:
+        host_data(x, y, floatx="float32", batch_size=4)
+    assert caught.value.hint
+
+
+def test_a_section_without_samples_is_refused() -> None:
+    """validation_split=0.999 of few samples."""
+    with pytest.raises(UsageError, match="no samples are left"):
+        host_data(VALUES, floatx="float32", batch_size=4, section=(0.0, 0.001))

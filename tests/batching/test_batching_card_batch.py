@@ -1,0 +1,203 @@
+"""How the size of the batches on the card is found, bounded, and remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from gpuconf.batching import known_sizes
+from gpuconf.batching.card import Card
+from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch, Guess, attempt
+from gpuconf.batching.failures import Failure
+from gpuconf.batching.known_sizes import Key, Known, forget, key_for, known_size, remember
+
+KEY = Key("evaluate", ("model",), "GPU:0", 1024)
+FULL = "OOM when allocating tensor with shape[9] on /device:GPU:0 by allocator GPU_0_bfc"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known() -> None:
+    forget()
+
+
+def full(*, of_the_card: bool = True) -> Failure:
+    """An out-of-memory as `failure_of` tells it."""
+    return Failure(RuntimeError(FULL), FULL, of_the_card)
+
+
+def sized(
+    most: int,
+    *,
+    start: int | None = None,
+    guess: Guess | None = None,
+    room: Callable[[], bool] | None = None,
+    max_retries: int = 99,
+) -> CardBatch:
+    """A size that is to be found out."""
+    return CardBatch(
+        KEY,
+        what="test",
+        most=most,
+        start=start,
+        room_to_double=room,
+        guess=guess,
+        max_retries=max_retries,
+    )
+
+
+def taken(batch: CardBatch, samples: int, fits: int) -> list[int]:
+    """The sizes in which so many samples ran, on a card for ``fits`` of them."""
+    sizes = []
+    while samples:
+        size = min(samples, batch.size)
+        if size > fits:
+            batch.failed(full(), size)
+            continue
+        batch.succeeded(size)
+        sizes.append(size)
+        samples -= size
+    return sizes
+
+
+@given(some.integers(1, 3000), some.integers(1, 3000), some.integers(1, 3000))
+def test_all_samples_run_in_sizes_that_fit(samples: int, most: int, fits: int) -> None:
+    """Whatever the card takes, all run; sizes are never above the wanted, nor half of what fits."""
+    forget()
+    batch = sized(most)
+    sizes = taken(batch, samples, fits)
+    assert sum(sizes) == samples
+    assert max(sizes) <= min(most, fits)
+    assert max(sizes) >= min(samples, most, (fits + 1) // 2)
+    assert batch.refusals <= max(samples, fits).bit_length() + 1
+
+
+@given(some.integers(1, 3000), some.integers(1, 3000), some.integers(1, 4000))
+def test_a_guess_saves_refusals(samples: int, fits: int, guessed: int) -> None:
+    """A guess that fits ends the search at one refusal; none enlarges a batch."""
+    forget()
+    batch = sized(samples, guess=lambda: guessed)
+    sizes = taken(batch, samples, fits)
+    assert sum(sizes) == samples
+    if fits < samples and guessed <= fits:
+        assert batch.refusals == 1
+    assert max(sizes) <= fits
+
+
+@given(some.integers(1, 4000), some.integers(1, 4000), some.integers(1, 64))
+def test_a_small_start_doubles_as_long_as_that_runs(samples: int, fits: int, start: int) -> None:
+    """One refusal above what fits, besides those of a start that was too large."""
+    forget()
+    batch = sized(10**9, start=start, room=lambda: True)
+    sizes = taken(batch, samples, fits)
+    assert sum(sizes) == samples
+    assert sizes[0] == min(samples, start) or start > fits
+    assert batch.refusals <= 1 + (start.bit_length() if start > fits else 0)
+
+
+def test_no_doubling_where_there_is_no_room() -> None:
+    """What the allocator's peak forbids is not tried: no refusal is provoked."""
+    batch = sized(10**9, start=8, room=lambda: False)
+    assert taken(batch, 100, fits=8) == [8] * 12 + [4]
+    assert batch.refusals == 0
+
+
+def test_the_size_is_remembered_for_this_key_alone() -> None:
+    """The next call begins with what ran; another shape, card or limit begins anew."""
+    taken(sized(100), 100, fits=30)
+    assert known_size(KEY) == Known(25, 50)
+    again = sized(100)
+    assert again.size == 25
+    taken(again, 100, fits=30)
+    assert again.refusals == 0
+    for other in (
+        KEY._replace(kind="fit"),
+        KEY._replace(signature=("model", (9,))),
+        KEY._replace(card="GPU:1"),
+        KEY._replace(limit_mib=2048),
+    ):
+        assert known_size(other) is None
+    forget()
+    assert sized(100).size == 100
+
+
+def test_a_larger_wish_is_tried_where_nothing_was_refused() -> None:
+    """That 16 ran says nothing against 64; that 64 did not says something against 128."""
+    taken(sized(16), 16, fits=1000)
+    assert sized(64).size == 64
+    taken(sized(64), 64, fits=40)
+    assert sized(128).size == 32
+
+
+def test_a_small_last_batch_does_not_shrink_what_is_known() -> None:
+    """The rest of the samples is smaller than what fits, and is not remembered as the best."""
+    taken(sized(32), 33, fits=1000)
+    assert known_size(KEY) == Known(32, None)
+
+
+def test_one_sample_that_does_not_fit_raises_the_users_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The same exception object, with a diagnosis beside it on stderr."""
+    failure = full()
+    with pytest.raises(RuntimeError) as caught:
+        sized(1).failed(failure, 1)
+    assert caught.value is failure.error
+    told = capsys.readouterr().err
+    assert "not even one sample fits" in told
+    assert "oom" in told.lower()
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_retries_are_bounded_and_each_is_told(
+    retries: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So many smaller batches are tried, each in one line, then the error comes."""
+    batch = sized(10**6, max_retries=retries)
+    for _ in range(retries):
+        batch.failed(full(), batch.size)
+    assert capsys.readouterr().err.count("do not fit on the card at once") == retries
+    with pytest.raises(RuntimeError, match="OOM"):
+        batch.failed(full(), batch.size)
+    assert MOST_RETRIES >= 10
+
+
+def test_host_memory_is_not_cured_by_smaller_batches(capsys: pytest.CaptureFixture[str]) -> None:
+    """The user's error comes at once, and nothing is remembered against the card."""
+    failure = full(of_the_card=False)
+    batch = sized(64)
+    with pytest.raises(RuntimeError) as caught:
+        batch.failed(failure, 64)
+    assert caught.value is failure.error
+    assert "computer's own memory" in capsys.readouterr().err
+    assert batch.size == 64
+    assert known_size(KEY) is None
+
+
+def test_an_attempt_hands_back_only_out_of_memory() -> None:
+    """Results and out-of-memory come back; other exceptions go through."""
+    assert attempt(lambda: 7) == (7, None)
+
+    def fails() -> None:
+        raise RuntimeError(FULL)
+
+    result, failure = attempt(fails)
+    assert result is None
+    assert failure is not None
+    with pytest.raises(ZeroDivisionError):
+        attempt(lambda: 1 / 0)
+
+
+def test_keys_count_whole_mebibytes_of_the_limit() -> None:
+    """A limit is part of the key, and no limit is another key."""
+    assert key_for("fit", ("m",), Card("GPU:0", (5 << 20) + 1)).limit_mib == 5
+    assert key_for("fit", ("m",), Card("GPU:0")).limit_mib is None
+
+
+def test_forgetting_forgets_everything() -> None:
+    """As after other programs have left the card."""
+    remember(KEY, Known(3))
+    forget()
+    assert not known_sizes._KNOWN

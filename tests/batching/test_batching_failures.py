@@ -1,0 +1,150 @@
+"""What counts as out of memory: every disguise of it, and nothing that only quotes one."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from gpuconf.batching.failures import failure_of, let_go
+
+CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus"
+needs_corpus = pytest.mark.skipif(
+    not CORPUS.is_dir(), reason="needs ../shared/corpus, people's logs, which are not shipped"
+)
+
+OF_THE_CARD = {
+    "tensor": "OOM when allocating tensor with shape[64,512] and type float on "
+    "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc [Op:Mul]",
+    "node": "Graph execution error:\n\nDetected at node 'm/conv/Conv2D'\nOOM when allocating "
+    "tensor with shape[8,8] and type float on /device:GPU:0 by allocator GPU_0_bfc\n"
+    "\t [[{{node m/conv/Conv2D}}]] [Op:__inference_one_step_on_data_7]",
+    "xla": "Out of memory while trying to allocate 4096 bytes.",
+    "copied": "Failed copying input tensor from /job:localhost/replica:0/task:0/device:CPU:0 to "
+    "/job:localhost/replica:0/task:0/device:GPU:0 in order to run Cast: Dst tensor is not "
+    "initialized. [Op:Cast]",
+    "copied in a step": "Dst tensor is not initialized.\n\t [[{{node IteratorGetNext/_2}}]]",
+    "no algorithm": "No algorithm worked!  Error messages:\n  Profiling failure on CUDNN engine 1: "
+    "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.",
+    "no algorithm, no reason": "No algorithm worked! [Op:Conv2D]",
+    "convolution": "Failed to get convolution algorithm. This is probably because cuDNN failed to "
+    "initialize, so try looking to see if a warning log message was printed above. [Op:Conv2D]",
+    "cudnn handle": "Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED",
+    "cublas": "Blas GEMM launch failed : a.shape=(2, 3), b.shape=(3, 4), m=2, n=4, k=3",
+    "cublas handle": "failed to create cublas handle: CUBLAS_STATUS_ALLOC_FAILED",
+    "torch": "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of "
+    "1.00 GiB of which 3.00 MiB is free.",
+    "jax": "RESOURCE_EXHAUSTED: Out of memory allocating 1073741824 bytes.",
+}
+OF_THE_HOST = {
+    "numpy": "Unable to allocate 7.45 GiB for an array with shape (1000000000,) and data type "
+    "float64",
+    "in a generator": "MemoryError: Unable to allocate 1.00 TiB for an array with shape (1,)\n"
+    "Traceback (most recent call last):\n\n\t [[{{node PyFunc}}]] [Op:IteratorGetNext]",
+}
+OF_NEITHER = {
+    "disk": "/data/cache.data-00000-of-00001; No space left on device [Op:IteratorGetNext]",
+    "shape": "Incompatible shapes: [16] vs. [16,5] [Op:Mul]",
+    "versions": "DNN library initialization failed: CUDNN_STATUS_VERSION_MISMATCH",
+    "nothing": "",
+}
+
+
+class ResourceExhaustedError(RuntimeError):
+    """Named like TensorFlow's, which is no RuntimeError; see `batching_failure_checks`."""
+
+
+@pytest.mark.parametrize("words", OF_THE_CARD.values(), ids=OF_THE_CARD)
+def test_a_full_card_is_known_in_every_disguise(words: str) -> None:
+    """Each wording is an out-of-memory that a smaller batch may cure, told in one line."""
+    failure = failure_of(ResourceExhaustedError(words))
+    assert failure is not None
+    assert failure.is_of_the_card
+    assert "\n" not in failure.summary
+    assert failure.summary
+
+
+@pytest.mark.parametrize("words", OF_THE_HOST.values(), ids=OF_THE_HOST)
+def test_a_full_computer_is_told_apart(words: str) -> None:
+    """The computer's own memory is out, whatever class it has: no smaller batch helps."""
+    for error in (MemoryError(words), ResourceExhaustedError(f"MemoryError: {words}")):
+        failure = failure_of(error)
+        assert failure is not None
+        assert not failure.is_of_the_card
+
+
+@pytest.mark.parametrize("words", OF_NEITHER.values(), ids=OF_NEITHER)
+def test_other_errors_are_none_of_ours(words: str) -> None:
+    """A full disk comes in the class of a full card, and is not one; nor are mistakes."""
+    assert failure_of(ResourceExhaustedError(words)) is None
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyError, AssertionError, OSError])
+@pytest.mark.parametrize("words", [OF_THE_CARD["tensor"], OF_THE_CARD["torch"]])
+def test_an_error_that_quotes_a_log_is_no_out_of_memory(kind: type[Exception], words: str) -> None:
+    """Only a framework's exceptions and MemoryError tell of memory."""
+    assert failure_of(kind(words)) is None
+
+
+@pytest.mark.parametrize(("on_cpu", "may_help"), [(True, True), (False, False)])
+def test_the_cpu_stands_for_a_card_where_there_is_none(on_cpu: bool, may_help: bool) -> None:
+    """TensorFlow's allocator on the CPU is the card only if nothing computes on another one."""
+    words = "OOM when allocating tensor with shape[9] and type float on "
+    words += "/job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu [Op:Mul]"
+    failure = failure_of(ResourceExhaustedError(words), computes_on_cpu=on_cpu)
+    assert failure is not None
+    assert failure.is_of_the_card is may_help
+
+
+def test_letting_go_frees_what_the_traceback_holds() -> None:
+    """Locals of the frames in which it failed are gone, in its causes too, and loops end."""
+    held: list[object] = []
+
+    class Tensor:
+        def __del__(self) -> None:
+            held.append("freed")
+
+    def fails() -> None:
+        tensor = Tensor()
+        try:
+            raise MemoryError(str(type(tensor)))
+        except MemoryError as error:
+            raise RuntimeError("full") from error
+
+    try:
+        fails()
+    except RuntimeError as error:
+        kept = error
+    assert kept.__cause__ is not None
+    kept.__cause__.__context__ = kept
+    assert not held
+    let_go(kept)
+    assert held == ["freed"]
+
+
+_EXCEPTION = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): *", re.MULTILINE)
+_CURABLE = {
+    *("oom-device-tensor", "oom-device-startup", "whole-array-copied", "fragmentation"),
+    *("cudnn-handle-alloc", "cudnn-internal", "cublas-alloc", "torch-oom", "jax-oom"),
+}
+# The exception alone says "DNN library initialization failed"; the versions stand elsewhere.
+_TOLD_ELSEWHERE = {"log-32.log"}
+
+
+@needs_corpus
+def test_exceptions_of_real_logs() -> None:
+    """The last exception of each log is out of memory exactly where its label says so."""
+    seen = 0
+    for entry in json.loads((CORPUS / "labels.json").read_text("utf-8")):
+        log = (CORPUS / entry["file"]).read_text("utf-8", errors="replace")
+        found = list(_EXCEPTION.finditer(log))
+        if not found or entry["file"] in _TOLD_ELSEWHERE:
+            continue
+        seen += 1
+        words = f"{found[-1][1]}: {log[found[-1].end() :]}"
+        failure = failure_of(RuntimeError(words))
+        is_full = failure is not None and failure.is_of_the_card
+        assert is_full == bool(_CURABLE & set(entry["accepted_causes"])), entry["file"]
+    assert seen >= 15

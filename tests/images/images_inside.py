@@ -1,0 +1,67 @@
+"""Checks that run inside TensorFlow: all those of a file in one fresh process, each a test."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from processes import run
+
+HERE = Path(__file__).parent
+PLAIN = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": str(HERE)}
+
+# The name of a check to what it failed with, or None.
+Outcomes = Mapping[str, "str | None"]
+
+
+def names_in(file: str) -> list[str]:
+    """The names of the checks in a file of this folder."""
+    text = (HERE / file).read_text(encoding="utf-8")
+    return re.findall(r"^def (check_\w+)", text, re.MULTILINE)
+
+
+def outcomes_fixture(file: str) -> Callable[..., Outcomes]:
+    """A fixture that runs the checks of a file that this test run asks for."""
+
+    @pytest.fixture(scope="module")
+    def outcomes(
+        request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    ) -> Outcomes:
+        wanted = [
+            str(item.callspec.params["check"])
+            for item in request.session.items
+            if item.path == request.path and isinstance(item, pytest.Function)
+            if hasattr(item, "callspec") and "check" in item.callspec.params
+        ]
+        return _run_checks(file, wanted, tmp_path_factory.mktemp("inside"))
+
+    return outcomes
+
+
+def _run_checks(file: str, names: Iterable[str], folder: Path) -> Outcomes:
+    report = folder / "report.xml"
+    options = ["-p", "no:xdist", "-p", "no:cacheprovider", f"--junit-xml={report}", "-q"]
+    options += ["-o", "python_functions=check_*", "-o", "junit_family=xunit1"]
+    checks = [f"{HERE / file}::{name}" for name in names]
+    command = [sys.executable, "-W", "error", "-m", "pytest", *options, *checks]
+    done = run(command, folder, environ=PLAIN, timeout_s=600)
+    if not report.exists():
+        return dict.fromkeys(names, done.stdout + done.stderr)
+    cases = ElementTree.parse(report).iter("testcase")
+    return {case.get("name", ""): _failure(case) for case in cases}
+
+
+def _failure(case: ElementTree.Element) -> str | None:
+    """Its text where it failed; where it was skipped, too: no check may be."""
+    return "\n".join(each.text or str(each.get("message")) for each in case) if len(case) else None
+
+
+def holds(outcomes: Outcomes, check: str) -> None:
+    """Fail with what the check has failed with, if it has."""
+    failure = outcomes.get(check, "it was not run")
+    if failure is not None:
+        pytest.fail(failure, pytrace=False)

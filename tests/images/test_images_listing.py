@@ -1,0 +1,261 @@
+"""Which files, with which labels: folders, lists in files, sequences, and what is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas  # type: ignore[import-untyped,unused-ignore]
+import pytest
+from image_files import plain
+
+from gpuconf.errors import MissingDependencyError, UsageError
+from gpuconf.images import ImageError
+from gpuconf.images.labels import make_labels
+from gpuconf.images.listing import ImageList, Source, check_files, list_images, split
+
+
+def listed(paths: Any, labels: Any = None, **changes: Any) -> ImageList:
+    """`list_images` with the defaults of ``stream``."""
+    defaults: dict[str, Any] = {
+        "label_mode": "int",
+        "class_names": None,
+        "path_column": "path",
+        "label_column": None,
+        "follow_links": False,
+    }
+    return list_images(Source(paths, labels, **{**defaults, **changes}))
+
+
+def names(images: ImageList) -> list[str]:
+    """The files' names, without their folders."""
+    return [os.path.basename(os.fsdecode(path)) for path in images.paths]
+
+
+def values(images: ImageList) -> list[Any]:
+    """The labels."""
+    assert images.labels is not None
+    made: list[Any] = images.labels.values.tolist()
+    return made
+
+
+@pytest.fixture
+def classes(tmp_path: Path) -> Path:
+    """Two classes, one with a folder in it, an empty class, and what is no image."""
+    for name in ("dog/2.PNG", "dog/1.png", "cat/deep/er/3.jpeg", "cat/.hidden.png"):
+        plain(tmp_path / name, 1)
+    (tmp_path / "eel").mkdir()
+    (tmp_path / ".ipynb_checkpoints").mkdir()
+    (tmp_path / "dog" / "notes.txt").write_text("no image", encoding="utf-8")
+    plain(tmp_path / "beside.png", 1)
+    return tmp_path
+
+
+def test_a_folder_of_classes(classes: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Classes in the order of their names, files below them; what is left out is said."""
+    images = listed(classes)
+    assert names(images) == ["3.jpeg", "1.png", "2.PNG"]
+    assert values(images) == [0, 1, 1]
+    assert images.labels is not None
+    assert images.labels.class_names == ("cat", "dog", "eel")
+    said = capsys.readouterr().err
+    assert "left out 1 files" in said
+    assert ".txt 1" in said
+    assert "1 images" in said
+    assert "'eel'" in said
+
+
+def test_class_names_choose_and_order(classes: Path) -> None:
+    """Only these, in this order; one that is no folder is refused with those that are."""
+    images = listed(classes, class_names=["dog", "cat"])
+    assert values(images) == [0, 0, 1]
+    assert names(listed(classes, class_names=["dog"])) == ["1.png", "2.PNG"]
+    with pytest.raises(UsageError, match="cat, dog, eel"):
+        listed(classes, class_names=["dog", "cow"])
+
+
+def test_a_flat_folder_has_no_labels(tmp_path: Path) -> None:
+    """In the order of the names; asking for inferred labels is an error, giving some is not."""
+    for name in ("b.png", "a.jpg", "c.webp"):
+        plain(tmp_path / name, 1)
+    images = listed(tmp_path)
+    assert (names(images), images.labels) == (["a.jpg", "b.png", "c.webp"], None)
+    assert values(listed(str(tmp_path), [5, 6, 7])) == [5, 6, 7]
+    with pytest.raises(UsageError, match="needs class folders"):
+        listed(tmp_path, "inferred")
+
+
+def test_linked_folders_are_followed_only_if_asked(tmp_path: Path) -> None:
+    """As in Keras: a link to a class folder counts with ``follow_links=True``."""
+    plain(tmp_path / "elsewhere" / "1.png", 1)
+    plain(tmp_path / "data" / "a" / "2.png", 1)
+    (tmp_path / "data" / "b").symlink_to(tmp_path / "elsewhere")
+    assert names(listed(tmp_path / "data")) == ["2.png"]
+    assert names(listed(tmp_path / "data", follow_links=True)) == ["2.png", "1.png"]
+
+
+def test_a_csv_list(tmp_path: Path) -> None:
+    """Paths relative to the list itself; numbers are numbers, names are classes, or no labels."""
+    file = tmp_path / "list.csv"
+    file.write_text('\ufeffpath,label,n\n"a, b.png",dog,1\n/x/c.png,cat,2\n', encoding="utf-8")
+    images = listed(file)
+    assert images.paths == [os.fsencode(tmp_path / "a, b.png"), b"/x/c.png"]
+    assert values(images) == [1, 0]
+    assert values(listed(str(file), label_column="n")) == [1, 2]
+    assert values(listed(file, [8, 9])) == [8, 9]
+    file.write_text("path\na.png\n", encoding="utf-8")
+    assert listed(file).labels is None
+
+
+def test_a_parquet_list(tmp_path: Path) -> None:
+    """The same, in the types of the file."""
+    frame = pandas.DataFrame({"path": ["a.png", "b.png"], "label": [0.5, 1.5], "other": ["x", "y"]})
+    frame.to_parquet(tmp_path / "list.parquet")
+    images = listed(tmp_path / "list.parquet")
+    assert images.paths == [os.fsencode(tmp_path / name) for name in ("a.png", "b.png")]
+    assert values(images) == [0.5, 1.5]
+    with pytest.raises(UsageError, match=r"no column 'file'.*path, label, other"):
+        listed(tmp_path / "list.parquet", path_column="file")
+    (tmp_path / "no.parquet").write_bytes(b"these are words, not a table")
+    with pytest.raises(UsageError, match="no Parquet file"):
+        listed(tmp_path / "no.parquet")
+
+
+def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said what to install."""
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    (tmp_path / "list.parquet").write_bytes(b"PAR1")
+    with pytest.raises(MissingDependencyError, match="pyarrow"):
+        listed(tmp_path / "list.parquet")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("file,label\na.png,1\n", "no column 'path'; its columns are: file, label"),
+        ("path,label\na.png,1,2\n", "row 1 has 3 cells"),
+        ("path,label\na.png,1\nb.png,\n", "1 labels are missing: those of images 1"),
+        ("path,label\n,1\n", "entry 0 of the paths"),
+        ("path,label\n", "no image in"),
+        ("", "no column 'path'"),
+    ],
+)
+def test_a_csv_list_at_fault(tmp_path: Path, text: str, words: str) -> None:
+    """Columns, cells, missing labels and paths: each is named."""
+    file = tmp_path / "list.csv"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=words):
+        listed(file)
+
+
+def test_a_list_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    """With the command that mends it."""
+    file = tmp_path / "list.csv"
+    file.write_bytes("path\ngrün.png\n".encode("latin-1"))
+    with pytest.raises(UsageError, match="no CSV file in UTF-8") as caught:
+        listed(file)
+    assert "iconv" in str(caught.value.hint)
+
+
+def test_sequences_of_paths() -> None:
+    """Lists, arrays, Series, generators; str, bytes and Path; each as the bytes of its name."""
+    wanted = [b"a.png", "ü.png".encode()]
+    for given in (
+        ["a.png", "ü.png"],
+        (Path("a.png"), Path("ü.png")),
+        np.array(["a.png", "ü.png"]),
+        pandas.Series(["a.png", "ü.png"], index=[7, 3]),
+        wanted,
+        (name for name in ("a.png", "ü.png")),
+    ):
+        assert listed(given).paths == wanted
+    labels = pandas.Series(["x", "w"], index=[9, 1], dtype="category")
+    assert values(listed(["a.png", "b.png"], labels)) == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("paths", "labels", "words"),
+    [
+        (["a.png", float("nan")], None, "entry 1 of the paths"),
+        (["a.png", None], None, "entry 1 of the paths"),
+        (["a.png", ""], None, "entry 1 of the paths"),
+        (7, None, "paths=7"),
+        ([], None, "no image in the list"),
+        (["a.png"], "inferred", "class folders"),
+        ("no/such/folder", None, "no folder and no list"),
+        ("no/such.csv", None, "there is no file"),
+    ],
+)
+def test_paths_at_fault(paths: Any, labels: Any, words: str) -> None:
+    """What is no path is named by its place, counted from 0."""
+    with pytest.raises(UsageError, match=words) as caught:
+        listed(paths, labels)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "words"),
+    [
+        ([1, 2], {}, "2 labels for 3 images"),
+        (5, {}, "0 labels for 3 images"),
+        ([1.0, float("nan"), 2.0], {}, "images 1"),
+        (["a", None, "b"], {}, "missing: those of images 1"),
+        (["a", pandas.NA, "b"], {}, "missing: those of images 1"),
+        (["a", "b", "c"], {"class_names": ["a", "b"]}, "'c' are not in"),
+        ([0, 1, 2], {"label_mode": "binary"}, "none of the classes 0 to 1"),
+        (["a", "b", "c"], {"label_mode": "binary"}, "needs two classes"),
+        ([0, -1, 2], {"label_mode": "categorical"}, "none of the classes"),
+        ([0.5, 1, 2], {"label_mode": "categorical"}, "no whole numbers"),
+        ([[0], [1], [2]], {"label_mode": "categorical"}, "the shape"),
+        ([1, 2, 3], {"class_names": ["a", "b"]}, "none of the classes 0 to 1"),
+        ([[1], [1, 2], [3]], {}, "no array"),
+        ([1 + 1j, 2, 3], {}, "no numbers"),
+    ],
+)
+def test_labels_at_fault(labels: Any, options: dict[str, Any], words: str) -> None:
+    """Too few, missing, unknown, or of no kind that the mode can take."""
+    with pytest.raises(UsageError, match=words) as caught:
+        listed(["a.png", "b.png", "c.png"], labels, **options)
+    assert caught.value.hint
+
+
+def test_labels_keep_the_types_of_keras() -> None:
+    """int32 where it suffices, int64 beyond, float32; numbers in an array of objects too."""
+    for given, kind in (
+        ([0, 1], np.int32),
+        ([0, 2**40], np.int64),
+        ([0.0, 1.5], np.float32),
+        ([True, False], np.int32),
+        (np.array([0, 1], dtype=object), np.int32),
+        (pandas.Series([1, 2], dtype="Int64"), np.int32),
+    ):
+        assert make_labels(given, 2, "int").values.dtype == kind
+
+
+def test_files_that_the_disk_knows_to_be_wrong(tmp_path: Path) -> None:
+    """All are counted, five are named, with the hint; names such as gs:// are not."""
+    bad = [os.fsencode(tmp_path / f"{number}.png") for number in range(7)]
+    good = os.fsencode(plain(tmp_path / "good.png", 1))
+    with pytest.raises(ImageError, match="7 of 8 files") as caught:
+        check_files([good, *bad])
+    assert "4.png" in caught.value.message
+    assert "5.png" not in caught.value.message
+    assert "and 2 more" in caught.value.message
+    assert caught.value.path == os.fsdecode(bad[0])
+    check_files([good, b"gs://bucket/a.png"])
+
+
+def test_a_split_takes_labels_along() -> None:
+    """Both sides together are everything, and each image keeps its label."""
+    paths = [b"%d" % number for number in range(50)]
+    images = ImageList(paths, make_labels(list(range(50)), 50, "int"))
+    training, validation = split(images, 0.2, 3)
+    assert (len(training.paths), len(validation.paths)) == (40, 10)
+    assert sorted(training.paths + validation.paths) == sorted(paths)
+    for part in (training, validation):
+        assert values(part) == [int(path) for path in part.paths]
+    assert split(images, 0.2, 3)[1].paths == validation.paths != split(images, 0.2, 4)[1].paths
+    with pytest.raises(UsageError, match="leaves one side empty"):
+        split(images.take([0, 1]), 0.2, 3)

@@ -1,0 +1,60 @@
+"""With a GPU visible every part of a stream stays on the host: the card's allocator is not used."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from images_inside import HERE
+from processes import clean_environment, run
+from simcard_programs import STORY
+
+from gpuconf.simcard import bridge_for_command, simulated_card
+
+pytestmark = pytest.mark.slow
+
+_PROGRAM = """
+import gpuconf.auto
+from pathlib import Path
+import keras
+import tensorflow as tf
+from image_files import every_kind, plains
+from gpuconf.images import stream
+
+assert len(tf.config.list_logical_devices("GPU")) == 1
+paths = [*plains(Path("plain"), 9), *every_kind(Path("kinds")).values(), "missing.png"]
+dataset = stream(
+    paths,
+    list(range(len(paths))),
+    size=(32, 32),
+    batch_size=4,
+    on_error="skip",
+    label_mode="categorical",
+    cache="memory",
+    scale="-1-1",
+    augment=lambda images: tf.image.random_flip_left_right(images),
+)
+for _ in range(2):
+    for images, labels in dataset:
+        assert "CPU" in images.device and "CPU" in labels.device
+assert len(dataset.skipped) == 1
+print(tf.config.experimental.get_memory_info("GPU:0"))
+tf.zeros([4]) + 1
+assert tf.config.experimental.get_memory_info("GPU:0")["peak"] > 0, "the figure can change"
+"""
+
+
+def test_nothing_is_put_on_the_card(tmp_path: Path) -> None:
+    """Decoding, labels, the cache, augmentation, skipping: not one byte of the card's memory."""
+    if shutil.which("c++") is None:
+        pytest.skip("there is no C++ compiler named c++")
+    bridge = bridge_for_command([sys.executable])
+    (tmp_path / "program.py").write_text(_PROGRAM, encoding="utf-8")
+    with simulated_card(STORY) as card:
+        environ = card.environment(clean_environment(tmp_path), bridge=bridge)
+        environ |= {"PYTHONPATH": str(HERE), "TF_CPP_MIN_LOG_LEVEL": "3"}
+        done = run([sys.executable, "program.py"], tmp_path, environ=environ, timeout_s=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "{'current': 0, 'peak': 0}"

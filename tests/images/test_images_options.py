@@ -1,0 +1,124 @@
+"""What is refused before any file is looked at, and how a batch is scaled."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from gpuconf.errors import UsageError
+from gpuconf.images import Failures, ImageError, stream
+from gpuconf.images.transforms import make_augment, make_scale
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"size": 0}, "size=0"),
+        ({"size": (224,)}, "height, width"),
+        ({"size": (224, 224, 3)}, "height, width"),
+        ({"size": (22.4, 10)}, "height, width"),
+        ({"size": "224x224"}, "height, width"),
+        ({"channels": 2}, "channels=2"),
+        ({"channels": True}, "channels=True"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"batch_size": None}, "batch_size=None"),
+        ({"batch_size": True}, "batch_size=True"),
+        ({"scale": "0-255"}, "'0-255'"),
+        ({"scale": 0}, "scale=0"),
+        ({"scale": float("nan")}, "scale=nan"),
+        ({"scale": True}, "scale=True"),
+        ({"augment": 3}, "augment=3"),
+        ({"augment": []}, "augment="),
+        ({"augment": "flip"}, "augment='flip'"),
+        ({"shuffle": 1000}, "shuffle=1000"),
+        ({"seed": -1}, "seed=-1"),
+        ({"seed": "x"}, "seed='x'"),
+        ({"host_limit": "2"}, "host_limit='2'"),
+        ({"host_limit": 1.5}, "host_limit=1.5"),
+        ({"host_limit": "10kB"}, "less than 1 MiB"),
+        ({"on_error": "ignore"}, "on_error='ignore'"),
+        ({"label_mode": "one-hot"}, "label_mode='one-hot'"),
+        ({"interpolation": "cubic"}, "interpolation='cubic'"),
+        ({"crop_to_aspect_ratio": True, "pad_to_aspect_ratio": True}, "exclude each other"),
+        ({"validation_split": 0.2}, "give both or none"),
+        ({"subset": "training"}, "give both or none"),
+        ({"validation_split": 2.0, "subset": "both"}, "no share"),
+        ({"validation_split": 0.2, "subset": "test"}, "subset='test'"),
+        ({"validation_split": 0.2, "subset": "training"}, "overlap"),
+    ],
+)
+def test_refused(options: dict[str, Any], words: str) -> None:
+    """The value seen, the rule, and what to write instead."""
+    with pytest.raises(UsageError, match=words) as caught:
+        stream(["a.png"], **{"size": (8, 8), **options})
+    assert caught.value.hint
+
+
+def test_importing_imports_no_framework() -> None:
+    """Neither TensorFlow nor Keras, numpy, Pillow or pyarrow; and the check can fail."""
+    heavy = ["numpy", "tensorflow", "keras", "PIL", "pyarrow", "pandas"]
+    code = f"import sys, gpuconf.images{{}}; print(set(sys.modules) & set({heavy}))"
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", code.format(more)], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for more in ("", ", numpy")
+    ]
+    assert told == ["set()", "{'numpy'}"]
+
+
+def test_scales_by_name_and_factor() -> None:
+    """Zero and 255 go where the name says; None leaves them."""
+    for scale, wanted in (("0-1", (0, 1)), ("-1-1", (-1, 1)), (2, (0, 510)), (0.5, (0, 127.5))):
+        step = make_scale(scale)
+        assert step is not None
+        assert (step(0.0), step(255.0)) == wanted
+    assert make_scale(None) is make_augment(None) is None
+
+
+def test_steps_follow_each_other_and_are_told_of_training() -> None:
+    """In the order of the list; ``training=True`` only for what takes it."""
+
+    def add(values: float) -> float:
+        return values + 1
+
+    def double(values: float, training: bool = False) -> float:
+        return values * 2 if training else values
+
+    for given, wanted in ((add, 4), (double, 6), ([add, double], 8), ((double, add), 7)):
+        step = make_augment(given)
+        assert step is not None
+        assert step(3) == wanted
+
+
+def test_what_is_said_of_skipped_files(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line for an epoch with some, none for one without; three names, and how many more."""
+    failures = Failures(20)
+    failures.end_epoch()
+    assert capsys.readouterr().err == ""
+    for number in range(5):
+        failures.note(f"{number}.jpg", "is empty")
+    failures.end_epoch()
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "skipped 5 of 20" in said
+    assert "2.jpg (is empty) and 2 more" in said
+    assert [failure.path for failure in failures] == [f"{number}.jpg" for number in range(5)]
+    failures.note("0.jpg", "is empty")
+    failures.begin_epoch()  # the epoch before was left early
+    failures.note("1.jpg", "is empty")
+    failures.end_epoch()
+    assert "skipped 1 of 20" in capsys.readouterr().err
+    assert len(failures) == 5
+
+
+def test_nothing_left_is_an_error() -> None:
+    """With the first file and its reason."""
+    failures = Failures(2)
+    for name in ("a.jpg", "b.jpg"):
+        failures.note(name, "is missing")
+    with pytest.raises(ImageError, match=r"none of the 2 images.*a\.jpg: is missing"):
+        failures.end_epoch()

@@ -1,0 +1,48 @@
+"""``gpuconf.images.stream`` in a real TensorFlow; see the checks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from images_inside import PLAIN, Outcomes, holds, names_in, outcomes_fixture
+from processes import run_python
+
+pytestmark = pytest.mark.slow
+
+_FILE = "images_stream_checks.py"
+outcomes = outcomes_fixture(_FILE)
+
+_NO_PILLOW = """
+import sys
+from pathlib import Path
+
+sys.modules["PIL"] = None  # as where it is not installed
+import tensorflow as tf
+from gpuconf.images import stream
+
+jpeg = tf.io.encode_jpeg(tf.zeros([40, 40, 3], tf.uint8)).numpy()
+Path("a.jpg").write_bytes(jpeg)
+assert len(list(stream(["a.jpg"], size=(16, 16)))) == 1
+
+gif = b"GIF89a" + bytes(50)
+Path("odd.gif").write_bytes(gif)
+for policy in ("raise", "skip"):
+    try:
+        list(stream(["odd.gif"], size=(16, 16), on_error=policy))
+    except tf.errors.OpError as error:
+        assert "odd.gif" in error.message and "gpuconf[images]" in error.message, error.message
+        print("refused")
+"""
+
+
+@pytest.mark.parametrize("check", names_in(_FILE))
+def test_in_tensorflow(check: str, outcomes: Outcomes) -> None:
+    """The check of this name holds; its docstring says what it is."""
+    holds(outcomes, check)
+
+
+def test_without_pillow(tmp_path: Path) -> None:
+    """A plain JPEG needs none; what needs it says so with the file's name, whatever the policy."""
+    told = run_python(_NO_PILLOW, tmp_path, environ=PLAIN, timeout_s=300)
+    assert told.split() == ["refused", "refused"]
