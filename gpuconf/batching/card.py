@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -38,6 +39,16 @@ def current_card(environ: Mapping[str, str] = os.environ) -> Card:
     limits = of_context(context.context())
     limit = next((size for name, size in sorted(limits.items()) if name.endswith("GPU:0")), None)
     return Card("GPU:0", limit or None, _in_use("GPU:0"))
+
+
+def card_in_use() -> Card | None:
+    """The card, if TensorFlow computes already; asking must not make it take one.
+
+    In a program of JAX or PyTorch TensorFlow may merely be imported.
+    """
+    context = sys.modules.get("tensorflow.python.eager.context")
+    made = getattr(context, "_context", None) if context is not None else None
+    return current_card() if getattr(made, "_initialized", False) else None
 
 
 def room_to_double(card: Card) -> Callable[[], bool]:

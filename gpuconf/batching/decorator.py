@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from gpuconf.batching import nests
 from gpuconf.batching.array_rows import is_list_of_numbers, is_rows
-from gpuconf.batching.card import Card, current_card, room_to_double
+from gpuconf.batching.card import Card, card_in_use, room_to_double
 from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch, attempt
-from gpuconf.batching.first_size import CAREFUL
+from gpuconf.batching.first_size import CAREFUL, host_batch
 from gpuconf.batching.gathering import Gathered
 from gpuconf.batching.host_data import checked_batch_size
 from gpuconf.batching.known_sizes import key_for
@@ -74,13 +73,15 @@ def oom_safe(
     Raises UsageError for arrays of different lengths or results that cannot be joined; where one
     sample does not fit, or after ``max_retries``, the function's own error.
     """
-    checked_batch_size(batch_size)
+    most = checked_batch_size(batch_size)
 
     def decorate(function: Function) -> Function:
+        token = object()  # functions of one name are not the same
+
         @functools.wraps(function)
         def safe(*args: Any, **kwargs: Any) -> Any:
             call = _Call(function, args, kwargs)
-            card_batch = _size_for(function, call.data, batch_size, max_retries)
+            card_batch = _size_for((token, call.owner), call, most, max_retries)
             return call.in_batches(card_batch, combine, progress)
 
         return safe  # type: ignore[return-value]
@@ -97,25 +98,32 @@ class _Call:
         for number in self._cut:
             self._args[number] = _as_arrays(args[number])
         self.data = [self._args[number] for number in self._cut]
+        # Of a method, the object is one that the size depends on.
+        self.owner = id(args[0]) if args and 0 not in self._cut else None
         self.name = getattr(function, "__qualname__", repr(function))
-        counts = {len(leaf) for leaf in nests.leaves(self.data)}
-        if len(counts) != 1:
+        counts = {int(leaf.shape[0]) for leaf in nests.leaves(self.data)}
+        if len(counts) != 1 or counts == {0}:
             raise UsageError(
                 f"{self.name}: the data have {sorted(counts) or 'no'} samples, and must have as "
                 "many as one another; positional arrays are cut into batches",
                 hint="give by keyword what is not to be cut",
             )
-        (self._samples,) = counts
+        (self.samples,) = counts
+
+    @property
+    def data_bytes(self) -> int:
+        """Of all samples, as far as it is known."""
+        return sum(int(getattr(leaf, "nbytes", 0)) for leaf in nests.leaves(self.data))
 
     def in_batches(self, card_batch: CardBatch, combine: Any, progress: bool | None) -> Any:
         """What the function gives for all samples, batch by batch."""
         results: list[Any] = []
         sizes: list[int] = []
-        gathered = Gathered(samples=self._samples)
+        gathered = Gathered(samples=self.samples)
         start = 0
-        with progress_bar(self.name, self._samples, progress) as advance:
-            while start < self._samples:
-                size = min(card_batch.size, self._samples - start)
+        with progress_bar(self.name, self.samples, progress) as advance:
+            while start < self.samples:
+                size = min(card_batch.size, self.samples - start)
                 work = functools.partial(self._part, start, start + size, combine is None)
                 result, failure = attempt(work)
                 if failure is not None:
@@ -128,7 +136,7 @@ class _Call:
                     results.append(result)
                 elif result is not None:
                     self._check_joinable(result, size)
-                    gathered.add(result)
+                    gathered.add(result, size)
                 advance(size)
         return combine(results, sizes) if combine is not None else gathered.result()
 
@@ -149,16 +157,16 @@ class _Call:
             )
 
 
-def _size_for(function: Any, data: Any, batch_size: int | str, max_retries: int) -> CardBatch:
-    card = current_card() if "tensorflow" in sys.modules else Card("any")
-    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
-    is_auto = batch_size == "auto"
+def _size_for(key: Any, call: _Call, most: int | None, max_retries: int) -> CardBatch:
+    """``most`` is None for an automatic size."""
+    card = card_in_use() or Card("any")
+    sample_bytes = call.data_bytes // call.samples
     return CardBatch(
-        key_for("call", (name, sample_signature(data)), card),
-        what=getattr(function, "__qualname__", "oom_safe"),
-        most=sys.maxsize if is_auto else int(batch_size),
-        start=CAREFUL if is_auto else None,
-        room_to_double=room_to_double(card) if is_auto else None,
+        key_for("call", (*key, sample_signature(call.data)), card),
+        what=call.name,
+        most=host_batch(sample_bytes) if most is None else most,
+        start=CAREFUL if most is None else None,
+        room_to_double=room_to_double(card) if most is None else None,
         max_retries=max_retries,
     )
 

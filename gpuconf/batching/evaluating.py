@@ -46,7 +46,7 @@ def evaluate(  # noqa: PLR0917  # Keras's signature
     family = family_of(model)
     check_strategy(model)
     floatx = family.keras.backend.floatx()
-    given = host_data(x, y, sample_weight, batch_size=batch_size, floatx=floatx)
+    given = host_data(x, y, sample_weight, batch_size=batch_size, floatx=floatx, steps=steps)
     step = TestStep(model, is_auto=given.is_auto, max_retries=max_retries)
     with stepping(model, test=step):
         call = partial(

@@ -33,6 +33,7 @@ _NOT_OF_MEMORY = (
 )
 _OF_THE_CPU_S_ALLOCATOR = re.compile(r"device:CPU:[0-9]+ by allocator|by allocator (?:mkl)?cpu")
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _TOLD = "_gpuconf_told"  # on an exception whose diagnosis stands on stderr already
 
 
@@ -123,6 +124,9 @@ def _computes_on_cpu() -> bool:
 
 def _summary(text: str) -> str:
     """The line that tells most: Keras puts pages of "Detected at node" before it."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    plain = _COLOURS.sub("", text)
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
     telling = [line for line in lines if "OOM" in line or "emory" in line]
-    return (telling or lines)[0][:200]
+    line = (telling or lines)[0]
+    # An eager operation says its own long name first.
+    return line[max(0, line.find("OOM when")) :][:200]

@@ -65,7 +65,8 @@ def fit(  # noqa: PLR0917  # Keras's signature
         (x, y, sample_weight),
         validation_data,
         validation_split,
-        sizes=(batch_size, validation_batch_size or batch_size),
+        sizes=(batch_size, batch_size if validation_batch_size is None else validation_batch_size),
+        steps=(steps_per_epoch, validation_steps),
         shuffle=shuffle,
         epochs=epochs - initial_epoch,
     )
@@ -112,8 +113,10 @@ def _checked(batch_size: Any, card_batch_size: Any) -> int | None:
             "number, and what the card takes of it at once is found out anyway",
             hint="batch_size=32",
         )
-    checked_batch_size(batch_size)
-    return checked_batch_size(card_batch_size)
+    checked_batch_size(batch_size, hint="batch_size=32")
+    return checked_batch_size(
+        card_batch_size, name="card_batch_size", hint='card_batch_size="auto"'
+    )
 
 
 def _data(
@@ -123,6 +126,7 @@ def _data(
     validation_split: float,
     *,
     sizes: tuple[Any, Any],
+    steps: tuple[int | None, int | None],
     shuffle: bool | str,
     epochs: int,
 ) -> tuple[HostData, dict[str, Any]]:
@@ -134,10 +138,11 @@ def _data(
         batch_size=sizes[0],
         floatx=floatx,
         shuffle=shuffle,
+        steps=steps[0],
         repeats=1 if family.is_keras_3 else max(1, epochs),
     )
     if validation is not None:
-        return given(), {"validation_data": _validation(validation, sizes[1], floatx)}
+        return given(), {"validation_data": _validation(validation, sizes[1], steps[1], floatx)}
     if not validation_split:
         return given(), {}
     if not is_rows(train[0]):
@@ -145,16 +150,18 @@ def _data(
             f"validation_split={validation_split} needs arrays, of which a part can be cut off",
             hint="validation_data=...",
         )
-    kept = given(section=(0.0, 1.0 - validation_split))
+    from_there = 1.0 - validation_split
+    kept = given(section=(0.0, from_there))
     apart = host_data(
-        *train, batch_size=sizes[1], floatx=floatx, section=(1.0 - validation_split, 1.0)
+        *train, batch_size=sizes[1], floatx=floatx, section=(from_there, 1.0), steps=steps[1]
     )
     return kept, {"validation_data": apart.arguments["x"]}
 
 
-def _validation(data: Any, batch_size: Any, floatx: str) -> Any:
+def _validation(data: Any, batch_size: Any, steps: int | None, floatx: str) -> Any:
     """Validation data as Keras takes them: arrays in batches of the host, others as they are."""
     parts = data if isinstance(data, (tuple, list)) else (data,)
     if not is_rows(parts[0]):
         return data
-    return host_data(*parts, batch_size=batch_size, floatx=floatx).arguments["x"]
+    given = host_data(*parts, batch_size=batch_size, floatx=floatx, steps=steps)
+    return given.arguments["x"]

@@ -17,17 +17,17 @@ class Gathered:
 
     def __init__(self, *, samples: int | None, out: Any = None) -> None:
         self._samples = samples
-        self._arrays: list[Any] | None = None if out is None else nests.leaves(out)
-        self._given = self._arrays is not None
+        self._arrays: list[Any] | None = None
+        self._given = out is not None
         self._kept: list[list[Any]] = []
         self._nest: Any = out
         self._filled = 0
 
-    def add(self, outputs: Any) -> Any:
-        """Write the outputs of the next samples; gives what was written, as arrays."""
+    def add(self, outputs: Any, samples: int) -> Any:
+        """Write the outputs of the next so many samples; gives what was written, as arrays."""
         flat = [nests.on_host(leaf) for leaf in nests.leaves(outputs)]
         if not self._filled:
-            self._begin(outputs, flat)
+            self._begin(outputs, flat, samples)
         if self._arrays is None:
             self._kept.append(flat)
             self._filled += 1
@@ -52,18 +52,21 @@ class Gathered:
         for array in self._arrays:
             if hasattr(array, "flush"):
                 array.flush()  # a memmap's file is complete
-        if self._given or self._filled == self._samples:
+        if self._given:
+            return self._nest
+        if self._filled == self._samples:
             return nests.refilled(self._nest, self._arrays)
         return nests.refilled(self._nest, [array[: self._filled] for array in self._arrays])
 
-    def _begin(self, outputs: Any, flat: list[Any]) -> None:
+    def _begin(self, outputs: Any, flat: list[Any], samples: int) -> None:
         import numpy as np
 
         if self._given:
+            self._arrays = _aligned(self._nest, outputs)
             self._check_out(flat)
             return
         self._nest = outputs
-        are_per_sample = all(leaf.ndim and len(leaf) == len(flat[0]) for leaf in flat)
+        are_per_sample = all(leaf.ndim and len(leaf) == samples for leaf in flat)
         if self._samples is not None and are_per_sample:
             shapes = [(self._samples, *leaf.shape[1:]) for leaf in flat]
             self._arrays = [
@@ -72,19 +75,27 @@ class Gathered:
 
     def _check_out(self, flat: list[Any]) -> None:
         """Raise UsageError where ``out`` is not made for these outputs."""
+        import numpy as np
+
         assert self._arrays is not None
         wanted = [(self._samples, *leaf.shape[1:]) for leaf in flat]
-        given = [tuple(array.shape) for array in self._arrays]
-        fits = len(wanted) == len(given) and all(
-            one[1:] == other[1:] and one[0] in (None, other[0])
+        given = [tuple(getattr(array, "shape", ())) for array in self._arrays]
+        fits = all(
+            one[1:] == other[1:] and one[:1] in ((None,), other[:1])
             for one, other in zip(wanted, given, strict=True)
         )
+        shape, dtype = wanted[0], flat[0].dtype
+        hint = f'out=np.lib.format.open_memmap("outputs.npy", "w+", "{dtype}", {shape})'
         if not fits:
-            shape, dtype = wanted[0], flat[0].dtype
             raise UsageError(
-                f"out has shape {_told(given)}, and the outputs have {_told(wanted)}",
-                hint=f'out=np.lib.format.open_memmap("outputs.npy", "w+", "{dtype}", {shape})',
+                f"out has shape {_told(given)}, and the outputs have {_told(wanted)}", hint=hint
             )
+        for array, values in zip(self._arrays, flat, strict=True):
+            if not np.can_cast(values.dtype, array.dtype, "same_kind"):
+                raise UsageError(
+                    f"out is of {array.dtype}, which cannot hold the outputs' {values.dtype}",
+                    hint=hint,
+                )
 
     def _check_room(self, end: int) -> None:
         assert self._arrays is not None
@@ -101,6 +112,22 @@ def joined(parts: list[Any]) -> Any:
 
     flat = zip(*(nests.leaves(part) for part in parts), strict=True)
     return nests.refilled(parts[0], [np.concatenate(each) for each in flat])
+
+
+def _aligned(out: Any, outputs: Any) -> list[Any]:
+    """The arrays of ``out`` in the order of the outputs; dicts may have another."""
+    if isinstance(outputs, dict) and isinstance(out, dict) and set(outputs) == set(out):
+        return [array for key in outputs for array in _aligned(out[key], outputs[key])]
+    are_rows = isinstance(outputs, (list, tuple)) and isinstance(out, (list, tuple))
+    if are_rows and len(outputs) == len(out):
+        pairs = zip(out, outputs, strict=True)
+        return [array for one, other in pairs for array in _aligned(one, other)]
+    if isinstance(outputs, (dict, list, tuple)) or isinstance(out, (dict, list, tuple)):
+        kinds = f"{type(out).__name__}, and the outputs are a {type(outputs).__name__}"
+        raise UsageError(
+            f"out is a {kinds}, not nested alike", hint="out= with an array for each output"
+        )
+    return [out]
 
 
 def _told(shapes: list[tuple[Any, ...]]) -> str:

@@ -96,10 +96,11 @@ class GradientParts:
         rows = {}
         for number, value in enumerate(values):
             if isinstance(value, tf.IndexedSlices):
-                scaled = value.values * tf.cast(found.weight, value.dtype)
+                scaled = _wide(value.values) * tf.cast(found.weight, _wide(value.values).dtype)
                 rows[str(number)] = tf.IndexedSlices(scaled, value.indices, value.dense_shape)
             elif value is not None:
-                self._sum(number, value).assign_add(value * tf.cast(found.weight, value.dtype))
+                wide = _wide(value)
+                self._sum(number, wide).assign_add(wide * tf.cast(found.weight, wide.dtype))
         self._weight.assign_add(found.weight)
         return told(self._model, found), found.weight, rows
 
@@ -148,3 +149,10 @@ def _scaled_down(optimizer: Any, gradients: Any) -> Any:
     if hasattr(optimizer, "get_unscaled_gradients"):
         return optimizer.get_unscaled_gradients(gradients)
     return gradients
+
+
+def _wide(value: Any) -> Any:
+    """In float32 at least: a sum over hundreds of samples is beyond float16."""
+    import tensorflow as tf
+
+    return tf.cast(value, tf.float32) if value.dtype.size < 4 else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import sys
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,11 +11,11 @@ from gpuconf.backends.tensorflow.readback import of_session
 from gpuconf.batching import nests
 from gpuconf.batching.card import Card
 from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch, attempt
-from gpuconf.batching.first_size import CAREFUL
+from gpuconf.batching.first_size import CAREFUL, host_batch
 from gpuconf.batching.host_data import checked_batch_size
 from gpuconf.batching.known_sizes import key_for
 from gpuconf.batching.progress import progress_bar
-from gpuconf.batching.session_results import SessionResults
+from gpuconf.batching.session_results import SessionResults, fetched
 from gpuconf.errors import UsageError
 
 
@@ -45,7 +45,7 @@ def session_evaluate(
     Raises UsageError for arrays of different lengths or where nothing is to be cut, and where one
     sample does not fit, or after ``max_retries``, TensorFlow's own error.
     """
-    checked_batch_size(batch_size)
+    most = checked_batch_size(batch_size)
     graph = session.graph
     fed = {_tensor(graph, key): value for key, value in feed.items()}
     kept = {id(_tensor(graph, key)) for key in _as_list(whole)}
@@ -56,7 +56,7 @@ def session_evaluate(
     }
     samples = _agreed_count(cut)
     results = SessionResults(graph, tensors, reduce, samples)
-    card_batch = _size_for(session, cut, results.names, batch_size, max_retries)
+    card_batch = _size_for(session, cut, results.names, most, max_retries)
     local = _LocalVariables(session)
     start = 0
     with progress_bar("session_evaluate", samples, progress) as advance:
@@ -92,37 +92,41 @@ class _LocalVariables:
 
     def hold(self) -> None:
         """Note the values; those that nothing has set yet have none."""
-        import tensorflow as tf
 
         if not self._variables:
             return
+        self._values = [self._value(variable) for variable in self._variables]
+
+    def _value(self, variable: Any) -> Any:
+        import tensorflow as tf
+
         try:
-            self._values = self._session.run(self._variables)
+            return self._session.run(variable)
         except tf.errors.FailedPreconditionError:
-            self._values = []
+            return None
 
     def put_back(self) -> None:
         """Undo what a batch that failed has counted."""
-        if not self._values:
-            return
-        # As `Variable.load` does it: the initializer with another value, and no new operations.
-        initializers = [variable.initializer for variable in self._variables]
-        values = zip(initializers, self._values, strict=True)
-        self._session.run(initializers, {each.inputs[1]: value for each, value in values})
+        for variable, value in zip(self._variables, self._values, strict=False):
+            if value is not None:
+                # As `Variable.load` does it: the initializer with another value, nothing new.
+                initializer = variable.initializer
+                self._session.run(initializer, {initializer.inputs[1]: value})
 
 
 def _size_for(
-    session: Any, cut: dict[Any, Any], names: tuple[str, ...], batch_size: Any, max_retries: int
+    session: Any, cut: dict[Any, Any], names: tuple[str, ...], most: int | None, max_retries: int
 ) -> CardBatch:
     limits = of_session(session)
     name, limit = min(limits.items(), default=("CPU:0", None))
     card = Card(name.rpartition("device:")[2] or name, limit)
     shapes = tuple(tuple(rows.shape[1:]) for rows in cut.values())
-    is_auto = batch_size == "auto"
+    is_auto = most is None
+    sample_bytes = sum(math.prod(rows.shape[1:]) * rows.dtype.itemsize for rows in cut.values())
     return CardBatch(
         key_for("session", (names, shapes), card),
         what="session_evaluate",
-        most=sys.maxsize if is_auto else int(batch_size),
+        most=host_batch(sample_bytes) if most is None else most,
         start=CAREFUL if is_auto else None,
         room_to_double=(lambda: True) if is_auto else None,
         max_retries=max_retries,
@@ -130,7 +134,7 @@ def _size_for(
 
 
 def _tensor(graph: Any, key: Any) -> Any:
-    return graph.get_tensor_by_name(key) if isinstance(key, str) else key
+    return fetched(graph, key)
 
 
 def _as_list(whole: Any) -> list[Any]:
@@ -156,11 +160,11 @@ def _rows(value: Any) -> Any:
 
 def _agreed_count(cut: dict[Any, Any]) -> int:
     counts = {nests.count(rows) for rows in cut.values()}
-    if len(counts) == 1:
+    if len(counts) == 1 and counts != {0}:
         return counts.pop()
     told = ", ".join(f"{key.name} {len(rows)}" for key, rows in cut.items())
     raise UsageError(
-        f"the arrays that are to be cut have different numbers of samples: {told}"
+        f"the arrays that are to be cut have no samples, or different numbers of them: {told}"
         if cut
         else "no placeholder of the feed has an open first dimension, so nothing can be cut",
         hint="whole=[placeholder] for what is fed as it is",

@@ -16,6 +16,7 @@ from gpuconf.batching.gradient_parts import Gradients
 from gpuconf.batching.model_building import make_optimizer_variables
 from gpuconf.batching.model_state import Held, learnt_state, size_bytes
 from gpuconf.batching.step_functions import kept
+from gpuconf.footprint.keras_models.families import family_of
 from gpuconf.terminal import say
 from gpuconf.units import mib
 
@@ -27,7 +28,8 @@ class GuardedUpdate:
         import tensorflow as tf
 
         self._model = model
-        update: Any = partial(_in_replica, model)
+        is_keras_3 = family_of(model).is_keras_3
+        update: Any = partial(_update if is_keras_3 else _in_replica, model)
         if not model.run_eagerly:
             # Not by XLA, which would write into the memory that is held.
             make = partial(tf.function, update, reduce_retracing=True)
@@ -68,26 +70,32 @@ class GuardedUpdate:
 
 
 def _in_replica(model: Any, values: Any, divisor: Any) -> None:
-    """What is traced; Keras 2 updates inside its strategy alone."""
+    """Keras 2 updates inside its strategy alone, Keras 3 outside of it too."""
     model.distribute_strategy.run(partial(_update, model), args=(values, divisor))
 
 
 def _update(model: Any, values: Any, divisor: Any) -> None:
     """The gradients divided, then the optimizer's step."""
     if divisor is not None:
-        values = [_divided(value, divisor) for value in values]
+        wanted = [variable.dtype for variable in model.trainable_variables]
+        pairs = zip(values, wanted, strict=True)
+        values = [_divided(value, divisor, dtype) for value, dtype in pairs]
     variables = model.trainable_variables
     if variables:
         model.optimizer.apply_gradients(zip(values, variables, strict=True))
 
 
-def _divided(value: Any, divisor: Any) -> Any:
+def _divided(value: Any, divisor: Any, dtype: Any) -> Any:
+    """In the weight's precision; 0 where no sample of the batch counts."""
     import tensorflow as tf
 
+    if value is None:
+        return None
     if isinstance(value, tf.IndexedSlices):  # which a division would make a whole table of
-        values = value.values / tf.cast(divisor, value.dtype)
-        return tf.IndexedSlices(values, value.indices, value.dense_shape)
-    return None if value is None else value / tf.cast(divisor, value.dtype)
+        values = tf.math.divide_no_nan(value.values, tf.cast(divisor, value.values.dtype))
+        return tf.IndexedSlices(tf.cast(values, dtype), value.indices, value.dense_shape)
+    total = tf.convert_to_tensor(value)
+    return tf.cast(tf.math.divide_no_nan(total, tf.cast(divisor, total.dtype)), dtype)
 
 
 def _has_room_for(variables: list[Any]) -> bool:

@@ -36,16 +36,20 @@ def host_data(
     shuffle: bool | str = False,
     repeats: int = 1,
     section: tuple[float, float] = (0.0, 1.0),
+    steps: int | None = None,
 ) -> HostData:
     """The data as Keras shall get them.
 
     ``floatx`` is the precision that Keras computes in, ``section`` the part of the samples that is
-    wanted, from one share of them to another.  ``repeats`` is for Keras 2, which shuffles anew only
+    wanted, from one share of them to another.  Of ``steps`` without a batch size Keras makes all
+    samples, in as many batches.  ``repeats`` is for Keras 2, which shuffles anew only
     within one dataset: so many epochs of it.
 
     Raises UsageError for arrays of different lengths, or a batch size that is none.
     """
     size = checked_batch_size(batch_size)
+    if x is None:
+        raise UsageError("there are no data: x is None", hint="fit(model, x, y)")
     if not is_rows(x):
         given = {"x": x, "y": y, "sample_weight": sample_weight, "batch_size": size}
         given = {name: value for name, value in given.items() if value is not None or name == "x"}
@@ -55,9 +59,12 @@ def host_data(
     first, end = (math.floor(_agreed_count(rows) * share) for share in section)
     if end <= first:
         raise UsageError(
-            f"no samples are left of {_agreed_count(rows)}", hint="a larger validation_split"
+            f"no samples are left of {_agreed_count(rows)}: validation_split takes all or none",
+            hint="validation_split=0.2",
         )
-    if size is None:
+    if size is None and steps:
+        size = math.ceil((end - first) / steps)
+    elif size is None:
         size = _automatic(rows) if batch_size == "auto" else CAREFUL
     places = Places(first, end - first, size)
     dataset = _dataset(nest, rows, places, shuffle, repeats)
@@ -71,14 +78,17 @@ def _automatic(rows: list[Rows]) -> int:
     return host_batch(sum(each.sample_bytes for each in rows))
 
 
-def checked_batch_size(batch_size: Any) -> int | None:
+def checked_batch_size(
+    batch_size: Any, *, name: str = "batch_size", hint: str = 'batch_size="auto"'
+) -> int | None:
     """The number, or None where none was given, or ``"auto"``; raises UsageError for others."""
     if batch_size is None or (isinstance(batch_size, str) and batch_size == "auto"):
         return None
     if isinstance(batch_size, bool) or not hasattr(batch_size, "__index__") or batch_size < 1:
         raise UsageError(
-            f'batch_size is {batch_size!r}, and must be a whole number from 1 on, or "auto"',
-            hint='batch_size="auto"',
+            f"{name} is {batch_size!r}, and must be a whole number from 1 on"
+            + (', or "auto"' if "auto" in hint else ""),
+            hint=hint,
         )
     return int(batch_size)
 

@@ -57,7 +57,7 @@ class LossTrackers:
         for tracker in _trackers_of(self._model):
             total, count = self._before[id(tracker)]
             was_told = tf.cast(self._counts[id(tracker)] > 0, tf.float32)
-            loss = self._losses[id(tracker)] / divisor
+            loss = tf.math.divide_no_nan(self._losses[id(tracker)], divisor)
             _set(tracker, total + loss * samples, count + was_told * samples)
             results[tracker.name] = tracker.result()
         if not isinstance(logs, dict):

@@ -43,7 +43,8 @@ def predict(  # noqa: PLR0917  # Keras's signature
     """
     family = family_of(model)
     check_strategy(model)
-    given = host_data(x, batch_size=batch_size, floatx=family.keras.backend.floatx())
+    floatx = family.keras.backend.floatx()
+    given = host_data(x, batch_size=batch_size, floatx=floatx, steps=steps)
     steps = given.batches if steps is None else steps
     samples = given.samples if steps == given.batches else None
     gathered = Gathered(samples=samples, out=out)
@@ -108,9 +109,9 @@ class _PredictStep:
                 "predict", self._model, data, is_auto=self._is_auto, max_retries=self._max_retries
             )
         parts = in_parts(data, self._card_batch, self._run_to_host, self._state)
-        written = [gathered.add(outputs) for outputs in parts]
+        written = [gathered.add(outputs, samples) for outputs, samples in parts]
         return written[0] if len(written) == 1 else joined(written)
 
-    def _run_to_host(self, data: Any) -> Any:
-        """The copy is part of what may fail."""
-        return nests.mapped(nests.on_host, self._run(data))
+    def _run_to_host(self, data: Any) -> tuple[Any, int]:
+        """Outputs and of how many samples; the copy is part of what may fail."""
+        return nests.mapped(nests.on_host, self._run(data)), nests.count(data)

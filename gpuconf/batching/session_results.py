@@ -17,13 +17,15 @@ class SessionResults:
 
         self._nest = tensors
         flat = tf.nest.flatten(tensors)
-        self.fetches = [_fetched(graph, each) for each in flat]
+        self.fetches = [fetched(graph, each) for each in flat]
         self.names = tuple(each.name for each in self.fetches)
         self._ways = [
             _way(reduce, given, each) for given, each in zip(flat, self.fetches, strict=True)
         ]
+        _check_keys(reduce, flat, self.names)
         self._samples = samples
         self._filled = 0
+        self._summed_up: dict[int, Any] = {}  # means, and their types
         self._totals: list[Any] = [None] * len(self.fetches)
 
     def add(self, found: list[Any], size: int) -> None:
@@ -47,7 +49,16 @@ class SessionResults:
         """All of it, nested as the tensors were."""
         import tensorflow as tf
 
-        return tf.nest.pack_sequence_as(self._nest, self._totals)
+        ended = [self._ended(number) for number in range(len(self.fetches))]
+        return tf.nest.pack_sequence_as(self._nest, ended)
+
+    def _ended(self, number: int) -> Any:
+        """A mean is a sum until now; of whole numbers it is a float."""
+        total = self._totals[number]
+        if total is None or number not in self._summed_up:
+            return total
+        mean, dtype = total / self._filled, self._summed_up[number]
+        return mean.astype(dtype) if dtype.kind == "f" else mean
 
     def _has_rows(self, number: int, array: Any, size: int) -> bool:
         shape = self.fetches[number].shape
@@ -65,21 +76,36 @@ class SessionResults:
     def _reduced(self, number: int, array: Any, size: int) -> Any:
         """Of a scalar, or what has one shape whatever the batch."""
         total = self._totals[number]
-        if self._ways[number] == "last" or (total is None and self._ways[number] == "sum"):
+        if self._ways[number] == "last":
             return array[()]
         if self._ways[number] == "sum":
-            return total + array
-        seen = self._filled
-        if total is None:
-            return array[()]
-        # A mean that moves: exact for equal values, and without large sums.
-        return (total * (seen / (seen + size)) + array * (size / (seen + size))).astype(array.dtype)
+            return array[()] if total is None else total + array
+        self._summed_up[number] = array.dtype
+        share = array.astype("float64") * size
+        return share if total is None else total + share
 
 
-def _fetched(graph: Any, fetch: Any) -> Any:
-    if isinstance(fetch, str):
+def fetched(graph: Any, fetch: Any) -> Any:
+    """The element of the graph that a name means; others are taken as they are."""
+    if not isinstance(fetch, str):
+        return fetch
+    try:
         return graph.as_graph_element(fetch)
-    return fetch
+    except (KeyError, ValueError) as error:
+        raise UsageError(
+            f"the graph has no {fetch}: {error.args[0]}",
+            hint="print([each.name for each in session.graph.get_operations()])",
+        ) from None
+
+
+def _check_keys(reduce: Any, flat: list[Any], names: tuple[str, ...]) -> None:
+    """A misspelt name would be a mean without a word."""
+    for key in reduce if isinstance(reduce, dict) else ():
+        if key not in names and not any(key is each for each in flat):
+            raise UsageError(
+                f"reduce names {key!r}, which is not among the tensors: {', '.join(names)}",
+                hint=f'reduce={{"{names[0]}": "mean"}}',
+            )
 
 
 def _way(reduce: Any, given: Any, fetch: Any) -> str:

@@ -15,11 +15,14 @@ def model_signature(model: Any, data: Any) -> tuple[Any, ...]:
         type(model).__qualname__,
         hash((weights, trainable)),
         str(getattr(model.dtype_policy, "name", model.dtype_policy)),
-        type(model.optimizer).__name__,
+        type(getattr(model, "optimizer", None)).__name__,
         sample_signature(data),
     )
 
 
 def sample_signature(data: Any) -> tuple[Any, ...]:
     """Shapes and types of one sample."""
-    return tuple((tuple(leaf.shape[1:]), str(leaf.dtype)) for leaf in nests.leaves(data))
+    return tuple(
+        (tuple(leaf.shape[1:]), str(getattr(leaf, "dtype", type(leaf))))
+        for leaf in nests.leaves(data)
+    )

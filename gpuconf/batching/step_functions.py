@@ -42,7 +42,7 @@ def _traced_with(model: Any) -> list[Any]:
     own = vars(model)
     return [
         model,
-        model.optimizer,
+        getattr(model, "optimizer", None),
         *(own.get(name) for name in _COMPILED),
         bool(model.run_eagerly),
         bool(getattr(model, "jit_compile", False)),

@@ -28,16 +28,18 @@ def stepping(model: Any, **steps: Step | None) -> Iterator[None]:
     """
     own = vars(model)
     names = {kind: f"{kind}_function" for kind, step in steps.items() if step is not None}
-    before = {name: own.get(name) for name in names.values()}
+    # A callback may call us inside: what stands there is put back, Keras's or ours.
+    attributes = [*names.values(), *(f"make_{name}" for name in names.values())]
+    before = {name: own[name] for name in attributes if name in own}
     for kind, name in names.items():
         own[f"make_{name}"] = _maker(own, name, _over_iterator(model, kind, steps[kind]))
         own[name] = None
     try:
         yield
     finally:
-        for name, function in before.items():
-            own.pop(f"make_{name}", None)
-            own[name] = function
+        for name in attributes:
+            own.pop(name, None)
+        own.update(dict.fromkeys(names.values()) | before)
 
 
 def _maker(own: dict[str, Any], name: str, function: Any) -> Callable[..., Any]:

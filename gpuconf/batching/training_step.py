@@ -14,12 +14,14 @@ from gpuconf.batching.card_size import size_for
 from gpuconf.batching.failures import Failure, tell_beside
 from gpuconf.batching.gradient_parts import GradientParts, Gradients
 from gpuconf.batching.guarded_update import GuardedUpdate
+from gpuconf.batching.keras_step import has_own_step
 from gpuconf.batching.loss_trackers import LossTrackers
 from gpuconf.batching.model_building import make_optimizer_variables
 from gpuconf.batching.model_state import UndoableState
 from gpuconf.batching.moving_statistics import MovingStatistics
 from gpuconf.batching.step_functions import kept
 from gpuconf.batching.stepping import even
+from gpuconf.terminal import say
 
 
 class TrainStep:
@@ -39,6 +41,7 @@ class TrainStep:
         self._update = GuardedUpdate(model)
         self._trackers = LossTrackers(model)
         self._card_batch: CardBatch | None = None
+        self._has_told = False
         self._failure: Failure | None = None  # of this step, after which it is taken in parts
 
     def __call__(self, data: Any) -> Any:
@@ -101,6 +104,7 @@ class TrainStep:
 
     def _of_parts(self, data: Any, samples: int, size: int) -> Gradients:
         logs: Any = None
+        self._tell_once()
         self._gradients.begin()
         self._statistics.begin()
         for start in range(0, samples, size):
@@ -111,6 +115,15 @@ class TrainStep:
             self._statistics.add(share)
         self._statistics.end()
         return self._gradients.summed(logs, is_sum=part_weights.is_sum(self._model))
+
+    def _tell_once(self) -> None:
+        """What nobody can see from outside: how a loss of the user's own is reduced."""
+        if not self._has_told and has_own_step(self._model, "compute_loss"):
+            say(
+                "fit: the model's own compute_loss is taken for a mean over the samples; another "
+                "loss would count wrong in parts"
+            )
+        self._has_told = True
 
     @contextmanager
     def _undoing(self) -> Iterator[None]:

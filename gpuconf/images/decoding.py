@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from gpuconf.images.jpeg import JPEG, RATIOS, decode_jpeg, reduction
-from gpuconf.images.memory_plan import DECODING_BYTES_PER_PIXEL, MemoryPlan
+from gpuconf.images.memory_plan import MemoryPlan, decoding_bytes
 from gpuconf.images.options import Picture
 from gpuconf.images.resizing import averaging_pixels, resize_plainly
 from gpuconf.images.slow_decoding import SlowDecoder
@@ -48,18 +48,19 @@ def make_decode(picture: Picture, plan: MemoryPlan) -> Callable[[Any], Any]:
 
 
 def _jpeg(
-    path: Any, data: Any, picture: Picture, decoding_bytes: int, slowly: Callable[[Any], Any]
+    path: Any, data: Any, picture: Picture, allowed_bytes: int, slowly: Callable[[Any], Any]
 ) -> Any:
     """A JPEG: one of four quick ways for most, chosen at once, because each choice costs time."""
     import tensorflow as tf
 
     shape = tf.io.extract_jpeg_shape(data)
     rows, columns = tf.cast(shape[0], tf.int64), tf.cast(shape[1], tf.int64)
-    needed = tf.cast(tf.strings.length(data), tf.int64) + rows * columns * DECODING_BYTES_PER_PIXEL
+    file_bytes = tf.cast(tf.strings.length(data), tf.int64)
+    needed = decoding_bytes(rows * columns, file_bytes, picture.bytes_per_pixel)
     head = tf.strings.substr(data, 0, _HEAD_BYTES)
     step = reduction(rows, columns, picture)
     is_usual = (
-        (needed <= decoding_bytes)
+        (needed <= allowed_bytes)
         & (shape[2] != 4)  # CMYK
         & tf.logical_not(tf.strings.regex_full_match(head, _MAYBE_TURNED))
         & tf.logical_not(_stays_large(rows, columns, step, picture))

@@ -8,10 +8,13 @@ from gpuconf.errors import UsageError
 from gpuconf.units import GIB, KIB, MIB, exact_size
 
 FLOAT_BYTES = 4
-# At most, for a pixel that is being decoded: a progressive JPEG's coefficients take 6 bytes where
-# its colours are not subsampled, and the reduced picture that is made of them less than 1; a plain
-# one takes 3, and 3 again where it is converted.
-DECODING_BYTES_PER_PIXEL = 7
+# At most, for a pixel that is being decoded.  A progressive JPEG's coefficients take 6 bytes where
+# its colours are not subsampled, the reduced picture that is made of them less than 1, a picture
+# that is not reduced 3, and 3 again where it is turned upright.  Pillow's pixels have 4 bytes; what
+# is transparent is there five times until it lies on white, and then becomes an array.
+REDUCED_BYTES_PER_PIXEL = 7
+WHOLE_BYTES_PER_PIXEL = 12
+PILLOW_BYTES_PER_PIXEL = 28
 # A photograph of 9 million pixels.  More workers than leave each so much would only wait for the
 # lane of large images.
 _TYPICAL_IMAGE_BYTES = 64 * MIB
@@ -94,7 +97,7 @@ class MemoryPlan(NamedTuple):
             (
                 self.workers * self.decoding_bytes,
                 f"decoding: {self.workers} workers × {_size(self.decoding_bytes)}, "
-                f"{_megapixels(self.decoding_bytes)} each",
+                f"JPEGs of {_megapixels(self.decoding_bytes)} each",
             ),
             (self.alone_bytes, f"one larger image, up to {_megapixels(self.alone_bytes)}"),
         ]
@@ -133,12 +136,12 @@ def plan_memory(demand: Demand, *, host_limit_bytes: int, cpus: int) -> MemoryPl
 
 def least_decoding_bytes(demand: Demand) -> int:
     """What decoding an image of just the final size takes; no plan may leave less."""
-    return decoding_bytes(demand.height * demand.width, 64 * KIB)
+    return decoding_bytes(demand.height * demand.width, 64 * KIB, PILLOW_BYTES_PER_PIXEL)
 
 
-def decoding_bytes(pixels: int, file_bytes: int) -> int:
-    """What decoding takes at most: the file itself, and its pixels."""
-    return file_bytes + pixels * DECODING_BYTES_PER_PIXEL
+def decoding_bytes(pixels: int, file_bytes: int, bytes_per_pixel: int) -> int:
+    """What decoding takes at most: the file, which may be there twice, and its pixels."""
+    return 2 * file_bytes + pixels * bytes_per_pixel
 
 
 def _batches_waiting(demand: Demand, left: int) -> int:
@@ -163,7 +166,7 @@ def _too_little(demand: Demand, limit: int, index: int, least: int) -> UsageErro
 
 
 def _megapixels(size_bytes: int) -> str:
-    return f"{size_bytes / DECODING_BYTES_PER_PIXEL / 1e6:.1f} megapixels"
+    return f"{size_bytes / REDUCED_BYTES_PER_PIXEL / 1e6:.1f} megapixels"
 
 
 def _size(size_bytes: int) -> str:

@@ -8,6 +8,7 @@ from operator import index as as_index
 from typing import Any
 
 from gpuconf.errors import UsageError
+from gpuconf.images.memory_plan import REDUCED_BYTES_PER_PIXEL, WHOLE_BYTES_PER_PIXEL
 from gpuconf.units import MIB, parse_size
 
 INTERPOLATIONS = (
@@ -40,6 +41,11 @@ class Picture:
     def averages(self) -> bool:
         """Whether pixels may be averaged: those of masks, resized by ``nearest``, must not be."""
         return self.antialias and self.interpolation != "nearest"
+
+    @property
+    def bytes_per_pixel(self) -> int:
+        """What decoding a JPEG or a plain PNG takes at most."""
+        return REDUCED_BYTES_PER_PIXEL if self.averages else WHOLE_BYTES_PER_PIXEL
 
 
 def check_picture(

@@ -12,7 +12,7 @@ from typing import Any
 from gpuconf.errors import MissingDependencyError
 from gpuconf.images.failures import ImageError
 from gpuconf.images.listing import what_is_wrong
-from gpuconf.images.memory_plan import decoding_bytes
+from gpuconf.images.memory_plan import PILLOW_BYTES_PER_PIXEL, decoding_bytes
 from gpuconf.images.options import Picture
 from gpuconf.units import mib
 
@@ -58,9 +58,8 @@ def read_picture(path: bytes, picture: Picture, lanes: Lanes, fit: Callable[[Any
         with open(path, "rb") as file:
             data = file.read()
         with pillow.open(BytesIO(data)) as image:
-            pixels = image.width * image.height
             what = f"an image of {image.width} × {image.height} pixels"
-            with lanes.enter(decoding_bytes(pixels, len(data)), name, what):
+            with lanes.enter(_needed_bytes(image, picture, len(data)), name, what):
                 return fit(_decode(image, picture))
     except ImageError as error:
         if error.path is None:
@@ -70,6 +69,12 @@ def read_picture(path: bytes, picture: Picture, lanes: Lanes, fit: Callable[[Any
         raise ImageError(f"{name}: {_what_it_is(data)}", path=name) from None
     except Exception as error:  # Pillow's plugins raise what they like: SyntaxError, struct.error
         raise ImageError(f"{name}: {_reason(error)}", path=name) from None
+
+
+def _needed_bytes(image: Any, picture: Picture, file_bytes: int) -> int:
+    reduces = picture.averages and image.format in _SHRINKABLE
+    per_pixel = picture.bytes_per_pixel if reduces else PILLOW_BYTES_PER_PIXEL
+    return decoding_bytes(image.width * image.height, file_bytes, per_pixel)
 
 
 def read_orientation(data: bytes) -> int:

@@ -53,7 +53,7 @@ class SlowDecoder:
     def _alone_if_large(
         self, path: bytes, data: bytes, rows: int, columns: int, made: Callable[[], Any]
     ) -> Any:
-        needed = decoding_bytes(rows * columns, len(data))
+        needed = decoding_bytes(rows * columns, len(data), self._picture.bytes_per_pixel)
         what = f"an image of {columns} × {rows} pixels"
         with self._lanes.enter(needed, os.fsdecode(path), what):
             return made().numpy()

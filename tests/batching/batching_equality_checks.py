@@ -190,7 +190,7 @@ if IS_KERAS_3:  # whose Adam counts a row that comes twice in another way than i
 # The others take as long again: BATCHING_ALL=1 adds them, for other versions and large changes.
 EVERY_TIME = {
     *("regularized", "weighted", "executions", "recurrent", "masked", "summed"),
-    *("unbuilt", "half precision", "mirrored"),
+    *("unbuilt", "mirrored"),
 }
 if not os.environ.get("BATCHING_ALL"):
     CASES = {name: case for name, case in CASES.items() if name in EVERY_TIME}

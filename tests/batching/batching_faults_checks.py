@@ -120,7 +120,8 @@ class Trained:
         )
         self.model.optimizer.build(self.model.trainable_variables)
         FAULTS.plan()
-        self.model.evaluate(X[:2], HALVES[:2], verbose=0)
+        if not options:  # else all but the weights is made in the first step
+            self.model.evaluate(X[:2], HALVES[:2], verbose=0)
         self._start = self.state()
 
     def variables(self) -> list[Any]:
@@ -146,6 +147,7 @@ class Trained:
 
     def fitted(self, **options: Any) -> tuple[dict[str, Any], list[Any]]:
         """The history, and the state in the end."""
+        keras.utils.set_random_seed(4)
         history = batching.fit(self.model, **{**OPTIONS, **options}).history
         return history, self.state()
 
@@ -238,13 +240,14 @@ def check_training_goes_on_in_parts(optimizer: str) -> None:
     trained = Trained(optimizer=failing(getattr(keras.optimizers, optimizer))(0.01))
     trained.anew()
     history, state = trained.fitted()
-    for faults in (
-        {"forward": [1]},
+    scenarios = [
+        {"metric": [1, 2], "update": [9]},
         {"forward": [3, 4]},
         {"metric": [4]},  # the partial batch
         {"forward": [2 * STEPS]},
-        {"metric": [1, 2], "update": [9]},
-    ):
+        {"forward": [1]},
+    ]
+    for faults in scenarios if optimizer == "Adam" else scenarios[:2]:
         trained.anew(**faults)
         found, after = trained.fitted()
         assert_same(after, state, rtol=1e-5)
@@ -426,13 +429,13 @@ def check_losses_that_parts_do_not_make(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def check_a_step_that_runs_eagerly() -> None:
-    """Nothing is traced there; metrics made in the step that failed begin anew."""
+    """Nothing is traced there; what the step that failed has made begins anew, once."""
     trained = Trained(run_eagerly=True)
-    trained.anew()
     history, state = trained.fitted(epochs=1)
-    for faults in ({"forward": [1]}, {"metric": [3]}, {"update": [6]}):
-        trained.anew(**faults)
-        found, after = trained.fitted(epochs=1)
+    for faults in ({"forward": [1], "metric": [3]}, {"update": [6]}):
+        fresh = Trained(run_eagerly=True)
+        FAULTS.plan(**faults)
+        found, after = fresh.fitted(epochs=1)
         assert_same(after, state, rtol=1e-5)
         for name, values in history.items():
             np.testing.assert_allclose(found[name], values, rtol=1e-5, err_msg=name)

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 
 from gpuconf.batching import forget, oom_safe
 from gpuconf.errors import UsageError
@@ -62,6 +64,32 @@ def test_options_are_kept_and_the_size_is_remembered() -> None:
     forget()
     safe(np.arange(4.0))
     assert seen[0] == 4
+
+
+def test_auto_has_a_ceiling() -> None:
+    """Where nothing says what there is room for, no batch is larger than a card is busy with."""
+    seen: list[int] = []
+    oom_safe(limited(10**9, seen))(np.zeros(100_000))
+    assert max(seen) == 1024
+
+
+def test_functions_of_one_name() -> None:
+    """What one closure found out is not held against another of the same name."""
+    seen: list[int] = []
+    oom_safe(limited(3, seen), batch_size=8)(np.zeros(8))
+    seen.clear()
+    oom_safe(limited(100, seen), batch_size=8)(np.zeros(8))
+    assert seen == [8]
+
+
+def test_frames_and_sparse_matrices() -> None:
+    """Both are cut as they are; the function gets rows of the same kind."""
+    frame = pd.DataFrame({"a": range(5), "b": range(5)})
+    found = oom_safe(lambda rows: rows["a"].to_numpy(), batch_size=2)(frame)
+    np.testing.assert_array_equal(found, range(5))
+    matrix = scipy.sparse.csr_matrix(np.eye(5))
+    found = oom_safe(lambda rows: rows.toarray(), batch_size=2)(matrix)
+    np.testing.assert_array_equal(found, np.eye(5))
 
 
 def test_auto_doubles() -> None:
@@ -153,8 +181,9 @@ def test_mistakes() -> None:
     safe = oom_safe(limited(9, seen), batch_size=4)
     with pytest.raises(UsageError, match="3, 4"):
         safe(np.zeros(4), np.zeros(3))
-    with pytest.raises(UsageError, match="have no samples"):
-        safe()
+    for nothing in ((), (np.zeros(0),)):
+        with pytest.raises(UsageError, match="samples, and must have"):
+            safe(*nothing)
     with pytest.raises(UsageError, match="batch_size is 0"):
         oom_safe(batch_size=0)
     assert seen == []

@@ -73,7 +73,7 @@ def test_outputs_are_gathered_in_order(sizes: list[int], is_known: bool) -> None
     start = 0
     for size in sizes:
         part = rows[start : start + size]
-        views = gathered.add({"p": part, "q": [part[:, 0]]})
+        views = gathered.add({"p": part, "q": [part[:, 0]]}, len(part))
         np.testing.assert_array_equal(views["q"][0], part[:, 0])
         start += size
     result = gathered.result()
@@ -86,8 +86,8 @@ def test_outputs_go_into_a_file(tmp_path: Path) -> None:
     """``out`` is written and given back; the file is complete without being closed."""
     out = np.lib.format.open_memmap(tmp_path / "out.npy", "w+", "float32", (4, 2))
     gathered = Gathered(samples=4, out=out)
-    gathered.add(np.ones((3, 2), "float32"))
-    gathered.add(np.zeros((1, 2), "float32"))
+    gathered.add(np.ones((3, 2), "float32"), 3)
+    gathered.add(np.zeros((1, 2), "float32"), 1)
     assert gathered.result() is out
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy").sum(axis=1), [2, 2, 2, 0])
 
@@ -98,7 +98,7 @@ def test_an_out_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
     out = np.zeros(shape, "float32")
     gathered = Gathered(samples=4, out=out)
     with pytest.raises(UsageError, match="out has shape") as caught:
-        gathered.add(np.ones((4, 2), "float32"))
+        gathered.add(np.ones((4, 2), "float32"), 4)
     assert "(4, 2)" in str(caught.value.hint)
     assert not out.any()
 
@@ -107,9 +107,9 @@ def test_more_outputs_than_room_are_refused() -> None:
     """A dataset that is longer than ``out``: an error, not a file that ends early."""
     out = np.zeros((4, 2))
     gathered = Gathered(samples=None, out=out)
-    gathered.add(np.ones((3, 2)))
+    gathered.add(np.ones((3, 2)), 3)
     with pytest.raises(UsageError, match="room for 4"):
-        gathered.add(np.ones((3, 2)))
+        gathered.add(np.ones((3, 2)), 3)
 
 
 def test_no_outputs_at_all() -> None:

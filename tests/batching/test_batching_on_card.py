@@ -45,5 +45,5 @@ def test_as_on_a_card_that_is_large_enough(libraries: Path, tmp_path: Path) -> N
     assert ours["predict"] == keras["predict"]
     for optimizer in ("sgd", "adam"):
         assert ours[optimizer] == pytest.approx(keras[optimizer], abs=1e-5)
-    for what in ("evaluate", "predict", "fit"):
-        assert said.count(f"gpuconf: {what}: OOM when allocating tensor") == 1, said
+    for what, calls in (("evaluate", 1), ("predict", 1), ("fit", 2)):
+        assert said.count(f"gpuconf: {what}: OOM when allocating tensor") == calls, said

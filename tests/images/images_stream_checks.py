@@ -520,7 +520,7 @@ def check_an_image_beyond_the_limit_is_refused_by_name(tmp_path: Path) -> None:
     noise(900, 700).save(tmp_path / "large.png")
     for name in ("large.jpg", "large.png"):
         options: dict[str, Any] = {"batch_size": 1, "side": 32}
-        small = one(tmp_path / name, host_limit="12MiB", **options)
+        small = one(tmp_path / name, host_limit="24MiB", **options)
         np.testing.assert_allclose(small, one(tmp_path / name, **options), atol=12)
         with pytest.raises(tf.errors.InvalidArgumentError, match=name) as caught:
             one(tmp_path / name, host_limit="4MiB", **options)

@@ -1,0 +1,113 @@
+"""Pillow's part: who may decode when, what a file says of itself, and what it may take."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from image_files import broken_files, every_kind, noise, turned
+from PIL import Image
+
+from gpuconf.images import ImageError
+from gpuconf.images.memory_plan import decoding_bytes
+from gpuconf.images.options import Picture
+from gpuconf.images.pillow_reading import Lanes, read_orientation, read_picture
+
+_PICTURE = Picture(height=48, width=48, channels=3)
+
+
+def read(path: Path, lanes: Lanes | None = None, **changes: Any) -> Any:
+    """The picture as Pillow gives it, at its own size."""
+    picture = Picture(**{**vars(_PICTURE), **changes})
+    return read_picture(os.fsencode(path), picture, lanes or Lanes(1 << 30, 1 << 30), np.asarray)
+
+
+def test_large_images_wait_for_each_other_and_small_ones_for_nobody() -> None:
+    """One image above the workers' share at a time; others pass beside it."""
+    lanes, entered = Lanes(10, 100), []
+
+    def enter(size_bytes: int) -> None:
+        with lanes.enter(size_bytes, "a.jpg", "an image"):
+            entered.append(size_bytes)
+
+    with lanes.enter(11, "b.jpg", "an image"):
+        small, large = (threading.Thread(target=enter, args=[size]) for size in (10, 50))
+        large.start()
+        small.start()
+        small.join(10)
+        large.join(0.2)
+        assert entered == [10]
+    large.join(10)
+    assert entered == [10, 50]
+
+
+def test_an_image_beyond_all_limits_is_refused() -> None:
+    """With its name, its size, and what host_limit leaves."""
+    with pytest.raises(ImageError, match=r"a\.jpg: an image takes up to 200 MiB") as caught:
+        Lanes(10, 100 << 20).enter(200 << 20, "a.jpg", "an image")
+    assert "leaves 100 MiB" in caught.value.message
+    assert caught.value.path == "a.jpg"
+
+
+def test_what_a_kind_of_file_takes_is_known(tmp_path: Path) -> None:
+    """28 bytes a pixel for what Pillow reads whole, 7 for a JPEG that it reduces."""
+    for name, kind, changes, per_pixel in (
+        ("a.webp", "WEBP", {}, 28),
+        ("a.jpg", "JPEG", {}, 7),
+        ("a.jpg", "JPEG", {"antialias": False}, 28),
+    ):
+        path = tmp_path / name
+        noise(300, 200).save(path, kind)
+        needed = decoding_bytes(300 * 200, path.stat().st_size, per_pixel)
+        read(path, Lanes(needed, needed), **changes)
+        with pytest.raises(ImageError, match="300 × 200 pixels"):
+            read(path, Lanes(needed - 1, needed - 1), **changes)
+
+
+def test_orientations(tmp_path: Path) -> None:
+    """1 to 8 as the file says; 1 for none, for another number, and for what is no image."""
+    for orientation in (1, 6, 8):
+        path = turned(tmp_path / "a.jpg", orientation)
+        assert read_orientation(path.read_bytes()) == orientation
+    exif = Image.Exif()
+    exif[0x0112] = 77
+    noise(40, 40).save(tmp_path / "b.jpg", exif=exif)
+    assert read_orientation((tmp_path / "b.jpg").read_bytes()) == 1
+    assert read_orientation(b"no image at all") == 1
+
+
+def test_large_jpegs_are_reduced_and_others_not(tmp_path: Path) -> None:
+    """To no less than the final size; masks not at all."""
+    noise(960, 720).save(tmp_path / "a.jpg")
+    noise(960, 720).save(tmp_path / "a.png")
+    assert read(tmp_path / "a.jpg").shape == (90, 120, 3)
+    assert read(tmp_path / "a.jpg", interpolation="nearest").shape == (720, 960, 3)
+    assert read(tmp_path / "a.png").shape == (720, 960, 3)
+
+
+def test_every_kind_is_read(tmp_path: Path) -> None:
+    """All have the channels asked for, and nothing is left open."""
+    for name, path in every_kind(tmp_path).items():
+        for channels in (3, 4):
+            assert read(path, channels=channels).shape[2] == channels, name
+        assert read(path, channels=1).ndim == 2, name
+
+
+def test_what_is_broken_is_named_with_its_reason(tmp_path: Path) -> None:
+    """Name, reason, and nothing of Pillow's own words where they say nothing."""
+    for path, word in broken_files(tmp_path).values():
+        with pytest.raises(ImageError) as caught:
+            read(path)
+        assert caught.value.path == str(path)
+        assert word in caught.value.reason
+
+
+def test_numbers_of_no_known_range_are_refused(tmp_path: Path) -> None:
+    """A TIFF of floating-point numbers could mean anything."""
+    Image.fromarray(np.zeros((20, 20), np.float32)).save(tmp_path / "a.tiff")
+    with pytest.raises(ImageError, match=r"a\.tiff: its pixels are numbers of no known range"):
+        read(tmp_path / "a.tiff")
