@@ -15,16 +15,24 @@ _NAMED = 3
 
 
 class ImageError(GpuconfError, ValueError):
-    """A file that gives no picture; ``path`` is its name."""
+    """A file that gives no picture; ``path`` is its name, as `os.fsdecode` gives it."""
 
     def __init__(self, message: str, *, hint: str | None = None, path: str | None = None) -> None:
-        super().__init__(message, hint=hint)
+        super().__init__(printable(message), hint=None if hint is None else printable(hint))
         self.path = path
 
     @property
     def reason(self) -> str:
         """The message without the file's name, which stands before it."""
-        return self.message.removeprefix(f"{self.path}: ")
+        return self.message.removeprefix(f"{printable(self.path or '')}: ")
+
+
+def printable(text: str) -> str:
+    r"""``text`` with bytes of names that are no UTF-8 as ``\udcff``.
+
+    They cannot be written to a terminal, and TensorFlow 2.15 crashes on an exception that has some.
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class Failure(NamedTuple):
@@ -57,7 +65,7 @@ class Failures:
 
     def __str__(self) -> str:
         lines = [f"skipped {len(self)} of {self._file_count} images"]
-        return "\n".join([*lines, *(f"  {path}: {reason}" for path, reason in self)])
+        return printable("\n".join([*lines, *(f"  {path}: {reason}" for path, reason in self)]))
 
     def note(self, path: str, reason: str) -> None:
         """One more file was skipped."""
@@ -79,7 +87,7 @@ class Failures:
             return
         if len(paths) >= self._file_count:
             raise self.none_left()
-        say(self._told(paths))
+        say(printable(self._told(paths)))
 
     def none_left(self) -> ImageError:
         """The error for a dataset that has no file left."""

@@ -119,7 +119,8 @@ def plan_memory(demand: Demand, *, host_limit_bytes: int, cpus: int) -> MemoryPl
     least = 2 * least_decoding_bytes(demand) + 2 * demand.image_bytes
     if decoding < least:
         raise _too_little(demand, host_limit_bytes, index, least)
-    workers = max(1, min(cpus, decoding // 2 // (_TYPICAL_IMAGE_BYTES + 2 * demand.image_bytes)))
+    each = max(_TYPICAL_IMAGE_BYTES, least_decoding_bytes(demand))
+    workers = max(1, min(cpus, decoding // 2 // (each + 2 * demand.image_bytes)))
     decoding -= 2 * workers * demand.image_bytes
     return MemoryPlan(
         host_limit_bytes=host_limit_bytes,

@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import Any
 
 from gpuconf.errors import MissingDependencyError
-from gpuconf.images.failures import ImageError
+from gpuconf.images.failures import ImageError, printable
 from gpuconf.images.listing import what_is_wrong
 from gpuconf.images.memory_plan import PILLOW_BYTES_PER_PIXEL, decoding_bytes
 from gpuconf.images.options import Picture
@@ -94,8 +94,8 @@ def import_pillow(name: str) -> Any:
         from PIL import Image
     except ImportError:
         raise MissingDependencyError(
-            f"{name}: Pillow is needed for this image (every kind but plain JPEG and PNG) "
-            f"and is not installed",
+            f"{printable(name)}: Pillow is needed for this image, as for all kinds but plain "
+            f"JPEG and PNG, and is not installed",
             hint="pip install 'gpuconf[images]'",
         ) from None
     return Image

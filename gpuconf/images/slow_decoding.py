@@ -13,6 +13,8 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any
 
+from gpuconf.errors import GpuconfError
+from gpuconf.images.failures import ImageError
 from gpuconf.images.jpeg import JPEG, RATIOS, decode_jpeg, reduction, turn
 from gpuconf.images.memory_plan import MemoryPlan, decoding_bytes
 from gpuconf.images.options import Picture
@@ -36,19 +38,34 @@ class SlowDecoder:
         self._lanes = Lanes(plan.decoding_bytes, plan.alone_bytes)
 
     def decode(self, path: bytes) -> Any:
-        """The picture in this file as float32 of the final size; an ImageError, or TensorFlow's."""
+        """The picture in this file as float32 of the final size.
+
+        Whatever fails is an ImageError here: of others TensorFlow would have to print the message,
+        which may hold a name that is no text.
+        """
         import tensorflow as tf
 
-        with tf.device("CPU:0"):
-            data = tf.io.read_file(path).numpy()
-            if data.startswith(JPEG):
-                rows, columns, channels = tf.io.extract_jpeg_shape(data).numpy().tolist()
-                if channels != 4:  # CMYK, whose conversion is Pillow's
-                    made = partial(self._jpeg, data, _orientation(data))
-                    return self._alone_if_large(path, data, rows, columns, made)
-            elif (sides := _plain_sides(data)) is not None:
-                return self._alone_if_large(path, data, *sides, partial(self._png, data))
-            return read_picture(path, self._picture, self._lanes, self._fit)
+        try:
+            with tf.device("CPU:0"):
+                return self._decode(path)
+        except GpuconfError:
+            raise
+        except Exception as error:
+            name = os.fsdecode(path)
+            raise ImageError(f"{name}: {type(error).__name__}", path=name) from None
+
+    def _decode(self, path: bytes) -> Any:
+        import tensorflow as tf
+
+        data = tf.io.read_file(path).numpy()
+        if data.startswith(JPEG):
+            rows, columns, channels = tf.io.extract_jpeg_shape(data).numpy().tolist()
+            if channels != 4:  # CMYK, whose conversion is Pillow's
+                made = partial(self._jpeg, data, _orientation(data))
+                return self._alone_if_large(path, data, rows, columns, made)
+        elif (sides := _plain_sides(data)) is not None:
+            return self._alone_if_large(path, data, *sides, partial(self._png, data))
+        return read_picture(path, self._picture, self._lanes, self._fit)
 
     def _alone_if_large(
         self, path: bytes, data: bytes, rows: int, columns: int, made: Callable[[], Any]

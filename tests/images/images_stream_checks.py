@@ -375,7 +375,7 @@ def check_an_epoch_without_any_image_is_an_error(tmp_path: Path) -> None:
         list(dataset)
 
 
-def check_names_of_every_kind(tmp_path: Path) -> None:
+def check_names_of_every_kind(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Umlauts, blanks, brackets, emoji, bytes that are no text, links; str, bytes and Path."""
     names = ["größe.png", "with blank.png", "a[1]*?.png", "漢字😀.png", "%s{0}.png"]
     paths: list[Any] = [plain(tmp_path / name, place) for place, name in enumerate(names)]
@@ -391,6 +391,16 @@ def check_names_of_every_kind(tmp_path: Path) -> None:
     broken = stream(paths, size=(8, 8), on_error="skip")
     assert len(greys(broken)) == 6
     assert [failure.path for failure in broken.skipped] == [os.fsdecode(raw)]
+    assert [failure.reason for failure in broken.skipped] == [
+        "is no image; it begins with b'broken'"
+    ]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"udcff.*no image"):
+        list(stream(paths, size=(8, 8)))
+    assert "udcff" in capfd.readouterr().err
+    os.unlink(raw)
+    missing = stream(paths, size=(8, 8), on_error="skip")
+    assert len(greys(missing)) == 6
+    assert [failure.reason for failure in missing.skipped] == ["is missing"]
 
 
 def check_scaling(tmp_path: Path) -> None:
