@@ -116,7 +116,11 @@ class Batches:
         self._part.failures.end_epoch()
 
     def batch(self, number: int) -> Any:
-        """Pictures, and labels if there are any, as numpy arrays; an ImageError if none is left."""
+        """Pictures, and labels if there are any, as numpy arrays; an ImageError if none is left.
+
+        Keras wants something for each number: where all files of a batch are skipped, it is the
+        next picture that can be read.
+        """
         import numpy as np
 
         if not 0 <= number < len(self):
@@ -126,13 +130,23 @@ class Batches:
         read = list(self._threads.map(self._read_or_skip, places.tolist()))
         kept = [index for index, picture in enumerate(read) if picture is not None]
         if not kept:
-            raise self._part.failures.none_left()
+            places, read, kept = *self._one_after(first + self._batch_size), [0]
         images: Any = np.stack([read[index] for index in kept]).astype(np.float32)
         for transform in self._part.transforms:
             images = transform(images)
         images = np.asarray(images)
         labels = self._part.images.labels
         return images if labels is None else (images, self._vectors(labels.values[places[kept]]))
+
+    def _one_after(self, position: int) -> tuple[Any, list[Any]]:
+        """The place and the picture of the next file that can be read, from this position on."""
+        import numpy as np
+
+        for place in np.roll(self._order, -min(position, len(self._order))):
+            picture = self._read_or_skip(int(place))
+            if picture is not None:
+                return np.array([place]), [picture]
+        raise self._part.failures.none_left()
 
     def _drawn(self) -> Any:
         import numpy as np

@@ -86,6 +86,9 @@ bad = [path for path, _ in broken_files(here / "bad").values()]
 made = sequence([*paths, *bad], size=(8, 8), batch_size=32, on_error="skip")
 assert len(greys(made)) == 9
 assert len(made.skipped) == len(bad) + 1
+# A batch of which no file can be read has the next that can.
+made = sequence([*paths[:2], bad[0]], size=(8, 8), batch_size=2, shuffle=False, on_error="skip")
+assert [greys(made, epoch_ends=False)] == [[0, 1, 0]]
 made = sequence(bad, size=(8, 8), on_error="skip")
 try:
     made[0]
