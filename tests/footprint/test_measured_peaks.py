@@ -54,8 +54,12 @@ def test_on_the_card(model: str, card: Card, tmp_path: Path) -> None:
 
 
 def test_on_the_cpu(tmp_path: Path) -> None:
-    """With the same allocator on the CPU, whose order of operations is another: within 25 %."""
-    cases = [f"{model} adam" for model in MODELS]
+    """With the same allocator on the CPU, whose order of operations is another: within 25 %.
+
+    Without the recurrent network: the order that TensorFlow leaves its loop in on a CPU changes
+    from process to process, and the peak of the same step with it, between 10 and 20 MB.
+    """
+    cases = ["convnet adam", "transformer adam"]
     told = told_by(cases, "CPU:0", tmp_path, {**PLAIN, **COUNTED})
     assert [each["case"] for each in told] == cases
     for each in told:
