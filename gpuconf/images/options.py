@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import index as as_index
 from typing import Any
@@ -53,10 +52,9 @@ def check_picture(
     channels: int,
     *,
     interpolation: str,
-    antialias: bool = True,
+    antialias: bool,
     crop_to_aspect_ratio: bool,
     pad_to_aspect_ratio: bool,
-    interpolations: Sequence[str] = INTERPOLATIONS,
 ) -> Picture:
     """The picture asked for, or a UsageError."""
     height, width = _check_size(size)
@@ -64,7 +62,7 @@ def check_picture(
         raise UsageError(
             f"channels={channels!r} is none of 3 (RGB), 1 (grey) and 4 (RGBA)", hint="channels=3"
         )
-    check_choice("interpolation", interpolation, tuple(interpolations))
+    check_choice("interpolation", interpolation, INTERPOLATIONS)
     if crop_to_aspect_ratio and pad_to_aspect_ratio:
         raise UsageError(
             "crop_to_aspect_ratio and pad_to_aspect_ratio exclude each other",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import Any
 
 from gpuconf.errors import UsageError
 from gpuconf.images.caching import IN_MEMORY, Cache, make_cache
 from gpuconf.images.failures import Failures
-from gpuconf.images.listing import ImageList, check_files, split
+from gpuconf.images.listing import ImageList, Source, check_files, list_images, split
 from gpuconf.images.memory_plan import Demand, MemoryPlan, plan_memory
 from gpuconf.images.options import (
     LABEL_MODES,
@@ -20,39 +21,87 @@ from gpuconf.images.options import (
     check_count,
     check_flag,
     check_host_limit,
+    check_picture,
     check_seed,
     check_split,
 )
 from gpuconf.images.transforms import Transform, make_augment, make_scale
 from gpuconf.terminal import debug
 
+_FLAGS = (
+    *("shuffle", "drop_remainder", "antialias", "follow_links"),
+    *("crop_to_aspect_ratio", "pad_to_aspect_ratio"),
+)
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, eq=False)
 class Request:
-    """What the caller wants of whichever images there are, as it was given."""
+    """What the caller wants of which images: the arguments of `stream` and `sequence`, as given.
 
-    picture: Picture
-    batch_size: int
-    scale: Any
-    augment: Any
-    shuffle: bool
-    seed: int | None
-    cache: Any
-    host_limit: str | int
-    on_error: str
-    label_mode: str | None
-    validation_split: float | None
-    subset: str | None
-    drop_remainder: bool
+    They stand here once, and both functions take them from here; docs/images.md tells of each.
+    """
+
+    paths: Any
+    labels: Any = None
+    _: KW_ONLY
+    size: tuple[int, int]
+    batch_size: int = 32
+    channels: int = 3
+    scale: Any = None
+    augment: Any = None
+    shuffle: bool = True
+    seed: int | None = None
+    cache: Any = None
+    host_limit: str | int = "2GiB"
+    on_error: str = "raise"
+    label_mode: str | None = "int"
+    class_names: Sequence[str] | None = None
+    validation_split: float | None = None
+    subset: str | None = None
+    drop_remainder: bool = False
+    interpolation: str = "bilinear"
+    antialias: bool = True
+    crop_to_aspect_ratio: bool = False
+    pad_to_aspect_ratio: bool = False
+    path_column: str = "path"
+    label_column: str | None = None
+    follow_links: bool = False
+
+    @cached_property
+    def picture(self) -> Picture:
+        """How a file becomes an array; a UsageError for what cannot be."""
+        return check_picture(
+            self.size,
+            self.channels,
+            interpolation=self.interpolation,
+            antialias=self.antialias,
+            crop_to_aspect_ratio=self.crop_to_aspect_ratio,
+            pad_to_aspect_ratio=self.pad_to_aspect_ratio,
+        )
+
+    @property
+    def source(self) -> Source:
+        """What says which images, with which labels."""
+        return Source(
+            self.paths,
+            self.labels,
+            self.label_mode,
+            self.class_names,
+            self.path_column,
+            self.label_column,
+            self.follow_links,
+        )
 
     def check(self) -> None:
         """Raise a UsageError for what cannot be, before any file is looked for."""
+        self.picture  # noqa: B018  # it is checked where it is made
         check_choice("label_mode", self.label_mode, LABEL_MODES)
         check_choice("on_error", self.on_error, POLICIES)
         check_split(self.validation_split, self.subset)
         check_count("batch_size", self.batch_size)
         check_host_limit(self.host_limit)
-        check_flag("shuffle", self.shuffle)
+        for flag in _FLAGS:
+            check_flag(flag, getattr(self, flag))
         check_seed(self.seed)
         if self.subset in ("training", "validation") and self.seed is None:
             raise UsageError(
@@ -68,22 +117,23 @@ class Request:
         """Whether files without a picture are left out."""
         return self.on_error == "skip"
 
-    def make(self, images: ImageList, one: Callable[[Part], Any]) -> Any:
-        """``one`` of the images, of their subset, or of both subsets."""
+    def make(self, one: Callable[[Part], Any]) -> Any:
+        """``one`` of the images, of their subset, or of both subsets, with their attributes."""
+        images = list_images(self.source)
         if not self.skips:
             check_files(images.paths)
         seed = _drawn_seed() if self.seed is None else int(self.seed)
         if self.validation_split is None:
-            return one(self._part(images, seed))
+            return self._part(images, seed).described(one)
         training, validation = split(images, self.validation_split, seed)
         if self.subset == "training":
-            return one(self._part(training, seed))
+            return self._part(training, seed).described(one)
         if self.subset == "validation":
-            return one(self._part(validation, seed, training=False))
+            return self._part(validation, seed, training=False).described(one)
         # Both are open at once while fit() runs.
         return (
-            one(self._part(training, seed, sharers=2)),
-            one(self._part(validation, seed, training=False, sharers=2)),
+            self._part(training, seed, sharers=2).described(one),
+            self._part(validation, seed, training=False, sharers=2).described(one),
         )
 
     def _part(
@@ -131,8 +181,9 @@ class Part:
     cache: Cache | None
     transforms: tuple[Transform, ...]
 
-    def describe(self, made: Any) -> Any:
-        """The same, with the attributes that Keras's own loader sets, and ours."""
+    def described(self, make: Callable[[Part], Any]) -> Any:
+        """What is made of this part, with the attributes that Keras's own loader sets, and ours."""
+        made = make(self)
         labels = self.images.labels
         made.class_names = None if labels is None else labels.class_names
         made.file_paths = tuple(map(os.fsdecode, self.images.paths))

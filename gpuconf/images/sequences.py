@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from gpuconf.errors import MissingDependencyError, UsageError
+from gpuconf.images.answering import answering
 from gpuconf.images.failures import SKIP_HINT, ImageError
-from gpuconf.images.listing import Source, list_images
-from gpuconf.images.options import check_picture
+from gpuconf.images.options import check_choice
 from gpuconf.images.pillow_reading import Lanes, import_pillow, read_picture
 from gpuconf.images.request import Part, Request
 
@@ -29,32 +28,8 @@ _RESAMPLINGS = {
 }
 
 
-def sequence(
-    paths: Any,
-    labels: Any = None,
-    *,
-    size: tuple[int, int],
-    batch_size: int = 32,
-    channels: int = 3,
-    scale: Any = None,
-    augment: Any = None,
-    shuffle: bool = True,
-    seed: int | None = None,
-    cache: Any = None,
-    host_limit: str | int = "2GiB",
-    on_error: str = "raise",
-    label_mode: str | None = "int",
-    class_names: Sequence[str] | None = None,
-    validation_split: float | None = None,
-    subset: str | None = None,
-    drop_remainder: bool = False,
-    interpolation: str = "bilinear",
-    crop_to_aspect_ratio: bool = False,
-    pad_to_aspect_ratio: bool = False,
-    path_column: str = "path",
-    label_column: str | None = None,
-    follow_links: bool = False,
-) -> Any:
+@answering(Request)
+def sequence(request: Request) -> Any:
     """Batches of images from files as a `keras.utils.PyDataset`, for Keras on any backend.
 
     What is given and what is returned is as in `stream`, but numpy arrays; the values differ by
@@ -63,33 +38,15 @@ def sequence(
     Raises UsageError, ImageError with a file's name, also while training, and
     MissingDependencyError without Pillow or Keras.
     """
-    request = Request(
-        picture=check_picture(
-            size,
-            channels,
-            interpolation=interpolation,
-            crop_to_aspect_ratio=crop_to_aspect_ratio,
-            pad_to_aspect_ratio=pad_to_aspect_ratio,
-            interpolations=tuple(_RESAMPLINGS),
-        ),
-        batch_size=batch_size,
-        scale=scale,
-        augment=augment,
-        shuffle=shuffle,
-        seed=seed,
-        cache=cache,
-        host_limit=host_limit,
-        on_error=on_error,
-        label_mode=label_mode,
-        validation_split=validation_split,
-        subset=subset,
-        drop_remainder=drop_remainder,
-    )
     request.check()
+    check_choice("interpolation", request.interpolation, tuple(_RESAMPLINGS))
+    if not request.antialias:
+        raise UsageError(
+            "antialias=False is for stream(): Pillow always averages where it makes smaller",
+            hint='interpolation="nearest" takes single pixels',
+        )
     import_pillow("sequence()")
-    made = _sequence_class()
-    source = Source(paths, labels, label_mode, class_names, path_column, label_column, follow_links)
-    return request.make(list_images(source), lambda part: part.describe(made(part)))
+    return request.make(_sequence_class())
 
 
 class Batches:

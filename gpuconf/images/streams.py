@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from gpuconf.errors import MissingDependencyError
-from gpuconf.images.listing import Source, list_images
-from gpuconf.images.options import check_picture
+from gpuconf.images.answering import answering
 from gpuconf.images.pipeline import Pipeline
-from gpuconf.images.request import Part, Request
+from gpuconf.images.request import Request
 
 
-def stream(
-    paths: Any,
-    labels: Any = None,
-    *,
-    size: tuple[int, int],
-    batch_size: int = 32,
-    channels: int = 3,
-    scale: Any = None,
-    augment: Any = None,
-    shuffle: bool = True,
-    seed: int | None = None,
-    cache: Any = None,
-    host_limit: str | int = "2GiB",
-    on_error: str = "raise",
-    label_mode: str | None = "int",
-    class_names: Sequence[str] | None = None,
-    validation_split: float | None = None,
-    subset: str | None = None,
-    drop_remainder: bool = False,
-    interpolation: str = "bilinear",
-    antialias: bool = True,
-    crop_to_aspect_ratio: bool = False,
-    pad_to_aspect_ratio: bool = False,
-    path_column: str = "path",
-    label_column: str | None = None,
-    follow_links: bool = False,
-) -> Any:
+@answering(Request)
+def stream(request: Request) -> Any:
     """Batches of images from files, for ``fit``, ``evaluate`` and ``predict``.
 
     ``paths`` is a folder, with a folder for each class or without; a ``.csv`` or ``.parquet``
@@ -53,36 +26,9 @@ def stream(
     file for one that is missing or empty.  A broken one is named while iterating, in an error
     that TensorFlow makes of the ImageError: InvalidArgumentError.
     """
-    request = Request(
-        picture=check_picture(
-            size,
-            channels,
-            interpolation=interpolation,
-            antialias=antialias,
-            crop_to_aspect_ratio=crop_to_aspect_ratio,
-            pad_to_aspect_ratio=pad_to_aspect_ratio,
-        ),
-        batch_size=batch_size,
-        scale=scale,
-        augment=augment,
-        shuffle=shuffle,
-        seed=seed,
-        cache=cache,
-        host_limit=host_limit,
-        on_error=on_error,
-        label_mode=label_mode,
-        validation_split=validation_split,
-        subset=subset,
-        drop_remainder=drop_remainder,
-    )
     request.check()
     _require_tensorflow()
-    source = Source(paths, labels, label_mode, class_names, path_column, label_column, follow_links)
-    return request.make(list_images(source), _dataset)
-
-
-def _dataset(part: Part) -> Any:
-    return part.describe(Pipeline(part).build())
+    return request.make(lambda part: Pipeline(part).build())
 
 
 def _require_tensorflow() -> None:

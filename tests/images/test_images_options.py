@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpuconf.errors import UsageError
-from gpuconf.images import Failures, ImageError, stream
+from gpuconf.images import Failures, ImageError, sequence, stream
 from gpuconf.images.transforms import make_augment, make_scale
 
 
@@ -34,6 +35,8 @@ from gpuconf.images.transforms import make_augment, make_scale
         ({"augment": []}, "augment="),
         ({"augment": "flip"}, "augment='flip'"),
         ({"shuffle": 1000}, "shuffle=1000"),
+        ({"drop_remainder": "no"}, "drop_remainder='no'"),
+        ({"follow_links": 1}, "follow_links=1"),
         ({"seed": -1}, "seed=-1"),
         ({"seed": "x"}, "seed='x'"),
         ({"host_limit": "2"}, "host_limit='2'"),
@@ -55,6 +58,34 @@ def test_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words) as caught:
         stream(["a.png"], **{"size": (8, 8), **options})
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"antialias": False}, "antialias=False is for stream"),
+        ({"interpolation": "gaussian"}, "interpolation='gaussian'"),
+    ],
+)
+def test_pillow_has_fewer_ways(options: dict[str, Any], words: str) -> None:
+    """What `stream` takes and Pillow has no way for is refused by `sequence`."""
+    with pytest.raises(UsageError, match=words) as caught:
+        sequence(["a.jpg"], size=(8, 8), **options)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("function", [stream, sequence])
+def test_arguments_are_shown_and_missed_by_name(function: Any) -> None:
+    """``help`` shows all of them with their defaults, and a wrong one is the function's error."""
+    shown = inspect.signature(function).parameters
+    assert list(shown)[:3] == ["paths", "labels", "size"]
+    assert shown["batch_size"].default == 32
+    assert shown["size"].kind is inspect.Parameter.KEYWORD_ONLY
+    name = function.__name__
+    with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected .*'sizes'"):
+        function("photos", size=(8, 8), sizes=3)
+    with pytest.raises(TypeError, match=rf"{name}\(\) missing .*'size'"):
+        function("photos")
 
 
 def test_importing_imports_no_framework() -> None:
