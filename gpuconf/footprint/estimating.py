@@ -64,27 +64,37 @@ def estimate(
     BackendError for Keras on another backend than TensorFlow.
     """
     family = family_of(model)
-    policy = policy_named(mixed_precision)
-    choice = Choice(training, optimizer, loss, policy, jit)
+    choice = Choice(training, optimizer, loss, policy_named(mixed_precision), jit)
     most_workspace = _bytes_of(workspace_limit, "workspace_limit")
     subject = Subject(model, family, choice, input_shape, data, most_workspace)
-    batch_size = _whole(batch_size)
     limit_bytes = _bytes_of(limit, "limit")
+    told = _estimated(subject, _whole(batch_size), limit_bytes, allow_growth, phases=phases)
+    if advise:
+        allocator = _safe_limit(limit_bytes, allow_growth)
+        found = advice_for(subject, told, allocator, allow_growth=allow_growth)
+        told = told._replace(advice=found)
+    return told
+
+
+def _estimated(
+    subject: Subject, batch_size: int, limit_bytes: int | None, allow_growth: bool, *, phases: bool
+) -> MemoryEstimate:
+    """The estimate of one batch size; with a limit, and the largest batch under it."""
     step = subject.trace(batch_size)
     other = None
     if (phases or limit_bytes is not None) and not subject.is_of_one_batch_size:
         other = subject.trace(batch_size * 2)
     told = _told(step, other, replay(step, allow_growth=allow_growth))
-    allocator = None
-    if limit_bytes is not None:
-        allocator = Limit(int(limit_bytes * _SAFE_SHARE), allow_growth)
-    if allocator is not None:
-        largest = largest_batch(subject.trace, step, other, allocator)
-        told = told._replace(limit_bytes=limit_bytes, largest_batch=largest)
-    if advise:
-        found = advice_for(subject, told, allocator, allow_growth=allow_growth)
-        told = told._replace(advice=found)
-    return told
+    allocator = _safe_limit(limit_bytes, allow_growth)
+    if allocator is None:
+        return told
+    largest = largest_batch(subject.trace, step, other, allocator)
+    return told._replace(limit_bytes=limit_bytes, largest_batch=largest)
+
+
+def _safe_limit(limit_bytes: int | None, allow_growth: bool) -> Limit | None:
+    """The allocator that a batch must run through to be said to fit."""
+    return None if limit_bytes is None else Limit(int(limit_bytes * _SAFE_SHARE), allow_growth)
 
 
 def _told(step: Step, other: Step | None, replayed: Replay) -> MemoryEstimate:
