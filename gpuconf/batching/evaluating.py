@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from gpuconf.batching.card_batch import MOST_RETRIES
-from gpuconf.batching.evaluation_step import TestStep
+from gpuconf.batching.evaluation_step import EvaluationStep
 from gpuconf.batching.failures import explained
 from gpuconf.batching.host_data import host_data
 from gpuconf.batching.stepping import check_strategy, stepping
@@ -47,7 +47,7 @@ def evaluate(  # noqa: PLR0917  # Keras's signature
     check_strategy(model)
     floatx = family.keras.backend.floatx()
     given = host_data(x, y, sample_weight, batch_size=batch_size, floatx=floatx, steps=steps)
-    step = TestStep(model, is_auto=given.is_auto, max_retries=max_retries)
+    step = EvaluationStep(model, is_auto=given.is_auto, max_retries=max_retries)
     with stepping(model, test=step):
         call = partial(
             model.evaluate,

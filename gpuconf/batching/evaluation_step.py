@@ -8,7 +8,7 @@ from typing import Any
 from gpuconf.batching import nests, part_weights
 from gpuconf.batching.card_batch import CardBatch
 from gpuconf.batching.card_size import size_for
-from gpuconf.batching.keras_step import has_own_step, test_part
+from gpuconf.batching.keras_step import evaluated_part, has_own_step
 from gpuconf.batching.loss_trackers import LossTrackers
 from gpuconf.batching.model_building import make_variables
 from gpuconf.batching.model_state import UndoableState
@@ -17,17 +17,15 @@ from gpuconf.batching.stepping import compiled, in_parts
 from gpuconf.terminal import say
 
 
-class TestStep:
+class EvaluationStep:
     """A batch through ``test_step``, in parts that the card has room for."""
-
-    __test__ = False  # pytest takes every Test… for a test
 
     def __init__(self, model: Any, *, is_auto: bool, max_retries: int) -> None:
         self._model = model
         self._is_auto = is_auto
         self._max_retries = max_retries
         self._of_whole = kept(model, "test", partial(compiled, model, model.test_step))
-        make_of_part = partial(compiled, model, partial(test_part, model))
+        make_of_part = partial(compiled, model, partial(evaluated_part, model))
         self._of_part = kept(model, "test in parts", make_of_part)
         self._is_keras_s = not has_own_step(model, "test_step")
         self._state = UndoableState(model)

@@ -45,13 +45,10 @@ def told(model: Any, found: Computed) -> Any:
     return model.compute_metrics(found.x, found.y, found.y_pred, sample_weight=found.sample_weight)
 
 
-def test_part(model: Any, data: Any, share: Any) -> tuple[Any, Any]:
+def evaluated_part(model: Any, data: Any, share: Any) -> tuple[Any, Any]:
     """Keras's ``test_step`` for a part of a batch: its logs, and how much its loss counts."""
     found = computed(model, data, share, training=False)
     return told(model, found), found.weight
-
-
-test_part.__test__ = False  # type: ignore[attr-defined]  # pytest takes it for a test
 
 
 def has_own_step(model: Any, name: str) -> bool:

@@ -355,6 +355,19 @@ def check_memory_is_given_back() -> None:
     assert freed
 
 
+def check_classes_without_a_weight_count_once() -> None:
+    """As Keras has it for arrays, of labels by number and one-hot; Keras 2 wants all classes."""
+    weights = {0: 3.0} if IS_KERAS_3 else {0: 3.0, 1: 1.0, 2: 1.0}
+    for labels, loss in ((Y, None), (np.eye(3, dtype="float32")[Y], "categorical_crossentropy")):
+        found = []
+        for fit, given in ((keras.Model.fit, weights), (batching.fit, {0: 3.0})):
+            seeded()
+            model = dense() if loss is None else dense(loss=loss)
+            fit(model, X, labels, batch_size=BATCH, class_weight=given, verbose=0)
+            found.append(weights_of(model))
+        assert_same(*found)
+
+
 def check_mistakes_are_told_and_nothing_is_done(model: Any) -> None:
     """One clear error each, with a hint, and the model is as before."""
     before = weights_of(model)
@@ -367,7 +380,9 @@ def check_mistakes_are_told_and_nothing_is_done(model: Any) -> None:
         "batch_size is 0": lambda: batching.evaluate(model, X, Y, 0),
         "batch_size is 2.5": lambda: batching.predict(model, X, batch_size=2.5),
         "batch_size is -1": lambda: batching.fit(model, X, Y, card_batch_size=-1),
-        "no samples are left": lambda: batching.fit(model, X, Y, validation_split=1.0),
+        "=1.0 is no share": lambda: batching.fit(model, X, Y, validation_split=1.0),
+        "=-0.2 is no share": lambda: batching.fit(model, X, Y, validation_split=-0.2),
+        "no samples are left": lambda: batching.fit(model, X[:1], Y[:1], validation_split=0.5),
         "needs arrays": lambda: batching.fit(model, generated(), validation_split=0.2),
         "out has shape": lambda: batching.predict(model, X, out=np.zeros((3, 3), "float32")),
     }
