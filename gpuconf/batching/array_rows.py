@@ -23,6 +23,7 @@ class Rows:
             raise UsageError(
                 f"data of shape () have no samples: {source!r:.60}", hint="x=np.array([...])"
             )
+        _check_not_mixed(self._source)
         self.count = int(shape[0])
         self.sample_shape = tuple(int(size) for size in shape[1:])
         given = np.dtype(self._source.dtype)
@@ -85,15 +86,27 @@ def is_list_of_numbers(part: Any) -> bool:
 
 def _sliceable(source: Any) -> Any:
     """The source itself where rows can be cut of it; else an array of it."""
-    import numpy as np
-
     if hasattr(source, "iloc"):  # pandas
         return source.to_numpy()
     if hasattr(source, "tocsr"):
         return source.tocsr()
-    is_tensor = hasattr(source, "numpy") or hasattr(source, "__jax_array__")
+    is_tensor = hasattr(source, "numpy") or type(source).__module__.startswith("jax")
     if is_tensor or not (hasattr(source, "shape") and hasattr(source, "dtype")):
-        return np.asarray(source)
-    if type(source).__module__.startswith("jax"):
-        return np.asarray(source)
+        return nests.on_host(source)
     return source
+
+
+def _check_not_mixed(source: Any) -> None:
+    """Raise UsageError for values of different kinds; texts are an array of objects, too."""
+    import numpy as np
+
+    if np.dtype(source.dtype).kind != "O":
+        return
+    values = source.flat if isinstance(source, np.ndarray) else source[:1].flat
+    for value in values:
+        if not isinstance(value, (str, bytes)):
+            raise UsageError(
+                f"data of dtype object, among them {value!r:.60}, a {type(value).__name__}; there "
+                "must be numbers of one kind, or texts alone",
+                hint='x.astype("float32"), or x.select_dtypes("number") of a frame',
+            )

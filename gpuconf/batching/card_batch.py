@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gpuconf.arguments import whole_number
 from gpuconf.batching.failures import Failure, failure_of, let_go, tell_beside
 from gpuconf.batching.known_sizes import Key, Known, known_size, remember
 from gpuconf.terminal import say
@@ -101,6 +102,11 @@ class CardBatch:
     def _give_up(self, failure: Failure, why: str) -> None:
         tell_beside(failure.error, f"{self._what}: {why}")
         raise failure.error
+
+
+def checked_retries(max_retries: Any) -> int:
+    """How many more times a call may be out of memory after the first; raises UsageError."""
+    return whole_number("max_retries", max_retries, least=0, hint=f"max_retries={MOST_RETRIES}")
 
 
 def attempt(work: Callable[[], Any]) -> tuple[Any, Failure | None]:

@@ -9,18 +9,17 @@ from typing import Any, TypeVar, overload
 from gpuconf.batching import nests
 from gpuconf.batching.array_rows import is_list_of_numbers, is_rows
 from gpuconf.batching.card import Card, card_in_use, room_to_double
-from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch, attempt
+from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch, checked_retries
 from gpuconf.batching.first_size import CAREFUL, host_batch
 from gpuconf.batching.gathering import Gathered
 from gpuconf.batching.host_data import checked_batch_size
 from gpuconf.batching.known_sizes import key_for
+from gpuconf.batching.parts import in_parts
 from gpuconf.batching.progress import progress_bar
 from gpuconf.batching.signature import sample_signature
 from gpuconf.errors import UsageError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-
 Combine = Callable[[list[Any], list[int]], Any]
 
 
@@ -73,7 +72,7 @@ def oom_safe(
     Raises UsageError for arrays of different lengths or results that cannot be joined; where one
     sample does not fit, or after ``max_retries``, the function's own error.
     """
-    most = checked_batch_size(batch_size)
+    most, retries = checked_batch_size(batch_size), checked_retries(max_retries)
 
     def decorate(function: Function) -> Function:
         token = object()  # functions of one name are not the same
@@ -81,7 +80,7 @@ def oom_safe(
         @functools.wraps(function)
         def safe(*args: Any, **kwargs: Any) -> Any:
             call = _Call(function, args, kwargs)
-            card_batch = _size_for((token, call.owner), call, most, max_retries)
+            card_batch = _size_for((token, call.owner), call, most, retries)
             return call.in_batches(card_batch, combine, progress)
 
         return safe  # type: ignore[return-value]
@@ -120,17 +119,9 @@ class _Call:
         results: list[Any] = []
         sizes: list[int] = []
         gathered = Gathered(samples=self.samples)
-        start = 0
+        run = functools.partial(self._part, combine is None)
         with progress_bar(self.name, self.samples, progress) as advance:
-            while start < self.samples:
-                size = min(card_batch.size, self.samples - start)
-                work = functools.partial(self._part, start, start + size, combine is None)
-                result, failure = attempt(work)
-                if failure is not None:
-                    card_batch.failed(failure, size)
-                    continue
-                card_batch.succeeded(size)
-                start += size
+            for result, size in in_parts(self.samples, card_batch, run):
                 sizes.append(size)
                 if combine is not None:
                     results.append(result)
@@ -140,7 +131,7 @@ class _Call:
                 advance(size)
         return combine(results, sizes) if combine is not None else gathered.result()
 
-    def _part(self, start: int, end: int, to_host: bool) -> Any:
+    def _part(self, to_host: bool, start: int, end: int) -> Any:
         args = list(self._args)
         for number in self._cut:
             args[number] = nests.part(args[number], start, end)

@@ -6,14 +6,15 @@ from functools import partial
 from typing import Any
 
 from gpuconf.batching import nests, part_weights
-from gpuconf.batching.card_batch import CardBatch
+from gpuconf.batching.card_batch import CardBatch, checked_retries
 from gpuconf.batching.card_size import size_for
 from gpuconf.batching.keras_step import evaluated_part, has_own_step
 from gpuconf.batching.loss_trackers import LossTrackers
 from gpuconf.batching.model_building import make_variables
 from gpuconf.batching.model_state import UndoableState
+from gpuconf.batching.parts import even, in_parts
 from gpuconf.batching.step_functions import kept
-from gpuconf.batching.stepping import compiled, in_parts
+from gpuconf.batching.stepping import compiled
 from gpuconf.terminal import say
 
 
@@ -23,7 +24,7 @@ class EvaluationStep:
     def __init__(self, model: Any, *, is_auto: bool, max_retries: int) -> None:
         self._model = model
         self._is_auto = is_auto
-        self._max_retries = max_retries
+        self._max_retries = checked_retries(max_retries)
         self._of_whole = kept(model, "test", partial(compiled, model, model.test_step))
         make_of_part = partial(compiled, model, partial(evaluated_part, model))
         self._of_part = kept(model, "test in parts", make_of_part)
@@ -40,8 +41,9 @@ class EvaluationStep:
         self._trackers.begin()
         are_told_apart = False
         logs: Any = None
-        run = partial(self._run, samples)
-        for logs, weight in in_parts(data, self._card_batch, run, self._state):  # noqa: B007
+        run = partial(self._run, data, samples)
+        parts = in_parts(samples, self._card_batch, run, state=self._state, cut=even)
+        for (logs, weight), _ in parts:  # noqa: B007
             if weight is not None:
                 self._trackers.add(weight)
                 are_told_apart = True
@@ -53,11 +55,11 @@ class EvaluationStep:
             "evaluate", self._model, data, is_auto=self._is_auto, max_retries=self._max_retries
         )
 
-    def _run(self, samples: int, part: Any) -> tuple[Any, Any]:
+    def _run(self, data: Any, samples: int, start: int, end: int) -> tuple[Any, Any]:
         """The logs, and how much the loss counts; None where the trackers are right already."""
         import tensorflow as tf
 
-        size = nests.count(part)
+        part, size = nests.part(data, start, end), end - start
         if size == samples or not self._is_keras_s:
             is_wrong = self._is_keras_s and self._trackers.are_wrong_of_whole
             return self._of_whole(part), 1.0 if is_wrong else None

@@ -6,6 +6,7 @@ from typing import Any
 
 from gpuconf.batching import nests
 from gpuconf.errors import UsageError
+from gpuconf.terminal import say
 
 
 class Gathered:
@@ -53,6 +54,7 @@ class Gathered:
             if hasattr(array, "flush"):
                 array.flush()  # a memmap's file is complete
         if self._given:
+            self._tell_rest()
             return self._nest
         if self._filled == self._samples:
             return nests.refilled(self._nest, self._arrays)
@@ -91,11 +93,20 @@ class Gathered:
                 f"out has shape {_told(given)}, and the outputs have {_told(wanted)}", hint=hint
             )
         for array, values in zip(self._arrays, flat, strict=True):
+            if isinstance(array, np.ndarray) and not array.flags.writeable:
+                raise UsageError("out is read-only", hint='np.load("outputs.npy", mmap_mode="r+")')
             if not np.can_cast(values.dtype, array.dtype, "same_kind"):
                 raise UsageError(
                     f"out is of {array.dtype}, which cannot hold the outputs' {values.dtype}",
                     hint=hint,
                 )
+
+    def _tell_rest(self) -> None:
+        """Of rows that stay as they were; nobody knew before how many samples there are."""
+        assert self._arrays is not None
+        rows = len(self._arrays[0])
+        if self._filled < rows:
+            say(f"predict: out has {rows} rows, of which the first {self._filled} were written")
 
     def _check_room(self, end: int) -> None:
         assert self._arrays is not None

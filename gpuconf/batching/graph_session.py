@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuconf.backends.tensorflow.readback import of_session
-from gpuconf.batching import nests
+from gpuconf.batching.array_rows import Rows
 from gpuconf.batching.card import Card
-from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch, attempt
+from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch, checked_retries
 from gpuconf.batching.first_size import CAREFUL, host_batch
 from gpuconf.batching.host_data import checked_batch_size
 from gpuconf.batching.known_sizes import key_for
+from gpuconf.batching.parts import in_parts
 from gpuconf.batching.progress import progress_bar
 from gpuconf.batching.session_results import SessionResults, fetched
 from gpuconf.errors import UsageError
@@ -45,37 +45,28 @@ def session_evaluate(
     Raises UsageError for arrays of different lengths or where nothing is to be cut, and where one
     sample does not fit, or after ``max_retries``, TensorFlow's own error.
     """
-    most = checked_batch_size(batch_size)
-    graph = session.graph
-    fed = {_tensor(graph, key): value for key, value in feed.items()}
-    kept = {id(_tensor(graph, key)) for key in _as_list(whole)}
-    cut = {
-        key: _rows(value)
-        for key, value in fed.items()
-        if id(key) not in kept and _is_open(key, value)
-    }
+    most, retries = checked_batch_size(batch_size), checked_retries(max_retries)
+    graph = _graph(session)
+    fed = {_placeholder(graph, key): value for key, value in feed.items()}
+    cut = _cut(graph, fed, whole)
     samples = _agreed_count(cut)
     results = SessionResults(graph, tensors, reduce, samples)
-    card_batch = _size_for(session, cut, results.names, most, max_retries)
-    local = _LocalVariables(session)
-    start = 0
+    card_batch = _size_for(session, cut, results.names, most, retries)
+    run = functools.partial(_run, functools.partial(session.run, results.fetches), fed, cut)
     with progress_bar("session_evaluate", samples, progress) as advance:
-        while start < samples:
-            size = min(card_batch.size, samples - start)
-            part = {key: rows[start : start + size] for key, rows in cut.items()}
-            local.hold()
-            found, failure = attempt(
-                functools.partial(session.run, results.fetches, {**fed, **part})
-            )
-            if failure is not None:
-                local.put_back()
-                card_batch.failed(failure, size)
-                continue
-            card_batch.succeeded(size)
+        for found, size in in_parts(samples, card_batch, run, state=_LocalVariables(session)):
             results.add(found, size)
-            start += size
             advance(size)
     return results.result()
+
+
+def _run(
+    compute: Callable[..., Any], fed: dict[Any, Any], cut: dict[Any, Rows], start: int, end: int
+) -> Any:
+    import numpy as np
+
+    places = np.arange(start, end)
+    return compute({**fed, **{key: rows.at(places) for key, rows in cut.items()}})
 
 
 class _LocalVariables:
@@ -92,7 +83,6 @@ class _LocalVariables:
 
     def hold(self) -> None:
         """Note the values; those that nothing has set yet have none."""
-
         if not self._variables:
             return
         self._values = [self._value(variable) for variable in self._variables]
@@ -115,14 +105,14 @@ class _LocalVariables:
 
 
 def _size_for(
-    session: Any, cut: dict[Any, Any], names: tuple[str, ...], most: int | None, max_retries: int
+    session: Any, cut: dict[Any, Rows], names: tuple[str, ...], most: int | None, max_retries: int
 ) -> CardBatch:
     limits = of_session(session)
     name, limit = min(limits.items(), default=("CPU:0", None))
     card = Card(name.rpartition("device:")[2] or name, limit)
-    shapes = tuple(tuple(rows.shape[1:]) for rows in cut.values())
+    shapes = tuple(rows.sample_shape for rows in cut.values())
     is_auto = most is None
-    sample_bytes = sum(math.prod(rows.shape[1:]) * rows.dtype.itemsize for rows in cut.values())
+    sample_bytes = sum(rows.sample_bytes for rows in cut.values())
     return CardBatch(
         key_for("session", (names, shapes), card),
         what="session_evaluate",
@@ -133,8 +123,29 @@ def _size_for(
     )
 
 
-def _tensor(graph: Any, key: Any) -> Any:
-    return fetched(graph, key)
+def _graph(session: Any) -> Any:
+    if hasattr(session, "graph") and hasattr(session, "run"):
+        return session.graph
+    raise UsageError(
+        f"session is a {type(session).__name__}, and must be a tf.compat.v1.Session",
+        hint="gpuconf.evaluate(model, x, y), or gpuconf.predict(model, x), for a Keras model",
+    )
+
+
+def _placeholder(graph: Any, key: Any) -> Any:
+    """The tensor that is fed; ``x`` is taken for the ``x:0`` that it makes."""
+    element = fetched(graph, key)
+    return element.outputs[0] if hasattr(element, "outputs") else element
+
+
+def _cut(graph: Any, fed: dict[Any, Any], whole: Any) -> dict[Any, Rows]:
+    """What is cut into batches, by placeholder; floats in the placeholder's precision."""
+    kept = {id(_placeholder(graph, key)) for key in _as_list(whole)}
+    return {
+        key: Rows(value, key.dtype.as_numpy_dtype if key.dtype.is_floating else "float64")
+        for key, value in fed.items()
+        if id(key) not in kept and _is_open(key, value)
+    }
 
 
 def _as_list(whole: Any) -> list[Any]:
@@ -144,25 +155,20 @@ def _as_list(whole: Any) -> list[Any]:
 def _is_open(placeholder: Any, value: Any) -> bool:
     """Whether the placeholder takes any number of samples, and the value has some."""
     import numpy as np
+    import tensorflow as tf
 
-    shape = getattr(placeholder, "shape", None)
-    is_open = shape is None or shape.rank is None or (shape.rank > 0 and shape[0] is None)
-    return is_open and len(getattr(value, "shape", np.shape(value))) > 0
-
-
-def _rows(value: Any) -> Any:
-    import numpy as np
-
-    if hasattr(value, "iloc"):
-        return value.to_numpy()
-    return value if hasattr(value, "shape") else np.asarray(value)
+    if not isinstance(placeholder, tf.Tensor):
+        return False
+    shape = placeholder.shape
+    is_open = shape.rank is None or (shape.rank > 0 and shape[0] is None)
+    return is_open and len(value.shape if hasattr(value, "shape") else np.shape(value)) > 0
 
 
-def _agreed_count(cut: dict[Any, Any]) -> int:
-    counts = {nests.count(rows) for rows in cut.values()}
+def _agreed_count(cut: dict[Any, Rows]) -> int:
+    counts = {rows.count for rows in cut.values()}
     if len(counts) == 1 and counts != {0}:
         return counts.pop()
-    told = ", ".join(f"{key.name} {len(rows)}" for key, rows in cut.items())
+    told = ", ".join(f"{key.name} {rows.count}" for key, rows in cut.items())
     raise UsageError(
         f"the arrays that are to be cut have no samples, or different numbers of them: {told}"
         if cut

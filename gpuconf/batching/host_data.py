@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from gpuconf.arguments import whole_number
 from gpuconf.batching import nests
 from gpuconf.batching.array_rows import Rows, is_list_of_numbers, is_rows
 from gpuconf.batching.batch_places import Places, batches_of_places
@@ -84,13 +85,8 @@ def checked_batch_size(
     """The number, or None where none was given, or ``"auto"``; raises UsageError for others."""
     if batch_size is None or (isinstance(batch_size, str) and batch_size == "auto"):
         return None
-    if isinstance(batch_size, bool) or not hasattr(batch_size, "__index__") or batch_size < 1:
-        raise UsageError(
-            f"{name} is {batch_size!r}, and must be a whole number from 1 on"
-            + (', or "auto"' if "auto" in hint else ""),
-            hint=hint,
-        )
-    return int(batch_size)
+    otherwise = '"auto"' if "auto" in hint else ""
+    return whole_number(name, batch_size, hint=hint, otherwise=otherwise)
 
 
 def _arrays(nest: Any) -> list[Any]:

@@ -8,15 +8,16 @@ from functools import partial
 from typing import Any
 
 from gpuconf.batching import nests
-from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch
+from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch, checked_retries
 from gpuconf.batching.card_size import size_for
 from gpuconf.batching.failures import explained
 from gpuconf.batching.gathering import Gathered, joined
 from gpuconf.batching.host_data import host_data
 from gpuconf.batching.model_building import make_variables
 from gpuconf.batching.model_state import UndoableState
+from gpuconf.batching.parts import even, in_parts
 from gpuconf.batching.step_functions import kept
-from gpuconf.batching.stepping import check_strategy, compiled, in_parts, without_optionals
+from gpuconf.batching.stepping import check_strategy, compiled, without_optionals
 from gpuconf.errors import UsageError
 from gpuconf.footprint.keras_models.families import family_of
 
@@ -95,7 +96,7 @@ class _PredictStep:
     def __init__(self, model: Any, *, is_auto: bool, max_retries: int) -> None:
         self._model = model
         self._is_auto = is_auto
-        self._max_retries = max_retries
+        self._max_retries = checked_retries(max_retries)
         self._run = kept(model, "predict", partial(compiled, model, model.predict_step))
         self._state = UndoableState(model)
         self._card_batch: CardBatch | None = None
@@ -108,10 +109,11 @@ class _PredictStep:
             self._card_batch = size_for(
                 "predict", self._model, data, is_auto=self._is_auto, max_retries=self._max_retries
             )
-        parts = in_parts(data, self._card_batch, self._run_to_host, self._state)
+        run = partial(self._run_to_host, data)
+        parts = in_parts(nests.count(data), self._card_batch, run, state=self._state, cut=even)
         written = [gathered.add(outputs, samples) for outputs, samples in parts]
         return written[0] if len(written) == 1 else joined(written)
 
-    def _run_to_host(self, data: Any) -> tuple[Any, int]:
-        """Outputs and of how many samples; the copy is part of what may fail."""
-        return nests.mapped(nests.on_host, self._run(data)), nests.count(data)
+    def _run_to_host(self, data: Any, start: int, end: int) -> Any:
+        """The outputs of a part; the copy is part of what may fail."""
+        return nests.mapped(nests.on_host, self._run(nests.part(data, start, end)))

@@ -1,22 +1,17 @@
-"""Keras's own loops with steps of ours: batch after batch from its iterator, in parts."""
+"""Keras's own loops with steps of ours: batch after batch from its iterator."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from gpuconf.batching import nests
-from gpuconf.batching.card_batch import CardBatch, attempt
-from gpuconf.batching.model_state import UndoableState
 from gpuconf.errors import UsageError
 from gpuconf.footprint.keras_models.families import family_of
 
 Step = Callable[[Any], Any]
-
-_ROWS_AT_A_TIME = 32
 
 
 @contextmanager
@@ -122,40 +117,3 @@ def check_strategy(model: Any) -> None:
             "for one device only",
             hint="model.evaluate(...), with Keras's own loop",
         )
-
-
-def in_parts(data: Any, card_batch: CardBatch, run: Step, state: UndoableState) -> Iterator[Any]:
-    """What ``run`` gives for each part of a batch; a part that does not fit is undone and cut."""
-    samples = nests.count(data)
-    start, size = 0, even(samples, card_batch.size)
-    while start < samples:
-        end = min(samples, start + size)
-        state.hold()
-        result, failure = attempt(partial(_run_part, run, data, start, end))
-        if failure is None:
-            card_batch.succeeded(end - start)
-            start = end
-            yield result
-        else:
-            state.put_back()
-            card_batch.failed(failure, end - start)
-            size = even(samples - start, card_batch.size)
-
-
-def _run_part(run: Step, data: Any, start: int, end: int) -> Any:
-    return run(nests.part(data, start, end))
-
-
-def even(samples: int, most: int) -> int:
-    """The size of parts that are about as large as one another, a multiple of 32 where it can be.
-
-    Kernels compute rows some at a time, and those left over in another way, which may round
-    differently; where parts begin at a multiple, each row is computed as in the whole batch.
-    """
-    if samples <= most:
-        return samples
-    size = math.ceil(samples / math.ceil(samples / most))
-    step = _ROWS_AT_A_TIME
-    while step > most:
-        step //= 2
-    return min(math.ceil(size / step) * step, most // step * step)

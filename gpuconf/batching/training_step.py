@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from gpuconf.batching import nests, part_weights
-from gpuconf.batching.card_batch import CardBatch, attempt
+from gpuconf.batching.card_batch import CardBatch, attempt, checked_retries
 from gpuconf.batching.card_size import size_for
 from gpuconf.batching.failures import Failure, tell_beside
 from gpuconf.batching.gradient_parts import GradientParts, Gradients
@@ -19,8 +19,8 @@ from gpuconf.batching.loss_trackers import LossTrackers
 from gpuconf.batching.model_building import make_optimizer_variables
 from gpuconf.batching.model_state import UndoableState
 from gpuconf.batching.moving_statistics import MovingStatistics
+from gpuconf.batching.parts import even
 from gpuconf.batching.step_functions import kept
-from gpuconf.batching.stepping import even
 from gpuconf.terminal import say
 
 
@@ -34,7 +34,7 @@ class TrainStep:
     def __init__(self, model: Any, *, card_batch_size: int | None, max_retries: int) -> None:
         self._model = model
         self._most = card_batch_size
-        self._max_retries = max_retries
+        self._max_retries = checked_retries(max_retries)
         self._state = UndoableState(model)
         self._statistics = MovingStatistics(model)
         self._gradients = kept(model, "gradients", partial(GradientParts, model))

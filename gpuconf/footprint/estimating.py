@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
-from gpuconf.errors import UsageError
+from gpuconf.arguments import memory_size, whole_number
 from gpuconf.footprint.advice import advice_for
 from gpuconf.footprint.keras_models.choice import Choice, policy_named
 from gpuconf.footprint.keras_models.families import family_of
@@ -17,7 +16,7 @@ from gpuconf.footprint.replay import Limit, Replay, replay
 from gpuconf.footprint.step import CONSTANT, WORKSPACE, Step
 from gpuconf.footprint.subject import Subject
 from gpuconf.footprint.timeline import timeline
-from gpuconf.units import MIB, mib, parse_size
+from gpuconf.units import MIB, mib
 
 _MUCH_WORKSPACE = 0.2  # of the peak
 _SAFE_SHARE = 0.96  # of a limit: the peak differs by a few per cent with what ran before
@@ -65,10 +64,11 @@ def estimate(
     """
     family = family_of(model)
     choice = Choice(training, optimizer, loss, policy_named(mixed_precision), jit)
-    most_workspace = _bytes_of(workspace_limit, "workspace_limit")
+    most_workspace = _bytes_of("workspace_limit", workspace_limit)
     subject = Subject(model, family, choice, input_shape, data, most_workspace)
-    limit_bytes = _bytes_of(limit, "limit")
-    told = _estimated(subject, _whole(batch_size), limit_bytes, allow_growth, phases=phases)
+    limit_bytes = _bytes_of("limit", limit)
+    wanted = whole_number("batch_size", batch_size)
+    told = _estimated(subject, wanted, limit_bytes, allow_growth, phases=phases)
     if advise:
         allocator = _safe_limit(limit_bytes, allow_growth)
         found = advice_for(subject, told, allocator, allow_growth=allow_growth)
@@ -140,28 +140,10 @@ def _on_workspace(step: Step, replayed: Replay) -> tuple[str, ...]:
     )
 
 
+def _bytes_of(name: str, size: int | str | None) -> int | None:
+    return None if size is None else memory_size(name, size, hint=f'{name}="6GiB"')
+
+
 def _live_bytes(step: Step, replayed: Replay, kind: str) -> int:
     live = (step.pieces[number] for number in replayed.live)
     return sum(piece.size_bytes for piece in live if piece.kind == kind)
-
-
-def _whole(batch_size: Any) -> int:
-    """The batch size, which may be of numpy too."""
-    if isinstance(batch_size, bool) or not hasattr(batch_size, "__index__") or batch_size < 1:
-        raise UsageError(
-            f"batch_size is {batch_size!r}, and must be a whole number from 1 on",
-            hint="batch_size=32",
-        )
-    return int(batch_size)
-
-
-def _bytes_of(size: int | str | None, name: str) -> int | None:
-    if size is None:
-        return None
-    try:
-        size_bytes = parse_size(size) if isinstance(size, str) else operator.index(size)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"{name}={size!r}: {error}", hint=f'{name}="6GiB"') from None
-    if size_bytes < 1:
-        raise UsageError(f"{name}={size!r}: there must be some memory", hint=f'{name}="6GiB"')
-    return size_bytes

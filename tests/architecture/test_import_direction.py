@@ -14,6 +14,7 @@ PACKAGE = ROOT / "gpuconf"
 GROUND = {
     "errors",
     "units",
+    "arguments",
     "terminal",
     "settings",
     "environ",
@@ -24,6 +25,7 @@ GROUND = {
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "units": set(),
+    "arguments": {"errors", "units"},
     "terminal": set(),
     "settings": set(),
     "callsite": set(),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 import tensorflow as tf
 from tensorflow.compat import v1
 
@@ -100,10 +102,32 @@ def check_mistakes() -> None:
         ({net.keep: 1.0}, {}, "nothing can be cut"),
         (net.feed(), {"reduce": "median"}, "median"),
         (net.feed(), {"batch_size": 0}, "batch_size is 0"),
+        (net.feed(), {"max_retries": -1}, "max_retries is -1"),
     ):
         with pytest.raises(UsageError, match=words) as caught:
             session_evaluate(net.session, net.accuracy, feed, **options)
         assert caught.value.hint, words
+    with pytest.raises(UsageError, match="session is a NoneType") as caught:
+        session_evaluate(None, net.accuracy, net.feed())
+    assert "gpuconf.evaluate" in str(caught.value.hint)
+
+
+def check_what_can_be_fed() -> None:
+    """Lists, doubles, frames, sparse matrices, by tensor or by name; a sparse placeholder whole."""
+    with v1.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [None, 4], name="x")
+        ids = v1.placeholder(tf.int32, [None])
+        table = v1.sparse_placeholder(tf.float32, [None, 4])
+        rows = x + tf.cast(ids, tf.float32)[:, None] + v1.sparse_reduce_sum(table)
+        with v1.Session(graph=graph) as session:
+            ones = v1.SparseTensorValue([[0, 0], [4, 3]], [1.0, 1.0], [5, 4])
+            values = X[:50].astype("float64")
+            kinds = (values, values.tolist(), pd.DataFrame(values), scipy.sparse.csr_matrix(values))
+            for key, given in zip((x, "x:0", "x", x), kinds, strict=True):
+                feed = {key: given, ids: list(range(50)), table: ones}
+                found = session_evaluate(session, rows, feed, batch_size=16)
+                wanted = X[:50] + np.arange(50)[:, None] + 2.0
+                np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
 def check_whole() -> None:

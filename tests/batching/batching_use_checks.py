@@ -383,6 +383,10 @@ def check_mistakes_are_told_and_nothing_is_done(model: Any) -> None:
         "=1.0 is no share": lambda: batching.fit(model, X, Y, validation_split=1.0),
         "=-0.2 is no share": lambda: batching.fit(model, X, Y, validation_split=-0.2),
         "no samples are left": lambda: batching.fit(model, X[:1], Y[:1], validation_split=0.5),
+        "max_retries is -1": lambda: batching.fit(model, X, Y, max_retries=-1),
+        "max_retries is 0.5": lambda: batching.evaluate(model, X, Y, max_retries=0.5),
+        "max_retries is None": lambda: batching.predict(model, X, max_retries=None),
+        "of dtype object": lambda: batching.predict(model, X.astype(object)),
         "needs arrays": lambda: batching.fit(model, generated(), validation_split=0.2),
         "out has shape": lambda: batching.predict(model, X, out=np.zeros((3, 3), "float32")),
     }

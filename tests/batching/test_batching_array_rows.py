@@ -112,6 +112,30 @@ def test_a_single_number_has_no_samples() -> None:
     assert caught.value.hint
 
 
+MIXED = pd.DataFrame({"age": [31, 47], "name": ["Ann", "Bo"]})
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (MIXED, "31, a int"),
+        (np.array([np.ones(2), np.ones(3)], dtype=object), "a ndarray"),
+        (np.array(["a", None], dtype=object), "None, a NoneType"),
+    ],
+)
+def test_values_of_different_kinds_are_refused(source: Any, words: str) -> None:
+    """By name, instead of TensorFlow's internal error at the first batch."""
+    with pytest.raises(UsageError, match=words) as caught:
+        Rows(source, "float32")
+    assert "select_dtypes" in str(caught.value.hint)
+
+
+def test_texts_are_taken() -> None:
+    """NumPy and pandas hold them as objects."""
+    texts = pd.Series(["a", "bc", "d"], dtype=object)
+    assert Rows(texts, "float32").at(np.array([1, 2])).tolist() == ["bc", "d"]
+
+
 @pytest.mark.parametrize("size", [0, -1, 1.5, True, "large", [32]])
 def test_batch_sizes_that_are_none(size: Any) -> None:
     """Refused with the value and the rule."""

@@ -1,21 +1,15 @@
-"""Cutting nests of arrays, gathering outputs, and the size of parts."""
+"""Cutting nests of arrays; how losses are reduced."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 
 from gpuconf.batching import nests
-from gpuconf.batching.gathering import Gathered, joined
 from gpuconf.batching.part_weights import reductions
-from gpuconf.batching.stepping import even
-from gpuconf.errors import UsageError
 
 
 class Pair(NamedTuple):
@@ -51,75 +45,6 @@ def test_a_scalar_belongs_to_every_part() -> None:
     rows, scalar = nests.part((LEAF, np.float32(3)), 0, 2)
     assert len(rows) == 2
     assert scalar == 3
-
-
-@given(some.integers(1, 5000), some.integers(1, 5000))
-def test_parts_are_even_and_cover_all(samples: int, most: int) -> None:
-    """No part is above the most; the last is no crumb unless rows come in blocks of 32."""
-    size = even(samples, most)
-    assert 1 <= size <= min(most, max(samples, 1)) or size == samples <= most
-    parts = [min(size, samples - start) for start in range(0, samples, size)]
-    assert sum(parts) == samples
-    if samples > most >= 32:
-        assert size % 32 == 0
-
-
-@given(some.lists(some.integers(1, 9), min_size=1, max_size=6), some.booleans())
-def test_outputs_are_gathered_in_order(sizes: list[int], is_known: bool) -> None:
-    """Rows of all batches, whether or not their number was known, in the model's own nest."""
-    total = sum(sizes)
-    rows = np.arange(total * 3, dtype="float32").reshape(total, 3)
-    gathered = Gathered(samples=total if is_known else None)
-    start = 0
-    for size in sizes:
-        part = rows[start : start + size]
-        views = gathered.add({"p": part, "q": [part[:, 0]]}, len(part))
-        np.testing.assert_array_equal(views["q"][0], part[:, 0])
-        start += size
-    result = gathered.result()
-    np.testing.assert_array_equal(result["p"], rows)
-    np.testing.assert_array_equal(result["q"][0], rows[:, 0])
-    assert result["p"].dtype == rows.dtype
-
-
-def test_outputs_go_into_a_file(tmp_path: Path) -> None:
-    """``out`` is written and given back; the file is complete without being closed."""
-    out = np.lib.format.open_memmap(tmp_path / "out.npy", "w+", "float32", (4, 2))
-    gathered = Gathered(samples=4, out=out)
-    gathered.add(np.ones((3, 2), "float32"), 3)
-    gathered.add(np.zeros((1, 2), "float32"), 1)
-    assert gathered.result() is out
-    np.testing.assert_array_equal(np.load(tmp_path / "out.npy").sum(axis=1), [2, 2, 2, 0])
-
-
-@pytest.mark.parametrize("shape", [(4, 3), (5, 2), (4,), (4, 2, 1)])
-def test_an_out_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
-    """With a hint that makes the right one, and nothing is written."""
-    out = np.zeros(shape, "float32")
-    gathered = Gathered(samples=4, out=out)
-    with pytest.raises(UsageError, match="out has shape") as caught:
-        gathered.add(np.ones((4, 2), "float32"), 4)
-    assert "(4, 2)" in str(caught.value.hint)
-    assert not out.any()
-
-
-def test_more_outputs_than_room_are_refused() -> None:
-    """A dataset that is longer than ``out``: an error, not a file that ends early."""
-    out = np.zeros((4, 2))
-    gathered = Gathered(samples=None, out=out)
-    gathered.add(np.ones((3, 2)), 3)
-    with pytest.raises(UsageError, match="room for 4"):
-        gathered.add(np.ones((3, 2)), 3)
-
-
-def test_no_outputs_at_all() -> None:
-    """Nothing was computed: None."""
-    assert Gathered(samples=None).result() is None
-
-
-def test_parts_of_a_batch_are_joined() -> None:
-    """For callbacks, which get the outputs of the batch."""
-    np.testing.assert_array_equal(joined([(LEAF[:2],), (LEAF[2:],)])[0], LEAF)
 
 
 class _Loss:

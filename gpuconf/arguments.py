@@ -1,0 +1,42 @@
+"""Arguments of public functions, checked: whole numbers, and amounts of memory."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+from gpuconf.errors import UsageError
+from gpuconf.units import exact_size, parse_size
+
+
+def whole_number(
+    name: str, value: Any, *, least: int = 1, hint: str | None = None, otherwise: str = ""
+) -> int:
+    """The number, which may be of numpy too; raises UsageError for anything else.
+
+    ``otherwise`` is what the caller takes besides, for the error to name.
+    """
+    try:
+        number = index(value)
+    except TypeError:
+        number = least - 1
+    if number < least or isinstance(value, bool):
+        rule = f", or {otherwise}" if otherwise else ""
+        raise UsageError(
+            f"{name} is {value!r}, and must be a whole number from {least} on{rule}",
+            hint=hint or f"{name}={max(least, 32)}",
+        )
+    return number
+
+
+def memory_size(name: str, value: Any, *, least: int = 1, hint: str) -> int:
+    """The bytes in a text such as ``"6GiB"``, or a number of them; raises UsageError otherwise."""
+    try:
+        size_bytes = parse_size(value) if isinstance(value, str) else index(value)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name} is {value!r}: {error}", hint=hint) from None
+    if size_bytes < least or isinstance(value, bool):
+        raise UsageError(
+            f"{name} is {value!r}, and must be at least {exact_size(least)}", hint=hint
+        )
+    return size_bytes

@@ -1,0 +1,72 @@
+"""All samples of a call, one part after another: a part that does not fit is undone and cut."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Protocol, TypeVar
+
+from gpuconf.batching.card_batch import CardBatch, attempt
+
+Result = TypeVar("Result")
+
+_ROWS_AT_A_TIME = 32
+
+
+class Undoable(Protocol):
+    """What a part may change: held before it, put back where it fails."""
+
+    def hold(self) -> None:
+        """Note the values as they are now."""
+
+    def put_back(self) -> None:
+        """Undo what has changed since."""
+
+
+def in_parts(
+    samples: int,
+    card_batch: CardBatch,
+    run: Callable[[int, int], Result],
+    *,
+    state: Undoable | None = None,
+    cut: Callable[[int, int], int] = min,
+) -> Iterator[tuple[Result, int]]:
+    """What ``run(start, end)`` gives for each part of the samples, and how many it had.
+
+    ``cut`` says how large the parts of so many samples are of which the card takes so many.
+
+    Raises the error of a part that does not fit where no smaller one can help.
+    """
+    start = size = most = 0
+    while start < samples:
+        if card_batch.size != most:
+            most = card_batch.size
+            size = cut(samples - start, most)
+        end = min(samples, start + size)
+        if state is not None:
+            state.hold()
+        result, failure = attempt(partial(run, start, end))
+        if failure is None:
+            card_batch.succeeded(end - start)
+            yield result, end - start
+            start = end
+        else:
+            if state is not None:
+                state.put_back()
+            card_batch.failed(failure, end - start)
+
+
+def even(samples: int, most: int) -> int:
+    """The size of parts that are about as large as one another, a multiple of 32 where it can be.
+
+    Kernels compute rows some at a time, and those left over in another way, which may round
+    differently; where parts begin at a multiple, each row is computed as in the whole batch.
+    """
+    if samples <= most:
+        return samples
+    size = math.ceil(samples / math.ceil(samples / most))
+    step = _ROWS_AT_A_TIME
+    while step > most:
+        step //= 2
+    return min(math.ceil(size / step) * step, most // step * step)
