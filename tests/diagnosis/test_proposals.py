@@ -86,10 +86,13 @@ def test_kinds() -> None:
 def test_the_batch_by_the_dumps_figures() -> None:
     """What was in use grows with the batch: 64 × 512 / (316 + 256) = 57, down to 32."""
     found = explain((LOGS / "oom-fit.log").read_bytes())
-    first = found.proposals[0]
-    assert first.title == "a batch of 32 instead of 64"
-    assert "64 × 512.00 MiB / (316.45 MiB in use + 256.00 MiB asked) = 57" in first.reason
-    assert first.paste == "model.fit(x, y, batch_size=32)"
+    ours, by_hand = found.proposals[:2]
+    assert ours.title == "let gpuconf take the batch in parts that fit"
+    assert ours.paste == "import gpuconf\ngpuconf.fit(model, x, y, batch_size=64)"
+    told = "about 32 at once: 64 × 512.00 MiB / (316.45 MiB in use + 256.00 MiB asked) = 57"
+    assert told in ours.reason
+    assert by_hand.title == "a batch of 32 instead of 64"
+    assert by_hand.paste == "model.fit(x, y, batch_size=32)"
 
 
 def facts_of(shape: tuple[int, ...], node: str = "conv/Conv2D", **known: Any) -> Facts:
@@ -151,11 +154,12 @@ def test_a_tensor_larger_than_any_card() -> None:
 
 
 def test_a_whole_data_set_at_once() -> None:
-    """[10000,32,28,28] in evaluate: in batches, not a smaller data set."""
+    """[10000,32,28,28] in evaluate: in batches that gpuconf finds, or at most so large."""
     trace = 'Traceback:\n  File "t.py", line 3, in <module>\n    model.evaluate(x_test, y_test)\n'
     found = explain(trace + f"ResourceExhaustedError: {OOM.format('[10000,32,28,28]')}")
-    assert found.proposals[0].title == "evaluate in batches of at most 4096"
-    assert found.proposals[0].paste == "model.evaluate(x, y, batch_size=128)"
+    assert found.proposals[0].paste == "import gpuconf\ngpuconf.evaluate(model, x, y)"
+    assert found.proposals[1].title == "evaluate in batches of at most 4096"
+    assert found.proposals[1].paste == "model.evaluate(x, y, batch_size=128)"
     assert "957.03 MiB" in str(found)
     assert "the first dimension looks like the batch: 10000" in str(found)
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from gpuconf.diagnosis.diagnosis import Facts, Proposal
 from gpuconf.diagnosis.facts.operations import is_of_weights
-from gpuconf.diagnosis.proposals.batches import (
-    CALLS,
-    Fit,
-    batch_of,
-    fitting_batch,
-    is_of_a_batch,
-)
+from gpuconf.diagnosis.proposals.batches import is_of_a_batch
+from gpuconf.diagnosis.proposals.calls import by_gpuconf, gpuconf_serves, keras_call
+from gpuconf.diagnosis.proposals.files import from_files
+from gpuconf.diagnosis.proposals.smaller_batches import accumulated_gradients, smaller_batch
 from gpuconf.diagnosis.proposals.wording import (
-    HALF_THE_BATCH,
     SEE_OTHERS,
     is_version_1,
     little_is_free,
@@ -33,8 +30,6 @@ _COPIED_WHOLE = (
     "fit, evaluate and predict copy a whole NumPy array to the card before the first batch, "
     "whatever the batch size"
 )
-# A first dimension that no one takes for a batch on purpose.
-_WHOLE_DATA_SET = 1000
 
 
 def for_tensor(facts: Facts) -> Iterator[Proposal]:
@@ -55,9 +50,9 @@ def _for_tensor(facts: Facts) -> Iterator[Proposal]:
         return
     if little_is_free(facts):
         yield SEE_OTHERS
-        yield from _smaller_batch(facts)
+        yield from smaller_batch(facts)
         return
-    yield from _smaller_batch(facts)
+    yield from smaller_batch(facts)
     yield from _smaller_layer(facts)
     if _limit_is_the_wall(facts):
         yield _raise_limit(facts)
@@ -66,50 +61,45 @@ def _for_tensor(facts: Facts) -> Iterator[Proposal]:
     if _others_hold_much(facts):
         yield SEE_OTHERS
     yield from _half_precision(facts)
-    yield from _accumulated_gradients(facts)
+    yield from accumulated_gradients(facts)
 
 
 def for_whole_array(facts: Facts) -> Iterator[Proposal]:
     """Hand it over in batches; the batch size does not matter to its copying."""
-    call, batch = _call(facts), facts.batch_size or 32
-    version = tensorflow_version(facts)
-    if version is None or version >= (2, 15):
-        size = f"batch_size={batch}" if call == "fit" else 'batch_size="auto"'
+    call, batch = keras_call(facts) or "fit", facts.batch_size or 32
+    if gpuconf_serves(facts):
         yield Proposal(
             "let gpuconf hand it over batch by batch",
             f"{_COPIED_WHOLE}; gpuconf.{call} takes the same arguments, keeps the array in the "
             "computer's memory, and halves a batch that does not fit",
             "code",
-            f"import gpuconf\ngpuconf.{call}(model, x, y, {size})"
-            if call != "predict"
-            else f"import gpuconf\ngpuconf.predict(model, x, {size})",
+            by_gpuconf(call, batch),
         )
     yield _as_data_set(call, batch)
-    yield Proposal(
-        "read images from their paths instead of one large array",
-        "then neither the card nor the computer holds all of them",
-        "code",
-        'data = keras.utils.image_dataset_from_directory("images", batch_size=32)',
-    )
+    yield from islice(from_files(facts, call=call), 1)
     if _others_hold_much(facts):
         yield SEE_OTHERS
 
 
 def _as_data_set(call: str, batch: int) -> Proposal:
+    is_fit = call == "fit"
+    shuffles = "; fit no longer shuffles a data set, so shuffle the order" if is_fit else ""
+    order = "np.random.permutation(len(x))" if is_fit else "np.arange(len(x))"
     return Proposal(
         "give the data as a data set that stays in the computer's memory",
-        f"{_COPIED_WHOLE}; fit no longer shuffles a data set, so shuffle the order",
+        f"{_COPIED_WHOLE}{shuffles}",
         "code",
         "import numpy as np, tensorflow as tf\n"
         "def batches():\n"
-        "    order = np.random.permutation(len(x))\n"
+        f"    order = {order}\n"
         f"    for start in range(0, len(x), {batch}):\n"
         f"        rows = order[start:start + {batch}]\n"
         "        yield x[rows], y[rows]\n"
         "data = tf.data.Dataset.from_generator(batches, output_signature=(\n"
         "    tf.TensorSpec((None, *x.shape[1:]), x.dtype), "
         "tf.TensorSpec((None, *y.shape[1:]), y.dtype)))\n"
-        f"model.{call}(data.prefetch(1))",
+        f"steps = tf.data.experimental.assert_cardinality(-(-len(x) // {batch}))\n"
+        f"model.{call}(data.apply(steps).prefetch(1))",
     )
 
 
@@ -156,46 +146,6 @@ def for_startup(facts: Facts) -> Iterator[Proposal]:
     )
 
 
-def _smaller_batch(facts: Facts) -> Iterator[Proposal]:
-    fit = fitting_batch(facts)
-    if fit is None:
-        tensor = facts.request.tensor
-        is_one = tensor is not None and tensor.shape[0] == 1
-        if batch_of(facts) is None and is_of_a_batch(facts) and not is_one:
-            yield HALF_THE_BATCH
-        return
-    if fit.batch >= _WHOLE_DATA_SET and facts.batch_size is None:
-        yield _in_batches(fit, facts)
-        return
-    yield Proposal(
-        f"a batch of {fit.fits} instead of {fit.batch}",
-        f"{fit.because}; more may be asked for later: `gpuconf rehearse` measures it",
-        "batch",
-        _keras(_call(facts), fit.fits) if _is_keras(facts) else f"batch_size = {fit.fits}",
-    )
-
-
-def _in_batches(fit: Fit, facts: Facts) -> Proposal:
-    """For a whole data set that was given at once."""
-    looks = f"the first dimension, {fit.batch}, looks like a whole data set given at once"
-    because = f"{looks}; {fit.because}"
-    if not _is_keras(facts):
-        rows = f"for start in range(0, len(x), {fit.fits})"
-        return Proposal(
-            f"compute it in pieces of at most {fit.fits} rows",
-            because,
-            "code",
-            f"parts = [compute(x[start:start + {fit.fits}]) {rows}]",
-        )
-    call = _call(facts, "evaluate")
-    return Proposal(
-        f"{call} in batches of at most {fit.fits}",
-        because,
-        "batch",
-        _keras(call, min(fit.fits, 128)),
-    )
-
-
 def _smaller_layer(facts: Facts) -> Iterator[Proposal]:
     """For weights that are too many: of a Dense below Flatten, or an Embedding."""
     node, tensor = facts.request.node or "", facts.request.tensor
@@ -208,21 +158,6 @@ def _smaller_layer(facts: Facts) -> Iterator[Proposal]:
         "code",
         "x = keras.layers.GlobalAveragePooling2D()(x)   # instead of Flatten(), before Dense",
     )
-
-
-def _keras(call: str, batch: int) -> str:
-    return f"model.{call}({'x' if call == 'predict' else 'x, y'}, batch_size={batch})"
-
-
-def _is_keras(facts: Facts) -> bool:
-    code = facts.user_code.code if facts.user_code is not None else None
-    return code is None or any(f".{name}(" in code for name in CALLS)
-
-
-def _call(facts: Facts, default: str = "fit") -> str:
-    code = (facts.user_code.code if facts.user_code else None) or ""
-    found = [name for name in CALLS if f".{name}(" in code]
-    return found[0] if found else default
 
 
 def _asked(facts: Facts) -> str:
@@ -290,17 +225,4 @@ def _half_precision(facts: Facts) -> Iterator[Proposal]:
         "activations then take 2 bytes an element instead of 4; weights stay float32",
         "code",
         'keras.mixed_precision.set_global_policy("mixed_float16")   # bfloat16 on newer cards',
-    )
-
-
-def _accumulated_gradients(facts: Facts) -> Iterator[Proposal]:
-    """For a training of which the log says that it is one of Keras 3's."""
-    code = (facts.user_code.code if facts.user_code is not None else None) or ""
-    if ".fit(" not in code or is_version_1(facts) or batch_of(facts) == 1:
-        return
-    yield Proposal(
-        "keep the effective batch with gradient accumulation",
-        "a smaller batch on the card, and the optimizer acts on the sum of several (Keras 3)",
-        "code",
-        "optimizer = keras.optimizers.Adam(gradient_accumulation_steps=4)",
     )

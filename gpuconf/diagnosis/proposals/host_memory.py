@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Facts, Proposal
+from gpuconf.diagnosis.proposals.files import from_files
 
 # What an array may be held as instead, and how many times less that takes.
 _SMALLER = {"float64": ("float32", 2), "float32": ("uint8", 4), "int64": ("uint8", 8)}
@@ -29,12 +30,6 @@ _SHARED_MEMORY = (
         "loader = DataLoader(dataset, batch_size=batch_size, num_workers=0)",
     ),
 )
-_FROM_FILES = Proposal(
-    "read the data batch by batch from its files",
-    "settings of the GPU do not help here: it is the computer's memory that is used up",
-    "code",
-    'data = keras.utils.image_dataset_from_directory("images", batch_size=32)',
-)
 _ASK_FOR_MORE = Proposal(
     "ask the scheduler for more memory",
     "the job was killed for using more than it had asked for",
@@ -57,7 +52,7 @@ def for_host(facts: Facts) -> Iterator[Proposal]:
     if "shared_memory" in facts.details:
         yield from _SHARED_MEMORY
         return
-    yield _FROM_FILES
+    yield from from_files(facts)
     yield from _smaller_numbers(facts)
     of_slurm = "slurm_step" in facts.details or "slurm" in (facts.exception or "").lower()
     yield _ASK_FOR_MORE if of_slurm else _WHO_USES_IT

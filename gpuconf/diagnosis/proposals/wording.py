@@ -51,7 +51,12 @@ def is_version_1(facts: Facts) -> bool:
 
 def tensorflow_version(facts: Facts) -> tuple[int, int] | None:
     """TensorFlow's version in the log; None where it tells none."""
-    parts = facts.versions.get("tensorflow", "").split(".")
+    return known_version(facts, "tensorflow")
+
+
+def known_version(facts: Facts, package: str) -> tuple[int, int] | None:
+    """The first two numbers of a version in the log; None where it tells none."""
+    parts = facts.versions.get(package, "").split(".")
     return (int(parts[0]), int(parts[1])) if len(parts) > 1 and parts[1].isdigit() else None
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from gpuconf.doctor.source.flow import Function
+from gpuconf.doctor.source.rewrites import of_images
 from gpuconf.doctor.source.script import Problem, Script, imports_tensorflow
 
 _READERS = {"imread", "load_img"}  # by the last name: cv2, skimage, imageio, matplotlib, Keras
@@ -39,12 +40,12 @@ def images_in_a_list(script: Script) -> Iterator[Problem]:
         if isinstance(node, ast.For) and (found := reading.filled_list(node)) is not None:
             name, call = found
             if reading.becomes_array(name, node):
-                yield _problem(call)
+                yield _problem(script, call)
         elif isinstance(node, ast.ListComp) and reading.is_list_of_all(node):
-            yield _problem(node)
+            yield _problem(script, node)
 
 
-def _problem(node: ast.AST) -> Problem:
+def _problem(script: Script, node: ast.AST) -> Problem:
     return Problem(
         "source.images_in_list",
         "warn",
@@ -54,14 +55,7 @@ def _problem(node: ast.AST) -> Problem:
             "both are in host memory at once, decoded: 10000 images of 224 × 224 in float32 "
             "are 6 GB; and fit() copies a whole array to the GPU",
         ),
-        "import tensorflow as tf\n\n"
-        "def read(path, label):\n"
-        "    image = tf.io.read_file(path)\n"
-        "    image = tf.io.decode_image(image, channels=3, expand_animations=False)\n"
-        "    return tf.image.resize(image, (224, 224)), label\n\n"
-        "data = tf.data.Dataset.from_tensor_slices((paths, labels)).shuffle(len(paths))\n"
-        "data = data.map(read, num_parallel_calls=tf.data.AUTOTUNE).batch(32).prefetch(2)\n"
-        "model.fit(data)",
+        of_images(script),
     )
 
 
@@ -94,7 +88,7 @@ class _Reading:
             last = str(getattr(node.func, "attr", getattr(node.func, "id", "")))
             if self._is_reader(node, last):
                 return True
-            if not any(word in last.lower() for word in _SHRINK):
+            if not any(word in last.lower().replace("resize", "") for word in _SHRINK):
                 owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
                 parts = [*owner, *node.args]
         elif isinstance(node, ast.Subscript):

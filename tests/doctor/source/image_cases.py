@@ -60,6 +60,42 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         """, 4, 5,
     ),
     (
+        "whole_set", "a test set fed to a graph",
+        """
+        import tensorflow.compat.v1 as tf
+        from tensorflow import keras
+        (x_train, y_train), (x_test, y_test) = keras.datasets.mnist.load_data()
+        sess = tf.Session()
+        feed = {x: x_test, y: y_test}
+        print(sess.run(accuracy, feed))
+        print(accuracy.eval(feed_dict={x: mnist.test.images, keep_prob: 1.0}))
+        accuracy.eval({x: x_test}, sess)
+        """, 6, 7, 8,
+    ),
+    (
+        "whole_set", "a graph that learns, or is fed a part",
+        """
+        import tensorflow.compat.v1 as tf
+        from tensorflow import keras
+        (x_train, y_train), (x_test, y_test) = keras.datasets.mnist.load_data()
+        sess = tf.Session()
+        sess.run(step, feed_dict={x: x_train, y: y_train})
+        sess.run(accuracy, feed_dict={x: x_test[:100]})
+        step.run(feed_dict={x: x_test})
+        accuracy.eval(feed_dict={x: mnist.test.images[:500]})
+        frame.eval("a + b")
+        """,
+    ),
+    (
+        "whole_set", "gpuconf's own calls",
+        """
+        import gpuconf, keras
+        (x_train, y_train), (x_test, y_test) = keras.datasets.cifar10.load_data()
+        gpuconf.fit(model, x_train, y_train, batch_size=len(x_train))
+        gpuconf.predict(model, x_test, batch_size=len(x_test))
+        """,
+    ),
+    (
         "whole_set", "a tensor of labels, of a piece, on the CPU, or of a parameter",
         """
         import keras
@@ -185,6 +221,15 @@ IMAGES: tuple[tuple[Any, ...], ...] = (
         pictures = [load_img(path) for path in paths]
         y = np.stack(pictures)
         """, 3, 4,
+    ),
+    (
+        "images_in_list", "read and resized at once",
+        """
+        import cv2, glob, keras
+        import numpy as np
+        images = [cv2.resize(cv2.imread(file), (224, 224)) for file in glob.glob("photos/*.jpg")]
+        images = np.array(images) / 255.0
+        """, 3,
     ),
     (
         "images_in_list", "counted, many and few",

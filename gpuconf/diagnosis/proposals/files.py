@@ -1,0 +1,71 @@
+"""Data read from their files while the training runs, not held in memory as a whole.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuconf.diagnosis.diagnosis import Facts, Proposal
+from gpuconf.diagnosis.proposals.calls import by_gpuconf, gpuconf_serves
+
+_SIZE = (224, 224)
+_RGB = 3
+_WITH_TORCH = Proposal(
+    "read the data batch by batch from its files",
+    "then the computer holds the batches in work and no more",
+    "code",
+    'loader = DataLoader(ImageFolder("images", transform), batch_size=32)',
+)
+_ARRAY_FILE = Proposal(
+    "leave the array in its file, and let gpuconf read it batch by batch",
+    "Keras reads a memmap as a whole, gpuconf the rows of one batch; it takes HDF5 too",
+    "code",
+    'import numpy as np\nx = np.load("x.npy", mmap_mode="r")\n' + by_gpuconf("fit"),
+)
+
+
+def from_files(facts: Facts, *, call: str = "fit") -> Iterator[Proposal]:
+    """By gpuconf first, where it can be used; else, and then, by the framework's own loader."""
+    if facts.framework == "torch":
+        yield _WITH_TORCH
+        return
+    if _is_no_picture(facts) and gpuconf_serves(facts):
+        yield _ARRAY_FILE
+        return
+    size = _picture_size(facts)
+    if gpuconf_serves(facts):
+        yield _stream(size, call)
+    yield Proposal(
+        "read images with Keras's own loader",
+        "then neither the card nor the computer holds all of them",
+        "code",
+        'data = keras.utils.image_dataset_from_directory("images", '
+        f"image_size={size}, batch_size=32)",
+    )
+
+
+def _stream(size: tuple[int, int], call: str) -> Proposal:
+    # The outputs of predict stand in the order of the files.
+    order = ", shuffle=False" if call == "predict" else ""
+    return Proposal(
+        "stream images from their paths instead of one large array",
+        "gpuconf holds paths and decodes a few batches ahead, of a folder or a list, within "
+        "host_limit; neither the card nor the computer holds all images",
+        "code",
+        "import gpuconf.images\n"
+        f'data = gpuconf.images.stream("images", size={size}, batch_size=32{order}, '
+        f'host_limit="2GiB")\nmodel.{call}(data)',
+    )
+
+
+def _picture_size(facts: Facts) -> tuple[int, int]:
+    """Height and width of the pictures in the array that found no room, where it has some."""
+    tensor = facts.request.tensor
+    shape = tensor.shape if tensor is not None else ()
+    is_pictures = len(shape) in (3, 4) and shape[-1] == _RGB
+    return (shape[-3], shape[-2]) if is_pictures else _SIZE
+
+
+def _is_no_picture(facts: Facts) -> bool:
+    """Whether the array that found no room is known to be a list or a table of numbers."""
+    tensor = facts.request.tensor
+    return tensor is not None and len(tensor.shape) <= 2

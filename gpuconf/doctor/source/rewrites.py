@@ -1,0 +1,112 @@
+"""Rewrites that hand data over in parts: by gpuconf's own calls, and by Keras without gpuconf."""
+
+from __future__ import annotations
+
+import ast
+
+from gpuconf.doctor.source.environment import settings_at
+from gpuconf.doctor.source.script import Script, argument
+from gpuconf.doctor.source.sets import inside_list
+
+# Where batch_size stands among the positions of what works in batches: behind the data.
+BATCH_SIZE_AT = {"fit": 2, "predict": 1, "evaluate": 2}
+_BATCH_SIZE = 32
+_BACKEND = "KERAS_BACKEND"
+_SIZE = (224, 224)
+_RESIZERS = {"resize", "load_img"}
+
+
+def of_one_batch(script: Script, call: ast.Call, method: str) -> str:
+    """For ``model(x)`` and ``model.predict_on_batch(x)``: ``method`` with the same data."""
+    model = ast.unparse(call.func.value if isinstance(call.func, ast.Attribute) else call.func)
+    given = [ast.unparse(each) for each in call.args[: BATCH_SIZE_AT[method]]]
+    given += [ast.unparse(each) for each in call.keywords if each.arg in ("x", "y")]
+    data = inside_list(argument(call, 0, "x"))
+    # What is learnt depends on the batch, so it stays; gpuconf.fit takes it in parts.
+    same = [f"batch_size=len({ast.unparse(data)})"] if method == "fit" and data else []
+    return _both(
+        script,
+        f"gpuconf.{method}({', '.join([model, *given, *same])})",
+        f"{model}.{method}({', '.join([*given, f'batch_size={_BATCH_SIZE}'])})",
+    )
+
+
+def of_batch_size(script: Script, call: ast.Call, method: str) -> str:
+    """For ``batch_size=len(x)``: that of ``fit`` stays, the others' is found out."""
+    function = ast.unparse(call.func)
+    model = function.rpartition(".")[0]
+    data = [ast.unparse(each) for each in call.args[: BATCH_SIZE_AT[method]]]
+    others = [ast.unparse(each) for each in call.keywords if each.arg != "batch_size"]
+    every = [ast.unparse(each) for each in (*call.args, *call.keywords)]
+    kept = every if method == "fit" else [*data, *others]
+    return _both(
+        script,
+        f"gpuconf.{method}({', '.join([model, *kept])})",
+        f"{function}({', '.join([*data, *others, f'batch_size={_BATCH_SIZE}'])})",
+    )
+
+
+def of_session(script: Script, call: ast.Call, feed: ast.expr) -> str:
+    """For ``session.run(t, feed)`` and ``t.eval(feed)``; without gpuconf it takes a loop."""
+    owner, _, method = ast.unparse(call.func).rpartition(".")
+    if method == "run":
+        session, tensors = owner, ast.unparse(call.args[0])
+    else:
+        given = argument(call, 1, "session")
+        default = f"{script.tf}.compat.v1.get_default_session()"
+        session, tensors = ast.unparse(given) if given is not None else default, owner
+    return f"import gpuconf\ngpuconf.session_evaluate({session}, {tensors}, {ast.unparse(feed)})"
+
+
+def of_function(call: ast.Call) -> str:
+    """For a ``K.function``, which takes and gives lists: slice by slice."""
+    name, function = ast.unparse(inside_list(call.args[0]) or call.args[0]), ast.unparse(call.func)
+    return (
+        f"outputs = [{function}([{name}[i : i + {_BATCH_SIZE}]])[0] "
+        f"for i in range(0, len({name}), {_BATCH_SIZE})]"
+    )
+
+
+def of_images(script: Script) -> str:
+    """For images in a list: their paths, of which a few are read ahead of the training."""
+    size, names = _picture_size(script), script.names
+    keras = names.alias("keras", names.alias("tensorflow.keras", f"{script.tf}.keras"))
+    name, end = ("stream", "") if _is_on_tensorflow(script) else ("sequence", ", shuffle=False")
+    return (
+        "import gpuconf.images\n\n"
+        f"data = gpuconf.images.{name}(\n"
+        f'    paths, labels, size={size}, batch_size={_BATCH_SIZE}, host_limit="2GiB")\n'
+        f"model.fit(data{end})\n"
+        "# or without gpuconf, from a folder with a folder for each class:\n"
+        f'# data = {keras}.utils.image_dataset_from_directory("images", '
+        f"image_size={size}, batch_size={_BATCH_SIZE})"
+    )
+
+
+def _both(script: Script, ours: str, theirs: str) -> str:
+    """gpuconf's call, and Keras's as a comment; where gpuconf's cannot be, Keras's alone."""
+    if not _is_on_tensorflow(script):
+        return theirs
+    return f"import gpuconf\n{ours}\n# or without gpuconf:\n" + "\n".join(
+        f"# {line}" for line in theirs.splitlines()
+    )
+
+
+def _is_on_tensorflow(script: Script) -> bool:
+    """Whether Keras computes with TensorFlow, as far as the script itself says."""
+    set_here = [each for node in ast.walk(script.tree) for each in settings_at(script, node)]
+    backends = [script.constant(each.value) for each in set_here if each.variable == _BACKEND]
+    return all(backend in (None, "tensorflow") for backend in backends)
+
+
+def _picture_size(script: Script) -> tuple[int, int]:
+    """Height and width to which the script resizes; where they differ, libraries disagree."""
+    for call, _ in script.calls():
+        if str(getattr(call.func, "attr", getattr(call.func, "id", ""))) not in _RESIZERS:
+            continue
+        for given in (*call.args, *(each.value for each in call.keywords)):
+            pair = script.value(given)
+            sides = [script.constant(each) for each in getattr(pair, "elts", ())[:2]]
+            if len(sides) == 2 and isinstance(sides[0], int) and sides[0] == sides[1]:
+                return sides[0], sides[0]
+    return _SIZE

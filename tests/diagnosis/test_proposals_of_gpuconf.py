@@ -1,0 +1,199 @@
+"""gpuconf's own calls come first where they run, the plain way second; and the pastes run."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pasted_code import values_of
+
+from gpuconf.diagnosis import Proposal
+from gpuconf.diagnosis.diagnosis import Facts
+from gpuconf.diagnosis.facts.tensor import Request, tensor_of
+from gpuconf.diagnosis.facts.user_code import Frame
+from gpuconf.diagnosis.proposals import proposals_for
+
+TENSOR, WHOLE, HOST = "oom-device-tensor", "whole-array-copied", "host-oom"
+
+
+def refused(*shape: int, code: str | None = None, batch: int | None = None) -> Facts:
+    """Facts about a float32 tensor of ``shape``, and the user's line."""
+    tensor = tensor_of(shape, "float") if shape else None
+    frame = Frame(1, "train.py", 3, None, code) if code else None
+    node = "conv/Conv2D" if shape else None
+    return Facts(Request(tensor, node=node), batch_size=batch, user_code=frame)
+
+
+def pastes(cause: str, facts: Facts) -> list[str]:
+    """What is to be pasted, without the imports of gpuconf."""
+    made = proposals_for(cause, "failure", facts)
+    return [each.paste.removeprefix("import gpuconf\n") for each in made]
+
+
+STEP, SET = (64, 28, 28, 32), (10000, 28, 28, 32)
+# Cause and facts, the first paste, and the second one's first line.
+CASES: dict[str, tuple[str, Facts, str, str]] = {
+    "fit": (
+        TENSOR,
+        refused(*STEP, code="model.fit(a, b, batch_size=64)", batch=64),
+        "gpuconf.fit(model, x, y, batch_size=64)",
+        "model.fit(x, y, batch_size=32)",
+    ),
+    "a line that is not known": (
+        TENSOR,
+        refused(*STEP),
+        "gpuconf.fit(model, x, y, batch_size=64)",
+        "model.fit(x, y, batch_size=32)",
+    ),
+    "evaluate": (
+        TENSOR,
+        refused(*SET, code="score = model.evaluate(a, b)"),
+        "gpuconf.evaluate(model, x, y)",
+        "model.evaluate(x, y, batch_size=128)",
+    ),
+    "predict": (
+        TENSOR,
+        refused(*STEP, code="model.predict(a)"),
+        "gpuconf.predict(model, x)",
+        "model.predict(x, batch_size=32)",
+    ),
+    "predict of a batch that is not known": (
+        TENSOR,
+        refused(code="model.predict(a)"),
+        "gpuconf.predict(model, x)",
+        "batch_size = batch_size // 2",
+    ),
+    "a session": (
+        TENSOR,
+        refused(*SET, code="print(sess.run(accuracy, feed_dict={a: b}))"),
+        "gpuconf.session_evaluate(session, tensors, feed)   # for session.run(tensors, feed)",
+        "parts = [session.run(tensors, {images: x[start:start + 4096]}) "
+        "for start in range(0, len(x), 4096)]",
+    ),
+    "a tensor's eval": (
+        TENSOR,
+        refused(*STEP, code="train_accuracy = accuracy.eval(feed_dict={a: b})"),
+        "gpuconf.session_evaluate(session, tensors, feed)   # for session.run(tensors, feed)",
+        "batch_size = 32",
+    ),
+    "a function of all rows": (
+        TENSOR,
+        refused(*SET, code="table = outer(a)"),
+        "results = gpuconf.oom_safe(compute)(x)",
+        "parts = [compute(x[start:start + 4096]) for start in range(0, len(x), 4096)]",
+    ),
+    "a whole array": (
+        WHOLE,
+        refused(code="model.evaluate(a, b)"),
+        "gpuconf.evaluate(model, x, y)",
+        "import numpy as np, tensorflow as tf",
+    ),
+    "images": (
+        HOST,
+        refused(9999, 64, 48, 3),
+        "import gpuconf.images\n"
+        'data = gpuconf.images.stream("images", size=(64, 48), batch_size=32, host_limit="2GiB")\n'
+        "model.fit(data)",
+        'data = keras.utils.image_dataset_from_directory("images", image_size=(64, 48), '
+        "batch_size=32)",
+    ),
+    "a table": (
+        HOST,
+        refused(99999, 5000),
+        'import numpy as np\nx = np.load("x.npy", mmap_mode="r")\n'
+        "import gpuconf\ngpuconf.fit(model, x, y, batch_size=32)",
+        "x = x.astype('uint8')",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gpuconf_first_and_by_hand_second(name: str) -> None:
+    """Both are to be had: what gpuconf does better, and what works without it."""
+    cause, facts, first, second = CASES[name]
+    made = pastes(cause, facts)
+    assert made[0] == first
+    assert made[1].startswith(second)
+
+
+ELSEWHERE: dict[str, dict[str, Any]] = {
+    "an old TensorFlow": {"versions": {"tensorflow": "2.14.1"}},
+    "TensorFlow 1": {"versions": {"tensorflow": "1.15.5"}},
+    "an old Python": {"versions": {"python": "3.6"}},
+    "Windows": {"on_windows": True},
+    "PyTorch": {"framework": "torch"},
+    "gpuconf itself": {"user_code": Frame(1, "t.py", 3, None, "gpuconf.fit(model, a, b)")},
+}
+
+
+@pytest.mark.parametrize(("name", "where"), list(product(CASES, ELSEWHERE)))
+def test_not_where_gpuconf_does_not_run(name: str, where: str) -> None:
+    """What cannot be installed there, or was what failed, is not proposed."""
+    cause, facts, _, _ = CASES[name]
+    made = pastes(cause, facts._replace(**ELSEWHERE[where]))
+    assert made
+    assert not any("gpuconf." in paste for paste in made if not paste.startswith("#"))
+
+
+def test_versions_that_are_new_enough() -> None:
+    """2.15 and Python 3.10 are."""
+    facts = refused(*STEP)._replace(versions={"tensorflow": "2.15.0", "python": "3.10"})
+    assert pastes(TENSOR, facts)[0].startswith("gpuconf.fit")
+
+
+def test_a_training_operation_is_not_run_once_per_part() -> None:
+    """session_evaluate is for evaluating: a step of the user's own is left to a smaller batch."""
+    for code in ("session.run(train_step, feed_dict={a: b})", "sess.run([optimizer, loss], feed)"):
+        assert pastes(TENSOR, refused(*STEP, code=code))[0] == "batch_size = 32"
+
+
+def test_gradients_are_accumulated_over_as_many_parts_as_fit() -> None:
+    """64 in parts of 32 are two; last, since gpuconf.fit does it without being told."""
+    cause, facts, _, _ = CASES["fit"]
+    assert pastes(cause, facts)[-1].endswith("(gradient_accumulation_steps=2)")
+
+
+def test_outputs_of_predict_stand_in_the_order_of_the_files() -> None:
+    """No way of handing over data shuffles them."""
+    made = pastes(WHOLE, refused(code="model.predict(a)"))
+    assert "np.arange" in made[1]
+    assert "shuffle=False" in made[2]
+
+
+def test_pytorchs_data_come_by_pytorchs_loader() -> None:
+    """Who uses PyTorch is not told to load images with Keras."""
+    made = pastes(HOST, Facts(framework="torch"))
+    assert "DataLoader" in made[0]
+    assert not any("keras" in paste for paste in made)
+
+
+def code_of(cause: str, facts: Facts) -> list[Proposal]:
+    """The changes that are Python and change no settings."""
+    made = proposals_for(cause, "failure", facts)
+    return [each for each in made if each.kind in ("code", "batch") and "half p" not in each.title]
+
+
+# What the last lines give, of 40 samples and 6 files.
+GIVES = {
+    "import gpuconf\ngpuconf.fit(model, x, y, batch_size=64)": "History of 1 steps",
+    "model.fit(x, y, batch_size=32)": "History of 2 steps",
+    "import gpuconf\ngpuconf.evaluate(model, x, y)": "list [2]",
+    "import gpuconf\ngpuconf.predict(model, x)": "ndarray [40, 2]",
+    "import gpuconf\nresults = gpuconf.oom_safe(compute)(x)": "ndarray [40]",
+    f"import gpuconf\n{CASES['a session'][2]}": "ndarray [40]",
+    CASES["images"][3]: "Dataset [[6, 64, 48, 3], [6]]",
+}
+
+
+@pytest.mark.slow
+def test_the_pastes_run(tmp_path: Path) -> None:
+    """In a real TensorFlow, beside a script with those names, each gives what it should."""
+    made = [each for cause, facts, _, _ in CASES.values() for each in code_of(cause, facts)]
+    made += code_of(WHOLE, refused(code="model.fit(a, b)"))
+    made += code_of(WHOLE, refused(code="model.predict(a)"))
+    found = values_of([each.paste for each in made], tmp_path)
+    assert GIVES.items() <= found.items()
+    streams = [value for paste, value in found.items() if "stream" in paste]
+    assert set(streams) == {"History of 1 steps", "list [2]", "ndarray [6, 2]"}
