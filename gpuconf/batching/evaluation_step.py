@@ -38,7 +38,6 @@ class EvaluationStep:
         if self._card_batch is None:
             self._card_batch = self._begin(data)
         samples = nests.count(data)
-        self._trackers.begin()
         are_told_apart = False
         logs: Any = None
         run = partial(self._run, data, samples)
@@ -60,9 +59,13 @@ class EvaluationStep:
         import tensorflow as tf
 
         part, size = nests.part(data, start, end), end - start
-        if size == samples or not self._is_keras_s:
-            is_wrong = self._is_keras_s and self._trackers.are_wrong_of_whole
-            return self._of_whole(part), 1.0 if is_wrong else None
+        is_whole = size == samples
+        if not self._is_keras_s or (is_whole and not self._trackers.are_wrong_of_whole):
+            return self._of_whole(part), None
+        if start == 0:
+            self._trackers.begin()
+        if is_whole:
+            return self._of_whole(part), 1.0
         try:
             why = part_weights.why_indivisible(self._model)
             if why is not None:

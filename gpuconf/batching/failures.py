@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from gpuconf.diagnosis import explain
+from gpuconf.diagnosis import Proposal, explain
 from gpuconf.terminal import say
 
 # What a smaller batch can cure, by the names of `gpuconf explain`.
@@ -72,9 +72,16 @@ def tell_beside(error: BaseException, why: str) -> None:
     with suppress(AttributeError):
         setattr(error, _TOLD, True)
     say(why)
-    told = str(explain(error))
+    diagnosis = explain(error)
+    proposals = tuple(each for each in diagnosis.proposals if not _is_tried(each))
+    told = str(diagnosis._replace(proposals=proposals))
     for line in told.splitlines():
         say(f"  {line}".rstrip())
+
+
+def _is_tried(proposal: Proposal) -> bool:
+    """Whether it is what has just failed: smaller batches, and gpuconf's own calls."""
+    return proposal.kind == "batch" or "gpuconf." in proposal.paste
 
 
 def explained(what: str, work: Callable[[], Any]) -> Any:

@@ -16,6 +16,7 @@ from gpuconf.batching.gradient_parts import Gradients
 from gpuconf.batching.model_building import make_optimizer_variables
 from gpuconf.batching.model_state import Held, learnt_state, size_bytes
 from gpuconf.batching.step_functions import kept
+from gpuconf.batching.variable_reading import Reader
 from gpuconf.footprint.keras_models.families import family_of
 from gpuconf.terminal import say
 from gpuconf.units import mib
@@ -35,17 +36,18 @@ class GuardedUpdate:
             make = partial(tf.function, update, reduce_retracing=True)
             update = kept(model, "update", make)
         self._apply = update
-        self._written: list[Any] | None = None
+        self._reader: Reader | None = None
         self._on_host: bool | None = None
 
     def __call__(self, gradients: Gradients) -> None:
         """Apply them to the model's weights."""
-        if self._written is None:
+        if self._reader is None:
             make_optimizer_variables(self._model)
-            self._written = learnt_state(self._model)
+            self._reader = Reader(self._model, learnt_state(self._model))
+        written = self._reader.variables
         if self._on_host is None:
-            self._on_host = not _has_room_for(self._written)
-        held = Held(self._written, on_host=self._on_host)
+            self._on_host = not _has_room_for(written)
+        held = Held(self._reader, on_host=self._on_host)
         try:
             _, failure = attempt(partial(self._apply, gradients.values, gradients.divisor))
         except BaseException:
@@ -59,7 +61,7 @@ class GuardedUpdate:
             tell_beside(failure.error, f"fit: no room {where} for the update of the weights")
             raise failure.error
         self._on_host = True
-        size = mib(size_bytes(self._written))
+        size = mib(size_bytes(written))
         say(
             f"fit: {failure.summary}; in the update of the weights, which is undone and tried again"
             f" with {size} of the old ones kept in the computer's memory, not on the card"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuconf.batching import part_weights
-from gpuconf.batching.model_state import component
+from gpuconf.batching.variable_reading import component
 
 
 class LossTrackers:

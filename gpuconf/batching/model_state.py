@@ -1,7 +1,7 @@
 """What a step may change in a model, so that a step that failed can be undone.
 
-A read of a variable shares its memory; TensorFlow copies at the next write, if there is one.  So
-holding the values costs no more than what changes meanwhile.
+Values that are held share the variables' memory; TensorFlow copies at the next write, if there is
+one.  So holding them costs no more than what changes meanwhile.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from gpuconf.batching.variable_reading import Reader, component
+
 
 class Held:
-    """The values of variables at one moment, on their device, or in the computer's memory."""
+    """The values of a model's variables at one moment, on their device, or on the host."""
 
-    def __init__(self, variables: Iterable[Any], *, on_host: bool = False) -> None:
-        self._variables = list(variables)
-        read = _copied if on_host else _shared
-        self._values = [read(variable) for variable in self._variables]
+    def __init__(self, reader: Reader, *, on_host: bool = False) -> None:
+        self._variables = reader.variables
+        self._values = reader.on_host() if on_host else reader.read()
 
     def has(self, variable: Any) -> bool:
         """Whether the value of this variable is held."""
@@ -33,14 +34,15 @@ class UndoableState:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self._variables: list[Any] | None = None
+        self._reader: Reader | None = None
         self._held: Held | None = None
 
     def hold(self) -> None:
         """Note the values as they are now."""
-        if self._held is not None and self._variables is None:
-            self._variables = small_state(self._model)  # a step has run, so there are no more
-        self._held = Held(small_state(self._model) if self._variables is None else self._variables)
+        reader = self._reader or Reader(self._model, small_state(self._model))
+        if self._held is not None:
+            self._reader = reader  # a step has run, so there will be no more variables
+        self._held = Held(reader)
 
     def put_back(self) -> None:
         """Undo what has changed since; a metric that is new since then begins anew."""
@@ -49,16 +51,7 @@ class UndoableState:
         for metric in self._model.metrics:
             if not all(self._held.has(variable) for variable in metric.variables):
                 metric.reset_state()
-        self._variables = self._held = None  # the step that failed may not have made all of them
-
-
-def component(variable: Any) -> Any:
-    """The variable itself; of a strategy's, which is one on each device, the only one there is."""
-    import tensorflow as tf
-
-    if isinstance(variable, tf.distribute.DistributedValues):
-        return variable.values[0]
-    return variable
+        self._reader = self._held = None  # the step that failed may not have made all of them
 
 
 def size_bytes(variables: Iterable[Any]) -> int:
@@ -109,18 +102,3 @@ def _is_numeric(variable: Any) -> bool:
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple))
-
-
-def _shared(variable: Any) -> Any:
-    """Its value, read by TensorFlow's own operation: Keras's way takes thrice the time."""
-    import tensorflow as tf
-
-    variable = component(variable)
-    handle = getattr(variable, "handle", None)
-    if handle is None:
-        return tf.convert_to_tensor(variable)
-    return tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
-
-
-def _copied(variable: Any) -> Any:
-    return _shared(variable).numpy()

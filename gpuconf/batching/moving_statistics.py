@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuconf.batching.model_state import component
+from gpuconf.batching.variable_reading import component
 from gpuconf.terminal import say
 
 

@@ -10,7 +10,7 @@ import gc
 import math
 import pickle
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,8 @@ from batching_models import (
 import gpuconf
 from gpuconf import batching
 from gpuconf.batching.known_sizes import forget
+from gpuconf.batching.model_state import Held
+from gpuconf.batching.variable_reading import Reader
 from gpuconf.errors import UsageError
 
 
@@ -353,6 +355,29 @@ def check_memory_is_given_back() -> None:
     keras.backend.clear_session()
     gc.collect()
     assert freed
+
+
+def addresses(values: Iterable[Any]) -> list[int]:
+    """Where their memory begins."""
+    views = [np.asarray(memoryview(value)) for value in values]
+    return [int(view.__array_interface__["data"][0]) for view in views]
+
+
+def check_many_variables_are_held_at_once_and_not_copied() -> None:
+    """One call reads them all; their memory is shared until somebody writes, then put back."""
+    model = dense(*(layers.Dense(8) for _ in range(20)))
+    reader = Reader(model, model.variables)
+    assert reader.read is Reader(model, model.variables).read
+    held, values = Held(reader), reader.read()
+    assert addresses(values) == addresses(
+        Reader(model, [each]).read()[0] for each in model.variables
+    )
+    before = weights_of(model)
+    for variable in model.variables:
+        variable.assign(tf.ones_like(variable))
+    assert not set(addresses(values)) & set(addresses(reader.read()))
+    held.put_back()
+    assert_same(weights_of(model), before)
 
 
 def check_classes_without_a_weight_count_once() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.batching.failures import failure_of, let_go
+from gpuconf.batching.failures import failure_of, let_go, tell_beside
+from gpuconf.diagnosis import explain
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus"
 needs_corpus = pytest.mark.skipif(
@@ -96,6 +97,19 @@ def test_the_cpu_stands_for_a_card_where_there_is_none(on_cpu: bool, may_help: b
     failure = failure_of(ResourceExhaustedError(words), computes_on_cpu=on_cpu)
     assert failure is not None
     assert failure.is_of_the_card is may_help
+
+
+def test_what_has_just_failed_is_not_proposed(capsys: pytest.CaptureFixture[str]) -> None:
+    """The diagnosis beside the user's error is not the one that sends people to gpuconf."""
+    words = "OOM when allocating tensor with shape[10000,28,28,32] and type float on /device:GPU:0"
+    error = RuntimeError(f"{words} by allocator GPU_0_bfc")
+    assert "gpuconf.evaluate(model, x, y)" in str(explain(error))
+    tell_beside(error, "evaluate: not even one sample fits")
+    said = capsys.readouterr().err
+    assert "evaluate: not even one sample fits" in said
+    assert "mixed_float16" in said
+    assert "evaluate(model" not in said
+    assert "in batches" not in said
 
 
 def test_letting_go_frees_what_the_traceback_holds() -> None:
