@@ -68,6 +68,12 @@ def run_python(
     return done.stdout
 
 
+def finding(folder: Path) -> dict[str, str]:
+    """The variable with which a program finds the modules in ``folder``, and those of before."""
+    before = [path for path in (os.environ.get("PYTHONPATH"),) if path]
+    return {"PYTHONPATH": os.pathsep.join([str(folder), *before])}
+
+
 def write_package(folder: Path, files: Mapping[str, str]) -> None:
     """Write ``files``, by path below ``folder``."""
     for name, text in files.items():

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from gpuconf.errors import UsageError
 from gpuconf.images.options import Picture
+from gpuconf.pipeline_calls import ending_early
 from gpuconf.terminal import say
 
 IN_MEMORY = "memory"
@@ -46,15 +47,17 @@ class MemoryCache:
 
 
 class FolderCache:
-    """One file per picture, named after the image's path, size and time and what it became.
+    """One file per picture, named after the image's path, size and time, what it became and how.
 
-    So an image that has changed is decoded anew, and streams of other sizes may share the folder.
+    So an image that has changed is decoded anew, and streams of other sizes, and those of other
+    decoders, whose values differ a little, may share the folder.
     """
 
-    def __init__(self, folder: Path, paths: list[bytes], picture: Picture) -> None:
+    def __init__(self, folder: Path, paths: list[bytes], picture: Picture, decoder: str) -> None:
         self._folder = folder
         self._paths = paths
         self._picture = picture
+        self._decoder = decoder
         self._is_full = False
 
     def get(self, place: int) -> Any | None:
@@ -87,7 +90,8 @@ class FolderCache:
             found = os.stat(path)
         except OSError:  # a name that TensorFlow alone understands, such as gs://
             return None
-        facts = (os.path.abspath(path), found.st_size, found.st_mtime_ns, self._picture)
+        image = os.path.abspath(path), found.st_size, found.st_mtime_ns
+        facts = (*image, self._picture, self._decoder)
         digest = hashlib.sha256(repr(facts).encode()).hexdigest()
         return self._folder / digest[:2] / digest[2:34]
 
@@ -105,8 +109,11 @@ def _write(file: Path, data: bytes) -> None:
         raise
 
 
-def make_cache(cache: Any, paths: list[bytes], picture: Picture) -> Cache | None:
-    """None, ``"memory"``, or a folder, which is made where it is missing."""
+def make_cache(cache: Any, paths: list[bytes], picture: Picture, decoder: str) -> Cache | None:
+    """None, ``"memory"``, or a folder, which is made where it is missing.
+
+    ``decoder`` is the name and the version of what makes the pictures.
+    """
     if cache is None:
         return None
     if cache == IN_MEMORY:
@@ -122,7 +129,7 @@ def make_cache(cache: Any, paths: list[bytes], picture: Picture) -> Cache | None
         raise UsageError(
             f"cache={os.fspath(cache)!r} cannot be a folder: {error}", hint='cache="image-cache"'
         ) from None
-    return FolderCache(folder.absolute(), paths, picture)
+    return FolderCache(folder.absolute(), paths, picture, decoder)
 
 
 def kept_or_made(
@@ -140,11 +147,14 @@ def kept_or_made(
         cache.put(int(place), image)
         return np.int32(0)
 
+    get_early = ending_early(get, lambda _: np.zeros(shape, np.uint8))
+    put_early = ending_early(put, lambda *_: np.int32(0))
+
     def made() -> Any:
         rounded = tf.saturate_cast(tf.round(make()), tf.uint8)
-        with tf.control_dependencies([tf.numpy_function(put, [place, rounded], tf.int32)]):
+        with tf.control_dependencies([tf.numpy_function(put_early, [place, rounded], tf.int32)]):
             return tf.identity(rounded)
 
-    kept = tf.numpy_function(get, [place], tf.uint8)
+    kept = tf.numpy_function(get_early, [place], tf.uint8)
     image = tf.cond(tf.size(kept) > 0, lambda: tf.reshape(kept, shape), made)
     return tf.cast(image, tf.float32)

@@ -16,6 +16,7 @@ from gpuconf.images.memory_plan import MemoryPlan, decoding_bytes
 from gpuconf.images.options import Picture
 from gpuconf.images.resizing import averaging_pixels, resize_plainly
 from gpuconf.images.slow_decoding import SlowDecoder
+from gpuconf.pipeline_calls import ending_early
 
 # Where a camera puts the orientation: its tag, type and count, then 2 to 8; in either byte order.
 # Chance can make such bytes too: it only says that Pillow is to look.  EXIF data stand at the
@@ -27,14 +28,15 @@ _MAYBE_TURNED = (
 _HEAD_BYTES = 1 << 12
 
 
-def make_decode(picture: Picture, plan: MemoryPlan) -> Callable[[Any], Any]:
+def make_decode(picture: Picture, plan: MemoryPlan, slow: SlowDecoder) -> Callable[[Any], Any]:
     """What makes the float32 picture, of the final size, of a file's name (a scalar string)."""
+    import numpy as np
     import tensorflow as tf
 
-    slow = SlowDecoder(picture, plan)
+    read = ending_early(slow.decode, lambda _: np.zeros(picture.shape, np.float32))
 
     def slowly(path: Any) -> Any:
-        return tf.ensure_shape(tf.numpy_function(slow.decode, [path], tf.float32), picture.shape)
+        return tf.ensure_shape(tf.numpy_function(read, [path], tf.float32), picture.shape)
 
     def decode(path: Any) -> Any:
         data = tf.io.read_file(path)

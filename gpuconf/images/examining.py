@@ -17,8 +17,8 @@ _BEGINNINGS = (b"\xff\xd8\xff", b"\x89PNG")
 def examine(path: bytes, picture: Picture, alone_bytes: int) -> ImageError:
     """The error that names the file and says why it gave no picture.
 
-    Raises MissingDependencyError where only Pillow is missing: nothing is wrong with the file,
-    and skipping it would lose all of its kind.
+    Raises MissingDependencyError where only Pillow is missing, and MemoryError where only memory
+    is: nothing is wrong with the file, and skipping it would lose all of its kind.
     """
     name = os.fsdecode(path)
     try:
@@ -32,7 +32,8 @@ def examine(path: bytes, picture: Picture, alone_bytes: int) -> ImageError:
         return ImageError(f"{name}: {problem or 'TensorFlow cannot decode it'}", path=name)
     return ImageError(
         f"{name}: could not be read, although Pillow can read it now",
-        hint=f"save it anew: Image.open({name!r}).convert('RGB').save({name!r})",
+        hint=f"save it anew: Image.open({name!r}).convert('RGB').save({name!r}); "
+        f"or, if memory was short for a moment: a smaller host_limit",
         path=name,
     )
 

@@ -27,6 +27,14 @@ class ImageError(GpuconfError, ValueError):
         return self.message.removeprefix(f"{printable(self.path or '')}: ")
 
 
+def out_of_memory(name: str) -> MemoryError:
+    """For a file that the machine had no memory to decode: nothing is wrong with the file."""
+    return MemoryError(
+        printable(f"{name}: this machine has no memory left to decode it")
+        + "\n  hint: a smaller host_limit; or find what else holds memory: free -h"
+    )
+
+
 def printable(text: str) -> str:
     r"""``text`` with bytes of names that are no UTF-8 as ``\udcff``.
 
@@ -52,7 +60,8 @@ class Failures:
     def __init__(self, file_count: int) -> None:
         self._file_count = file_count
         self._reasons: dict[str, str] = {}
-        self._in_this_epoch: list[str] = []
+        # By their places in the list: Keras reads some batches twice, before it begins.
+        self._in_this_epoch: dict[int, str] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -67,11 +76,11 @@ class Failures:
         lines = [f"skipped {len(self)} of {self._file_count} images"]
         return printable("\n".join([*lines, *(f"  {path}: {reason}" for path, reason in self)]))
 
-    def note(self, path: str, reason: str) -> None:
-        """One more file was skipped."""
+    def note(self, place: int, path: str, reason: str) -> None:
+        """The file at this place in the list was skipped."""
         with self._lock:
             self._reasons[path] = reason
-            self._in_this_epoch.append(path)
+            self._in_this_epoch[place] = path
 
     def begin_epoch(self) -> None:
         """Forget how many were skipped in an epoch that was not read to its end."""
@@ -81,7 +90,7 @@ class Failures:
     def end_epoch(self) -> None:
         """Say how many were skipped; an epoch of nothing else is an ImageError."""
         with self._lock:
-            paths = list(self._in_this_epoch)
+            paths = list(self._in_this_epoch.values())
             self._in_this_epoch.clear()
         if not paths:
             return

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gpuconf.errors import UsageError
+from gpuconf.images.origins import Origin
 
-# Rows that are named in an error, of all those at fault.
-_NAMED = 5
+# What names entries, by their places, in an error.
+Where = Callable[[Sequence[int]], str]
+_IN_A_LIST = Origin()
+# Names of classes that are shown in an error.
+_SHOWN = 5
 
 
 class Labels(NamedTuple):
@@ -20,28 +24,33 @@ class Labels(NamedTuple):
 
 
 def make_labels(
-    given: Any, count: int, mode: str, class_names: Sequence[str] | None = None
+    given: Any,
+    count: int,
+    mode: str,
+    class_names: Sequence[str] | None = None,
+    where: Where = _IN_A_LIST.named,
 ) -> Labels:
     """``given`` as numbers; text becomes the place of the name in ``class_names``, or in order.
 
-    A UsageError names the rows that have no label, an unknown one, or one that does not suit the
-    mode, and says where there are more or fewer labels than ``count`` images.
+    A UsageError tells by ``where`` which have no label, an unknown one, or one that does not suit
+    the mode, and says where there are more or fewer labels than ``count`` images.
     """
     import numpy as np
 
     values = _as_array(given, count)
     if values.dtype.kind in "OUS":
-        values, class_names = _numbered(values, class_names)
+        values, class_names = _numbered(values, class_names, where)
     if values.dtype.kind not in "iubf":
         raise UsageError(
             f"labels of type {values.dtype} are no numbers and no names",
             hint="labels=[0, 1, …] or names of classes",
         )
     if values.dtype.kind == "f":
-        _refuse_rows(~np.isfinite(values.reshape(count, -1)).all(axis=1), "are NaN or infinite")
+        finite = np.isfinite(values.reshape(count, -1)).all(axis=1)
+        _refuse(~finite, "are NaN or infinite", where)
         if values.ndim == 1 and mode != "int":
-            values = _whole(values, mode)
-    count_of_classes = _class_count(values, mode, class_names)
+            values = _whole(values, mode, where)
+    count_of_classes = _class_count(values, mode, class_names, where)
     names = None if class_names is None else tuple(class_names)
     return Labels(_narrowed(values), names, count_of_classes)
 
@@ -53,6 +62,8 @@ def _as_array(given: Any, count: int) -> Any:
         values = np.asarray(given)
     except ValueError as error:  # rows of different lengths
         raise UsageError(f"labels are no array: {error}", hint="labels=[0, 1, …]") from None
+    if values.dtype.kind in "US":  # which would make text of a NaN among names
+        values = np.asarray(given, dtype=object)
     length = 0 if values.ndim == 0 else len(values)
     if length != count:
         raise UsageError(
@@ -62,31 +73,45 @@ def _as_array(given: Any, count: int) -> Any:
     return values
 
 
-def _numbered(values: Any, class_names: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
+def _numbered(
+    values: Any, class_names: Sequence[str] | None, where: Where
+) -> tuple[Any, Sequence[str] | None]:
     """Text as the places of the names; numbers that only came as objects, as numbers."""
     import numpy as np
 
     cells = values.tolist()
-    missing = np.array([_is_missing(cell) for cell in cells])
-    _refuse_rows(missing, "are missing")
+    _refuse(np.array([_is_missing(cell) for cell in cells]), "are missing", where)
     if not all(isinstance(cell, (str, bytes)) for cell in cells):
-        try:
-            return np.asarray(cells, dtype=np.result_type(*map(type, cells))), class_names
-        except (TypeError, ValueError):
-            raise UsageError(
-                "labels are of several types; they must be all numbers or all names",
-                hint="labels=[str(label) for label in labels]",
-            ) from None
+        return _numbers(cells, where), class_names
     texts = [cell if isinstance(cell, str) else cell.decode() for cell in cells]
     names = sorted(set(texts)) if class_names is None else list(class_names)
     places = {name: place for place, name in enumerate(names)}
     unknown = sorted(set(texts) - set(names))
-    if unknown:
-        raise UsageError(
-            f"labels {', '.join(map(repr, unknown[:_NAMED]))} are not in class_names={names!r}",
-            hint="add them to class_names, or leave class_names out",
-        )
+    _refuse(
+        np.array([text not in places for text in texts]),
+        f"are not in class_names={names!r} ({', '.join(map(repr, unknown[:_SHOWN]))})",
+        where,
+        hint="add them to class_names, or leave class_names out",
+    )
     return np.array([places[text] for text in texts]), names
+
+
+def _numbers(cells: list[Any], where: Where) -> Any:
+    """Cells that are not all text as numbers; a UsageError names two of which one is none."""
+    import numpy as np
+
+    try:
+        values = np.asarray(cells, dtype=np.result_type(*map(type, cells)))
+    except (TypeError, ValueError):
+        values = None
+    if values is None or values.dtype.kind in "US":
+        other = next((n for n, cell in enumerate(cells) if type(cell) is not type(cells[0])), 0)
+        raise UsageError(
+            f"labels are of several types; they must be all numbers or all names: "
+            f"{cells[0]!r}, {cells[other]!r}: {where([0, other])}",
+            hint="labels=[str(label) for label in labels]",
+        )
+    return values
 
 
 def _is_missing(cell: Any) -> bool:
@@ -99,27 +124,31 @@ def _is_missing(cell: Any) -> bool:
         return type(cell).__name__ == "NAType"
 
 
-def _refuse_rows(bad: Any, what: str) -> None:
+def _refuse(
+    bad: Any,
+    what: str,
+    where: Where,
+    *,
+    hint: str = "give every image a label, or leave these images out",
+) -> None:
+    """Raise a UsageError that names the entries that are bad, where there are some."""
     import numpy as np
 
-    rows = np.flatnonzero(bad).tolist()
-    if rows:
-        more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
-        told = ", ".join(map(str, rows[:_NAMED]))
-        raise UsageError(
-            f"{len(rows)} labels {what}: those of images {told}{more} (counted from 0)",
-            hint="give every image a label, or leave these images out",
-        )
+    places = np.flatnonzero(bad).tolist()
+    if places:
+        raise UsageError(f"{len(places)} labels {what}: {where(places)}", hint=hint)
 
 
-def _whole(values: Any, mode: str) -> Any:
+def _whole(values: Any, mode: str, where: Where) -> Any:
     import numpy as np
 
-    _refuse_rows(values != np.floor(values), f"are no whole numbers, which {mode!r} needs")
+    _refuse(values != np.floor(values), f"are no whole numbers, which {mode!r} needs", where)
     return values.astype(np.int64)
 
 
-def _class_count(values: Any, mode: str, class_names: Sequence[str] | None) -> int | None:
+def _class_count(
+    values: Any, mode: str, class_names: Sequence[str] | None, where: Where
+) -> int | None:
     if values.ndim != 1 or values.dtype.kind == "f":
         if mode != "int":
             raise UsageError(
@@ -139,7 +168,8 @@ def _class_count(values: Any, mode: str, class_names: Sequence[str] | None) -> i
     if mode == "binary":
         count = 2
     if mode != "int" or class_names is not None:
-        _refuse_rows((values < 0) | (values >= count), f"are none of the classes 0 to {count - 1}")
+        outside = (values < 0) | (values >= count)
+        _refuse(outside, f"are none of the classes 0 to {count - 1}", where)
     return count
 
 

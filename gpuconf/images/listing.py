@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from gpuconf.errors import UsageError
 from gpuconf.images.failures import SKIP_HINT, ImageError
 from gpuconf.images.folders import EXTENSIONS, list_folder
 from gpuconf.images.labels import Labels, make_labels
-from gpuconf.images.tables import TABLE_EXTENSIONS, read_table
+from gpuconf.images.origins import Origin
+from gpuconf.images.tables import TABLE_EXTENSIONS, Table, read_table, take_table
 
 _NAMED = 5
 
@@ -43,67 +45,81 @@ class Source(NamedTuple):
     follow_links: bool
 
 
+class _Found(NamedTuple):
+    """Paths, labels as they are given or found, the names of the classes, and who has them."""
+
+    paths: list[bytes]
+    labels: Any
+    class_names: Sequence[str] | None
+    origin: Origin
+
+
 def list_images(source: Source) -> ImageList:
-    """All the files of a folder, a CSV or Parquet list, or a sequence, with their labels."""
-    paths, labels, class_names = _find(source)
+    """All the files of a folder, a list in a file, a table, or a sequence, with their labels."""
+    paths, labels, class_names, origin = _find(source)
     if not paths:
         raise UsageError(
-            f"no image in {_told(source.paths)}",
+            f"no image in {_told(source.paths, origin)}",
             hint=f"files count by their names: {b' '.join(EXTENSIONS).decode()}",
         )
     if labels is None or source.label_mode is None:
         return ImageList(paths, None)
-    return ImageList(paths, make_labels(labels, len(paths), source.label_mode, class_names))
+    where = partial(origin.named, paths=paths)
+    made = make_labels(labels, len(paths), source.label_mode, class_names, where)
+    return ImageList(paths, made)
 
 
-def _find(source: Source) -> tuple[list[bytes], Any, Sequence[str] | None]:
-    """Paths, labels as they are given or found, and the names of the classes."""
-    given, labels, class_names = source.paths, source.labels, source.class_names
-    inferred = isinstance(labels, str) and labels == "inferred"
+def _find(source: Source) -> _Found:
+    given = source.paths
+    inferred = isinstance(source.labels, str) and source.labels == "inferred"
     if isinstance(given, (str, bytes, os.PathLike)):
         name = os.path.expanduser(os.fsencode(given))
         if os.path.isdir(name):
             return _find_in_folder(name, source, inferred)
-        text = os.fsdecode(name)
-        if not text.lower().endswith(TABLE_EXTENSIONS):
-            raise UsageError(
-                f"{text} is no folder and no list (.csv, .parquet)",
-                hint=f"for a single image: [{text!r}]" if os.path.exists(name) else f"ls {text}",
-            )
-        if not os.path.exists(name):
-            raise UsageError(f"there is no file {text}", hint=f"ls {os.path.dirname(text) or '.'}")
-        table = read_table(text, path_column=source.path_column, label_column=source.label_column)
-        return (
-            encode(table.paths),
-            table.labels if inferred or labels is None else labels,
-            (class_names),
-        )
+        table: Table | None = _read_list(name, source)
+    else:
+        table = take_table(given, path_column=source.path_column, label_column=source.label_column)
+    if table is not None:
+        labels = table.labels if inferred or source.labels is None else source.labels
+        return _Found(encode(table.paths, table.origin), labels, source.class_names, table.origin)
     if inferred:
         raise UsageError(
             'labels="inferred" are those of a folder\'s class folders; paths is a list',
             hint="labels=[…], one for each path",
         )
-    return encode(given), labels, class_names
+    origin = Origin()
+    return _Found(encode(given, origin), source.labels, source.class_names, origin)
 
 
-def _find_in_folder(
-    name: bytes, source: Source, inferred: bool
-) -> tuple[list[bytes], Any, Sequence[str] | None]:
+def _read_list(name: bytes, source: Source) -> Table:
+    """What a file lists, which must be there and be of a kind that lists."""
+    text = os.fsdecode(name)
+    if not text.lower().endswith(TABLE_EXTENSIONS):
+        raise UsageError(
+            f"{text} is no folder and no list ({', '.join(TABLE_EXTENSIONS)})",
+            hint=f"for a single image: [{text!r}]" if os.path.exists(name) else f"ls {text}",
+        )
+    if not os.path.exists(name):
+        raise UsageError(f"there is no file {text}", hint=f"ls {os.path.dirname(text) or '.'}")
+    return read_table(text, path_column=source.path_column, label_column=source.label_column)
+
+
+def _find_in_folder(name: bytes, source: Source, inferred: bool) -> _Found:
     own = source.labels is None or inferred
     folder = list_folder(
         name, source.class_names if own else None, follow_links=source.follow_links
     )
     if not own:
-        return folder.paths, source.labels, source.class_names
+        return _Found(folder.paths, source.labels, source.class_names, Origin())
     if inferred and folder.class_names is None:
         raise UsageError(
             f'labels="inferred" needs class folders in {os.fsdecode(name)}; it has none',
             hint="labels=None, or one folder for each class",
         )
-    return folder.paths, folder.labels, folder.class_names
+    return _Found(folder.paths, folder.labels, folder.class_names, Origin())
 
 
-def encode(paths: Iterable[Any]) -> list[bytes]:
+def encode(paths: Iterable[Any], origin: Origin) -> list[bytes]:
     """File names as bytes, whatever their encoding; a UsageError names the entry that is none."""
     if not isinstance(paths, Iterable):
         raise UsageError(
@@ -114,7 +130,7 @@ def encode(paths: Iterable[Any]) -> list[bytes]:
     for place, path in enumerate(paths):
         if not isinstance(path, (str, bytes, os.PathLike)) or not os.fspath(path):
             raise UsageError(
-                f"entry {place} of the paths (counted from 0) is no file name: {path!r}",
+                f"a path is no file name but {path!r}: {origin.named([place])}",
                 hint="leave entries without a name out",
             )
         encoded.append(os.fsencode(path))
@@ -166,6 +182,6 @@ def split(images: ImageList, share: float, seed: int) -> tuple[ImageList, ImageL
     return images.take(sorted(places[count:])), images.take(sorted(places[:count]))
 
 
-def _told(paths: Any) -> str:
+def _told(paths: Any, origin: Origin) -> str:
     named = isinstance(paths, (str, bytes, os.PathLike))
-    return os.fsdecode(paths) if named else "the list of paths"
+    return os.fsdecode(paths) if named else origin.source or "the list of paths"

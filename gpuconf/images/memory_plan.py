@@ -21,21 +21,28 @@ _TYPICAL_IMAGE_BYTES = 64 * MIB
 # Beside the batches that wait: one is being put together, one converted, and one is in use.
 _BATCHES_IN_WORK = 3
 _MOST_WAITING = 4
-# A path in a tensor of strings, beside its characters; its place in the order of the epoch, twice
-# while that is drawn; its label.
-_BYTES_PER_ENTRY = 24 + 8 + 2 * 8 + 8
+# Beside what a path takes itself: its places in a list, in a tuple and in a tensor of strings; what
+# the allocators round up, three times; its epoch, its position and its place in the epoch's order,
+# twice while that is drawn.
+_BYTES_PER_ENTRY = 2 * 8 + 24 + (8 + 8 + 16) + 5 * 8
 
 
 class Demand(NamedTuple):
     """What a stream is asked for, as far as memory depends on it."""
 
     images: int
-    path_bytes: int  # all paths' characters
+    path_bytes: int  # all paths: as bytes, as text, and as characters of a tensor
     height: int
     width: int
     channels: int
     batch_size: int
+    label_bytes: int = 0  # all labels, as an array and as a tensor
     cached: bool = False  # in memory
+
+    @property
+    def index_bytes(self) -> int:
+        """Paths, labels and the epoch's order."""
+        return self.path_bytes + self.label_bytes + self.images * _BYTES_PER_ENTRY
 
     @property
     def image_bytes(self) -> int:
@@ -112,19 +119,18 @@ def plan_memory(demand: Demand, *, host_limit_bytes: int, cpus: int) -> MemoryPl
     First what cannot be less: the list, a cache, batches.  Half of the rest is kept for one
     image larger than the others, the other half is the workers'.
     """
-    index = demand.path_bytes + demand.images * _BYTES_PER_ENTRY
-    left = host_limit_bytes - index - demand.cache_bytes
+    left = host_limit_bytes - demand.index_bytes - demand.cache_bytes
     waiting = _batches_waiting(demand, left)
     decoding = left - (waiting + _BATCHES_IN_WORK) * demand.batch_bytes
     least = 2 * least_decoding_bytes(demand) + 2 * demand.image_bytes
     if decoding < least:
-        raise _too_little(demand, host_limit_bytes, index, least)
+        raise _too_little(demand, host_limit_bytes, least)
     each = max(_TYPICAL_IMAGE_BYTES, least_decoding_bytes(demand))
     workers = max(1, min(cpus, decoding // 2 // (each + 2 * demand.image_bytes)))
     decoding -= 2 * workers * demand.image_bytes
     return MemoryPlan(
         host_limit_bytes=host_limit_bytes,
-        index_bytes=index,
+        index_bytes=demand.index_bytes,
         cache_bytes=demand.cache_bytes,
         batch_bytes=demand.batch_bytes,
         image_bytes=demand.image_bytes,
@@ -150,13 +156,14 @@ def _batches_waiting(demand: Demand, left: int) -> int:
     return max(1, min(_MOST_WAITING, left // 10 // demand.batch_bytes))
 
 
-def _too_little(demand: Demand, limit: int, index: int, least: int) -> UsageError:
+def _too_little(demand: Demand, limit: int, least: int) -> UsageError:
     batches = (1 + _BATCHES_IN_WORK) * demand.batch_bytes
-    needed = index + demand.cache_bytes + batches + least
+    needed = demand.index_bytes + demand.cache_bytes + batches + least
     shape = f"{demand.batch_size} × {demand.height} × {demand.width} × {demand.channels} × 4 B"
+    lists = f"{_size(demand.index_bytes)} for {demand.images} paths"
     cache = f" + {_size(demand.cache_bytes)} for the cache" if demand.cached else ""
     message = (
-        f"host_limit {_size(limit)} is too small: {_size(index)} for {demand.images} paths{cache}"
+        f"host_limit {_size(limit)} is too small: {lists}{cache}"
         f" + {1 + _BATCHES_IN_WORK} batches of {shape} = {_size(batches)}"
         f" + {_size(least)} to decode = {_size(needed)}"
     )

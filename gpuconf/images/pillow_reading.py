@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import Any
 
 from gpuconf.errors import MissingDependencyError
-from gpuconf.images.failures import ImageError, printable
+from gpuconf.images.failures import ImageError, out_of_memory, printable
 from gpuconf.images.listing import what_is_wrong
 from gpuconf.images.memory_plan import PILLOW_BYTES_PER_PIXEL, decoding_bytes
 from gpuconf.images.options import Picture
@@ -47,7 +47,7 @@ def read_picture(path: bytes, picture: Picture, lanes: Lanes, fit: Callable[[Any
     """What ``fit`` makes of a file: of a Pillow image, upright, in the mode of the channels.
 
     A large JPEG comes reduced by 2, 4 or 8 where it stays at least as large as the final size.
-    Raises ImageError with the file's name, or MissingDependencyError.
+    Raises ImageError with the file's name, MissingDependencyError, or MemoryError.
     """
     name = os.fsdecode(path)
     pillow = import_pillow(name)
@@ -68,6 +68,8 @@ def read_picture(path: bytes, picture: Picture, lanes: Lanes, fit: Callable[[Any
     except pillow.UnidentifiedImageError:
         raise ImageError(f"{name}: {_what_it_is(data)}", path=name) from None
     except Exception as error:  # Pillow's plugins raise what they like: SyntaxError, struct.error
+        if isinstance(error, MemoryError) or "out of memory" in str(error):
+            raise out_of_memory(name) from error
         raise ImageError(f"{name}: {_reason(error)}", path=name) from None
 
 
@@ -158,8 +160,6 @@ def _what_it_is(data: bytes) -> str:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, MemoryError):
-        return "there is not enough memory on this machine to decode it"
     text = str(error) or type(error).__name__
     if "truncated" in text or "Truncated" in text or "end of" in text:
         return f"is truncated ({text})"

@@ -17,7 +17,9 @@ from gpuconf.images.decoding import make_decode
 from gpuconf.images.examining import examine
 from gpuconf.images.failures import SKIP_HINT, ImageError
 from gpuconf.images.request import Part
+from gpuconf.images.slow_decoding import SlowDecoder
 from gpuconf.images.transforms import label_vectors
+from gpuconf.pipeline_calls import ending_early
 
 # Less than any number that an epoch may have.
 _NO_EPOCH = -1
@@ -32,6 +34,7 @@ class Pipeline:
         self._picture = part.request.picture
         self._paths = part.images.paths
         self._count = len(part.images.paths)
+        self._slow = SlowDecoder(self._picture, part.plan)
 
     def build(self) -> Any:
         """The `tf.data.Dataset`, on the host whatever devices there are."""
@@ -96,7 +99,8 @@ class Pipeline:
 
     def _decode(self) -> Callable[[Any, Any], Any]:
         """What makes the picture of a path and its place."""
-        decode, cache = make_decode(self._picture, self._part.plan), self._part.cache
+        decode = make_decode(self._picture, self._part.plan, self._slow)
+        cache = self._part.cache
         if cache is None:
             return lambda path, _: decode(path)
         shape = self._picture.shape
@@ -113,9 +117,11 @@ class Pipeline:
 
     def _checked(self, batches: Any) -> Any:
         """(pictures, labels) of each batch, after a look at the positions that are missing."""
+        import numpy as np
         import tensorflow as tf
 
         count = self._count
+        look_at = ending_early(self._look, lambda *_: np.int64(0))
 
         def look(state: Any, batch: Any) -> Any:
             expected, epoch = state
@@ -124,7 +130,7 @@ class Pipeline:
             missing = last + 1 - expected - tf.size(positions, tf.int64)
             looked = tf.cond(
                 (missing > 0) | (expected == 0) | (last == count),
-                lambda: tf.numpy_function(self._look, [epoch, expected, positions], tf.int64),
+                lambda: tf.numpy_function(look_at, [epoch, expected, positions], tf.int64),
                 lambda: tf.constant(0, tf.int64),
             )
             own = tf.size(positions) - tf.cast(last == count, tf.int32)
@@ -145,8 +151,7 @@ class Pipeline:
         missing = sorted(set(range(int(expected), int(positions[-1]))) - set(positions.tolist()))
         if missing:
             order = np.asarray(self._eager_order(epoch))
-            for position in missing:
-                self._fail(self._paths[order[position]])
+            self._fail([int(order[position]) for position in missing])
         if positions[-1] == self._count:
             self._part.failures.end_epoch()
         return np.int64(0)
@@ -158,12 +163,20 @@ class Pipeline:
             # Where no file at all was read no epoch is known, and any order will do.
             return self._order(tf.constant(max(int(epoch), 0), tf.int64))
 
-    def _fail(self, path: bytes) -> None:
-        """Raise an ImageError for the file, or note that it is skipped."""
-        error = examine(path, self._picture, self._part.plan.alone_bytes)
-        if not self._request.skips:
-            raise ImageError(error.message, hint=error.hint or SKIP_HINT, path=error.path)
-        self._part.failures.note(os.fsdecode(path), error.reason)
+    def _fail(self, places: list[int]) -> None:
+        """Raise an ImageError for the first of these files, or note that they are skipped.
+
+        A lack of memory is raised, whatever else is missing: tf.data reads on after an error, and
+        of the batch that ended with it all files are missing then.
+        """
+        paths = [self._paths[place] for place in places]
+        for lack in filter(None, map(self._slow.out_of_memory.get, paths)):
+            raise lack
+        for place, path in zip(places, paths, strict=True):
+            error = examine(path, self._picture, self._part.plan.alone_bytes)
+            if not self._request.skips:
+                raise ImageError(error.message, hint=error.hint or SKIP_HINT, path=error.path)
+            self._part.failures.note(place, os.fsdecode(path), error.reason)
 
     def _transformed(self, images: Any, labels: Any) -> Any:
         for transform in self._part.transforms:

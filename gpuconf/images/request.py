@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from sys import getsizeof
 from typing import Any
 
 from gpuconf.errors import UsageError
@@ -117,31 +118,43 @@ class Request:
         """Whether files without a picture are left out."""
         return self.on_error == "skip"
 
-    def make(self, one: Callable[[Part], Any]) -> Any:
-        """``one`` of the images, of their subset, or of both subsets, with their attributes."""
+    def make(self, one: Callable[[Part], Any], *, decoder: str) -> Any:
+        """``one`` of the images, of their subset, or of both subsets, with their attributes.
+
+        ``decoder`` tells pictures in a cache apart that were made otherwise.
+        """
+        part = partial(self._part, decoder=decoder)
         images = list_images(self.source)
         if not self.skips:
             check_files(images.paths)
         seed = _drawn_seed() if self.seed is None else int(self.seed)
         if self.validation_split is None:
-            return self._part(images, seed).described(one)
+            return part(images, seed).described(one)
         training, validation = split(images, self.validation_split, seed)
         if self.subset == "training":
-            return self._part(training, seed).described(one)
+            return part(training, seed).described(one)
         if self.subset == "validation":
-            return self._part(validation, seed, training=False).described(one)
+            return part(validation, seed, training=False).described(one)
         # Both are open at once while fit() runs.
         return (
-            self._part(training, seed, sharers=2).described(one),
-            self._part(validation, seed, training=False, sharers=2).described(one),
+            part(training, seed, sharers=2).described(one),
+            part(validation, seed, training=False, sharers=2).described(one),
         )
 
     def _part(
-        self, images: ImageList, seed: int, *, training: bool = True, sharers: int = 1
+        self,
+        images: ImageList,
+        seed: int,
+        *,
+        decoder: str,
+        training: bool = True,
+        sharers: int = 1,
     ) -> Part:
+        file_paths = tuple(map(os.fsdecode, images.paths))
         demand = Demand(
             images=len(images.paths),
-            path_bytes=sum(map(len, images.paths)),
+            path_bytes=sum(map(getsizeof, (*images.paths, *file_paths)), sum(map(len, file_paths))),
+            label_bytes=0 if images.labels is None else 2 * images.labels.values.nbytes,
             height=self.picture.height,
             width=self.picture.width,
             channels=self.picture.channels,
@@ -156,11 +169,12 @@ class Request:
         return Part(
             request=self,
             images=images,
+            file_paths=file_paths,
             plan=plan,
             seed=seed,
             shuffle=self.shuffle and training,
             failures=Failures(len(images.paths)),
-            cache=make_cache(self.cache, images.paths, self.picture),
+            cache=make_cache(self.cache, images.paths, self.picture, decoder),
             transforms=tuple(step for step in steps if step is not None),
         )
 
@@ -174,6 +188,7 @@ class Part:
 
     request: Request
     images: ImageList
+    file_paths: tuple[str, ...]
     plan: MemoryPlan
     seed: int
     shuffle: bool
@@ -186,7 +201,7 @@ class Part:
         made = make(self)
         labels = self.images.labels
         made.class_names = None if labels is None else labels.class_names
-        made.file_paths = tuple(map(os.fsdecode, self.images.paths))
+        made.file_paths = self.file_paths
         made.memory_plan = self.plan
         made.skipped = self.failures
         return made

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -45,8 +46,8 @@ def sequence(request: Request) -> Any:
             "antialias=False is for stream(): Pillow always averages where it makes smaller",
             hint='interpolation="nearest" takes single pixels',
         )
-    import_pillow("sequence()")
-    return request.make(_sequence_class())
+    decoder = f"pillow {import_pillow('sequence()').__version__}"
+    return request.make(_sequence_class(), decoder=decoder)
 
 
 class Batches:
@@ -66,11 +67,14 @@ class Batches:
         whole, rest = divmod(len(self._order), self._batch_size)
         return whole + (1 if rest and not self._part.request.drop_remainder else 0)
 
-    def end_epoch(self) -> None:
-        """Draw the next epoch's order, and say what was skipped in this one."""
+    def end_epoch(self, *, complete: bool = True) -> None:
+        """Draw the next epoch's order; say what was skipped in this one, if it was one."""
         self._epoch += 1
         self._order = self._drawn()
-        self._part.failures.end_epoch()
+        if complete:
+            self._part.failures.end_epoch()
+        else:
+            self._part.failures.begin_epoch()
 
     def batch(self, number: int) -> Any:
         """Pictures, and labels if there are any, as numpy arrays; an ImageError if none is left.
@@ -121,7 +125,7 @@ class Batches:
             if not self._part.request.skips:
                 hint = error.hint or SKIP_HINT
                 raise ImageError(error.message, hint=hint, path=error.path) from None
-            self._part.failures.note(name, error.reason)
+            self._part.failures.note(place, name, error.reason)
             return None
 
     def _read(self, place: int) -> Any:
@@ -181,9 +185,19 @@ def _sequence_class() -> Any:
             return self._batches.batch(number)
 
         def on_epoch_end(self) -> None:
-            self._batches.end_epoch()
+            self._batches.end_epoch(complete=not _only_begins())
 
     return ImageSequence
+
+
+def _only_begins() -> bool:
+    """Whether Keras 3 calls ``on_epoch_end`` to begin: in ``EpochIterator.reset``.
+
+    Some batches were read then, to build the model, and no epoch has ended.  Nothing but the
+    caller tells the two apart: of a small data set all batches may have been read.
+    """
+    adapter = sys._getframe(2)
+    return adapter.f_back is not None and adapter.f_back.f_code.co_name == "reset"
 
 
 def _base() -> tuple[Any, bool]:

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from gpuconf.errors import GpuconfError
-from gpuconf.images.failures import ImageError
+from gpuconf.images.failures import ImageError, out_of_memory
 from gpuconf.images.jpeg import JPEG, RATIOS, decode_jpeg, reduction, turn
 from gpuconf.images.memory_plan import MemoryPlan, decoding_bytes
 from gpuconf.images.options import Picture
@@ -31,28 +31,38 @@ _EXIF_WITHIN_BYTES = 1 << 16
 
 
 class SlowDecoder:
-    """Reads one picture at a time for each thread, large ones alone."""
+    """Reads one picture at a time for each thread, large ones alone.
+
+    ``out_of_memory`` has the files that there was no memory for when they were read last, and the
+    errors, which get lost where tf.data drops what failed.
+    """
 
     def __init__(self, picture: Picture, plan: MemoryPlan) -> None:
         self._picture = picture
         self._lanes = Lanes(plan.decoding_bytes, plan.alone_bytes)
+        self.out_of_memory: dict[bytes, MemoryError] = {}
 
     def decode(self, path: bytes) -> Any:
         """The picture in this file as float32 of the final size.
 
-        Whatever fails is an ImageError here: of others TensorFlow would have to print the message,
-        which may hold a name that is no text.
+        Whatever else fails is an ImageError here: of others TensorFlow would have to print the
+        message, which may hold a name that is no text.
         """
         import tensorflow as tf
 
         try:
             with tf.device("CPU:0"):
-                return self._decode(path)
+                picture = self._decode(path)
         except GpuconfError:
             raise
+        except (MemoryError, tf.errors.ResourceExhaustedError):
+            self.out_of_memory[path] = out_of_memory(os.fsdecode(path))
+            raise self.out_of_memory[path] from None
         except Exception as error:
             name = os.fsdecode(path)
             raise ImageError(f"{name}: {type(error).__name__}", path=name) from None
+        self.out_of_memory.pop(path, None)
+        return picture
 
     def _decode(self, path: bytes) -> Any:
         import tensorflow as tf

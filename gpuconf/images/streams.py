@@ -14,10 +14,11 @@ from gpuconf.images.request import Request
 def stream(request: Request) -> Any:
     """Batches of images from files, for ``fit``, ``evaluate`` and ``predict``.
 
-    ``paths`` is a folder, with a folder for each class or without; a ``.csv`` or ``.parquet``
-    list; or a sequence of paths.  ``size`` is (height, width).  Each batch is float32 of the shape
-    (batch_size, height, width, channels), values 0 to 255 before ``augment`` and ``scale``, and
-    the labels, if there are any.  What the others mean is in docs/images.md.
+    ``paths`` is a folder, with a folder for each class or without; a ``.csv``, ``.tsv`` or
+    ``.parquet`` list; a DataFrame; or a sequence of paths.  ``size`` is (height, width).  Each
+    batch is float32 of the shape (batch_size, height, width, channels), values 0 to 255 before
+    ``augment`` and ``scale``, and the labels, if there are any.  What the others mean is in
+    docs/images.md.
 
     Returns a `tf.data.Dataset` with ``class_names``, ``file_paths``, ``memory_plan`` and
     ``skipped``; with ``subset="both"`` two, for training and validation.
@@ -27,15 +28,16 @@ def stream(request: Request) -> Any:
     that TensorFlow makes of the ImageError: InvalidArgumentError.
     """
     request.check()
-    _require_tensorflow()
-    return request.make(lambda part: Pipeline(part).build())
+    decoder = f"tensorflow {_tensorflow().__version__}"
+    return request.make(lambda part: Pipeline(part).build(), decoder=decoder)
 
 
-def _require_tensorflow() -> None:
+def _tensorflow() -> Any:
     try:
-        import tensorflow  # noqa: F401  # only whether it is there
+        import tensorflow
     except ImportError:
         raise MissingDependencyError(
             "stream() needs TensorFlow, which is not installed",
             hint="pip install 'gpuconf[tensorflow]', or gpuconf.images.sequence for other backends",
         ) from None
+    return tensorflow

@@ -1,38 +1,76 @@
-"""Lists of images in CSV and Parquet files: a column of paths and, if there is one, of labels."""
+"""Lists of images in CSV and Parquet files and in tables: a column of paths and one of labels."""
 
 from __future__ import annotations
 
 import csv
 import os
 import re
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple, TextIO
 
 from gpuconf.errors import MissingDependencyError, UsageError
+from gpuconf.images.folders import EXTENSIONS
+from gpuconf.images.origins import Origin
 
-TABLE_EXTENSIONS = (".csv", ".parquet")
+TABLE_EXTENSIONS = (".csv", ".tsv", ".parquet")
+_SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+_MAYBE_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+(,[0-9]+)?")
 _DEFAULT_LABEL = "label"
 
 
 class Table(NamedTuple):
-    """Paths as the file has them, and labels; None where it has no such column."""
+    """Paths as the table has them, and labels; None where it has no such column."""
 
     paths: list[Any]
     labels: list[Any] | None
+    origin: Origin
+
+
+class _Columns(NamedTuple):
+    """The names of the columns, and what reads one: of others there may be gigabytes."""
+
+    origin: Origin
+    names: list[Any]
+    read: Callable[[Any], list[Any]]
 
 
 def read_table(file: str, *, path_column: str, label_column: str | None) -> Table:
-    """Read the columns; a path that is relative is so to the file's own folder."""
-    name = _DEFAULT_LABEL if label_column is None else label_column
+    """Read the columns of a file; a path that is relative is so to the file's own folder."""
     is_parquet = file.lower().endswith(".parquet")
-    columns = _read_parquet(file, {path_column, name}) if is_parquet else _read_csv(file)
-    paths = _column(file, columns, path_column, "path_column")
-    labels = None
-    if label_column is not None or name in columns:
-        labels = _column(file, columns, name, "label_column")
+    columns = _parquet_columns(file) if is_parquet else _csv_columns(file, path_column)
+    table = _table(columns, path_column, label_column)
     folder = os.path.dirname(os.path.abspath(file))
-    placed = [os.path.join(folder, path) if _is_name(path) else path for path in paths]
-    return Table(placed, labels)
+    placed = [os.path.join(folder, path) if _is_name(path) else path for path in table.paths]
+    return table._replace(paths=placed)
+
+
+def take_table(given: Any, *, path_column: str, label_column: str | None) -> Table | None:
+    """The columns of a table in memory, of whichever library or a dict; None of what is none."""
+    names = list(given) if isinstance(given, Mapping) else getattr(given, "columns", None)
+    if names is None:
+        return None
+    # Where ``columns`` are the cells, as in pyarrow, the names have another name.
+    named = getattr(given, "column_names", None)
+    names = named if isinstance(named, list) else list(names)
+    origin = Origin(f"the {type(given).__name__}")
+
+    def read(name: Any) -> list[Any]:
+        cells = given[name]
+        return cells.to_pylist() if hasattr(cells, "to_pylist") else list(cells)
+
+    return _table(_Columns(origin, names, read), path_column, label_column)
+
+
+def _table(columns: _Columns, path_column: str, label_column: str | None) -> Table:
+    label = _DEFAULT_LABEL if label_column is None else label_column
+    _require(columns, path_column, "path_column", label)
+    paths, labels = columns.read(path_column), None
+    if label_column is not None or label in columns.names:
+        _require(columns, label, "label_column", path_column)
+        labels = columns.read(label)
+    return Table(paths, labels, columns.origin)
 
 
 def _is_name(path: Any) -> bool:
@@ -40,34 +78,82 @@ def _is_name(path: Any) -> bool:
     return isinstance(path, str) and path != "" and "://" not in path
 
 
-def _column(file: str, columns: dict[str, list[Any]], name: str, option: str) -> list[Any]:
-    if name in columns:
-        return columns[name]
-    found = ", ".join(columns) or "none"
-    raise UsageError(
-        f"{file} has no column {name!r}; its columns are: {found}",
-        hint=f'name it: {option}="{next(iter(columns), name)}"',
-    )
+def _require(columns: _Columns, name: str, option: str, other: str) -> None:
+    """One column of that name, or a UsageError with those that there are."""
+    source, count = columns.origin.source, columns.names.count(name)
+    if count > 1:
+        raise UsageError(
+            f"{source} has {count} columns {name!r}", hint="give each column a name of its own"
+        )
+    if not count:
+        found = ", ".join(map(str, columns.names)) or "none"
+        raise UsageError(
+            f"{source} has no column {name!r}; its columns are: {found}",
+            hint=_hint(columns, name, option, other),
+        )
 
 
-def _read_csv(file: str) -> dict[str, list[Any]]:
-    """The columns of a CSV file in UTF-8 with a line of names; numbers where all are numbers."""
+def _hint(columns: _Columns, name: str, option: str, other: str) -> str:
+    """The column that may be meant, but no other's, or what is wrong with a text's first line."""
+    texts = [str(each) for each in columns.names if each != other]
+    nearest = (get_close_matches(name, texts, 1, cutoff=0) or [name])[0]
+    if columns.origin.lines is not None:
+        if not texts or any(os.fsencode(text).lower().endswith(EXTENSIONS) for text in texts):
+            return f"write the columns' names into the first line: {name},{_DEFAULT_LABEL}"
+        if len(texts) == 1 and re.search(r"[^\w.-]", nearest):
+            return (
+                f"separate the columns by commas, semicolons or tabs; or, if it is one column: "
+                f'{option}="{nearest}"'
+            )
+    return f'name it: {option}="{nearest}"'
+
+
+def _csv_columns(file: str, path_column: str) -> _Columns:
+    """Those of a CSV file in UTF-8 with a line of names."""
+    cells, lines = [], []
     try:
         with open(file, encoding="utf-8-sig", newline="") as stream:
-            rows = csv.reader(stream)
+            separator = _separator(stream, path_column)
+            rows = csv.reader(stream, delimiter=separator)
             names = [name.strip() for name in next(rows, [])]
-            cells = [row for row in rows if row]
+            begin = rows.line_num + 1  # a row may take several lines
+            for row in rows:
+                if row:
+                    cells.append(row)
+                    lines.append(begin)
+                begin = rows.line_num + 1
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(
             f"{file} is no CSV file in UTF-8: {error}", hint=f"iconv -t UTF-8 {file} > new.csv"
         ) from None
-    for number, row in enumerate(cells, start=1):
+    for line, row in zip(lines, cells, strict=True):
         if len(row) != len(names):
             raise UsageError(
-                f"{file}: row {number} has {len(row)} cells, the line of names {len(names)}",
-                hint="put a cell that holds a comma in quotation marks",
+                f"line {line} of {file} has {len(row)} cells, the line of names {len(names)}",
+                hint=f"put a cell that holds {_SEPARATORS[separator]} in quotation marks",
             )
-    return {name: _typed([row[place].strip() for row in cells]) for place, name in enumerate(names)}
+    origin = Origin(file, lines)
+
+    def read(name: str) -> list[Any]:
+        place = names.index(name)
+        column = _typed([row[place].strip() for row in cells])
+        if separator == ";":
+            _refuse_decimal_commas(column, origin)
+        return column
+
+    return _Columns(origin, names, read)
+
+
+def _separator(stream: TextIO, path_column: str) -> str:
+    """The one with which the line of names has the column of paths, or else the most names."""
+    found = {}
+    for separator in _SEPARATORS:
+        stream.seek(0)
+        found[separator] = [
+            name.strip() for name in next(csv.reader(stream, delimiter=separator), [])
+        ]
+    stream.seek(0)
+    return max(_SEPARATORS, key=lambda each: (path_column in found[each], len(found[each])))
 
 
 def _typed(cells: list[str]) -> list[Any]:
@@ -89,8 +175,18 @@ def _is_number(cell: str) -> bool:
     return "_" not in cell
 
 
-def _read_parquet(file: str, wanted: set[str]) -> dict[str, list[Any]]:
-    """The wanted columns; of others only the names, for they may hold gigabytes."""
+def _refuse_decimal_commas(cells: list[Any], origin: Origin) -> None:
+    """Numbers as 0,5, which would be taken for names of classes."""
+    text = [place for place, cell in enumerate(cells) if isinstance(cell, str)]
+    if text and all(_MAYBE_DECIMAL_COMMA.fullmatch(cells[place]) for place in text):
+        first = next(place for place in text if "," in cells[place])
+        raise UsageError(
+            f"{cells[first]!r} is no number: {origin.named([first])}",
+            hint=f"decimals with a point: sed 's/,/./g' {origin.source} > new.csv",
+        )
+
+
+def _parquet_columns(file: str) -> _Columns:
     try:
         from pyarrow import ArrowInvalid, parquet  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
@@ -98,10 +194,15 @@ def _read_parquet(file: str, wanted: set[str]) -> dict[str, list[Any]]:
             f"{file}: pyarrow is needed to read Parquet and is not installed",
             hint="pip install 'gpuconf[images]'",
         ) from None
+
+    def read(name: str) -> list[Any]:
+        with parquet.ParquetFile(file) as opened:
+            cells: list[Any] = opened.read(columns=[name]).column(name).to_pylist()
+            return cells
+
     try:
         with parquet.ParquetFile(file) as opened:
             names = opened.schema_arrow.names
-            table = opened.read(columns=[name for name in names if name in wanted])
     except ArrowInvalid as error:
         raise UsageError(f"{file} is no Parquet file: {error}", hint=f"file {file}") from None
-    return {name: table.column(name).to_pylist() if name in wanted else [] for name in names}
+    return _Columns(Origin(file), names, read)

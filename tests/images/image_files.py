@@ -136,6 +136,20 @@ def broken_files(folder: Path) -> dict[str, tuple[Path, str]]:
     return found
 
 
+def lacking_memory(path: Path, times: int, error: Exception | None = None) -> Path:
+    """`corners` as a kind of our own, for which Pillow has no memory the first times it is read."""
+    left = [error or MemoryError()] * times
+
+    def read(_file: Any, _name: Any) -> Image.Image:
+        if left:
+            raise left.pop()
+        return corners()
+
+    path.write_bytes(b"LACKING" + bytes(50))
+    Image.register_open("LACKING", read, lambda start: start.startswith(b"LACKING"))  # type: ignore[arg-type,return-value,unused-ignore]
+    return path
+
+
 def colours_at_corners(picture: Any) -> dict[str, Any]:
     """What is in the middle of each corner of a picture (rows, columns, channels)."""
     rows, columns = picture.shape[0], picture.shape[1]

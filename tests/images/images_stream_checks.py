@@ -18,6 +18,7 @@ from image_files import (
     corners,
     every_kind,
     greys_of_16_bits,
+    lacking_memory,
     noise,
     plain,
     plains,
@@ -26,7 +27,7 @@ from image_files import (
 from PIL import Image
 
 from gpuconf.errors import UsageError
-from gpuconf.images import ImageError, stream
+from gpuconf.images import ImageError, sequence, stream
 
 
 def greys(dataset: Any) -> list[int]:
@@ -375,6 +376,20 @@ def check_an_epoch_without_any_image_is_an_error(tmp_path: Path) -> None:
         list(dataset)
 
 
+def check_a_lack_of_memory_is_raised_and_never_skipped(tmp_path: Path) -> None:
+    """Though it is over when the file is looked at again; and then the next epoch is complete."""
+    for seed in range(4):
+        paths = [*plains(tmp_path, 6), lacking_memory(tmp_path / "a.jpg", 1)]
+        dataset = stream(paths, size=(8, 8), batch_size=2, on_error="skip", seed=seed)
+        with pytest.raises(
+            tf.errors.ResourceExhaustedError, match=r"MemoryError: .*a\.jpg: "
+        ) as found:
+            list(dataset)
+        assert "no memory left" in found.value.message
+        assert sum(len(batch) for batch in dataset) == 7
+        assert not list(dataset.skipped)
+
+
 def check_names_of_every_kind(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Umlauts, blanks, brackets, emoji, bytes that are no text, links; str, bytes and Path."""
     names = ["größe.png", "with blank.png", "a[1]*?.png", "漢字😀.png", "%s{0}.png"]
@@ -491,6 +506,18 @@ def check_a_cache_in_memory_or_on_disk(tmp_path: Path) -> None:
         second = [(round(255 * float(x[0, 0, 0])), int(y)) for x, y in dataset.unbatch()]
         assert first != second
         assert sorted(first) == sorted(second) == [(number, number) for number in range(20)]
+
+
+def check_a_cache_on_disk_keeps_what_decoders_make_apart(tmp_path: Path) -> None:
+    """`sequence` and `stream` may share the folder, and each has its own values."""
+    path = tmp_path / "a.jpg"
+    noise(500, 300).save(path, quality=90)
+    alone, cache = one(path, cache="memory"), tmp_path / "cache"
+    by_pillow = sequence([path], size=(48, 48), cache=cache)[0][0]
+    assert np.abs(by_pillow - alone).max() >= 1, "otherwise this check says nothing"
+    np.testing.assert_array_equal(one(path, cache=cache), alone)
+    np.testing.assert_array_equal(sequence([path], size=(48, 48), cache=cache)[0][0], by_pillow)
+    assert len([file for file in cache.rglob("*") if file.is_file()]) == 2
 
 
 def check_a_cache_that_cannot_be_written_is_said_and_loses_nothing(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas  # type: ignore[import-untyped,unused-ignore]
+import pyarrow  # type: ignore[import-untyped,unused-ignore]
 import pytest
 from image_files import plain
 
@@ -135,9 +136,10 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ("text", "words"),
     [
         ("file,label\na.png,1\n", "no column 'path'; its columns are: file, label"),
-        ("path,label\na.png,1,2\n", "row 1 has 3 cells"),
-        ("path,label\na.png,1\nb.png,\n", "1 labels are missing: those of images 1"),
-        ("path,label\n,1\n", "entry 0 of the paths"),
+        ("path,label\na.png,1,2\n", "line 2 of .*list.csv has 3 cells, the line of names 2"),
+        ("path,label\na.png,1\n\nb.png,\n", r"1 labels are missing: line 4 \(.*/b.png\) of .*csv"),
+        ('path,label\n"a\nb",1\nb.png,x\n,1\n', "no file name but None: line 5 of .*list.csv\n"),
+        ("path,path,label\na.png,b.png,1\n", "2 columns 'path'"),
         ("path,label\n", "no image in"),
         ("", "no column 'path'"),
     ],
@@ -148,6 +150,96 @@ def test_a_csv_list_at_fault(tmp_path: Path, text: str, words: str) -> None:
     file.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=words):
         listed(file)
+
+
+def test_a_csv_list_with_semicolons_or_tabs(tmp_path: Path) -> None:
+    """Told by the line of names, in which the column of paths is; a comma in a cell is one."""
+    for name, separator in (("a.csv", ";"), ("b.csv", "\t"), ("c.tsv", "\t"), ("d.tsv", ",")):
+        lines = (["path", "label"], ['"a, b.png"', "dog"], ["c_d.png", "cat"])
+        text = "".join(separator.join(line) + "\n" for line in lines)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        images = listed(tmp_path / name)
+        assert (names(images), values(images)) == (["a, b.png", "c_d.png"], [1, 0]), name
+    (tmp_path / "e.csv").write_text("file;class\na.png;0.5\n", encoding="utf-8")
+    assert values(listed(tmp_path / "e.csv", path_column="file", label_column="class")) == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "hint"),
+    [
+        ("file;label\na.png;1\n", "columns are: file, label", 'path_column="file"'),
+        ("n,image_path\n1,a.png\n", "columns are: n, image_path", 'path_column="image_path"'),
+        ("path|label\na.png|1\n", "are: path|label", "by commas, semicolons or tabs"),
+        ("a.png,1\nb.png,2\n", "are: a.png, 1", "into the first line: path,label"),
+        ("", "are: none", "into the first line: path,label"),
+        ("path;label\na.png;1\nb.png;0,5\n", "'0,5' is no number: line 3 of", "sed"),
+        ("path;label\na.png;1;2\n", "line 2 of", "holds a semicolon in quotation marks"),
+    ],
+)
+def test_hints_to_a_csv_list(tmp_path: Path, text: str, words: str, hint: str) -> None:
+    """What the hint says to write is what mends it: the column that is meant, or the file."""
+    file = tmp_path / "list.csv"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        listed(file)
+    assert words in caught.value.message
+    assert hint in str(caught.value.hint)
+
+
+def test_the_hint_to_a_column_of_labels_is_not_that_of_paths(tmp_path: Path) -> None:
+    """Paths as labels would be a class for each image."""
+    (tmp_path / "list.csv").write_text("path,klass\na.png,1\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="no column 'paths'") as caught:
+        listed(tmp_path / "list.csv", label_column="paths")
+    assert caught.value.hint == 'name it: label_column="klass"'
+
+
+def test_labels_of_a_list_at_fault_are_found_in_it(tmp_path: Path) -> None:
+    """Five lines of the file with their paths, and how many more; in Parquet rows."""
+    names = ["cat", *["dug"] * 7]
+    frame = pandas.DataFrame({"path": [f"{n}.png" for n in range(8)], "label": names})
+    frame.to_csv(tmp_path / "list.csv", index=False)
+    frame.to_parquet(tmp_path / "list.parquet")
+    for name, first, fifth in (
+        ("list.csv", "line 3", "line 7"),
+        ("list.parquet", "row 1", "row 5"),
+    ):
+        with pytest.raises(UsageError, match=r"7 labels are not in .*\('dug'\)") as caught:
+            listed(tmp_path / name, class_names=["cat", "dog"])
+        assert f"{first} ({tmp_path / '1.png'}), " in caught.value.message
+        assert f"{fifth} ({tmp_path / '5.png'}) and 2 more of " in caught.value.message
+        assert "6.png" not in caught.value.message
+
+
+def test_a_table_in_memory() -> None:
+    """A DataFrame, a dict of columns, a table of pyarrow: the same columns as those of a file."""
+    columns = {"file": ["b.png", "ü.png"], "path": ["a.png", "ü.png"], "label": ["x", "w"]}
+    frame = pandas.DataFrame(columns, index=[7, 3])
+    for table in (frame, columns, pyarrow.table(columns)):
+        images = listed(table)
+        assert images.paths == [b"a.png", "ü.png".encode()]
+        assert values(images) == [1, 0]
+        assert listed(table, path_column="file").paths[0] == b"b.png"
+        assert values(listed(table, [4, 5])) == [4, 5]
+    assert listed(frame[["path"]]).labels is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"image": ["a.png"]}, r"the DataFrame has no column 'path'.*: image\n.*column=\"image\""),
+        ({"path": ["a.png", None]}, "no file name but .*: row 1 of the DataFrame, counted from 0"),
+        (
+            {"path": ["a.png", "b.png"], "label": ["x", None]},
+            r"missing: row 1 \(b.png\) of the DataFrame, counted from 0",
+        ),
+        ({"path": []}, "no image in the DataFrame"),
+    ],
+)
+def test_a_table_in_memory_at_fault(columns: dict[str, Any], words: str) -> None:
+    """The same rules, and rows counted from 0."""
+    with pytest.raises(UsageError, match=words):
+        listed(pandas.DataFrame(columns, dtype=object))
 
 
 def test_a_list_in_another_encoding_is_refused(tmp_path: Path) -> None:
@@ -178,9 +270,9 @@ def test_sequences_of_paths() -> None:
 @pytest.mark.parametrize(
     ("paths", "labels", "words"),
     [
-        (["a.png", float("nan")], None, "entry 1 of the paths"),
-        (["a.png", None], None, "entry 1 of the paths"),
-        (["a.png", ""], None, "entry 1 of the paths"),
+        (["a.png", float("nan")], None, "no file name but .*: image 1, counted from 0"),
+        (["a.png", None], None, "no file name but .*: image 1, counted from 0"),
+        (["a.png", ""], None, "no file name but .*: image 1, counted from 0"),
         (7, None, "paths=7"),
         ([], None, "no image in the list"),
         (["a.png"], "inferred", "class folders"),
@@ -200,10 +292,12 @@ def test_paths_at_fault(paths: Any, labels: Any, words: str) -> None:
     [
         ([1, 2], {}, "2 labels for 3 images"),
         (5, {}, "0 labels for 3 images"),
-        ([1.0, float("nan"), 2.0], {}, "images 1"),
-        (["a", None, "b"], {}, "missing: those of images 1"),
-        (["a", pandas.NA, "b"], {}, "missing: those of images 1"),
-        (["a", "b", "c"], {"class_names": ["a", "b"]}, "'c' are not in"),
+        ([1.0, float("nan"), 2.0], {}, r"infinite: image 1 \(b.png\), counted from 0"),
+        (["a", None, "b"], {}, r"missing: image 1 \(b.png\), counted from 0"),
+        (["a", pandas.NA, "b"], {}, r"missing: image 1 \(b.png\), counted from 0"),
+        (["a", float("nan"), "b"], {}, r"missing: image 1 \(b.png\)"),
+        (["a", "b", 3], {}, r"several types.*'a', 3: image 0 \(a.png\), image 2 \(c.png\)"),
+        (["a", "b", "c"], {"class_names": ["a", "b"]}, r"\('c'\): image 2 \(c.png\)"),
         ([0, 1, 2], {"label_mode": "binary"}, "none of the classes 0 to 1"),
         (["a", "b", "c"], {"label_mode": "binary"}, "needs two classes"),
         ([0, -1, 2], {"label_mode": "categorical"}, "none of the classes"),

@@ -53,7 +53,8 @@ def test_the_parts_of_a_plan() -> None:
     made = plan("2GiB", cpus=2)
     assert made.batch_bytes == 32 * 224 * 224 * 3 * 4
     assert made.image_bytes == 224 * 224 * 3 * 4
-    assert made.index_bytes == 20_000 * (60 + 56)
+    assert made.index_bytes == 20_000 * (60 + 112)
+    assert plan("2GiB", label_bytes=800).index_bytes == made.index_bytes + 800
     assert made.alone_bytes == pytest.approx(2 * made.decoding_bytes, rel=1e-6)
     assert 0.999 * 2 * GIB < made.held_bytes <= 2 * GIB
 

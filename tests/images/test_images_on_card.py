@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from images_inside import HERE
-from processes import clean_environment, run
+from processes import clean_environment, finding, run
 from simcard_programs import STORY
 
 from gpuconf.simcard import bridge_for_command, simulated_card
@@ -54,7 +53,7 @@ def test_nothing_is_put_on_the_card(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(_PROGRAM, encoding="utf-8")
     with simulated_card(STORY) as card:
         environ = card.environment(clean_environment(tmp_path), bridge=bridge)
-        environ |= {"PYTHONPATH": str(HERE), "TF_CPP_MIN_LOG_LEVEL": "3"}
+        environ |= {**finding(Path(__file__).parent), "TF_CPP_MIN_LOG_LEVEL": "3"}
         done = run([sys.executable, "program.py"], tmp_path, environ=environ, timeout_s=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "{'current': 0, 'peak': 0}"

@@ -131,25 +131,34 @@ def test_what_is_said_of_skipped_files(capsys: pytest.CaptureFixture[str]) -> No
     failures.end_epoch()
     assert capsys.readouterr().err == ""
     for number in range(5):
-        failures.note(f"{number}.jpg", "is empty")
+        failures.note(number, f"{number}.jpg", "is empty")
     failures.end_epoch()
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "skipped 5 of 20" in said
     assert "2.jpg (is empty) and 2 more" in said
     assert [failure.path for failure in failures] == [f"{number}.jpg" for number in range(5)]
-    failures.note("0.jpg", "is empty")
+    failures.note(0, "0.jpg", "is empty")
     failures.begin_epoch()  # the epoch before was left early
-    failures.note("1.jpg", "is empty")
+    failures.note(1, "1.jpg", "is empty")
     failures.end_epoch()
     assert "skipped 1 of 20" in capsys.readouterr().err
     assert len(failures) == 5
 
 
+def test_a_file_that_is_read_twice_counts_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """As Keras reads the first batches twice; one that is in the list twice is two."""
+    failures = Failures(3)
+    for place in (0, 0, 1):
+        failures.note(place, "a.jpg", "is empty")
+    failures.end_epoch()
+    assert "skipped 2 of 3 in this epoch: a.jpg (is empty);" in capsys.readouterr().err
+
+
 def test_nothing_left_is_an_error() -> None:
     """With the first file and its reason."""
     failures = Failures(2)
-    for name in ("a.jpg", "b.jpg"):
-        failures.note(name, "is missing")
+    for place, name in enumerate(("a.jpg", "b.jpg")):
+        failures.note(place, name, "is missing")
     with pytest.raises(ImageError, match=r"none of the 2 images.*a\.jpg: is missing"):
         failures.end_epoch()

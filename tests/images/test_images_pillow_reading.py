@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from image_files import broken_files, every_kind, noise, turned
+from image_files import broken_files, every_kind, lacking_memory, noise, turned
 from PIL import Image
 
 from gpuconf.images import ImageError
+from gpuconf.images.examining import examine
 from gpuconf.images.memory_plan import decoding_bytes
 from gpuconf.images.options import Picture
 from gpuconf.images.pillow_reading import Lanes, read_orientation, read_picture
@@ -104,6 +105,20 @@ def test_what_is_broken_is_named_with_its_reason(tmp_path: Path) -> None:
             read(path)
         assert caught.value.path == str(path)
         assert word in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), OSError("out of memory error when reading image file")],
+)
+def test_a_lack_of_memory_is_nothing_wrong_with_the_file(tmp_path: Path, error: Exception) -> None:
+    """It is a MemoryError with the file's name, and no ImageError, of which files are skipped."""
+    path = lacking_memory(tmp_path / "a.jpg", 2, error)
+    with pytest.raises(MemoryError, match=r"a\.jpg: this machine has no memory left.*\n  hint: "):
+        read(path)
+    with pytest.raises(MemoryError, match=r"a\.jpg"):
+        examine(os.fsencode(path), _PICTURE, 1 << 30)
+    assert read(path).shape == (64, 96, 3)
 
 
 def test_numbers_of_no_known_range_are_refused(tmp_path: Path) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from images_inside import PLAIN, Outcomes, holds, names_in, outcomes_fixture
+from inside_tensorflow import PLAIN, Outcomes, holds, names_in, outcomes_fixture
 from processes import run_python
 
 pytestmark = pytest.mark.slow
 
-_FILE = "images_stream_checks.py"
-outcomes = outcomes_fixture(_FILE)
+CHECKS = Path(__file__).with_name("images_stream_checks.py")
+outcomes = outcomes_fixture(CHECKS)
 
 _NO_PILLOW = """
 import sys
@@ -36,7 +36,7 @@ for policy in ("raise", "skip"):
 """
 
 
-@pytest.mark.parametrize("check", names_in(_FILE))
+@pytest.mark.parametrize("check", names_in(CHECKS))
 def test_in_tensorflow(check: str, outcomes: Outcomes) -> None:
     """The check of this name holds; its docstring says what it is."""
     holds(outcomes, check)
