@@ -16,6 +16,7 @@ from gpuconf.batching.batch_places import Places, batches_of_places
 from gpuconf.batching.card import current_card
 from gpuconf.batching.first_size import CAREFUL, host_batch
 from gpuconf.errors import UsageError
+from gpuconf.pipeline_calls import ending_early
 
 
 class HostData(NamedTuple):
@@ -116,8 +117,10 @@ def _dataset(nest: Any, rows: list[Rows], places: Places, shuffle: bool | str, r
     nest = _as_tuples(tuple(0 if is_list_of_numbers(part) else part for part in nest))
     types = [tf.as_dtype(each.dtype) for each in rows]
 
-    def read(indices: Any) -> list[Any]:
-        return [each.at(indices) for each in rows]
+    read = ending_early(
+        lambda indices: [each.at(indices) for each in rows],
+        lambda indices: [each.blank(len(indices)) for each in rows],
+    )
 
     def batch(indices: Any) -> Any:
         found = tf.numpy_function(read, [indices], types)

@@ -1,0 +1,77 @@
+"""Python that the threads of tf.data call, brought to an end before the interpreter ends.
+
+While the interpreter ends, Python kills a thread of TensorFlow's that wants to go on, as one does
+that comes back from reading a file (from 3.14 on it lets it hang).  TensorFlow then waits for it
+without end: a script that dies in the middle of an epoch would never exit.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+# A pipeline's buffers are full within that, once reading takes no time.
+_QUIET_S = 0.1
+# An image is read in less; what takes longer may hang, as TensorFlow's own would.
+_MOST_S = 20.0
+
+
+class PipelineCalls:
+    """Functions that a pipeline calls; at the end of the interpreter they are waited for."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._running = 0
+        self._begun = 0
+        self._is_ending = False
+
+    def ending_early(
+        self, function: Callable[..., Any], instead: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """The function, until the interpreter ends; then ``instead``, which must take no time.
+
+        It should give something, so that the pipeline's buffers become full and it rests: after an
+        error tf.data may go on with the next element, until the last.  Nobody looks at it.
+        """
+
+        def called(*args: Any) -> Any:
+            with self._changed:
+                self._begun += 1
+                if self._is_ending:
+                    return instead(*args)
+                self._running += 1
+            try:
+                return function(*args)
+            finally:
+                with self._changed:
+                    self._running -= 1
+                    self._changed.notify_all()
+
+        return called
+
+    def end(self) -> None:
+        """Wait until no call is running and none has begun for a while."""
+        with self._changed:
+            self._is_ending = True
+            self._changed.wait_for(lambda: not self._running, _MOST_S)
+            for _ in range(int(_MOST_S / _QUIET_S)):
+                begun = self._begun
+                self._changed.wait(_QUIET_S)
+                if self._begun == begun:
+                    return
+
+
+@functools.cache
+def _all_calls() -> PipelineCalls:
+    """Made after TensorFlow is there, whose own end comes after ours then."""
+    made = PipelineCalls()
+    atexit.register(made.end)
+    return made
+
+
+def ending_early(function: Callable[..., Any], instead: Callable[..., Any]) -> Callable[..., Any]:
+    """`PipelineCalls.ending_early` for this interpreter."""
+    return _all_calls().ending_early(function, instead)

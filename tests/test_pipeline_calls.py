@@ -1,0 +1,92 @@
+"""Programs that end in the middle of an epoch end; Python that tf.data calls is waited for."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from inside_tensorflow import PLAIN
+from processes import run
+
+from gpuconf.pipeline_calls import PipelineCalls
+
+_STREAM = """
+import sys
+import numpy as np
+from PIL import Image
+import gpuconf.images
+Image.fromarray(np.zeros((64, 64, 3), "uint8")).save("a.png")
+batches = iter(gpuconf.images.stream(["a.png"] * 5000, size=(8, 8), batch_size=4, cache="kept"))
+next(batches)
+sys.exit("in the middle")
+"""
+_FIT = """
+import time
+import keras
+import numpy as np
+import gpuconf
+
+class File:
+    shape, dtype = (4000, 8), np.dtype("float32")
+    def __getitem__(self, rows):
+        time.sleep(0.05)
+        return np.zeros((rows.stop - rows.start, 8), "float32")
+
+class Stop(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 3:
+            raise SystemExit("in the middle")
+
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+y = np.zeros(4000, "float32")
+gpuconf.fit(model, File(), y, batch_size=8, shuffle=False, callbacks=[Stop()], verbose=0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", [_STREAM, _FIT], ids=["stream", "fit"])
+def test_a_program_that_ends_in_the_middle_of_an_epoch_ends(program: str, tmp_path: Path) -> None:
+    """Pictures and rows are being read at that moment; without the wait it would hang."""
+    done = run([sys.executable, "-c", program], tmp_path, environ=PLAIN, timeout_s=120)
+    assert done.returncode == 1
+    assert "in the middle" in done.stderr
+
+
+def test_what_runs_is_waited_for_and_what_comes_later_takes_no_time() -> None:
+    """The call that runs gives what it would have; the next ones what stands for it."""
+    calls, may_end, is_running = PipelineCalls(), threading.Event(), threading.Event()
+
+    def read(number: int) -> int:
+        is_running.set()
+        assert may_end.wait(60)
+        return number * 2
+
+    slow = calls.ending_early(read, lambda _: -1)
+    quick = calls.ending_early(lambda: 1, lambda: -1)
+    assert quick() == 1
+    found: list[int] = []
+    reads = threading.Thread(target=lambda: found.append(slow(21)))
+    ends = threading.Thread(target=calls.end)
+    reads.start()
+    assert is_running.wait(60)
+    ends.start()
+    while quick() == 1:  # until the end has begun
+        pass
+    assert (slow(3), found) == (-1, [])
+    assert ends.is_alive()
+    may_end.set()
+    ends.join()
+    reads.join()
+    assert found == [42]
+
+
+def test_an_error_is_the_caller_s() -> None:
+    """A call that fails is over; the end does not wait for it."""
+    calls = PipelineCalls()
+    with pytest.raises(ZeroDivisionError):
+        calls.ending_early(lambda: 1 // 0, lambda: 0)()
+    calls.end()
+    assert calls.ending_early(lambda: 1, lambda: 0)() == 0
