@@ -25,8 +25,9 @@ def largest_batch(trace: Tracer, one: Step, other: Step | None, limit: Limit) ->
     if not are_alike(one, other):
         return _by_tracing(trace, limit)
     largest = _confirmed(trace, one, other, limit)
-    known = [step.batch_size for step in (one, other) if fits(step, limit)]
-    return max([largest, *known])
+    known = max((step.batch_size for step in (one, other) if fits(step, limit)), default=0)
+    # Where pieces lie badly a smaller batch may not run that a larger one does.
+    return largest if known <= largest else _further(trace, known, limit)
 
 
 def _by_tracing(trace: Tracer, limit: Limit) -> int:
