@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import statistics
 import time
 from collections.abc import Callable
-from importlib import metadata
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from machine import machine
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -98,15 +97,6 @@ def measured(
     return theirs, ours
 
 
-def machine() -> str:
-    """The facts that the figures depend on."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("tensorflow", "keras"))
-    cpu = next(names, "unknown CPU")
-    return f"{cpu}, {os.cpu_count()} cores; Python {platform.python_version()}; {versions}"
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -115,7 +105,11 @@ def main() -> None:
     import tensorflow as tf
 
     gpus = tf.config.list_logical_devices("GPU")
-    print(machine(), f"on {gpus[0].name if gpus else 'the CPU'}; {rounds} rounds", sep="\n")
+    print(
+        machine("tensorflow", "keras"),
+        f"on {gpus[0].name if gpus else 'the CPU'}; {rounds} rounds",
+        sep="\n",
+    )
     print(f"{'':36}{'Keras':>10}{'gpuconf':>10}{'ratio':>8}   quartiles")
     for case in cases():
         for what, (theirs_call, ours_call) in pairs(case).items():

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import random
 import string
 import subprocess
@@ -18,6 +16,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from machine import machine
 
 from gpuconf.diagnosis import explain_chunks
 
@@ -130,15 +130,6 @@ def measure(kind: str, size_bytes: int) -> dict[str, Any]:
         "seconds": seconds,
         "peak_bytes": peak_bytes(),
     }
-
-
-def machine() -> str:
-    """The facts that the figures depend on."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    cpu = names[0] if names else "unknown CPU"
-    load = f"load {os.getloadavg()[0]:.1f} at the start"
-    return f"{cpu}, {os.cpu_count()} cores, {load}; Python {platform.python_version()}"
 
 
 def print_table(megabytes: int) -> None:

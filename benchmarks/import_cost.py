@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
-from importlib import metadata
-from pathlib import Path
+
+from machine import machine
 
 from gpuconf.hardware import read_inventory
 from gpuconf.simcard import CardSpec, simulated_card
@@ -50,27 +49,11 @@ def run_rounds(rounds: int, environ: dict[str, str]) -> dict[str, list[float]]:
     return seconds
 
 
-def machine() -> list[str]:
-    """The facts that the figures depend on."""
-    cpu = next(
-        (
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-            if line.startswith("model name")
-        ),
-        "unknown CPU",
-    )
-    versions = ", ".join(
-        f"{name} {metadata.version(name)}" for name in ("tensorflow", "pyyaml", "nvidia-ml-py")
-    )
-    return [f"{cpu}, {os.cpu_count()} cores; Python {platform.python_version()}; {versions}"]
-
-
 def print_table(seconds: dict[str, list[float]], nvml: str) -> None:
     """Medians, what each adds to the bare interpreter, and that as a share of TensorFlow's."""
     bare = statistics.median(seconds["bare interpreter"])
     tensorflow = statistics.median(seconds[TENSORFLOW]) - bare
-    print(*machine(), f"NVML: {nvml}", sep="\n")
+    print(machine("tensorflow", "pyyaml", "nvidia-ml-py"), f"NVML: {nvml}", sep="\n")
     print(f"{'':52}{'runs':>5}{'median':>10}{'over bare':>11}{'of TF':>8}")
     for name, runs in seconds.items():
         median = statistics.median(runs)

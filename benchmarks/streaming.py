@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -19,9 +18,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from machine import machine
 
 SIDE = 160
 BATCH = 32
@@ -244,17 +244,6 @@ def measure_in_child(name: str, folder: Path) -> dict[str, float]:
     return told
 
 
-def machine() -> str:
-    """The facts that the figures depend on."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    packages = ("tensorflow", "keras", "pillow", "opencv-python-headless")
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
-    load = f"load {os.getloadavg()[0]:.1f} at the start"
-    cpu = names[0] if names else "unknown CPU"
-    return f"{cpu}, {os.cpu_count()} cores, {load}; Python {platform.python_version()}; {versions}"
-
-
 def print_table(count: int, results: dict[str, list[dict[str, float]]]) -> dict[str, float]:
     """Medians of one number of images; the peaks."""
     speeds = {
@@ -277,7 +266,7 @@ def print_table(count: int, results: dict[str, list[dict[str, float]]]) -> dict[
 
 def compare(counts: list[int], rounds: int, images: Path) -> None:
     """Make, measure and print."""
-    print(machine())
+    print(machine("tensorflow", "keras", "pillow", "opencv-python-headless"))
     print(f"JPEGs to {SIDE} × {SIDE} × 3 float32, batches of {BATCH}, host_limit {HOST_LIMIT}")
     peaks: list[dict[str, float]] = []
     for count in counts:

@@ -51,12 +51,10 @@ def _lean_tensorflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         yield
 
 
-@pytest.fixture(scope="module")
-def whole_tensorflow() -> Iterator[None]:
+@pytest.fixture
+def whole_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
     """TensorFlow with all that it imports where all of it is installed."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WHOLE_TENSORFLOW", "1")
-        yield
+    monkeypatch.setenv("WHOLE_TENSORFLOW", "1")
 
 
 @pytest.fixture(scope="session")

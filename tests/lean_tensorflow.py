@@ -6,8 +6,9 @@ of TensorFlow alone have none of them, and to import them takes some 3 s of ever
 TensorFlow and Keras are told here that they are absent; whoever else asks gets them.
 
 `conftest.py` puts this on PYTHONPATH as ``sitecustomize``.  Programs with ``WHOLE_TENSORFLOW`` in
-their environment are spared: those of the acceptance and of imports and workers, where a framework
-that TensorFlow imports on its way is part of what is tested (the fixture ``whole_tensorflow``).
+their environment are spared: two checks of the acceptance, and what is about imports and workers,
+where a framework that TensorFlow imports on its way is part of what is tested (the fixture
+``whole_tensorflow``).
 """
 
 # Not a module more: tests see what the statements of their programs load.

@@ -38,7 +38,7 @@ def without_us_the_second_dies(stage: Stage) -> list[Row]:
     free_before = stage.gpu().free_bytes or 0
     with stage.holding("hold_memory.py", MIB_NEEDED="256") as first:
         free_after = stage.gpu().free_bytes or 0
-        second = stage.run("hold_memory.py", MIB_NEEDED="1536")
+        second = stage.run("hold_memory.py", MIB_NEEDED="1536", EMPTY="1")
     taken = (free_before - free_after) // MIB
     return [
         Row("no limit: a first script that needs 256 MiB takes", "the card", f"{taken} MiB",
@@ -65,7 +65,7 @@ def without_us_ninety_percent_fails(stage: Stage) -> list[Row]:
 
 def with_us_both_run(stage: Stage) -> list[Row]:
     """The same two scripts, with one line more each, side by side."""
-    with stage.holding("hold_memory.py", profile="shared-desktop") as first:
+    with stage.holding("hold_memory.py", profile="shared-desktop", EMPTY="1") as first:
         second = stage.run("ninety_percent.py", profile="shared-desktop")
     return [
         Row("shared-desktop: the first script", "runs", _end(first[0]), first[0].code == 0),

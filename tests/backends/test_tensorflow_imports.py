@@ -8,7 +8,7 @@ import pytest
 from on_card import RunOnCard
 
 pytest_plugins = ("on_card_fixtures",)
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("whole_tensorflow")]
+pytestmark = pytest.mark.slow
 
 TELL_LIMITS = """
 import gpuconf
@@ -21,6 +21,7 @@ tell(limits=[v for k, v in settings.items() if k.startswith("limit of")],
 """
 
 
+@pytest.mark.usefixtures("whole_tensorflow")
 @pytest.mark.parametrize(
     "first",
     [
@@ -39,6 +40,7 @@ def test_every_way_of_importing_gets_the_plan(first: str, run_on_card: RunOnCard
     assert outcome.told["growth"] == ["true", "ok"]
 
 
+@pytest.mark.usefixtures("whole_tensorflow")
 def test_imported_but_not_initialised_is_applied_at_once(
     run_on_card: RunOnCard, write_profile: Callable[[str], str]
 ) -> None:
@@ -69,6 +71,7 @@ def test_unequal_limits_and_a_chosen_card(
     assert outcome.told["limits"] == [["2048 MiB", "ok"], ["7884 MiB", "ok"]], outcome.log
 
 
+@pytest.mark.usefixtures("whole_tensorflow")
 def test_a_refused_setting_fails_the_import_every_time(run_on_card: RunOnCard) -> None:
     """Fails closed: no retry of the import gets through, and another profile then does."""
     outcome = run_on_card(

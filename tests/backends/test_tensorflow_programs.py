@@ -8,7 +8,7 @@ import pytest
 from on_card import RunOnCard
 
 pytest_plugins = ("on_card_fixtures",)
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("whole_tensorflow")]
+pytestmark = pytest.mark.slow
 
 SPAWN = """
 import gpuconf.auto
@@ -34,6 +34,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.usefixtures("whole_tensorflow")
 def test_spawned_workers(run_on_card: RunOnCard, write_profile: Callable[[str], str]) -> None:
     """On a full card a worker that loads data lives; one that makes devices is told why not."""
     profile = write_profile(
@@ -57,6 +58,7 @@ def test_spawned_workers_use_the_parents_card(
     assert outcome.told["trained"].endswith("GPU:0")
 
 
+@pytest.mark.usefixtures("whole_tensorflow")
 def test_a_notebook_cell_run_twice(run_on_card: RunOnCard) -> None:
     """IPython: the same cell again changes nothing; another profile is too late, with the cell."""
     outcome = run_on_card(

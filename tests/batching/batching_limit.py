@@ -1,48 +1,24 @@
 """A program for ``test_batching_limit``: more than fits into 300 MB, by Keras or by us.
 
-``keras`` as its argument, without a limit, tells what is right; ``gpuconf``, under one, shows that
-Keras runs out of memory and what we give.  Prints ``TOLD`` and JSON; outputs go into a file.
+Its arguments are who does it, a file for outputs, and what, ``evaluate`` and ``fit``.  ``keras``,
+without a limit, tells what is right; ``gpuconf``, under one, shows that Keras runs out of memory
+and what we give.  Prints ``TOLD`` and JSON.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-import time
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
+from bright_pictures import SAMPLES, network, pictures
 
 import gpuconf
 
-SAMPLES = 10_000
 BATCH = 2_200  # of training, 211 MiB for one layer's outputs; the last one has 400
 TRAINED = 2_600
-
-
-def pictures() -> tuple[Any, Any]:
-    """Grey pictures, half of them brighter, and which those are."""
-    rng = np.random.default_rng(1)
-    bright = rng.integers(0, 2, SAMPLES).astype("float32")
-    x = rng.random((SAMPLES, 28, 28, 1), dtype=np.float32)
-    return x * (0.6 + 0.4 * bright[:, None, None, None]), bright
-
-
-def network(optimizer: Any) -> Any:
-    """The convolution of the issue: 957 MiB for all samples at once."""
-    keras.utils.set_random_seed(2)
-    model = keras.Sequential(
-        [
-            keras.Input((28, 28, 1)),
-            keras.layers.Conv2D(32, 3, padding="same", activation="relu"),
-            keras.layers.GlobalAveragePooling2D(),
-            keras.layers.Dense(1, activation="sigmoid", kernel_regularizer="l2"),
-        ]
-    )
-    model.compile(optimizer, "binary_crossentropy", metrics=["accuracy", keras.metrics.AUC()])
-    return model
 
 
 def dies_in_one_piece(model: Any, x: Any, y: Any) -> bool:
@@ -54,10 +30,8 @@ def dies_in_one_piece(model: Any, x: Any, y: Any) -> bool:
     return False
 
 
-def main() -> None:
-    """Evaluate and predict, in one piece and with the automatic size, and fit."""
-    by_keras, file = sys.argv[1] == "keras", sys.argv[2]
-    x, y = pictures()
+def evaluate(x: Any, y: Any, by_keras: bool, file: str) -> dict[str, Any]:
+    """Evaluate and predict, in one piece and with the automatic size."""
     told: dict[str, Any] = {}
     model = network("sgd")
     if by_keras:
@@ -70,13 +44,26 @@ def main() -> None:
         told["partial"] = gpuconf.evaluate(model, x, y, batch_size=999, verbose=0)
         outputs = gpuconf.predict(model, x, verbose=0)
     np.save(file, outputs)
-    begun = time.monotonic()
-    for name in ("SGD", "Adam"):
-        model = network(getattr(keras.optimizers, name)(0.05))
-        fit = model.fit if by_keras else lambda *a, m=model, **k: gpuconf.fit(m, *a, **k)
+    return told
+
+
+def fit(x: Any, y: Any, by_keras: bool) -> dict[str, Any]:
+    """The losses of each optimizer's epochs."""
+    told: dict[str, Any] = {}
+    for optimizer in ("sgd", "adam"):
+        model = network(optimizer)
+        run = model.fit if by_keras else lambda *a, m=model, **k: gpuconf.fit(m, *a, **k)
         data: dict[str, Any] = {"batch_size": BATCH, "epochs": 2, "verbose": 0}
-        told[name] = fit(x[:TRAINED], y[:TRAINED], **data).history["loss"]
-    told["seconds"] = time.monotonic() - begun
+        told[optimizer] = run(x[:TRAINED], y[:TRAINED], **data).history["loss"]
+    return told
+
+
+def main() -> None:
+    """Do what the arguments say."""
+    who, file, *parts = sys.argv[1:]
+    x, y = pictures()
+    told = evaluate(x, y, who == "keras", file) if "evaluate" in parts else {}
+    told |= fit(x, y, who == "keras") if "fit" in parts else {}
     print("TOLD", json.dumps(told))
 
 

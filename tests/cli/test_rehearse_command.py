@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -163,9 +164,13 @@ def test_documents(tmp_path: Path) -> None:
     """--json: one document for a fit() that does not fit and for the script's own error."""
     (tmp_path / "train.py").write_text(TRAINING, encoding="utf-8")
     start = gpuconf("rehearse", "--card", "768MiB", "--json", "--", sys.executable, "train.py")
-    whole, bug = (
-        run([*start, word], tmp_path, environ=BUILT, timeout_s=300) for word in ("whole", "bug")
-    )
+
+    def rehearsed(word: str) -> subprocess.CompletedProcess[str]:
+        return run([*start, word], tmp_path, environ=BUILT, timeout_s=300)
+
+    # At once, because TensorFlow waits 10 s before it is out of memory.
+    with ThreadPoolExecutor() as pool:
+        whole, bug = pool.map(rehearsed, ("whole", "bug"))
 
     assert whole.returncode == 1, whole.stderr[-3000:]
     document = json.loads(whole.stdout)

@@ -10,8 +10,8 @@ from processes import run_python
 
 pytestmark = pytest.mark.slow
 
-_FILE = "estimate_api_checks.py"
-outcomes = outcomes_fixture(_FILE)
+CHECKS = Path(__file__).with_name("estimate_api_checks.py")
+outcomes = outcomes_fixture(CHECKS)
 
 _ON_JAX = """
 import keras
@@ -27,7 +27,7 @@ except BackendError as error:
 """
 
 
-@pytest.mark.parametrize("check", names_in(_FILE))
+@pytest.mark.parametrize("check", names_in(CHECKS))
 def test_in_tensorflow(check: str, outcomes: Outcomes) -> None:
     """The check of this name holds; its docstring says what it is."""
     holds(outcomes, check)

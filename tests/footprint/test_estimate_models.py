@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from inside_tensorflow import Outcomes, holds, names_in, outcomes_fixture
 
 pytestmark = pytest.mark.slow
 
-_FILE = "estimate_models_checks.py"
-outcomes = outcomes_fixture(_FILE)
+CHECKS = Path(__file__).with_name("estimate_models_checks.py")
+outcomes = outcomes_fixture(CHECKS)
 
 
-@pytest.mark.parametrize("check", names_in(_FILE))
+@pytest.mark.parametrize("check", names_in(CHECKS))
 def test_in_tensorflow(check: str, outcomes: Outcomes) -> None:
     """The check of this name holds; its docstring says what it is."""
     holds(outcomes, check)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inside_tensorflow import COUNTED, HERE, PLAIN
+from inside_tensorflow import COUNTED, PLAIN
 from processes import run
 
 from gpuconf.simcard import Card, CardSpec, bridge_for_command, simulated_card
@@ -19,12 +19,13 @@ from gpuconf.units import GIB
 pytestmark = pytest.mark.slow
 pytest_plugins = ("simcard_fixtures",)
 
+PROGRAM = Path(__file__).with_name("measured_steps.py")
 MODELS = ("convnet", "transformer", "lstm")
 
 
 def told_by(cases: list[str], device: str, folder: Path, environ: dict[str, str]) -> list[Any]:
     """What the program measured and estimated, in a process of this environment."""
-    command = [sys.executable, str(HERE / "measured_steps.py"), device, *cases]
+    command = [sys.executable, str(PROGRAM), device, *cases]
     done = run(command, folder, environ=environ, timeout_s=300)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("TOLD ")]

@@ -28,8 +28,9 @@ _HERE = Path(__file__).parent
 _STEERING = ("TF_", "XLA_", "KERAS_", "CUDA_", "GPUCONF_")
 _BESIDE = {"TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "1"}
 _GPUCONF = {"WITH_GPUCONF": "1", "GPUCONF_PROFILE": "half-card"}
-# The units of fit_on_card.py: by default it needs more than a first program leaves of the card.
-_UNITS = {"small": 10000, "usual": 60000}
+# The units of fit_on_card.py: the usual ones need more than a first program leaves of the card; by
+# default it has more still, and dies of that with its first weights, after one wait of TensorFlow.
+_UNITS = {"small": 10000, "usual": 40000}
 
 Start = Callable[..., "subprocess.Popen[str]"]
 

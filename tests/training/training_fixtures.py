@@ -20,7 +20,6 @@ from sides import Result, Side
 from training_choice import TRAINED, BothSides
 
 _HERE = Path(__file__).parent
-_TRAIN = Path(sides.__file__).with_name("train_models.py")
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +41,8 @@ def operations(card_side: Side, tmp_path_factory: pytest.TempPathFactory) -> Bot
 @pytest.fixture(scope="session")
 def trainings(card_side: Side, tmp_path_factory: pytest.TempPathFactory) -> BothSides:
     """The trainings of ``TRAINED``."""
-    return _on_both(card_side, _TRAIN, TRAINED, tmp_path_factory.mktemp("trainings"))
+    program = _HERE / "run_trainings.py"
+    return _on_both(card_side, program, TRAINED, tmp_path_factory.mktemp("trainings"))
 
 
 @pytest.fixture(scope="session")
