@@ -21,10 +21,9 @@ def whole_number(
     except TypeError:
         number = least - 1
     if number < least or isinstance(value, bool):
-        rule = f", or {otherwise}" if otherwise else ""
+        nor = f", nor {otherwise}" if otherwise else ""
         raise UsageError(
-            f"{name} is {value!r}, and must be a whole number from {least} on{rule}",
-            hint=hint or f"{name}={max(least, 32)}",
+            f"{name}={value!r} is no whole number from {least} on{nor}", hint=hint or f"{name}=32"
         )
     return number
 
@@ -34,9 +33,7 @@ def memory_size(name: str, value: Any, *, least: int = 1, hint: str) -> int:
     try:
         size_bytes = parse_size(value) if isinstance(value, str) else index(value)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{name} is {value!r}: {error}", hint=hint) from None
+        raise UsageError(f"{name}={value!r}: {error}", hint=hint) from None
     if size_bytes < least or isinstance(value, bool):
-        raise UsageError(
-            f"{name} is {value!r}, and must be at least {exact_size(least)}", hint=hint
-        )
+        raise UsageError(f"{name}={value!r} is less than {exact_size(least)}", hint=hint)
     return size_bytes

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import index as as_index
 from typing import Any
 
+from gpuconf.arguments import memory_size, whole_number
 from gpuconf.errors import UsageError
 from gpuconf.images.memory_plan import REDUCED_BYTES_PER_PIXEL, WHOLE_BYTES_PER_PIXEL
-from gpuconf.units import MIB, parse_size
+from gpuconf.units import MIB
 
 INTERPOLATIONS = (
     *("bilinear", "nearest", "bicubic", "area"),
@@ -83,23 +83,12 @@ def _check_size(size: Any) -> tuple[int, int]:
     """``(height, width)``; one number means a square, as in Keras."""
     pair = size if isinstance(size, (tuple, list)) else (size, size)
     try:
-        height, width = (check_count("size", side) for side in pair)
+        height, width = (whole_number("size", side) for side in pair)
     except (UsageError, ValueError):
         raise UsageError(
             f"size={size!r} is no pair of whole numbers (height, width)", hint="size=(224, 224)"
         ) from None
     return height, width
-
-
-def check_count(name: str, value: Any) -> int:
-    """A whole number of at least 1, such as a batch size."""
-    try:
-        number = as_index(value)
-    except TypeError:
-        number = 0
-    if number < 1 or isinstance(value, bool):
-        raise UsageError(f"{name}={value!r} is no whole number of at least 1", hint=f"{name}=32")
-    return number
 
 
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
@@ -110,17 +99,8 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
 
 
 def check_host_limit(limit: Any) -> int:
-    """Bytes, from a size or a number of bytes."""
-    try:
-        size_bytes = parse_size(limit) if isinstance(limit, str) else as_index(limit)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"host_limit={limit!r}: {error}", hint='host_limit="2GiB"') from None
-    if size_bytes < MIB or isinstance(limit, bool):
-        raise UsageError(
-            f"host_limit={limit!r} is less than 1 MiB, in which nothing can be decoded",
-            hint='host_limit="2GiB"',
-        )
-    return size_bytes
+    """Bytes, from a size or a number of bytes; in less than 1 MiB nothing can be decoded."""
+    return memory_size("host_limit", limit, least=MIB, hint='host_limit="2GiB"')
 
 
 def check_flag(name: str, value: Any) -> None:
@@ -131,12 +111,8 @@ def check_flag(name: str, value: Any) -> None:
 
 def check_seed(seed: Any) -> None:
     """None, or a whole number from 0 on."""
-    try:
-        is_seed = seed is None or (as_index(seed) >= 0 and not isinstance(seed, bool))
-    except TypeError:
-        is_seed = False
-    if not is_seed:
-        raise UsageError(f"seed={seed!r} is no whole number from 0 on", hint="seed=1")
+    if seed is not None:
+        whole_number("seed", seed, least=0, hint="seed=1")
 
 
 def check_split(validation_split: Any, subset: str | None) -> None:

@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from sys import getsizeof
 from typing import Any
 
+from gpuconf.arguments import whole_number
 from gpuconf.errors import UsageError
 from gpuconf.images.caching import IN_MEMORY, Cache, make_cache
 from gpuconf.images.failures import Failures
@@ -19,7 +20,6 @@ from gpuconf.images.options import (
     POLICIES,
     Picture,
     check_choice,
-    check_count,
     check_flag,
     check_host_limit,
     check_picture,
@@ -99,7 +99,7 @@ class Request:
         check_choice("label_mode", self.label_mode, LABEL_MODES)
         check_choice("on_error", self.on_error, POLICIES)
         check_split(self.validation_split, self.subset)
-        check_count("batch_size", self.batch_size)
+        whole_number("batch_size", self.batch_size)
         check_host_limit(self.host_limit)
         for flag in _FLAGS:
             check_flag(flag, getattr(self, flag))

@@ -101,8 +101,8 @@ def check_mistakes() -> None:
         ({net.x: X, net.y: Y[:9], net.keep: 1.0}, {}, "x:0 1001, y:0 9"),
         ({net.keep: 1.0}, {}, "nothing can be cut"),
         (net.feed(), {"reduce": "median"}, "median"),
-        (net.feed(), {"batch_size": 0}, "batch_size is 0"),
-        (net.feed(), {"max_retries": -1}, "max_retries is -1"),
+        (net.feed(), {"batch_size": 0}, "batch_size=0"),
+        (net.feed(), {"max_retries": -1}, "max_retries=-1"),
     ):
         with pytest.raises(UsageError, match=words) as caught:
             session_evaluate(net.session, net.accuracy, feed, **options)

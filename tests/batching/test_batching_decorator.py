@@ -184,7 +184,7 @@ def test_mistakes() -> None:
     for nothing in ((), (np.zeros(0),)):
         with pytest.raises(UsageError, match="samples, and must have"):
             safe(*nothing)
-    with pytest.raises(UsageError, match="batch_size is 0"):
+    with pytest.raises(UsageError, match="batch_size=0"):
         oom_safe(batch_size=0)
     assert seen == []
     with pytest.raises(UsageError, match="no row for each of them") as caught:

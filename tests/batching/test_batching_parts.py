@@ -93,6 +93,6 @@ def test_even_parts_cover_all(samples: int, most: int) -> None:
 @pytest.mark.parametrize("retries", [-1, 2.5, True, "many", None])
 def test_retries_that_are_none(retries: object) -> None:
     """Refused with the value and the rule."""
-    with pytest.raises(UsageError, match="whole number from 0 on") as caught:
+    with pytest.raises(UsageError, match="no whole number from 0 on") as caught:
         checked_retries(retries)
     assert caught.value.hint == "max_retries=10"

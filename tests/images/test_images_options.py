@@ -41,7 +41,7 @@ from gpuconf.images.transforms import make_augment, make_scale
         ({"seed": "x"}, "seed='x'"),
         ({"host_limit": "2"}, "host_limit='2'"),
         ({"host_limit": 1.5}, "host_limit=1.5"),
-        ({"host_limit": "10kB"}, "less than 1 MiB"),
+        ({"host_limit": "10kB"}, "less than 1MiB"),
         ({"on_error": "ignore"}, "on_error='ignore'"),
         ({"label_mode": "one-hot"}, "label_mode='one-hot'"),
         ({"interpolation": "cubic"}, "interpolation='cubic'"),
