@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,10 @@ class PipelineCalls:
     """Functions that a pipeline calls; at the end of the interpreter they are waited for."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """None is running; so it is in a forked child, which has none of its parent's threads."""
         self._changed = threading.Condition()
         self._running = 0
         self._begun = 0
@@ -69,6 +74,8 @@ def _all_calls() -> PipelineCalls:
     """Made after TensorFlow is there, whose own end comes after ours then."""
     made = PipelineCalls()
     atexit.register(made.end)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=made.forget)
     return made
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import pytest
 from inside_tensorflow import PLAIN
 from processes import run
 
-from gpuconf.pipeline_calls import PipelineCalls
+from gpuconf.pipeline_calls import PipelineCalls, _all_calls, ending_early
 
 _STREAM = """
 import sys
@@ -81,6 +83,31 @@ def test_what_runs_is_waited_for_and_what_comes_later_takes_no_time() -> None:
     ends.join()
     reads.join()
     assert found == [42]
+
+
+def test_a_forked_child_waits_for_none_of_its_parent_s_calls() -> None:
+    """What ran in the parent's threads is not there, nor who would end it."""
+    may_end, is_running = threading.Event(), threading.Event()
+
+    def read() -> None:
+        is_running.set()
+        may_end.wait(60)
+
+    reads = threading.Thread(target=ending_early(read, lambda: None))
+    reads.start()
+    assert is_running.wait(60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12, for threads
+        child = os.fork()
+    if not child:
+        _all_calls().end()
+        os._exit(7)
+    _, status = os.waitpid(child, 0)
+    still_ran = reads.is_alive() and not may_end.is_set()
+    may_end.set()
+    reads.join()
+    assert still_ran
+    assert os.waitstatus_to_exitcode(status) == 7
 
 
 def test_an_error_is_the_caller_s() -> None:

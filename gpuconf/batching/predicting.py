@@ -16,6 +16,7 @@ from gpuconf.batching.host_data import host_data
 from gpuconf.batching.model_building import make_variables
 from gpuconf.batching.model_state import UndoableState
 from gpuconf.batching.parts import even, in_parts
+from gpuconf.batching.sequence_reading import batches_of, is_sequence
 from gpuconf.batching.step_functions import kept
 from gpuconf.batching.stepping import check_strategy, compiled, without_optionals
 from gpuconf.errors import UsageError
@@ -79,15 +80,12 @@ def _run(model: Any, batches: Iterable[Any], callbacks: Any, step: Any, gathered
 
 def _batches(data: Any, steps: int | None) -> Iterator[Any]:
     """The batches, so many as are wanted: of a dataset, a PyDataset or a generator."""
-    batches = data
     if hasattr(data, "row_splits"):
         raise UsageError(
             "x is one ragged tensor, which has to come in batches",
             hint="tf.data.Dataset.from_tensor_slices(x).batch(32)",
         )
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
-        batches = (data[number] for number in range(len(data)))
-    yield from itertools.islice(batches, steps)
+    yield from batches_of(data, steps) if is_sequence(data) else itertools.islice(data, steps)
 
 
 class _PredictStep:
