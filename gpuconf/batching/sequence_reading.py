@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -15,7 +15,7 @@ def is_sequence(data: Any) -> bool:
     return hasattr(data, "__getitem__") and hasattr(data, "__len__")
 
 
-def batches_of(data: Any, steps: int | None) -> Iterator[Any]:
+def batches_of(data: Any, steps: int | None) -> Generator[Any, None, None]:
     """The batches of one epoch in order, at most ``steps`` of them.
 
     With more than one worker threads read ahead; Keras's processes are threads here, too.
