@@ -21,7 +21,10 @@ _MOST_S = 20.0
 
 
 class PipelineCalls:
-    """Functions that a pipeline calls; at the end of the interpreter they are waited for."""
+    """Functions that a pipeline calls; at the end of the interpreter they are waited for.
+
+    ``running`` is how many calls there are now.
+    """
 
     def __init__(self) -> None:
         self.forget()
@@ -29,7 +32,7 @@ class PipelineCalls:
     def forget(self) -> None:
         """None is running; so it is in a forked child, which has none of its parent's threads."""
         self._changed = threading.Condition()
-        self._running = 0
+        self.running = 0
         self._begun = 0
         self._is_ending = False
 
@@ -38,21 +41,24 @@ class PipelineCalls:
     ) -> Callable[..., Any]:
         """The function, until the interpreter ends; then ``instead``, which must take no time.
 
-        It should give something, so that the pipeline's buffers become full and it rests: after an
-        error tf.data may go on with the next element, until the last.  Nobody looks at it.
+        It should let the pipeline's buffers become full, so that it rests, and give what nobody
+        takes for data: a thread that goes on to the very end may still look at it.  What is asked
+        for after that, by a function that the user has registered with atexit, is the function.
         """
+        if self._is_ending:
+            return function
 
         def called(*args: Any) -> Any:
             with self._changed:
                 self._begun += 1
                 if self._is_ending:
                     return instead(*args)
-                self._running += 1
+                self.running += 1
             try:
                 return function(*args)
             finally:
                 with self._changed:
-                    self._running -= 1
+                    self.running -= 1
                     self._changed.notify_all()
 
         return called
@@ -61,7 +67,7 @@ class PipelineCalls:
         """Wait until no call is running and none has begun for a while."""
         with self._changed:
             self._is_ending = True
-            self._changed.wait_for(lambda: not self._running, _MOST_S)
+            self._changed.wait_for(lambda: not self.running, _MOST_S)
             for _ in range(int(_MOST_S / _QUIET_S)):
                 begun = self._begun
                 self._changed.wait(_QUIET_S)

@@ -55,13 +55,6 @@ class Rows:
         found[order] = rows
         return found
 
-    def blank(self, count: int) -> Any:
-        """As many rows without a value, in no time."""
-        import numpy as np
-
-        shape = (count, *self.sample_shape)
-        return np.full(shape, "", object) if self.dtype.kind == "O" else np.zeros(shape, self.dtype)
-
     def _array(self, rows: Any) -> Any:
         import numpy as np
 

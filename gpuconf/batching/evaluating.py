@@ -37,7 +37,7 @@ def evaluate(  # noqa: PLR0917  # Keras's signature
     A part of a batch for which the card's memory is too small is undone, metrics and seeds of
     random layers included, and cut in halves; so the metrics are those of one pass over the data,
     whatever the batches were.  The size is remembered for this model and card (`forget`).  After
-    ``max_retries`` refusals, or where one sample does not fit, the user's own error is raised,
+    ``max_retries`` more refusals, or where one sample does not fit, the user's own error is raised,
     with its diagnosis beside it on stderr.
 
     Raises UsageError for what is no model or cannot be cut, BackendError for Keras on another

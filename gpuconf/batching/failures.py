@@ -33,6 +33,7 @@ _NOT_OF_MEMORY = (
 )
 _OF_THE_CPU_S_ALLOCATOR = re.compile(r"device:CPU:[0-9]+ by allocator|by allocator (?:mkl)?cpu")
 
+_OUR_CALLS = re.compile(r"gpuconf\.(?:fit|evaluate|predict|session_evaluate|oom_safe)\(")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _TOLD = "_gpuconf_told"  # on an exception whose diagnosis stands on stderr already
 
@@ -80,8 +81,8 @@ def tell_beside(error: BaseException, why: str) -> None:
 
 
 def _is_tried(proposal: Proposal) -> bool:
-    """Whether it is what has just failed: smaller batches, and gpuconf's own calls."""
-    return proposal.kind == "batch" or "gpuconf." in proposal.paste
+    """Whether it is what has just failed: smaller batches, and these calls of gpuconf's."""
+    return proposal.kind == "batch" or _OUR_CALLS.search(proposal.paste) is not None
 
 
 def explained(what: str, work: Callable[[], Any]) -> Any:

@@ -117,10 +117,7 @@ def _dataset(nest: Any, rows: list[Rows], places: Places, shuffle: bool | str, r
     nest = _as_tuples(tuple(0 if is_list_of_numbers(part) else part for part in nest))
     types = [tf.as_dtype(each.dtype) for each in rows]
 
-    read = ending_early(
-        lambda indices: [each.at(indices) for each in rows],
-        lambda indices: [each.blank(len(indices)) for each in rows],
-    )
+    read = ending_early(lambda indices: [each.at(indices) for each in rows], _refuse)
 
     def batch(indices: Any) -> Any:
         found = tf.numpy_function(read, [indices], types)
@@ -132,6 +129,10 @@ def _dataset(nest: Any, rows: list[Rows], places: Places, shuffle: bool | str, r
         dataset = batches_of_places(places, shuffle, repeats).map(batch).prefetch(2)
         counted = tf.data.experimental.assert_cardinality(repeats * places.batches)
         return dataset.apply(counted)
+
+
+def _refuse(_: Any) -> Any:
+    raise RuntimeError("the program ends: no more data are read")
 
 
 def _without_last_nones(parts: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -61,7 +62,8 @@ def predict(  # noqa: PLR0917  # Keras's signature
             model=model,
         )
     batches = _batches(given.arguments["x"], steps)
-    explained("predict", partial(_run, model, batches, callbacks, step, gathered))
+    with closing(batches):
+        explained("predict", partial(_run, model, batches, callbacks, step, gathered))
     return gathered.result()
 
 
@@ -78,7 +80,7 @@ def _run(model: Any, batches: Iterable[Any], callbacks: Any, step: Any, gathered
     callbacks.on_predict_end()
 
 
-def _batches(data: Any, steps: int | None) -> Iterator[Any]:
+def _batches(data: Any, steps: int | None) -> Generator[Any, None, None]:
     """The batches, so many as are wanted: of a dataset, a PyDataset or a generator."""
     if hasattr(data, "row_splits"):
         raise UsageError(

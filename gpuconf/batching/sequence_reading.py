@@ -12,7 +12,7 @@ _QUEUED = 10  # Keras's max_queue_size
 
 def is_sequence(data: Any) -> bool:
     """Whether it has batches by number: a PyDataset, a Sequence of Keras 2, or the like."""
-    return hasattr(data, "__getitem__") and hasattr(data, "__len__")
+    return hasattr(data, "__getitem__") and _length_of(data) is not None
 
 
 def batches_of(data: Any, steps: int | None) -> Generator[Any, None, None]:
@@ -20,7 +20,9 @@ def batches_of(data: Any, steps: int | None) -> Generator[Any, None, None]:
 
     With more than one worker threads read ahead; Keras's processes are threads here, too.
     """
-    count = len(data) if steps is None else min(len(data), steps)
+    batches = _length_of(data)
+    assert batches is not None
+    count = batches if steps is None else min(batches, steps)
     _call(data, "on_epoch_begin")
     workers = int(getattr(data, "workers", None) or 1)
     if workers > 1:
@@ -43,6 +45,13 @@ def _read_ahead(data: Any, count: int, workers: int) -> Iterator[Any]:
             yield waiting.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _length_of(data: Any) -> int | None:
+    """Keras 3 asks for ``num_batches``, which is the length unless somebody says otherwise."""
+    if hasattr(data, "num_batches"):
+        return None if data.num_batches is None else int(data.num_batches)
+    return len(data) if hasattr(data, "__len__") else None
 
 
 def _call(data: Any, hook: str) -> None:

@@ -147,14 +147,15 @@ def kept_or_made(
         cache.put(int(place), image)
         return np.int32(0)
 
-    get_early = ending_early(get, lambda _: np.zeros(shape, np.uint8))
+    get_early = ending_early(get, lambda _: np.zeros(0, np.uint8))
     put_early = ending_early(put, lambda *_: np.int32(0))
 
     def made() -> Any:
-        rounded = tf.saturate_cast(tf.round(make()), tf.uint8)
+        values = make()
+        rounded = tf.saturate_cast(tf.round(values), tf.uint8)
         with tf.control_dependencies([tf.numpy_function(put_early, [place, rounded], tf.int32)]):
-            return tf.identity(rounded)
+            # What is no number is no picture: the program ends.
+            return tf.where(tf.math.is_nan(values), values, tf.cast(rounded, tf.float32))
 
     kept = tf.numpy_function(get_early, [place], tf.uint8)
-    image = tf.cond(tf.size(kept) > 0, lambda: tf.reshape(kept, shape), made)
-    return tf.cast(image, tf.float32)
+    return tf.cond(tf.size(kept) > 0, lambda: tf.cast(tf.reshape(kept, shape), tf.float32), made)

@@ -33,7 +33,8 @@ def make_decode(picture: Picture, plan: MemoryPlan, slow: SlowDecoder) -> Callab
     import numpy as np
     import tensorflow as tf
 
-    read = ending_early(slow.decode, lambda _: np.zeros(picture.shape, np.float32))
+    # An error would be dropped, and the next file read, to the last one.
+    read = ending_early(slow.decode, lambda _: np.full(picture.shape, np.nan, np.float32))
 
     def slowly(path: Any) -> Any:
         return tf.ensure_shape(tf.numpy_function(read, [path], tf.float32), picture.shape)

@@ -15,7 +15,7 @@ from typing import Any
 from gpuconf.images.caching import kept_or_made
 from gpuconf.images.decoding import make_decode
 from gpuconf.images.examining import examine
-from gpuconf.images.failures import SKIP_HINT, ImageError
+from gpuconf.images.failures import SKIP_HINT, ImageError, out_of_memory
 from gpuconf.images.request import Part
 from gpuconf.images.slow_decoding import SlowDecoder
 from gpuconf.images.transforms import label_vectors
@@ -170,8 +170,8 @@ class Pipeline:
         of the batch that ended with it all files are missing then.
         """
         paths = [self._paths[place] for place in places]
-        for lack in filter(None, map(self._slow.out_of_memory.get, paths)):
-            raise lack
+        for path in filter(self._slow.out_of_memory.__contains__, paths):
+            raise out_of_memory(os.fsdecode(path))
         for place, path in zip(places, paths, strict=True):
             error = examine(path, self._picture, self._part.plan.alone_bytes)
             if not self._request.skips:

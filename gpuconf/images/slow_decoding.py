@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from gpuconf.errors import GpuconfError
-from gpuconf.images.failures import ImageError, out_of_memory
+from gpuconf.images.failures import ImageError
 from gpuconf.images.jpeg import JPEG, RATIOS, decode_jpeg, reduction, turn
 from gpuconf.images.memory_plan import MemoryPlan, decoding_bytes
 from gpuconf.images.options import Picture
@@ -40,7 +40,7 @@ class SlowDecoder:
     def __init__(self, picture: Picture, plan: MemoryPlan) -> None:
         self._picture = picture
         self._lanes = Lanes(plan.decoding_bytes, plan.alone_bytes)
-        self.out_of_memory: dict[bytes, MemoryError] = {}
+        self.out_of_memory: set[bytes] = set()
 
     def decode(self, path: bytes) -> Any:
         """The picture in this file as float32 of the final size.
@@ -50,19 +50,18 @@ class SlowDecoder:
         """
         import tensorflow as tf
 
+        self.out_of_memory.discard(path)
         try:
             with tf.device("CPU:0"):
-                picture = self._decode(path)
+                return self._decode(path)
         except GpuconfError:
             raise
         except (MemoryError, tf.errors.ResourceExhaustedError):
-            self.out_of_memory[path] = out_of_memory(os.fsdecode(path))
-            raise self.out_of_memory[path] from None
+            self.out_of_memory.add(path)
+            raise
         except Exception as error:
             name = os.fsdecode(path)
             raise ImageError(f"{name}: {type(error).__name__}", path=name) from None
-        self.out_of_memory.pop(path, None)
-        return picture
 
     def _decode(self, path: bytes) -> Any:
         import tensorflow as tf

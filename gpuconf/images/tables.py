@@ -96,7 +96,7 @@ def _require(columns: _Columns, name: str, option: str, other: str) -> None:
 def _hint(columns: _Columns, name: str, option: str, other: str) -> str:
     """The column that may be meant, but no other's, or what is wrong with a text's first line."""
     texts = [str(each) for each in columns.names if each != other]
-    nearest = (get_close_matches(name, texts, 1, cutoff=0) or [name])[0]
+    nearest = (get_close_matches(str(name), texts, 1, cutoff=0) or [name])[0]
     if columns.origin.lines is not None:
         if not texts or any(os.fsencode(text).lower().endswith(EXTENSIONS) for text in texts):
             return f"write the columns' names into the first line: {name},{_DEFAULT_LABEL}"
@@ -136,7 +136,10 @@ def _csv_columns(file: str, path_column: str) -> _Columns:
 
     def read(name: str) -> list[Any]:
         place = names.index(name)
-        column = _typed([row[place].strip() for row in cells])
+        column: list[Any] = [row[place].strip() for row in cells]
+        if name == path_column:  # a file may be called 001
+            return column
+        column = _typed(column)
         if separator == ";":
             _refuse_decimal_commas(column, origin)
         return column

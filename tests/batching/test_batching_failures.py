@@ -112,6 +112,22 @@ def test_what_has_just_failed_is_not_proposed(capsys: pytest.CaptureFixture[str]
     assert "in batches" not in said
 
 
+@pytest.mark.parametrize(
+    ("words", "stays"),
+    [
+        ("Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED", "leave room on the card"),
+        ("failed to create cublas handle: CUBLAS_STATUS_ALLOC_FAILED", "leave room on the card"),
+        ("Unable to allocate 45.0 GiB for an array with shape (20000, 512, 512, 3)", "stream"),
+    ],
+)
+def test_other_cures_are_proposed(
+    words: str, stays: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Profiles, and images from their paths: nobody has tried these."""
+    tell_beside(MemoryError(words) if "allocate" in words else RuntimeError(words), "evaluate")
+    assert stays in capsys.readouterr().err
+
+
 def test_letting_go_frees_what_the_traceback_holds() -> None:
     """Locals of the frames in which it failed are gone, in its causes too, and loops end."""
     held: list[object] = []

@@ -28,6 +28,8 @@ from PIL import Image
 
 from gpuconf.errors import UsageError
 from gpuconf.images import ImageError, sequence, stream
+from gpuconf.images.request import Request
+from gpuconf.images.slow_decoding import SlowDecoder
 
 
 def greys(dataset: Any) -> list[int]:
@@ -388,6 +390,30 @@ def check_a_lack_of_memory_is_raised_and_never_skipped(tmp_path: Path) -> None:
         assert "no memory left" in found.value.message
         assert sum(len(batch) for batch in dataset) == 7
         assert not list(dataset.skipped)
+
+
+def check_a_lack_of_memory_that_is_over_is_forgotten(tmp_path: Path) -> None:
+    """A file that is broken by then is a broken file, and is skipped."""
+    lacking = lacking_memory(tmp_path / "a.jpg", 1)
+    paths = [*plains(tmp_path, 3), lacking]
+    dataset = stream(paths, size=(8, 8), batch_size=2, on_error="skip", shuffle=False)
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        list(dataset)
+    lacking.write_bytes(b"")
+    assert sum(len(batch) for batch in dataset) == 3
+    assert [failure.reason for failure in dataset.skipped] == ["is empty (0 bytes)"]
+
+
+def check_of_what_there_was_no_memory_for_the_name_is_kept(tmp_path: Path) -> None:
+    """And no error, whose traceback would hold the bytes of the file."""
+    request = Request([str(plain(tmp_path / "b.png", 1))], size=(8, 8))
+    slow = SlowDecoder(request.picture, stream(request.paths, size=(8, 8)).memory_plan)
+    path = os.fsencode(lacking_memory(tmp_path / "a.jpg", 1))
+    with pytest.raises(MemoryError, match=r"a\.jpg"):
+        slow.decode(path)
+    assert slow.out_of_memory == {path}
+    assert slow.decode(path).shape == (8, 8, 3)
+    assert slow.out_of_memory == set()
 
 
 def check_names_of_every_kind(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

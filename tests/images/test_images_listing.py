@@ -108,6 +108,8 @@ def test_a_csv_list(tmp_path: Path) -> None:
     assert values(listed(file, [8, 9])) == [8, 9]
     file.write_text("path\na.png\n", encoding="utf-8")
     assert listed(file).labels is None
+    file.write_text("path,label\n001,1\n002,2\n", encoding="utf-8")
+    assert names(listed(file)) == ["001", "002"]
 
 
 def test_a_parquet_list(tmp_path: Path) -> None:
@@ -138,7 +140,7 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("file,label\na.png,1\n", "no column 'path'; its columns are: file, label"),
         ("path,label\na.png,1,2\n", "line 2 of .*list.csv has 3 cells, the line of names 2"),
         ("path,label\na.png,1\n\nb.png,\n", r"1 labels are missing: line 4 \(.*/b.png\) of .*csv"),
-        ('path,label\n"a\nb",1\nb.png,x\n,1\n', "no file name but None: line 5 of .*list.csv\n"),
+        ('path,label\n"a\nb",1\nb.png,x\n,1\n', "no file name but '': line 5 of .*list.csv\n"),
         ("path,path,label\na.png,b.png,1\n", "2 columns 'path'"),
         ("path,label\n", "no image in"),
         ("", "no column 'path'"),
@@ -184,6 +186,13 @@ def test_hints_to_a_csv_list(tmp_path: Path, text: str, words: str, hint: str) -
         listed(file)
     assert words in caught.value.message
     assert hint in str(caught.value.hint)
+
+
+def test_a_column_that_is_no_name(tmp_path: Path) -> None:
+    """One clear error."""
+    (tmp_path / "list.csv").write_text("path,label\na.png,1\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="no column 0; its columns are: path, label"):
+        listed(tmp_path / "list.csv", path_column=0)
 
 
 def test_the_hint_to_a_column_of_labels_is_not_that_of_paths(tmp_path: Path) -> None:

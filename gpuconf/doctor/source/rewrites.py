@@ -10,6 +10,12 @@ from gpuconf.doctor.source.sets import inside_list
 
 # Where batch_size stands among the positions of what works in batches: behind the data.
 BATCH_SIZE_AT = {"fit": 2, "predict": 1, "evaluate": 2}
+# Of train_on_batch and test_on_batch: weights count in what is learnt, and in what is told of it.
+_WEIGHTS_AT = {
+    "fit": {"sample_weight": 2, "class_weight": 3},
+    "evaluate": {"sample_weight": 2},
+    "predict": {},
+}
 _BATCH_SIZE = 32
 _BACKEND = "KERAS_BACKEND"
 _SIZE = (224, 224)
@@ -18,9 +24,14 @@ _RESIZERS = {"resize", "load_img"}
 
 def of_one_batch(script: Script, call: ast.Call, method: str) -> str:
     """For ``model(x)`` and ``model.predict_on_batch(x)``: ``method`` with the same data."""
+    training = None if isinstance(call.func, ast.Attribute) else argument(call, 1, "training")
+    if training is not None and script.constant(training) is not False:
+        return _of_training_mode(script, call)
     model = ast.unparse(call.func.value if isinstance(call.func, ast.Attribute) else call.func)
     given = [ast.unparse(each) for each in call.args[: BATCH_SIZE_AT[method]]]
     given += [ast.unparse(each) for each in call.keywords if each.arg in ("x", "y")]
+    weights = {name: argument(call, place, name) for name, place in _WEIGHTS_AT[method].items()}
+    given += [f"{name}={ast.unparse(each)}" for name, each in weights.items() if each is not None]
     data = inside_list(argument(call, 0, "x"))
     # What is learnt depends on the batch, so it stays; gpuconf.fit takes it in parts.
     same = [f"batch_size=len({ast.unparse(data)})"] if method == "fit" and data else []
@@ -34,15 +45,39 @@ def of_one_batch(script: Script, call: ast.Call, method: str) -> str:
 def of_batch_size(script: Script, call: ast.Call, method: str) -> str:
     """For ``batch_size=len(x)``: that of ``fit`` stays, the others' is found out."""
     function = ast.unparse(call.func)
-    model = function.rpartition(".")[0]
-    data = [ast.unparse(each) for each in call.args[: BATCH_SIZE_AT[method]]]
-    others = [ast.unparse(each) for each in call.keywords if each.arg != "batch_size"]
-    every = [ast.unparse(each) for each in (*call.args, *call.keywords)]
-    kept = every if method == "fit" else [*data, *others]
+    ours = _given(call, method, None if method == "fit" else '"auto"')
     return _both(
         script,
-        f"gpuconf.{method}({', '.join([model, *kept])})",
-        f"{function}({', '.join([*data, *others, f'batch_size={_BATCH_SIZE}'])})",
+        f"gpuconf.{method}({', '.join([function.rpartition('.')[0], *ours])})",
+        f"{function}({', '.join(_given(call, method, str(_BATCH_SIZE)))})",
+    )
+
+
+def _given(call: ast.Call, method: str, batch_size: str | None) -> list[str]:
+    """All that the call is given, with another batch size if there is one."""
+    positional = [ast.unparse(each) for each in call.args]
+    place = BATCH_SIZE_AT[method]
+    if batch_size is not None and len(positional) > place:
+        positional[place] = batch_size
+    named = [
+        f"batch_size={batch_size}"
+        if each.arg == "batch_size" and batch_size is not None
+        else ast.unparse(each)
+        for each in call.keywords
+    ]
+    return [*positional, *named]
+
+
+def _of_training_mode(script: Script, call: ast.Call) -> str:
+    """For ``model(x, training=True)``, as for dropout that estimates how sure a model is."""
+    x = ast.unparse(call.args[0]) if call.args else "x"
+    others = [ast.unparse(each) for each in (*call.args[1:], *call.keywords)]
+    model = ast.unparse(call.func)
+    rows = f"{x}[i : i + {_BATCH_SIZE}]"
+    return _both(
+        script,
+        f"gpuconf.oom_safe(lambda rows: {model}({', '.join(['rows', *others])}))({x})",
+        f"[{model}({', '.join([rows, *others])}) for i in range(0, len({x}), {_BATCH_SIZE})]",
     )
 
 
@@ -60,7 +95,8 @@ def of_session(script: Script, call: ast.Call, feed: ast.expr) -> str:
 
 def of_function(call: ast.Call) -> str:
     """For a ``K.function``, which takes and gives lists: slice by slice."""
-    name, function = ast.unparse(inside_list(call.args[0]) or call.args[0]), ast.unparse(call.func)
+    data = inside_list(argument(call, 0, "inputs"))
+    name, function = ast.unparse(data or call), ast.unparse(call.func)
     return (
         f"outputs = [{function}([{name}[i : i + {_BATCH_SIZE}]])[0] "
         f"for i in range(0, len({name}), {_BATCH_SIZE})]"

@@ -32,15 +32,36 @@ CASES = {
     ),
     "model.fit(x_train, y_train, len(x_train), 2)": (
         "gpuconf.fit(model, x_train, y_train, len(x_train), 2)",
-        "model.fit(x_train, y_train, batch_size=32)",
+        "model.fit(x_train, y_train, 32, 2)",
+    ),
+    "model.fit(x_train, y_train, epochs=2, batch_size=len(x_train))": (
+        "gpuconf.fit(model, x_train, y_train, epochs=2, batch_size=len(x_train))",
+        "model.fit(x_train, y_train, epochs=2, batch_size=32)",
+    ),
+    "model.train_on_batch(x_train, y_train, y_train + 1.0)": (
+        "gpuconf.fit(model, x_train, y_train, sample_weight=y_train + 1.0, "
+        "batch_size=len(x_train))",
+        "model.fit(x_train, y_train, sample_weight=y_train + 1.0, batch_size=32)",
+    ),
+    "model.evaluate(x_test, y_test, len(x_test), 0)": (
+        'gpuconf.evaluate(model, x_test, y_test, "auto", 0)',
+        "model.evaluate(x_test, y_test, 32, 0)",
     ),
     "model.evaluate(x_test, y_test, verbose=0, batch_size=len(x_test))": (
-        "gpuconf.evaluate(model, x_test, y_test, verbose=0)",
+        'gpuconf.evaluate(model, x_test, y_test, verbose=0, batch_size="auto")',
         "model.evaluate(x_test, y_test, verbose=0, batch_size=32)",
     ),
     "print(model(x_test))": (
         "gpuconf.predict(model, x_test)",
         "model.predict(x_test, batch_size=32)",
+    ),
+    "model(x_test, training=False)": (
+        "gpuconf.predict(model, x_test)",
+        "model.predict(x_test, batch_size=32)",
+    ),
+    "model(x_test, training=True)": (
+        "gpuconf.oom_safe(lambda rows: model(rows, training=True))(x_test)",
+        "[model(x_test[i : i + 32], training=True) for i in range(0, len(x_test), 32)]",
     ),
 }
 FED = {
@@ -126,6 +147,13 @@ def test_the_size_of_images_is_taken_only_where_it_is_clear() -> None:
     assert "size=(224, 224)" in fix
 
 
+def test_a_function_of_the_backend_is_called_slice_by_slice() -> None:
+    """Also where its inputs are given by name."""
+    for call in ("f([x_test])", "f(x_test)", "f(inputs=x_test)"):
+        (fix,) = fixes(f"{DATA}f = keras.backend.function(model.inputs, model.outputs)\n{call}")
+        assert fix.startswith("outputs = [f([x_test[i : i + 32]])[0] for i in range(0, len(x_test)")
+
+
 @pytest.mark.slow
 def test_the_rewrites_run(tmp_path: Path) -> None:
     """In a real TensorFlow, each gives what its last line should."""
@@ -138,8 +166,13 @@ def test_the_rewrites_run(tmp_path: Path) -> None:
         "model.test_on_batch(x_test, y=y_test)": "list [2]",
         "model.train_on_batch(x_train, y_train)": "History of 1 steps",
         "model.fit(x_train, y_train, len(x_train), 2)": "History of 1 steps",
+        "model.fit(x_train, y_train, epochs=2, batch_size=len(x_train))": "History of 1 steps",
+        "model.train_on_batch(x_train, y_train, y_train + 1.0)": "History of 1 steps",
+        "model.evaluate(x_test, y_test, len(x_test), 0)": "list [2]",
         "model.evaluate(x_test, y_test, verbose=0, batch_size=len(x_test))": "list [2]",
         "print(model(x_test))": "ndarray [40, 2]",
+        "model(x_test, training=False)": "ndarray [40, 2]",
+        "model(x_test, training=True)": "ndarray [40, 2]",
         **dict.fromkeys(FED, "ndarray [40]"),
         "images": "History of 1 steps",
     }
