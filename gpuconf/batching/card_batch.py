@@ -83,7 +83,9 @@ class CardBatch:
         if size <= 1:
             self._give_up(failure, "not even one sample fits")
         if self._retries_left <= 0:
-            self._give_up(failure, f"still out of memory after {self.refusals} tries")
+            tries = "1 try" if self.refusals == 1 else f"{self.refusals} tries"
+            why = f"still out of memory after {tries}; a smaller batch_size, or more max_retries"
+            self._give_up(failure, why)
         self._retries_left -= 1
         self._bad = size if self._bad is None else min(self._bad, size)
         self.size = self._smaller(size)

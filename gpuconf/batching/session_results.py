@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuconf.errors import UsageError
+from gpuconf.terminal import say
 
 _WAYS = ("mean", "sum", "last")
 
@@ -80,6 +81,11 @@ class SessionResults:
             return array[()]
         if self._ways[number] == "sum":
             return array[()] if total is None else total + array
+        if number not in self._summed_up and array.dtype.kind in "iu":
+            say(
+                f"session_evaluate: {self.names[number]} is a whole number, and the mean over the "
+                f'samples is given; of a count: reduce={{"{self.names[number]}": "sum"}}'
+            )
         self._summed_up[number] = array.dtype
         share = array.astype("float64") * size
         return share if total is None else total + share

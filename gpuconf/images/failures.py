@@ -76,6 +76,8 @@ class Failures:
         lines = [f"skipped {len(self)} of {self._file_count} images"]
         return printable("\n".join([*lines, *(f"  {path}: {reason}" for path, reason in self)]))
 
+    __repr__ = __str__  # what a notebook shows
+
     def note(self, place: int, path: str, reason: str) -> None:
         """The file at this place in the list was skipped."""
         with self._lock:

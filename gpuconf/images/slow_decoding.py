@@ -129,7 +129,8 @@ class SlowDecoder:
 def _traced(function: Callable[..., Any], *signature: Any) -> Any:
     import tensorflow as tf
 
-    return tf.function(function, input_signature=signature, autograph=False)
+    # A partial: TensorFlow counts by its code how often a function is traced, and warns.
+    return tf.function(partial(function), input_signature=signature, autograph=False)
 
 
 def _orientation(data: bytes) -> int:

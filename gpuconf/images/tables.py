@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import os
 import re
@@ -96,6 +97,8 @@ def _require(columns: _Columns, name: str, option: str, other: str) -> None:
 def _hint(columns: _Columns, name: str, option: str, other: str) -> str:
     """The column that may be meant, but no other's, or what is wrong with a text's first line."""
     texts = [str(each) for each in columns.names if each != other]
+    if option == "path_column":
+        texts = [each for each in texts if _has_pictures(columns, each)] or texts
     nearest = (get_close_matches(str(name), texts, 1, cutoff=0) or [name])[0]
     if columns.origin.lines is not None:
         if not texts or any(os.fsencode(text).lower().endswith(EXTENSIONS) for text in texts):
@@ -106,6 +109,12 @@ def _hint(columns: _Columns, name: str, option: str, other: str) -> str:
                 f'{option}="{nearest}"'
             )
     return f'name it: {option}="{nearest}"'
+
+
+def _has_pictures(columns: _Columns, name: str) -> bool:
+    """Whether the column's first cell is a name of a picture, as far as it is known."""
+    first = next(iter(columns.read(name)[:1]), None) if name in columns.names else None
+    return isinstance(first, str) and os.fsencode(first).lower().endswith(EXTENSIONS)
 
 
 def _csv_columns(file: str, path_column: str) -> _Columns:
@@ -124,7 +133,8 @@ def _csv_columns(file: str, path_column: str) -> _Columns:
                 begin = rows.line_num + 1
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(
-            f"{file} is no CSV file in UTF-8: {error}", hint=f"iconv -t UTF-8 {file} > new.csv"
+            f"{file} is no CSV file in UTF-8: {error}",
+            hint=f"iconv -f {_encoding_of(file)} -t UTF-8 {file} > new.csv",
         ) from None
     for line, row in zip(lines, cells, strict=True):
         if len(row) != len(names):
@@ -145,6 +155,13 @@ def _csv_columns(file: str, path_column: str) -> _Columns:
         return column
 
     return _Columns(origin, names, read)
+
+
+def _encoding_of(file: str) -> str:
+    """The likely one of a file that is no UTF-8: what Excel writes."""
+    with open(file, "rb") as stream:
+        begins = stream.read(2)
+    return "UTF-16" if begins in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "CP1252"
 
 
 def _separator(stream: TextIO, path_column: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from typing import Any
 
 import numpy as np
@@ -128,6 +130,20 @@ def check_what_can_be_fed() -> None:
                 found = session_evaluate(session, rows, feed, batch_size=16)
                 wanted = X[:50] + np.arange(50)[:, None] + 2.0
                 np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def check_a_mean_of_whole_numbers_is_said() -> None:
+    """A count must be summed, and nobody sees from the mean that it was not."""
+    with v1.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [None, 4])
+        count = v1.count_nonzero(x > 0.5)
+        with v1.Session(graph=graph) as session:
+            for reduce, lines in (("mean", 1), ({count.name: "sum"}, 0), ("last", 0)):
+                said = io.StringIO()
+                with contextlib.redirect_stderr(said):
+                    found = session_evaluate(session, count, {x: X}, 300, reduce=reduce)
+                assert said.getvalue().count(f'reduce={{"{count.name}": "sum"}}') == lines
+                assert (found == np.count_nonzero(X > 0.5)) == isinstance(reduce, dict)
 
 
 def check_whole() -> None:

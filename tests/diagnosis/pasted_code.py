@@ -42,7 +42,7 @@ def script():
         "x": x, "y": y, "x_train": x, "y_train": y, "x_test": x, "y_test": y, "np": np, "tf": tf,
         "keras": keras, "model": model, "batch_size": 32, "queries": x, "pieces": 2, "results": [],
         "compute": lambda rows: rows.sum((1, 2, 3)),
-        "paths": files, "labels": [int("class1" in each) for each in files],
+        "images": list(x), "paths": files, "labels": [int("class1" in each) for each in files],
     }
 
 

@@ -104,7 +104,7 @@ CASES: dict[str, tuple[str, Facts, str, str]] = {
         refused(99999, 5000),
         'import numpy as np\nx = np.load("x.npy", mmap_mode="r")\n'
         "import gpuconf\ngpuconf.fit(model, x, y, batch_size=32)",
-        "x = x.astype('uint8')",
+        "free -h",
     ),
 }  # fmt: skip
 
@@ -159,7 +159,16 @@ def test_outputs_of_predict_stand_in_the_order_of_the_files() -> None:
     """No way of handing over data shuffles them."""
     made = pastes(WHOLE, refused(code="model.predict(a)"))
     assert "np.arange" in made[1]
+    assert "y[rows]" not in made[1]  # there may be none
     assert "shuffle=False" in made[2]
+
+
+@pytest.mark.parametrize("code", ["X = np.array(images) / 255.0", "x /= 255"])
+def test_pictures_that_were_scaled_are_scaled(code: str) -> None:
+    """The same network would learn from other numbers; and none are scaled to whole ones."""
+    made = pastes(HOST, refused(9999, 64, 48, 3, code=code))
+    assert 'batch_size=32, scale="0-1", host_limit' in made[0]
+    assert "np.array(images, dtype='uint8')" in made[2]
 
 
 def test_pytorchs_data_come_by_pytorchs_loader() -> None:

@@ -188,6 +188,24 @@ def test_hints_to_a_csv_list(tmp_path: Path, text: str, words: str, hint: str) -
     assert hint in str(caught.value.hint)
 
 
+def test_the_hint_to_a_column_of_paths_is_the_one_with_pictures(tmp_path: Path) -> None:
+    """Whatever it is called: other names are nearer to the one that was looked for."""
+    (tmp_path / "list.csv").write_text("pathology;bild\nnone;a.PNG\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="no column 'path'") as caught:
+        listed(tmp_path / "list.csv")
+    assert caught.value.hint == 'name it: path_column="bild"'
+
+
+@pytest.mark.parametrize(("encoding", "said"), [("cp1252", "CP1252"), ("utf-16", "UTF-16")])
+def test_a_list_in_another_encoding(tmp_path: Path, encoding: str, said: str) -> None:
+    """The hint is a command that mends it."""
+    file = tmp_path / "list.csv"
+    file.write_text("path,label\ngröße.png,1\n", encoding=encoding)
+    with pytest.raises(UsageError, match="no CSV file in UTF-8") as caught:
+        listed(file)
+    assert caught.value.hint == f"iconv -f {said} -t UTF-8 {file} > new.csv"
+
+
 def test_a_column_that_is_no_name(tmp_path: Path) -> None:
     """One clear error."""
     (tmp_path / "list.csv").write_text("path,label\na.png,1\n", encoding="utf-8")

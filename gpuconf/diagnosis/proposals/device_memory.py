@@ -85,6 +85,10 @@ def _as_data_set(call: str, batch: int) -> Proposal:
     is_fit = call == "fit"
     shuffles = "; fit no longer shuffles a data set, so shuffle the order" if is_fit else ""
     order = "np.random.permutation(len(x))" if is_fit else "np.arange(len(x))"
+    names = ("x",) if call == "predict" else ("x", "y")
+    rows = ", ".join(f"{name}[rows]" for name in names)
+    specs = ", ".join(f"tf.TensorSpec((None, *{name}.shape[1:]), {name}.dtype)" for name in names)
+    signature = f"({specs})" if len(names) > 1 else specs
     return Proposal(
         "give the data as a data set that stays in the computer's memory",
         f"{_COPIED_WHOLE}{shuffles}",
@@ -94,10 +98,9 @@ def _as_data_set(call: str, batch: int) -> Proposal:
         f"    order = {order}\n"
         f"    for start in range(0, len(x), {batch}):\n"
         f"        rows = order[start:start + {batch}]\n"
-        "        yield x[rows], y[rows]\n"
-        "data = tf.data.Dataset.from_generator(batches, output_signature=(\n"
-        "    tf.TensorSpec((None, *x.shape[1:]), x.dtype), "
-        "tf.TensorSpec((None, *y.shape[1:]), y.dtype)))\n"
+        f"        yield {rows}\n"
+        "data = tf.data.Dataset.from_generator(\n"
+        f"    batches, output_signature={signature})\n"
         f"steps = tf.data.experimental.assert_cardinality(-(-len(x) // {batch}))\n"
         f"model.{call}(data.apply(steps).prefetch(1))",
     )

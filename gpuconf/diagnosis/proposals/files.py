@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Facts, Proposal
 from gpuconf.diagnosis.proposals.calls import by_gpuconf, gpuconf_serves
 
+# A line that makes numbers from 0 to 1 of pictures.
+SCALES = re.compile(r"/=?\s{0,9}255")
 _SIZE = (224, 224)
 _RGB = 3
 _WITH_TORCH = Proposal(
@@ -28,12 +31,12 @@ def from_files(facts: Facts, *, call: str = "fit") -> Iterator[Proposal]:
     if facts.framework == "torch":
         yield _WITH_TORCH
         return
-    if _is_no_picture(facts) and gpuconf_serves(facts):
+    if is_no_picture(facts) and gpuconf_serves(facts):
         yield _ARRAY_FILE
         return
     size = _picture_size(facts)
     if gpuconf_serves(facts):
-        yield _stream(size, call)
+        yield _stream(facts, size, call)
     yield Proposal(
         "read images with Keras's own loader",
         "then neither the card nor the computer holds all of them",
@@ -43,16 +46,19 @@ def from_files(facts: Facts, *, call: str = "fit") -> Iterator[Proposal]:
     )
 
 
-def _stream(size: tuple[int, int], call: str) -> Proposal:
+def _stream(facts: Facts, size: tuple[int, int], call: str) -> Proposal:
     # The outputs of predict stand in the order of the files.
     order = ", shuffle=False" if call == "predict" else ""
+    code = facts.user_code.code if facts.user_code is not None else None
+    scale = ', scale="0-1"' if SCALES.search(code or "") else ""
     return Proposal(
         "stream images from their paths instead of one large array",
         "gpuconf holds paths and decodes a few batches ahead, of a folder or a list, within "
-        "host_limit; neither the card nor the computer holds all images",
+        "host_limit; neither the card nor the computer holds all images; values are 0 to 255 "
+        'without scale="0-1"',
         "code",
         "import gpuconf.images\n"
-        f'data = gpuconf.images.stream("images", size={size}, batch_size=32{order}, '
+        f'data = gpuconf.images.stream("images", size={size}, batch_size=32{order}{scale}, '
         f'host_limit="2GiB")\nmodel.{call}(data)',
     )
 
@@ -65,7 +71,7 @@ def _picture_size(facts: Facts) -> tuple[int, int]:
     return (shape[-3], shape[-2]) if is_pictures else _SIZE
 
 
-def _is_no_picture(facts: Facts) -> bool:
+def is_no_picture(facts: Facts) -> bool:
     """Whether the array that found no room is known to be a list or a table of numbers."""
     tensor = facts.request.tensor
     return tensor is not None and len(tensor.shape) <= 2

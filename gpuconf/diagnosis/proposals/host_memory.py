@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Facts, Proposal
-from gpuconf.diagnosis.proposals.files import from_files
+from gpuconf.diagnosis.proposals.files import from_files, is_no_picture
 
 # What an array may be held as instead, and how many times less that takes.
 _SMALLER = {"float64": ("float32", 2), "float32": ("uint8", 4), "int64": ("uint8", 8)}
@@ -61,12 +61,13 @@ def for_host(facts: Facts) -> Iterator[Proposal]:
 def _smaller_numbers(facts: Facts) -> Iterator[Proposal]:
     tensor = facts.request.tensor
     dtype = tensor.dtype if tensor is not None else None
-    if dtype not in _SMALLER:
+    if dtype not in _SMALLER or (dtype == "float32" and is_no_picture(facts)):
         return
     smaller, times = _SMALLER[dtype]
     yield Proposal(
         f"hold the array as {smaller}",
-        f"{dtype} takes {times} times as much; scale images in the batch, not in the array",
+        f"{dtype} takes {times} times as much; where the array is made, not afterwards, and images "
+        "unscaled: keras.layers.Rescaling(1 / 255) is for the batch",
         "code",
-        f"x = x.astype('{smaller}')",
+        f"import numpy as np\nx = np.array(images, dtype='{smaller}')",
     )

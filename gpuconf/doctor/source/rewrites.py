@@ -108,10 +108,11 @@ def of_images(script: Script) -> str:
     size, names = _picture_size(script), script.names
     keras = names.alias("keras", names.alias("tensorflow.keras", f"{script.tf}.keras"))
     name, end = ("stream", "") if _is_on_tensorflow(script) else ("sequence", ", shuffle=False")
+    scale = ', scale="0-1"' if _scales(script) else ""
     return (
         "import gpuconf.images\n\n"
         f"data = gpuconf.images.{name}(\n"
-        f'    paths, labels, size={size}, batch_size={_BATCH_SIZE}, host_limit="2GiB")\n'
+        f'    paths, labels, size={size}, batch_size={_BATCH_SIZE}{scale}, host_limit="2GiB")\n'
         f"model.fit(data{end})\n"
         "# or without gpuconf, from a folder with a folder for each class:\n"
         f'# data = {keras}.utils.image_dataset_from_directory("images", '
@@ -133,6 +134,16 @@ def _is_on_tensorflow(script: Script) -> bool:
     set_here = [each for node in ast.walk(script.tree) for each in settings_at(script, node)]
     backends = [script.constant(each.value) for each in set_here if each.variable == _BACKEND]
     return all(backend in (None, "tensorflow") for backend in backends)
+
+
+def _scales(script: Script) -> bool:
+    """Whether the script divides by 255 anywhere."""
+    divided = (
+        getattr(node, "right", getattr(node, "value", None))
+        for node in ast.walk(script.tree)
+        if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div)
+    )
+    return any(isinstance(each, ast.Constant) and each.value == 255 for each in divided)
 
 
 def _picture_size(script: Script) -> tuple[int, int]:

@@ -140,6 +140,13 @@ def test_images_are_streamed_in_the_size_of_the_script(line: str, keras: str) ->
     assert fixes(IMAGES.format(line), "source.images_in_list") == [STREAM.format(keras)]
 
 
+@pytest.mark.parametrize("line", ["x = x / 255.0", "x /= 255"])
+def test_a_script_that_scales_gets_a_stream_that_scales(line: str) -> None:
+    """Otherwise the same network would learn from numbers of another size."""
+    (fix,) = fixes(f"{IMAGES.format('import keras')}{line}\n", "source.images_in_list")
+    assert 'batch_size=32, scale="0-1", host_limit="2GiB")' in fix
+
+
 def test_the_size_of_images_is_taken_only_where_it_is_clear() -> None:
     """Some libraries put the height first and others the width."""
     script = IMAGES.format("import keras").replace("(IMAGE_SIZE, IMAGE_SIZE)", "(64, 48)")
