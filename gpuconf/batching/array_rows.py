@@ -17,6 +17,7 @@ class Rows:
     def __init__(self, source: Any, floatx: str) -> None:
         import numpy as np
 
+        _check_columns(source)
         self._source = _sliceable(source)
         shape = tuple(self._source.shape)
         if not shape:
@@ -94,6 +95,20 @@ def _sliceable(source: Any) -> Any:
     if is_tensor or not (hasattr(source, "shape") and hasattr(source, "dtype")):
         return nests.on_host(source)
     return source
+
+
+def _check_columns(source: Any) -> None:
+    """Raise UsageError for a frame with columns of no numbers, of which no one array is made."""
+    kinds: Any = getattr(source, "dtypes", None)
+    if not hasattr(source, "iloc") or not hasattr(kinds, "items") or len(kinds) < 2:
+        return
+    others = {name: kind for name, kind in kinds.items() if getattr(kind, "kind", "O") == "O"}
+    if others and len(others) < len(kinds):
+        told = ", ".join(f"{name!r} ({kind})" for name, kind in list(others.items())[:5])
+        raise UsageError(
+            f"a frame with columns of numbers and others: {told}",
+            hint='x.select_dtypes("number"), or the columns given as x.drop(columns=[...])',
+        )
 
 
 def _check_not_mixed(source: Any) -> None:

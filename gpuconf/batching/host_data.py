@@ -18,6 +18,8 @@ from gpuconf.batching.first_size import CAREFUL, host_batch
 from gpuconf.errors import UsageError
 from gpuconf.pipeline_calls import ending_early
 
+_NAMES = ("x", "y", "sample_weight")
+
 
 class HostData(NamedTuple):
     """The arguments for Keras, how many samples and batches there are (None where unknown)."""
@@ -58,10 +60,11 @@ def host_data(
         return HostData(given, is_auto=batch_size == "auto")
     nest = _without_last_nones((x, y, sample_weight))
     rows = [Rows(leaf, floatx) for leaf in _arrays(nest)]
-    first, end = (math.floor(_agreed_count(rows) * share) for share in section)
+    count = _agreed_count(nest, rows)
+    first, end = (math.floor(count * share) for share in section)
     if end <= first:
         raise UsageError(
-            f"no samples are left of {_agreed_count(rows)}: validation_split takes all or none",
+            f"no samples are left of {count}: validation_split takes all or none",
             hint="validation_split=0.2",
         )
     if size is None and steps:
@@ -98,16 +101,19 @@ def _arrays(nest: Any) -> list[Any]:
     return found
 
 
-def _agreed_count(rows: list[Rows]) -> int:
-    counts = sorted({each.count for each in rows})
+def _agreed_count(nest: Any, rows: list[Rows]) -> int:
+    """How many samples all arrays have, x's, y's and the weights'."""
+    counts = {each.count for each in rows}
     if len(counts) > 1:
+        names = [name for part, name in zip(nest, _NAMES, strict=False) for _ in _arrays([part])]
+        told = [f"{name} {each.count}" for name, each in zip(names, rows, strict=True)]
         raise UsageError(
-            f"the arrays have different numbers of samples: {', '.join(map(str, counts))}",
-            hint="print(x.shape, y.shape)",
+            f"the arrays have different numbers of samples: {', '.join(told)}",
+            hint=f"print({', '.join(f'len({name})' for name in dict.fromkeys(names))})",
         )
-    if not counts[0]:
+    if counts == {0}:
         raise UsageError("the arrays have no samples", hint="print(x.shape)")
-    return counts[0]
+    return rows[0].count
 
 
 def _dataset(nest: Any, rows: list[Rows], places: Places, shuffle: bool | str, repeats: int) -> Any:

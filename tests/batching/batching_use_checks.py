@@ -399,7 +399,7 @@ def check_mistakes_are_told_and_nothing_is_done(model: Any) -> None:
     wrong: dict[str, Callable[[], Any]] = {
         "not a Keras model": lambda: batching.evaluate(object(), X, Y),
         "is a layer": lambda: batching.predict(layers.Dense(1), X),
-        "different numbers of samples: 50, 53": lambda: batching.fit(model, X, Y[:50]),
+        "different numbers of samples: x 53, y 50": lambda: batching.fit(model, X, Y[:50]),
         "no samples": lambda: batching.predict(model, X[:0]),
         "batch_size of fit is 'auto'": lambda: batching.fit(model, X, Y, batch_size="auto"),
         "batch_size=0": lambda: batching.evaluate(model, X, Y, 0),

@@ -118,7 +118,8 @@ MIXED = pd.DataFrame({"age": [31, 47], "name": ["Ann", "Bo"]})
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (MIXED, "31, a int"),
+        (MIXED, r"columns of numbers and others: 'name' \("),
+        (pd.DataFrame({"a": [1.0, 2.0], "b": pd.Categorical(["x", "y"])}), r"'b' \(category\)"),
         (np.array([np.ones(2), np.ones(3)], dtype=object), "a ndarray"),
         (np.array(["a", None], dtype=object), "None, a NoneType"),
     ],
@@ -153,7 +154,8 @@ def test_batch_sizes_that_are(size: Any, checked: int | None) -> None:
 @pytest.mark.parametrize(
     ("x", "y", "words"),
     [
-        (VALUES, VALUES[:7], "7, 40"),
+        (VALUES, VALUES[:7], "x 40, y 7"),
+        ([VALUES, VALUES[:3]], VALUES, "x 40, x 3, y 40"),
         (VALUES[:0], None, "no samples"),
         (VALUES, np.float32(1), "no samples"),
     ],
