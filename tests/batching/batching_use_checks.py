@@ -380,6 +380,31 @@ def check_many_variables_are_held_at_once_and_not_copied() -> None:
     assert_same(weights_of(model), before)
 
 
+class Wrapped:
+    """A variable around TensorFlow's, as Keras 3's is, which may put another one inside."""
+
+    def __init__(self, value: float) -> None:
+        self.inside = tf.Variable(value)
+
+    @property
+    def handle(self) -> Any:
+        """Where the value lies."""
+        return self.inside.handle
+
+    @property
+    def dtype(self) -> str:
+        """Its name."""
+        return "float32"
+
+
+def check_a_variable_that_lies_elsewhere_is_read_there() -> None:
+    """Not where it lay when the function that reads them was made."""
+    model, variables = dense(), [Wrapped(float(each)) for each in range(20)]
+    assert [float(value) for value in Reader(model, variables).read()] == list(range(20))
+    variables[3].inside = tf.Variable(-1.0)
+    assert float(Reader(model, variables).read()[3]) == -1.0
+
+
 def check_classes_without_a_weight_count_once() -> None:
     """As Keras has it for arrays, of labels by number and one-hot; Keras 2 wants all classes."""
     weights = {0: 3.0} if IS_KERAS_3 else {0: 3.0, 1: 1.0, 2: 1.0}
