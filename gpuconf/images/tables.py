@@ -6,7 +6,7 @@ import codecs
 import csv
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple, TextIO
 
@@ -119,34 +119,28 @@ def _has_pictures(columns: _Columns, name: str) -> bool:
 
 def _csv_columns(file: str, path_column: str) -> _Columns:
     """Those of a CSV file in UTF-8 with a line of names."""
-    cells, lines = [], []
     try:
         with open(file, encoding="utf-8-sig", newline="") as stream:
             separator = _separator(stream, path_column)
             rows = csv.reader(stream, delimiter=separator)
             names = [name.strip() for name in next(rows, [])]
-            begin = rows.line_num + 1  # a row may take several lines
-            for row in rows:
-                if row:
-                    cells.append(row)
-                    lines.append(begin)
-                begin = rows.line_num + 1
+            placed = list(_with_lines(rows))
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(
             f"{file} is no CSV file in UTF-8: {error}",
             hint=f"iconv -f {_encoding_of(file)} -t UTF-8 {file} > new.csv",
         ) from None
-    for line, row in zip(lines, cells, strict=True):
+    for line, row in placed:
         if len(row) != len(names):
             raise UsageError(
                 f"line {line} of {file} has {len(row)} cells, the line of names {len(names)}",
                 hint=f"put a cell that holds {_SEPARATORS[separator]} in quotation marks",
             )
-    origin = Origin(file, lines)
+    origin = Origin(file, [line for line, _ in placed])
 
     def read(name: str) -> list[Any]:
         place = names.index(name)
-        column: list[Any] = [row[place].strip() for row in cells]
+        column: list[Any] = [row[place].strip() for _, row in placed]
         if name == path_column:  # a file may be called 001
             return column
         column = _typed(column)
@@ -155,6 +149,15 @@ def _csv_columns(file: str, path_column: str) -> _Columns:
         return column
 
     return _Columns(origin, names, read)
+
+
+def _with_lines(rows: Any) -> Iterator[tuple[int, list[str]]]:
+    """Each row of a CSV reader that is not empty, and its first line: it may take several."""
+    begin = rows.line_num + 1
+    for row in rows:
+        if row:
+            yield begin, row
+        begin = rows.line_num + 1
 
 
 def _encoding_of(file: str) -> str:
