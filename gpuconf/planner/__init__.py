@@ -10,6 +10,13 @@ from collections.abc import Mapping, Sequence
 from gpuconf.errors import ProfileError
 from gpuconf.hardware import VisibleDevices
 from gpuconf.hardware.inventory import Gpu, Inventory
+from gpuconf.planner.figureless import plan_without_figures
+from gpuconf.planner.inheritance import (
+    Inherited,
+    hidden_note,
+    hides_everything,
+    read_inherited,
+)
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.planner.plan import GpuPlan, Plan, label
 from gpuconf.planner.selection import rules_for, select, unmatched_rules
@@ -18,11 +25,9 @@ from gpuconf.planner.visibility import (
     fastest_first,
     see,
     settle_order,
-    value_without_figures,
     variables_to_write,
 )
-from gpuconf.profile.model import GpuRules, Profile
-from gpuconf.units import mib
+from gpuconf.profile.model import Profile
 
 __all__ = [
     "GpuPlan",
@@ -45,12 +50,15 @@ def make_plan(
     *,
     environ: Mapping[str, str],
     chosen_by_parent: str | None = None,
+    order_by_parent: str | None = None,
 ) -> Plan:
     """Plan for ``profile`` on ``inventory``.
 
     ``environ`` is the environment as the user (or a scheduler) made it: CUDA_VISIBLE_DEVICES is
     narrowed, never widened.  ``chosen_by_parent`` is the CUDA_VISIBLE_DEVICES that gpuconf wrote
-    in a parent process: a ``pick`` stays within it, so that children train where the parent does.
+    in a parent process, and the plan stays within it too; ``order_by_parent`` is the
+    CUDA_DEVICE_ORDER that it wrote with it.  The numbers of a list count the user's GPUs; where
+    that leads outside the parent's choice, they count the parent's.
 
     Raises ShortageError where a GPU has less left than the profile needs (``on_shortage: cpu``
     hides such GPUs instead), and ProfileError where the profile does not go with this machine.
@@ -59,34 +67,41 @@ def make_plan(
         return hidden_plan(profile)
     value = environ.get("CUDA_VISIBLE_DEVICES")
     if inventory.problem is not None:
-        return _without_figures(profile, inventory.problem, value)
+        if chosen_by_parent is not None and hides_everything(chosen_by_parent):
+            return hidden_plan(profile, notes=(hidden_note(chosen_by_parent),))
+        made = plan_without_figures(profile, inventory.problem, value, chosen_by_parent)
+        return made._replace(cuda_device_order=order_by_parent)
     order = environ.get("CUDA_DEVICE_ORDER")
     visible = see(value, order, inventory)
     if not visible.devices:
         return _nothing_visible(profile, inventory, visible, value)
-    # The parent counted as variables_to_write says: by the user's own list, or as nvidia-smi.
-    counted = order if value is not None and not visible.order_certain else "PCI_BUS_ID"
-    inherited = see(chosen_by_parent, counted, inventory).devices
+    inherited = read_inherited(chosen_by_parent, inventory, order=order_by_parent or order)
+    if inherited is not None and not inherited.within(visible.devices):
+        return _hidden_by_parent(profile, visible, inherited)
     return _plan_visible(profile, visible, inherited, value)
 
 
 def _plan_visible(
-    profile: Profile, visible: VisibleDevices, inherited: Sequence[Gpu], value: str | None
+    profile: Profile, visible: VisibleDevices, inherited: Inherited | None, value: str | None
 ) -> Plan:
     devices = visible.devices
-    chosen, notes = select(profile, devices, inherited)
-    if profile.gpus.kind == "all" and value is None and not visible.order_certain:
+    chosen, counted, notes = select(profile, devices, inherited)
+    guessed = value is None and inherited is None and not visible.order_certain
+    if profile.gpus.kind == "all" and guessed:
         chosen = fastest_first(chosen)
-    each = {gpu: plan_gpu(gpu, rules_for(gpu, devices, profile)) for gpu in devices}
-    planned, hidden = settle_shortages([each[gpu] for gpu in chosen], profile, devices)
-    notes += [*unmatched_rules(profile, devices), *hidden]
+    each = {gpu: plan_gpu(gpu, rules_for(gpu, counted, profile)) for gpu in devices}
+    planned, hidden = settle_shortages([each[gpu] for gpu in chosen], profile, counted)
+    notes += [*unmatched_rules(profile, counted), *hidden]
     if not planned:
         return hidden_plan(profile, devices, notes=tuple(notes))
-    if value is not None and not visible.order_certain:
-        planned, uncertain = settle_order(planned, list(each.values()), value)
+    text, bound = (value, visible) if inherited is None else inherited
+    if text is not None and not bound.order_certain:
+        planned, uncertain = settle_order(planned, list(each.values()), text)
         notes += uncertain
     _refuse_unequal_growth(planned, profile)
-    names, order = variables_to_write([plan.gpu for plan in planned], visible, value)
+    names, order = variables_to_write(
+        [plan.gpu for plan in planned], visible, inherited and inherited.visible
+    )
     return Plan(
         profile=profile,
         gpus=tuple(planned),
@@ -95,6 +110,13 @@ def _plan_visible(
         cuda_device_order=order,
         notes=(*notes, *_missing_figures(planned, profile)),
     )
+
+
+def _hidden_by_parent(profile: Profile, visible: VisibleDevices, inherited: Inherited) -> Plan:
+    """The plan of a child whose parent chose no GPU that is to be seen here."""
+    ignored = inherited.visible.ignored
+    why = None if hides_everything(inherited.value) or not ignored else ignored[0][1]
+    return hidden_plan(profile, visible.devices, notes=(hidden_note(inherited.value, why),))
 
 
 def _refuse_unequal_growth(planned: Sequence[GpuPlan], profile: Profile) -> None:
@@ -114,31 +136,6 @@ def hidden_plan(
 ) -> Plan:
     """The plan that lets no framework see a GPU."""
     return Plan(profile, visible=visible, cuda_visible_devices="-1", hides_gpus=True, notes=notes)
-
-
-def _without_figures(profile: Profile, problem: str, value: str | None) -> Plan:
-    """No NVML: what can be decided without figures still holds for any GPU a framework finds."""
-    rules = GpuRules(profile.memory, profile.virtual_devices)
-    gpu = plan_gpu(Gpu(index=0), rules)
-    notes = []
-    dropped = [line.partition(":")[0] for line in gpu.arithmetic if ": dropped" in line]
-    if profile.memory.keep_free is None:  # then the profile has no such rule of its own
-        dropped = [term for term in dropped if "keep_free" not in term]
-    if dropped:
-        left = "allow_growth alone is set" if profile.memory.allow_growth else "no limit is set"
-        if gpu.limit_bytes is not None:
-            left = f"without {' and '.join(dropped)} the limit is {mib(gpu.limit_bytes)}"
-        notes.append(f"{problem}: no memory figures, so {left}")
-    if profile.gpus.kind == "pick":
-        notes.append(f"{problem}; so gpus: {{pick: most-free}} cannot choose, and all are used")
-    if profile.per_gpu:
-        notes.append(f"{problem}; so per_gpu does nothing, and the same rules hold for all")
-    return Plan(
-        profile,
-        unknown_gpu=gpu._replace(shortage=None),
-        cuda_visible_devices=value_without_figures(profile, value),
-        notes=tuple(notes),
-    )
 
 
 def _nothing_visible(

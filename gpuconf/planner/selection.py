@@ -3,31 +3,105 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gpuconf.errors import ProfileError
 from gpuconf.hardware import match_uuid
 from gpuconf.hardware.inventory import Gpu
+from gpuconf.planner.inheritance import Inherited
 from gpuconf.planner.plan import label
 from gpuconf.profile.model import GpuRules, GpuSelection, Profile
 
 
+class Selection(NamedTuple):
+    """The chosen GPUs, in order; the profile's numbers are places in ``counted``."""
+
+    chosen: list[Gpu]
+    counted: tuple[Gpu, ...]
+    notes: list[str]
+
+
 def select(
-    profile: Profile, visible: Sequence[Gpu], inherited: Sequence[Gpu]
-) -> tuple[list[Gpu], list[str]]:
-    selection = profile.gpus
-    if selection.kind == "list":
-        return _listed(profile, visible), []
-    if selection.kind == "pick":
-        # A child trains where its parent does.
-        kept = [gpu for gpu in visible if gpu in inherited]
-        return _pick(selection, kept if len(kept) >= selection.count else list(visible))
-    return list(visible), []
+    profile: Profile, visible: tuple[Gpu, ...], inherited: Inherited | None = None
+) -> Selection:
+    """The GPUs of ``visible`` that the profile means, within those that a parent process chose."""
+    if profile.gpus.kind == "list":
+        return _select_listed(profile, visible, inherited)
+    allowed = list(visible) if inherited is None else inherited.within(visible)
+    sound, notes = _without_silent(allowed)
+    if profile.gpus.kind == "pick":
+        sound, fewer = _pick(profile.gpus, sound)
+        notes += fewer
+    return Selection(sound, visible, notes)
 
 
-def _listed(profile: Profile, visible: Sequence[Gpu]) -> list[Gpu]:
+def _select_listed(
+    profile: Profile, visible: tuple[Gpu, ...], inherited: Inherited | None
+) -> Selection:
+    """The members of the list.
+
+    A child with its parent's profile means the same GPUs by the same numbers, those of the user's
+    list.  Where that leads outside the parent's choice, a number is a place in the parent's
+    choice, as it is for CUDA and for every program without us.
+    """
+    if inherited is None or _leads_within(profile, visible, inherited):
+        chosen, counted = _listed(profile, visible), visible
+    else:
+        counted = tuple(inherited.within(visible))
+        chosen = _listed(profile, counted, inherited.value)
+    _refuse_silent(profile, chosen, visible)
+    return Selection(chosen, counted, [])
+
+
+def _leads_within(profile: Profile, visible: tuple[Gpu, ...], inherited: Inherited) -> bool:
+    try:
+        return set(_listed(profile, visible)) <= set(inherited.within(visible))
+    except ProfileError:
+        return False  # the parent's choice gets its turn, and an error of its own
+
+
+def _is_silent(gpu: Gpu) -> bool:
+    """Whether NVML counts the GPU and answers nothing about it: lost, or closed to this user."""
+    return gpu == Gpu(gpu.index)
+
+
+def _without_silent(allowed: list[Gpu]) -> tuple[list[Gpu], list[str]]:
+    """``allowed`` without the GPUs that do not answer, and a note for each of these.
+
+    Such a card can be named by its number only, and one number in CUDA_VISIBLE_DEVICES makes all
+    entries numbers; CUDA may count without that card, or hide all that follows it.  Where no card
+    answers they all stay: on machines whose NVML knows next to nothing (Jetson) CUDA works.
+    """
+    sound = [gpu for gpu in allowed if not _is_silent(gpu)]
+    if not sound:
+        return allowed, []
+    return sound, [f"{_silence(gpu)}: not used" for gpu in allowed if _is_silent(gpu)]
+
+
+def _silence(gpu: Gpu) -> str:
+    return f"GPU {gpu.index} does not answer NVML (lost, or closed to this user)"
+
+
+def _refuse_silent(profile: Profile, chosen: Sequence[Gpu], visible: Sequence[Gpu]) -> None:
+    """Raise for a member that does not answer while another GPU does; see _without_silent."""
+    silent = [gpu for gpu in chosen if _is_silent(gpu)]
+    if not silent or all(_is_silent(gpu) for gpu in visible):
+        return
+    raise ProfileError(
+        f"gpus names {', '.join(str(member) for member in profile.gpus.members)}, and "
+        f"{_silence(silent[0])}",
+        hint="name another GPU; `gpuconf doctor` says what is wrong with this one",
+        file=profile.source,
+        key="gpus",
+    )
+
+
+def _listed(
+    profile: Profile, visible: Sequence[Gpu], chosen_by_parent: str | None = None
+) -> list[Gpu]:
     chosen: list[Gpu] = []
     for member in profile.gpus.members:
-        gpu = _member(member, visible, profile)
+        gpu = _member(member, visible, profile, chosen_by_parent)
         if gpu in chosen:
             raise ProfileError(
                 f"gpus names {label(gpu)} twice, the second time as {member!r}; CUDA shows no "
@@ -51,15 +125,23 @@ def _pick(selection: GpuSelection, candidates: list[Gpu]) -> tuple[list[Gpu], li
     return by_free[: selection.count], notes
 
 
-def _member(member: int | str, visible: Sequence[Gpu], profile: Profile) -> Gpu:
+def _member(
+    member: int | str, visible: Sequence[Gpu], profile: Profile, chosen_by_parent: str | None
+) -> Gpu:
     found = [gpu for i, gpu in enumerate(visible) if _is(member, i, gpu)]
     if len(found) == 1:
         return found[0]
     listing = ", ".join(f"{i}: {label(gpu)}" for i, gpu in enumerate(visible))
     what = "no visible GPU" if not found else "more than one GPU"
+    hint = "`gpuconf plan dedicated` lists the GPUs; CUDA_VISIBLE_DEVICES may hide some"
+    if chosen_by_parent is not None:
+        hint = (
+            f"CUDA_VISIBLE_DEVICES={chosen_by_parent}, inherited from the parent process, hides "
+            "the others; name one of these, or let the parent's profile use more GPUs"
+        )
     raise ProfileError(
         f"gpus names {member!r}, and {what} is that; visible are {listing}",
-        hint="`gpuconf plan dedicated` lists the GPUs; CUDA_VISIBLE_DEVICES may hide some",
+        hint=hint,
         file=profile.source,
         key="gpus",
     )
@@ -70,8 +152,9 @@ def _is(member: int | str, position: int, gpu: Gpu) -> bool:
     return member == position if isinstance(member, int) else bool(match_uuid(member, [gpu]))
 
 
-def rules_for(gpu: Gpu, visible: Sequence[Gpu], profile: Profile) -> GpuRules:
-    position = visible.index(gpu)
+def rules_for(gpu: Gpu, counted: Sequence[Gpu], profile: Profile) -> GpuRules:
+    """The rules of ``per_gpu`` for ``gpu``, by its place in ``counted`` or its UUID; else all's."""
+    position = counted.index(gpu) if gpu in counted else -1
     for member, rules in profile.per_gpu:
         if _is(member, position, gpu):
             return rules

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuconf.errors import ProfileError
 from gpuconf.hardware import VisibleDevices, narrow, needs_pci_order, resolve, visible_devices_value
 from gpuconf.hardware.inventory import Gpu, Inventory
 from gpuconf.planner.plan import GpuPlan
-from gpuconf.profile.model import Profile
 from gpuconf.units import mib
 
 
@@ -44,19 +42,22 @@ def see(value: str | None, order: str | None, inventory: Inventory) -> VisibleDe
 
 
 def variables_to_write(
-    chosen: Sequence[Gpu], visible: VisibleDevices, value: str | None
+    chosen: Sequence[Gpu], visible: VisibleDevices, inherited: VisibleDevices | None = None
 ) -> tuple[str | None, str | None]:
     """CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER that show ``chosen``; None to leave one alone.
 
     CUDA numbers GPUs fastest first unless CUDA_DEVICE_ORDER says PCI_BUS_ID, so UUIDs are written
     where the choice narrows or reorders, or that order is unknown.  A list that the user wrote in
     indices whose order is unknown keeps its own entries: other names could mean other cards.
+    The same holds for ``inherited``, a parent's choice.  "Alone" means as the user set it, so
+    below a parent that chose less something is always written.
     """
-    if not visible.order_certain and value is not None:
-        everything = len(chosen) == len(visible.devices)
-        return None if everything else narrow(visible, chosen), None
     if list(chosen) == list(visible.devices) and visible.order_certain:
         return None, None
+    bound = visible if inherited is None else inherited
+    if bound.entries and not bound.order_certain:
+        everything = inherited is None and len(chosen) == len(visible.devices)
+        return None if everything else narrow(bound, chosen), None
     # Where a UUID is unknown the value counts in nvidia-smi's order, which CUDA must be told.
     order = "PCI_BUS_ID" if needs_pci_order(chosen) else None
     return visible_devices_value(chosen), order
@@ -87,32 +88,3 @@ def settle_order(
         )
         for plan in planned
     ], [note]
-
-
-def value_without_figures(profile: Profile, value: str | None) -> str | None:
-    """The CUDA_VISIBLE_DEVICES for a list of ``gpus`` where nobody can say what GPUs there are.
-
-    A number is a place in ``value``, the user's own list, where there is one, and a UUID must
-    stand in it: a scheduler's list is narrowed, never widened.  None to leave it alone.
-    """
-    if profile.gpus.kind != "list":
-        return None
-    if value is None:
-        return ",".join(str(member) for member in profile.gpus.members)
-    entries = [entry.strip() for entry in value.split(",")]
-    return ",".join(_entry(member, entries, profile) for member in profile.gpus.members)
-
-
-def _entry(member: int | str, entries: Sequence[str], profile: Profile) -> str:
-    if isinstance(member, int):
-        found = [entry for entry in entries[member : member + 1] if entry not in ("", "-1")]
-    else:
-        found = [e for e in entries if e.startswith(member) or (e and member.startswith(e))]
-    if len(found) == 1:
-        return found[0]
-    raise ProfileError(
-        f"gpus names {member!r}, which CUDA_VISIBLE_DEVICES={','.join(entries)} does not show",
-        hint="unset CUDA_VISIBLE_DEVICES, or name a GPU that it lists",
-        file=profile.source,
-        key="gpus",
-    )

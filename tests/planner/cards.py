@@ -81,3 +81,21 @@ def plan(
     given = {"CUDA_VISIBLE_DEVICES": visible, "CUDA_DEVICE_ORDER": order}
     environ = {name: value for name, value in given.items() if value is not None}
     return make_plan(profile, machine(*gpus), environ=environ, chosen_by_parent=chosen_by_parent)
+
+
+FOUR = tuple(card(index, free=4000 + index * 1000) for index in range(4))
+
+
+def choose(*members: int | str) -> Profile:
+    """A profile whose gpus is this list."""
+    return Profile("chosen", gpus=GpuSelection("list", members))
+
+
+def pick(count: int) -> Profile:
+    """A profile that picks so many."""
+    return Profile("picked", gpus=GpuSelection("pick", count=count))
+
+
+def numbers(made: Plan) -> list[int]:
+    """The planned cards by nvidia-smi's numbers."""
+    return [gpu.gpu.index for gpu in made.gpus]

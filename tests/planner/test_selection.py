@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import pytest
-from cards import ALL, PROBLEM, SHARED_DESKTOP, amount, card, machine, plan, small_card, uuid
+from cards import (
+    ALL,
+    FOUR,
+    PROBLEM,
+    SHARED_DESKTOP,
+    amount,
+    card,
+    choose,
+    machine,
+    numbers,
+    pick,
+    plan,
+    small_card,
+    uuid,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuconf.errors import ProfileError
 from gpuconf.hardware import resolve
 from gpuconf.hardware.inventory import Gpu, Inventory
-from gpuconf.planner import Plan, make_plan, needs_inventory
+from gpuconf.planner import make_plan, needs_inventory
 from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, Profile
 from gpuconf.units import GIB, MIB, Amount
 
-FOUR = tuple(card(index, free=4000 + index * 1000) for index in range(4))
 PICK_ONE = GpuSelection("pick")
-
-
-def choose(*members: int | str) -> Profile:
-    """A profile whose gpus is this list."""
-    return Profile("chosen", gpus=GpuSelection("list", members))
-
-
-def pick(count: int) -> Profile:
-    """A profile that picks so many."""
-    return Profile("picked", gpus=GpuSelection("pick", count=count))
-
-
-def numbers(made: Plan) -> list[int]:
-    """The planned cards by nvidia-smi's numbers."""
-    return [gpu.gpu.index for gpu in made.gpus]
 
 
 @pytest.mark.parametrize(
@@ -74,36 +72,6 @@ def test_a_pick_of_more_than_there_are_takes_what_there_is() -> None:
     made = plan(pick(3), *FOUR[:2])
     assert numbers(made) == [1, 0]
     assert made.notes == ("the profile picks 3 GPUs and 2 can be seen: using 2",)
-
-
-@pytest.mark.parametrize(
-    ("chosen_by_parent", "count", "visible", "expected"),
-    [
-        (uuid(0), 1, None, [0]),
-        (f"{uuid(1)},{uuid(0)}", 2, None, [1, 0]),
-        (f"{uuid(1)},{uuid(0)}", 1, None, [1]),
-        (uuid(0), 2, None, [3, 2]),  # the parent has too few: choose anew
-        (uuid(0), 1, "1,2", [2]),  # the user has since hidden the parent's card
-        ("-1", 1, None, [3]),
-        (None, 1, None, [3]),
-    ],
-)
-def test_a_child_picks_what_its_parent_picked(
-    chosen_by_parent: str | None, count: int, visible: str | None, expected: list[int]
-) -> None:
-    """The parent's choice stays, though its card is no longer the freest."""
-    made = plan(pick(count), *FOUR, visible=visible, chosen_by_parent=chosen_by_parent)
-    assert numbers(made) == expected
-
-
-def test_a_child_on_unequal_cards_picks_what_its_parent_picked() -> None:
-    """The parent kept the user's own index; to the child it means the same card."""
-    gpus = (small_card(0), card(1), card(2, total=24000, free=100))
-    parent = plan(pick(1), *gpus, visible="0,1")
-    assert (numbers(parent), parent.cuda_visible_devices) == ([1], "1")
-    later = (gpus[0], gpus[1], card(2, total=24000, free=23000))
-    child = plan(pick(1), *later, visible="0,1", chosen_by_parent=parent.cuda_visible_devices)
-    assert numbers(child) == [1]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,92 @@
+"""The plan where NVML gives no figures: what still holds for any GPU that a framework finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuconf.errors import ProfileError
+from gpuconf.hardware.inventory import Gpu
+from gpuconf.planner.limits import plan_gpu
+from gpuconf.planner.plan import GpuPlan, Plan
+from gpuconf.profile.model import GpuRules, Profile
+from gpuconf.units import mib
+
+
+def plan_without_figures(
+    profile: Profile, problem: str, value: str | None, chosen_by_parent: str | None
+) -> Plan:
+    """The rules that need no figures; ``value`` is the user's list, ``problem`` why so little."""
+    gpu = plan_gpu(Gpu(index=0), GpuRules(profile.memory, profile.virtual_devices))
+    notes = _dropped_rules(profile, gpu, problem)
+    if profile.gpus.kind == "pick":
+        used = "all" if chosen_by_parent is None else "those of the parent process"
+        notes.append(f"{problem}; so gpus: {{pick: most-free}} cannot choose, and {used} are used")
+    if profile.per_gpu:
+        notes.append(f"{problem}; so per_gpu does nothing, and the same rules hold for all")
+    return Plan(
+        profile,
+        unknown_gpu=gpu._replace(shortage=None),
+        cuda_visible_devices=value_without_figures(profile, value, chosen_by_parent),
+        notes=tuple(notes),
+    )
+
+
+def _dropped_rules(profile: Profile, gpu: GpuPlan, problem: str) -> list[str]:
+    dropped = [line.partition(":")[0] for line in gpu.arithmetic if ": dropped" in line]
+    if profile.memory.keep_free is None:  # then the profile has no such rule of its own
+        dropped = [term for term in dropped if "keep_free" not in term]
+    if not dropped:
+        return []
+    left = "allow_growth alone is set" if profile.memory.allow_growth else "no limit is set"
+    if gpu.limit_bytes is not None:
+        left = f"without {' and '.join(dropped)} the limit is {mib(gpu.limit_bytes)}"
+    return [f"{problem}: no memory figures, so {left}"]
+
+
+def value_without_figures(
+    profile: Profile, value: str | None, chosen_by_parent: str | None = None
+) -> str | None:
+    """The CUDA_VISIBLE_DEVICES where nobody can say what GPUs there are; None to leave it alone.
+
+    A number of a list is a place in ``value``, the user's own list, where there is one, and a UUID
+    must stand in it: a scheduler's list is narrowed, never widened.  What a parent process chose
+    stays; a list that leads outside it is read as places and UUIDs of that choice.
+    """
+    if profile.gpus.kind != "list":
+        return chosen_by_parent
+    if chosen_by_parent is None:
+        return ",".join(_members(profile, value))
+    inherited = _entries(chosen_by_parent)
+    try:
+        named = _members(profile, value)
+    except ProfileError:
+        named = []
+    if not named or not set(named) <= set(inherited):
+        named = _members(profile, chosen_by_parent)
+    return ",".join(named)
+
+
+def _entries(value: str) -> list[str]:
+    return [entry.strip() for entry in value.split(",")]
+
+
+def _members(profile: Profile, value: str | None) -> list[str]:
+    if value is None:
+        return [str(member) for member in profile.gpus.members]
+    entries = _entries(value)
+    return [_entry(member, entries, profile) for member in profile.gpus.members]
+
+
+def _entry(member: int | str, entries: Sequence[str], profile: Profile) -> str:
+    if isinstance(member, int):
+        found = [entry for entry in entries[member : member + 1] if entry not in ("", "-1")]
+    else:
+        found = [e for e in entries if e.startswith(member) or (e and member.startswith(e))]
+    if len(found) == 1:
+        return found[0]
+    raise ProfileError(
+        f"gpus names {member!r}, which CUDA_VISIBLE_DEVICES={','.join(entries)} does not show",
+        hint="unset CUDA_VISIBLE_DEVICES, or name a GPU that it lists",
+        file=profile.source,
+        key="gpus",
+    )
