@@ -7,15 +7,40 @@ import sys
 from collections.abc import Mapping
 from typing import TextIO
 
+_LAYOUT = "\n\t"
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    """``text`` with control characters, and halves of surrogate pairs, as visible escapes.
+
+    Names of processes, cards and files are other people's, and ESC sequences in them would
+    command the terminal.  ``keep`` are characters to leave alone, such as newlines.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else repr(c)[1:-1] for c in text)
+
 
 def say(text: str) -> None:
-    """Write ``gpuconf: text`` to stderr; never raise (stderr may be closed or missing)."""
-    if sys.stderr is None:  # which print() would take for stdout
-        return
+    """Write ``gpuconf: text`` to stderr; never raise.
+
+    stderr may be closed, None, deleted, or an object of the program's that raises anything.
+    """
     try:
-        print(f"gpuconf: {text}", file=sys.stderr, flush=True)
-    except (OSError, ValueError, AttributeError):
+        stream = sys.stderr
+        if stream is not None:
+            _write(stream, f"gpuconf: {printable(text, keep=_LAYOUT)}\n")
+    except Exception:
         return
+
+
+def _write(stream: TextIO, line: str) -> None:
+    try:
+        stream.write(line)
+    except UnicodeEncodeError:  # sys.stderr escapes by itself; one that the program made need not
+        encoding = getattr(stream, "encoding", None) or "ascii"
+        stream.write(line.encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()
 
 
 def debug(text: str, *, environ: Mapping[str, str] = os.environ) -> None:

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuconf.errors import GpuconfError
-from gpuconf.terminal import wants_colour
+from gpuconf.terminal import printable, wants_colour
 
 SCHEMA_VERSION = 1
 
@@ -58,11 +58,11 @@ class Output:
 
     def line(self, text: str = "", style: str | None = None) -> None:
         """Print one line of text to stdout, never wrapped: people paste it."""
-        self.out.print(Text(text, style=style or ""), soft_wrap=True)
+        self.out.print(Text(_shown(text), style=style or ""), soft_wrap=True)
 
     def prose(self, text: str, style: str | None = None) -> None:
         """Print text to stdout, broken for a terminal between words."""
-        broken = fitted(text, self.out.width) if self.out.file.isatty() else text
+        broken = fitted(_shown(text), self.out.width) if self.out.file.isatty() else text
         self.line(broken, style)
 
     def note(self, text: str) -> None:
@@ -75,6 +75,7 @@ class Output:
 
     def table(self, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
         """Print a table to stdout: folded to a terminal's width, a row a line for programs."""
+        rows = [tuple(_shown(cell) for cell in row) for row in rows]
         if not self.out.file.isatty():
             widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
             for row in (columns, *rows):
@@ -108,7 +109,13 @@ class Output:
 
     def _fitted(self, text: str) -> str:
         """``text`` broken for the terminal that stderr is; as it is where it is none."""
+        text = _shown(text)
         return fitted(text, self.err.width) if self.err.file.isatty() else text
+
+
+def _shown(text: str) -> str:
+    """``text`` as a terminal may get it: names in it may hold ESC sequences."""
+    return printable(text, keep="\n\t")
 
 
 def fitted(text: str, width: int) -> str:

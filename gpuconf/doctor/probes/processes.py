@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from gpuconf.doctor.facts import ProcessFacts
 from gpuconf.doctor.probes.files import read_text, under
 from gpuconf.hardware import GpuProcess, Inventory
+from gpuconf.terminal import printable
 
 
 def read_processes(
@@ -51,7 +52,7 @@ def _read(
     uid = _owner(folder)
     return ProcessFacts(
         process.pid,
-        name=name,
+        name=printable(name),  # a process names itself, ESC sequences and all
         user=None if uid is None else _user(uid),
         is_ours=None if uid is None else uid == os.getuid(),
         # proc(5): field 22 of stat is the start in clock ticks since the machine's own.
@@ -67,8 +68,9 @@ def _same(told: str, name: str, folder: str) -> bool:
     known = {name, os.path.basename(words[0])}
     with contextlib.suppress(OSError):  # another user's
         known.add(os.path.basename(os.readlink(os.path.join(folder, "exe"))))
-    base = os.path.basename(told.partition(" ")[0])
-    return any(base.startswith(each) or each.startswith(base) for each in known if each)
+    base = os.path.basename(told.partition(" ")[0])  # escaped already, where NVML's name came in
+    shown = [printable(each) for each in known if each]
+    return any(base.startswith(each) or each.startswith(base) for each in shown)
 
 
 def _boot_time(root: str) -> float | None:

@@ -1,0 +1,39 @@
+"""What a command prints: ESC sequences in names are shown, never sent to the terminal."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gpuconf.cli.output import Output
+from gpuconf.errors import GpuconfError
+
+NAME = "python\x1b]0;owned\x07\udcff"
+SHOWN = r"python\x1b]0;owned\x07\udcff"
+
+
+def test_every_way_to_print_text_escapes_control_characters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Lines, prose, tables, notes, progress and errors; their own newlines stay."""
+    output = Output()
+    output.line(f"a\n{NAME}")
+    output.prose(NAME)
+    output.table(("NAME", "PID"), [(NAME, "1")])
+    output.note(NAME)
+    output.progress(NAME)
+    output.error(GpuconfError(NAME, hint=NAME))
+    written, told = capsys.readouterr()
+    assert written.splitlines()[:3] == ["a", SHOWN, SHOWN]
+    assert written.splitlines()[4].split() == [SHOWN, "1"]
+    assert told.count(SHOWN) == 4
+    assert not set("\x1b\x07\udcff") & set(written + told)
+
+
+def test_a_document_keeps_the_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON escapes by itself, and gives a program the very characters back."""
+    Output(as_json=True).document({"name": NAME})
+    written = capsys.readouterr().out
+    assert "\x1b" not in written
+    assert json.loads(written)["name"] == NAME
