@@ -11,12 +11,18 @@ framework imports too; it happens inside the function, and only where memory fig
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from gpuconf.hardware import patience
 from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory
+from gpuconf.terminal import printable
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+T = TypeVar("T")
 
 # What the binding must at least have; a `pynvml` without these is another package.
 _REQUIRED = ("NVMLError", "nvmlInit", "nvmlShutdown", "nvmlDeviceGetCount")
@@ -44,7 +50,7 @@ _PROCESS_QUERIES = (
 
 
 def read_inventory(*, nvml: ModuleType | None = None, processes: bool = True) -> Inventory:
-    """Return the machine's GPUs as NVML sees them at this moment; never raise.
+    """Return the machine's GPUs as NVML sees them at this moment; a failing driver never raises.
 
     ``nvml`` is the binding to use, by default the installed ``pynvml``.  ``processes=False``
     leaves ``Gpu.processes`` None and saves two to four calls into the driver per GPU.
@@ -54,28 +60,55 @@ def read_inventory(*, nvml: ModuleType | None = None, processes: bool = True) ->
     TensorFlow takes its fraction of), and ``used_bytes`` what programs hold; a driver of
     before R510 does not tell the reserve apart, and then it is part of the total and of used.
 
-    Where NVML cannot be asked at all, ``problem`` says why and ``gpus`` is empty.  A GPU that
-    is lost, or closed to this user, stays in the list with unknown fields.
+    Where NVML cannot be asked at all, or does not answer in time, ``problem`` says why and
+    ``gpus`` is empty.  A GPU that is lost, or closed to this user, stays in the list with unknown
+    fields.  A GPUCONF_NVML_TIMEOUT that is no number of seconds raises UsageError.
     """
-    binding, problem = start(nvml)
-    if binding is None:
-        return Inventory(problem=problem)
-    try:
-        return read_started(binding, processes=processes)
-    finally:
-        query(binding, "nvmlShutdown")
+    return ask(nvml, lambda started: read_started(started, processes=processes), _unknown)
 
 
-def start(nvml: ModuleType | None = None) -> tuple[ModuleType | None, str | None]:
-    """Start NVML through ``nvml``, by default the installed binding.
+def _unknown(problem: str) -> Inventory:
+    return Inventory(problem=problem)
 
-    Returns the binding, whose ``nvmlShutdown`` the caller owes, or None and why it is none.
+
+def ask(
+    nvml: ModuleType | None,
+    question: Callable[[ModuleType], T],
+    unanswered: Callable[[str], T],
+    *,
+    environ: Mapping[str, str] = os.environ,
+) -> T:
+    """The answer to ``question`` between a start and a shutdown of NVML; else ``unanswered(why)``.
+
+    The waiting is bounded, since a driver that is resetting a card, or whose card has fallen off
+    the bus, may never answer.  A message says that it takes long.
     """
+    timeout_s = patience.read_timeout_s(environ)
+    # Imported here: a thread that imports while its caller is inside an import may deadlock.
     binding, problem = (nvml, None) if nvml is not None else _import_binding()
     if binding is None:
-        return None, problem
-    problem = _missing_names(binding) or _init(binding)
-    return (binding, None) if problem is None else (None, problem)
+        return unanswered(problem or "")
+    problem = _missing_names(binding)
+    if problem is not None:
+        return unanswered(problem)
+    try:
+        return patience.wait_for(
+            lambda: _ask_between(binding, question, unanswered), timeout_s=timeout_s
+        )
+    except patience.NoAnswerError as error:
+        return unanswered(str(error))
+
+
+def _ask_between(
+    binding: ModuleType, question: Callable[[ModuleType], T], unanswered: Callable[[str], T]
+) -> T:
+    problem = _init(binding)
+    if problem is not None:
+        return unanswered(problem)
+    try:
+        return question(binding)
+    finally:
+        query(binding, "nvmlShutdown")
 
 
 def _import_binding() -> tuple[ModuleType | None, str | None]:
@@ -115,13 +148,15 @@ def query(nvml: ModuleType, function: str, *args: Any, default: Any = None) -> A
     The one place where answers come in.  "Not supported", "no permission", "GPU is lost" are
     NVMLErrors; a function that the driver lacks raises the unrelated NVMLLibraryMismatchError,
     one that the binding lacks AttributeError, and a name that is no UTF-8 UnicodeDecodeError.
-    None of them may stop the user's program.
+    None of them may stop the user's program.  Texts are made printable: a process names itself.
     """
     try:
         answer = getattr(nvml, function)(*args)
     except Exception:
         return default
-    return answer.decode(errors="replace") if isinstance(answer, bytes) else answer
+    if isinstance(answer, bytes):
+        answer = answer.decode(errors="replace")
+    return printable(answer) if isinstance(answer, str) else answer
 
 
 def read_started(nvml: ModuleType, *, processes: bool = True) -> Inventory:
@@ -163,6 +198,10 @@ def _read_gpu(nvml: ModuleType, index: int, *, processes: bool) -> Gpu:
 
 def _describe(nvml: ModuleType, handle: Any, gpu: Gpu, *, processes: bool) -> Gpu:
     """``gpu`` with what a card and a MIG instance are both asked for."""
+    # First who holds memory, then how much is free.  A program that ends in between is then listed
+    # with memory that is free again.  The other way round its memory would count as used, and
+    # nobody would hold it: a shortage without a cause.
+    holders = _read_processes(nvml, handle) if processes else None
     total_bytes, free_bytes, used_bytes = _read_memory(nvml, handle)
     return gpu._replace(
         uuid=query(nvml, "nvmlDeviceGetUUID", handle),
@@ -170,7 +209,7 @@ def _describe(nvml: ModuleType, handle: Any, gpu: Gpu, *, processes: bool) -> Gp
         total_bytes=total_bytes,
         free_bytes=free_bytes,
         used_bytes=used_bytes,
-        processes=_read_processes(nvml, handle) if processes else None,
+        processes=holders,
     )
 
 
@@ -194,7 +233,9 @@ def _read_memory(nvml: ModuleType, handle: Any) -> tuple[int | None, int | None,
 def _read_pci_bus_id(nvml: ModuleType, handle: Any) -> str | None:
     info = query(nvml, "nvmlDeviceGetPciInfo", handle)
     bus_id = getattr(info, "busId", None)
-    return bus_id.decode(errors="replace") if isinstance(bus_id, bytes) else bus_id
+    if isinstance(bus_id, bytes):
+        bus_id = bus_id.decode(errors="replace")
+    return printable(bus_id) if isinstance(bus_id, str) else None
 
 
 def _read_mig_instances(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuconf.hardware.health import CardHealth
 from gpuconf.hardware.inventory import Inventory
-from gpuconf.hardware.nvml import query, read_started, start
+from gpuconf.hardware.nvml import ask, query, read_started
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -27,19 +27,18 @@ _RECOVERIES = {1: "reset", 2: "reboot", 3: "drain", 4: "drain", 6: "reset", 7: "
 def read_inventory_and_health(
     *, nvml: ModuleType | None = None
 ) -> tuple[Inventory, dict[int, CardHealth]]:
-    """The machine's GPUs, and the troubles of each by its index; never raises.
+    """The machine's GPUs, and the troubles of each by its index.
 
     Both within one start of NVML, which takes a second on a machine without persistence mode.
-    Where NVML cannot be asked, the Inventory says why and no card is in the dict.
+    Where NVML cannot be asked, or does not answer in time, the Inventory says why and no card is
+    in the dict; a failing driver never raises.
     """
-    binding, problem = start(nvml)
-    if binding is None:
-        return Inventory(problem=problem), {}
-    try:
-        inventory = read_started(binding)
-        return inventory, {gpu.index: _read(binding, gpu.index) for gpu in inventory.gpus}
-    finally:
-        query(binding, "nvmlShutdown")
+    return ask(nvml, _read_all, lambda problem: (Inventory(problem=problem), {}))
+
+
+def _read_all(nvml: ModuleType) -> tuple[Inventory, dict[int, CardHealth]]:
+    inventory = read_started(nvml)
+    return inventory, {gpu.index: _read(nvml, gpu.index) for gpu in inventory.gpus}
 
 
 def _read(nvml: ModuleType, index: int) -> CardHealth:

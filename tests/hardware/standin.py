@@ -80,6 +80,9 @@ class Machine(NamedTuple):
     cuda: int = 12080
     init_code: int = 0
     count_code: int = 0
+    init_sleep_s: float = 0
+    init_sleep_times: int = -1  # so often in a process an init sleeps; -1: always
+    memory_sleep_s: float = 0
 
 
 def uuid(place: int) -> str:
@@ -116,6 +119,10 @@ _FOREIGN = (Process(4242, "compute", -1, "python3"), Process(4243, "compute", GI
 def _cards(count: int) -> tuple[Card, ...]:
     return tuple(Card(uuid(place)) for place in range(count))
 
+
+HANGS = Machine(_cards(1), init_sleep_s=600)
+HANGS_ONCE = Machine(_cards(1), init_sleep_s=1, init_sleep_times=1)
+HANGS_AT_MEMORY = Machine(_cards(1), memory_sleep_s=600)
 
 # Where nothing is said, the machine is a sound one.
 SCENARIOS = {
@@ -191,12 +198,17 @@ def build(directory: Path, driver: str = "570") -> Path:
 
 
 def environment(
-    scenario: str | Machine, directory: Path, *, log: Path | None = None
+    scenario: str | Machine,
+    directory: Path,
+    *,
+    log: Path | None = None,
+    call_log: Path | None = None,
 ) -> dict[str, str]:
     """The variables that make a new process see ``scenario``, a name or a machine of one's own.
 
     ``no_library`` is a machine without any driver, even where this one has one.  ``log`` is
-    a file to which the stand-in writes a line for each nvmlInit and nvmlShutdown.
+    a file to which the stand-in writes a line for each nvmlInit and nvmlShutdown,
+    ``call_log`` one that gets a line for each question for a card's memory or processes.
     """
     directory.mkdir(parents=True, exist_ok=True)
     if scenario == "no_library":
@@ -207,15 +219,16 @@ def environment(
     machine = SCENARIOS[scenario] if isinstance(scenario, str) else scenario
     name = scenario if isinstance(scenario, str) else f"machine_{abs(hash(machine))}"
     facts = directory / f"{name}.txt"
-    facts.write_text(_describe(machine, log), errors="surrogateescape")
+    facts.write_text(_describe(machine, log, call_log), errors="surrogateescape")
     folder = build(directory, machine.driver)
     return {"LD_LIBRARY_PATH": str(folder), "STANDIN_NVML": str(facts)}
 
 
-def _describe(machine: Machine, log: Path | None) -> str:
+def _describe(machine: Machine, log: Path | None, call_log: Path | None) -> str:
     """``machine`` in the form that standin_nvml.c reads."""
     lines = [f"{key} {value}" for key, value in machine._asdict().items() if key != "cards"]
     lines += [f"log {log}"] if log else []
+    lines += [f"call_log {call_log}"] if call_log else []
     for place, card in enumerate(machine.cards):
         lines += ["gpu", f"bus 00000000:{place + 1:02X}:00.0"]
         lines += _facts(card)

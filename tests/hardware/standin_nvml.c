@@ -8,9 +8,12 @@
  * Layouts and return codes are those of NVIDIA's nvml.h.  -DSTANDIN_DRIVER=470 leaves out the
  * functions that came later: an old driver.
  */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4,
@@ -43,13 +46,19 @@ typedef struct {
 
 static struct {
     int init_code, count_code, cuda, started;
-    char driver[80], log[1024];
+    int init_sleep_times;  /* so often in a process an init sleeps; -1: always */
+    double init_sleep_s, memory_sleep_s;
+    char driver[80], log[1024], call_log[1024];
     int device_count;
     device devices[MANY];
 } machine;
 
 static void set_number(const char *key, const char *value, const char *name, int *target) {
     if (strcmp(key, name) == 0) *target = atoi(value);
+}
+
+static void set_seconds(const char *key, const char *value, const char *name, double *target) {
+    if (strcmp(key, name) == 0) *target = atof(value);
 }
 
 static void set_size(const char *key, const char *value, const char *name,
@@ -66,6 +75,10 @@ static void set_of_machine(const char *key, const char *value) {
     set_number(key, value, "init_code", &machine.init_code);
     set_number(key, value, "count_code", &machine.count_code);
     set_number(key, value, "cuda", &machine.cuda);
+    set_number(key, value, "init_sleep_times", &machine.init_sleep_times);
+    set_seconds(key, value, "init_sleep_s", &machine.init_sleep_s);
+    set_seconds(key, value, "memory_sleep_s", &machine.memory_sleep_s);
+    set_text(key, value, "call_log", machine.call_log, sizeof machine.call_log);
     set_text(key, value, "driver", machine.driver, sizeof machine.driver);
     set_text(key, value, "log", machine.log, sizeof machine.log);
 }
@@ -136,17 +149,33 @@ static int read_machine(void) {
     return 1;
 }
 
-/* So that a test can see that whoever started NVML also shut it down. */
-static void note(const char *event) {
-    FILE *file = machine.log[0] ? fopen(machine.log, "a") : NULL;
+static void append(const char *path, const char *line) {
+    FILE *file = path[0] ? fopen(path, "a") : NULL;
     if (file == NULL) return;
-    fprintf(file, "%s\n", event);
+    fprintf(file, "%s\n", line);
     fclose(file);
 }
 
+/* So that a test can see that whoever started NVML also shut it down. */
+static void note(const char *event) { append(machine.log, event); }
+
+/* So that a test can see in which order things were asked. */
+static void note_call(const char *function) { append(machine.call_log, function); }
+
+/* A driver that hangs. */
+static void hang(double seconds) {
+    struct timespec left = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) continue;
+}
+
 static int start(void) {
+    static int inits;
     /* NVML counts its starts; the answers are those of the first. */
     if (!machine.started && !read_machine()) return OPERATING_SYSTEM;
+    if (machine.init_sleep_times < 0 || inits < machine.init_sleep_times) {
+        inits++;
+        hang(machine.init_sleep_s);
+    }
     if (machine.init_code != SUCCESS) return machine.init_code;
     machine.started++;
     note("init");
@@ -265,7 +294,9 @@ typedef struct { unsigned long long total, free, used; } memory_v1;
 typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory_v2;
 
 int nvmlDeviceGetMemoryInfo(device *d, memory_v1 *info) {
+    note_call("memory");
     TRY(check(d));
+    hang(machine.memory_sleep_s);
     TRY(d->memory_code);
     info->total = d->total;
     info->used = d->used + d->reserved;
@@ -275,7 +306,9 @@ int nvmlDeviceGetMemoryInfo(device *d, memory_v1 *info) {
 #if STANDIN_DRIVER >= 510
 int nvmlDeviceGetMemoryInfo_v2(device *d, memory_v2 *info) {
     if (info->version != (sizeof *info | 2 << 24)) return VERSION_MISMATCH;
+    note_call("memory");
     TRY(check(d));
+    hang(machine.memory_sleep_s);
     TRY(d->memory_code);
     info->total = d->total;
     info->reserved = d->reserved;
@@ -429,6 +462,7 @@ typedef struct {
 #if STANDIN_DRIVER >= 450
 static int list(device *d, const char *kind, unsigned *count, process_info *infos) {
     unsigned found = 0;
+    note_call("processes");
     TRY(check(d));
     TRY(d->process_code);
     for (int i = 0; i < d->process_count; i++) {

@@ -236,6 +236,28 @@ def test_nvml_is_shut_down(scenario: str, directory: Path, tmp_path: Path) -> No
     assert log.read_text().split() == ["init", "shutdown"]
 
 
+def test_who_holds_memory_is_asked_before_how_much_is_free(directory: Path, tmp_path: Path) -> None:
+    """On every card and MIG instance; the other order leaves used memory that nobody holds."""
+    call_log = tmp_path / "calls"
+    for scenario in ("two_cards", "mig"):
+        environment = standin.environment(scenario, directory / "asked", call_log=call_log)
+        _run(environment, _PROGRAM.format(processes=True))
+        calls = call_log.read_text().split()
+        runs = [call for place, call in enumerate(calls) if calls[place - 1 : place] != [call]]
+        assert runs == ["processes", "memory"] * (len(runs) // 2)
+        assert len(runs) >= 4
+        call_log.unlink()
+
+
+def test_a_name_that_commands_a_terminal_is_shown_as_an_escape(read: Read) -> None:
+    """A process names itself: ESC sequences in it must not reach anybody's terminal."""
+    held = standin.Process(7, "compute", GIB, "py\x1b[2J\x07")
+    card = standin.Card(standin.uuid(0), name="NVIDIA\x1b[0m", processes=(held,))
+    (gpu,) = read(standin.Machine((card,))).gpus
+    assert gpu.name == r"NVIDIA\x1b[0m"
+    assert gpu.processes == (GpuProcess(7, GIB, r"py\x1b[2J\x07"),)
+
+
 def test_a_missing_binding_is_a_sentence() -> None:
     """Without nvidia-ml-py the sentence names the package to install."""
     program = "import sys; sys.modules['pynvml'] = None" + _PROGRAM.format(processes=True)

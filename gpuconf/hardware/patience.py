@@ -1,0 +1,111 @@
+"""Wait for an answer that may never come: for a bounded time, with a word after a while.
+
+A driver that hangs does so inside a call that nothing can break off.  So a thread asks (ctypes
+releases the interpreter's lock), and when it is given up it stays behind: a daemon thread, which
+does not keep the process from ending.  No lock of ours is held while it hangs, so that a forked
+child, in which the thread does not exist, asks anew.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from gpuconf.errors import UsageError
+from gpuconf.terminal import say
+
+VARIABLE = "GPUCONF_NVML_TIMEOUT"
+DEFAULT_TIMEOUT_S = 10.0
+NOTICE_AFTER_S = 2.0
+_LONGEST_S = 86400.0
+
+T = TypeVar("T")
+
+# Threads that were given up.  One that is not alive has come back, or was left behind by a fork.
+_given_up: list[threading.Thread] = []
+
+
+class NoAnswerError(Exception):
+    """NVML did not answer; the text is a sentence for people."""
+
+
+def read_timeout_s(environ: Mapping[str, str]) -> float:
+    """How many seconds NVML gets to answer; raises UsageError for what is no such number."""
+    text = environ.get(VARIABLE, "").strip()
+    if not text:
+        return DEFAULT_TIMEOUT_S
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if 0 < seconds <= _LONGEST_S:  # false for nan
+        return seconds
+    raise UsageError(
+        f"{VARIABLE} is {text!r}; it must be a number of seconds, more than 0 and at most "
+        f"{_LONGEST_S:g}",
+        hint=f"export {VARIABLE}=30, or unset {VARIABLE} for {DEFAULT_TIMEOUT_S:g} seconds",
+    )
+
+
+def wait_for(
+    question: Callable[[], T],
+    *,
+    timeout_s: float,
+    notice_after_s: float = NOTICE_AFTER_S,
+    tell: Callable[[str], None] = say,
+) -> T:
+    """What ``question`` returns or raises; NoAnswerError where that takes over ``timeout_s``.
+
+    After ``notice_after_s`` one line is told.  While an earlier question is stuck, a new one is
+    not asked: it would hang behind it.
+    """
+    if _is_stuck():
+        raise NoAnswerError("NVML still does not answer an earlier question")
+    answers: list[T] = []
+    errors: list[BaseException] = []
+    thread = threading.Thread(
+        target=_answer, args=(question, answers, errors), name="gpuconf-nvml", daemon=True
+    )
+    try:
+        thread.start()
+    except RuntimeError:  # no thread can be had: a limit of the system, or the interpreter's end
+        return question()
+    try:
+        _join(thread, timeout_s, notice_after_s, tell)
+    finally:  # also at Ctrl-C, which comes through a join at once
+        if thread.is_alive():
+            _given_up.append(thread)
+    if errors:
+        raise errors[0]
+    if not answers:
+        raise NoAnswerError(f"NVML did not answer within {timeout_s:g} s")
+    return answers[0]
+
+
+def _is_stuck() -> bool:
+    _given_up[:] = [thread for thread in _given_up if thread.is_alive()]
+    return bool(_given_up)
+
+
+def _answer(question: Callable[[], T], answers: list[T], errors: list[BaseException]) -> None:
+    try:
+        answers.append(question())
+    except BaseException as error:
+        errors.append(error)
+
+
+def _join(
+    thread: threading.Thread, timeout_s: float, notice_after_s: float, tell: Callable[[str], None]
+) -> None:
+    """Wait for the end of ``thread``, so that none of ours is left when the program forks."""
+    first_s = min(notice_after_s, timeout_s)
+    thread.join(first_s)
+    if not thread.is_alive() or first_s == timeout_s:
+        return
+    tell(
+        f"NVML has not answered for {first_s:g} s; waiting {timeout_s:g} s at most, then going on "
+        f"without it ({VARIABLE} sets the time; `nvidia-smi` may hang as well)"
+    )
+    thread.join(timeout_s - first_s)
