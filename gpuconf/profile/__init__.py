@@ -14,21 +14,32 @@ from typing import Any
 from gpuconf.profile.loading import (
     ProfileEntry,
     check_profile,
+    choice_of,
     chosen_profile,
     find_profile,
     list_profiles,
     load_profile,
+    refused_if_found,
 )
 from gpuconf.profile.model import Profile
-from gpuconf.profile.search import DEFAULT_PROFILE, Choice, Location
+from gpuconf.profile.search import (
+    DEFAULT_PROFILE,
+    Choice,
+    Location,
+    ParentChoice,
+    absolute_path,
+)
 
 __all__ = [
     "DEFAULT_PROFILE",
     "Choice",
     "Location",
+    "ParentChoice",
     "Profile",
     "ProfileEntry",
+    "absolute_path",
     "check_profile",
+    "choice_of",
     "chosen_profile",
     "find_profile",
     "json_schema",
@@ -36,6 +47,7 @@ __all__ = [
     "list_profiles",
     "load_profile",
     "profile_as_dict",
+    "refused_if_found",
 ]
 
 

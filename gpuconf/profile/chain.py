@@ -3,58 +3,87 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping as Environment
 from typing import NamedTuple
 
 from gpuconf.errors import ProfileError, ProfileNotFoundError
-from gpuconf.profile import reading, search
+from gpuconf.profile import powers, reading, search
 from gpuconf.profile.document import parse
 from gpuconf.profile.encoding import decode, read_bytes
 from gpuconf.profile.nodes import Mapping, Scalar, merged
+from gpuconf.profile.powers import Link
 from gpuconf.profile.problems import problem, quoted
+from gpuconf.profile.shipped import read_shipped
 
 LONGEST_CHAIN = 10
 
 
 class Chain(NamedTuple):
-    """The files of a profile, the one asked for first, merged into ``root``."""
+    """The files of a profile, the one asked for first, merged into ``root``.
+
+    ``notes`` are lines for stderr about who wrote them.
+    """
 
     files: tuple[str, ...]
     root: Mapping
+    notes: tuple[str, ...] = ()
 
 
-def read_chain(location: search.Location, searched: tuple[search.Place, ...]) -> Chain:
+def read_chain(
+    location: search.Location,
+    searched: tuple[search.Place, ...],
+    environ: Environment[str, str] = os.environ,
+) -> Chain:
     """The profile at ``location`` with all it extends; raises the first ProfileError."""
-    chain, problems = try_chain(location, searched)
+    chain, problems = try_chain(location, searched, environ)
     if chain is None:
         raise problems[0]
     return chain
 
 
 def try_chain(
-    location: search.Location, searched: tuple[search.Place, ...]
+    location: search.Location,
+    searched: tuple[search.Place, ...],
+    environ: Environment[str, str] = os.environ,
 ) -> tuple[Chain | None, list[ProfileError]]:
     """The merged chain, or None and what is wrong: each problem of the first file that has any."""
-    read: list[search.Location] = []
-    roots: list[Mapping] = []
+    links, problems = try_links(location, searched, environ)
+    if problems:
+        return None, problems
+    files = tuple(link.path for link in links)
+    return Chain(files, _merged(links), powers.notes(links, environ)), []
+
+
+def try_links(
+    location: search.Location,
+    searched: tuple[search.Place, ...],
+    environ: Environment[str, str] | None,
+) -> tuple[list[Link], list[ProfileError]]:
+    """The files of a chain as far as they are good, and what is wrong with the last of them.
+
+    With no ``environ``, each may set whatever a named file may.
+    """
+    links: list[Link] = []
     following: search.Location | None = location
     while following is not None:
-        read.append(following)
         try:
-            root = read_file(following.path)
-        except ProfileError as error:
-            return None, [_asked_for(error, roots)]
-        values, problems = reading.read(root)
-        if problems:
-            return None, problems
-        roots.append(root)
-        try:
-            following = _parent(values.get("extends"), root, read, searched)
-        except ProfileError as error:
-            return None, [error]
-    whole = roots.pop()
-    while roots:
-        whole = merged(_without_description(whole), roots.pop())
-    return Chain(tuple(link.path for link in read), whole), []
+            links.append(_read_link(following, links))
+            values, problems = reading.read(links[-1].root)
+            if not problems and environ is not None:
+                problems = powers.refusals(links, environ)
+            if problems:
+                return links, problems
+            following = _parent(values.get("extends"), links, searched)
+        except ProfileError as error:  # noqa: PERF203  # at most LONGEST_CHAIN times
+            return links, [_asked_for(error, links)]
+    return links, []
+
+
+def _merged(links: list[Link]) -> Mapping:
+    whole = links[-1].root
+    for link in reversed(links[:-1]):
+        whole = merged(_without_description(whole), link.root)
+    return whole
 
 
 def _without_description(root: Mapping) -> Mapping:
@@ -63,15 +92,21 @@ def _without_description(root: Mapping) -> Mapping:
     return Mapping(entries, root.mark)
 
 
-def read_file(path: str) -> Mapping:
-    """The mapping in the file at ``path``, its keys not checked yet."""
-    return parse(decode(read_bytes(path), path), path)
+def _read_link(location: search.Location, before: list[Link]) -> Link:
+    """The file at ``location``, its keys not checked yet, with the lowest level on the way."""
+    path = location.path
+    data = read_shipped(path) if location.origin == "shipped" else read_bytes(path)
+    level = powers.level_of(location)
+    if before:
+        level = powers.lower(level, before[-1].level)
+    return Link(location, data, parse(decode(data, path), path), level)
 
 
-def _asked_for(error: ProfileError, children: list[Mapping]) -> ProfileError:
+def _asked_for(error: ProfileError, children: list[Link]) -> ProfileError:
     """A missing file is the mistake of the line that asks for it."""
-    named = children[-1].get("extends") if children else None
-    if not isinstance(error, ProfileNotFoundError) or not isinstance(named, Scalar):
+    named = children[-1].root.get("extends") if children else None
+    is_missing = isinstance(error, ProfileNotFoundError) and error.line is None
+    if not is_missing or not isinstance(named, Scalar):
         return error
     mark = named.mark
     return ProfileNotFoundError(
@@ -86,15 +121,13 @@ def _asked_for(error: ProfileError, children: list[Mapping]) -> ProfileError:
 
 
 def _parent(
-    name: str | None,
-    root: Mapping,
-    read: list[search.Location],
-    searched: tuple[search.Place, ...],
+    name: str | None, links: list[Link], searched: tuple[search.Place, ...]
 ) -> search.Location | None:
-    """The file that the last of ``read`` extends; refuses cycles and long chains."""
-    named = root.get("extends")
+    """The file that the last of ``links`` extends; refuses cycles and long chains."""
+    named = links[-1].root.get("extends")
     if name is None or named is None:
         return None
+    read = [link.location for link in links]
     child = read[-1]
     parent = _lookup(name, child, searched)
     if parent is None:

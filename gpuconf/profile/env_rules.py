@@ -6,7 +6,7 @@ import re
 
 from gpuconf.profile.nodes import Mapping, Node, Scalar
 from gpuconf.profile.problems import problem, quoted
-from gpuconf.profile.rules import JsonSchema, Rule, refuse, scalar
+from gpuconf.profile.rules import STEERING_CHARACTER, JsonSchema, Rule, refuse, scalar
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST_VALUE = 8192
@@ -22,8 +22,8 @@ OWNED_VARIABLES = {
     "PYTORCH_CUDA_ALLOC_CONF": "torch.expandable_segments",
     "PYTORCH_ALLOC_CONF": "torch.expandable_segments",
 }
-# They act on a program before it starts, or on what code it and its children run: a profile that
-# came with somebody's repository must not decide that.
+# They act on a program before it starts, or on what code it and its children run: even a profile
+# that somebody named is no place for them.  What a found one may set, `powers` says.
 SHELL_VARIABLES = re.compile(r"LD_.*|PYTHON.*|PATH|HOME")
 
 
@@ -93,6 +93,8 @@ def _variable_value(node: Node, key: str) -> str:
     if len(text) > _LONGEST_VALUE or "\x00" in text or not _can_be_encoded(text):
         rule = f"at most {_LONGEST_VALUE} characters, no NUL, no half of a surrogate pair"
         raise refuse(node, key, rule, "write plain text")
+    if STEERING_CHARACTER.search(text):
+        raise refuse(node, key, "no control characters but tab and line feed", "delete it")
     return text
 
 

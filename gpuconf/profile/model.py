@@ -69,7 +69,9 @@ class Profile(NamedTuple):
     """A whole profile, ``extends`` and overrides already merged in.
 
     ``per_gpu`` maps an index or UUID to the complete rules of that GPU (already merged with
-    the profile's own), in the order of the file.  ``source`` is the file's path.
+    the profile's own), in the order of the file.  ``source`` is the file's path, ``origin`` how
+    it was reached: shipped, user, project or path.  ``notes`` are lines for stderr about it.
+    Two profiles are equal if they ask for the same, however they were reached.
     """
 
     name: str
@@ -83,3 +85,17 @@ class Profile(NamedTuple):
     jax: JaxRules = JaxRules()
     torch: TorchRules = TorchRules()
     env: tuple[tuple[str, str], ...] = ()
+    origin: str = "path"
+    notes: tuple[str, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Profile) and self[:_COMPARED] == other[:_COMPARED]
+
+    def __ne__(self, other: object) -> bool:  # tuple has one of its own
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self[:_COMPARED])
+
+
+_COMPARED = Profile._fields.index("origin")

@@ -23,6 +23,8 @@ _FLAGS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _NO_NUMBER = re.compile(r"[-+]?\.?(?:nan|inf|infinity)", re.IGNORECASE)
 _LONGEST_TEXT = 2000
+# What moves a terminal's cursor, colours it or turns the direction of its text.
+STEERING_CHARACTER = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
 
 _SIZE_PATTERN = r"([0-9]+(\.[0-9]+)?|\.[0-9]+)\s*([KkMmGgTt][Ii]?)?[Bb]"
 _SHARE_PATTERN = r"(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?|\.[0-9]+)\s*%"
@@ -96,9 +98,16 @@ def text(*, says: str, example: str) -> Rule:
         node = scalar(node, key, says, example)
         if len(node.text) > _LONGEST_TEXT or not node.text.strip():
             raise refuse(node, key, f"1 to {_LONGEST_TEXT} characters", "say it in a few words")
+        if STEERING_CHARACTER.search(node.text):
+            raise refuse(node, key, "no control characters but tab and line feed", "delete it")
         return node.text
 
-    return Rule(read, {"type": ["string", "number", "boolean"], "maxLength": _LONGEST_TEXT}, says)
+    schema: JsonSchema = {
+        "type": ["string", "number", "boolean"],
+        "maxLength": _LONGEST_TEXT,
+        "pattern": f"^{STEERING_CHARACTER.pattern.replace('[', '[^', 1)}*$",
+    }
+    return Rule(read, schema, says)
 
 
 def fraction() -> Rule:

@@ -210,7 +210,8 @@ PROFILE = Section(
             "Environment variables to set before the framework is imported, each value the text "
             "as written. Refused: variables that gpuconf computes itself; and LD_…, PYTHON…, PATH "
             "and HOME, which act before a program starts or on what code it runs, and belong in "
-            "the shell.",
+            "the shell. A file that was found in a project may set only a list of harmless "
+            "variables, such as TF_CPP_MIN_LOG_LEVEL and OMP_NUM_THREADS, until it is trusted.",
             "none",
             '{TF_CPP_MIN_LOG_LEVEL: "1"}',
         ),

@@ -1,19 +1,20 @@
-"""Where profiles are found.
+"""Where profiles are found, and which one applies.
 
 A *name* has no slash and no ``.yaml`` at its end; all else is a path, relative to the
-directory that the search begins in.  A name is looked up in this order, the first hit rules:
+directory that the search begins in.  The order of choice:
 
-1. the project: the directory itself and the folders above it, up to the root of its
-   repository (the folder with ``.git``); without a repository, up to the home folder, which
-   does not count itself; and outside of the home folder the directory alone.  In each folder
-   ``gpuconf.yaml`` is the profile named ``project``, and ``.gpuconf/NAME.yaml`` the profile
-   NAME.  Folder and file must belong to the user or to root, and so must ``.git``, so that
-   nobody can plant rules for others in a folder such as /tmp;
-2. the user: ``$XDG_CONFIG_HOME/gpuconf/NAME.yaml``, else ``~/.config/gpuconf/NAME.yaml``;
-3. the profiles that gpuconf ships.
+1. an argument, or ``$GPUCONF_PROFILE``;
+2. what the parent process has chosen;
+3. the project's ``gpuconf.yaml``: from the main script's folder upwards, then from the working
+   directory upwards, each time up to the root of the repository (the folder with ``.git``, see
+   ``owners``); without a repository, up to the home folder, which does not count itself; and
+   outside of the home folder that folder alone;
+4. the user's ``$XDG_CONFIG_HOME/gpuconf/gpuconf.yaml``, else ``~/.config/gpuconf/gpuconf.yaml``;
+5. ``shared-desktop``.
 
-With no name given: ``$GPUCONF_PROFILE``, else the project's ``gpuconf.yaml`` where there is
-one, else ``shared-desktop``.  ``.yml`` is as good as ``.yaml``, which rules if both are there.
+A name is looked up in the same folders: ``.gpuconf/NAME.yaml`` in the project's, ``NAME.yaml`` in
+the user's, then among the shipped ones.  ``project`` and ``user`` are the names of the two
+``gpuconf.yaml``.  ``.yml`` is as good as ``.yaml``, which rules if both are there.
 """
 
 from __future__ import annotations
@@ -23,19 +24,27 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gpuconf.errors import ProfileNotFoundError
+from gpuconf.profile.folders import project_folders, user_folder
 from gpuconf.profile.nodes import Mark
-from gpuconf.profile.problems import nearest, quoted
+from gpuconf.profile.problems import nearest, printable, quoted
+from gpuconf.profile.shipped import (
+    is_shipped,
+    missing_shipped_hint,
+    shipped_files,
+    shipped_folder,
+)
 
 DEFAULT_PROFILE = "shared-desktop"
-PROJECT_PROFILE = "project"
+BY_PARENT = "the parent process chose it"
 _SUFFIXES = (".yaml", ".yml")
-_HERE = os.path.dirname(os.path.abspath(__file__))
+_OWN_FILE = "gpuconf"
 
 
 class Place(NamedTuple):
     """A folder of profiles; ``origin`` is project, user or shipped.
 
-    ``own_file`` is the path of the project's own profile, without its suffix, or None.
+    ``own_file`` is the path of the project's or the user's own profile, without its suffix, or
+    None.  That profile's name is the origin.
     """
 
     origin: str
@@ -44,7 +53,10 @@ class Place(NamedTuple):
 
 
 class Location(NamedTuple):
-    """A profile's file: its name, its path, and where it came from (or ``path``)."""
+    """A profile's file, its name and path.
+
+    ``origin`` is project, user or shipped, or path where it was given by its path.
+    """
 
     name: str
     path: str
@@ -52,64 +64,65 @@ class Location(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The profile that applies, a name or path, and why, for messages."""
+    """The profile that applies, a name or path, and why, for messages.
+
+    ``location`` is its file where that is known without looking for a name.
+    """
 
     profile: str
     because: str
+    location: Location | None = None
 
 
-def places(environ: Mapping[str, str], directory: str | None) -> tuple[Place, ...]:
+class ParentChoice(NamedTuple):
+    """What the parent process chose: a name where ``origin`` is shipped, else an absolute path.
+
+    ``origin`` is shipped, user, project or path, as in a Location.
+    """
+
+    profile: str
+    origin: str
+
+
+def places(
+    environ: Mapping[str, str], directory: str | None, script_folder: str | None = None
+) -> tuple[Place, ...]:
     """Every folder that is searched, in order; none of them need exist."""
     found = [
         Place("project", os.path.join(folder, ".gpuconf"), os.path.join(folder, "gpuconf"))
-        for folder in _project_folders(environ, directory)
+        for folder in project_folders(environ, directory, script_folder)
     ]
-    config = environ.get("XDG_CONFIG_HOME", "")
-    if not os.path.isabs(config):  # the XDG specification: a relative one is ignored
-        home = environ.get("HOME", "")
-        config = os.path.join(home, ".config") if os.path.isabs(home) else ""
-    if config:
-        found.append(Place("user", os.path.join(config, "gpuconf")))
+    config = user_folder(environ, "XDG_CONFIG_HOME", ".config")
+    if config is not None:
+        found.append(Place("user", config, os.path.join(config, "gpuconf")))
     found.append(Place("shipped", shipped_folder()))
     return tuple(found)
 
 
-def shipped_folder() -> str:
-    """The folder of the shipped profiles: inside the package, or beside it in a checkout."""
-    package = os.path.dirname(_HERE)
-    inside = os.path.join(package, "configs")
-    beside = os.path.join(os.path.dirname(package), "configs")
-    if not os.path.isdir(inside) and os.path.isfile(os.path.join(beside, "profile.schema.json")):
-        return beside
-    return inside
-
-
-def _project_folders(environ: Mapping[str, str], directory: str | None) -> list[str]:
-    try:
-        start = os.path.abspath(directory or os.getcwd())
-    except OSError:  # the working directory was deleted: there is no project then
-        return []
-    folders = [start]
-    while folders[-1] != os.path.dirname(folders[-1]):
-        folders.append(os.path.dirname(folders[-1]))
-    for i, folder in enumerate(folders):
-        if _is_ours(os.path.join(folder, ".git")):
-            return folders[: i + 1]
-    home = environ.get("HOME", "").rstrip("/")
-    return folders[: folders.index(home)] if home in folders[1:] else [start]
-
-
-def choose(environ: Mapping[str, str], directory: str | None) -> Choice:
+def choose(
+    environ: Mapping[str, str], searched: tuple[Place, ...], parent: ParentChoice | None
+) -> Choice:
     """What applies where no profile is named in code."""
     if named := environ.get("GPUCONF_PROFILE", "").strip():
         return Choice(named, "GPUCONF_PROFILE names it")
-    because = "nothing else is set"
-    for place in places(environ, directory):
-        for path in _with_suffix(place.own_file) if place.own_file else ():
-            if _may_rule(place, path):
-                return Choice(path, "it is the project's own file")
-            because = f"{path!r} belongs to another user; GPUCONF_PROFILE=PATH takes it"
-    return Choice(DEFAULT_PROFILE, because)
+    if parent is not None:
+        return Choice(parent.profile, BY_PARENT, _chosen_by_parent(parent))
+    for place in searched:
+        for path in _with_suffix(place, place.own_file) if place.own_file else ():
+            whose = "the project's" if place.origin == "project" else "your"
+            location = Location(place.origin, path, place.origin)
+            return Choice(path, f"it is {whose} own file", location)
+    return Choice(DEFAULT_PROFILE, "nothing else is set")
+
+
+def _chosen_by_parent(parent: ParentChoice) -> Location | None:
+    """The parent's file, which is found here too if it was found there; None for a name."""
+    if parent.origin == "shipped":
+        return None
+    origin = parent.origin if parent.origin in ("user", "path") else "project"
+    return locate_path(parent.profile, None)._replace(
+        origin=origin, name=_name_of(parent.profile, origin)
+    )
 
 
 def is_path(name: str) -> bool:
@@ -122,37 +135,27 @@ def candidates(name: str, searched: tuple[Place, ...]) -> Iterator[Location]:
     if is_path(name) or "\x00" in name:
         return
     for place in searched:
-        if name == PROJECT_PROFILE and place.own_file is not None:
+        if name == place.origin and place.own_file is not None:
             yield from _locations(place, name, place.own_file)
-        yield from _locations(place, name, os.path.join(place.folder, name))
+        if place.origin != "user" or name != _OWN_FILE:
+            yield from _locations(place, name, os.path.join(place.folder, name))
 
 
 def _locations(place: Place, name: str, stem: str) -> list[Location]:
-    paths = [path for path in _with_suffix(stem) if _may_rule(place, path)]
-    return [Location(name, path, place.origin) for path in paths]
+    return [Location(name, path, place.origin) for path in _with_suffix(place, stem)]
 
 
-def _with_suffix(stem: str) -> list[str]:
-    # lexists: a broken link or a folder of that name is a mistake to be told, not passed over.
-    return [stem + suffix for suffix in _SUFFIXES if os.path.lexists(stem + suffix)]
+def _with_suffix(place: Place, stem: str) -> list[str]:
+    # lexists: a broken link or a folder of that name is a mistake to report, not to pass over.
+    is_there = is_shipped if place.origin == "shipped" else os.path.lexists
+    return [stem + suffix for suffix in _SUFFIXES if is_there(stem + suffix)]
 
 
-def _may_rule(place: Place, path: str) -> bool:
-    """False for a file in the project's tree that somebody else may have put there."""
-    if place.own_file is None:
-        return True
-    return all(map(_is_ours, (os.path.dirname(place.own_file), os.path.dirname(path), path)))
-
-
-def _is_ours(path: str) -> bool:
-    """True where ``path`` is there and belongs to this user or to root.
-
-    /tmp is root's own, so the file counts as well as its folder; a link counts as itself.
-    """
-    try:
-        return os.lstat(path).st_uid in (0, os.getuid())
-    except (OSError, ValueError):  # ValueError: no file's name, such as one with NUL
-        return False
+def _name_of(path: str, origin: str) -> str:
+    stem = os.path.splitext(os.path.basename(path))[0]
+    if stem != _OWN_FILE:
+        return stem
+    return "user" if origin == "user" else "project"
 
 
 def locate_path(path: str, folder: str | None, home: str | None = None) -> Location:
@@ -160,8 +163,33 @@ def locate_path(path: str, folder: str | None, home: str | None = None) -> Locat
     if home and path.startswith("~/"):
         path = os.path.join(home, path[2:])
     full = os.path.join(folder, path) if folder else path
-    stem = os.path.splitext(os.path.basename(full))[0]
-    return Location(PROJECT_PROFILE if stem == "gpuconf" else stem, full, "path")
+    return Location(_name_of(full, "path"), full, "path")
+
+
+def is_users_own(path: str, searched: tuple[Place, ...]) -> bool:
+    """Whether ``path`` lies in the user's own folder of profiles."""
+    folder = os.path.dirname(os.path.abspath(path))
+    return any(place.origin == "user" and place.folder == folder for place in searched)
+
+
+def absolute_path(
+    named: str,
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+) -> str | None:
+    """The absolute path that a value of ``$GPUCONF_PROFILE`` means, seen from ``directory``.
+
+    None for a name, and where the working directory was deleted.
+    """
+    named = named.strip()
+    if not named or not is_path(named):
+        return None
+    folder = None if directory is None else os.fspath(directory)
+    try:
+        return os.path.abspath(locate_path(named, folder, environ.get("HOME")).path)
+    except OSError:
+        return None
 
 
 def all_locations(searched: tuple[Place, ...]) -> list[Location]:
@@ -169,27 +197,34 @@ def all_locations(searched: tuple[Place, ...]) -> list[Location]:
     found = []
     for place in searched:
         if place.own_file is not None:
-            found += _locations(place, PROJECT_PROFILE, place.own_file)
-        try:
-            names = sorted(os.listdir(place.folder))
-        except OSError:
-            continue
-        for name in names:
+            found += _locations(place, place.origin, place.own_file)
+        for name in _listed(place):
             stem, suffix = os.path.splitext(name)
             path = os.path.join(place.folder, name)
-            if suffix in _SUFFIXES and not name.startswith(".") and _may_rule(place, path):
+            is_own = os.path.join(place.folder, stem) == place.own_file
+            if suffix in _SUFFIXES and not name.startswith(".") and not is_own:
                 found.append(Location(stem, path, place.origin))
     return found
+
+
+def _listed(place: Place) -> list[str]:
+    if place.origin == "shipped":
+        return shipped_files()
+    try:
+        return sorted(os.listdir(place.folder))
+    except OSError:
+        return []
 
 
 def not_found(
     name: str, searched: tuple[Place, ...], mark: Mark, because: str = ""
 ) -> ProfileNotFoundError:
     """The error for a name that no place has, with the nearest name that one has."""
-    names = sorted({location.name for location in all_locations(searched)})
+    found = all_locations(searched)
+    names = sorted({printable(location.name) for location in found})
     meant = nearest(name, names)
-    if not names:
-        hint = "gpuconf's own profiles are missing; reinstall it: pip install --force gpuconf"
+    if all(location.origin != "shipped" for location in found):
+        hint = f"gpuconf's own profiles are missing: {missing_shipped_hint()}"
     elif meant:
         hint = f"did you mean {meant}? all of them: gpuconf profiles list"
     else:

@@ -136,6 +136,20 @@ SIZES = [
         "write 256MiB",
     ),
 ]
+CONTROLS = [
+    _row(
+        f"{name} in {key}",
+        f'{key}: "a{escape}b"',
+        (1, len(key) + 3),
+        f"{key}: found ",
+        "delete it",
+    )
+    for key in ("description", "extends")
+    for name, escape in [
+        *(("ESC", r"\e[31m"), ("NUL", r"\0"), ("CSI", r"\x9b"), ("DEL", r"\x7f")),
+        *(("return", r"\r"), ("bell", r"\a"), ("right to left", r"\u202e")),
+    ]
+]
 CHOICES = [
     _row(
         "allocator", "tensorflow: {allocator: cuda_async}", (1, 25), "one of", "cuda_malloc_async"
@@ -225,6 +239,7 @@ ENVIRONMENT = [
     _row("name with NUL", 'env: {"A\\0B": c}', (1, 7), r'"A\x00B" is no name', "correct"),
     _row("name with a digit first", "env: {1A: c}", (1, 7), "no digit first", "correct"),
     _row("value with NUL", 'env: {A: "b\\0c"}', (1, 10), "no NUL", "plain text", schema=False),
+    _row("value with ESC", 'env: {A: "b\\e[0m"}', (1, 10), "no control", "delete it", schema=False),
     _row("half a pair", 'env: {A: "\\ud800"}', (1, 10), "surrogate", "plain text", schema=False),
     _row("value missing", "env: {A: }", (1, 9), "found no value", 'write ""', schema=False),
     _row("value list", "env: {A: [1]}", (1, 10), "found a list", 'write `A: "1"`'),
@@ -420,6 +435,7 @@ SECTIONS = {
     "flags": FLAGS,
     "fractions": FRACTIONS,
     "sizes": SIZES,
+    "controls": CONTROLS,
     "choices": CHOICES,
     "gpus": GPUS,
     "environment": ENVIRONMENT,

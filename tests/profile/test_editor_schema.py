@@ -14,7 +14,7 @@ from test_rules import GOOD
 
 from gpuconf.profile import json_schema
 from gpuconf.profile.editor_schema import schema_text
-from gpuconf.profile.search import shipped_folder
+from gpuconf.profile.shipped import shipped_folder
 
 SHIPPED = sorted(Path(shipped_folder()).glob("*.yaml"))
 VALIDATOR = jsonschema.Draft7Validator(json_schema())

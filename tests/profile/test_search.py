@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from gpuconf.profile import (
     list_profiles,
     load_profile,
 )
-from gpuconf.profile.search import shipped_folder
+from gpuconf.profile.shipped import shipped_folder
 
 SHIPPED = {
     *("shared-desktop", "dedicated", "half-card", "virtual-pair", "small-laptop"),
@@ -131,72 +130,6 @@ def test_elsewhere_the_directory_alone(tmp_path: Path) -> None:
     assert load_profile(environ={"HOME": "/home/somebody"}, directory=deep).name == DEFAULT_PROFILE
     write(deep / "gpuconf.yaml", "own")
     assert described(None, deep, HOME="/home/somebody") == "own"
-
-
-GiveAway = Callable[[Path], None]
-
-
-@pytest.fixture
-def give_away(monkeypatch: pytest.MonkeyPatch) -> GiveAway:
-    """Make a file or folder somebody else's.
-
-    Only root can do that for one file; another user becomes somebody else than the owner of all.
-    """
-
-    me = os.getuid()
-
-    def give(path: Path) -> None:
-        if me == 0:
-            os.chown(path, 65534, 65534, follow_symlinks=False)
-        else:
-            monkeypatch.setattr(os, "getuid", lambda: me + 1)
-
-    return give
-
-
-@pytest.mark.parametrize("planted", ["", "gpuconf.yaml", ".git"])
-def test_nobody_can_plant_rules_above(planted: str, tmp_path: Path, give_away: GiveAway) -> None:
-    """In a folder such as /tmp: another's .git leads nowhere, and another's file does not rule."""
-    deep = tmp_path / "mine" / "deep"
-    deep.mkdir(parents=True)
-    (tmp_path / ".git").mkdir()
-    write(tmp_path / "gpuconf.yaml", "planted")
-    assert described(None, deep) == "planted"
-    give_away(tmp_path / planted)
-    assert load_profile(environ={}, directory=deep).name == DEFAULT_PROFILE
-    with pytest.raises(ProfileNotFoundError):
-        load_profile("project", environ={}, directory=deep)
-
-
-@pytest.mark.parametrize("planted", ["", ".gpuconf", ".gpuconf/notebook.yaml"])
-def test_nobody_can_plant_a_named_profile(
-    planted: str, tmp_path: Path, give_away: GiveAway
-) -> None:
-    """Folder, .gpuconf and file must all be one's own, and what is not is not listed either."""
-    write(tmp_path / ".gpuconf" / "notebook.yaml", "planted")
-    assert described("notebook", tmp_path) == "planted"
-    give_away(tmp_path / planted)
-    assert described("notebook", tmp_path) != "planted"
-    entries = list_profiles(environ={}, directory=tmp_path)
-    assert {entry.origin for entry in entries} == {"shipped"}
-
-
-def test_a_link_of_somebody_else_does_not_rule(tmp_path: Path, give_away: GiveAway) -> None:
-    """Not even one to a file of one's own."""
-    (tmp_path / "gpuconf.yaml").symlink_to(write(tmp_path / "other.yaml", "other"))
-    assert described(None, tmp_path) == "other"
-    give_away(tmp_path / "gpuconf.yaml")
-    assert load_profile(environ={}, directory=tmp_path).name == DEFAULT_PROFILE
-
-
-def test_a_file_that_is_passed_over_is_told(tmp_path: Path, give_away: GiveAway) -> None:
-    """Root in a container meets the user's own file: it is named, and works when asked for."""
-    file = write(tmp_path / "gpuconf.yaml", "own")
-    give_away(file)
-    choice = chosen_profile(environ={}, directory=tmp_path)
-    assert choice.profile == DEFAULT_PROFILE
-    assert f"{str(file)!r} belongs to another user" in choice.because
-    assert described(None, tmp_path, GPUCONF_PROFILE=str(file)) == "own"
 
 
 @pytest.mark.parametrize("name", ["own.yaml", "./own.yaml", "own.yml", "folder/own"])

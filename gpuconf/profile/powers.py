@@ -1,0 +1,166 @@
+"""What a profile's file may set, by how it was reached.
+
+*Shipped* files and *named* ones (a path given as an argument or in ``GPUCONF_PROFILE``, and files
+in the user's own folder) may set any variable that ``env_rules`` allows.  *Found* ones, which the
+search met in the project's folders, came with somebody's repository: they may set limits, and
+variables that cannot make a program load code, run a command, write a file or contact a server.
+A file that another one extends has the lower powers of the two.  See also ``trust``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gpuconf.errors import ProfileError
+from gpuconf.profile import nodes, trust
+from gpuconf.profile.owners import foreign_owner
+from gpuconf.profile.problems import printable, problem
+from gpuconf.profile.search import Location
+
+FOUND = "found"
+NAMED = "named"
+SHIPPED = "shipped"
+_LOWEST_FIRST = (FOUND, NAMED, SHIPPED)
+
+_MESSAGES = (  # how much is said, never where to: no NCCL_DEBUG_FILE; TORCH_LOGS imports modules
+    *("TF_CPP_MIN_LOG_LEVEL", "TF_CPP_MIN_VLOG_LEVEL", "TF_CPP_MAX_VLOG_LEVEL", "TF_CPP_VMODULE"),
+    *("AUTOGRAPH_VERBOSITY", "GLOG_minloglevel", "GRPC_VERBOSITY", "JAX_LOGGING_LEVEL"),
+    *("NCCL_DEBUG", "TORCH_CPP_LOG_LEVEL", "TORCH_SHOW_CPP_STACKTRACES"),
+    "TRANSFORMERS_VERBOSITY",
+)
+_THREADS = (  # numbers and words for a scheduler
+    *("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OMP_DYNAMIC", "OMP_PROC_BIND", "OMP_WAIT_POLICY"),
+    *("KMP_BLOCKTIME", "KMP_AFFINITY", "MKL_NUM_THREADS", "MKL_DYNAMIC", "OPENBLAS_NUM_THREADS"),
+    *("BLIS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "NUMEXPR_MAX_THREADS", "NUMBA_NUM_THREADS"),
+    *("RAYON_NUM_THREADS", "TOKENIZERS_PARALLELISM"),
+    *("TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS"),
+    *("TF_GPU_THREAD_MODE", "TF_GPU_THREAD_COUNT"),
+)
+_ARITHMETIC = (  # which of the built-in kernels compute, and how exactly
+    *("TF_DETERMINISTIC_OPS", "TF_CUDNN_DETERMINISTIC", "TF_CUDNN_USE_AUTOTUNE"),
+    *("TF_CUDNN_USE_FRONTEND", "TF_ENABLE_ONEDNN_OPTS", "CUBLAS_WORKSPACE_CONFIG"),
+    *("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "MKL_CBWR"),
+    *("JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_DEBUG_NANS"),
+)
+_CARD = (  # how CUDA works on the card; nothing about where it looks for code or keeps a cache
+    *("CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS"),
+    *("CUDA_CACHE_DISABLE", "TF_GPU_HOST_MEM_LIMIT_IN_MB", "TF_ENABLE_GPU_GARBAGE_COLLECTION"),
+)
+_BETWEEN_CARDS = (  # ways between the cards of one job; no NCCL_NET…, *_PLUGIN, *_FILE, *_IFNAME
+    *("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE", "NCCL_IB_DISABLE"),
+    *("NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_NTHREADS"),
+    *("NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"),
+)
+HARMLESS_VARIABLES = frozenset(
+    (*_MESSAGES, *_THREADS, *_ARITHMETIC, *_CARD, *_BETWEEN_CARDS),
+)
+
+
+class Link(NamedTuple):
+    """One file of a chain, with its bytes; ``level`` is its own or a lower one before it."""
+
+    location: Location
+    data: bytes
+    root: nodes.Mapping
+    level: str
+
+    @property
+    def path(self) -> str:
+        """The file's path."""
+        return self.location.path
+
+
+def level_of(location: Location) -> str:
+    """The level of a file by itself; whoever may write a file in the user's folder counts."""
+    if location.origin == "shipped":
+        return SHIPPED
+    if location.origin == "user":
+        return NAMED if foreign_owner(location.path) is None else FOUND
+    return NAMED if location.origin == "path" else FOUND
+
+
+def lower(level: str, other: str) -> str:
+    """The lower of two levels."""
+    return min(level, other, key=_LOWEST_FIRST.index)
+
+
+def refused_variables(root: nodes.Mapping) -> list[tuple[str, nodes.Entry]]:
+    """The variables that the file sets and a found file may not, each with its place."""
+    env = root.get("env")
+    entries = env.entries if isinstance(env, nodes.Mapping) else {}
+    return [
+        (name, entry)
+        for name, entry in entries.items()
+        if name not in HARMLESS_VARIABLES
+        and not (isinstance(entry.value, nodes.Scalar) and entry.value.is_null)
+    ]
+
+
+def refusals(links: Sequence[Link], environ: Mapping[str, str]) -> list[ProfileError]:
+    """What the last of ``links`` may not set, since it or one before it was only found."""
+    last = links[-1]
+    if last.level != FOUND:
+        return []
+    refused = refused_variables(last.root)
+    if not refused:
+        return []
+    lacking = untrusted(links, environ)
+    return [_refusal(name, entry, links, lacking) for name, entry in refused if lacking]
+
+
+def untrusted(links: Sequence[Link], environ: Mapping[str, str]) -> list[str]:
+    """The paths of those ``links`` that have a found file's powers and are not trusted.
+
+    Trust does not reach from a file to the one that it extends, nor back.
+    """
+    return [
+        os.path.abspath(link.path)
+        for link in links
+        if link.level == FOUND
+        and link.location.origin != "shipped"
+        and not trust.is_trusted(link.path, link.data, environ)
+    ]
+
+
+def notes(links: Sequence[Link], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """A line for each found file that somebody else may have written."""
+    said = []
+    for link in links:
+        if link.level != FOUND or link.location.origin == "shipped":
+            continue
+        uid = foreign_owner(link.path)
+        if uid is not None and not trust.is_trusted(link.path, link.data, environ):
+            folder, name = os.path.split(os.path.abspath(link.path))
+            said.append(
+                f"{printable(name)} in {printable(folder)} belongs to another user (uid {uid}); "
+                f"it has a found file's powers, until: {_trust_command([link.path])}"
+            )
+    return tuple(said)
+
+
+def _refusal(
+    name: str, entry: nodes.Entry, links: Sequence[Link], lacking: Sequence[str]
+) -> ProfileError:
+    found = "was found, not named" if len(links) == 1 else "was reached from a file that was found"
+    message = (
+        f"this file {found}, so it may not set this variable; the rule: only variables that "
+        "cannot load code, run a command, write a file or contact a server"
+    )
+    hint = f"read the file, then: {_trust_command(lacking)}"
+    # Naming the first file makes the others named only where it extends them by their paths.
+    if all(level_of(link.location) != FOUND for link in links[1:]):
+        first = os.path.abspath(links[0].path)
+        hint = f"name the file: `GPUCONF_PROFILE={_shell(first)} python …`, or {hint}"
+    return problem(message, mark=entry.key_mark, key=f"env.{name}", hint=hint)
+
+
+def _trust_command(paths: Sequence[str]) -> str:
+    return " ".join(["gpuconf trust", *(_shell(os.path.abspath(path)) for path in paths)])
+
+
+def _shell(path: str) -> str:
+    from shlex import quote  # a good profile needs no quotes
+
+    return printable(quote(path))

@@ -1,0 +1,156 @@
+"""Which found files the user has read and trusts: a folder with a small file for each.
+
+``$XDG_STATE_HOME/gpuconf/trusted/HASH`` (else ``~/.local/state/…``) holds the path of a trusted
+file; HASH is of that path and the file's content, so a file that changes is not trusted any
+more.  The folders of a path are real ones, its last part is as named: a link that somebody puts
+into a repository does not get the trust of the file that it leads to.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gpuconf.errors import GpuconfError, ProfileError
+from gpuconf.profile.encoding import read_bytes
+from gpuconf.profile.folders import user_folder
+
+_LONGEST_PATH = 65536
+
+
+class TrustedFile(NamedTuple):
+    """A file that was trusted; ``state`` is trusted, changed or gone."""
+
+    path: str
+    state: str
+
+
+def trust_key(path: str) -> str:
+    """The path that trust is kept under: absolute, its folders real, its last part as named."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return os.path.join(os.path.realpath(folder), name)
+
+
+def is_trusted(path: str, data: bytes, environ: Mapping[str, str]) -> bool:
+    """Whether this user trusts the file ``path`` with just that content."""
+    folder = _store(environ)
+    key = trust_key(path)
+    return folder is not None and _recorded_path(os.path.join(folder, _hash(key, data))) == key
+
+
+def record(path: str, data: bytes, environ: Mapping[str, str]) -> None:
+    """Trust ``path`` with that content from now on; GpuconfError where it cannot be kept."""
+    folder = _store(environ)
+    if folder is None:
+        raise GpuconfError(
+            "there is no folder to keep the trust in: neither HOME nor XDG_STATE_HOME is set",
+            hint="export XDG_STATE_HOME=FOLDER",
+        )
+    key = trust_key(path)
+    target = os.path.join(folder, _hash(key, data))
+    temporary = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        if not _is_our_folder(folder):
+            raise GpuconfError(
+                f"{folder} belongs to another user, or others may write to it",
+                hint=f"ls -ld {folder}",
+            )
+        _write(temporary, os.fsencode(key))
+        os.replace(temporary, target)
+    except OSError as error:
+        _remove(temporary)
+        raise _unwritable(folder, error) from error
+
+
+def revoke(path: str, environ: Mapping[str, str]) -> bool:
+    """Trust no content of ``path`` any more; False where none was trusted."""
+    key = trust_key(path)
+    files = [file for file, recorded in _records(environ) if recorded == key]
+    try:
+        for file in files:
+            os.unlink(file)
+    except OSError as error:
+        raise _unwritable(os.path.dirname(files[0]), error) from error
+    return bool(files)
+
+
+def trusted_files(environ: Mapping[str, str]) -> list[TrustedFile]:
+    """Every file that was trusted, by its path; a file with several trusted contents once."""
+    hashes: dict[str, set[str]] = {}
+    for file, path in _records(environ):
+        hashes.setdefault(path, set()).add(os.path.basename(file))
+    return [TrustedFile(path, _state(path, hashes[path])) for path in sorted(hashes)]
+
+
+def _state(path: str, hashes: set[str]) -> str:
+    if not os.path.exists(path):
+        return "gone"
+    try:
+        return "trusted" if _hash(path, read_bytes(path)) in hashes else "changed"
+    except ProfileError:
+        return "changed"
+
+
+def _records(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Every valid record's file, and the path in it."""
+    folder = _store(environ)
+    try:
+        names = sorted(os.listdir(folder)) if folder is not None else []
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise GpuconfError(
+            f"{folder} cannot be read: {error.strerror}", hint=f"ls -ld {folder}"
+        ) from error
+    files = [os.path.join(folder or "", name) for name in names if not name.endswith(".tmp")]
+    return [(file, path) for file in files if (path := _recorded_path(file)) is not None]
+
+
+def _recorded_path(file: str) -> str | None:
+    """The path in a record; None unless it is there and this user wrote it."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with open(descriptor, "rb") as opened:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
+            return None
+        return os.fsdecode(opened.read(_LONGEST_PATH))
+
+
+def _store(environ: Mapping[str, str]) -> str | None:
+    folder = user_folder(environ, "XDG_STATE_HOME", os.path.join(".local", "state"))
+    return None if folder is None else os.path.join(folder, "trusted")
+
+
+def _hash(key: str, data: bytes) -> str:
+    from hashlib import sha256  # loads OpenSSL, and only a refused variable needs it
+
+    return sha256(os.fsencode(key) + b"\0" + data).hexdigest()
+
+
+def _is_our_folder(folder: str) -> bool:
+    status = os.stat(folder)
+    return status.st_uid == os.getuid() and not status.st_mode & 0o022
+
+
+def _write(path: str, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return
+
+
+def _unwritable(folder: str, error: OSError) -> GpuconfError:
+    reason = error.strerror or str(error)
+    return GpuconfError(f"{folder} cannot be written: {reason}", hint=f"ls -ld {folder}")
