@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpuconf import __version__
-from gpuconf.cli import demo, doctor, estimate, explain, init, plan, profiles, rehearse
+from gpuconf.cli import demo, doctor, estimate, explain, init, plan, profiles, rehearse, trust
 from gpuconf.cli.output import Output, drop_unwritten
 from gpuconf.command_line import CommandParser
 from gpuconf.errors import GpuconfError
 
-_COMMANDS = (plan, profiles, init, doctor, explain, estimate, rehearse, demo)
+_COMMANDS = (plan, profiles, trust, init, doctor, explain, estimate, rehearse, demo)
 
 
 def run() -> None:
@@ -98,8 +98,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="gpuconf",
         description="Keep deep-learning jobs within the GPU memory they may have.",
-        epilog="In a script, the first line `import gpuconf.auto` applies $GPUCONF_PROFILE, "
-        "gpuconf.yaml or shared-desktop, whichever of them is found first. "
+        epilog="In a script, the first line `import gpuconf.auto` applies $GPUCONF_PROFILE, the "
+        "project's gpuconf.yaml, your own or shared-desktop, in this order. "
         "`gpuconf plan` shows what that does here. Exit codes: 0 fine, 1 refused, 2 bad usage or a "
         "bad profile, 3 a bug in gpuconf; `gpuconf rehearse` also has 4, no verdict, and passes on "
         "those of the script.",

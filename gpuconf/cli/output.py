@@ -23,7 +23,7 @@ SCHEMA_VERSION = 1
 
 _ERROR = "gpuconf: error:"
 _QUOTED = re.compile(r'''`[^`]*`|(?<!\w)'[^']*'|"[^"]*"''')
-_OURS = "gpuconf (?:plan|profiles|init|doctor|explain|estimate|rehearse|demo)"
+_OURS = "gpuconf (?:plan|profiles|trust|init|doctor|explain|estimate|rehearse|demo)"
 # A hint is often a command as it stands, or ends in one.
 _COMMAND = re.compile(
     rf"(?<!\S)(?:{_OURS}|python -m|pip install|mkdir -p|df|rm|ls|unset|export) .*?(?=;|, or |$)"

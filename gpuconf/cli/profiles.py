@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 
 import yaml
 
 from gpuconf.cli.output import Output
-from gpuconf.errors import ProfileNotFoundError
+from gpuconf.errors import ProfileError, ProfileNotFoundError
 from gpuconf.profile import (
     ProfileEntry,
     check_profile,
@@ -19,7 +20,10 @@ from gpuconf.profile import (
     list_profiles,
     load_profile,
     profile_as_dict,
+    refused_if_found,
 )
+from gpuconf.profile.problems import printable
+from gpuconf.profile.search import is_path
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -51,7 +55,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     check = actions.add_parser(
         "check",
         help="check a profile file; exits 2 on a bad one",
-        description="Check a profile and tell everything that is wrong with it, by line and "
+        description="Check a profile and report everything that is wrong with it, by line and "
         "column. Exits 0 if it is good, 2 if not.",
     )
     check.add_argument("file", metavar="FILE", help="the file, or a profile's name")
@@ -80,7 +84,7 @@ def run_list(options: argparse.Namespace, output: Output) -> int:
             remark = f"(hidden by a nearer one) {remark}"
         if entry.error is not None:
             remark = f"broken: {entry.error.message}"
-        rows.append((entry.name, entry.origin, remark))
+        rows.append((printable(entry.name), entry.origin, " ".join(remark.split())))
     output.table(("NAME", "FROM", "WHAT FOR"), rows)
     choice = chosen_profile()
     missing = "" if _can_be_found() else ", but there is no such profile"
@@ -91,7 +95,8 @@ def run_list(options: argparse.Namespace, output: Output) -> int:
 def _can_be_found() -> bool:
     """Whether the profile in force exists."""
     try:
-        return os.path.exists(find_profile().path)
+        location = find_profile()
+        return location.origin == "shipped" or os.path.exists(location.path)
     except ProfileNotFoundError:
         return False
 
@@ -116,15 +121,34 @@ def run_show(options: argparse.Namespace, output: Output) -> int:
 def run_check(options: argparse.Namespace, output: Output) -> int:
     """Check a file: its errors on stderr and exit code 2, or one line that says it is fine."""
     errors = check_profile(options.file)
+    # What was good under a name was found already, with a found file's powers.
+    refused = [] if errors or not is_path(options.file) else refused_if_found(options.file)
     if output.as_json:
-        found = [error.as_dict() for error in errors]
-        output.document({"file": options.file, "ok": not errors, "errors": found})
+        output.document(
+            {
+                "file": options.file,
+                "ok": not errors,
+                "errors": [error.as_dict() for error in errors],
+                "refused_if_found": [error.as_dict() for error in refused],
+            }
+        )
     elif not errors:
         output.line(f"{options.file}: ok")
-    else:
-        for error in errors:
-            output.error(error)
+    for error in () if output.as_json else errors:
+        output.error(error)
+    if refused and not output.as_json:
+        output.note(_unless_named(refused))
     return 2 if errors else 0
+
+
+def _unless_named(refused: list[ProfileError]) -> str:
+    """The note for a file that is good where it is named, and not where it is found."""
+    file = refused[0].file or ""
+    keys = ", ".join(f"{error.key} in line {error.line}" for error in refused)
+    return (
+        f"note: ok where GPUCONF_PROFILE names the file. Where gpuconf finds it in a project, it "
+        f"refuses {keys} until: gpuconf trust {printable(shlex.quote(os.path.abspath(file)))}"
+    )
 
 
 def run_schema(options: argparse.Namespace, output: Output) -> int:

@@ -93,3 +93,32 @@ def test_schema(tmp_path: Path) -> None:
     shipped = Path(__file__).parents[2] / "configs" / "profile.schema.json"
     assert json.loads(done.out) == json.loads(shipped.read_text())
     assert (done.code, done.err) == (0, "")
+
+
+def test_check_says_what_a_found_file_may_not_set(tmp_path: Path) -> None:
+    """The file is good where it is named, which a note limits; a name from the project is found."""
+    (tmp_path / ".gpuconf").mkdir()
+    for name in ("gpuconf.yaml", ".gpuconf/lab.yaml", "team.yaml"):
+        (tmp_path / name).write_text("env:\n  XLA_FLAGS: --x\n")
+    own, document, team, lab = run_commands(
+        tmp_path,
+        ["profiles", "check", "gpuconf.yaml"],
+        ["profiles", "check", "--json", "gpuconf.yaml"],
+        ["profiles", "check", "team.yaml"],
+        ["profiles", "check", "lab"],
+    )
+    assert (own.code, own.out) == (0, "gpuconf.yaml: ok\n")
+    assert "refuses env.XLA_FLAGS in line 2 until: gpuconf trust " in own.err
+    assert [e["key"] for e in document.document["refused_if_found"]] == ["env.XLA_FLAGS"]
+    assert document.document["ok"] is True
+    assert (team.code, team.err) == (0, "")
+    assert lab.code == 2
+
+
+def test_names_of_files_do_not_steer_the_terminal(tmp_path: Path) -> None:
+    """A name with an escape sequence is shown as its escape."""
+    (tmp_path / ".gpuconf").mkdir()
+    (tmp_path / ".gpuconf" / "\x1b[31mred.yaml").write_text("gpus: all\n")
+    listed, unknown = run_commands(tmp_path, ["profiles", "list"], ["profiles", "show", "rde"])
+    assert "\\x1b[31mred" in listed.out
+    assert "\x1b" not in listed.out + listed.err + unknown.err

@@ -1,0 +1,143 @@
+"""``gpuconf trust``: let files that are found in a project set every variable."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import NamedTuple
+
+from gpuconf.cli.output import Output
+from gpuconf.errors import GpuconfError
+from gpuconf.profile import chain, trust
+from gpuconf.profile.powers import Link, refused_variables
+from gpuconf.profile.problems import printable
+from gpuconf.profile.search import Location, locate_path, places
+
+
+class _Reading(NamedTuple):
+    """A file that is to be trusted, those that it extends, and why one of them cannot be read."""
+
+    links: list[Link]
+    problem: GpuconfError | None
+
+    @property
+    def file(self) -> Link:
+        """The file itself."""
+        return self.links[0]
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add this command's arguments."""
+    parser = commands.add_parser(
+        "trust",
+        help="let a profile that is found in a project set every variable",
+        description="A profile that gpuconf finds in a project may set limits and harmless "
+        "variables. One that you have read and trust may set every variable, as a file named by "
+        "GPUCONF_PROFILE may. Trust ends when the file changes.",
+    )
+    action = parser.add_mutually_exclusive_group(required=True)
+    action.add_argument("files", metavar="FILE", nargs="*", default=[], help="a profile's file")
+    action.add_argument("--list", action="store_true", help="list the files that are trusted")
+    action.add_argument("--revoke", metavar="FILE", help="trust FILE no more")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Trust files, list those that are trusted, or revoke one."""
+    if options.list:
+        return _list(output)
+    if options.revoke is not None:
+        return _revoke(options.revoke, output)
+    return _trust(options.files, output)
+
+
+def _trust(files: list[str], output: Output) -> int:
+    """Trust all of ``files``, or none if one of them is no good profile."""
+    readings = [_read(file) for file in files]
+    for reading in readings:
+        trust.record(reading.file.path, reading.file.data, os.environ)
+    if output.as_json:
+        output.document({"trusted": [_document(reading) for reading in readings]})
+        return 0
+    for reading in readings:
+        _say_trusted(reading, output)
+    return 0
+
+
+def _read(file: str) -> _Reading:
+    """The file and all that it extends; raises what is wrong with the file itself."""
+    location: Location = locate_path(os.path.abspath(file), None)._replace(origin="project")
+    links, problems = chain.try_links(location, places(os.environ, None), None)
+    problem = problems[0] if problems else None
+    if problem is not None and (len(links) < 2 or problem.file == location.path):
+        is_other = bool(links) and problem.key == "extends"
+        if not is_other:
+            raise problem
+    return _Reading(links, problem)
+
+
+def _lacking(reading: _Reading) -> list[str]:
+    """The files that FILE extends and that need trust of their own, now or for one after them."""
+    links = reading.links
+    needing = [i for i, link in enumerate(links) if refused_variables(link.root)]
+    return [
+        trust.trust_key(link.path)
+        for link in links[1 : max(needing, default=0) + 1]
+        if link.location.origin != "shipped"
+        and not trust.is_trusted(link.path, link.data, os.environ)
+    ]
+
+
+def _document(reading: _Reading) -> dict[str, object]:
+    return {
+        "path": trust.trust_key(reading.file.path),
+        "variables": [name for name, _ in refused_variables(reading.file.root)],
+        "untrusted": _lacking(reading),
+        "problem": reading.problem.as_dict() if reading.problem is not None else None,
+    }
+
+
+def _say_trusted(reading: _Reading, output: Output) -> None:
+    path = printable(trust.trust_key(reading.file.path))
+    names = [name for name, _ in refused_variables(reading.file.root)]
+    sets = ", ".join(names) if names else "only what needs no trust"
+    output.line(f"trusted until it changes: {path}")
+    output.line(f"  it sets {sets}")
+    for other in _lacking(reading):
+        output.note(f"it extends a file that needs trust of its own: gpuconf trust {_shell(other)}")
+    if reading.problem is not None:
+        output.note(f"what it extends cannot be used: {reading.problem}")
+
+
+def _list(output: Output) -> int:
+    """Print every trusted file, with a word for those that are trusted no more."""
+    found = trust.trusted_files(os.environ)
+    if output.as_json:
+        output.document({"trusted": [entry._asdict() for entry in found]})
+        return 0
+    if not found:
+        output.note("no file is trusted")
+        return 0
+    words = {"changed": "changed since, so not trusted", "gone": "gone"}
+    rows = [(words.get(entry.state, entry.state), printable(entry.path)) for entry in found]
+    output.table(("STATE", "FILE"), rows)
+    return 0
+
+
+def _revoke(file: str, output: Output) -> int:
+    """Trust ``file`` no more, whether or not it is still there."""
+    path = trust.trust_key(file)
+    if not trust.revoke(file, os.environ):
+        raise GpuconfError(f"{printable(path)} is not trusted", hint="gpuconf trust --list")
+    if output.as_json:
+        output.document({"revoked": path})
+    else:
+        output.line(f"not trusted any more: {printable(path)}")
+    return 0
+
+
+def _shell(path: str) -> str:
+    from shlex import quote
+
+    return printable(quote(path))
