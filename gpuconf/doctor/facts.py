@@ -150,12 +150,14 @@ class ProfileFacts(NamedTuple):
 
     ``profile_error`` is set where it cannot be loaded, ``plan_error`` where it cannot be carried
     out on this machine; ``settings`` are the variables it would set, each with its fate.
+    ``notes`` are the profile's own, about who wrote it.
     """
 
     wanted: str = ""
     because: str | None = None
     name: str | None = None
     source: str | None = None
+    notes: tuple[str, ...] = ()
     keeps_free: bool | None = None
     plan: Plan | None = None
     settings: tuple[Setting, ...] = ()

@@ -49,6 +49,11 @@ _VOIDED = Setting("memory limit of tensorflow as a cap", "yes", "no", "TF_GPU_AL
 _KEPT = Setting("TF_FORCE_GPU_ALLOW_GROWTH", "true", "false", "it was set before gpuconf")
 _SHORTAGE = ShortageError("profile x: not enough memory\n  the sum", hint="stop one")
 _BAD = ProfileError("unknown key", hint="write `memory`", file="a.yaml", line=3, column=1)
+_REFUSED = ProfileError(
+    "env.BASH_ENV: this file was found",
+    hint="read the file, then: gpuconf trust /w/gpuconf.yaml",
+    file="/w/gpuconf.yaml",
+)
 _EMPTY = Plan(PROFILE, visible=(CARD,), hides_gpus=True, notes=("no GPU is left",))
 
 TROUBLES = (
@@ -166,8 +171,11 @@ TROUBLES = (
          profile(wanted="a.yaml", name=None, plan=None, profile_error=_BAD)),
     Case("profile.choice", "fail", "gpuconf profiles list",
          profile(name=None, plan=None, profile_error=ProfileError("there is no profile x"))),
-    Case("profile.choice", "warn", "export GPUCONF_PROFILE=/w/gpuconf.yaml",
-         profile(because="'/w/gpuconf.yaml' belongs to another user; GPUCONF_PROFILE=…")),
+    Case("profile.choice", "fail", "gpuconf trust /w/gpuconf.yaml   # once you have read it",
+         profile(name=None, plan=None, profile_error=_REFUSED)),
+    Case("profile.choice", "warn", "gpuconf trust /w/gpuconf.yaml",
+         profile(notes=("gpuconf.yaml in /w belongs to another user (uid 1000); it has a found "
+                        "file's powers, until: gpuconf trust /w/gpuconf.yaml",))),
     Case("profile.plan", "fail", "would stop here: profile x: not enough memory",
          profile(plan=None, plan_error=_SHORTAGE)),
     Case("profile.plan", "fail", "gpuconf plan shared-desktop",

@@ -7,7 +7,7 @@ import shlex
 from gpuconf.doctor.checks.check import Check, fail, ok, skip, warn
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
-from gpuconf.errors import ProfileError, ShortageError
+from gpuconf.errors import GpuconfError, ProfileError, ShortageError
 from gpuconf.planner import Plan
 from gpuconf.units import mib
 
@@ -20,26 +20,31 @@ def _choice(facts: Facts) -> Finding:
     if error is not None:
         hint = (f"hint: {error.hint}",) if error.hint else ()
         where = f"{error.location}: " if isinstance(error, ProfileError) and error.location else ""
-        known = isinstance(error, ProfileError) and error.file
         return fail(
             f"the profile that applies is refused: {where}{error.message}",
             *hint,
             f"it applies because {profile.because}",
-            fix=f"gpuconf profiles check {shlex.quote(profile.wanted)}"
-            if known
-            else "gpuconf profiles list",
+            fix=_cure(error, profile.wanted),
         )
     if profile.name is None:
         return skip("the profile is not known")
-    because = profile.because or ""
-    if "belongs to another user" in because:
-        path = because.split("'")[1] if "'" in because else "PATH"
+    if profile.notes:
         return warn(
-            f"profile {profile.name} applies, since a nearer one belongs to another user",
-            because,
-            fix=f"export GPUCONF_PROFILE={shlex.quote(path)}   # if you trust it",
+            f"profile {profile.name} applies, and another user may have written it",
+            *profile.notes,
+            fix=profile.notes[0].rpartition("until: ")[2],
         )
-    return ok(f"profile {profile.name} applies, because {because}", profile.source or "")
+    return ok(f"profile {profile.name} applies, because {profile.because}", profile.source or "")
+
+
+def _cure(error: GpuconfError, wanted: str) -> str:
+    """The command that helps against a refused profile."""
+    _, can_be_trusted, files = (error.hint or "").rpartition("gpuconf trust ")
+    if can_be_trusted:
+        return f"gpuconf trust {files}   # once you have read it"
+    if isinstance(error, ProfileError) and error.file:
+        return f"gpuconf profiles check {shlex.quote(wanted)}"
+    return "gpuconf profiles list"
 
 
 def _plan(facts: Facts) -> Finding:
