@@ -1,0 +1,10 @@
+"""For PyInstaller, which finds this folder by gpuconf's entry point ``pyinstaller40``."""
+
+from __future__ import annotations
+
+import os
+
+
+def hook_dirs() -> list[str]:
+    """The folders with gpuconf's hooks: this one."""
+    return [os.path.dirname(os.path.abspath(__file__))]
