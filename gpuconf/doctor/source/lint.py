@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from gpuconf.doctor.finding import Finding, crash
-from gpuconf.doctor.source import batches, environment, growth, images, order, sessions
+from gpuconf.doctor.source import batches, environment, growth, images, order, sessions, workers
 from gpuconf.doctor.source.script import Problem, Script
 from gpuconf.doctor.source.text import Source, UnreadableSourceError, parse, read_text, source_of
 
@@ -28,6 +28,7 @@ SOURCE_CHECKS: dict[str, str] = {
     "source.v1_session": "no session code that TensorFlow 2 and Keras 3 do not have",
     "source.whole_set": "no whole data set goes to the GPU at once",
     "source.images_in_list": "the images are not all read into one list",
+    "source.workers": "gpuconf reaches the workers of joblib, loky, Dask and Ray",
     "source.clean": "none of the patterns above was found in the script",
 }
 _CHECKS: dict[str, Callable[[Script], Iterator[Problem]]] = {
@@ -42,6 +43,7 @@ _CHECKS: dict[str, Callable[[Script], Iterator[Problem]]] = {
     "source.v1_session": sessions.version_1_sessions,
     "source.whole_set": batches.whole_set_at_once,
     "source.images_in_list": images.images_in_a_list,
+    "source.workers": workers.unreached_workers,
 }
 # That no profile applies is told, and is no fault that was looked for.
 _PATTERNS = len(_CHECKS) - 1

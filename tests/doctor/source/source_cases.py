@@ -8,6 +8,7 @@ from typing import NamedTuple
 from image_cases import IMAGES
 from order_cases import ORDER
 from setting_cases import SETTINGS
+from worker_cases import WORKERS
 
 
 class Case(NamedTuple):
@@ -24,4 +25,4 @@ def _case(check: str, name: str, script: str, *lines: int) -> Case:
 
 
 # Each entry is the check, a name, the script, and the lines that must be named.
-CASES = tuple(_case(*entry) for entry in (*ORDER, *SETTINGS, *IMAGES))
+CASES = tuple(_case(*entry) for entry in (*ORDER, *SETTINGS, *IMAGES, *WORKERS))

@@ -129,7 +129,7 @@ print(model.evaluate(x_test, y_test), model(x_test[:5]))
 def test_a_script_without_findings_is_not_called_sound() -> None:
     """It says how many patterns were looked for; that no profile applies is no fault."""
     missing, clean = findings_in("import keras\n", "train.py")
-    assert clean.summary == "train.py: read; none of the 10 patterns looked for was found"
+    assert clean.summary == "train.py: read; none of the 11 patterns looked for was found"
     assert (missing.id, missing.status, missing.fix) == ("source.auto_missing", "ok", None)
 
 
@@ -201,6 +201,7 @@ _LEAVES = _NAMES | st.sampled_from(["1", "'true'", "None", "gpus[0]", "x_test.sh
 _CALLS = st.sampled_from(
     ["tf.Session", "tf.config.experimental.set_memory_growth", "tf.config.list_physical_devices"]
 ) | st.sampled_from(["K.set_session", "np.array", "cv2.imread", "images.append", "f"])
+_CALLS |= st.sampled_from(["joblib.Parallel", "joblib.delayed", "ray.remote", "pool.submit"])
 _CALLS |= st.sampled_from(["model.predict_on_batch", "os.environ.update"])
 _EXPRESSIONS = st.recursive(
     _LEAVES,
@@ -214,6 +215,7 @@ _EXPRESSIONS = st.recursive(
 _LINES = st.builds("{} = {}".format, _NAMES, _EXPRESSIONS) | _EXPRESSIONS
 _LINES |= st.builds("os.environ[{}] = {}".format, _EXPRESSIONS, _EXPRESSIONS)
 _LINES |= st.sampled_from(["import tensorflow as tf, os", "from keras import backend as K"])
+_LINES |= st.just("import gpuconf.auto, joblib, ray")
 
 
 def _block(head: str) -> st.SearchStrategy[str]:
