@@ -54,11 +54,11 @@ def wait_for(
     *,
     timeout_s: float,
     notice_after_s: float = NOTICE_AFTER_S,
-    tell: Callable[[str], None] = say,
+    notify: Callable[[str], None] = say,
 ) -> T:
     """What ``question`` returns or raises; NoAnswerError where that takes over ``timeout_s``.
 
-    After ``notice_after_s`` one line is told.  While an earlier question is stuck, a new one is
+    After ``notice_after_s`` one line goes to ``notify``.  While an earlier question is stuck, a new one is
     not asked: it would hang behind it.
     """
     if _is_stuck():
@@ -73,7 +73,7 @@ def wait_for(
     except RuntimeError:  # no thread can be had: a limit of the system, or the interpreter's end
         return question()
     try:
-        _join(thread, timeout_s, notice_after_s, tell)
+        _join(thread, timeout_s, notice_after_s, notify)
     finally:  # also at Ctrl-C, which comes through a join at once
         if thread.is_alive():
             _given_up.append(thread)
@@ -97,14 +97,14 @@ def _answer(question: Callable[[], T], answers: list[T], errors: list[BaseExcept
 
 
 def _join(
-    thread: threading.Thread, timeout_s: float, notice_after_s: float, tell: Callable[[str], None]
+    thread: threading.Thread, timeout_s: float, notice_after_s: float, notify: Callable[[str], None]
 ) -> None:
     """Wait for the end of ``thread``, so that none of ours is left when the program forks."""
     first_s = min(notice_after_s, timeout_s)
     thread.join(first_s)
     if not thread.is_alive() or first_s == timeout_s:
         return
-    tell(
+    notify(
         f"NVML has not answered for {first_s:g} s; waiting {timeout_s:g} s at most, then going on "
         f"without it ({VARIABLE} sets the time; `nvidia-smi` may hang as well)"
     )

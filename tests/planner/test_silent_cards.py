@@ -87,6 +87,6 @@ def test_two_cards_that_do_not_answer_are_both_kept() -> None:
 
 
 def test_a_card_without_figures_or_uuid_is_no_silent_one() -> None:
-    """Unified memory tells no figures, an old driver no UUID: both answer, and both are used."""
+    """Unified memory has no figures and an old driver no UUID; both answer, and both are used."""
     dark = small_card(1)._replace(total_bytes=None, free_bytes=None, uuid=None)
     assert numbers(plan(EVERYTHING, card(0), dark, order="PCI_BUS_ID")) == [0, 1]

@@ -163,7 +163,7 @@ WORKERS: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
-        "workers", "Dask's workers are told, loky's and Ray's too",
+        "workers", "workers that start gpuconf",
         """
         import gpuconf.auto
         import gpuconf, loky, ray
