@@ -58,8 +58,8 @@ def wait_for(
 ) -> T:
     """What ``question`` returns or raises; NoAnswerError where that takes over ``timeout_s``.
 
-    After ``notice_after_s`` one line goes to ``notify``.  While an earlier question is stuck, a new one is
-    not asked: it would hang behind it.
+    After ``notice_after_s`` one line goes to ``notify``.  While an earlier question is stuck, no
+    new one is asked: it would hang behind it.
     """
     if _is_stuck():
         raise NoAnswerError("NVML still does not answer an earlier question")
