@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from types import FrameType
 from typing import NamedTuple
@@ -27,11 +28,30 @@ def user_frame() -> FrameType | None:
     """The innermost frame that belongs to none of the libraries; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        package = top_package(frame)
         if package not in _LIBRARIES and not frame.f_code.co_filename.startswith("<frozen"):
             return frame
         frame = frame.f_back
     return None
+
+
+def top_package(frame: FrameType) -> str:
+    """The top-level package whose code runs in ``frame``; "" where its globals do not say."""
+    return str(frame.f_globals.get("__name__") or "").partition(".")[0]
+
+
+def main_script_folder() -> str | None:
+    """The folder of the script that runs; None for ``-c``, a notebook, a console script.
+
+    A command installed into Python's own folder of programs has no project beside it.
+    """
+    main = sys.modules.get("__mp_main__") or sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    if not isinstance(file, str) or not file:
+        return None
+    folder = os.path.dirname(os.path.abspath(file))
+    programs = {os.path.dirname(os.path.abspath(sys.executable)), os.path.join(sys.prefix, "bin")}
+    return None if folder in programs else folder
 
 
 def user_call_site() -> CallSite | None:

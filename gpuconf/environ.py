@@ -1,8 +1,8 @@
-"""Changes to environment variables: decided as values, applied in one place, known to children.
+"""Changes to environment variables: decided as values, applied and undone in one place.
 
-A child process inherits what gpuconf set in its parent.  To a child those values look like the
-user's own, so the parent leaves a note of them (``GPUCONF_STATE``); :func:`before_gpuconf` reads
-it and gives the environment as the user made it.
+A child process inherits what gpuconf set in its parent.  The parent leaves a note of it (see
+:mod:`gpuconf.state_note`); :func:`before_gpuconf` reads the note and gives the environment as the
+user made it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, MutableMapping
 from typing import NamedTuple
 
+from gpuconf.errors import UsageError
 from gpuconf.settings import Setting
+from gpuconf.state_note import STATE_VARIABLE, Note, Record, encode, read_note
 
-STATE_VARIABLE = "GPUCONF_STATE"
-# The note is printable, since job schedulers and `env` files carry it on.  A record is
-# name,ours,before or, where the variable was unset, name,ours; the sign that escapes comes first.
-_ESCAPES = (("%", "%25"), (",", "%2C"), (";", "%3B"))
+# CUDA reads these: which GPUs a process sees.
+VISIBILITY = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+_ON = ("1", "true", "yes", "on")
+_OFF = ("", "0", "false", "no", "off")
 
 
 class Change(NamedTuple):
@@ -34,10 +36,42 @@ class Change(NamedTuple):
     overrules: bool = False
 
 
+class Patch(NamedTuple):
+    """Variables to change: name -> (the value before, the value after); None is unset."""
+
+    values: Mapping[str, tuple[str | None, str | None]]
+
+    def apply(self, environ: MutableMapping[str, str]) -> None:
+        """Set what differs."""
+        for name, (_, after) in self.values.items():
+            _set(name, after, environ)
+
+    def undo(self, environ: MutableMapping[str, str]) -> None:
+        """Put the values before back, also after an :meth:`apply` that was interrupted.
+
+        A variable that somebody else, another thread, has changed meanwhile keeps that value.
+        """
+        for name, (before, after) in self.values.items():
+            if environ.get(name) == after:
+                _set(name, before, environ)
+
+
 def switched_off(environ: Mapping[str, str]) -> str | None:
-    """What ``GPUCONF_DISABLE`` says where it switches gpuconf off; None where it does not."""
+    """What ``GPUCONF_DISABLE`` says where it switches gpuconf off; None where it does not.
+
+    Raises UsageError for a value that is neither yes nor no.
+    """
     value = environ.get("GPUCONF_DISABLE", "")
-    return None if value in ("", "0") else f"GPUCONF_DISABLE={value}"
+    word = value.strip().lower()
+    if word in _OFF:
+        return None
+    if word in _ON:
+        return f"GPUCONF_DISABLE={value}"
+    raise UsageError(
+        f"GPUCONF_DISABLE={value[:40]!r} is neither yes nor no; the rule: {', '.join(_ON)} switch "
+        f"gpuconf off, {', '.join(_OFF[1:])} or nothing leave it on",
+        hint="export GPUCONF_DISABLE=1, or: unset GPUCONF_DISABLE",
+    )
 
 
 def before_gpuconf(environ: Mapping[str, str]) -> dict[str, str]:
@@ -46,7 +80,7 @@ def before_gpuconf(environ: Mapping[str, str]) -> dict[str, str]:
     A variable that somebody changed again since then keeps that newer value.
     """
     baseline = {name: value for name, value in environ.items() if name != STATE_VARIABLE}
-    for name, ours, before in _decode(environ.get(STATE_VARIABLE, "")):
+    for name, ours, before in _records(environ):
         if baseline.get(name) != ours:
             continue
         if before is None:
@@ -58,8 +92,7 @@ def before_gpuconf(environ: Mapping[str, str]) -> dict[str, str]:
 
 def set_by_gpuconf(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that gpuconf, in this process or a parent, set and nobody changed since."""
-    records = _decode(environ.get(STATE_VARIABLE, ""))
-    return {name: ours for name, ours, _ in records if environ.get(name) == ours}
+    return {name: ours for name, ours, _ in _records(environ) if environ.get(name) == ours}
 
 
 def settle(
@@ -92,53 +125,28 @@ def _fate(wish: Change, theirs: str | None, *, kept: bool) -> Setting:
     return Setting(wish.name, wish.value, theirs, why)
 
 
-def apply(changes: Mapping[str, str], environ: MutableMapping[str, str]) -> None:
-    """Make ``environ`` the baseline plus ``changes``, and leave the note for children."""
+def patch_for(changes: Mapping[str, str], note: Note, environ: Mapping[str, str]) -> Patch:
+    """What makes ``environ`` the baseline plus ``changes``, with ``note`` of them for children.
+
+    Pure.  ``note`` says who writes it and why; its records are made here.
+    """
     baseline = before_gpuconf(environ)
-    for name in set_by_gpuconf(environ):
-        _restore(name, baseline.get(name), environ)
-    records = [(name, value, baseline.get(name)) for name, value in changes.items()]
-    environ.update(changes)
-    environ[STATE_VARIABLE] = _encode(records)
+    after: dict[str, str | None] = {
+        name: baseline.get(name) for name in set_by_gpuconf(environ) if name not in changes
+    }
+    after |= changes
+    records = tuple(Record(name, value, baseline.get(name)) for name, value in changes.items())
+    after[STATE_VARIABLE] = encode(note._replace(records=records))
+    return Patch({name: (environ.get(name), value) for name, value in after.items()})
 
 
-def put_back(before: Mapping[str, str], environ: MutableMapping[str, str]) -> None:
-    """Make ``environ`` what it was when ``before`` was copied from it."""
-    for name in {*before, *environ}:
-        _restore(name, before.get(name), environ)
+def _records(environ: Mapping[str, str]) -> tuple[Record, ...]:
+    note = read_note(environ)
+    return () if note is None else note.records
 
 
-def _restore(name: str, value: str | None, environ: MutableMapping[str, str]) -> None:
+def _set(name: str, value: str | None, environ: MutableMapping[str, str]) -> None:
     if value is None:
         environ.pop(name, None)
     else:
         environ[name] = value
-
-
-def _encode(records: list[tuple[str, str, str | None]]) -> str:
-    return ";".join(
-        ",".join(_escape(field) for field in record if field is not None) for record in records
-    )
-
-
-def _decode(text: str) -> list[tuple[str, str, str | None]]:
-    records: list[tuple[str, str, str | None]] = []
-    for record in text.split(";"):
-        fields = [_unescape(field) for field in record.split(",")]
-        if len(fields) == 2:
-            records.append((fields[0], fields[1], None))
-        elif len(fields) == 3:
-            records.append((fields[0], fields[1], fields[2]))
-    return records
-
-
-def _escape(text: str) -> str:
-    for sign, code in _ESCAPES:
-        text = text.replace(sign, code)
-    return text
-
-
-def _unescape(text: str) -> str:
-    for sign, code in reversed(_ESCAPES):
-        text = text.replace(code, sign)
-    return text

@@ -2,7 +2,8 @@
 
 ``on_import("tensorflow", hook)`` calls ``hook(module)`` once the module's own code has run, also
 for ``from tensorflow.python.x import y`` and for Keras's lazy imports, because all of those import
-the top package first.  For a module that is imported already, the hook is called at once.
+the top package first.  For a module that is imported already, the hook is called at once; one that
+another thread is importing just now is left alone, and :func:`unmet` names it when it is whole.
 
 It fails closed: a hook that raises makes the import raise, on this and on every further try, so
 that a notebook cell that is run again does not go on without limits.  The module and all its
@@ -36,6 +37,13 @@ class _Loader(Protocol):
     def exec_module(self, module: ModuleType) -> None: ...
 
 
+class _Hooks(NamedTuple):
+    """What is called for a module: before its code runs, and after."""
+
+    after: Hook
+    before: Callable[[], None]
+
+
 class _HookedLoader:
     """Stands in for a module's loader for one import: runs the code, then the hook."""
 
@@ -44,7 +52,8 @@ class _HookedLoader:
         self._hooks = hooks
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._hooks.refused(spec.name) or self._loader.create_module(spec)
+        create = getattr(self._loader, "create_module", None)  # absent beside load_module
+        return self._hooks.refused(spec.name) or (create(spec) if create else None)
 
     def exec_module(self, module: ModuleType) -> None:
         name, spec = module.__name__, module.__spec__
@@ -52,9 +61,10 @@ class _HookedLoader:
         if spec is not None:
             spec.loader = self._loader  # type: ignore[assignment]  # typeshed wants the ABC
         module.__loader__ = self._loader  # type: ignore[assignment]
+        self._hooks.run_before(name)
         if not self._hooks.bring_back(name, module):
             with self._hooks.running(name):
-                self._loader.exec_module(module)
+                self._run_code(module)
         try:
             self._hooks.run(name, sys.modules.get(name, module))
         except BaseException:
@@ -63,6 +73,13 @@ class _HookedLoader:
             if getattr(spec, "_initializing", False):
                 self._hooks.refuse(name, module, along=self._hooks.imported() - there)
             raise
+
+    def _run_code(self, module: ModuleType) -> None:
+        if hasattr(self._loader, "exec_module"):
+            self._loader.exec_module(module)
+            return
+        # A loader of Python 2's days makes the module itself, unless it finds one.
+        self._loader.load_module(module.__name__)  # type: ignore[attr-defined]
 
     def __getattr__(self, name: str) -> object:
         # get_resource_reader, get_source, is_package, …: whatever the real loader offers.
@@ -93,24 +110,58 @@ class _ImportHooks:
     """The finder on ``sys.meta_path`` and the hooks by module name."""
 
     def __init__(self) -> None:
-        self._hooks: dict[str, Hook] = {}
+        self._hooks: dict[str, _Hooks] = {}
         self._finding = _Finding()
         self._running: set[str] = set()
+        self.met: set[str] = set()
         self._refused: dict[str, _Refused] = {}
         self._refused_along: dict[str, str] = {}
 
-    def set(self, name: str, hook: Hook) -> None:
-        self._hooks[name] = hook
+    def set(self, name: str, hook: Hook, before: Callable[[], None] = lambda: None) -> None:
+        self._hooks[name] = _Hooks(hook, before)
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
 
     def drop(self, name: str) -> None:
         self._hooks.pop(name, None)
 
+    def run_before(self, name: str) -> None:
+        hooks = self._hooks.get(name)
+        if hooks is not None:
+            hooks.before()
+
     def run(self, name: str, module: ModuleType) -> None:
-        hook = self._hooks.get(name)
-        if hook is not None:
-            hook(module)
+        hooks = self._hooks.get(name)
+        if hooks is None:
+            return
+        self.met.add(name)
+        try:
+            hooks.after(module)
+        except BaseException:
+            self.met.discard(name)
+            raise
+
+    def unmet(self) -> list[str]:
+        """The hooked modules that are imported, whole or not, and whose hook was not called."""
+        return [
+            name
+            for name in self._hooks
+            if name in sys.modules and name not in self.met and name not in self._running
+        ]
+
+    def keep_first(self, name: str) -> None:
+        """Where ``name`` is about to be imported and hooked, see that this finder is asked first.
+
+        Inserted before it is taken out: another thread may be walking the list, and must miss no
+        finder.
+        """
+        if name not in self._hooks and name.partition(".")[0] not in self._hooks:
+            return
+        path = sys.meta_path
+        if not path or path[0] is self or self not in path:
+            return
+        path.insert(0, self)
+        del path[path.index(self, 1)]
 
     def imported(self) -> frozenset[str]:
         """The hooked modules that are imported, or being so."""
@@ -192,15 +243,17 @@ class _ImportHooks:
 _hooks = _ImportHooks()
 
 
-def on_import(name: str, hook: Hook) -> None:
-    """Call ``hook(module)`` after the top-level module ``name`` is imported, or now if it is.
+def on_import(name: str, hook: Hook, *, before: Callable[[], None] = lambda: None) -> None:
+    """Call ``hook(module)`` after the module ``name`` is imported, or now if it is.
 
-    A second call for the same name replaces the hook.  What the hook raises, the import raises.
+    ``before`` is called right before the module's code runs.  A second call for the same name
+    replaces both.  What they raise, the import raises.
     """
-    _hooks.set(name, hook)
+    _hooks.set(name, hook, before)
     module = sys.modules.get(name)
-    if module is not None and not _hooks.is_running(name):
-        hook(module)
+    if module is not None and not _hooks.is_running(name) and is_whole(name):
+        before()
+        _hooks.run(name, module)
 
 
 def forget(name: str) -> None:
@@ -211,3 +264,31 @@ def forget(name: str) -> None:
 def is_running(name: str) -> bool:
     """Whether the code of module ``name`` is running now, its hook still to come."""
     return _hooks.is_running(name)
+
+
+def is_whole(name: str) -> bool:
+    """Whether the module is imported and its code has run to its end."""
+    module = sys.modules.get(name)
+    if name in _hooks.met:  # whose import may not be over: the hook is part of it
+        return module is not None
+    # LazyLoader's modules run their code at the first look at any attribute.
+    if module is None or type(module).__name__ == "_LazyModule":
+        return False
+    return not getattr(getattr(module, "__spec__", None), "_initializing", False)
+
+
+def unmet() -> list[str]:
+    """The hooked modules that came in past their hook, or are coming in; see :func:`is_whole`."""
+    return _hooks.unmet()
+
+
+def keep_first(name: str) -> None:
+    """Before an import of ``name``: be asked before finders that were put in front since."""
+    _hooks.keep_first(name)
+
+
+def meet(name: str) -> None:
+    """Call the hook of a module that came in past it."""
+    module = sys.modules.get(name)
+    if module is not None:
+        _hooks.run(name, module)

@@ -3,40 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from gpuconf.errors import ShortageError
-from gpuconf.planner import Plan, label
 from gpuconf.settings import Setting
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from gpuconf.planner import Plan
+    from gpuconf.profile import Profile
+
+
+class Contents(NamedTuple):
+    """What an Activation holds at one moment, so that it can be put back."""
+
+    plan: Plan | None
+    environment: dict[str, str]
+    session: object
+    settings: dict[str, Setting]
 
 
 class Activation:
     """What gpuconf did to this process; grows as frameworks are imported and make devices.
 
-    ``plan`` is None where gpuconf was switched off, and ``disabled`` says by what.
-    ``environment`` holds the variables that were set, ``cuda_variables`` what
-    CUDA reads as it stood after that, and ``session`` the version-1 session
-    that was installed into Keras, None if none was.  ``settings`` holds every setting's fate,
-    in the order first asked; see :class:`gpuconf.settings.Setting`.  ``put_off`` is the shortage
-    that a worker process may live with as long as it makes no devices; ``is_worker`` says that
-    multiprocessing started this process, which then gets no session before it asks for one.
+    ``plan`` is None until a framework is imported, or another program started, and where gpuconf
+    was switched off; ``disabled`` then says by what.  The plan that counts is made when a framework
+    lists or makes its devices, so it may replace an earlier one.  ``environment`` holds the
+    variables that were set, and ``session`` the version-1 session that was installed into Keras,
+    None if none was.  ``settings`` holds every setting's fate, in the order first asked; see
+    :class:`gpuconf.settings.Setting`.
     """
 
-    def __init__(
-        self,
-        plan: Plan | None = None,
-        *,
-        environment: Mapping[str, str] | None = None,
-        cuda_variables: Mapping[str, str] | None = None,
-        put_off: ShortageError | None = None,
-        is_worker: bool = False,
-        disabled: str | None = None,
-    ) -> None:
-        self.plan = plan
+    def __init__(self, profile: Profile | None = None, *, disabled: str | None = None) -> None:
+        self._profile = profile
         self.disabled = disabled
-        self.environment = dict(environment or {})
-        self.cuda_variables = dict(cuda_variables or {})
-        self.put_off = put_off
-        self.is_worker = is_worker
+        self.plan: Plan | None = None
+        self.environment: dict[str, str] = {}
         self.session: object = None
         self._settings: dict[str, Setting] = {}
 
@@ -48,11 +49,28 @@ class Activation:
     @property
     def profile(self) -> str | None:
         """The profile's name."""
-        return None if self.plan is None else self.plan.profile.name
+        return None if self._profile is None else self._profile.name
 
     def record(self, setting: Setting) -> None:
         """Add a setting's fate; a later one of the same name replaces it."""
         self._settings[setting.name] = setting
+
+    def put_in_force(
+        self, plan: Plan | None, environment: Mapping[str, str], settings: list[Setting]
+    ) -> None:
+        """Replace the plan, and the variables that were set for it, with their fates."""
+        self.plan, self.environment = plan, dict(environment)
+        for setting in settings:
+            self.record(setting)
+
+    def contents(self) -> Contents:
+        """All of it, for :meth:`restore`."""
+        settings = dict(self._settings)
+        return Contents(self.plan, dict(self.environment), self.session, settings)
+
+    def restore(self, contents: Contents) -> None:
+        """Make it what it was."""
+        self.plan, self.environment, self.session, self._settings = contents
 
     def as_dict(self) -> dict[str, object]:
         """Plain data, for bug reports."""
@@ -64,15 +82,24 @@ class Activation:
         }
 
     def __str__(self) -> str:
-        if self.plan is None:
+        if self._profile is None:
             return f"gpuconf is off: {self.disabled}"
-        source = self.plan.profile.source
+        source = self._profile.source
         lines = [f"profile {self.profile}" + (f" ({source})" if source else "")]
-        for gpu in self.plan.gpus:
-            lines.append(label(gpu.gpu))
-            lines += [f"  {line}" for line in gpu.arithmetic]
-        lines += [f"note: {note}" for note in self.plan.notes]
+        lines += self._plan_lines()
         lines += [f"{setting.status:8}{setting}" for setting in self.settings]
         return "\n".join(lines)
+
+    def _plan_lines(self) -> list[str]:
+        if self.plan is None:
+            return [
+                "no plan yet: it is made when a framework is imported (`gpuconf plan` shows it)"
+            ]
+        from gpuconf.planner import label
+
+        lines = []
+        for gpu in self.plan.gpus:
+            lines += [label(gpu.gpu), *(f"  {line}" for line in gpu.arithmetic)]
+        return [*lines, *(f"note: {note}" for note in self.plan.notes)]
 
     __repr__ = __str__

@@ -28,17 +28,27 @@ def ours():
 """
 
 
-def test_one_line_sets_the_variables_and_waits_for_the_frameworks(
+@pytest.fixture(autouse=True)
+def _framework(tmp_path: Path) -> None:
+    """A framework beside every program, of which only the import matters: ``import cupy``."""
+    write_package(tmp_path, {"cupy.py": "value = 1\n"})
+
+
+def test_one_line_sets_what_needs_no_figures_and_the_rest_at_a_frameworks_import(
     tmp_path: Path, nvml: Nvml
 ) -> None:
-    """The environment is the plan's, the report tells the sum, and nothing is said."""
+    """The environment is then the plan's, the report has the sum, and nothing is said."""
     program = """
 import gpuconf.auto
 import gpuconf, sys
 from gpuconf.import_hook import _hooks
-assert ours() == {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-                  "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.6999"}, ours()
+at_once = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+assert ours() == at_once, ours()
 made = gpuconf.activation()
+assert made.plan is None and "no plan yet" in str(made)
+import cupy
+assert ours() == {**at_once, "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.699928939"}, ours()
+assert gpuconf.activation() is made
 assert made.plan.gpus[0].limit_bytes == 7884 * 1024**2
 assert made.environment == ours()
 assert made.profile == "shared-desktop" and made.disabled is None
@@ -55,7 +65,7 @@ print(made)
         "  limit = min(7884 MiB, 8295 MiB) = 7884 MiB",
         "ok      TF_FORCE_GPU_ALLOW_GROWTH: true",
         "ok      XLA_PYTHON_CLIENT_PREALLOCATE: false",
-        "ok      XLA_PYTHON_CLIENT_MEM_FRACTION: 0.6999",
+        "ok      XLA_PYTHON_CLIENT_MEM_FRACTION: 0.699928939",
     ]
 
 
@@ -107,7 +117,7 @@ def test_what_is_wrong_stops_the_program_and_changes_nothing(
         {
             "bad.yaml": "memory:\n  keep_fre: 1GiB\n",
             "third.yaml": "gpus: [2]\n",
-            "train.py": "import gpuconf.auto\nprint('went on without limits')\n",
+            "train.py": "import gpuconf.auto\nimport cupy\nprint('went on without limits')\n",
         },
     )
     environ = {**nvml(machine), "GPUCONF_PROFILE": profile}
@@ -122,13 +132,16 @@ before = dict(os.environ)
 for _ in range(2):
     try:
         import gpuconf.auto
+        before = dict(os.environ)  # what needs no figures has been set
+        import cupy
     except (ValueError, RuntimeError) as error:
         assert type(error).__module__.startswith("gpuconf.")
     else:
         raise AssertionError
 assert dict(os.environ) == before
 import gpuconf
-assert gpuconf.activation() is None
+assert gpuconf.activation() is None or gpuconf.activation().plan is None
+assert "cupy" not in sys.modules
 """
     run_python(OURS + program, tmp_path, environ=environ)
 
@@ -136,12 +149,13 @@ assert gpuconf.activation() is None
 def test_configuring_again(tmp_path: Path, nvml: Nvml) -> None:
     """The same arguments give the same object; others are applied in place of the first."""
     program = """
-import gpuconf, gpuconf.auto
+import gpuconf, gpuconf.auto, os
 first = gpuconf.activation()
 assert gpuconf.configure() is first
 before = ours()
 other = gpuconf.configure("half-card", memory={"memory_limit": "3GiB"})
 assert other is not first and gpuconf.activation() is other
+os.system("true")  # a program starts: the plan is made
 assert other.plan.gpus[0].limit_bytes == 3 * 1024**3
 assert ours()["TF_FORCE_GPU_ALLOW_GROWTH"] == "false"
 assert not [s for s in other.settings if s.why_not], other
@@ -185,8 +199,8 @@ def test_what_the_user_set_stays_and_is_told_once(tmp_path: Path, nvml: Nvml) ->
 def test_a_machine_without_a_driver(tmp_path: Path, nvml: Nvml) -> None:
     """The program runs, with one line on stderr; GPUCONF_LOG=debug tells what was set."""
     file = tmp_path / "train.py"
-    file.write_text("import gpuconf.auto\n")
-    for more, count in ({}, 1), ({"GPUCONF_LOG": "debug"}, 2):
+    file.write_text("import gpuconf.auto\nimport cupy\n")
+    for more, count in ({}, 1), ({"GPUCONF_LOG": "debug"}, 3):
         done = run([sys.executable, "train.py"], tmp_path, environ=nvml("no_library") | more)
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr.count("\n") == done.stderr.count("gpuconf: ") == count
@@ -199,13 +213,15 @@ SPAWN = (
 import multiprocessing, sys
 import gpuconf.auto, gpuconf
 def look(_):
+    import cupy
     made = gpuconf.activation()
     complaints = [str(s) for s in made.settings if s.why_not]
-    return os.getpid(), ours(), made.plan.hides_gpus, complaints
+    return os.getpid(), ours(), made.plan, complaints
 if __name__ == "__main__":
+    import cupy
     BETWEEN
     with multiprocessing.get_context("METHOD").Pool(1) as pool:
-        pid, theirs, hides, complaints = pool.apply(look, (None,))
+        pid, theirs, plan, complaints = pool.apply(look, (None,))
     assert pid != os.getpid() and not complaints, complaints
     AFTER
 """
@@ -238,7 +254,8 @@ def test_worker_processes_get_the_same(method: str, tmp_path: Path, nvml: Nvml) 
 def test_a_worker_on_a_full_card_lives(tmp_path: Path, nvml: Nvml) -> None:
     """The parent holds the card: a worker that only loads data must not die of the shortage."""
     between = f"os.environ['STANDIN_NVML'] = {nvml(FULL)['STANDIN_NVML']!r}"
-    run_python(_spawning("spawn", between, "assert hides"), tmp_path, environ=nvml(STORY))
+    after = "assert plan is None and 'CUDA_VISIBLE_DEVICES' not in theirs"
+    run_python(_spawning("spawn", between, after), tmp_path, environ=nvml(STORY))
 
 
 def test_a_worker_does_not_wait(tmp_path: Path, nvml: Nvml) -> None:
@@ -248,7 +265,7 @@ def test_a_worker_does_not_wait(tmp_path: Path, nvml: Nvml) -> None:
     )
     between = f"os.environ['STANDIN_NVML'] = {nvml(FULL)['STANDIN_NVML']!r}"
     environ = {**nvml(STORY), "GPUCONF_PROFILE": "./waiting.yaml"}
-    run_python(_spawning("spawn", between, "assert hides"), tmp_path, environ=environ)
+    run_python(_spawning("spawn", between, "assert plan is None"), tmp_path, environ=environ)
 
 
 def test_another_profile_in_the_environment_is_another_request(tmp_path: Path, nvml: Nvml) -> None:
@@ -271,15 +288,15 @@ def test_a_child_program_trains_where_its_parent_does(tmp_path: Path, nvml: Nvml
     (tmp_path / "picked.yaml").write_text(
         "gpus: {pick: most-free, count: 1}\nmemory: {keep_free: 1GiB}\n"
     )
-    child = "import gpuconf.auto, os; print(os.environ['CUDA_VISIBLE_DEVICES'])"
+    child = "import gpuconf.auto, cupy, os; print(os.environ['CUDA_VISIBLE_DEVICES'])"
     other = standin.Machine((CARD._replace(used=0), TWO.cards[1]._replace(used=2000 * MIB)))
     program = f"""
 import os, subprocess, sys
 import gpuconf.auto
-assert os.environ["CUDA_VISIBLE_DEVICES"] == {standin.uuid(1)!r}
 environ = {{**os.environ, "STANDIN_NVML": {nvml(other)["STANDIN_NVML"]!r}}}
 command = [sys.executable, "-c", {child!r}]
 print(subprocess.check_output(command, env=environ, text=True).strip())
+assert os.environ["CUDA_VISIBLE_DEVICES"] == {standin.uuid(1)!r}
 environ["CUDA_VISIBLE_DEVICES"] = "0"  # the user's own word for this child
 print(subprocess.check_output(command, env=environ, text=True).strip())
 """
@@ -293,7 +310,8 @@ def test_python_dash_m(tmp_path: Path, nvml: Nvml) -> None:
         tmp_path,
         {
             "train/__init__.py": "",
-            "train/__main__.py": "import gpuconf.auto, gpuconf\nprint(gpuconf.activation())\n",
+            "train/__main__.py": "import gpuconf.auto, gpuconf, cupy\n"
+            "print(gpuconf.activation())\n",
         },
     )
     done = run([sys.executable, "-m", "train"], tmp_path, environ=nvml(STORY))

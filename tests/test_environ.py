@@ -7,18 +7,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuconf.environ import (
-    STATE_VARIABLE,
     Change,
-    apply,
     before_gpuconf,
-    put_back,
+    patch_for,
     set_by_gpuconf,
     settle,
     switched_off,
 )
+from gpuconf.errors import UsageError
+from gpuconf.state_note import STATE_VARIABLE, Note, Writer, encode, read_note, this_process
 
 GROWTH = Change("TF_FORCE_GPU_ALLOW_GROWTH", "true", "memory.allow_growth", ("true", "false"))
 DEVICES = Change("CUDA_VISIBLE_DEVICES", "GPU-1", "gpus", overrules=True)
+NOTE = Note(this_process())
+
+
+def apply(changes: dict[str, str], environ: dict[str, str]) -> None:
+    """Make ``environ`` the user's plus ``changes``, with a note for children."""
+    patch_for(changes, NOTE, environ).apply(environ)
+
+
 PREALLOCATE = Change("XLA_PYTHON_CLIENT_PREALLOCATE", "false", "jax.preallocate")
 
 
@@ -159,27 +167,92 @@ def test_any_note_can_be_read(note: str) -> None:
     assert set_by_gpuconf(environ).items() <= {"A": "1"}.items()
 
 
+@settings(deadline=None)
+@given(before=ENVIRONMENTS, first=ENVIRONMENTS, second=ENVIRONMENTS, cut=st.integers(0, 6))
+def test_undo(
+    before: dict[str, str], first: dict[str, str], second: dict[str, str], cut: int
+) -> None:
+    """Also after a change that was interrupted half-way, everything is as it was."""
+    environ = dict(before)
+    apply(first, environ)
+    earlier = dict(environ)
+    patch = patch_for(second, NOTE, environ)
+    part = type(patch)(dict(list(patch.values.items())[:cut]))
+    part.apply(environ)
+    patch.undo(environ)
+    assert environ == earlier
+
+
+def test_undo_leaves_what_others_have_set() -> None:
+    """Another thread's variables, and its newer value of one of ours, are not wiped."""
+    environ = {"A": "0"}
+    patch = patch_for({"A": "1", "B": "1"}, NOTE, environ)
+    patch.apply(environ)
+    environ |= {"B": "theirs", "C": "new"}
+    patch.undo(environ)
+    assert environ == {"A": "0", "B": "theirs", "C": "new"}
+
+
+@settings(deadline=None)
 @given(
-    before=st.dictionaries(st.text(max_size=3), st.text(max_size=3)),
-    after=st.dictionaries(st.text(max_size=3), st.text(max_size=3)),
+    texts=st.tuples(TEXTS, TEXTS, TEXTS, TEXTS, TEXTS),
+    gpus=st.lists(TEXTS.filter(bool), max_size=3),
+    pid=st.integers(1, 2**22),
 )
-def test_put_back(before: dict[str, str], after: dict[str, str]) -> None:
-    """Whatever was added, changed or removed since the copy was taken is undone."""
-    put_back(before, after)
-    assert after == before
+def test_a_note_says_who_wrote_it_and_why(
+    texts: tuple[str, str, str, str, str], gpus: list[str], pid: int
+) -> None:
+    """Writer, profile, origin, GPUCONF_PROFILE and GPUs come back, whatever is in them."""
+    host, boot, *others = texts
+    note = Note(Writer(host, boot, pid), (), *others, tuple(gpus))
+    environ = {STATE_VARIABLE: encode(note)}
+    assert read_note(environ, Writer(host, boot, 1)) == note
 
 
 @pytest.mark.parametrize(
-    ("value", "off"),
-    [
-        (None, None),
-        ("", None),
-        ("0", None),
-        ("1", "GPUCONF_DISABLE=1"),
-        ("no", "GPUCONF_DISABLE=no"),
-    ],
+    "reader",
+    [Writer("elsewhere", "boot", 1), Writer("host", "another boot", 1)],
+    ids=["another machine", "another boot"],
 )
-def test_switched_off(value: str | None, off: str | None) -> None:
-    """By anything but nothing and 0, said as the user wrote it."""
-    environ = {} if value is None else {"GPUCONF_DISABLE": value}
-    assert switched_off(environ) == off
+def test_a_note_that_travelled_is_not_believed(reader: Writer) -> None:
+    """What it calls gpuconf's may be a scheduler's own value here."""
+    note = Note(Writer("host", "boot", 1))
+    environ = {STATE_VARIABLE: encode(note)}
+    assert read_note(environ, Writer("host", "boot", 2)) == note
+    assert read_note(environ, reader) is None
+
+
+def test_a_login_nodes_note_beside_a_schedulers_value() -> None:
+    """The scheduler's own 0 stays, though the login node's note says that 0 was ours."""
+    theirs = Note(Writer("login", "its boot", 4242))
+    login: dict[str, str] = {}
+    patch_for({"CUDA_VISIBLE_DEVICES": "0"}, theirs, login).apply(login)
+    assert before_gpuconf(login) == {"CUDA_VISIBLE_DEVICES": "0"}
+    assert set_by_gpuconf(login) == {}
+
+
+def test_a_note_of_an_older_gpuconf_is_none() -> None:
+    """Its format has no identity, so nothing in it can be believed."""
+    environ = {STATE_VARIABLE: "CUDA_VISIBLE_DEVICES,0", "CUDA_VISIBLE_DEVICES": "0"}
+    assert read_note(environ) is None
+    assert before_gpuconf(environ) == {"CUDA_VISIBLE_DEVICES": "0"}
+
+
+@pytest.mark.parametrize("value", [None, "", "0", "false", "False", " no ", "off"])
+def test_left_on(value: str | None) -> None:
+    """Nothing, and every word for no."""
+    assert switched_off({} if value is None else {"GPUCONF_DISABLE": value}) is None
+
+
+@pytest.mark.parametrize("value", ["1", "true", "YES", "on"])
+def test_switched_off(value: str) -> None:
+    """By every word for yes, said as the user wrote it."""
+    assert switched_off({"GPUCONF_DISABLE": value}) == f"GPUCONF_DISABLE={value}"
+
+
+@pytest.mark.parametrize("value", ["2", "disable", "flase"])
+def test_a_switch_that_says_neither(value: str) -> None:
+    """A slip of the keyboard is one clear error, not a program without limits."""
+    with pytest.raises(UsageError, match="neither yes nor no") as refusal:
+        switched_off({"GPUCONF_DISABLE": value})
+    assert "GPUCONF_DISABLE=1" in str(refusal.value.hint)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import standin
-from processes import run_python
+from processes import run_python, write_package
 
 # Top-level packages and modules that have no place on the way to a limited card.
 HEAVY = {
@@ -49,6 +49,8 @@ HEAVY = {
 
 # ctypes.util, which nvidia-ml-py imports, brings these; nothing of ours does.
 OF_NVML = {"pynvml", "ctypes", "subprocess", "tempfile"}
+# What a plan needs, and an import that makes none does not.
+OF_A_PLAN = {"gpuconf.planner", "gpuconf.hardware"}
 
 # Modules that the interpreter had loaded before the statement do not count.
 PROGRAM = """
@@ -75,6 +77,7 @@ class Cost:
     def __init__(self, statement: str, folder: Path, profile: str) -> None:
         if standin.compiler() is None:
             pytest.skip("no C compiler for the stand-in of NVIDIA's library")
+        write_package(folder, {"cupy.py": ""})
         log = folder / "nvml.log"
         environ = standin.environment("desktop", folder / "standin", log=log)
         environ["GPUCONF_PROFILE"] = profile
@@ -85,19 +88,29 @@ class Cost:
         self.nvml_starts = lines.count("init")
 
 
-def test_a_profile_that_needs_figures(tmp_path: Path) -> None:
-    """Nothing heavy is loaded, one YAML file is read, NVML is asked once."""
+def test_nobody_is_asked_at_import(tmp_path: Path) -> None:
+    """Nothing heavy is loaded, one YAML file is read; planner, NVML and its binding stay out."""
     cost = Cost("import gpuconf.auto", tmp_path, "shared-desktop")
     assert not too_heavy(cost.loaded)
-    assert {"gpuconf.bootstrap", "yaml", "pynvml"} <= set(cost.loaded)
+    assert {"gpuconf.bootstrap", "yaml"} <= set(cost.loaded)
+    assert not (OF_NVML | OF_A_PLAN) & set(cost.loaded)
     assert [Path(name).name for name in cost.yaml] == ["shared-desktop.yaml"]
+    assert cost.nvml_starts == 0
+
+
+def test_a_frameworks_import(tmp_path: Path) -> None:
+    """Then NVML is asked, once, and still nothing heavy is loaded."""
+    cost = Cost("import gpuconf.auto, cupy", tmp_path, "shared-desktop")
+    assert not too_heavy(cost.loaded)
+    assert {"pynvml", *OF_A_PLAN} <= set(cost.loaded)
+    assert len(cost.yaml) == 1
     assert cost.nvml_starts == 1
     assert not cost.nvml_is_left_open
 
 
 def test_a_profile_that_needs_none(tmp_path: Path) -> None:
     """gpus: none asks nobody: nvidia-ml-py and what it brings stay out."""
-    cost = Cost("import gpuconf.auto", tmp_path, "cpu-only")
+    cost = Cost("import gpuconf.auto, cupy", tmp_path, "cpu-only")
     assert not too_heavy(cost.loaded)
     assert not OF_NVML & set(cost.loaded)
     assert cost.nvml_starts == 0
@@ -115,7 +128,7 @@ def test_the_package_alone_is_nothing(tmp_path: Path) -> None:
 def test_this_test_can_fail(statement: str, tmp_path: Path) -> None:
     """The check sees one heavy import beside ours, a second start of NVML, a second file."""
     more = "from gpuconf.hardware import read_inventory as r; r(); open('/dev/null')"
-    spoiled = f"import gpuconf.auto; {statement}; {more}; gpuconf.load_profile('cpu-only')"
+    spoiled = f"import gpuconf.auto, cupy; {statement}; {more}; gpuconf.load_profile('cpu-only')"
     cost = Cost(spoiled, tmp_path, "shared-desktop")
     assert too_heavy(cost.loaded)
     assert cost.nvml_starts == 2

@@ -7,35 +7,52 @@ from collections.abc import Mapping
 from gpuconf.backends import jax, torch
 from gpuconf.backends.tensorflow import environment as tensorflow
 from gpuconf.environ import Change
-from gpuconf.planner import Plan
 from gpuconf.settings import Setting
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from gpuconf.planner import Plan
+    from gpuconf.profile import Profile
 
 
 def environment_changes(
-    plan: Plan, baseline: Mapping[str, str], *, has_tf_keras: bool = False
+    profile: Profile,
+    plan: Plan | None,
+    baseline: Mapping[str, str],
+    *,
+    has_tf_keras: bool = False,
 ) -> list[Change]:
-    """Every variable the plan would like to set, for all frameworks and the profile's ``env``.
+    """Every variable that ``profile`` would like to set, for all frameworks and its ``env``.
 
-    ``baseline`` is the environment as the user made it; see :mod:`gpuconf.environ`.
-    ``has_tf_keras`` says whether the package tf_keras can be imported.
+    Without a ``plan``, those that need no figures: growth, allocators, ``env``.  ``baseline`` is
+    the environment as the user made it; see :mod:`gpuconf.environ`.  ``has_tf_keras`` says whether
+    the package tf_keras can be imported.
     """
-    changes = []
-    if plan.cuda_visible_devices is not None:
-        value = plan.cuda_visible_devices
-        changes.append(Change("CUDA_VISIBLE_DEVICES", value, "gpus", overrules=True))
-    if plan.cuda_device_order is not None:
-        order = plan.cuda_device_order
-        changes.append(Change("CUDA_DEVICE_ORDER", order, "gpus", overrules=True))
-    changes += tensorflow.wishes(plan, has_tf_keras=has_tf_keras)
-    changes += jax.wishes(plan, baseline)
-    changes += torch.wishes(plan, baseline)
-    changes += [Change(name, value, f"env.{name}") for name, value in plan.profile.env]
+    growth = profile.memory.allow_growth if plan is None else plan.allow_growth
+    changes = [] if plan is None else _visibility(plan)
+    changes += tensorflow.wishes(profile, growth, has_tf_keras=has_tf_keras)
+    changes += jax.wishes(profile, growth)
+    changes += [] if plan is None else jax.limit_wishes(plan, baseline)
+    changes += torch.wishes(profile, baseline)
+    changes += [Change(name, value, f"env.{name}") for name, value in profile.env]
     return changes
 
 
-def voided_caps(plan: Plan, environ: Mapping[str, str]) -> list[Setting]:
+def _visibility(plan: Plan) -> list[Change]:
+    values = {
+        "CUDA_VISIBLE_DEVICES": plan.cuda_visible_devices,
+        "CUDA_DEVICE_ORDER": plan.cuda_device_order,
+    }
+    return [
+        Change(name, value, "gpus", overrules=True)
+        for name, value in values.items()
+        if value is not None
+    ]
+
+
+def voided_caps(plan: Plan | None, environ: Mapping[str, str]) -> list[Setting]:
     """For each framework whose limit will not act as a cap in ``environ``, a Setting says why."""
-    if not plan.limits_memory:
+    if plan is None or not plan.limits_memory:
         return []
     found = {"tensorflow": tensorflow.voided_cap(environ), "jax": jax.voided_cap(environ)}
     return [

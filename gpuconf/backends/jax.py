@@ -1,38 +1,83 @@
-"""JAX: everything goes through environment variables that XLA reads when it makes its client."""
+"""JAX: environment variables that XLA reads when JAX makes its first backend, not before.
+
+So the plan is bound right before: JAX finds its plugins then, and reads the variables there
+(seen on jax 0.4.38 and 0.10.2).
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+import functools
+import struct
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from gpuconf.environ import Change
-from gpuconf.planner import Plan
+from gpuconf.settings import Setting
+from gpuconf.units import MIB
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from gpuconf.planner import Plan
+    from gpuconf.profile import Profile
 
 # JAX knows both names and refuses to start when both are set; older ones know only the second.
 _NEW_FRACTION = "XLA_CLIENT_MEM_FRACTION"
 _FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
 _PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
+# XLA's allocator rounds the limit up to this (seen on jax 0.10.2).
+_GRANULE_BYTES = 2 * MIB
+BRIDGE = "jax._src.xla_bridge"
+# The last function before the variables are read, and that before it in an older JAX.
+ENTRANCES = ("discover_pjrt_plugins", "backends")
+_GPU_BACKENDS = {"cuda", "gpu", "rocm"}
 
 
-def wishes(plan: Plan, baseline: Mapping[str, str]) -> list[Change]:
-    """The variables for ``plan``: preallocation, and the limit as one share of every GPU.
+def wishes(profile: Profile, growth: bool | None) -> list[Change]:
+    """Preallocation: the profile's own word, else the opposite of growth."""
+    preallocate = profile.jax.preallocate
+    if preallocate is None and growth is not None:
+        preallocate = not growth
+    if preallocate is None:
+        return []
+    return [Change(_PREALLOCATE, "true" if preallocate else "false", "jax.preallocate")]
+
+
+def limit_wishes(plan: Plan, baseline: Mapping[str, str]) -> list[Change]:
+    """The limit as one share of every GPU.
 
     JAX has no limit in bytes and one fraction for all GPUs, so the smallest share holds; the
     fraction stays a cap when preallocation is off.
     """
-    preallocate = plan.profile.jax.preallocate
-    if preallocate is None and plan.allow_growth is not None:
-        preallocate = not plan.allow_growth
-    found = []
-    if preallocate is not None:
-        value = "true" if preallocate else "false"
-        found.append(Change(_PREALLOCATE, value, "jax.preallocate"))
-    share = _smallest_share(plan)
-    if share is not None:
-        name = _NEW_FRACTION if _NEW_FRACTION in baseline else _FRACTION
-        found.append(Change(name, share, "memory"))
-    return found
+    shares = [
+        share_of(gpu.limit_bytes, gpu.gpu.total_bytes)
+        for gpu in plan.gpus
+        if gpu.limit_bytes is not None and gpu.gpu.total_bytes
+    ]
+    if not shares:
+        return []
+    name = _NEW_FRACTION if _NEW_FRACTION in baseline else _FRACTION
+    return [Change(name, f"{min(shares):.9g}", "memory")]
+
+
+def share_of(limit_bytes: int, total_bytes: int) -> float:
+    """The largest fraction of ``total_bytes`` with which XLA stays within ``limit_bytes``.
+
+    XLA holds the fraction as a float32, and rounds what it gives up to whole 2 MiB.  A limit below
+    those gets them; one above the total, which happens where a driver's figures are of two
+    moments, all of it.
+    """
+    granules = min(limit_bytes, total_bytes) // _GRANULE_BYTES
+    allowed = max(granules, 1) * _GRANULE_BYTES
+    share = _float32(allowed / total_bytes)
+    while share * total_bytes > allowed:
+        share = _float32(share * (1 - 2**-24))
+    return share
+
+
+def _float32(value: float) -> float:
+    return float(struct.unpack("f", struct.pack("f", value))[0])
 
 
 def voided_cap(environ: Mapping[str, str]) -> str | None:
@@ -42,10 +87,37 @@ def voided_cap(environ: Mapping[str, str]) -> str | None:
     return None
 
 
-def _smallest_share(plan: Plan) -> str | None:
-    shares = [
-        gpu.limit_bytes / gpu.gpu.total_bytes
-        for gpu in plan.gpus
-        if gpu.limit_bytes is not None and gpu.gpu.total_bytes
-    ]
-    return f"{math.floor(min(shares) * 1e4) / 1e4:.4f}" if shares else None
+def has_gpu_backend() -> bool:
+    """Whether JAX has made its GPU backend already: then no variable acts any more."""
+    made: Mapping[str, object] = getattr(sys.modules.get(BRIDGE), "_backends", {})
+    return bool(_GPU_BACKENDS & set(made))
+
+
+def watch(bind: Callable[[Callable[[Plan], None]], None], record: Callable[[Setting], None]) -> str:
+    """Bind the plan when JAX makes its first backend; return why that cannot be, "" if it can.
+
+    ``bind`` makes the plan hold and calls what it is given with it.
+    """
+    if has_gpu_backend():
+        why = "JAX had made its GPU backend before gpuconf came, and keeps its own limit"
+        record(Setting("jax memory limit", "the plan's", "JAX's own", why))
+        return why
+    bridge = sys.modules.get(BRIDGE)
+    name = next((name for name in ENTRANCES if hasattr(bridge, name)), None)
+    if name is None:
+        why = f"this JAX has no {BRIDGE}.{ENTRANCES[0]}: its limit is of the moment of its import"
+        record(Setting("jax memory limit", "bound at JAX's first backend", None, why))
+        return ""
+    entrance: Callable[..., Any] = getattr(bridge, name)
+    if hasattr(entrance, "of_gpuconf"):
+        return ""
+
+    @functools.wraps(entrance)
+    def bound(*args: Any, **kwargs: Any) -> Any:
+        if not getattr(bridge, "_backends", None):
+            bind(lambda _plan: None)  # the variables are the whole of it
+        return entrance(*args, **kwargs)
+
+    bound.of_gpuconf = True  # type: ignore[attr-defined]  # so that it is wrapped once
+    setattr(bridge, name, bound)
+    return ""

@@ -1,24 +1,30 @@
-"""PyTorch: the allocator's variable before import, and the cap once torch is there."""
+"""PyTorch: the allocator's variable before import, and the cap once torch starts CUDA."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 from gpuconf.environ import Change
-from gpuconf.planner import Plan
 from gpuconf.settings import Setting
 from gpuconf.units import mib
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from gpuconf.planner import GpuPlan, Plan
+    from gpuconf.profile import Profile
 
 # Every torch reads the first; newer ones read the second too, and which of them rules where
 # both are set differs between releases (c10/cuda/CUDAAllocatorConfig.h, 2.8 to 2.10).
 _ALLOCATORS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+Record = Callable[[Setting], None]
 
 
-def wishes(plan: Plan, baseline: Mapping[str, str]) -> list[Change]:
+def wishes(profile: Profile, baseline: Mapping[str, str]) -> list[Change]:
     """``expandable_segments`` merged into what the user has in the variable, or in both."""
-    wanted = plan.profile.torch.expandable_segments
+    wanted = profile.torch.expandable_segments
     if wanted is None:
         return []
     names = [name for name in _ALLOCATORS if baseline.get(name)] or [_ALLOCATORS[0]]
@@ -38,29 +44,67 @@ def _merged(name: str, theirs: str, option: str) -> Change:
     return Change(name, value, "torch.expandable_segments", overrules=True)
 
 
-def apply(plan: Plan, torch: ModuleType, record: Callable[[Setting], None]) -> None:
-    """Cap torch's caching allocator on every planned GPU, once torch makes its CUDA context.
+def watch(
+    torch: ModuleType, bind: Callable[[Callable[[Plan], None]], None], record: Record
+) -> None:
+    """Bind the plan when torch starts CUDA, now if it has, and cap its caching allocator.
 
-    ``set_per_process_memory_fraction`` would make the context at once, some 300-500 MB on the
-    card; torch's own queue for calls before that (``torch.cuda._lazy_call``) waits for it.
+    ``bind`` makes the plan hold and calls what it is given with it.  Binding comes before CUDA's
+    start, so that CUDA_VISIBLE_DEVICES still acts; the cap comes after it, from torch's own
+    queue: ``set_per_process_memory_fraction`` would start CUDA, some 300-500 MB on the card.
     """
-    for index, gpu in enumerate(plan.gpus):
+    cuda: Any = torch.cuda
+    if torch.version.cuda is None:
+        why = "this torch is built without CUDA"
+        record(Setting("torch memory limit", "the plan's", None, why))
+        return
+    if cuda.is_initialized():
+        bind(lambda plan: _cap(torch, plan, record))
+        return
+    start: Callable[[], None] | None = getattr(cuda, "_lazy_init", None)
+    if start is None:
+        why = "this torch has no torch.cuda._lazy_init, so CUDA's start cannot be seen"
+        record(Setting("torch memory limit", "the plan's", None, why))
+        return
+    if hasattr(start, "of_gpuconf"):
+        return
+
+    @functools.wraps(start)
+    def bound_start() -> None:
+        is_initializing = getattr(getattr(cuda, "_tls", None), "is_initializing", False)
+        if not cuda.is_initialized() and not is_initializing:
+            bind(lambda _plan: None)
+        start()
+
+    bound_start.of_gpuconf = True  # type: ignore[attr-defined]  # so that it is wrapped once
+    # torch's C++ looks this name up in the module, and so do most of its own files.
+    cuda._lazy_init = bound_start
+    cuda._lazy_call(lambda: bind(lambda plan: _cap(torch, plan, record)))
+    record(Setting("torch memory limit", "the plan's, when torch starts CUDA"))
+
+
+def _cap(torch: Any, plan: Plan, record: Record) -> None:
+    """Cap torch's caching allocator on every planned GPU; CUDA has been started."""
+    for index, gpu in _devices(torch, plan.gpus):
         if gpu.limit_bytes is None or not gpu.gpu.total_bytes:
             continue
-        name, limit = f"torch cuda:{index} memory fraction", mib(gpu.limit_bytes)
-        fraction = gpu.limit_bytes / gpu.gpu.total_bytes
-        record(Setting(name, limit, *_cap(torch, index, fraction)))
+        fraction = min(gpu.limit_bytes / gpu.gpu.total_bytes, 1.0)
+        torch.cuda.set_per_process_memory_fraction(fraction, index)
+        name, limit = f"torch cuda:{index} memory limit", mib(gpu.limit_bytes)
+        record(Setting(name, limit, f"{fraction:.4f} of the card"))
 
 
-def _cap(torch: Any, index: int, fraction: float) -> tuple[str | None, str | None]:
-    cuda = torch.cuda
-    if torch.version.cuda is None:
-        return None, "this torch is built without CUDA"
-    if cuda.is_initialized():
-        cuda.set_per_process_memory_fraction(fraction, index)
-        return f"{fraction:.4f} of the card", None
-    lazy_call = getattr(cuda, "_lazy_call", None)
-    if lazy_call is None:
-        return None, "this torch has no queue for calls before CUDA's start"
-    lazy_call(lambda: cuda.set_per_process_memory_fraction(fraction, index))
-    return None, None
+def _devices(torch: Any, planned: Sequence[GpuPlan]) -> list[tuple[int, GpuPlan]]:
+    """torch's number of each planned GPU: by UUID where torch gives them, else by place."""
+    count = torch.cuda.device_count()
+    uuids = [
+        str(getattr(torch.cuda.get_device_properties(index), "uuid", "")).lower()
+        for index in range(count)
+    ]
+    found = []
+    for place, gpu in enumerate(planned):
+        own = (gpu.gpu.uuid or "").lower().removeprefix("gpu-")
+        index = uuids.index(own) if own in uuids else place
+        if index < count:
+            found.append((index, gpu))
+    return found

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import gpuconf.demo
-from gpuconf.bootstrap import plan_for
 from gpuconf.cli.output import Output
 from gpuconf.demo import report
 from gpuconf.demo.card_choice import CardChoice, choose_card
@@ -22,6 +21,7 @@ from gpuconf.demo.runner import ProgramDiedError, Runner
 from gpuconf.demo.story import PROFILE, Progress, holds, run_half
 from gpuconf.errors import MissingDependencyError
 from gpuconf.hardware import Gpu, Inventory, read_inventory
+from gpuconf.machine_plan import plan_for
 from gpuconf.profile import load_profile
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
 from gpuconf.units import MIB, mib

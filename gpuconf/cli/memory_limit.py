@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from gpuconf.bootstrap import plan_for
 from gpuconf.errors import UsageError
 from gpuconf.footprint.budget import CONTEXT_BYTES, Budget
 from gpuconf.hardware import Inventory, read_inventory
 from gpuconf.hardware.reserve import reserve_bytes
+from gpuconf.machine_plan import plan_for
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile import load_profile
 from gpuconf.units import mib

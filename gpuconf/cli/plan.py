@@ -7,10 +7,10 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from gpuconf.bootstrap import environment_for, plan_for
 from gpuconf.cli.output import Output
 from gpuconf.environ import switched_off
 from gpuconf.errors import UsageError
+from gpuconf.machine_plan import environment_for, plan_for
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile import load_profile
 from gpuconf.units import mib
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if switched_off(os.environ) is not None:
         off = "GPUCONF_DISABLE is set, so `import gpuconf.auto` does nothing of this"
         plan = plan._replace(notes=(*plan.notes, off))
-    changes, settings = environment_for(plan)
+    changes, settings = environment_for(plan.profile, plan)
     if output.as_json:
         output.document(as_document(plan, changes, settings))
     else:

@@ -22,6 +22,7 @@ GROUND = {
     "callsite",
     "import_hook",
     "command_line",
+    "state_note",
 }
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -32,16 +33,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "settings": set(),
     "callsite": set(),
     "import_hook": set(),
-    "environ": {"settings"},
+    "state_note": set(),
+    "environ": {"errors", "settings", "state_note"},
     "command_line": {"errors", "units"},
     "hardware": GROUND,
     "profile": GROUND,
     "planner": GROUND | {"hardware", "profile"},
-    "backends": GROUND | {"hardware", "planner"},
-    "report": GROUND | {"planner"},
-    "framework_hooks": GROUND | {"planner", "backends", "report"},
+    "backends": GROUND | {"hardware", "planner", "profile"},
+    "report": GROUND | {"planner", "profile"},
+    "machine_plan": GROUND | {"hardware", "profile", "planner", "backends"},
+    "binding": GROUND | {"hardware", "profile", "planner", "machine_plan", "report"},
+    "tripwire": GROUND,
+    "framework_hooks": GROUND | {"profile", "backends", "binding", "tripwire"},
     "bootstrap": GROUND
-    | {"hardware", "profile", "planner", "backends", "report", "framework_hooks"},
+    | {"profile", "planner", "machine_plan", "report", "binding", "framework_hooks"},
     "exception_hooks": {"environ", "errors", "terminal", "diagnosis"},
     "diagnosis": GROUND | {"hardware", "profile"},
     "auto": {"bootstrap", "errors", "exception_hooks"},
@@ -52,9 +57,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simcard": GROUND,
     "demo": GROUND | {"hardware"},
     "rehearsal": GROUND | {"diagnosis", "simcard", "hardware", "profile", "planner", "auto"},
-    "doctor": GROUND | {"hardware", "profile", "planner", "bootstrap", "auto"},
+    "pyinstaller_hook": {"profile"},
+    "doctor": GROUND | {"hardware", "profile", "planner", "machine_plan", "auto"},
     "cli": GROUND
-    | {"hardware", "profile", "planner", "bootstrap"}
+    | {"hardware", "profile", "planner", "machine_plan"}
     | {"demo", "diagnosis", "doctor", "footprint", "simcard", "rehearsal"},
     "__main__": {"cli"},
     "__init__": {

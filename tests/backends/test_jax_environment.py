@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+import math
 
-from gpuconf.backends.jax import wishes
-from gpuconf.environ import settle
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuconf.backends.jax import limit_wishes, share_of, wishes
+from gpuconf.environ import Change, settle
 from gpuconf.hardware.inventory import Gpu
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile.model import JaxRules, MemoryRules, Profile
@@ -26,9 +31,14 @@ def planned(
     return Plan(Profile("any", memory=MemoryRules(allow_growth=growth)), gpus)
 
 
+def wished(plan: Plan, baseline: dict[str, str]) -> list[Change]:
+    """What JAX is to find in its environment."""
+    return wishes(plan.profile, plan.allow_growth) + limit_wishes(plan, baseline)
+
+
 def variables(plan: Plan, baseline: dict[str, str] | None = None) -> dict[str, str]:
     """The variables that would be set over ``baseline``."""
-    return settle(wishes(plan, baseline or {}), baseline or {})[0]
+    return settle(wished(plan, baseline or {}), baseline or {})[0]
 
 
 @pytest.mark.parametrize(
@@ -51,17 +61,17 @@ def test_preallocation(growth: bool | None, own: bool | None, expected: dict[str
 @pytest.mark.parametrize(
     ("limits", "share"),
     [
-        ((5120,), "0.5000"),
-        ((5120, 1024), "0.1000"),  # one fraction for all GPUs: the smallest
-        ((5120, None), "0.5000"),
-        ((7000,), "0.6835"),  # never rounded up
-        ((10240,), "1.0000"),
+        ((5120,), "0.5"),
+        ((5120, 1024), "0.099999994"),  # one fraction for all GPUs: the smallest
+        ((5120, None), "0.5"),
+        ((7000,), "0.68359375"),
+        ((10240,), "1"),
         ((None,), None),
         ((), None),
     ],
 )
 def test_the_limit_as_a_share(limits: tuple[int | None, ...], share: str | None) -> None:
-    """The smallest share of all limited GPUs, cut and not rounded, is the one fraction."""
+    """The smallest share of all limited GPUs is the one fraction."""
     assert variables(planned(*limits)).get(OLD) == share
 
 
@@ -75,6 +85,41 @@ def test_a_share_of_an_unknown_total_is_not_guessed() -> None:
 )
 def test_only_one_of_the_two_names_is_written(baseline: dict[str, str], name: str) -> None:
     """JAX refuses to start with both, so the user's name is taken; and the user's value stays."""
-    (wish,) = wishes(planned(5120), baseline)
+    (wish,) = wished(planned(5120), baseline)
     assert wish.name == name
-    assert variables(planned(5120), baseline) == ({} if baseline else {OLD: "0.5000"})
+    assert variables(planned(5120), baseline) == ({} if baseline else {OLD: "0.5"})
+
+
+XLA_GRANULE = 2 * MIB
+
+
+def given_by_xla(share: float, total: int) -> int:
+    """The pool that XLA makes of a fraction, seen on jax 0.10.2: float32, up to whole 2 MiB."""
+    exact = numpy.float32(share).item() * total
+    return math.ceil(exact / XLA_GRANULE) * XLA_GRANULE
+
+
+@given(
+    total=st.integers(64 * MIB, 200 * GIB),
+    part=st.floats(0.0, 1.3, exclude_min=True),
+)
+def test_xla_stays_within_the_limit(total: int, part: float) -> None:
+    """Never above the limit but for the 2 MiB that are XLA's least, and at most 4 MiB below."""
+    limit = max(int(total * part), 1)
+    share = share_of(limit, total)
+    assert 0 < share <= 1
+    pool = given_by_xla(float(f"{share:.9g}"), total)
+    within = min(limit, total)
+    assert pool <= max(within, XLA_GRANULE)
+    assert pool >= within - 2 * XLA_GRANULE
+
+
+@pytest.mark.parametrize(
+    ("limit", "total"),
+    [(4 * MIB, 80 * GIB), (9000 * MIB, 8000 * MIB), (3_000_000_000, 25_438_126_080)],
+)
+def test_limits_that_four_digits_got_wrong(limit: int, total: int) -> None:
+    """4 MiB of 80 GiB was 0.0000, more than the total 1.1250, and 0.1179 was above its limit."""
+    share = share_of(limit, total)
+    assert 0 < share <= 1
+    assert given_by_xla(share, total) <= min(limit, total)

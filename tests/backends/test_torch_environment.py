@@ -6,7 +6,6 @@ import pytest
 
 from gpuconf.backends.torch import wishes
 from gpuconf.environ import settle
-from gpuconf.planner import Plan
 from gpuconf.profile.model import Profile, TorchRules
 
 OLD, NEW = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
@@ -15,8 +14,8 @@ ON, OFF = "expandable_segments:True", "expandable_segments:False"
 
 def decide(wanted: bool | None, baseline: dict[str, str]) -> tuple[dict[str, str], list[str]]:
     """The variables that would be set, and what is said of those that stay."""
-    plan = Plan(Profile("any", torch=TorchRules(wanted)))
-    changes, fates = settle(wishes(plan, baseline), baseline)
+    profile = Profile("any", torch=TorchRules(wanted))
+    changes, fates = settle(wishes(profile, baseline), baseline)
     return changes, [fate.name for fate in fates if fate.why_not]
 
 

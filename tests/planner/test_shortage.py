@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 from cards import asking, card, machine, uuid
 
-from gpuconf.bootstrap import wait_for_plan
 from gpuconf.errors import ShortageError
 from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory
+from gpuconf.machine_plan import plan_for, wait_for_plan
 from gpuconf.planner import Plan, make_plan
 from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, OnShortage, Profile
 from gpuconf.units import MIB
@@ -114,7 +114,9 @@ class Machine:
 
     def wait(self, profile: Profile) -> Plan:
         return wait_for_plan(
-            profile, environ={}, read=self.read, clock=lambda: self.now, sleep=self.sleep
+            lambda: plan_for(profile, environ={}, read=self.read),
+            clock=lambda: self.now,
+            sleep=self.sleep,
         )
 
 
@@ -126,7 +128,7 @@ def test_waiting_ends_when_memory_is_freed(capsys: pytest.CaptureFixture[str]) -
     assert machine.looks == 4
     assert machine.now < 1010
     said = capsys.readouterr().err
-    assert said.startswith("gpuconf: waiting 600 s at most for memory: 500 MiB is left")
+    assert said.startswith("gpuconf: waiting up to 600 s for memory: 500 MiB is left")
     assert said.count("\n") == 1
 
 

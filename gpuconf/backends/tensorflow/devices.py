@@ -50,15 +50,6 @@ def hide(tf: Any, record: Record) -> None:
     record(Setting("tensorflow visible GPUs", "none", "none"))
 
 
-def pending(plan: Plan) -> list[Setting]:
-    """What will be set once TensorFlow lists its GPUs."""
-    return [
-        Setting(f"memory_limit GPU:{index}", _mib_list(limits))
-        for index, limits in enumerate(map(logical_limits_mib, plan.gpus))
-        if limits
-    ]
-
-
 def logical_limits_mib(gpu: GpuPlan) -> list[int]:
     """The ``memory_limit`` of each logical device of ``gpu``, in MiB as TensorFlow counts."""
     if gpu.logical_devices_bytes:

@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpuconf.environ import Change
-from gpuconf.planner import Plan
 from gpuconf.units import MIB
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from gpuconf.profile import Profile
 
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 
 
-def wishes(plan: Plan, *, has_tf_keras: bool) -> list[Change]:
-    """The variables for ``plan``; ``has_tf_keras`` says whether that package can be imported.
+def wishes(profile: Profile, growth: bool | None, *, has_tf_keras: bool) -> list[Change]:
+    """The variables for ``profile``, none of which needs figures.
+
+    ``growth`` is the one switch for all GPUs; ``has_tf_keras`` says whether that package can be
+    imported.
 
     Growth goes through ``TF_FORCE_GPU_ALLOW_GROWTH`` because it is the one switch that acts
     together with a memory limit: TensorFlow refuses ``set_memory_growth`` on a device with
     logical devices, and drops it without a word in the other order.  It reads only lowercase
     ``true`` and ``false``.
     """
-    rules = plan.profile.tensorflow
+    rules = profile.tensorflow
     found = []
-    growth = plan.allow_growth
     if growth is not None:
         value = "true" if growth else "false"
         found.append(Change(GROWTH, value, "memory.allow_growth", valid=("true", "false")))

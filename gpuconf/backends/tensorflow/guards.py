@@ -13,8 +13,8 @@ tf.config alone does not hold a script to a plan (tests/backends and tests/accep
 So the functions below are wrapped.  Each wrapper does what the plan says, tells what it changed,
 and afterwards the limit that the device really has is read back.
 
-The plan itself goes to tf.config when TensorFlow first lists its GPUs, in the process that does:
-listing starts CUDA, and a process that has started CUDA cannot fork workers that use it.
+The plan is bound, and goes to tf.config, when TensorFlow first lists its GPUs, in the process that
+does: listing starts CUDA, and a process that has started CUDA cannot fork workers that use it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,11 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from gpuconf.backends import keras_backend
 from gpuconf.backends.tensorflow import devices, readback
-from gpuconf.backends.tensorflow.devices import Record
 from gpuconf.backends.tensorflow.environment import GROWTH
 from gpuconf.backends.tensorflow.session_config import Held, hold_to_plan, scaled_to
 from gpuconf.callsite import CallSite, user_call_site
@@ -38,28 +36,42 @@ from gpuconf.terminal import say
 from gpuconf.units import MIB
 
 
+class Source(Protocol):
+    """Where the plan comes from: gpuconf.binding.Binding."""
+
+    def bind(self, apply: Callable[[Plan], None]) -> None:
+        """Make the plan hold, and call ``apply`` with it; raises where it cannot hold."""
+
+    def record(self, setting: Setting) -> None:
+        """Take down a setting's fate."""
+
+
 class Guards:
     """The wrappers around one imported TensorFlow.
 
-    ``plan`` may be replaced until devices exist; None leaves TensorFlow alone.  ``physical`` is
-    the plan of each of TensorFlow's GPUs, empty until it has listed them.  ``devices_made_at`` is
-    the user's line that made the first GPU devices; None until then.  ``before_devices`` is
-    called right before they are made, and may raise.  ``waits_for_listing`` is False where the
-    moment at which TensorFlow lists its GPUs cannot be seen, and the plan must not wait for it.
+    ``source`` may be replaced until devices exist; None leaves TensorFlow alone.  ``plan`` is the
+    one that was bound, None until then, and ``physical`` the part of each of TensorFlow's GPUs in
+    it.  ``devices_made_at`` is the user's line that made the first GPU devices; None until then.
+    ``waits_for_listing`` is False where the moment at which TensorFlow lists its GPUs cannot be
+    seen, and the plan must not wait for it.
     """
 
     def __init__(self, tensorflow: Any) -> None:
         self._tensorflow = tensorflow
+        self.source: Source | None = None
         self.plan: Plan | None = None
-        self.record: Record = lambda _setting: None
-        self.before_devices: Callable[[], None] | None = None
         self.devices_made_at: CallSite | str | None = None
         self.physical: list[GpuPlan | None] = []
         self.waits_for_listing = True
-        self._hidden_at_start = False
-        self._is_configured = False
+        self.is_configured = False
         self._is_configuring = False
-        self._lock = threading.RLock()
+        self._is_orphan = False
+        self._hidden_at_start = False
+
+    def record(self, setting: Setting) -> None:
+        """Take down a setting's fate."""
+        if self.source is not None:
+            self.source.record(setting)
 
     def install(self) -> None:
         """Wrap the functions; one that this TensorFlow lacks is recorded, not fatal."""
@@ -79,10 +91,18 @@ class Guards:
             "tensorflow.python.client._pywrap_device_lib", "list_devices", self._list_devices
         )
 
-    def take(self, plan: Plan | None, record: Record) -> None:
-        """From now on hold TensorFlow to ``plan``; None lets go of it."""
-        self.plan, self.record = plan, record
-        self.physical, self._is_configured = [], plan is None
+    def take(self, source: Source | None) -> None:
+        """From now on hold TensorFlow to the plan of ``source``; None lets go of it."""
+        self.source, self.plan = source, None
+        self.physical, self.is_configured = [], source is None
+
+    def after_fork(self) -> None:
+        """In a forked child: what is not made yet is made, and bound, in the child itself."""
+        self._is_configuring = False
+        if self.devices_made_at is None:
+            self.is_configured = False
+        else:
+            self._is_orphan = True
 
     def _wrap(self, place: str, name: str, wrapper: Callable[..., Any]) -> bool:
         """Wrap ``name`` of ``module`` or ``module:class``; False where there is no such thing."""
@@ -98,7 +118,7 @@ class Guards:
 
         @functools.wraps(original)
         def guarded(*args: Any, **kwargs: Any) -> Any:
-            if self.plan is None:
+            if self.source is None:
                 return original(*args, **kwargs)
             return wrapper(original, *args, **kwargs)
 
@@ -112,26 +132,30 @@ class Guards:
     ) -> Any:
         result = original(context, reinitialize)
         if reinitialize and not self._is_configuring:
-            self._is_configured = False  # TensorFlow has just dropped all settings
-        if not self._is_configured and context._context_handle is None:
+            self.is_configured = False  # TensorFlow has just dropped all settings
+        if not self.is_configured and context._context_handle is None:
             self.configure()
         return result
 
     def configure(self) -> None:
-        """Bring the plan to tf.config, once; raises what :func:`devices.configure` raises."""
-        with self._lock:
-            if self._is_configured or self._is_configuring or self.plan is None:
-                return
-            self._is_configuring = True
-            try:
-                self._configure(self.plan)
-                self._is_configured = True
-            finally:
-                self._is_configuring = False
+        """Bind the plan and bring it to tf.config, once; raises what binding it raises."""
+        if not self.is_configured and self.source is not None:
+            self.source.bind(self._configure_once)
+
+    def _configure_once(self, plan: Plan) -> None:
+        """With the lock of ``source``: another thread waits for it, this one may come back."""
+        if self.is_configured or self._is_configuring:
+            return
+        self._is_configuring = True
+        try:
+            self._configure(plan)
+            self.is_configured = True
+        finally:
+            self._is_configuring = False
 
     def _configure(self, plan: Plan) -> None:
-        if keras_backend.elsewhere() is not None:
-            devices.hide(self._tensorflow, self.record)
+        self.plan = plan
+        if self.hide_beside_keras():
             return
         if plan.hides_gpus:
             self._hidden_at_start = True
@@ -141,10 +165,20 @@ class Guards:
             # In graph mode the session's own options say it all; see keras_session.
             self.physical = devices.configure(plan, self._tensorflow, self.record)
 
+    def hide_beside_keras(self) -> bool:
+        """Let TensorFlow see no GPU where the program computes with Keras on another backend."""
+        backend = keras_backend.elsewhere()
+        if backend is not None:
+            devices.hide(self._tensorflow, self.record)
+            say(f"Keras computes on {backend}, so TensorFlow beside it sees no GPU")
+        return backend is not None
+
     # --- ways to make devices -------------------------------------------------------------------
 
     def _ensure_initialized(self, original: Callable[..., Any], context: Any) -> Any:
         if context._initialized:  # a plain attribute since TF 2.0; this is the hot path
+            if self._is_orphan:
+                self._tell_orphan()
             return original(context)
         self._about_to_make_devices()
         result = original(context)
@@ -269,8 +303,16 @@ class Guards:
         return held
 
     def _about_to_make_devices(self) -> None:
-        if self.devices_made_at is None and self.before_devices is not None:
-            self.before_devices()
+        if self.devices_made_at is None:
+            self.configure()
+
+    def _tell_orphan(self) -> None:
+        self._is_orphan = False
+        say(
+            f"this process was forked after TensorFlow had made its GPU devices, at "
+            f"{self.devices_made_at}; CUDA does not work in it, and it has no limit of its own: "
+            "start workers with the method spawn, or before the first tensor"
+        )
 
     def _made_devices(self, read_limits: Callable[[], dict[str, int]], options: Any) -> None:
         if self.devices_made_at is not None or self.plan is None:

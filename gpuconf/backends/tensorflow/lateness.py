@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
+from gpuconf.hardware import cuda_driver
+
 
 class Evidence(NamedTuple):
     """That the devices exist, how we know, and the names of calls that leave this evidence."""
@@ -41,36 +43,10 @@ def devices_exist() -> Evidence | None:
 
     if getattr(context.context(), "_context_handle", None) is not None:
         return Evidence("the eager context is initialised", EAGER_MAKERS)
-    if _primary_context_active() and not _others_use_cuda():
+    if cuda_driver.has_primary_context() and not _others_use_cuda():
         how = "this process has a CUDA context, as list_local_devices or a Session makes it"
         return Evidence(how, SILENT_MAKERS)
     return None
-
-
-def _primary_context_active() -> bool:
-    """Whether this process holds the primary CUDA context of any device, by the driver's word.
-
-    cuDevicePrimaryCtxGetState creates nothing.  Where libcuda is not loaded, or never was
-    initialised, there is no context.
-    """
-    import ctypes
-    import os
-
-    try:
-        cuda = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
-    except OSError:
-        return False
-    count, device = ctypes.c_int(), ctypes.c_int()
-    flags, active = ctypes.c_uint(), ctypes.c_int()
-    if cuda.cuDeviceGetCount(ctypes.byref(count)) != 0:
-        return False
-    for ordinal in range(count.value):
-        if cuda.cuDeviceGet(ctypes.byref(device), ordinal) != 0:
-            continue
-        state = cuda.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active))
-        if state == 0 and active.value:
-            return True
-    return False
 
 
 def _others_use_cuda() -> bool:

@@ -1,15 +1,16 @@
-"""One imported TensorFlow under a plan: applied once, re-applied until it has made its devices."""
+"""One imported TensorFlow under a profile, whose plan binds when TensorFlow lists its GPUs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuconf.backends import keras_session
-from gpuconf.backends.tensorflow import devices, lateness
-from gpuconf.backends.tensorflow.guards import Guards
+from gpuconf.backends.tensorflow import lateness
+from gpuconf.backends.tensorflow.guards import Guards, Source
 from gpuconf.errors import TooLateError
-from gpuconf.planner import Plan
+
+if TYPE_CHECKING:
+    from gpuconf.profile import Profile
 
 _guards: Guards | None = None
 
@@ -43,30 +44,20 @@ def _too_late(where: str, *, hint: str) -> TooLateError:
     return TooLateError(text, hint=hint)
 
 
-def apply(
-    plan: Plan,
-    tf: Any,
-    record: devices.Record,
-    *,
-    before_devices: Callable[[], None] | None = None,
-) -> None:
-    """Hold the imported TensorFlow to ``plan`` from now on.
+def apply(profile: Profile, tf: Any, source: Source) -> None:
+    """Hold the imported TensorFlow to ``profile`` from now on.
 
-    tf.config is told when TensorFlow first lists its GPUs, now if it has; see guards.py.
-    ``before_devices`` is called right before the first GPU device is made, and may raise.
-    Raises TooLateError, or BackendError where TensorFlow refuses.
+    Its plan comes from ``source`` when TensorFlow first lists its GPUs, now if it has; see
+    guards.py.  Raises TooLateError, or BackendError where TensorFlow refuses.
     """
     global _guards  # noqa: PLW0603  # there is one TensorFlow in a process, and one first maker
     refuse_if_too_late()
     is_new = _guards is None
     _guards = _guards or Guards(tf)
-    _guards.take(plan, record)
+    _guards.take(source)
     if is_new:
         _guards.install()
-    _guards.before_devices = before_devices
-    for setting in devices.pending(plan):
-        record(setting)
-    if plan.profile.tensorflow.session == "graph":
+    if profile.tensorflow.session == "graph":
         keras_session.leave_eager_mode(tf)
     if _has_listed_devices() or not _guards.waits_for_listing:
         _guards.configure()
@@ -75,8 +66,27 @@ def apply(
 def release() -> None:
     """Let go of TensorFlow: what scripts ask for goes through as it is."""
     if _guards is not None:
-        _guards.take(None, lambda _setting: None)
-        _guards.before_devices = None
+        _guards.take(None)
+
+
+def is_held_with_devices() -> bool:
+    """Whether TensorFlow made its devices under a plan of ours: all has been done then."""
+    return _guards is not None and _guards.devices_made_at is not None
+
+
+def reconsider() -> None:
+    """Keras has come in: hide the GPUs from TensorFlow where Keras computes elsewhere.
+
+    Until TensorFlow has listed its GPUs that can wait.
+    """
+    if _guards is not None and _guards.is_configured and lateness.devices_exist() is None:
+        _guards.hide_beside_keras()
+
+
+def after_fork() -> None:
+    """In a forked child of this process."""
+    if _guards is not None:
+        _guards.after_fork()
 
 
 def _has_listed_devices() -> bool:

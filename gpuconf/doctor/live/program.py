@@ -63,12 +63,10 @@ def _configure(recorder: Recorder) -> list[GpuPlan] | None:
     """Apply the profile; return the cards it means, or None where there is nothing to probe."""
     import gpuconf
 
-    if switched_off(os.environ) is None and "tensorflow" not in sys.modules:
-        gpuconf.plan()  # which refuses at once where the next line would wait for memory
+    # A shortage is refused here at once, where TensorFlow's import would wait for memory.
+    plan = gpuconf.plan() if switched_off(os.environ) is None else None
     import gpuconf.auto
 
-    made = gpuconf.activation()
-    plan = None if made is None else made.plan
     inventory = read_inventory()
     planned = _without_plan(inventory) if plan is None else list(plan.gpus)
     recorder.write("facts", python=sys.executable, **_profile_facts(plan))

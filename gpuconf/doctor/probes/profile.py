@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuconf.bootstrap import environment_for, plan_for
 from gpuconf.doctor.facts import ProfileFacts
 from gpuconf.errors import GpuconfError
 from gpuconf.hardware import Inventory
+from gpuconf.machine_plan import environment_for, plan_for
 from gpuconf.profile import chosen_profile, load_profile
 
 
@@ -28,11 +28,12 @@ def read_profile(
     facts = facts._replace(
         name=profile.name,
         source=profile.source,
+        notes=profile.notes,
         keeps_free=any(each.keep_free is not None for each in rules),
     )
     try:
         plan = plan_for(profile, environ=environ, read=lambda: inventory)
     except GpuconfError as error:
         return facts._replace(plan_error=error)
-    _, settings = environment_for(plan, environ)
+    _, settings = environment_for(profile, plan, environ)
     return facts._replace(plan=plan, settings=tuple(settings))

@@ -48,7 +48,7 @@ def _apply_profile() -> None:
     import gpuconf
 
     if switched_off(os.environ) is None:
-        gpuconf.plan()  # which refuses at once where the next line would wait for memory
+        gpuconf.plan()  # which refuses at once where TensorFlow's import would wait for memory
     import gpuconf.auto
 
 

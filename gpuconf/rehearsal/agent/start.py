@@ -70,7 +70,9 @@ def _apply_profile(profile: str) -> tuple[str, str] | None:
 
     os.environ["GPUCONF_PROFILE"] = profile
     try:
-        import gpuconf.auto  # noqa: F401
+        import gpuconf.auto
+
+        gpuconf.plan()  # a shortage, which would come out where TensorFlow is imported
     except GpuconfError as error:
         return "profile", str(error)
     except ImportError as error:  # PyYAML, in a Python that gpuconf is not installed in

@@ -1,0 +1,43 @@
+"""What CUDA's driver says about this process, without starting CUDA."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+
+def has_started() -> bool:
+    """Whether somebody in this process has called cuInit: CUDA has read its variables then."""
+    return _started_driver() is not None
+
+
+def has_primary_context() -> bool:
+    """Whether this process holds the primary CUDA context of any device.
+
+    cuDevicePrimaryCtxGetState creates nothing.
+    """
+    started = _started_driver()
+    if started is None:
+        return False
+    cuda, count = started
+    device, flags, active = ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
+    for ordinal in range(count):
+        if cuda.cuDeviceGet(ctypes.byref(device), ordinal) != 0:
+            continue
+        state = (ctypes.byref(flags), ctypes.byref(active))
+        if cuda.cuDevicePrimaryCtxGetState(device, *state) == 0 and active.value:
+            return True
+    return False
+
+
+def _started_driver() -> tuple[ctypes.CDLL, int] | None:
+    """The driver and its number of devices; None where it is not loaded, or not started.
+
+    cuDeviceGetCount starts nothing: before cuInit it fails with CUDA_ERROR_NOT_INITIALIZED.
+    """
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+    except OSError:
+        return None
+    count = ctypes.c_int()
+    return (cuda, count.value) if cuda.cuDeviceGetCount(ctypes.byref(count)) == 0 else None

@@ -1,0 +1,128 @@
+"""A profile on this machine now: its plan, and the environment variables that follow from it.
+
+Nothing is changed here; see :mod:`gpuconf.binding` for when a plan is made and put in force.
+The planner and NVML are imported when a plan is made: what a profile says without figures
+(growth, allocators, ``env``) needs neither.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+
+from gpuconf import environ as environment
+from gpuconf.backends import environment_changes, voided_caps
+from gpuconf.errors import ShortageError
+from gpuconf.profile import Profile
+from gpuconf.settings import Setting
+from gpuconf.terminal import say
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from gpuconf.hardware import Inventory
+    from gpuconf.planner import Plan
+
+_POLL_S = 2.0
+_REPORT_EVERY_S = 60.0
+
+
+def plan_for(
+    profile: Profile,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    read: Callable[[], Inventory] | None = None,
+) -> Plan:
+    """The plan for ``profile`` on this machine now; changes nothing.  Raises as make_plan does.
+
+    ``read`` gives the machine's GPUs, by default what NVML says.
+    """
+    ours = environment.set_by_gpuconf(environ)
+    return plan_within(profile, ours, environ=environ, read=read)
+
+
+def plan_within(
+    profile: Profile,
+    chosen: Mapping[str, str],
+    *,
+    environ: Mapping[str, str] = os.environ,
+    read: Callable[[], Inventory] | None = None,
+) -> Plan:
+    """As :func:`plan_for`, on no other GPUs than CUDA's variables in ``chosen`` show."""
+    from gpuconf.hardware import Inventory, read_inventory
+    from gpuconf.planner import make_plan, needs_inventory
+
+    inventory = (read or read_inventory)() if needs_inventory(profile) else Inventory()
+    return make_plan(
+        profile,
+        inventory,
+        environ=environment.before_gpuconf(environ),
+        chosen_by_parent=chosen.get("CUDA_VISIBLE_DEVICES"),
+        order_by_parent=chosen.get("CUDA_DEVICE_ORDER"),
+    )
+
+
+def wait_for_plan(
+    plan: Callable[[], Plan],
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Plan:
+    """What ``plan`` returns; where it raises a shortage that may be waited out, tried again.
+
+    Raises that ShortageError once its time is up.
+    """
+    started = clock()
+    say_next_at = started
+    while True:
+        try:
+            return plan()
+        except ShortageError as error:
+            if error.wait_s is None:
+                raise
+            now = clock()
+            left_s = started + error.wait_s - now
+            if left_s <= 0:
+                raise _waited_in_vain(error) from None
+            if now >= say_next_at:
+                say_next_at = now + _REPORT_EVERY_S
+                say(f"waiting up to {left_s:.0f} s for memory: {error.shortage}")
+        sleep(min(_POLL_S, left_s))
+
+
+def _waited_in_vain(error: ShortageError) -> ShortageError:
+    from gpuconf.units import short_duration
+
+    waited = short_duration(error.wait_s or 0)
+    message = f"waited {waited} in vain. {error.message}"
+    return ShortageError(message, hint=error.hint, shortage=error.shortage)
+
+
+def environment_for(
+    profile: Profile, plan: Plan | None, environ: Mapping[str, str] = os.environ
+) -> tuple[dict[str, str], list[Setting]]:
+    """The variables to set over ``environ``, and the fate of each; changes nothing.
+
+    Without a ``plan``, those that need no figures.
+    """
+    baseline = environment.before_gpuconf(environ)
+    has_tf_keras = profile.tensorflow.session == "graph" and is_installed("tf_keras")
+    wishes = environment_changes(profile, plan, baseline, has_tf_keras=has_tf_keras)
+    changes, settings = environment.settle(wishes, baseline)
+    return changes, [*settings, *voided_caps(plan, {**baseline, **changes})]
+
+
+def is_installed(package: str) -> bool:
+    """Whether a top-level package is installed, also in editable ways; imports nothing.
+
+    A mere folder of that name, which Python would take for a namespace package, does not count.
+    """
+    for finder in list(sys.meta_path):
+        try:
+            spec = finder.find_spec(package, None, None)
+        except Exception:  # some finders raise for what they block
+            continue
+        if spec is not None and spec.loader is not None and spec.origin is not None:
+            return True
+    return False

@@ -1,0 +1,154 @@
+"""The second tripwire: Python's audit events, for what import hooks alone do not see.
+
+An audit hook cannot be taken away or outrun by another finder.  It sees three things:
+
+- an import of a framework begins: our finder is put first again, wherever other packages'
+  finders (comet_ml's, typeguard's) have been put since;
+- a framework is there and its hook was not called, because something loaded it past all finders,
+  or another thread was importing it when we came: it is caught up with;
+- another program is about to start: the plan is made, so that it inherits what it should.
+
+A third way, wrapping what leads to devices from the start, would have to import the framework.
+Checking at our finder's own place on every import sees nothing once another finder answers first.
+Cost: some 0.1 µs an event, of which a training step causes few.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from gpuconf import import_hook
+from gpuconf.environ import set_by_gpuconf
+from gpuconf.state_note import STATE_VARIABLE
+
+# multiprocessing and loky start programs through a C function that has no event of its own; their
+# modules that do it are imported right before the first start.
+_STARTERS = ("popen_spawn_posix", "popen_forkserver", "popen_loky_posix")
+_PROGRAM_EVENTS = frozenset(
+    {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system"}
+    | {"os.fork", "os.forkpty", "pty.spawn"}
+)
+# What an import of any Python file or library causes.
+_IMPORT_EVENTS = frozenset({"import", "exec"})
+
+# A framework's module through which devices are made, in it the class, if any, and the functions.
+_ENTRANCES = {
+    "tensorflow": (
+        "tensorflow.python.eager.context",
+        "Context",
+        ("_initialize_physical_devices", "ensure_initialized"),
+    ),
+    "torch": ("torch.cuda", None, ("_lazy_init",)),
+    "jax": ("jax._src.xla_bridge", None, ("discover_pjrt_plugins",)),
+}
+
+
+class Tripwire:
+    """Calls ``before_program()``, and ``catch_up(name)`` for a framework that came in unhooked."""
+
+    def __init__(self) -> None:
+        self._before_program: Callable[[], None] | None = None
+        self._catch_up: Callable[[str], None] = lambda _name: None
+        self._watched: set[str] = set()
+        self._is_set = False
+        self._is_busy = False
+
+    def arm(self, before_program: Callable[[], None], catch_up: Callable[[str], None]) -> None:
+        """Watch from now on; the audit hook itself stays for the life of the process."""
+        self._before_program, self._catch_up = before_program, catch_up
+        if not self._is_set:
+            self._is_set = True
+            sys.addaudithook(self._on_event)
+
+    def disarm(self) -> None:
+        """Watch no more."""
+        self._before_program = None
+
+    def _on_event(self, event: str, args: tuple[Any, ...]) -> None:
+        if self._before_program is None or self._is_busy:
+            return
+        if event in _IMPORT_EVENTS:
+            if event == "import":
+                self._on_import(str(args[0]))
+            for name in import_hook.unmet():
+                self._on_unmet(name)
+        elif event in _PROGRAM_EVENTS:
+            self._on_program(args)
+
+    def _on_import(self, name: str) -> None:
+        import_hook.keep_first(name)
+        if name.rpartition(".")[2] in _STARTERS:
+            self._on_program(())
+
+    def _on_program(self, args: tuple[Any, ...]) -> None:
+        before_program = self._before_program
+        if before_program is None:
+            return
+        note = _note()
+        before_program()
+        if _note() != note and args:
+            _bring_up_to_date(args[-1], note)
+
+    def _on_unmet(self, name: str) -> None:
+        if import_hook.is_whole(name):
+            self._call_catch_up(name)
+        elif name in _ENTRANCES and name not in self._watched:
+            self._watch_entrance(name)
+
+    def _call_catch_up(self, name: str) -> None:
+        self._is_busy = True  # it imports, and must not be called for that
+        try:
+            self._catch_up(name)
+        finally:
+            self._is_busy = False
+
+    def _watch_entrance(self, name: str) -> None:
+        """Catch up at the latest when devices are about to be made.
+
+        Between the end of an import past our finder and the first device there may be no event.
+        """
+        module_name, class_name, functions = _ENTRANCES[name]
+        if not import_hook.is_whole(module_name):
+            return
+        self._watched.add(name)
+        owner: Any = sys.modules[module_name]
+        if class_name is not None:
+            owner = getattr(owner, class_name, None)
+        for function in functions:
+            original = getattr(owner, function, None)
+            if original is not None:
+                setattr(owner, function, self._waking(name, owner, function, original))
+
+    def _waking(self, name: str, owner: Any, function: str, original: Any) -> Any:
+        """``original``, and before its first run the framework caught up with."""
+
+        def entrance(*args: Any, **kwargs: Any) -> Any:
+            if getattr(owner, function) is not entrance or name not in import_hook.unmet():
+                return original(*args, **kwargs)
+            setattr(owner, function, original)
+            self._call_catch_up(name)
+            return getattr(owner, function)(*args, **kwargs)
+
+        return entrance
+
+
+def _note() -> str | None:
+    return os.environ.get(STATE_VARIABLE)
+
+
+def _bring_up_to_date(environ: object, note: str | None) -> None:
+    """Give a program the variables that its environment was copied too early for.
+
+    ``{**os.environ, "SEED": "1"}`` was made before the plan.  It is known by our note in it; what
+    the caller has set otherwise stays.
+    """
+    if type(environ) is not dict or environ.get(STATE_VARIABLE) != note or note is None:
+        return
+    earlier = set_by_gpuconf(environ)
+    for name, value in set_by_gpuconf(os.environ).items():
+        if environ.get(name) == earlier.get(name):
+            environ[name] = value
+    environ[STATE_VARIABLE] = os.environ[STATE_VARIABLE]
