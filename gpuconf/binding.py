@@ -1,8 +1,8 @@
-"""When the plan binds: one profile in one process, planned when needed, bound when devices are made.
+"""When the plan binds: one profile in one process, planned when needed, bound with the devices.
 
 Three moments, each later and more certain than the one before:
 
-1. :meth:`Binding.take`, at ``import gpuconf.auto``: what needs no figures is set, and NVML not asked.
+1. :meth:`Binding.take`, at ``import gpuconf.auto``: what needs no figures is set, without NVML.
 2. :meth:`Binding.prepare`, when a framework's import or another program's start begins: the plan
    is made, and the rest of the environment set, so that CUDA and children find it there.
 3. :meth:`Binding.bind`, when a framework lists or makes its devices: the limit that counts.  Card,
@@ -18,16 +18,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from gpuconf import environ as environment
-from gpuconf import state_note
-from gpuconf.environ import VISIBILITY, Patch
-from gpuconf.errors import GpuconfError, ProfileError, ShortageError
+from gpuconf.errors import GpuconfError, ShortageError
 from gpuconf.machine_plan import environment_for, plan_within, wait_for_plan
-from gpuconf.profile import absolute_path, choice_of
+from gpuconf.own_environment import PROFILE_VARIABLE, OwnEnvironment, Written
+from gpuconf.profile import choice_of
 from gpuconf.report import Activation, Contents
-from gpuconf.state_note import STATE_VARIABLE, Note
 from gpuconf.terminal import debug, say
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
@@ -39,23 +36,23 @@ if TYPE_CHECKING:
 # Figures older than this are read anew when devices are made.  To ask NVML takes milliseconds; what
 # another program can take of a card within a second is little beside a framework's start.
 FRESH_S = 1.0
-PROFILE_VARIABLE = "GPUCONF_PROFILE"
+_T = TypeVar("_T")
 
 
 class _State(NamedTuple):
     """What changes as a process goes from one moment to the next.
 
     ``choice`` is the profile as children are told of it, ``load`` gives the one that the program
-    asks for now, and ``asked`` is the GPUCONF_PROFILE it was loaded with.  ``visibility`` is what CUDA's variables were after ours were set.
-    ``planned_at`` is the clock when the figures were read, ``pid`` the process that did,
-    ``bound_pid`` the one that bound.
+    asks for now, and ``named`` is the GPUCONF_PROFILE it was loaded with.  ``visibility`` is what
+    CUDA's variables were after ours were set.  ``planned_at`` is the clock when the figures were
+    read, ``pid`` the process that did, ``bound_pid`` the one that bound.
     """
 
     profile: Profile
     activation: Activation
     choice: ParentChoice
     load: Callable[[], Profile]
-    asked: str | None = None
+    named: str | None = None
     visibility: tuple[str | None, ...] = (None, None)
     planned_at: float | None = None
     pid: int = 0
@@ -67,11 +64,8 @@ class _Snapshot(NamedTuple):
 
     state: _State | None
     contents: Contents | None
-    wrote: tuple[str | None, int] | None
-    inherited: dict[str, str]
-    parent: Note | None
+    written: Written
     said: frozenset[str]
-    patches: int
 
 
 class Binding:
@@ -84,11 +78,8 @@ class Binding:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._state: _State | None = None
-        self._wrote: tuple[str | None, int] | None = None  # our own note, and who wrote it
-        self._parent: Note | None = None  # the note that was there before our own
-        self._inherited: dict[str, str] = {}  # what a parent's plan made visible
+        self._environment = OwnEnvironment()
         self._said: frozenset[str] = frozenset()
-        self._patches: list[Patch] = []
         self._is_planning = False
         self._lock = threading.RLock()
 
@@ -103,6 +94,11 @@ class Binding:
         return None if self._state is None else self._state.profile
 
     @property
+    def environment(self) -> OwnEnvironment:
+        """This process's environment."""
+        return self._environment
+
+    @property
     def is_bound(self) -> bool:
         """Whether the plan holds in this process already, and is not made again."""
         return self._state is not None and self._state.bound_pid == os.getpid()
@@ -114,12 +110,15 @@ class Binding:
 
     # --- the three moments ----------------------------------------------------------------------
 
-    def take(self, profile: Profile, load: Callable[[], Profile], then: Callable[[], None]) -> None:
-        """Put ``profile`` in force and call ``then``; what was in force stays so if that raises.
+    def take(
+        self, profile: Profile, load: Callable[[], Profile], then: Callable[[], None]
+    ) -> Activation:
+        """Put ``profile`` in force, call ``then``, and return the report.
 
-        ``load`` gives the profile that the program asks for at the time of the call.
+        What was in force before stays so if that raises.  ``load`` gives the profile that the
+        program asks for at the time of the call.
         """
-        self._whole(lambda: self._take(profile, load, then))
+        return self._whole(lambda: self._take(profile, load, then))
 
     def prepare(self) -> None:
         """Make the plan if there is none for this process and its variables, and set all of it.
@@ -165,30 +164,9 @@ class Binding:
         """In a forked child: a thread that is not in the child may have held the lock."""
         self._lock, self._is_planning = threading.RLock(), False
 
-    def parent_note(self) -> Note | None:
-        """What this process's parent left for it; None if nothing."""
-        return self._parent if self._has_own_note() else state_note.read_note(os.environ)
-
-    def chosen_before(self) -> dict[str, str]:
-        """CUDA's variables of ours that a plan made now must stay within.
-
-        A parent's always; this process's own once CUDA has read them.
-        """
-        ours = environment.set_by_gpuconf(os.environ)
-        ours = {name: ours[name] for name in VISIBILITY if name in ours}
-        if not ours or not self._has_own_note():
-            return ours
-        from gpuconf.hardware.cuda_driver import has_started
-
-        return ours if has_started() else self._inherited
-
-    def _has_own_note(self) -> bool:
-        """Whether the note in the environment is this process's own, and not a parent's."""
-        return self._wrote == (os.environ.get(STATE_VARIABLE), os.getpid())
-
     def _take(
         self, profile: Profile, load: Callable[[], Profile], then: Callable[[], None]
-    ) -> None:
+    ) -> Activation:
         self._state = _State(profile, Activation(profile), choice_of(profile), load)
         if profile.gpus.kind == "none":  # nobody need be asked
             self._plan(waiting=False)
@@ -197,6 +175,7 @@ class Binding:
         for note in profile.notes:
             self._tell(note)
         then()
+        return self._state.activation
 
     def _prepare(self) -> None:
         if self._state is None or self.is_bound or not self._is_outdated():
@@ -222,20 +201,11 @@ class Binding:
         state = self._state
         if state is None or state.planned_at is None or state.pid != os.getpid():
             return True
-        changed = self._changed_variables(state)
+        changed = self._environment.changed_since(state.activation.environment, state.visibility)
         if changed:
-            now = ", ".join(f"{name}={os.environ.get(name, '')}" for name in changed)
+            now = ", ".join(f"{name}={value}" for name, value in changed.items())
             say(f"the script has set {now} after gpuconf; planning again with that")
         return bool(changed)
-
-    def _changed_variables(self, state: _State) -> list[str]:
-        """Those that CUDA or a framework reads and that the script has changed since."""
-        ours = environment.set_by_gpuconf(os.environ)
-        changed = [name for name in state.activation.environment if name not in ours]
-        for name, was in zip(VISIBILITY, state.visibility, strict=True):
-            if os.environ.get(name) != was and name not in changed:
-                changed.append(name)
-        return changed
 
     def _is_old(self) -> bool:
         state = self._state
@@ -246,12 +216,13 @@ class Binding:
     def _follow_profile(self) -> None:
         """Where the program has set GPUCONF_PROFILE since, take the profile that it wants now."""
         state = self._state
-        if state is None or os.environ.get(PROFILE_VARIABLE) == state.asked:
+        named = self._environment.named_profile
+        if state is None or named == state.named:
             return
         profile = state.load()
         if profile != state.profile:
-            asked = os.environ.get(PROFILE_VARIABLE, "")
-            say(f"the script has set GPUCONF_PROFILE={asked} after gpuconf; that profile holds now")
+            now = f"{PROFILE_VARIABLE}={named or ''}"
+            say(f"the script has set {now} after gpuconf; that profile holds now")
             self._state = _State(profile, Activation(profile), choice_of(profile), state.load)
 
     # --- making the plan and setting it ---------------------------------------------------------
@@ -259,7 +230,7 @@ class Binding:
     def _plan(self, *, waiting: bool) -> None:
         """Plan for the profile in force now, and set the environment."""
         assert self._state is not None
-        profile, chosen = self._state.profile, self.chosen_before()
+        profile, chosen = self._state.profile, self._environment.chosen_before()
         planned_at = 0.0
 
         def plan_now() -> Plan:
@@ -280,35 +251,15 @@ class Binding:
         assert self._state is not None
         profile = self._state.profile
         changes, settings = environment_for(profile, plan)
-        if not self._has_own_note():
-            self._inherited, self._parent = self.chosen_before(), self.parent_note()
-        if plan is None:  # what a parent chose holds until a plan of our own stays within it
-            changes |= self._inherited
-        patch = self._patch_for(changes, plan)
-        self._patches.append(patch)
-        patch.apply(os.environ)
-        self._wrote = (os.environ.get(STATE_VARIABLE), os.getpid())
+        gpus = tuple(gpu.gpu.uuid for gpu in plan.gpus if gpu.gpu.uuid) if plan else None
+        self._environment.write(changes, self._state.choice, gpus)
         self._state.activation.put_in_force(plan, changes, settings)
         self._state = self._state._replace(
-            asked=os.environ.get(PROFILE_VARIABLE),
-            visibility=tuple(os.environ.get(name) for name in VISIBILITY),
+            named=self._environment.named_profile, visibility=self._environment.visibility()
         )
         for text in [*(plan.notes if plan else ()), *(str(s) for s in settings if s.why_not)]:
             self._tell(text)
         debug(f"profile {profile.name} sets {changes}")
-
-    def _patch_for(self, changes: dict[str, str], plan: Plan | None) -> Patch:
-        assert self._state is not None
-        choice = self._state.choice
-        named = os.environ.get(PROFILE_VARIABLE)
-        asked = absolute_path(named) or named if named else None
-        gpus = tuple(gpu.gpu.uuid for gpu in plan.gpus if gpu.gpu.uuid) if plan else ()
-        note = Note(state_note.this_process(), (), choice.profile, choice.origin, asked or "", gpus)
-        patch = environment.patch_for(changes, note, os.environ)
-        if asked != named:  # a child may run in another folder
-            patch = Patch({**patch.values, PROFILE_VARIABLE: (named, asked)})
-        _refuse_unwritable(patch, self._state.profile)
-        return patch
 
     def _tell(self, text: str) -> None:
         """Say ``text`` once in this process; a pool's workers would repeat what has been said."""
@@ -318,13 +269,13 @@ class Binding:
 
     # --- all or nothing -------------------------------------------------------------------------
 
-    def _whole(self, operation: Callable[[], None]) -> None:
+    def _whole(self, operation: Callable[[], _T]) -> _T:
         """Run ``operation``; whatever it raises, everything is put back as it was before."""
         before = None
         try:
             with self._lock:
                 before = self._snapshot()
-                operation()
+                return operation()
         except BaseException:
             if before is not None:
                 with self._lock:
@@ -334,39 +285,13 @@ class Binding:
     def _snapshot(self) -> _Snapshot:
         state = self._state
         contents = None if state is None else state.activation.contents()
-        return _Snapshot(
-            state,
-            contents,
-            self._wrote,
-            self._inherited,
-            self._parent,
-            self._said,
-            len(self._patches),
-        )
+        return _Snapshot(state, contents, self._environment.written(), self._said)
 
     def _restore(self, before: _Snapshot) -> None:
-        while len(self._patches) > before.patches:
-            self._patches.pop().undo(os.environ)
-        self._state, self._wrote, self._said = before.state, before.wrote, before.said
-        self._inherited, self._parent = before.inherited, before.parent
+        self._environment.take_back_to(before.written)
+        self._state, self._said = before.state, before.said
         if before.state is not None and before.contents is not None:
             before.state.activation.restore(before.contents)
-
-
-def _refuse_unwritable(patch: Patch, profile: Profile) -> None:
-    """Raise ProfileError for a value that the locale's encoding cannot hold; nothing is set yet."""
-    for name, (_, value) in patch.values.items():
-        try:
-            os.fsencode(value or "")
-        except UnicodeEncodeError:
-            encoding = sys.getfilesystemencoding()
-            raise ProfileError(
-                f"env.{name}: {value!a} cannot be set, because this locale's encoding, "
-                f"{encoding}, has no such characters",
-                hint="export PYTHONUTF8=1, or write ASCII",
-                file=profile.source,
-                key=f"env.{name}",
-            ) from None
 
 
 def is_worker() -> bool:

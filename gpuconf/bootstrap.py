@@ -10,9 +10,10 @@ import os
 
 from gpuconf import environ as environment
 from gpuconf import framework_hooks
-from gpuconf.binding import PROFILE_VARIABLE, Binding
+from gpuconf.binding import Binding
 from gpuconf.callsite import main_script_folder
 from gpuconf.errors import BackendError
+from gpuconf.own_environment import PROFILE_VARIABLE
 from gpuconf.profile import ParentChoice, Profile, load_profile
 from gpuconf.report import Activation
 
@@ -55,15 +56,14 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
         return _load(profile, overrides)
 
     wanted = load()
-    if _binding.profile != wanted:
-        framework_hooks.refuse_if_too_late()
-        try:
-            _binding.take(wanted, load, then=lambda: framework_hooks.install(_binding))
-        except BaseException:
-            framework_hooks.undo_install(_binding)
-            raise
-    assert _binding.activation is not None
-    return _binding.activation
+    if _binding.activation is not None and _binding.profile == wanted:
+        return _binding.activation
+    framework_hooks.refuse_if_too_late()
+    try:
+        return _binding.take(wanted, load, then=lambda: framework_hooks.install(_binding))
+    except BaseException:
+        framework_hooks.undo_install(_binding)
+        raise
 
 
 def plan(profile: str | os.PathLike[str] | None = None, **overrides: object) -> Plan:
@@ -78,7 +78,7 @@ def plan(profile: str | os.PathLike[str] | None = None, **overrides: object) -> 
     made = _binding.activation
     if _binding.is_bound and _binding.profile == wanted and made is not None and made.plan:
         return made.plan
-    return plan_within(wanted, _binding.chosen_before())
+    return plan_within(wanted, _binding.environment.chosen_before())
 
 
 def install_session() -> object:
@@ -97,7 +97,7 @@ def install_session() -> object:
 def _load(profile: str | os.PathLike[str] | None, overrides: dict[str, object]) -> Profile:
     """The profile of these arguments, of this process's GPUCONF_PROFILE, or of its parent."""
     environ, parent = dict(os.environ), None
-    note = _binding.parent_note()
+    note = _binding.environment.parent_note()
     if note is not None and note.profile:
         parent = ParentChoice(note.profile, note.origin)
         if environ.get(PROFILE_VARIABLE) == note.asked:  # the parent's, not set for this process

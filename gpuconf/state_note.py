@@ -90,8 +90,10 @@ def encode(note: Note) -> str:
     parts = [f"{name}={_escape(value)}" for name, value in fields if value]
     if note.gpus:
         parts.append("gpus=" + ",".join(map(_escape, note.gpus)))
-    for record in note.records:
-        parts.append("set=" + ",".join(_escape(part) for part in record if part is not None))
+    parts += [
+        "set=" + ",".join(_escape(part) for part in record if part is not None)
+        for record in note.records
+    ]
     return ";".join([FORMAT, *parts])
 
 

@@ -77,7 +77,7 @@ def test_fresh_figures_are_not_read_twice(tmp_path: Path) -> None:
 def test_a_shortage_is_one_where_a_framework_is_imported(
     module: str, tmp_path: Path, nvml: Nvml
 ) -> None:
-    """A program on a full card runs until then, programs that it starts too; then every try fails."""
+    """A program on a full card runs until then, and what it starts too; then every try fails."""
     program = f"""
 import subprocess
 subprocess.run([sys.executable, "-c", "pass"], check=True)
@@ -232,18 +232,22 @@ assert os.environ["CUDA_VISIBLE_DEVICES"] == {standin.uuid(0)!r}
 INTERRUPT = """
 import gpuconf.import_hook as import_hook
 HERE = os.path.dirname(gpuconf.__file__)
+# Pure: it reads a file, thousands of lines of ours, and sets nothing.
+PURE = os.path.join(HERE, "profile", "")
 
 def state():
     made = gpuconf.activation()
-    return (dict(os.environ), made, str(made), made.plan, binding.is_bound, binding._has_own_note(),
-            list(sys.meta_path), dict(import_hook._hooks._hooks))
+    return (dict(os.environ), made, str(made), made.plan, binding.is_bound,
+            binding.environment._has_own_note(), list(sys.meta_path),
+            list(import_hook._hooks._hooks))
 
 def interrupted_at(number, function):
     '''Run the function, with KeyboardInterrupt at that line of ours; False if it has fewer.'''
     seen = 0
     def trace(frame, event, arg):
         nonlocal seen
-        if not frame.f_code.co_filename.startswith(HERE):
+        file = frame.f_code.co_filename
+        if not file.startswith(HERE) or file.startswith(PURE):
             return None
         if event == "line":
             seen += 1
@@ -294,6 +298,17 @@ sys.stderr = open(os.devnull, "w")
 import gpuconf.planner, gpuconf.hardware.cuda_driver  # their own imports are not the point
 lines = at_every_line(binding.prepare)
 assert gpuconf.activation().plan is not None and lines > 200, lines
+"""
+    run_python(START + INTERRUPT + program, tmp_path, environ=nvml(TWO), timeout_s=300)
+
+
+@pytest.mark.slow
+def test_an_interrupt_at_any_line_of_configure(tmp_path: Path, nvml: Nvml) -> None:
+    """Another profile that is interrupted on its way leaves the one before in force."""
+    program = """
+sys.stderr = open(os.devnull, "w")
+lines = at_every_line(lambda: gpuconf.configure("cpu-only"))
+assert gpuconf.activation().profile == "cpu-only" and lines > 300, lines
 """
     run_python(START + INTERRUPT + program, tmp_path, environ=nvml(TWO), timeout_s=300)
 
@@ -364,7 +379,7 @@ print(subprocess.check_output([sys.executable, {str(tmp_path / "child.py")!r}], 
 
 
 def test_who_chooses_the_profile(tmp_path: Path, nvml: Nvml) -> None:
-    """An argument or a variable for this process, before the parent's choice, before the default."""
+    """An argument or a variable for this process, then the parent's choice, then the default."""
     (tmp_path / "child.py").write_text(CHILD)
     program = f"""
 import os, subprocess, sys

@@ -42,11 +42,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "backends": GROUND | {"hardware", "planner", "profile"},
     "report": GROUND | {"planner", "profile"},
     "machine_plan": GROUND | {"hardware", "profile", "planner", "backends"},
-    "binding": GROUND | {"hardware", "profile", "planner", "machine_plan", "report"},
+    "own_environment": GROUND | {"hardware", "profile"},
+    "binding": GROUND | {"profile", "planner", "machine_plan", "own_environment", "report"},
     "tripwire": GROUND,
     "framework_hooks": GROUND | {"profile", "backends", "binding", "tripwire"},
     "bootstrap": GROUND
-    | {"profile", "planner", "machine_plan", "report", "binding", "framework_hooks"},
+    | {"profile", "planner", "machine_plan", "own_environment", "report"}
+    | {"binding", "framework_hooks"},
     "exception_hooks": {"environ", "errors", "terminal", "diagnosis"},
     "diagnosis": GROUND | {"hardware", "profile"},
     "auto": {"bootstrap", "errors", "exception_hooks"},

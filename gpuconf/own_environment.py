@@ -1,0 +1,131 @@
+"""This process's environment: what gpuconf set in it, what a parent did, and the way to undo it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import NamedTuple
+
+from gpuconf import environ as environment
+from gpuconf import state_note
+from gpuconf.environ import VISIBILITY, Patch
+from gpuconf.errors import ProfileError
+from gpuconf.profile import ParentChoice, absolute_path
+from gpuconf.state_note import STATE_VARIABLE, Note
+
+PROFILE_VARIABLE = "GPUCONF_PROFILE"
+
+
+class Written(NamedTuple):
+    """What has been written so far, so that it can be taken back to here.
+
+    ``note`` is our own note with the process that wrote it; ``parent`` the note that was there
+    before, and ``inherited`` CUDA's variables in it.
+    """
+
+    patches: tuple[Patch, ...] = ()
+    note: tuple[str | None, int] | None = None
+    parent: Note | None = None
+    inherited: Mapping[str, str] = {}
+
+
+class OwnEnvironment:
+    """``environ`` of this process, by default ``os.environ``; every change can be undone."""
+
+    def __init__(self, environ: MutableMapping[str, str] = os.environ) -> None:
+        self._environ = environ
+        self._written = Written()
+
+    @property
+    def named_profile(self) -> str | None:
+        """GPUCONF_PROFILE as it stands."""
+        return self._environ.get(PROFILE_VARIABLE)
+
+    def visibility(self) -> tuple[str | None, ...]:
+        """CUDA's variables as they stand."""
+        return tuple(self._environ.get(name) for name in VISIBILITY)
+
+    def parent_note(self) -> Note | None:
+        """What this process's parent left for it; None if nothing."""
+        return self._written.parent if self._has_own_note() else state_note.read_note(self._environ)
+
+    def chosen_before(self) -> Mapping[str, str]:
+        """CUDA's variables of ours that a plan made now must stay within.
+
+        A parent's always; this process's own once CUDA has read them.
+        """
+        ours = environment.set_by_gpuconf(self._environ)
+        ours = {name: ours[name] for name in VISIBILITY if name in ours}
+        if not ours or not self._has_own_note():
+            return ours
+        from gpuconf.hardware.cuda_driver import has_started
+
+        return ours if has_started() else self._written.inherited
+
+    def changed_since(
+        self, ours: Mapping[str, str], visibility: tuple[str | None, ...]
+    ) -> dict[str, str]:
+        """Those of ``ours``, and of CUDA's, that somebody has changed since, with their values."""
+        kept = environment.set_by_gpuconf(self._environ)
+        names = [name for name in ours if name not in kept]
+        for name, was in zip(VISIBILITY, visibility, strict=True):
+            if self._environ.get(name) != was and name not in names:
+                names.append(name)
+        return {name: self._environ.get(name, "") for name in names}
+
+    def write(
+        self, changes: Mapping[str, str], choice: ParentChoice, gpus: tuple[str, ...] | None
+    ) -> None:
+        """Make it the user's environment plus ``changes``, with a note for children.
+
+        ``gpus`` are the UUIDs of the plan; None where there is no plan yet, and then what a parent
+        chose holds on.  A relative GPUCONF_PROFILE becomes absolute, since a child may run in
+        another folder.  Raises ProfileError for a value that cannot be written; nothing is, then.
+        """
+        if not self._has_own_note():
+            parent, inherited = self.parent_note(), self.chosen_before()
+            self._written = self._written._replace(parent=parent, inherited=inherited)
+        if gpus is None:
+            changes = {**changes, **self._written.inherited}
+        named = self.named_profile
+        asked = (absolute_path(named) or named) if named else named
+        writer = state_note.this_process()
+        note = Note(writer, (), choice.profile, choice.origin, asked or "", gpus or ())
+        patch = environment.patch_for(changes, note, self._environ)
+        if asked != named:
+            patch = Patch({**patch.values, PROFILE_VARIABLE: (named, asked)})
+        for name, (_, value) in patch.values.items():
+            _refuse_unwritable(name, value or "")
+        self._written = self._written._replace(patches=(*self._written.patches, patch))
+        patch.apply(self._environ)
+        self._written = self._written._replace(
+            note=(self._environ.get(STATE_VARIABLE), os.getpid())
+        )
+
+    def written(self) -> Written:
+        """What has been written so far, for :meth:`take_back_to`."""
+        return self._written
+
+    def take_back_to(self, written: Written) -> None:
+        """Undo what came after; what others have changed meanwhile stays."""
+        for patch in reversed(self._written.patches[len(written.patches) :]):
+            patch.undo(self._environ)
+        self._written = written
+
+    def _has_own_note(self) -> bool:
+        """Whether the note in the environment is this process's own, and not a parent's."""
+        return self._written.note == (self._environ.get(STATE_VARIABLE), os.getpid())
+
+
+def _refuse_unwritable(name: str, value: str) -> None:
+    """Raise ProfileError for a value that the locale's encoding cannot hold."""
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        raise ProfileError(
+            f"env.{name}: {value!a} cannot be set, because this locale's encoding, "
+            f"{sys.getfilesystemencoding()}, has no such characters",
+            hint="export PYTHONUTF8=1, or write ASCII",
+            key=f"env.{name}",
+        ) from None
