@@ -143,7 +143,10 @@ class Binding:
             return
         try:
             state = self._state
-            if self._is_planning or state is None or state.planned_at is not None:
+            if self._is_planning or state is None:
+                return
+            self._environment.name_profile_absolutely()
+            if state.planned_at is not None:
                 return
             self._whole(lambda: self._plan(waiting=False))
         except GpuconfError as error:

@@ -42,6 +42,13 @@ class OwnEnvironment:
         """GPUCONF_PROFILE as it stands."""
         return self._environ.get(PROFILE_VARIABLE)
 
+    def name_profile_absolutely(self) -> None:
+        """Make a relative GPUCONF_PROFILE, set since, absolute: a child may run elsewhere."""
+        named = self.named_profile
+        path = absolute_path(named) if named else None
+        if path is not None and path != named:
+            self._environ[PROFILE_VARIABLE] = path
+
     def visibility(self) -> tuple[str | None, ...]:
         """CUDA's variables as they stand."""
         return tuple(self._environ.get(name) for name in VISIBILITY)

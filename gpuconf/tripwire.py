@@ -6,7 +6,9 @@ An audit hook cannot be taken away or outrun by another finder.  It sees three t
   finders (comet_ml's, typeguard's) have been put since;
 - a framework is there and its hook was not called, because something loaded it past all finders,
   or another thread was importing it when we came: it is caught up with;
-- another program is about to start: the plan is made, so that it inherits what it should.
+- another program is about to start: the plan is made, so that it inherits what it should.  Python
+  reports os.execve and os.posix_spawn only when it has copied the environment they were given: such
+  a program has what was set at import, and if it imports gpuconf, a plan of its own.
 
 A third way, wrapping what leads to devices from the start, would have to import the framework.
 Checking at our finder's own place on every import sees nothing once another finder answers first.
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuconf import import_hook
@@ -87,10 +89,10 @@ class Tripwire:
         before_program = self._before_program
         if before_program is None:
             return
-        note = _note()
+        before = dict(os.environ)
         before_program()
-        if _note() != note and args:
-            _bring_up_to_date(args[-1], note)
+        if args:
+            _bring_up_to_date(args[-1], before)
 
     def _on_unmet(self, name: str) -> None:
         if import_hook.is_whole(name):
@@ -135,20 +137,15 @@ class Tripwire:
         return entrance
 
 
-def _note() -> str | None:
-    return os.environ.get(STATE_VARIABLE)
-
-
-def _bring_up_to_date(environ: object, note: str | None) -> None:
+def _bring_up_to_date(environ: object, before: Mapping[str, str]) -> None:
     """Give a program the variables that its environment was copied too early for.
 
-    ``{**os.environ, "SEED": "1"}`` was made before the plan.  It is known by our note in it; what
-    the caller has set otherwise stays.
+    ``{**os.environ, "SEED": "1"}`` was made before the plan; that it is a copy is known by our note
+    in it.  ``before`` is os.environ as it was then: what the caller has set, or left out, stays.
     """
-    if type(environ) is not dict or environ.get(STATE_VARIABLE) != note or note is None:
+    if type(environ) is not dict or STATE_VARIABLE not in environ:
         return
-    earlier = set_by_gpuconf(environ)
-    for name, value in set_by_gpuconf(os.environ).items():
-        if environ.get(name) == earlier.get(name):
+    now = {**set_by_gpuconf(os.environ), STATE_VARIABLE: os.environ.get(STATE_VARIABLE, "")}
+    for name, value in now.items():
+        if environ.get(name) == before.get(name):
             environ[name] = value
-    environ[STATE_VARIABLE] = os.environ[STATE_VARIABLE]
