@@ -241,8 +241,8 @@ class Binding:
             planned_at = self._clock()
             return plan_within(profile, chosen)
 
-        self._is_planning = True  # NVML's binding may start programs, which ask for a plan too
         try:
+            self._is_planning = True  # NVML's binding may start programs, which ask for a plan too
             plan = wait_for_plan(plan_now) if waiting else plan_now()
         finally:
             self._is_planning = False

@@ -101,8 +101,8 @@ class Tripwire:
             self._watch_entrance(name)
 
     def _call_catch_up(self, name: str) -> None:
-        self._is_busy = True  # it imports, and must not be called for that
         try:
+            self._is_busy = True  # it imports, and must not be called for that
             self._catch_up(name)
         finally:
             self._is_busy = False

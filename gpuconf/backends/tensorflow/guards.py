@@ -139,15 +139,20 @@ class Guards:
 
     def configure(self) -> None:
         """Bind the plan and bring it to tf.config, once; raises what binding it raises."""
-        if not self.is_configured and self.source is not None:
+        if self.is_configured or self.source is None:
+            return
+        try:
             self.source.bind(self._configure_once)
+        except BaseException:
+            self.is_configured = False
+            raise
 
     def _configure_once(self, plan: Plan) -> None:
         """With the lock of ``source``: another thread waits for it, this one may come back."""
         if self.is_configured or self._is_configuring:
             return
-        self._is_configuring = True
         try:
+            self._is_configuring = True
             self._configure(plan)
             self.is_configured = True
         finally:

@@ -1,0 +1,255 @@
+"""The borders of a plan, with real TensorFlow on a simulated card."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import standin
+from on_card import RunOnCard
+from processes import clean_environment
+
+pytest_plugins = ("on_card_fixtures",)
+pytestmark = pytest.mark.slow
+
+LIMITS = """
+import os, sys
+import gpuconf
+from gpuconf.simcard.card import FILE_VARIABLE, Card
+def limits():
+    return [s.effective for s in gpuconf.activation().settings if s.name.startswith("limit of")]
+card = Card(os.environ[FILE_VARIABLE])
+"""
+
+
+def test_a_tensorflow_program_stays_on_its_gpu(run_on_card: RunOnCard) -> None:
+    """Keras is configured for JAX, and the program uses none: TensorFlow is capped, not hidden."""
+    outcome = run_on_card(
+        f"""
+import gpuconf.auto
+import tensorflow as tf
+{LIMITS}
+tell(device=tf.constant([1.0]).device[-5:], limits=limits())
+""",
+        KERAS_BACKEND="jax",
+    )
+    assert outcome.told == {"device": "GPU:0", "limits": ["7884 MiB", "7884 MiB"]}, outcome.log
+    assert "sees no GPU" not in outcome.log
+
+
+@pytest.mark.parametrize(
+    "import_it", ["import tensorflow as tf", "tf = importlib.import_module('tensorflow')"]
+)
+def test_a_finder_in_front_of_ours(import_it: str, run_on_card: RunOnCard) -> None:
+    """It asks PathFinder itself, put first after our line: the real limit is the plan's."""
+    outcome = run_on_card(
+        f"""
+import importlib
+from importlib.machinery import PathFinder
+{LIMITS}
+gpuconf.configure("shared-desktop", memory={{"memory_limit": "2GiB"}})
+class Front:
+    def find_spec(self, name, path=None, target=None):
+        return PathFinder.find_spec(name, path, target)
+sys.meta_path.insert(0, Front())
+{import_it}
+tf.constant([1.0])
+tell(limits=limits())
+"""
+    )
+    assert outcome.told["limits"] == ["2048 MiB", "2048 MiB"], outcome.log
+
+
+def test_while_another_thread_imports_tensorflow(run_on_card: RunOnCard) -> None:
+    """Neither import breaks, and the devices have the plan's limit."""
+    outcome = run_on_card(
+        f"""
+import sys, threading, time
+errors = []
+def work():
+    try:
+        import tensorflow
+    except BaseException as error:
+        errors.append(repr(error))
+thread = threading.Thread(target=work)
+thread.start()
+while "tensorflow.python.eager" not in sys.modules:
+    time.sleep(0.001)
+import gpuconf.auto
+thread.join()
+{LIMITS}
+import tensorflow as tf
+tf.constant([1.0])
+tell(errors=errors, limits=limits())
+"""
+    )
+    assert outcome.told == {"errors": [], "limits": ["7884 MiB", "7884 MiB"]}, outcome.log
+
+
+def test_variables_and_card_change_between_import_and_use(run_on_card: RunOnCard) -> None:
+    """The GPU is chosen after `import tensorflow`, and is fuller by then: its own limit."""
+    outcome = run_on_card(
+        f"""
+import gpuconf.auto
+import tensorflow as tf
+{LIMITS}
+os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+card.set_desktop_bytes(8000 << 20, index=1)
+tf.constant([1.0])
+tell(limits=limits(), planned=gpuconf.activation().plan.gpus[0].gpu.index)
+card.set_desktop_bytes(1945 << 20, index=1)
+import importlib
+importlib.reload(tf)
+tell(reloaded=tf.constant([2.0]).numpy().shape)
+"""
+    )
+    assert outcome.told["limits"] == ["2240 MiB"], outcome.log
+    assert outcome.told["planned"] == 1
+    assert outcome.told["reloaded"] == [1]
+    assert "CUDA_VISIBLE_DEVICES=1 after gpuconf" in outcome.log
+
+
+def test_two_that_start_together(run_on_card: RunOnCard) -> None:
+    """Both imported on an empty card; the second to make devices plans with what the first left."""
+    outcome = run_on_card(
+        f"""
+import gpuconf.auto
+import tensorflow as tf
+{LIMITS}
+os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+ready, over = os.pipe(), os.pipe()
+pid = os.fork()
+if pid == 0:
+    hog = tf.raw_ops.Empty(shape=[7, 1024, 256, 1024], dtype=tf.float32)
+    os.write(ready[1], b"x")
+    os.read(over[0], 1)
+    os._exit(0)
+os.read(ready[0], 1)
+try:
+    tf.constant([1.0])
+except gpuconf.ShortageError as error:
+    tell(short=error.shortage)
+os.write(over[1], b"x")
+os.waitpid(pid, 0)
+tf.constant([1.0])
+tell(after=limits())
+""",
+        "dedicated",
+    )
+    assert "at_least asks for 5632 MiB" in outcome.told["short"], outcome.log
+    assert outcome.told["after"] == ["7783 MiB"]
+
+
+def test_a_fork_after_the_devices(run_on_card: RunOnCard) -> None:
+    """CUDA cannot be used in such a child: one line says so, at its first use, and what helps."""
+    outcome = run_on_card(
+        f"""
+import gpuconf.auto
+import tensorflow as tf
+tf.constant([1.0])
+{LIMITS}
+from tensorflow.python.eager import context
+pid = os.fork()
+if pid == 0:
+    for _ in range(2):
+        context.context().ensure_initialized()
+    os._exit(0)
+os.waitpid(pid, 0)
+"""
+    )
+    assert outcome.log.count("was forked after TensorFlow had made its GPU devices") == 1
+    assert "program" in outcome.log
+    assert "method spawn" in outcome.log
+
+
+def test_an_interrupt_while_the_plan_goes_to_tensorflow(run_on_card: RunOnCard) -> None:
+    """At any line of the guards and the devices: nothing holds, and the next listing binds it."""
+    outcome = run_on_card(
+        f"""
+import gpuconf.auto
+import tensorflow as tf
+{LIMITS}
+from gpuconf import bootstrap
+from gpuconf.backends.tensorflow import runtime
+here = os.path.dirname(gpuconf.__file__)
+traced = tuple(os.path.join(here, name) for name in ("backends", "binding.py"))
+guards, wrong, number = runtime._guards, [], 0
+from tensorflow.python.eager import context
+context.context()._physical_devices = None
+def interrupted():
+    seen = 0
+    def trace(frame, event, arg):
+        nonlocal seen
+        if not frame.f_code.co_filename.startswith(traced):
+            return None
+        if event == "line":
+            seen += 1
+            if seen == number:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+    sys.settrace(trace)
+    try:
+        guards.configure()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+def state():
+    return dict(os.environ), str(gpuconf.activation()), bootstrap._binding.is_bound
+before = state()
+while True:
+    number += 1
+    if not interrupted():
+        break
+    if state() != before or guards.is_configured:
+        wrong.append(number)
+tf.constant([1.0])
+tell(wrong=wrong, lines=number, limits=limits())
+"""
+    )
+    assert outcome.told["wrong"] == [], outcome.log
+    assert outcome.told["lines"] > 100
+    assert outcome.told["limits"] == ["7884 MiB", "7884 MiB"]
+
+
+EVIL = """
+#include <stdio.h>
+__attribute__((constructor)) static void run(void) { fclose(fopen(MARK, "w")); }
+"""
+
+
+def test_a_hostile_folder_loads_no_library(tmp_path: Path) -> None:
+    """A downloaded gpuconf.yaml names a library; one's own tool runs there. Named, it is obeyed."""
+    folder, mark = tmp_path / "downloaded", tmp_path / "code-ran"
+    folder.mkdir()
+    (tmp_path / "evil.c").write_text(EVIL)
+    compiler = standin.compiler()
+    assert compiler is not None, "the stand-ins need a C compiler"
+    options = ["-shared", "-fPIC", f'-DMARK="{mark}"', "-o", str(folder / "evil.so")]
+    subprocess.run([compiler, *options, str(tmp_path / "evil.c")], check=True)
+    profile = folder / "gpuconf.yaml"
+    profile.write_text("env: {TF_PLUGGABLE_DEVICE_LIBRARY_PATH: ./evil.so}\n")
+    tool = tmp_path / "own_tool.py"
+    tool.write_text("import gpuconf.auto\nimport tensorflow\n")
+
+    def run(**more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, str(tool)],
+            cwd=folder,
+            env=clean_environment(tmp_path, more),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    refused = run()
+    assert refused.returncode == 1
+    assert "TF_PLUGGABLE_DEVICE_LIBRARY_PATH" in refused.stderr
+    assert "gpuconf trust" in refused.stderr
+    assert not mark.exists()
+    run(GPUCONF_PROFILE=str(profile))
+    assert mark.exists()  # so the library would have been loaded
