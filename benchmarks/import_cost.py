@@ -1,8 +1,12 @@
 """What `import gpuconf.auto` costs: medians of interleaved runs, as a table. `make bench`.
 
 Every round starts each program once, in turn, so that noise on the machine falls on all alike.
+Wall time is what a user waits; CPU time (user and system) is steadier on a busy machine.  With
+``--before CHECKOUT`` the same programs run with another version of gpuconf in the same rounds.
+
 NVML is the real nvidia-ml-py over the simulated card's library, or over the real driver where
-there is a GPU; a real driver's nvmlInit takes longer than the simulated one's.
+there is a GPU; a real driver's nvmlInit takes longer than the simulated one's.  The framework is an
+empty module, named as one that gpuconf hooks: what is measured is gpuconf's part of its import.
 """
 
 from __future__ import annotations
@@ -12,68 +16,134 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
 
 from machine import machine
 
 from gpuconf.hardware import read_inventory
 from gpuconf.simcard import CardSpec, simulated_card
 
-PROGRAMS = {
-    "bare interpreter": ("pass", "cpu-only"),
-    "import gpuconf.auto, no NVML asked (cpu-only)": ("import gpuconf.auto", "cpu-only"),
-    "import gpuconf.auto, NVML asked (shared-desktop)": ("import gpuconf.auto", "shared-desktop"),
-}
-TENSORFLOW = "import tensorflow"
+
+class Program(NamedTuple):
+    """A line of the table: code, the profile it runs under, and the gpuconf it finds."""
+
+    name: str
+    code: str = "pass"
+    profile: str = "cpu-only"
+    checkout: str | None = None
 
 
-def measure_s(code: str, environ: dict[str, str]) -> float:
-    """Wall-clock seconds of one Python process that runs ``code``."""
+class Cost(NamedTuple):
+    """What one run took, in seconds."""
+
+    wall_s: float
+    cpu_s: float
+
+
+OURS = (
+    Program("import gpuconf.auto (cpu-only)", "import gpuconf.auto"),
+    Program("import gpuconf.auto (shared-desktop)", "import gpuconf.auto", "shared-desktop"),
+    Program("the same, and a framework's import", "import gpuconf.auto, cupy", "shared-desktop"),
+)
+BARE = Program("bare interpreter")
+TENSORFLOW = Program("import tensorflow", "import tensorflow")
+# Each of Python's audit events in that import meets gpuconf's hook.
+BOTH = Program("import gpuconf.auto, tensorflow", "import gpuconf.auto, tensorflow")
+SLOW = (TENSORFLOW, BOTH)
+
+
+def measure(program: Program, environ: dict[str, str]) -> Cost:
+    """Run ``program`` in a process of its own."""
+    paths = [path for path in (program.checkout, environ.get("PYTHONPATH")) if path]
+    environ = {
+        **environ,
+        "GPUCONF_PROFILE": program.profile,
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
     started = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True, env=environ, capture_output=True)
-    return time.perf_counter() - started
+    process = subprocess.Popen(
+        [sys.executable, "-c", program.code],
+        env=environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    wall_s = time.perf_counter() - started
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise SystemExit(f"{program.name}: exit code {process.returncode}")
+    return Cost(wall_s, usage.ru_utime + usage.ru_stime)
 
 
-def run_rounds(rounds: int, environ: dict[str, str]) -> dict[str, list[float]]:
-    """Seconds per program, one for each round; TensorFlow in every fourth round."""
+def run_rounds(
+    programs: list[Program], rounds: int, environ: dict[str, str]
+) -> dict[Program, list[Cost]]:
+    """The costs of each program, one for each round; those with TensorFlow in every fourth."""
     environ = {k: v for k, v in environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    for code, profile in (*PROGRAMS.values(), (TENSORFLOW, "cpu-only")):
-        # Compiled files are written once, at installation or on the first run.
-        measure_s(code, {**environ, "GPUCONF_PROFILE": profile})
-    seconds: dict[str, list[float]] = {name: [] for name in [*PROGRAMS, TENSORFLOW]}
+    for program in programs:
+        measure(program, environ)  # compiled files are written once
+    costs: dict[Program, list[Cost]] = {program: [] for program in programs}
     for number in range(rounds):
-        for name, (code, profile) in PROGRAMS.items():
-            seconds[name].append(measure_s(code, {**environ, "GPUCONF_PROFILE": profile}))
-        if number % 4 == 0:
-            seconds[TENSORFLOW].append(measure_s(TENSORFLOW, environ))
-    return seconds
+        for program in programs:
+            if program not in SLOW or number % 4 == 0:
+                costs[program].append(measure(program, environ))
+    return costs
 
 
-def print_table(seconds: dict[str, list[float]], nvml: str) -> None:
+def print_table(costs: dict[Program, list[Cost]], nvml: str) -> None:
     """Medians, what each adds to the bare interpreter, and that as a share of TensorFlow's."""
-    bare = statistics.median(seconds["bare interpreter"])
-    tensorflow = statistics.median(seconds[TENSORFLOW]) - bare
+    over = {program: _median(runs) for program, runs in costs.items()}
+    bare, tensorflow = over[BARE], over[TENSORFLOW]
     print(machine("tensorflow", "pyyaml", "nvidia-ml-py"), f"NVML: {nvml}", sep="\n")
-    print(f"{'':52}{'runs':>5}{'median':>10}{'over bare':>11}{'of TF':>8}")
-    for name, runs in seconds.items():
-        median = statistics.median(runs)
-        over = median - bare
-        share = f"{100 * over / tensorflow:.1f} %"
-        print(f"{name:52}{len(runs):5}{median * 1e3:7.1f} ms{over * 1e3:8.1f} ms{share:>8}")
+    print(f"{'over the bare interpreter, ms':52}{'runs':>5}{'wall':>9}{'CPU':>9}{'CPU, of TF':>12}")
+    for program, runs in costs.items():
+        wall_s, cpu_s = (a - b for a, b in zip(over[program], bare, strict=True))
+        share = f"{100 * cpu_s / (tensorflow.cpu_s - bare.cpu_s):.1f} %"
+        figures = f"{wall_s * 1e3:9.1f}{cpu_s * 1e3:9.1f}{share:>12}"
+        print(f"{program.name:52}{len(runs):5}{figures}")
+    print(f"the bare interpreter: wall {bare.wall_s * 1e3:.1f} ms, CPU {bare.cpu_s * 1e3:.1f} ms")
+
+
+def _median(runs: list[Cost]) -> Cost:
+    return Cost(
+        statistics.median(run.wall_s for run in runs), statistics.median(run.cpu_s for run in runs)
+    )
+
+
+@contextmanager
+def empty_framework() -> Iterator[str]:
+    """A folder with a module that has a framework's name and nothing in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "cupy.py").write_text("", encoding="utf-8")
+        yield folder
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=40, help="default: 40")
-    rounds = parser.parse_args().rounds
-    inventory = read_inventory()
-    if inventory.gpus:
-        print_table(run_rounds(rounds, dict(os.environ)), f"driver {inventory.driver_version}")
-        return
-    with simulated_card(CardSpec()) as card:
-        environ = card.environment(os.environ)
-        print_table(run_rounds(rounds, environ), "nvidia-ml-py over the simulated card")
+    parser.add_argument("--before", metavar="CHECKOUT", help="another version, to measure beside")
+    options = parser.parse_args()
+    programs = [BARE, *OURS]
+    if options.before:
+        before = os.path.abspath(options.before)
+        programs += [each._replace(name=f"before: {each.name}", checkout=before) for each in OURS]
+    programs += SLOW
+    with empty_framework() as folder:
+        environ = {**os.environ, "PYTHONPATH": folder}
+        inventory = read_inventory()
+        if inventory.gpus:
+            costs = run_rounds(programs, options.rounds, environ)
+            print_table(costs, f"driver {inventory.driver_version}")
+            return
+        with simulated_card(CardSpec()) as card:
+            costs = run_rounds(programs, options.rounds, card.environment(environ))
+        print_table(costs, "nvidia-ml-py over the simulated card")
 
 
 if __name__ == "__main__":

@@ -446,3 +446,64 @@ module = importlib.import_module(name)
 assert calls == [module]
 """
     run_python(program, folder)
+
+
+def test_a_loader_of_python_2s_days(folder: Path) -> None:
+    """One that has load_module and nothing else: hooked as any other, and refused as any other."""
+    program = """
+import types
+from importlib.machinery import ModuleSpec
+class Old:
+    def load_module(self, name):
+        module = sys.modules.get(name) or types.ModuleType(name)
+        module.value = 8
+        sys.modules[name] = module
+        return module
+class Finder:
+    def find_spec(self, name, path, target=None):
+        return ModuleSpec(name, Old()) if name in ("x", "other") else None
+sys.meta_path.insert(1, Finder())
+import warnings
+warnings.simplefilter("ignore", ImportWarning)  # Python's own about such loaders
+import x, other
+assert calls == [x] and x.value == other.value == 8
+"""
+    run_python(START + program, folder)
+
+
+def test_what_comes_before_a_modules_code(folder: Path) -> None:
+    """Called before the code runs; what it raises, every import raises, and no code has run."""
+    program = """
+import builtins
+from gpuconf.import_hook import on_import
+order = []
+def before():
+    assert not hasattr(builtins, "runs")
+    order.append("before")
+    if len(order) < 3:
+        raise RuntimeError("no plan, no import")
+on_import("x", lambda module: order.append(module.value), before=before)
+for _ in range(2):
+    try:
+        import x
+    except RuntimeError:
+        assert "x" not in sys.modules
+    else:
+        raise AssertionError
+import x
+assert order == ["before", "before", "before", 1]
+"""
+    run_python("import sys\n" + program, folder)
+
+
+def test_a_submodule_can_be_hooked(folder: Path) -> None:
+    """Its own import calls the hook, that of its package does not."""
+    program = """
+from gpuconf.import_hook import on_import
+on_import("x.late", calls.append)
+import x
+assert calls == [x]
+import x.late
+assert calls == [x, x.late]
+"""
+    run_python(START + program, folder)

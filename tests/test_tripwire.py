@@ -244,7 +244,7 @@ assert bare == {"PATH": os.environ["PATH"]}
 
 
 def test_the_audit_hook_is_one_and_costs_little(tmp_path: Path, nvml: Nvml) -> None:
-    """Configuring again adds none; an event that is none of ours runs a dozen bytecodes of ours."""
+    """Configuring again adds none; an event that is none of ours runs one function of ours."""
     program = """
 import os, sys
 hooks = []
@@ -261,6 +261,6 @@ sys.setprofile(profile)
 for _ in range(100):
     open(os.devnull).close()
 sys.setprofile(None)
-assert set(ours) <= {"_on_event"}, set(ours)
+assert set(ours) == {"watch"}, set(ours)
 """
     run_python(program, tmp_path, environ=nvml(ROOMY))

@@ -159,6 +159,7 @@ TROUBLES = (
          environ(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=8G")._replace(
              system=SYSTEM._replace(mps_is_running=False))),
     Case("environment.disabled", "warn", "unset GPUCONF_DISABLE", environ(GPUCONF_DISABLE="1")),
+    Case("environment.disabled", "fail", "neither yes nor no", environ(GPUCONF_DISABLE="maybe")),
     Case("host.memory", "warn", "only 900 MiB", system(available_bytes=900 * MIB)),
     Case("host.shared_memory", "warn", "docker run --shm-size",
          system(shm_bytes=64 * MIB, shm_free_bytes=64 * MIB, container="docker")),

@@ -10,6 +10,7 @@ from gpuconf.doctor.checks.packages import tensorflow_name
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 from gpuconf.environ import switched_off
+from gpuconf.errors import UsageError
 from gpuconf.planner.visibility import see
 
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
@@ -193,7 +194,10 @@ def _mps(facts: Facts) -> Finding:
 
 
 def _disabled(facts: Facts) -> Finding:
-    off = switched_off(facts.environ)
+    try:
+        off = switched_off(facts.environ)
+    except UsageError as error:
+        return fail(error.message, fix="unset GPUCONF_DISABLE")
     if off is None:
         return ok("gpuconf is on")
     return warn(

@@ -54,7 +54,7 @@ def _plan(facts: Facts) -> Finding:
         lines = error.message.splitlines()
         hint = (f"hint: {error.hint}",) if error.hint else ()
         return fail(
-            f"`import gpuconf.auto` would stop here: {lines[0]}",
+            f"a program that imports a framework would stop here: {lines[0]}",
             *[line.strip() for line in lines[1:]],
             *hint,
             fix=_AFTER_SHORTAGE.format(profile=shlex.quote(profile.wanted))
