@@ -12,8 +12,8 @@ An audit hook cannot be taken away or outrun by another finder.  It sees three t
 
 A third way, wrapping what leads to devices from the start, would have to import the framework.
 Checking at our finder's own place on every import sees nothing once another finder answers first.
-Cost: one look-up in a set for each of Python's events, most of which are none of ours.  An import of
-TensorFlow causes some 170,000, a step of Keras's fit two (counted with sys.addaudithook on 2.21).
+Cost: one look-up in a set for each of Python's events, most of which are none of ours.  An import
+of TensorFlow causes some 170,000, a step of Keras's fit two (counted by an audit hook, on 2.21).
 """
 
 from __future__ import annotations

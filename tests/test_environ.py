@@ -203,8 +203,8 @@ def test_a_note_says_who_wrote_it_and_why(
     texts: tuple[str, str, str, str, str], gpus: list[str], pid: int
 ) -> None:
     """Writer, profile, origin, GPUCONF_PROFILE and GPUs come back, whatever is in them."""
-    host, boot, *others = texts
-    note = Note(Writer(host, boot, pid), (), *others, tuple(gpus))
+    host, boot, profile, origin, asked = texts
+    note = Note(Writer(host, boot, pid), (), profile, origin, asked, tuple(gpus))
     environ = {STATE_VARIABLE: encode(note)}
     assert read_note(environ, Writer(host, boot, 1)) == note
 

@@ -40,7 +40,7 @@ def put_outcome(queue: Any) -> None:
 
 def by_process(method: str) -> str:
     """A process of multiprocessing."""
-    context = multiprocessing.get_context(method)
+    context: Any = multiprocessing.get_context(method)
     queue = context.SimpleQueue()
     process = context.Process(target=put_outcome, args=(queue,))
     process.start()
@@ -107,7 +107,8 @@ def main() -> None:
         if line.strip():
             os.environ["GPUCONF_PROFILE"] = line.strip()
             if way == "forkserver":
-                forkserver._forkserver._stop()  # its environment is that of its start
+                server: Any = forkserver._forkserver
+                server._stop()  # its environment is that of its start
         print("OUTCOME", WAYS[way](), flush=True)
 
 

@@ -95,7 +95,7 @@ XLA_GRANULE = 2 * MIB
 
 def given_by_xla(share: float, total: int) -> int:
     """The pool that XLA makes of a fraction, seen on jax 0.10.2: float32, up to whole 2 MiB."""
-    exact = numpy.float32(share).item() * total
+    exact = float(numpy.float32(share)) * total
     return math.ceil(exact / XLA_GRANULE) * XLA_GRANULE
 
 
