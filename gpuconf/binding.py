@@ -81,6 +81,7 @@ class Binding:
         self._environment = OwnEnvironment()
         self._said: frozenset[str] = frozenset()
         self._is_planning = False
+        self._refused_until = float("-inf")
         self._lock = threading.RLock()
 
     @property
@@ -146,10 +147,11 @@ class Binding:
             if self._is_planning or state is None:
                 return
             self._environment.name_profile_absolutely()
-            if state.planned_at is not None:
+            if state.planned_at is not None or self._clock() < self._refused_until:
                 return
             self._whole(lambda: self._plan(waiting=False))
         except GpuconfError as error:
+            self._refused_until = self._clock() + FRESH_S  # a build may start a thousand programs
             self._tell(f"programs started from here find no limit set: {error.message}")
         finally:
             self._lock.release()
@@ -181,9 +183,11 @@ class Binding:
         return self._state.activation
 
     def _prepare(self) -> None:
-        if self._state is None or self.is_bound or not self._is_outdated():
+        if self._state is None or self.is_bound:
             return
-        self._plan(waiting=not is_worker())
+        self._follow_profile()
+        if self._is_outdated():
+            self._plan(waiting=not is_worker())
 
     def _bind(self, apply: Callable[[Plan], None]) -> None:
         if self._state is None:
