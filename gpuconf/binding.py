@@ -14,10 +14,10 @@ After that nothing is planned again in this process: its own memory would count 
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 from gpuconf.errors import GpuconfError, ShortageError
@@ -26,6 +26,7 @@ from gpuconf.own_environment import PROFILE_VARIABLE, OwnEnvironment, Written
 from gpuconf.profile import choice_of
 from gpuconf.report import Activation, Contents
 from gpuconf.terminal import debug, say
+from gpuconf.worker_process import is_worker
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
@@ -42,10 +43,11 @@ _T = TypeVar("_T")
 class _State(NamedTuple):
     """What changes as a process goes from one moment to the next.
 
-    ``choice`` is the profile as children are told of it, ``load`` gives the one that the program
-    asks for now, and ``named`` is the GPUCONF_PROFILE it was loaded with.  ``visibility`` is what
-    CUDA's variables were after ours were set.  ``planned_at`` is the clock when the figures were
-    read, ``pid`` the process that did, ``bound_pid`` the one that bound.
+    ``choice`` is the profile as children see it, ``load`` gives the one that the program
+    asks for now, and ``named`` is the GPUCONF_PROFILE it was loaded with.  ``watched`` are the
+    variables that a plan depends on, after ours were set.  ``planned_at`` is the clock when the
+    figures were read, ``pid`` the process that did, ``bound_pid`` the one that bound.  Programs
+    that start before ``refused_until`` cause no further try.
     """
 
     profile: Profile
@@ -53,10 +55,11 @@ class _State(NamedTuple):
     choice: ParentChoice
     load: Callable[[], Profile]
     named: str | None = None
-    visibility: tuple[str | None, ...] = (None, None)
+    watched: tuple[str | None, ...] = ()
     planned_at: float | None = None
     pid: int = 0
     bound_pid: int | None = None
+    refused_until: float = float("-inf")
 
 
 class _Snapshot(NamedTuple):
@@ -80,8 +83,8 @@ class Binding:
         self._state: _State | None = None
         self._environment = OwnEnvironment()
         self._said: frozenset[str] = frozenset()
-        self._is_planning = False
-        self._refused_until = float("-inf")
+        self._depth = 0  # operations that run, one within the other
+        self._completed = 0  # to know whether an operation was the last
         self._lock = threading.RLock()
 
     @property
@@ -112,14 +115,28 @@ class Binding:
     # --- the three moments ----------------------------------------------------------------------
 
     def take(
-        self, profile: Profile, load: Callable[[], Profile], then: Callable[[], None]
+        self,
+        profile: Profile,
+        load: Callable[[], Profile],
+        *,
+        then: Callable[[], None],
+        undo: Callable[[bool], None],
     ) -> Activation:
         """Put ``profile`` in force, call ``then``, and return the report.
 
-        What was in force before stays so if that raises.  ``load`` gives the profile that the
-        program asks for at the time of the call.
+        What was in force before stays so if that raises; ``undo(is_first)`` takes back what
+        ``then`` did.  ``load`` gives the profile that the program asks for at the time of the call.
         """
-        return self._whole(lambda: self._take(profile, load, then))
+
+        def operation() -> Activation:
+            is_first = self._state is None
+            try:
+                return self._take(profile, load, then)
+            except BaseException:
+                undo(is_first)
+                raise
+
+        return self._whole(operation)
 
     def prepare(self) -> None:
         """Make the plan if there is none for this process and its variables, and set all of it.
@@ -137,24 +154,17 @@ class Binding:
     def prepare_for_program(self) -> None:
         """As :meth:`prepare`, when another program is about to start; never stops it.
 
-        Its environment is what a child always found.  Where this or another thread is planning, the
-        program goes without.
+        Its environment is what a child always found.  Where another thread is at work here, or this
+        one is (a signal handler, NVML's own binding), the program goes without.
         """
-        if not self._lock.acquire(blocking=False):
-            return
+        is_held = False
         try:
-            state = self._state
-            if self._is_planning or state is None:
-                return
-            self._environment.name_profile_absolutely()
-            if state.planned_at is not None or self._clock() < self._refused_until:
-                return
-            self._whole(lambda: self._plan(waiting=False))
-        except GpuconfError as error:
-            self._refused_until = self._clock() + FRESH_S  # a build may start a thousand programs
-            self._tell(f"programs started from here find no limit set: {error.message}")
+            is_held = self._lock.acquire(blocking=False)
+            if is_held and not self._depth:
+                self._prepare_for_program()
         finally:
-            self._lock.release()
+            if is_held:
+                self._lock.release()
 
     def bind(self, apply: Callable[[Plan], None]) -> None:
         """Make the plan hold from now on, and call ``apply`` with it.
@@ -167,16 +177,22 @@ class Binding:
 
     def after_fork(self) -> None:
         """In a forked child: a thread that is not in the child may have held the lock."""
-        self._lock, self._is_planning = threading.RLock(), False
+        self._lock, self._depth = threading.RLock(), 0
+        if self._state is not None:
+            self._state = self._state._replace(refused_until=float("-inf"))
 
     def _take(
         self, profile: Profile, load: Callable[[], Profile], then: Callable[[], None]
     ) -> Activation:
-        self._state = _State(profile, Activation(profile), choice_of(profile), load)
-        if profile.gpus.kind == "none":  # nobody need be asked
-            self._plan(waiting=False)
-        else:
-            self._set_environment(None)
+        earlier, self._state = (
+            self._state,
+            _State(profile, Activation(profile), choice_of(profile), load),
+        )
+        self._set_environment(None)
+        # No query is needed; or programs that were started have found a plan, and others will.
+        if profile.gpus.kind == "none" or (earlier is not None and earlier.activation.plan):
+            with suppress(ShortageError):
+                self._plan(waiting=False)
         for note in profile.notes:
             self._tell(note)
         then()
@@ -188,6 +204,21 @@ class Binding:
         self._follow_profile()
         if self._is_outdated():
             self._plan(waiting=not is_worker())
+
+    def _prepare_for_program(self) -> None:
+        state = self._state
+        if state is None:
+            return
+        self._environment.name_profile_absolutely()
+        if state.activation.plan is not None or self._clock() < state.refused_until:
+            return
+        try:
+            self._whole(lambda: self._plan(waiting=False))
+        except GpuconfError as error:
+            # A build may start a thousand programs: not each of them asks again.
+            self._state = state._replace(refused_until=self._clock() + FRESH_S)
+            why = getattr(error, "shortage", None) or error.message.partition("\n")[0]
+            self._tell(f"programs started now inherit no limit: {why}")
 
     def _bind(self, apply: Callable[[Plan], None]) -> None:
         if self._state is None:
@@ -206,12 +237,12 @@ class Binding:
     def _is_outdated(self) -> bool:
         """Whether there is no plan, or one for another process or other variables."""
         state = self._state
-        if state is None or state.planned_at is None or state.pid != os.getpid():
+        if state is None or state.activation.plan is None or state.pid != os.getpid():
             return True
-        changed = self._environment.changed_since(state.activation.environment, state.visibility)
+        changed = self._environment.changed_since(state.activation.environment, state.watched)
         if changed:
             now = ", ".join(f"{name}={value}" for name, value in changed.items())
-            say(f"the script has set {now} after gpuconf; planning again with that")
+            say(f"{now} was set after gpuconf; planning again")
         return bool(changed)
 
     def _is_old(self) -> bool:
@@ -229,7 +260,7 @@ class Binding:
         profile = state.load()
         if profile != state.profile:
             now = f"{PROFILE_VARIABLE}={named or ''}"
-            say(f"the script has set {now} after gpuconf; that profile holds now")
+            say(f"{now} was set after gpuconf; using that profile")
             self._state = _State(profile, Activation(profile), choice_of(profile), state.load)
 
     # --- making the plan and setting it ---------------------------------------------------------
@@ -245,11 +276,7 @@ class Binding:
             planned_at = self._clock()
             return plan_within(profile, chosen)
 
-        try:
-            self._is_planning = True  # NVML's binding may start programs, which ask for a plan too
-            plan = wait_for_plan(plan_now) if waiting else plan_now()
-        finally:
-            self._is_planning = False
+        plan = wait_for_plan(plan_now) if waiting else plan_now()
         self._state = self._state._replace(planned_at=planned_at, pid=os.getpid())
         self._set_environment(plan)
 
@@ -262,7 +289,7 @@ class Binding:
         self._environment.write(changes, self._state.choice, gpus)
         self._state.activation.put_in_force(plan, changes, settings)
         self._state = self._state._replace(
-            named=self._environment.named_profile, visibility=self._environment.visibility()
+            named=self._environment.named_profile, watched=self._environment.watched()
         )
         for text in [*(plan.notes if plan else ()), *(str(s) for s in settings if s.why_not)]:
             self._tell(text)
@@ -278,14 +305,26 @@ class Binding:
 
     def _whole(self, operation: Callable[[], _T]) -> _T:
         """Run ``operation``; whatever it raises, everything is put back as it was before."""
-        before = None
+        before, number = None, 0
         try:
             with self._lock:
-                before = self._snapshot()
-                return operation()
-        except BaseException:
-            if before is not None:
-                with self._lock:
+                before, depth = self._snapshot(), self._depth
+                try:
+                    self._depth = depth + 1
+                    result = operation()
+                    self._completed += 1
+                    number = self._completed
+                    return result
+                except BaseException:
+                    self._restore(before)
+                    raise
+                finally:
+                    self._depth = depth
+        except GpuconfError as error:
+            raise error.with_traceback(None) from None  # its message says all; our frames, nothing
+        except BaseException:  # of an interrupt, too, that came as the lock was let go
+            with self._lock:
+                if before is not None and number and self._completed == number:
                     self._restore(before)
             raise
 
@@ -299,19 +338,3 @@ class Binding:
         self._state, self._said = before.state, before.said
         if before.state is not None and before.contents is not None:
             before.state.activation.restore(before.contents)
-
-
-def is_worker() -> bool:
-    """Whether multiprocessing, or multiprocess, started this process; imports neither.
-
-    ``parent_process()`` is set only after a spawned child has imported the main module;
-    ``_inheriting`` is multiprocessing's own mark of that import.
-    """
-    for name in ("multiprocessing.process", "multiprocess.process"):
-        process = sys.modules.get(name)
-        current = getattr(process, "current_process", None)
-        if process is None or current is None:  # or its import is still running
-            continue
-        if getattr(current(), "_inheriting", False) or process.parent_process() is not None:
-            return True
-    return False

@@ -13,9 +13,9 @@ from gpuconf import framework_hooks
 from gpuconf.binding import Binding
 from gpuconf.callsite import main_script_folder
 from gpuconf.errors import BackendError
-from gpuconf.own_environment import PROFILE_VARIABLE
-from gpuconf.profile import ParentChoice, Profile, load_profile
+from gpuconf.profile import Profile, load_profile
 from gpuconf.report import Activation
+from gpuconf.state_note import STATE_VARIABLE, encode
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
     notebook cell may be run twice; where they come to another profile, that is applied, until
     TensorFlow has made its devices.
 
-    Raises ProfileError for a bad profile, TooLateError once TensorFlow has made its devices; and
-    where a framework is imported already, ShortageError if a card has too little left and
-    BackendError where TensorFlow refuses.
+    Raises ProfileError for a bad profile, UsageError for a bad variable of gpuconf's own,
+    TooLateError once TensorFlow has made its devices; and where a framework is imported already,
+    ShortageError if a card has too little left and BackendError where TensorFlow refuses.
     """
     global _off  # noqa: PLW0603  # one process has one set of devices
     disabled = environment.switched_off(os.environ)
@@ -52,18 +52,24 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
         _off = _off or Activation(disabled=disabled)
         return _binding.activation or _off
 
+    if os.environ.get("GPUCONF_NVML_TIMEOUT"):
+        from gpuconf.hardware.patience import read_timeout_s
+
+        read_timeout_s(os.environ)  # a slip there is an error here, and not at a framework's import
+
     def load() -> Profile:
         return _load(profile, overrides)
 
     wanted = load()
     if _binding.activation is not None and _binding.profile == wanted:
         return _binding.activation
-    framework_hooks.refuse_if_too_late()
-    try:
-        return _binding.take(wanted, load, then=lambda: framework_hooks.install(_binding))
-    except BaseException:
-        framework_hooks.undo_install(_binding)
-        raise
+    framework_hooks.refuse_if_too_late(_binding)
+    return _binding.take(
+        wanted,
+        load,
+        then=lambda: framework_hooks.install(_binding),
+        undo=lambda is_first: framework_hooks.undo_install(_binding, is_first=is_first),
+    )
 
 
 def plan(profile: str | os.PathLike[str] | None = None, **overrides: object) -> Plan:
@@ -96,18 +102,16 @@ def install_session() -> object:
 
 def _load(profile: str | os.PathLike[str] | None, overrides: dict[str, object]) -> Profile:
     """The profile of these arguments, of this process's GPUCONF_PROFILE, or of its parent."""
-    environ, parent = dict(os.environ), None
+    environ = dict(os.environ)
+    environ.pop(STATE_VARIABLE, None)  # our own, by now; the parent's counts
     note = _binding.environment.parent_note()
-    if note is not None and note.profile:
-        parent = ParentChoice(note.profile, note.origin)
-        if environ.get(PROFILE_VARIABLE) == note.asked:  # the parent's, not set for this process
-            del environ[PROFILE_VARIABLE]
+    if note is not None:
+        environ[STATE_VARIABLE] = encode(note)
     return load_profile(
         profile,
         overrides=overrides or None,
         environ=environ,
         script_folder=main_script_folder(),
-        parent=parent,
     )
 
 

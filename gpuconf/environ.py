@@ -16,6 +16,9 @@ from gpuconf.state_note import STATE_VARIABLE, Note, Record, encode, read_note
 
 # CUDA reads these: which GPUs a process sees.
 VISIBILITY = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+# A plan depends on these: where the program changes one, it is made again.  JAX refuses to start
+# where both of its fractions are set, so which one is written depends on which one is there.
+WATCHED = (*VISIBILITY, "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
 _ON = ("1", "true", "yes", "on")
 _OFF = ("", "0", "false", "no", "off")
 
@@ -79,7 +82,9 @@ def before_gpuconf(environ: Mapping[str, str]) -> dict[str, str]:
 
     A variable that somebody changed again since then keeps that newer value.
     """
-    baseline = {name: value for name, value in environ.items() if name != STATE_VARIABLE}
+    # Name by name: another thread may be deleting some.
+    values = {name: environ.get(name) for name in list(environ) if name != STATE_VARIABLE}
+    baseline = {name: value for name, value in values.items() if value is not None}
     for name, ours, before in _records(environ):
         if baseline.get(name) != ours:
             continue

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from types import FrameType, ModuleType
 
 from gpuconf import import_hook
+from gpuconf.backends.entrances import ENTRANCES
 from gpuconf.binding import Binding
 from gpuconf.callsite import top_package
-from gpuconf.errors import GpuconfError
+from gpuconf.errors import GpuconfError, TooLateError
 from gpuconf.settings import Setting
 from gpuconf.terminal import say
 from gpuconf.tripwire import Tripwire
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _KERAS = ("keras", "tf_keras")
 # Frames between an import statement and our hook.
 _ON_THE_WAY = ("gpuconf", "importlib", "_frozen_importlib", "_frozen_importlib_external")
-_tripwire = Tripwire()
+_tripwire = Tripwire(ENTRANCES)
 
 
 def install(binding: Binding) -> None:
@@ -38,37 +38,48 @@ def install(binding: Binding) -> None:
             before=binding.prepare,
         )
     _tripwire.arm(binding.prepare_for_program, lambda name: _catch_up(binding, name))
+    if _tripwire.has_missed_a_start():
+        binding.prepare_for_program()
 
 
-def undo_install(binding: Binding) -> None:
-    """After a profile that was refused: the one before holds again, or nothing does."""
+def undo_install(binding: Binding, *, is_first: bool) -> None:
+    """After a profile that was refused: the one before holds on, or nothing does.
+
+    The hooks ask ``binding``, so they serve the profile before as they are.
+    """
+    runtime = sys.modules.get("gpuconf.backends.tensorflow.runtime")
+    if not is_first:
+        if runtime is not None:
+            runtime.hold_again(binding)
+        return
     for name in _HOOKS:
         import_hook.forget(name)
     _tripwire.disarm()
-    tensorflow = _imported_tensorflow()
-    if tensorflow is not None:
-        from gpuconf.backends.tensorflow import runtime
-
+    if runtime is not None:
         runtime.release()
-    if binding.profile is not None:
-        with suppress(GpuconfError):  # the one that is on its way says enough
-            install(binding)
 
 
 def after_fork(binding: Binding) -> None:
     """In a forked child: no lock is held, and what the parent made is not the child's."""
     binding.after_fork()
+    _tripwire.after_fork()
     runtime = sys.modules.get("gpuconf.backends.tensorflow.runtime")
     if runtime is not None:
         runtime.after_fork()
 
 
-def refuse_if_too_late() -> None:
-    """Raise TooLateError if an imported TensorFlow has made its devices already."""
+def refuse_if_too_late(binding: Binding) -> None:
+    """Raise TooLateError if a framework whose limit cannot be changed has made its devices."""
     if _imported_tensorflow() is not None:
         from gpuconf.backends.tensorflow import runtime
 
         runtime.refuse_if_too_late()
+    jax = sys.modules.get("gpuconf.backends.jax")
+    if binding.is_bound and jax is not None and jax.has_gpu_backend():
+        raise TooLateError(
+            "JAX has already made its GPU backend, and keeps the limit that it has",
+            hint="restart with the profile you want: `GPUCONF_PROFILE=NAME python ...`",
+        )
 
 
 def install_session(binding: Binding) -> object:
@@ -77,11 +88,10 @@ def install_session(binding: Binding) -> object:
 
     from gpuconf.backends import keras_session
 
+    binding.bind(lambda _plan: None)  # which may put another activation in force
     made = binding.activation
-    if made is not None and made.session is None:
-        binding.bind(lambda _plan: None)
-        if made.plan is not None:
-            made.session = keras_session.install(made.plan, tensorflow, made.record)
+    if made is not None and made.session is None and made.plan is not None:
+        made.session = keras_session.install(made.plan, tensorflow, made.record)
     return None if made is None else made.session
 
 
@@ -89,7 +99,12 @@ def _imported_tensorflow() -> ModuleType | None:
     """TensorFlow once its code has run; one that another thread is importing must be left alone."""
     if import_hook.is_running("tensorflow") or not import_hook.is_whole("tensorflow"):
         return None
-    return sys.modules["tensorflow"]
+    return sys.modules["tensorflow"] if _is_tensorflow() else None
+
+
+def _is_tensorflow() -> bool:
+    """Whether it is TensorFlow that is imported under that name, and no stub or folder."""
+    return ENTRANCES["tensorflow"].module in sys.modules
 
 
 def _catch_up(binding: Binding, name: str) -> None:
@@ -97,9 +112,10 @@ def _catch_up(binding: Binding, name: str) -> None:
     binding.prepare_for_program()  # the figures may be short, which the framework itself will say
     try:
         import_hook.meet(name)
-    except GpuconfError as error:
-        why = f"it was imported past gpuconf's hook: {error.message}"
-        setting = Setting(f"plan of {name}", "holds", "does not hold", why)
+    except Exception as error:  # the import that brought us here is somebody else's
+        reason = error.message if isinstance(error, GpuconfError) else repr(error)
+        why = f"it was imported without gpuconf's hook: {reason}"
+        setting = Setting(f"plan of {name}", "in force", "not in force", why)
         binding.record(setting)
         say(str(setting))
         import_hook.forget(name)
@@ -109,8 +125,8 @@ def _on_tensorflow(binding: Binding, tensorflow: ModuleType) -> None:
     from gpuconf.backends.tensorflow import runtime
 
     profile = binding.profile
-    if profile is None or runtime.is_held_with_devices():
-        return  # a reload
+    if profile is None or not _is_tensorflow() or runtime.is_held_with_devices():
+        return  # the last: a reload
     # TensorFlow imports its Keras on the way; what that asks for had to wait for TensorFlow.
     kerases = [sys.modules[name] for name in _KERAS if import_hook.is_whole(name)]
     for keras in kerases:
@@ -130,7 +146,7 @@ def _on_keras(binding: Binding, keras: ModuleType) -> None:
     if profile is None or _imported_tensorflow() is None or import_hook.is_running(keras.__name__):
         return  # the import that is still running comes back here
     from gpuconf.backends.tensorflow import runtime
-    from gpuconf.binding import is_worker
+    from gpuconf.worker_process import is_worker
 
     _refuse_unfit(keras, profile)
     if profile.tensorflow.session != "graph":
@@ -145,6 +161,8 @@ def _note_importer() -> None:
 
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and top_package(frame) in _ON_THE_WAY:
+        if frame.f_globals.get("__name__") in ("gpuconf.bootstrap", "gpuconf.tripwire"):
+            return  # it had been imported already; by whom, nobody saw
         frame = frame.f_back
     if frame is not None and top_package(frame) not in ("tensorflow", *_KERAS):
         keras_backend.imported_by_program = True

@@ -54,6 +54,8 @@ def plan_within(
     from gpuconf.planner import make_plan, needs_inventory
 
     inventory = (read or read_inventory)() if needs_inventory(profile) else Inventory()
+    gpus = tuple(gpu.with_own_bytes(os.getpid()) for gpu in inventory.gpus)
+    inventory = inventory._replace(gpus=gpus)
     return make_plan(
         profile,
         inventory,
@@ -87,7 +89,8 @@ def wait_for_plan(
                 raise _waited_in_vain(error) from None
             if now >= say_next_at:
                 say_next_at = now + _REPORT_EVERY_S
-                say(f"waiting up to {left_s:.0f} s for memory: {error.shortage}")
+                where = error.message.partition("\n")[0]
+                say(f"waiting up to {left_s:.0f} s for memory: {where}")
         sleep(min(_POLL_S, left_s))
 
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from gpuconf import environ as environment
 from gpuconf import state_note
-from gpuconf.environ import VISIBILITY, Patch
+from gpuconf.environ import VISIBILITY, WATCHED, Patch
 from gpuconf.errors import ProfileError
 from gpuconf.profile import ParentChoice, absolute_path
-from gpuconf.state_note import STATE_VARIABLE, Note
+from gpuconf.state_note import Note
 
 PROFILE_VARIABLE = "GPUCONF_PROFILE"
 
@@ -20,12 +20,12 @@ PROFILE_VARIABLE = "GPUCONF_PROFILE"
 class Written(NamedTuple):
     """What has been written so far, so that it can be taken back to here.
 
-    ``note`` is our own note with the process that wrote it; ``parent`` the note that was there
-    before, and ``inherited`` CUDA's variables in it.
+    ``pid`` is the process that has written a note of its own, 0 for none; ``parent`` the note that
+    was there before, and ``inherited`` CUDA's variables in it.
     """
 
     patches: tuple[Patch, ...] = ()
-    note: tuple[str | None, int] | None = None
+    pid: int = 0
     parent: Note | None = None
     inherited: Mapping[str, str] = {}
 
@@ -49,9 +49,9 @@ class OwnEnvironment:
         if path is not None and path != named:
             self._environ[PROFILE_VARIABLE] = path
 
-    def visibility(self) -> tuple[str | None, ...]:
-        """CUDA's variables as they stand."""
-        return tuple(self._environ.get(name) for name in VISIBILITY)
+    def watched(self) -> tuple[str | None, ...]:
+        """The variables that a plan depends on, as they stand."""
+        return tuple(self._environ.get(name) for name in WATCHED)
 
     def parent_note(self) -> Note | None:
         """What this process's parent left for it; None if nothing."""
@@ -71,12 +71,12 @@ class OwnEnvironment:
         return ours if has_started() else self._written.inherited
 
     def changed_since(
-        self, ours: Mapping[str, str], visibility: tuple[str | None, ...]
+        self, ours: Mapping[str, str], watched: tuple[str | None, ...]
     ) -> dict[str, str]:
-        """Those of ``ours``, and of CUDA's, that somebody has changed since, with their values."""
+        """Those of ``ours``, and of the watched, that somebody has changed since, as they are."""
         kept = environment.set_by_gpuconf(self._environ)
         names = [name for name in ours if name not in kept]
-        for name, was in zip(VISIBILITY, visibility, strict=True):
+        for name, was in zip(WATCHED, watched, strict=True):
             if self._environ.get(name) != was and name not in names:
                 names.append(name)
         return {name: self._environ.get(name, "") for name in names}
@@ -106,9 +106,7 @@ class OwnEnvironment:
             _refuse_unwritable(name, value or "")
         self._written = self._written._replace(patches=(*self._written.patches, patch))
         patch.apply(self._environ)
-        self._written = self._written._replace(
-            note=(self._environ.get(STATE_VARIABLE), os.getpid())
-        )
+        self._written = self._written._replace(pid=os.getpid())
 
     def written(self) -> Written:
         """What has been written so far, for :meth:`take_back_to`."""
@@ -122,7 +120,11 @@ class OwnEnvironment:
 
     def _has_own_note(self) -> bool:
         """Whether the note in the environment is this process's own, and not a parent's."""
-        return self._written.note == (self._environ.get(STATE_VARIABLE), os.getpid())
+        if self._written.pid != os.getpid():
+            return False
+        # By its writer: the program may have put an earlier environment back, with an earlier note.
+        note = state_note.read_note(self._environ)
+        return note is not None and note.writer.pid == os.getpid()
 
 
 def _refuse_unwritable(name: str, value: str) -> None:

@@ -20,6 +20,7 @@ class Contents(NamedTuple):
     environment: dict[str, str]
     session: object
     settings: dict[str, Setting]
+    of_plan: tuple[str, ...]
 
 
 class Activation:
@@ -40,6 +41,7 @@ class Activation:
         self.environment: dict[str, str] = {}
         self.session: object = None
         self._settings: dict[str, Setting] = {}
+        self._of_plan: tuple[str, ...] = ()
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -60,17 +62,21 @@ class Activation:
     ) -> None:
         """Replace the plan, and the variables that were set for it, with their fates."""
         self.plan, self.environment = plan, dict(environment)
+        for name in self._of_plan:
+            self._settings.pop(name, None)
+        self._of_plan = tuple(setting.name for setting in settings)
         for setting in settings:
             self.record(setting)
 
     def contents(self) -> Contents:
         """All of it, for :meth:`restore`."""
         settings = dict(self._settings)
-        return Contents(self.plan, dict(self.environment), self.session, settings)
+        environment = dict(self.environment)
+        return Contents(self.plan, environment, self.session, settings, self._of_plan)
 
     def restore(self, contents: Contents) -> None:
         """Make it what it was."""
-        self.plan, self.environment, self.session, self._settings = contents
+        self.plan, self.environment, self.session, self._settings, self._of_plan = contents
 
     def as_dict(self) -> dict[str, object]:
         """Plain data, for bug reports."""

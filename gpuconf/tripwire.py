@@ -20,15 +20,17 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from gpuconf import import_hook
 from gpuconf.environ import set_by_gpuconf
 from gpuconf.state_note import STATE_VARIABLE
+from gpuconf.terminal import debug
 
 # multiprocessing and loky start programs through a C function that has no event of its own; their
-# modules that do it are imported right before the first start.
+# modules that do it are imported right before the first start; see also has_missed_a_start.
 _STARTERS = ("popen_spawn_posix", "popen_forkserver", "popen_loky_posix")
 _PROGRAM_EVENTS = frozenset(
     {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system"}
@@ -39,27 +41,39 @@ _IMPORT_EVENTS = frozenset({"import", "exec"})
 
 _AuditHook = Callable[[str, tuple[Any, ...]], None]
 
-# A framework's module through which devices are made, in it the class, if any, and the functions.
-_ENTRANCES = {
-    "tensorflow": (
-        "tensorflow.python.eager.context",
-        "Context",
-        ("_initialize_physical_devices", "ensure_initialized"),
-    ),
-    "torch": ("torch.cuda", None, ("_lazy_init",)),
-    "jax": ("jax._src.xla_bridge", None, ("discover_pjrt_plugins",)),
-}
+
+class _Entrance(Protocol):
+    """Where a framework's devices are made: gpuconf.backends.entrances.Entrance."""
+
+    @property
+    def module(self) -> str: ...
+
+    @property
+    def functions(self) -> tuple[str, ...]: ...
+
+    @property
+    def of_class(self) -> str | None: ...
+
+
+class _Busy(threading.local):
+    """Whether this thread is catching up: that imports, and must not be called for it."""
+
+    now = False
 
 
 class Tripwire:
-    """Calls ``before_program()``, and ``catch_up(name)`` for a framework that came in unhooked."""
+    """Calls ``before_program()``, and ``catch_up(name)`` for a framework that came in unhooked.
 
-    def __init__(self) -> None:
+    ``entrances`` are the functions of each framework through which devices are made.
+    """
+
+    def __init__(self, entrances: Mapping[str, _Entrance]) -> None:
+        self._entrances = entrances
         self._before_program: Callable[[], None] | None = None
         self._catch_up: Callable[[str], None] = lambda _name: None
         self._watched: set[str] = set()
         self._is_set = False
-        self._is_busy = False
+        self._busy = _Busy()
 
     def arm(self, before_program: Callable[[], None], catch_up: Callable[[str], None]) -> None:
         """Watch from now on; the audit hook itself stays for the life of the process."""
@@ -68,13 +82,23 @@ class Tripwire:
             self._is_set = True
             sys.addaudithook(_only(_IMPORT_EVENTS | _PROGRAM_EVENTS, self._on_event))
 
+    def after_fork(self) -> None:
+        """In a forked child: it watches, also where its parent was catching up."""
+        self._busy.now = False
+
     def disarm(self) -> None:
         """Watch no more."""
         self._before_program = None
 
     def _on_event(self, event: str, args: tuple[Any, ...]) -> None:
-        if self._before_program is None or self._is_busy:
+        if self._before_program is None or self._busy.now or sys.is_finalizing():
             return
+        try:
+            self._look(event, args)
+        except Exception as error:  # what happens here is the user's own import or program
+            debug(f"the audit hook failed at {event}: {error!r}")
+
+    def _look(self, event: str, args: tuple[Any, ...]) -> None:
         if event in _IMPORT_EVENTS:
             if event == "import":
                 self._on_import(str(args[0]))
@@ -82,6 +106,10 @@ class Tripwire:
                 self._on_unmet(name)
         elif event in _PROGRAM_EVENTS:
             self._on_program(args)
+
+    def has_missed_a_start(self) -> bool:
+        """Whether the program has started others before, in a way that is seen only once."""
+        return any(name.rpartition(".")[2] in _STARTERS for name in list(sys.modules))
 
     def _on_import(self, name: str) -> None:
         import_hook.keep_first(name)
@@ -92,7 +120,7 @@ class Tripwire:
         before_program = self._before_program
         if before_program is None:
             return
-        before = dict(os.environ)
+        before = {name: os.environ.get(name) for name in list(os.environ)}
         before_program()
         if args:
             _bring_up_to_date(args[-1], before)
@@ -100,29 +128,29 @@ class Tripwire:
     def _on_unmet(self, name: str) -> None:
         if import_hook.is_whole(name):
             self._call_catch_up(name)
-        elif name in _ENTRANCES and name not in self._watched:
+        elif name in self._entrances and name not in self._watched:
             self._watch_entrance(name)
 
     def _call_catch_up(self, name: str) -> None:
         try:
-            self._is_busy = True  # it imports, and must not be called for that
+            self._busy.now = True
             self._catch_up(name)
         finally:
-            self._is_busy = False
+            self._busy.now = False
 
     def _watch_entrance(self, name: str) -> None:
         """Catch up at the latest when devices are about to be made.
 
         Between the end of an import past our finder and the first device there may be no event.
         """
-        module_name, class_name, functions = _ENTRANCES[name]
-        if not import_hook.is_whole(module_name):
+        entrance = self._entrances[name]
+        if not import_hook.is_whole(entrance.module):
             return
         self._watched.add(name)
-        owner: Any = sys.modules[module_name]
-        if class_name is not None:
-            owner = getattr(owner, class_name, None)
-        for function in functions:
+        owner: Any = sys.modules[entrance.module]
+        if entrance.of_class is not None:
+            owner = getattr(owner, entrance.of_class, None)
+        for function in entrance.functions:
             original = getattr(owner, function, None)
             if original is not None:
                 setattr(owner, function, self._waking(name, owner, function, original))
@@ -150,7 +178,7 @@ def _only(events: frozenset[str], handle: _AuditHook) -> _AuditHook:
     return watch
 
 
-def _bring_up_to_date(environ: object, before: Mapping[str, str]) -> None:
+def _bring_up_to_date(environ: object, before: Mapping[str, str | None]) -> None:
     """Give a program the variables that its environment was copied too early for.
 
     ``{**os.environ, "SEED": "1"}`` was made before the plan; that it is a copy is known by our note
@@ -158,7 +186,7 @@ def _bring_up_to_date(environ: object, before: Mapping[str, str]) -> None:
     """
     if type(environ) is not dict or STATE_VARIABLE not in environ:
         return
-    now = {**set_by_gpuconf(os.environ), STATE_VARIABLE: os.environ.get(STATE_VARIABLE, "")}
-    for name, value in now.items():
+    names = {*set_by_gpuconf(os.environ), STATE_VARIABLE, "GPUCONF_PROFILE"} & set(os.environ)
+    for name in names:
         if environ.get(name) == before.get(name):
-            environ[name] = value
+            environ[name] = os.environ[name]

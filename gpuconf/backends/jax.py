@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gpuconf.backends.entrances import ENTRANCES
 from gpuconf.environ import Change
 from gpuconf.settings import Setting
 from gpuconf.units import MIB
@@ -28,9 +29,7 @@ _ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
 _PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 # XLA's allocator rounds the limit up to this (seen on jax 0.10.2).
 _GRANULE_BYTES = 2 * MIB
-BRIDGE = "jax._src.xla_bridge"
-# The last function before the variables are read, and that before it in an older JAX.
-ENTRANCES = ("discover_pjrt_plugins", "backends")
+_BRIDGE = ENTRANCES["jax"].module
 _GPU_BACKENDS = {"cuda", "gpu", "rocm"}
 
 
@@ -89,7 +88,7 @@ def voided_cap(environ: Mapping[str, str]) -> str | None:
 
 def has_gpu_backend() -> bool:
     """Whether JAX has made its GPU backend already: then no variable acts any more."""
-    made: Mapping[str, object] = getattr(sys.modules.get(BRIDGE), "_backends", {})
+    made: Mapping[str, object] = getattr(sys.modules.get(_BRIDGE), "_backends", {})
     return bool(_GPU_BACKENDS & set(made))
 
 
@@ -98,19 +97,20 @@ def watch(bind: Callable[[Callable[[Plan], None]], None], record: Callable[[Sett
 
     ``bind`` makes the plan hold and calls what it is given with it.
     """
+    bridge = sys.modules.get(_BRIDGE)
+    names = ENTRANCES["jax"].functions
+    name = next((name for name in names if hasattr(bridge, name)), None)
+    if name is not None and hasattr(getattr(bridge, name), "of_gpuconf"):
+        return ""
     if has_gpu_backend():
-        why = "JAX had made its GPU backend before gpuconf came, and keeps its own limit"
+        why = "JAX had made its GPU backend before gpuconf was imported; it keeps its own limit"
         record(Setting("jax memory limit", "the plan's", "JAX's own", why))
         return why
-    bridge = sys.modules.get(BRIDGE)
-    name = next((name for name in ENTRANCES if hasattr(bridge, name)), None)
     if name is None:
-        why = f"this JAX has no {BRIDGE}.{ENTRANCES[0]}: its limit is of the moment of its import"
+        why = f"this JAX has no {_BRIDGE}.{names[0]}: its limit was computed when it was imported"
         record(Setting("jax memory limit", "bound at JAX's first backend", None, why))
         return ""
     entrance: Callable[..., Any] = getattr(bridge, name)
-    if hasattr(entrance, "of_gpuconf"):
-        return ""
 
     @functools.wraps(entrance)
     def bound(*args: Any, **kwargs: Any) -> Any:

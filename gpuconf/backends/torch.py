@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+from gpuconf.backends.entrances import ENTRANCES
 from gpuconf.environ import Change
 from gpuconf.settings import Setting
 from gpuconf.units import mib
@@ -53,17 +54,21 @@ def watch(
     start, so that CUDA_VISIBLE_DEVICES still acts; the cap comes after it, from torch's own
     queue: ``set_per_process_memory_fraction`` would start CUDA, some 300-500 MB on the card.
     """
-    cuda: Any = torch.cuda
-    if torch.version.cuda is None:
+    cuda: Any = getattr(torch, "cuda", None)
+    version = getattr(torch, "version", None)
+    if cuda is None or version is None:
+        return  # a stub, or a module of the user's that bears the name
+    if version.cuda is None:
         why = "this torch is built without CUDA"
         record(Setting("torch memory limit", "the plan's", None, why))
         return
     if cuda.is_initialized():
         bind(lambda plan: _cap(torch, plan, record))
         return
-    start: Callable[[], None] | None = getattr(cuda, "_lazy_init", None)
+    module, (name,), _ = ENTRANCES["torch"]
+    start: Callable[[], None] | None = getattr(cuda, name, None)
     if start is None:
-        why = "this torch has no torch.cuda._lazy_init, so CUDA's start cannot be seen"
+        why = f"this torch has no {module}.{name}, so CUDA's start cannot be seen"
         record(Setting("torch memory limit", "the plan's", None, why))
         return
     if hasattr(start, "of_gpuconf"):
@@ -77,10 +82,9 @@ def watch(
         start()
 
     bound_start.of_gpuconf = True  # type: ignore[attr-defined]  # so that it is wrapped once
-    # torch's C++ looks this name up in the module, and so do most of its own files.
-    cuda._lazy_init = bound_start
-    cuda._lazy_call(lambda: bind(lambda plan: _cap(torch, plan, record)))
     record(Setting("torch memory limit", "the plan's, when torch starts CUDA"))
+    cuda._lazy_call(lambda: bind(lambda plan: _cap(torch, plan, record)))
+    setattr(cuda, name, bound_start)  # last: where this was interrupted, it is done again
 
 
 def _cap(torch: Any, plan: Plan, record: Record) -> None:

@@ -117,7 +117,7 @@ def _by_use(gpus: Sequence[Gpu]) -> Proposal:
     if held > _IDLE_BYTES:  # WSL2, or a container that hides its neighbours
         return Proposal("shared-desktop", f"{mib(held)} are in use, and the driver hides by whom")
     if all(gpu.total_bytes is None for gpu in gpus):
-        return Proposal("shared-desktop", "the driver tells no memory figures")
+        return Proposal("shared-desktop", "the driver reports no memory figures")
     return Proposal("dedicated", "no display and no other program uses the cards")
 
 
@@ -135,8 +135,9 @@ def render(proposal: Proposal, inventory: Inventory) -> str:
     half = exact_size(total // 2 // MIB * MIB) if total is not None else "4GiB"
     return "\n".join(
         [
-            "# Read by `import gpuconf.auto` in this folder and below, unless GPUCONF_PROFILE",
-            "# names another profile.  `gpuconf plan` shows what it does on this machine.",
+            "# Read by `import gpuconf.auto` for scripts in this folder, and below it within a git",
+            "# repository or your home folder, unless GPUCONF_PROFILE names another profile.",
+            "# `gpuconf plan` shows what it does on this machine.",
             "#",
             *_seen(inventory),
             "",

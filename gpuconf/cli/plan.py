@@ -56,7 +56,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         )
     plan = plan_for(load_profile(options.profile))
     if switched_off(os.environ) is not None:
-        off = "GPUCONF_DISABLE is set, so `import gpuconf.auto` does nothing of this"
+        off = "GPUCONF_DISABLE is set, so `import gpuconf.auto` does none of this"
         plan = plan._replace(notes=(*plan.notes, off))
     changes, settings = environment_for(plan.profile, plan)
     if output.as_json:

@@ -38,7 +38,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     action = parser.add_mutually_exclusive_group(required=True)
     action.add_argument("files", metavar="FILE", nargs="*", default=[], help="a profile's file")
     action.add_argument("--list", action="store_true", help="list the files that are trusted")
-    action.add_argument("--revoke", metavar="FILE", help="trust FILE no more")
+    action.add_argument("--revoke", metavar="FILE", help="stop trusting FILE")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=run)
 
@@ -133,7 +133,7 @@ def _revoke(file: str, output: Output) -> int:
     if output.as_json:
         output.document({"revoked": path})
     else:
-        output.line(f"not trusted any more: {printable(path)}")
+        output.line(f"no longer trusted: {printable(path)}")
     return 0
 
 

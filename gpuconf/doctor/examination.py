@@ -70,7 +70,13 @@ def examine(
 ) -> Report:
     """Examine the machine, and with it scripts and cards as asked; raises UsageError alone."""
     ids = _wanted_ids(request)
-    gathered = gather(profile=request.profile, root=request.root, environ=environ)
+    first = next((script for script in request.scripts if script != "-"), None)
+    gathered = gather(
+        profile=request.profile,
+        root=request.root,
+        environ=environ,
+        script_folder=None if first is None else os.path.dirname(os.path.abspath(first)),
+    )
     facts = gathered.facts
     findings = [
         *gathered.crashes,

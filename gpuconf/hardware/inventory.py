@@ -20,7 +20,8 @@ class Gpu(NamedTuple):
     ``index`` is the number NVML and nvidia-smi print (PCI order); a MIG instance bears its
     card's, and in ``mig_ids`` its GPU instance and compute instance.  ``free_bytes`` is what
     NVML calls free at the moment of asking; ``total_bytes`` leaves out what the driver keeps
-    for itself, where it says how much that is (see ``gpuconf.hardware.nvml``).
+    for itself, where it says how much that is (see ``gpuconf.hardware.nvml``).  ``own_bytes`` is
+    what the process that plans holds itself, and what it may have again.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
@@ -36,6 +37,13 @@ class Gpu(NamedTuple):
     mig_instances: tuple[Gpu, ...] = ()
     processes: tuple[GpuProcess, ...] | None = None
     mig_ids: tuple[int, int] | None = None
+    own_bytes: int = 0
+
+    def with_own_bytes(self, pid: int) -> Gpu:
+        """The same, with ``own_bytes`` as the driver lists it for the process ``pid``."""
+        held = [each.used_bytes or 0 for each in self.processes or () if each.pid == pid]
+        instances = tuple(each.with_own_bytes(pid) for each in self.mig_instances)
+        return self._replace(own_bytes=sum(held), mig_instances=instances)
 
 
 class Inventory(NamedTuple):

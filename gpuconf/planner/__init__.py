@@ -156,7 +156,7 @@ def _missing_figures(planned: Sequence[GpuPlan], profile: Profile) -> list[str]:
     if memory.per_process_gpu_memory_fraction is None and memory.keep_free is None:
         return []
     return [
-        f"{label(plan.gpu)} tells no memory figures (unified memory?): only rules that need "
+        f"{label(plan.gpu)} reports no memory figures (unified memory?): only rules that need "
         "none are applied"
         for plan in planned
         if plan.gpu.total_bytes is None or plan.gpu.free_bytes is None

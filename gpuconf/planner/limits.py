@@ -70,14 +70,18 @@ def _add_free_term(terms: list[int], lines: list[str], gpu: Gpu, rules: GpuRules
         unknown = "free memory" if gpu.free_bytes is None else "total"
         lines.append(f"free - keep_free: dropped, the {unknown} is unknown")
         return
-    terms.append(gpu.free_bytes - keep_bytes)
-    lines.append(f"{mib(gpu.free_bytes)} free - {mib(keep_bytes)} keep_free = {mib(terms[-1])}")
+    terms.append(gpu.free_bytes + gpu.own_bytes - keep_bytes)
+    own = f" + {mib(gpu.own_bytes)} held by this process" if gpu.own_bytes else ""
+    free = f"{mib(gpu.free_bytes)} free{own}"
+    lines.append(f"{free} - {mib(keep_bytes)} keep_free = {mib(terms[-1])}")
 
 
 def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     wanted = rules.memory.at_least
     needed = wanted.of(plan.gpu.total_bytes) if wanted is not None else None
-    left = plan.limit_bytes if plan.limit_bytes is not None else plan.gpu.free_bytes
+    free = plan.gpu.free_bytes
+    unlimited = None if free is None else free + plan.gpu.own_bytes
+    left = plan.limit_bytes if plan.limit_bytes is not None else unlimited
     if left is None or left >= max(needed or 0, MIB):
         return plan
     short = f"{mib(left)} is left"
@@ -91,7 +95,7 @@ def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
 
 def _limit_when_idle(gpu: Gpu, rules: GpuRules) -> int | None:
     """The limit if nobody else held memory: what waiting can lead to at best; None if unknown."""
-    limit, _ = _limit(gpu._replace(free_bytes=gpu.total_bytes), rules)
+    limit, _ = _limit(gpu._replace(free_bytes=gpu.total_bytes, own_bytes=0), rules)
     return gpu.total_bytes if limit is None else limit
 
 

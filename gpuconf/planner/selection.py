@@ -115,7 +115,8 @@ def _listed(
 
 
 def _pick(selection: GpuSelection, candidates: list[Gpu]) -> tuple[list[Gpu], list[str]]:
-    by_free = sorted(candidates, key=lambda gpu: -(gpu.free_bytes or 0))  # stable: PCI order
+    # Stable: cards alike stay in PCI order.
+    by_free = sorted(candidates, key=lambda gpu: -(gpu.free_bytes or 0) - gpu.own_bytes)
     notes = []
     if len(candidates) < selection.count:
         notes.append(

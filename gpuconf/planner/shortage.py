@@ -30,8 +30,8 @@ def settle_shortages(
         policy = rules_for(plan.gpu, visible, profile).memory.on_shortage
         if policy.action != "cpu" and not others_do:
             raise shortage_error(plan, profile, policy)
-        why = "on_shortage: cpu" if policy.action == "cpu" else "gpus: all, and another will do"
-        notes.append(f"{label(plan.gpu)} is not used: {plan.shortage} ({why})")
+        why = "on_shortage: cpu" if policy.action == "cpu" else "another GPU has room"
+        notes.append(f"{label(plan.gpu)} is skipped: {plan.shortage} ({why})")
     if planned and not fitting:
         notes.append("no GPU is left, so the program runs on the CPU")
     return fitting, notes
@@ -58,12 +58,13 @@ def shortage_error(plan: GpuPlan, profile: Profile, policy: OnShortage) -> Short
 def _shortage_hint(plan: GpuPlan, profile: Profile, policy: OnShortage) -> str:
     if not plan.can_ever_fit:
         return (
-            "even if nobody else used it, this GPU would not do; use another "
-            "(gpus: {pick: most-free, count: 1}), or ask for less: "
-            f"`gpuconf profiles show {profile.name}` shows the rules"
+            "even if nothing else used it, this profile would not fit this GPU: its at_least, or "
+            "its virtual_devices, ask for more than its limit leaves; write `memory: {at_least: "
+            f"null}}`, or raise the limit: `gpuconf profiles show {profile.name}` shows the rules"
         )
-    choices = "on_shortage: cpu" if policy.action == "wait" else "on_shortage: {wait: 10min}"
+    choice = "cpu" if policy.action == "wait" else "{wait: 10min}"
     return (
-        "`nvidia-smi` shows who holds the card; stop one, use another GPU "
-        f"(gpus: {{pick: most-free, count: 1}}), or let the profile say {choices}"
+        "`nvidia-smi` shows who holds the card; stop one, use another GPU (gpus: {pick: "
+        f"most-free}}), or write `memory: {{on_shortage: {choice}}}` in a profile "
+        "(`gpuconf init` makes one)"
     )

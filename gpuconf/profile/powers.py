@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from gpuconf.errors import ProfileError
 from gpuconf.profile import nodes, trust
-from gpuconf.profile.owners import foreign_owner
+from gpuconf.profile.owners import foreign_owner, owner_of
 from gpuconf.profile.problems import printable, problem
 from gpuconf.profile.search import Location
 
@@ -107,7 +107,8 @@ def refusals(links: Sequence[Link], environ: Mapping[str, str]) -> list[ProfileE
     if not refused:
         return []
     lacking = untrusted(links, environ)
-    return [_refusal(name, entry, links, lacking) for name, entry in refused if lacking]
+    why = _why_found(links, environ)
+    return [_refusal(name, entry, links, lacking, why) for name, entry in refused if lacking]
 
 
 def untrusted(links: Sequence[Link], environ: Mapping[str, str]) -> list[str]:
@@ -132,21 +133,21 @@ def notes(links: Sequence[Link], environ: Mapping[str, str]) -> tuple[str, ...]:
             continue
         uid = foreign_owner(link.path)
         if uid is not None and not trust.is_trusted(link.path, link.data, environ):
-            folder, name = os.path.split(os.path.abspath(link.path))
+            path = os.path.abspath(link.path)
+            what = "belongs" if owner_of(path) == uid else "lies in a folder that belongs"
             said.append(
-                f"{printable(name)} in {printable(folder)} belongs to another user (uid {uid}); "
-                f"it has a found file's powers, until: {_trust_command([link.path])}"
+                f"{printable(path)} {what} to another user (uid {uid}); it may set only limits and "
+                f"harmless variables; to allow more, read it, then: {_trust_command([path])}"
             )
     return tuple(said)
 
 
 def _refusal(
-    name: str, entry: nodes.Entry, links: Sequence[Link], lacking: Sequence[str]
+    name: str, entry: nodes.Entry, links: Sequence[Link], lacking: Sequence[str], why: str
 ) -> ProfileError:
-    found = "was found, not named" if len(links) == 1 else "was reached from a file that was found"
     message = (
-        f"this file {found}, so it may not set this variable; the rule: only variables that "
-        "cannot load code, run a command, write a file or contact a server"
+        f"{why}, so it may set only variables on a list of harmless ones; the rule: none that "
+        "loads code, runs a command, writes a file or contacts a server"
     )
     hint = f"read the file, then: {_trust_command(lacking)}"
     # Naming the first file makes the others named only where it extends them by their paths.
@@ -154,6 +155,18 @@ def _refusal(
         first = os.path.abspath(links[0].path)
         hint = f"name the file: `GPUCONF_PROFILE={_shell(first)} python …`, or {hint}"
     return problem(message, mark=entry.key_mark, key=f"env.{name}", hint=hint)
+
+
+def _why_found(links: Sequence[Link], environ: Mapping[str, str]) -> str:
+    """Why the last of ``links`` has a found file's powers."""
+    first = links[0].location
+    if trust.was_trusted(links[-1].path, environ):
+        return "this file was trusted, and has changed since"
+    if first.origin == "user":
+        return f"this file can be written by another user (uid {foreign_owner(first.path)})"
+    if len(links) > 1:
+        return "this file was reached from a file that was found in a project"
+    return "this file was found in a project, not given by its path"
 
 
 def _trust_command(paths: Sequence[str]) -> str:

@@ -33,6 +33,7 @@ from gpuconf.profile.shipped import (
     shipped_files,
     shipped_folder,
 )
+from gpuconf.state_note import read_note
 
 DEFAULT_PROFILE = "shared-desktop"
 BY_PARENT = "the parent process chose it"
@@ -102,8 +103,17 @@ def places(
 def choose(
     environ: Mapping[str, str], searched: tuple[Place, ...], parent: ParentChoice | None
 ) -> Choice:
-    """What applies where no profile is named in code."""
-    if named := environ.get("GPUCONF_PROFILE", "").strip():
+    """What applies where no profile is named in code.
+
+    ``parent`` is by default what the note in ``environ`` says.  A GPUCONF_PROFILE that came down
+    from the parent unchanged was not set for this process: the parent's choice counts.
+    """
+    named = environ.get("GPUCONF_PROFILE", "").strip()
+    note = read_note(environ)
+    if parent is None and note is not None and note.profile:
+        parent = ParentChoice(note.profile, note.origin)
+        named = "" if named == note.asked.strip() else named
+    if named:
         return Choice(named, "GPUCONF_PROFILE names it")
     if parent is not None:
         return Choice(parent.profile, BY_PARENT, _chosen_by_parent(parent))

@@ -36,8 +36,19 @@ def trust_key(path: str) -> str:
 def is_trusted(path: str, data: bytes, environ: Mapping[str, str]) -> bool:
     """Whether this user trusts the file ``path`` with just that content."""
     folder = _store(environ)
+    if folder is None or not os.path.isdir(folder) or not _is_our_folder(folder):
+        return False
     key = trust_key(path)
-    return folder is not None and _recorded_path(os.path.join(folder, _hash(key, data))) == key
+    return _recorded_path(os.path.join(folder, _hash(key, data))) == key
+
+
+def was_trusted(path: str, environ: Mapping[str, str]) -> bool:
+    """Whether some content of ``path``, not the present one perhaps, was trusted."""
+    key = trust_key(path)
+    try:
+        return any(recorded == key for _, recorded in _records(environ))
+    except GpuconfError:
+        return False
 
 
 def record(path: str, data: bytes, environ: Mapping[str, str]) -> None:

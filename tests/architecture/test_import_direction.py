@@ -23,6 +23,7 @@ GROUND = {
     "import_hook",
     "command_line",
     "state_note",
+    "worker_process",
 }
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -34,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "callsite": set(),
     "import_hook": set(),
     "state_note": set(),
+    "worker_process": set(),
     "environ": {"errors", "settings", "state_note"},
     "command_line": {"errors", "units"},
     "hardware": GROUND,

@@ -108,7 +108,7 @@ tell(reloaded=tf.constant([2.0]).numpy().shape)
     assert outcome.told["limits"] == ["2240 MiB"], outcome.log
     assert outcome.told["planned"] == 1
     assert outcome.told["reloaded"] == [1]
-    assert "CUDA_VISIBLE_DEVICES=1 after gpuconf" in outcome.log
+    assert "CUDA_VISIBLE_DEVICES=1 was set after gpuconf" in outcome.log
 
 
 def test_two_that_start_together(run_on_card: RunOnCard) -> None:

@@ -41,7 +41,7 @@ def test_a_file_is_trusted_until_it_changes(tmp_path: Path) -> None:
     )
     assert refused.code == 2
     assert "changed since, so not trusted" in changed.out
-    assert (revoked.code, revoked.out) == (0, f"not trusted any more: {file}\n")
+    assert (revoked.code, revoked.out) == (0, f"no longer trusted: {file}\n")
     assert (again.code, "hint: gpuconf trust --list" in again.err) == (1, True)
     assert (empty.code, empty.out, empty.err) == (0, "", "no file is trusted\n")
 

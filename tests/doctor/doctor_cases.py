@@ -176,7 +176,7 @@ TROUBLES = (
          profile(name=None, plan=None, profile_error=_REFUSED)),
     Case("profile.choice", "warn", "gpuconf trust /w/gpuconf.yaml",
          profile(notes=("gpuconf.yaml in /w belongs to another user (uid 1000); it has a found "
-                        "file's powers, until: gpuconf trust /w/gpuconf.yaml",))),
+                        "set only limits; read it, then: gpuconf trust /w/gpuconf.yaml",))),
     Case("profile.plan", "fail", "would stop here: profile x: not enough memory",
          profile(plan=None, plan_error=_SHORTAGE)),
     Case("profile.plan", "fail", "gpuconf plan shared-desktop",

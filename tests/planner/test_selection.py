@@ -347,5 +347,5 @@ def test_unified_memory_gets_growth_alone_and_a_note() -> None:
     assert not made.limits_memory
     assert made.allow_growth is True
     (note,) = made.notes
-    assert "tells no memory figures" in note
+    assert "reports no memory figures" in note
     assert plan(Profile("plain"), card(0, total=None, free=None)).notes == ()

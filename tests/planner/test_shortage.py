@@ -48,7 +48,7 @@ def test_the_error_survives_pickling() -> None:
 
 def test_a_demand_beyond_the_card_says_so() -> None:
     """More than an idle card has: stopping somebody would not help, and is not proposed."""
-    with pytest.raises(ShortageError, match="even if nobody else used it") as caught:
+    with pytest.raises(ShortageError, match="even if nothing else used it") as caught:
         decide(asking(20000), FULL)
     assert "nvidia-smi" not in str(caught.value)
     assert "`gpuconf profiles show asking`" in str(caught.value)
@@ -60,7 +60,7 @@ def test_cpu_hides_the_short_card_and_uses_the_other() -> None:
     assert [gpu.gpu for gpu in made.gpus] == [EMPTY]
     assert made.cuda_visible_devices == uuid(1)
     (note,) = made.notes
-    assert "is not used: 500 MiB is left" in note
+    assert "is skipped: 500 MiB is left" in note
     assert "(on_shortage: cpu)" in note
 
 
@@ -78,7 +78,7 @@ def test_all_means_all_that_will_do() -> None:
     made = decide(asking(4096), FULL, EMPTY)
     assert [gpu.gpu for gpu in made.gpus] == [EMPTY]
     assert made.cuda_visible_devices == uuid(1)
-    assert "(gpus: all, and another will do)" in made.notes[0]
+    assert "(another GPU has room)" in made.notes[0]
     with pytest.raises(ShortageError):
         decide(asking(4096), FULL, FULL._replace(uuid=uuid(1), index=1))
     named = GpuSelection(kind="list", members=(0, 1))
@@ -128,7 +128,9 @@ def test_waiting_ends_when_memory_is_freed(capsys: pytest.CaptureFixture[str]) -
     assert machine.looks == 4
     assert machine.now < 1010
     said = capsys.readouterr().err
-    assert said.startswith("gpuconf: waiting up to 600 s for memory: 500 MiB is left")
+    assert said.startswith(
+        "gpuconf: waiting up to 600 s for memory: profile asking: not enough memory on"
+    )
     assert said.count("\n") == 1
 
 

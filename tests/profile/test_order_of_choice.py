@@ -192,8 +192,9 @@ def test_another_users_project_applies_with_a_note(
     profile = load_profile(environ={}, directory=tmp_path)
     assert profile.description == "mounted"
     (note,) = profile.notes
-    assert f"gpuconf.yaml in {tmp_path} belongs to another user (uid " in note
-    assert note.endswith(f"until: gpuconf trust {tmp_path}/gpuconf.yaml")
+    assert note.startswith(f"{tmp_path / 'gpuconf.yaml'} ")
+    assert "belongs to another user (uid " in note
+    assert note.endswith(f"then: gpuconf trust {tmp_path}/gpuconf.yaml")
     named = load_profile(environ={"GPUCONF_PROFILE": str(tmp_path / "gpuconf.yaml")})
     assert named.notes == ()
 

@@ -65,6 +65,7 @@ class Guards:
         self.waits_for_listing = True
         self.is_configured = False
         self._is_configuring = False
+        self._has_made_gpus = False
         self._is_orphan = False
         self._hidden_at_start = False
 
@@ -102,7 +103,7 @@ class Guards:
         if self.devices_made_at is None:
             self.is_configured = False
         else:
-            self._is_orphan = True
+            self._is_orphan = self._has_made_gpus
 
     def _wrap(self, place: str, name: str, wrapper: Callable[..., Any]) -> bool:
         """Wrap ``name`` of ``module`` or ``module:class``; False where there is no such thing."""
@@ -166,7 +167,8 @@ class Guards:
             self._hidden_at_start = True
         elif self._hidden_at_start and not self._tensorflow.config.list_physical_devices("GPU"):
             devices.refuse_hidden_before(plan)
-        if plan.profile.tensorflow.session != "graph" or plan.hides_gpus:
+        in_graph_mode = not self._tensorflow.executing_eagerly()
+        if plan.profile.tensorflow.session != "graph" or plan.hides_gpus or not in_graph_mode:
             # In graph mode the session's own options say it all; see keras_session.
             self.physical = devices.configure(plan, self._tensorflow, self.record)
 
@@ -325,9 +327,11 @@ class Guards:
         self.devices_made_at = user_call_site() or "an unknown line"
         gpus: Sequence[GpuPlan | None] = self.physical or self.plan.gpus
         try:
-            settings = readback.compare(read_limits(), options, gpus)
+            limits = read_limits()
+            self._has_made_gpus = bool(limits)
+            settings = readback.compare(limits, options, gpus)
         except Exception as error:  # a check of ours must never end the user's program
-            why = f"this TensorFlow did not tell them: {type(error).__name__}: {error}"
+            why = f"this TensorFlow did not report them: {type(error).__name__}: {error}"
             self.record(Setting("limits read back", "yes", "no", why))
             return
         for setting in settings:

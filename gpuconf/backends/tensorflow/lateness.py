@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
+from gpuconf.backends import jax
 from gpuconf.hardware import cuda_driver
 
 
@@ -58,7 +59,6 @@ def _others_use_cuda() -> bool:
     cuda = getattr(torch, "cuda", None)
     if cuda is not None and cuda.is_initialized():
         return True
-    jax_clients = getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", {})
-    if "cuda" in jax_clients or "gpu" in jax_clients:
+    if jax.has_gpu_backend():
         return True
     return any(name in sys.modules for name in ("cupy", "pycuda.driver", "numba.cuda"))

@@ -31,7 +31,7 @@ def refuse_if_too_late() -> None:
     from gpuconf.backends.tensorflow.suspects import likely_line
 
     likely = likely_line(evidence.makers)
-    where = f"before gpuconf came, most likely at {likely}" if likely else "before gpuconf came"
+    where = "before gpuconf was imported" + (f", most likely at {likely}" if likely else "")
     raise _too_late(
         f"{where}: {evidence.how}",
         hint="make `import gpuconf.auto` the first line of the script, or of the notebook "
@@ -40,7 +40,7 @@ def refuse_if_too_late() -> None:
 
 
 def _too_late(where: str, *, hint: str) -> TooLateError:
-    text = f"TensorFlow has already made its GPU devices, {where}. What is set now would not act"
+    text = f"TensorFlow had already made its GPU devices, {where}. Settings made now have no effect"
     return TooLateError(text, hint=hint)
 
 
@@ -52,21 +52,36 @@ def apply(profile: Profile, tf: Any, source: Source) -> None:
     """
     global _guards  # noqa: PLW0603  # there is one TensorFlow in a process, and one first maker
     refuse_if_too_late()
-    is_new = _guards is None
-    _guards = _guards or Guards(tf)
+    _guards = _guards or _installed(tf, source)
     _guards.take(source)
-    if is_new:
-        _guards.install()
     if profile.tensorflow.session == "graph":
         keras_session.leave_eager_mode(tf)
     if _has_listed_devices() or not _guards.waits_for_listing:
         _guards.configure()
 
 
+def _installed(tf: Any, source: Source) -> Guards:
+    """Guards around TensorFlow; those of an attempt that was interrupted let everything through."""
+    guards = Guards(tf)
+    guards.take(source)
+    try:
+        guards.install()
+    except BaseException:
+        guards.take(None)
+        raise
+    return guards
+
+
 def release() -> None:
     """Let go of TensorFlow: what scripts ask for goes through as it is."""
     if _guards is not None:
         _guards.take(None)
+
+
+def hold_again(source: Source) -> None:
+    """After a plan that was refused: the next listing binds that of ``source`` again."""
+    if _guards is not None and _guards.devices_made_at is None:
+        _guards.take(source)
 
 
 def is_held_with_devices() -> bool:

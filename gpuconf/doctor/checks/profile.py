@@ -32,7 +32,7 @@ def _choice(facts: Facts) -> Finding:
         return warn(
             f"profile {profile.name} applies, and another user may have written it",
             *profile.notes,
-            fix=profile.notes[0].rpartition("until: ")[2],
+            fix=profile.notes[0].rpartition("then: ")[2],
         )
     return ok(f"profile {profile.name} applies, because {profile.because}", profile.source or "")
 

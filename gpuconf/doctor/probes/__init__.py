@@ -13,6 +13,7 @@ from gpuconf.doctor.probes.packages import read_packages
 from gpuconf.doctor.probes.processes import read_processes
 from gpuconf.doctor.probes.profile import read_profile
 from gpuconf.doctor.probes.system import read_system
+from gpuconf.errors import UsageError
 from gpuconf.hardware import Inventory
 from gpuconf.hardware.health import CardHealth
 from gpuconf.hardware.nvml_health import read_inventory_and_health
@@ -32,8 +33,11 @@ def gather(
     profile: str | None = None,
     root: str = "/",
     environ: Mapping[str, str] = os.environ,
+    script_folder: str | None = None,
 ) -> Gathered:
     """Look at the machine.  A probe that breaks down leaves its facts unknown, and a finding.
+
+    ``script_folder`` is where the search for the project's profile begins, if a script is examined.
 
     Such a finding is ``facts.nvml`` and not ``probe.nvml``: to users --probe is another thing.
     """
@@ -42,6 +46,8 @@ def gather(
     def attempt(name: str, probe: Callable[[], _T], default: _T) -> _T:
         try:
             return probe()
+        except UsageError:  # the user's own slip, in a variable: examine() raises it
+            raise
         except Exception as error:
             crashes.append(crash(f"facts.{name}", error))
             return default
@@ -64,7 +70,9 @@ def gather(
             "packages", lambda: read_packages(root=root, environ=baseline), Packages()
         ),
         profile=attempt(
-            "profile", lambda: read_profile(profile, inventory, environ=environ), ProfileFacts()
+            "profile",
+            lambda: read_profile(profile, inventory, environ=environ, script_folder=script_folder),
+            ProfileFacts(),
         ),
         environ=baseline,
     )

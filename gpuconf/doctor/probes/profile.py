@@ -12,16 +12,20 @@ from gpuconf.profile import chosen_profile, load_profile
 
 
 def read_profile(
-    named: str | None, inventory: Inventory, *, environ: Mapping[str, str]
+    named: str | None,
+    inventory: Inventory,
+    *,
+    environ: Mapping[str, str],
+    script_folder: str | None = None,
 ) -> ProfileFacts:
     """Load the profile ``named``, or the one that applies, and plan with it; never raises ours."""
     if named is None:
-        choice = chosen_profile(environ=environ)
+        choice = chosen_profile(environ=environ, script_folder=script_folder)
         facts = ProfileFacts(choice.profile, choice.because)
     else:
         facts = ProfileFacts(named, "it was named with --profile")
     try:
-        profile = load_profile(named, environ=environ)
+        profile = load_profile(named, environ=environ, script_folder=script_folder)
     except GpuconfError as error:
         return facts._replace(profile_error=error)
     rules = [profile.memory, *(each.memory for _, each in profile.per_gpu)]
