@@ -26,6 +26,7 @@ from gpuconf.own_environment import PROFILE_VARIABLE, OwnEnvironment, Written
 from gpuconf.profile import choice_of
 from gpuconf.report import Activation, Contents
 from gpuconf.terminal import debug, say
+from gpuconf.tripwire import has_missed_a_start
 from gpuconf.worker_process import is_worker
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
@@ -189,8 +190,9 @@ class Binding:
             _State(profile, Activation(profile), choice_of(profile), load),
         )
         self._set_environment(None)
-        # No query is needed; or programs that were started have found a plan, and others will.
-        if profile.gpus.kind == "none" or (earlier is not None and earlier.activation.plan):
+        # At once where no query is needed, or where programs that start may not be seen.
+        had_plan = earlier is not None and earlier.activation.plan is not None
+        if profile.gpus.kind == "none" or had_plan or has_missed_a_start():
             with suppress(ShortageError):
                 self._plan(waiting=False)
         for note in profile.notes:

@@ -38,8 +38,6 @@ def install(binding: Binding) -> None:
             before=binding.prepare,
         )
     _tripwire.arm(binding.prepare_for_program, lambda name: _catch_up(binding, name))
-    if _tripwire.has_missed_a_start():
-        binding.prepare_for_program()
 
 
 def undo_install(binding: Binding, *, is_first: bool) -> None:

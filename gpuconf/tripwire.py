@@ -107,10 +107,6 @@ class Tripwire:
         elif event in _PROGRAM_EVENTS:
             self._on_program(args)
 
-    def has_missed_a_start(self) -> bool:
-        """Whether the program has started others before, in a way that is seen only once."""
-        return any(name.rpartition(".")[2] in _STARTERS for name in list(sys.modules))
-
     def _on_import(self, name: str) -> None:
         import_hook.keep_first(name)
         if name.rpartition(".")[2] in _STARTERS:
@@ -166,6 +162,11 @@ class Tripwire:
             return getattr(owner, function)(*args, **kwargs)
 
         return entrance
+
+
+def has_missed_a_start() -> bool:
+    """Whether this process has started others before, in a way that is seen only once."""
+    return any(name.rpartition(".")[2] in _STARTERS for name in list(sys.modules))
 
 
 def _only(events: frozenset[str], handle: _AuditHook) -> _AuditHook:

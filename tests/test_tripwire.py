@@ -115,6 +115,31 @@ assert "before gpuconf was imported" in late[0].why_not
     run_python(program, folder, environ=nvml(ROOMY))
 
 
+def test_what_is_caught_up_with_too_late_is_said(folder: Path, nvml: Nvml) -> None:
+    """A framework that came in past the hook, with its devices: on stderr and in the report."""
+    write_package(
+        folder,
+        {
+            "jax/__init__.py": "from jax._src import xla_bridge\n",
+            "jax/_src/__init__.py": "",
+            "jax/_src/xla_bridge.py": "_backends = {'cuda': object()}\n",
+        },
+    )
+    program = """
+read, write = os.pipe()
+os.dup2(write, 2)
+sys.meta_path.insert(0, Front())
+jax = importlib.import_module("jax")
+import wave
+late = [s for s in gpuconf.activation().settings if s.name.startswith("jax")]
+assert [s.status for s in late] == ["differs"], late
+os.close(write)
+os.close(2)
+assert b"keeps its own limit" in os.read(read, 10000)
+"""
+    run_python(START + program, folder, environ=nvml(ROOMY))
+
+
 def test_another_thread_is_importing_the_framework(folder: Path, nvml: Nvml) -> None:
     """Its half-made module is left alone, and caught up with when it is whole."""
     slow = "import time\ntime.sleep(0.5)\nfrom torch import version, cuda, nn\n"
@@ -140,6 +165,10 @@ assert round(torch.cuda.fractions[0] * 11264) == 7884
 
 STARTS = {
     "subprocess": "subprocess.run(SHOW, check=True)",
+    "a copy, and another folder": (
+        "os.environ['GPUCONF_PROFILE'] = './x.yaml'; "
+        "subprocess.run(SHOW, env={**os.environ}, cwd='/', check=True)"
+    ),
     "a copy of the environment": 'subprocess.run(SHOW, env={**os.environ, "X": "1"}, check=True)',
     "os.system": "os.system(shlex.join(SHOW))",
     "os.spawnv": "os.spawnv(os.P_WAIT, SHOW[0], SHOW)",
@@ -170,19 +199,20 @@ def show():
     assert out.split() == ["SEEN", standin.uuid(1), "0.699928939"]
 
 
+@pytest.mark.parametrize("library", ["multiprocessing", "multiprocess"])
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
-def test_a_pool_inherits_the_plan(method: str, tmp_path: Path, nvml: Nvml) -> None:
+def test_a_pool_inherits_the_plan(method: str, library: str, tmp_path: Path, nvml: Nvml) -> None:
     """multiprocessing starts its servers through C; what it imports for that is seen."""
     write_package(
         tmp_path,
         {"looks.py": "import os\ndef look():\n    print(os.environ['CUDA_VISIBLE_DEVICES'])\n"},
     )
     program = f"""
-import multiprocessing
+import {library}
 if __name__ == "__main__":
     import gpuconf, looks
     gpuconf.configure("shared-desktop", gpus={{"pick": "most-free"}})
-    process = multiprocessing.get_context({method!r}).Process(target=looks.look)
+    process = {library}.get_context({method!r}).Process(target=looks.look)
     process.start()
     process.join()
 """

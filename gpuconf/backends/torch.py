@@ -55,10 +55,10 @@ def watch(
     queue: ``set_per_process_memory_fraction`` would start CUDA, some 300-500 MB on the card.
     """
     cuda: Any = getattr(torch, "cuda", None)
-    version = getattr(torch, "version", None)
-    if cuda is None or version is None:
+    built_with = getattr(getattr(torch, "version", None), "cuda", "")
+    if cuda is None or not (built_with is None or isinstance(built_with, str)):
         return  # a stub, or a module of the user's that bears the name
-    if version.cuda is None:
+    if built_with is None:
         why = "this torch is built without CUDA"
         record(Setting("torch memory limit", "the plan's", None, why))
         return

@@ -45,11 +45,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": GROUND | {"planner", "profile"},
     "machine_plan": GROUND | {"hardware", "profile", "planner", "backends"},
     "own_environment": GROUND | {"hardware", "profile"},
-    "binding": GROUND | {"profile", "planner", "machine_plan", "own_environment", "report"},
+    "binding": GROUND
+    | {"profile", "planner", "machine_plan", "own_environment", "report"}
+    | {"tripwire"},
     "tripwire": GROUND,
     "framework_hooks": GROUND | {"profile", "backends", "binding", "tripwire"},
     "bootstrap": GROUND
-    | {"profile", "planner", "machine_plan", "own_environment", "report"}
+    | {"hardware", "profile", "planner", "machine_plan", "own_environment", "report"}
     | {"binding", "framework_hooks"},
     "exception_hooks": {"environ", "errors", "terminal", "diagnosis"},
     "diagnosis": GROUND | {"hardware", "profile"},

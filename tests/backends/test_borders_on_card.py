@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,74 @@ tell(device=tf.constant([1.0]).device[-5:], limits=limits())
     )
     assert outcome.told == {"device": "GPU:0", "limits": ["7884 MiB", "7884 MiB"]}, outcome.log
     assert "sees no GPU" not in outcome.log
+
+
+def test_gpuconf_after_a_tensorflow_that_imported_keras(run_on_card: RunOnCard) -> None:
+    """Who imported Keras cannot be seen any more; the program uses none, so it keeps its GPU."""
+    outcome = run_on_card(
+        f"""
+import tensorflow as tf
+import gpuconf.auto
+{LIMITS}
+tell(device=tf.constant([1.0]).device[-5:], limits=limits())
+""",
+        KERAS_BACKEND="jax",
+    )
+    assert outcome.told == {"device": "GPU:0", "limits": ["7884 MiB", "7884 MiB"]}, outcome.log
+
+
+def test_profiles_that_change_after_the_import(
+    run_on_card: RunOnCard, write_profile: Callable[[str], str]
+) -> None:
+    """To one with sessions, while TensorFlow is eager: capped. A refused one: the earlier holds."""
+    graph = write_profile("extends: keras-v1-session\nmemory: {memory_limit: 2GiB}\n")
+    outcome = run_on_card(
+        f"""
+import gpuconf.auto
+import tensorflow as tf
+{LIMITS}
+os.environ["GPUCONF_PROFILE"] = {graph!r}
+tf.constant([1.0])
+tell(limits=limits())
+"""
+    )
+    assert outcome.told["limits"] == ["2048 MiB", "2048 MiB"], outcome.log
+    refused = run_on_card(
+        f"""
+{LIMITS}
+gpuconf.configure("shared-desktop", gpus=[1], memory={{"memory_limit": "2GiB"}})
+import tensorflow as tf
+errors = []
+for _ in range(2):
+    try:
+        gpuconf.configure("shared-desktop", gpus=[5])
+    except gpuconf.GpuconfError as error:
+        errors.append(type(error).__name__)
+tf.constant([1.0])
+tell(errors=errors, limits=limits())
+"""
+    )
+    assert refused.told == {"errors": ["ProfileError"] * 2, "limits": ["2048 MiB"]}, refused.log
+
+
+def test_a_fork_of_a_program_without_gpus(run_on_card: RunOnCard) -> None:
+    """Nothing is wrong with it, so nothing is said."""
+    outcome = run_on_card(
+        f"""
+import gpuconf.auto
+import tensorflow as tf
+tf.constant([1.0])
+{LIMITS}
+from tensorflow.python.eager import context
+pid = os.fork()
+if pid == 0:
+    context.context().ensure_initialized()
+    os._exit(0)
+os.waitpid(pid, 0)
+""",
+        "cpu-only",
+    )
+    assert "was forked after" not in outcome.log
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,9 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 def test_ctrl_c_comes_through_while_waiting(directory: Path) -> None:
     """The user need not wait for the driver, nor for the time to pass."""
-    program = f"print('asking', flush=True)\n{_READ}"
+    # Where the tests run in the background, children inherit that SIGINT is ignored.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"{heed}\nprint('asking', flush=True)\n{_READ}"
     with _start(program, standin.HANGS, directory, "600") as started:
         assert started.stdout is not None
         assert started.stdout.readline() == "asking\n"

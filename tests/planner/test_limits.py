@@ -7,7 +7,7 @@ from cards import SHARED_DESKTOP, amount, card, plan, share
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuconf.hardware.inventory import Gpu
+from gpuconf.hardware.inventory import Gpu, GpuProcess
 from gpuconf.planner import GpuPlan
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.profile.model import GpuRules, MemoryRules
@@ -253,3 +253,14 @@ def test_virtual_devices_without_figures() -> None:
 def test_a_whole_number_of_mib_is_not_lost_to_floats() -> None:
     """0.29 of 100 MiB is 29 MiB, though floats make it a little less."""
     assert limit_mib(limited(card(total=100, free=100), per_process_gpu_memory_fraction=0.29)) == 29
+
+
+def test_what_this_process_holds_is_not_somebody_elses() -> None:
+    """Its own memory is what it may have again; another process's is not."""
+    holders = (GpuProcess(1, 2000 * MIB), GpuProcess(2, 1000 * MIB))
+    gpu = Gpu(0, total_bytes=8000 * MIB, free_bytes=5000 * MIB, processes=holders)
+    rules = GpuRules(MemoryRules(keep_free=Amount(size_bytes=500 * MIB)))
+    assert plan_gpu(gpu, rules).limit_bytes == 4500 * MIB
+    own = plan_gpu(gpu.with_own_bytes(1), rules)
+    assert own.limit_bytes == 6500 * MIB
+    assert "5000 MiB free + 2000 MiB held by this process" in own.arithmetic[0]

@@ -130,3 +130,12 @@ def test_no_place_to_keep_it(tmp_path: Path) -> None:
         trust.record("/a", b"1", {})
     assert not trust.is_trusted("/a", b"1", {})
     assert trust.trusted_files({}) == []
+
+
+def test_a_store_that_others_may_write_to_is_not_believed(tmp_path: Path) -> None:
+    """A record holds a path and is named by a hash: whoever can write there could make one."""
+    environ = {"HOME": str(tmp_path)}
+    trust.record(str(tmp_path / "gpuconf.yaml"), b"text", environ)
+    assert trust.is_trusted(str(tmp_path / "gpuconf.yaml"), b"text", environ)
+    (tmp_path / ".local" / "state" / "gpuconf" / "trusted").chmod(0o777)
+    assert not trust.is_trusted(str(tmp_path / "gpuconf.yaml"), b"text", environ)

@@ -1,0 +1,81 @@
+"""What programs of tests about the binding begin with, and the machines they see."""
+
+from __future__ import annotations
+
+import standin
+from processes import Nvml
+
+from gpuconf.units import MIB
+
+CARD = standin.Card(standin.uuid(0), total=11264 * MIB, reserved=0, used=1945 * MIB)
+ROOMY = standin.Machine((CARD,))
+FULL = standin.Machine((CARD._replace(used=11000 * MIB),))
+HALF = standin.Machine((CARD._replace(used=6000 * MIB),))
+TWO = standin.Machine((CARD, CARD._replace(uuid=standin.uuid(1), used=100 * MIB)))
+
+# What every program begins with: a framework beside it, other machines to look at, a bind.
+START = """
+import os, sys
+import gpuconf.auto, gpuconf
+from gpuconf import bootstrap
+from gpuconf.binding import FRESH_S
+binding = bootstrap._binding
+plans = []
+def bind():
+    binding.bind(plans.append)
+    return plans[-1].gpus[0].limit_bytes >> 20 if plans[-1].gpus else None
+def machine(facts):
+    os.environ["STANDIN_NVML"] = facts
+def grow_old():
+    binding._state = binding._state._replace(planned_at=binding._clock() - 2 * FRESH_S)
+"""
+
+
+def facts(nvml: Nvml, machine: standin.Machine) -> str:
+    """The file that makes NVML see ``machine`` from now on."""
+    return repr(nvml(machine)["STANDIN_NVML"])
+
+
+INTERRUPT = """
+import gpuconf.import_hook as import_hook
+HERE = os.path.dirname(gpuconf.__file__)
+# Pure: it reads a file, thousands of lines of ours, and sets nothing.
+PURE = os.path.join(HERE, "profile", "")
+
+def state():
+    made = gpuconf.activation()
+    return (dict(os.environ), made, str(made), made.plan, binding.is_bound,
+            binding.environment._has_own_note(), list(sys.meta_path),
+            list(import_hook._hooks._hooks))
+
+def interrupted_at(number, function):
+    '''Run the function, with KeyboardInterrupt at that line of ours; False if it has fewer.'''
+    seen = 0
+    def trace(frame, event, arg):
+        nonlocal seen
+        file = frame.f_code.co_filename
+        if not file.startswith(HERE) or file.startswith(PURE):
+            return None
+        if event == "line":
+            seen += 1
+            if seen == number:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+    sys.settrace(trace)
+    try:
+        function()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+def at_every_line(function):
+    before, number = state(), 1
+    while interrupted_at(number, function):
+        assert state() == before, (number, [
+            (a, b) for a, b in zip(before, state()) if a != b])
+        number += 1
+    return number - 1
+"""
