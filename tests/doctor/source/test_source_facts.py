@@ -42,7 +42,8 @@ print(test_util.IsMklEnabled(), hasattr(tf, "Session"), hasattr(tf, "ConfigProto
 def test_tensorflow_reads_at_import() -> None:
     """TF_ENABLE_ONEDNN_OPTS and TF_CPP_MIN_LOG_LEVEL set a line later do nothing.
 
-    (Set to 1 before, as what holds without it depends on the processor.)  And version-1 sessions are only in tf.compat.v1, and with Keras nowhere.
+    (Set to 1 before, as what holds without it depends on the processor.)  And version-1 sessions
+    are only in tf.compat.v1, and with Keras nowhere.
     """
     late = run(TENSORFLOW, TF_ENABLE_ONEDNN_OPTS="1")
     assert late.stdout.split() == ["True", "False", "False", "False", "True"]
