@@ -69,6 +69,7 @@ def measure(program: Program, environ: dict[str, str]) -> Cost:
     process = subprocess.Popen(
         [sys.executable, "-c", program.code],
         env=environ,
+        cwd="/",  # and not a checkout, which -c would look into first
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -22,7 +22,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from gpuconf import import_hook
 from gpuconf.environ import set_by_gpuconf
@@ -39,20 +39,24 @@ _PROGRAM_EVENTS = frozenset(
 # What an import of any Python file or library causes.
 _IMPORT_EVENTS = frozenset({"import", "exec"})
 
+TYPE_CHECKING = False  # a Protocol would cost a millisecond
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class _Entrance(Protocol):
+        """Where a framework's devices are made: gpuconf.backends.entrances.Entrance."""
+
+        @property
+        def module(self) -> str: ...
+
+        @property
+        def functions(self) -> tuple[str, ...]: ...
+
+        @property
+        def of_class(self) -> str | None: ...
+
+
 _AuditHook = Callable[[str, tuple[Any, ...]], None]
-
-
-class _Entrance(Protocol):
-    """Where a framework's devices are made: gpuconf.backends.entrances.Entrance."""
-
-    @property
-    def module(self) -> str: ...
-
-    @property
-    def functions(self) -> tuple[str, ...]: ...
-
-    @property
-    def of_class(self) -> str | None: ...
 
 
 class _Busy(threading.local):
