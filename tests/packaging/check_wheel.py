@@ -19,7 +19,8 @@ import os, subprocess, sys
 import gpuconf.auto, gpuconf
 made = gpuconf.activation()
 assert made.profile == "shared-desktop", made
-assert "site-packages" in made.plan.profile.source, made.plan.profile.source
+source = gpuconf.load_profile().source
+assert "site-packages" in source, source
 names = sys.argv[1:]
 for name in names:
     profile = gpuconf.load_profile(name)
