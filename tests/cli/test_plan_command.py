@@ -108,7 +108,7 @@ def test_what_the_machine_lacks_is_a_note(tmp_path: Path, nvml: Nvml) -> None:
     (unified,) = run_commands(tmp_path, ["plan", "--json"], environ=nvml("unified_memory"))
     assert unified.document["gpus"][0]["total_bytes"] is None
     assert unified.document["gpus"][0]["limit_bytes"] is None
-    assert "tells no memory figures" in unified.document["notes"][0]
+    assert "reports no memory figures" in unified.document["notes"][0]
     text, document = run_commands(
         tmp_path, ["plan"], ["plan", "--json"], environ=nvml("no_library")
     )

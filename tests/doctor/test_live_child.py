@@ -188,6 +188,8 @@ def test_tensorflow_before_us(environ: dict[str, str], tmp_path: Path) -> None:
     files = {"tensorflow/python/eager/context.py": context, "sitecustomize.py": "import tensorflow"}
     for folder in ("", "python/", "python/eager/"):
         files[f"tensorflow/{folder}__init__.py"] = ""
+    # As the real one does: what bears the name and has no context is no TensorFlow.
+    files["tensorflow/__init__.py"] = "from tensorflow.python.eager import context\n"
     write_package(tmp_path / "early", files)
     early = {**environ, "PYTHONPATH": str(tmp_path / "early")}
     report = measure(None, timeout_s=60, progress=lambda _: None, environ=early)

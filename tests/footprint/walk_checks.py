@@ -51,7 +51,10 @@ def check_nothing_takes_over_what_is_still_needed() -> None:
 
     def function(x: Any) -> Any:
         y = tf.exp(x)
-        return tf.reduce_sum(tf.sin(y) * turned(y))
+        sine = tf.sin(y)
+        with tf.control_dependencies([sine]):  # or the CPU's executor may turn y around first
+            late = turned(y)
+        return tf.reduce_sum(sine * late)
 
     takes(3, function)
 
