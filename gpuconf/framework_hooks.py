@@ -160,7 +160,7 @@ def _note_importer() -> None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and top_package(frame) in _ON_THE_WAY:
         if frame.f_globals.get("__name__") in ("gpuconf.bootstrap", "gpuconf.tripwire"):
-            return  # it had been imported already; by whom, nobody saw
+            return  # imported before gpuconf: its importer is unknown
         frame = frame.f_back
     if frame is not None and top_package(frame) not in ("tensorflow", *_KERAS):
         keras_backend.imported_by_program = True

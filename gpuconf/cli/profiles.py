@@ -22,8 +22,8 @@ from gpuconf.profile import (
     profile_as_dict,
     refused_if_found,
 )
-from gpuconf.profile.problems import printable
 from gpuconf.profile.search import is_path
+from gpuconf.terminal import printable
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -10,8 +10,8 @@ from gpuconf.cli.output import Output
 from gpuconf.errors import GpuconfError
 from gpuconf.profile import chain, trust
 from gpuconf.profile.powers import Link, refused_variables
-from gpuconf.profile.problems import printable
 from gpuconf.profile.search import Location, locate_path, places
+from gpuconf.terminal import printable
 
 
 class _Reading(NamedTuple):

@@ -16,8 +16,9 @@ from typing import NamedTuple
 from gpuconf.errors import ProfileError
 from gpuconf.profile import nodes, trust
 from gpuconf.profile.owners import foreign_owner, owner_of
-from gpuconf.profile.problems import printable, problem
+from gpuconf.profile.problems import problem
 from gpuconf.profile.search import Location
+from gpuconf.terminal import printable
 
 FOUND = "found"
 NAMED = "named"

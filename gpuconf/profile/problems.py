@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from gpuconf.errors import ProfileError
 from gpuconf.profile.nodes import Mapping, Mark, Node, Scalar, Sequence
+from gpuconf.terminal import printable
 
 _SHOWN_CHARACTERS = 40
 _LONGEST_KEY = 100
@@ -30,11 +31,6 @@ def quoted(text: str) -> str:
     """``text`` in double quotes for a message: shortened, and without control characters."""
     shown = text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
     return f'"{printable(shown)}"'
-
-
-def printable(text: str) -> str:
-    """``text`` with control characters, and halves of surrogate pairs, as escapes."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def found(node: Node) -> str:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 from gpuconf.errors import ProfileNotFoundError
 from gpuconf.profile.folders import project_folders, user_folder
 from gpuconf.profile.nodes import Mark
-from gpuconf.profile.problems import nearest, printable, quoted
+from gpuconf.profile.problems import nearest, quoted
 from gpuconf.profile.shipped import (
     is_shipped,
     missing_shipped_hint,
@@ -34,6 +34,7 @@ from gpuconf.profile.shipped import (
     shipped_folder,
 )
 from gpuconf.state_note import read_note
+from gpuconf.terminal import printable
 
 DEFAULT_PROFILE = "shared-desktop"
 BY_PARENT = "the parent process chose it"

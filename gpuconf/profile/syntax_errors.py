@@ -8,7 +8,8 @@ import yaml
 
 from gpuconf.errors import ProfileError
 from gpuconf.profile.nodes import Mark
-from gpuconf.profile.problems import printable, problem
+from gpuconf.profile.problems import problem
+from gpuconf.terminal import printable
 
 _KEY_AND_REST = re.compile(r"\s*(?:- )?([\w.-]+):\s+(.*\S)\s*")
 _INDENTATION = "indent with two spaces, and write `key: value` with a space after the colon"

@@ -68,7 +68,7 @@ def _same(told: str, name: str, folder: str) -> bool:
     known = {name, os.path.basename(words[0])}
     with contextlib.suppress(OSError):  # another user's
         known.add(os.path.basename(os.readlink(os.path.join(folder, "exe"))))
-    base = os.path.basename(told.partition(" ")[0])  # escaped already, where NVML's name came in
+    base = os.path.basename(told.partition(" ")[0])  # escaped where NVML was asked
     shown = [printable(each) for each in known if each]
     return any(base.startswith(each) or each.startswith(base) for each in shown)
 
