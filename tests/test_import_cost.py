@@ -38,6 +38,7 @@ HEAVY = {
     "gpuconf.cli",
     "gpuconf.demo",
     "gpuconf.diagnosis",
+    "gpuconf.messages",
     "gpuconf.exception_hooks",
     "gpuconf.simcard",
     "gpuconf.backends.tensorflow.runtime",

@@ -142,7 +142,7 @@ def _read(file: BufferedReader, shown: str) -> Diagnosis:
     """Explain what is in ``file``, which may be a pipe and is read once, from front to back."""
     from gpuconf.diagnosis import explain, explain_chunks
     from gpuconf.diagnosis.memory_map import looks_like_memory_map
-    from gpuconf.diagnosis.reading.notebook import LARGEST_NOTEBOOK
+    from gpuconf.messages.log.notebook import LARGEST_NOTEBOOK
 
     is_packed = file.peek(len(_GZIP)).startswith(_GZIP)
     chunks = _chunks(cast(BinaryIO, gzip.GzipFile(fileobj=file)) if is_packed else file)

@@ -1,4 +1,4 @@
-"""Log text or an exception -> `Diagnosis`: cause, severity, facts and what to change.  Pure."""
+"""``gpuconf explain``: what `gpuconf.messages` read -> `Diagnosis`, with what to change.  Pure."""
 
 from gpuconf.diagnosis.diagnosis import Diagnosis, Proposal
 from gpuconf.diagnosis.explanation import explain, explain_chunks

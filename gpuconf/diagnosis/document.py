@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuconf.diagnosis.diagnosis import Diagnosis, Evidence, Facts
-from gpuconf.diagnosis.facts.allocations import Allocations
-from gpuconf.diagnosis.facts.dump import Dump
-from gpuconf.diagnosis.facts.tensor import Request
+from gpuconf.diagnosis.diagnosis import Diagnosis
+from gpuconf.messages.facts.allocations import Allocations
+from gpuconf.messages.facts.dump import Dump
+from gpuconf.messages.facts.tensor import Request
+from gpuconf.messages.reading import Evidence, Facts
 
 
 def as_document(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from gpuconf.diagnosis.facts.dump import Chunks, Dump
 from gpuconf.errors import GpuconfError, MissingDependencyError
+from gpuconf.messages.facts.dump import Chunks, Dump
 
 _INT64, _UINT64, _INT32, _BOOL, _STRING, _FLOAT, _MESSAGE = 3, 4, 5, 8, 9, 2, 11
 _REPEATED, _OPTIONAL = 3, 1

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuconf.diagnosis.diagnosis import Diagnosis, Facts
-from gpuconf.diagnosis.facts.dump import Dump
+from gpuconf.diagnosis.diagnosis import Diagnosis
 from gpuconf.diagnosis.proposals.wording import sized
+from gpuconf.messages.facts.dump import Dump
+from gpuconf.messages.reading import Facts
 from gpuconf.units import GIB, KIB, MIB
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from gpuconf.diagnosis.facts.tensor import node_in, tensor_bytes
+from gpuconf.messages.facts.tensor import node_in, tensor_bytes
 from gpuconf.units import parse_size
 
 Kind = Literal["gpu_memory", "host_memory", "kernel", "bridge", "refused", "script"]

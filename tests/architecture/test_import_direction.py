@@ -54,20 +54,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"hardware", "profile", "planner", "machine_plan", "own_environment", "report"}
     | {"binding", "framework_hooks"},
     "exception_hooks": {"environ", "errors", "terminal", "diagnosis"},
-    "diagnosis": GROUND | {"hardware", "profile"},
+    "messages": GROUND,
+    "diagnosis": GROUND | {"messages"},
     "auto": {"bootstrap", "errors", "exception_hooks"},
     "footprint": GROUND | {"hardware", "auto"},
     "callbacks": GROUND,
-    "batching": GROUND | {"hardware", "backends", "diagnosis", "footprint"},
+    "batching": GROUND | {"hardware", "backends", "messages", "diagnosis", "footprint"},
     "images": GROUND,
     "simcard": GROUND,
     "demo": GROUND | {"hardware"},
-    "rehearsal": GROUND | {"diagnosis", "simcard", "hardware", "profile", "planner", "auto"},
+    "rehearsal": GROUND | {"messages", "simcard", "hardware", "profile", "planner", "auto"},
     "pyinstaller_hook": {"profile"},
-    "doctor": GROUND | {"hardware", "profile", "planner", "machine_plan", "auto"},
+    "doctor": GROUND | {"messages", "hardware", "profile", "planner", "machine_plan", "auto"},
     "cli": GROUND
     | {"hardware", "profile", "planner", "machine_plan"}
-    | {"demo", "diagnosis", "doctor", "footprint", "simcard", "rehearsal"},
+    | {"demo", "messages", "diagnosis", "doctor", "footprint", "simcard", "rehearsal"},
     "__main__": {"cli"},
     "__init__": {
         *("errors", "profile", "planner", "report"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuconf.diagnosis import explain
-from gpuconf.diagnosis.causes import CAUSES
+from gpuconf.messages.causes import CAUSES
 
 # A line for each cause that a line tells.
 LINES: dict[str, str] = {

@@ -11,11 +11,11 @@ from healthy_lines import HEALTHY_LINES
 from rule_lines import NOT_THESE, THESE
 
 from gpuconf.diagnosis import explain
-from gpuconf.diagnosis.causes import CAUSES, NOT_GPU
-from gpuconf.diagnosis.reading.shapes import says
-from gpuconf.diagnosis.reading.stream import Line
-from gpuconf.diagnosis.rules import Rule, all_rules, read_rules
-from gpuconf.diagnosis.sightings import Sightings
+from gpuconf.messages.causes import CAUSES, NOT_GPU
+from gpuconf.messages.log.shapes import says
+from gpuconf.messages.log.stream import Line
+from gpuconf.messages.rules import Rule, all_rules, read_rules
+from gpuconf.messages.sightings import Sightings
 
 RULES = {rule.id: rule for rule in all_rules()}
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "explain.md"

@@ -11,9 +11,8 @@ import jsonschema
 import pytest
 
 from gpuconf.diagnosis import Diagnosis, explain
-from gpuconf.diagnosis.causes import CAUSES
-from gpuconf.diagnosis.diagnosis import SEVERITIES
-from gpuconf.diagnosis.facts.dump import Dump
+from gpuconf.messages.causes import CAUSES, SEVERITIES
+from gpuconf.messages.facts.dump import Dump
 from gpuconf.units import MIB
 
 SCHEMA = json.loads(

@@ -12,11 +12,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gpuconf.diagnosis import Diagnosis, explain, explain_chunks
-from gpuconf.diagnosis.causes import CAUSES
-from gpuconf.diagnosis.diagnosis import SEVERITIES
 from gpuconf.diagnosis.memory_map import looks_like_memory_map
 from gpuconf.diagnosis.tables import tables_of
 from gpuconf.diagnosis.text import styled_lines
+from gpuconf.messages.causes import CAUSES, SEVERITIES
 
 LOGS = sorted((Path(__file__).parent / "simulated" / "logs").glob("*.log"))
 LINES = [line for log in LOGS for line in log.read_text("utf-8", "replace").splitlines()]

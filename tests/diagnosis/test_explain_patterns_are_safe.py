@@ -21,8 +21,10 @@ import pytest
 from search_cost import LINE, REPEATS, AnyPattern, Cost, Item, most_steps, parsed, source_of
 
 import gpuconf.diagnosis
-from gpuconf.diagnosis.rules import all_rules
+import gpuconf.messages
+from gpuconf.messages.rules import all_rules
 
+ROOMS = ("gpuconf.messages", "gpuconf.diagnosis")
 # No more than each place in a line with each other: two seconds at the worst.
 MOST_STEPS = LINE * LINE
 # What the hard strings may take in all, of which a good run needs a small part.
@@ -30,10 +32,11 @@ KILLED_AFTER_S = 60
 
 
 def modules() -> Iterator[ModuleType]:
-    """gpuconf.diagnosis and all below it."""
-    yield gpuconf.diagnosis
-    for found in pkgutil.walk_packages(gpuconf.diagnosis.__path__, "gpuconf.diagnosis."):
-        yield importlib.import_module(found.name)
+    """gpuconf.messages, gpuconf.diagnosis and all below them."""
+    for room in (gpuconf.messages, gpuconf.diagnosis):
+        yield room
+        for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            yield importlib.import_module(found.name)
 
 
 def patterns_in(value: object) -> Iterator[AnyPattern]:
@@ -45,7 +48,7 @@ def patterns_in(value: object) -> Iterator[AnyPattern]:
             yield from patterns_in(each)
     elif isinstance(value, dict):
         yield from patterns_in([*value.keys(), *value.values()])
-    elif isinstance(value, type) and value.__module__.startswith("gpuconf.diagnosis"):
+    elif isinstance(value, type) and value.__module__.startswith(ROOMS):
         yield from patterns_in(list(vars(value).values()))
 
 
@@ -156,12 +159,12 @@ def test_collection_finds_patterns_of_every_kind() -> None:
     places = set(PATTERNS.values())
     assert len(PATTERNS) > 80
     assert {
-        "gpuconf.diagnosis.outcome._EXCEPTION",
-        "gpuconf.diagnosis.facts.tensor._NODES",
-        "gpuconf.diagnosis.facts.details._SINGLES",
-        "gpuconf.diagnosis.reading.encodings._CODES",
+        "gpuconf.messages.outcome._EXCEPTION",
+        "gpuconf.messages.facts.tensor._NODES",
+        "gpuconf.messages.facts.details._SINGLES",
+        "gpuconf.messages.log.encodings._CODES",
         "rule killed",
-        "gpuconf.diagnosis.verdict, inline",
+        "gpuconf.messages.verdict, inline",
     } <= places
 
 

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 
 from gpuconf.diagnosis import Diagnosis, explain, plot
-from gpuconf.diagnosis.diagnosis import Facts
-from gpuconf.diagnosis.facts.allocations import Allocation, Allocations
-from gpuconf.diagnosis.facts.dump import Chunks, Dump
+from gpuconf.messages.facts.allocations import Allocation, Allocations
+from gpuconf.messages.facts.dump import Chunks, Dump
+from gpuconf.messages.reading import Facts
 from gpuconf.units import GIB, KIB, MIB
 
 pytestmark = pytest.mark.slow  # draws

@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.diagnosis import Diagnosis, explain
-from gpuconf.diagnosis.causes import CAUSES
-from gpuconf.diagnosis.diagnosis import SEVERITIES, Evidence, Facts, Proposal
-from gpuconf.diagnosis.facts.allocations import Allocation, Allocations
-from gpuconf.diagnosis.facts.card import Card, Holder
-from gpuconf.diagnosis.facts.dump import Chunks, Dump
+from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.tables import tables_of
 from gpuconf.diagnosis.text import lines_of, styled_lines
+from gpuconf.messages.causes import CAUSES, SEVERITIES
+from gpuconf.messages.facts.allocations import Allocation, Allocations
+from gpuconf.messages.facts.card import Card, Holder
+from gpuconf.messages.facts.dump import Chunks, Dump
+from gpuconf.messages.reading import Evidence, Facts
 from gpuconf.units import GIB, MIB
 
 LOGS = sorted(Path(__file__).parent.glob("simulated/logs/*"))

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.diagnosis import explain
-from gpuconf.diagnosis.facts.allocations import layer_of
-from gpuconf.diagnosis.facts.card import Holder
-from gpuconf.diagnosis.facts.tensor import request_in, requested_bytes, tensor_in
+from gpuconf.messages.facts.allocations import layer_of
+from gpuconf.messages.facts.card import Holder
+from gpuconf.messages.facts.tensor import request_in, requested_bytes, tensor_in
 from gpuconf.units import GIB, MIB
 
 TENSORS = {

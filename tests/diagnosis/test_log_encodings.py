@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.diagnosis import Diagnosis, explain
-from gpuconf.diagnosis.reading.encodings import decoded, whole_lines
+from gpuconf.messages.log.encodings import decoded, whole_lines
 
 pytestmark = pytest.mark.slow  # tries hundreds of documents
 

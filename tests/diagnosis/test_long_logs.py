@@ -17,7 +17,7 @@ COUNT_SHOWN = """
 import json, random, sys
 sys.path.insert(0, {folder!r})
 from explain_speed import KINDS, Log
-from gpuconf.diagnosis.reading.stream import LogReader
+from gpuconf.messages.log.stream import LogReader
 
 class Counting:
     parts = ("error",)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from processes import run_python
 
 from gpuconf.diagnosis import explain
-from gpuconf.diagnosis.facts.dump import Chunks, Dump
 from gpuconf.diagnosis.memory_map import looks_like_memory_map, read_memory_map
 from gpuconf.errors import GpuconfError
+from gpuconf.messages.facts.dump import Chunks, Dump
 from gpuconf.units import MIB
 
 SIMULATED = Path(__file__).parent / "simulated"

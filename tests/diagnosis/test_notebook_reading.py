@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuconf.diagnosis import explain, explain_chunks
-from gpuconf.diagnosis.reading.notebook import printed_by_cells
+from gpuconf.messages.log.notebook import printed_by_cells
 
 OOM = "OOM when allocating tensor with shape[10000,32,28,28] and type float on GPU:0 by GPU_0_bfc"
 NOTEBOOK = Path(__file__).parent / "simulated" / "logs" / "notebook.ipynb"

@@ -13,14 +13,14 @@ import pytest
 
 from gpuconf import load_profile
 from gpuconf.diagnosis import Diagnosis, Proposal, explain
-from gpuconf.diagnosis.causes import CAUSES, NOT_GPU
-from gpuconf.diagnosis.diagnosis import Facts
-from gpuconf.diagnosis.facts.card import Card, Holder
-from gpuconf.diagnosis.facts.dump import Dump
-from gpuconf.diagnosis.facts.tensor import Request, tensor_of
-from gpuconf.diagnosis.facts.user_code import Frame
 from gpuconf.diagnosis.proposals import proposals_for
 from gpuconf.diagnosis.proposals.batches import batch_of, fitting_batch
+from gpuconf.messages.causes import CAUSES, NOT_GPU
+from gpuconf.messages.facts.card import Card, Holder
+from gpuconf.messages.facts.dump import Dump
+from gpuconf.messages.facts.tensor import Request, tensor_of
+from gpuconf.messages.facts.user_code import Frame
+from gpuconf.messages.reading import Facts
 from gpuconf.units import GIB, MIB
 
 LOGS = Path(__file__).parent / "simulated" / "logs"

@@ -10,10 +10,10 @@ import pytest
 from pasted_code import values_of
 
 from gpuconf.diagnosis import Proposal
-from gpuconf.diagnosis.diagnosis import Facts
-from gpuconf.diagnosis.facts.tensor import Request, tensor_of
-from gpuconf.diagnosis.facts.user_code import Frame
 from gpuconf.diagnosis.proposals import proposals_for
+from gpuconf.messages.facts.tensor import Request, tensor_of
+from gpuconf.messages.facts.user_code import Frame
+from gpuconf.messages.reading import Facts
 
 TENSOR, WHOLE, HOST = "oom-device-tensor", "whole-array-copied", "host-oom"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from gpuconf.diagnosis.causes import Severity
-from gpuconf.diagnosis.diagnosis import Facts, Proposal
+from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals import (
     configuration,
     device_memory,
@@ -15,6 +14,8 @@ from gpuconf.diagnosis.proposals import (
     host_memory,
     installation,
 )
+from gpuconf.messages.causes import Severity
+from gpuconf.messages.reading import Facts
 
 _Family = Callable[[Facts], Iterable[Proposal]]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from gpuconf.diagnosis.diagnosis import Facts
 from gpuconf.diagnosis.proposals.batches import CALLS
 from gpuconf.diagnosis.proposals.wording import known_version, tensorflow_version
+from gpuconf.messages.reading import Facts
 
 _OLDEST_TENSORFLOW = (2, 15)
 _OLDEST_PYTHON = (3, 10)

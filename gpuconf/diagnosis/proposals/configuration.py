@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuconf.diagnosis.diagnosis import Facts, Proposal
+from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.wording import FIRST_LINE, profile
+from gpuconf.messages.reading import Facts
 
 _GROWTH = (
     "for gpu in tf.config.list_physical_devices('GPU'):\n"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from gpuconf.diagnosis.diagnosis import Facts, Proposal
-from gpuconf.diagnosis.facts.operations import is_of_weights
+from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.batches import is_of_a_batch
 from gpuconf.diagnosis.proposals.calls import by_gpuconf, gpuconf_serves, keras_call
 from gpuconf.diagnosis.proposals.files import from_files
@@ -19,6 +18,8 @@ from gpuconf.diagnosis.proposals.wording import (
     sized,
     tensorflow_version,
 )
+from gpuconf.messages.facts.operations import is_of_weights
+from gpuconf.messages.reading import Facts
 from gpuconf.units import GIB, MIB
 
 # Weights of this size are of a layer that could be another.

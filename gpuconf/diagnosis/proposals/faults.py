@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuconf.diagnosis.diagnosis import Facts, Proposal
+from gpuconf.diagnosis.diagnosis import Proposal
+from gpuconf.messages.reading import Facts
 
 # Of NVIDIA's list of Xid errors, those that people meet: what each says, and what mends it.
 _XIDS: dict[int, tuple[str, str]] = {

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuconf.diagnosis.diagnosis import Facts, Proposal
+from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.calls import by_gpuconf, gpuconf_serves
+from gpuconf.messages.reading import Facts
 
 # A line that makes numbers from 0 to 1 of pictures.
 SCALES = re.compile(r"/=?\s{0,9}255")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuconf.diagnosis.diagnosis import Facts, Proposal
-from gpuconf.diagnosis.facts.tensor import told_size
+from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.batches import fitting_batch, is_of_a_batch
 from gpuconf.diagnosis.proposals.wording import HALF_THE_BATCH, SEE_OTHERS, little_is_free, sized
+from gpuconf.messages.facts.tensor import told_size
+from gpuconf.messages.reading import Facts
 
 # More than this share of what a process holds, unused, is memory in pieces.
 _MUCH_UNUSED = 0.2

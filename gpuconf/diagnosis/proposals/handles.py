@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuconf.diagnosis.diagnosis import Facts, Proposal
+from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.wording import (
     SEE_OTHERS,
     SESSION_GROWTH,
@@ -12,6 +12,7 @@ from gpuconf.diagnosis.proposals.wording import (
     little_is_free,
     profile,
 )
+from gpuconf.messages.reading import Facts
 
 _WHY = (
     "handles and workspaces of cuDNN and cuBLAS come on top of what the framework takes; a process "

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuconf.diagnosis.diagnosis import Facts, Proposal
+from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.wording import tensorflow_version
+from gpuconf.messages.reading import Facts
 
 _WITH_CUDA = "pip install 'tensorflow[and-cuda]'"
 _LOOK = Proposal(

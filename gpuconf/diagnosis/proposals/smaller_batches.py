@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuconf.diagnosis.diagnosis import Facts, Proposal
+from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.batches import Fit, batch_of, fitting_batch, is_of_a_batch
 from gpuconf.diagnosis.proposals.calls import (
     by_gpuconf,
@@ -16,6 +16,7 @@ from gpuconf.diagnosis.proposals.calls import (
     runs_graph,
 )
 from gpuconf.diagnosis.proposals.wording import HALF_THE_BATCH, is_version_1
+from gpuconf.messages.reading import Facts
 
 # A first dimension that no one takes for a batch on purpose.
 _WHOLE_DATA_SET = 1000

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpuconf.diagnosis.diagnosis import Facts, Proposal
+from gpuconf.diagnosis.diagnosis import Proposal
+from gpuconf.messages.reading import Facts
 from gpuconf.units import GIB, MIB
 
 SEE_OTHERS = Proposal(

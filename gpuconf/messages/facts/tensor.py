@@ -6,8 +6,8 @@ import math
 import re
 from typing import NamedTuple
 
-from gpuconf.diagnosis.facts.matching import first_group
-from gpuconf.diagnosis.facts.operations import has_rows, is_of_weights, makes_a_tensor
+from gpuconf.messages.facts.matching import first_group
+from gpuconf.messages.facts.operations import has_rows, is_of_weights, makes_a_tensor
 from gpuconf.units import parse_size
 
 # TensorFlow's names of types, what people call them, and bytes an element.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gpuconf.diagnosis.facts.matching import first_group
-from gpuconf.diagnosis.reading.stream import Line
+from gpuconf.messages.facts.matching import first_group
+from gpuconf.messages.log.stream import Line
 
 _VERSION = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.+a-z]\w{1,16})?)"
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (

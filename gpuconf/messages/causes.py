@@ -1,10 +1,18 @@
-"""The causes that are told apart, and what one says of another."""
+"""The causes of failures, how bad each may be, and which cause explains which."""
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
 Severity = Literal["failure", "silent-cpu-fallback", "warning-only", "not-gpu"]
+
+
+SEVERITIES: dict[Severity, str] = {
+    "failure": "the run failed",
+    "silent-cpu-fallback": "the run goes on, on the CPU",
+    "warning-only": "the run went on",
+    "not-gpu": "not a matter of a GPU",
+}
 
 
 class Cause(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpuconf.diagnosis.facts.card import Card
-from gpuconf.diagnosis.facts.dump import Dump
-from gpuconf.diagnosis.outcome import Outcome
-from gpuconf.diagnosis.sightings import Sighting
+from gpuconf.messages.facts.card import Card
+from gpuconf.messages.facts.dump import Dump
+from gpuconf.messages.outcome import Outcome
+from gpuconf.messages.sightings import Sighting
 
 # Less of a card free than this, and others hold it.
 _FREE_SHARE = 0.25

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gpuconf.diagnosis.causes import CAUSES, NOT_GPU, Severity
-from gpuconf.diagnosis.outcome import Outcome, Raised, speaks_of_gpus
-from gpuconf.diagnosis.reading.stream import Line
-from gpuconf.diagnosis.rules import Level
-from gpuconf.diagnosis.sightings import Sighting
+from gpuconf.messages.causes import CAUSES, NOT_GPU, Severity
+from gpuconf.messages.log.stream import Line
+from gpuconf.messages.outcome import Outcome, Raised, speaks_of_gpus
+from gpuconf.messages.rules import Level
+from gpuconf.messages.sightings import Sighting
 from gpuconf.units import GIB
 
 # One redrawn progress bar is no progress.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuconf.diagnosis.causes import NOT_GPU
-from gpuconf.diagnosis.facts.dump import Dump
-from gpuconf.diagnosis.facts.tensor import Request, request_in
+from gpuconf.messages.causes import NOT_GPU
+from gpuconf.messages.facts.dump import Dump
+from gpuconf.messages.facts.tensor import Request, request_in
 
 
 def request_of(cause: str, lines: list[str], texts: list[str], dump: Dump | None) -> Request:

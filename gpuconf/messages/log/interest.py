@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpuconf.diagnosis.reading.shapes import PhraseIndex, phrase
-from gpuconf.diagnosis.reading.watching import Keeper, Watcher
+from gpuconf.messages.log.shapes import PhraseIndex, phrase
+from gpuconf.messages.log.watching import Keeper, Watcher
 
 # Shapes are remembered up to either.
 _MOST_SHAPES = 25_000

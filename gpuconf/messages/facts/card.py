@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuconf.diagnosis.facts.matching import first_group
-from gpuconf.diagnosis.facts.tensor import told_size
-from gpuconf.diagnosis.reading.stream import Line
+from gpuconf.messages.facts.matching import first_group
+from gpuconf.messages.facts.tensor import told_size
+from gpuconf.messages.log.stream import Line
 from gpuconf.units import MIB
 
 _CREATED = re.compile(r"device:GPU:\d{1,4} with (\d{1,12}) MB memory")

@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
-from gpuconf.diagnosis.reading.encodings import decoded, whole_lines
-from gpuconf.diagnosis.reading.interest import NOT_MET, Interest, Seen
-from gpuconf.diagnosis.reading.rows import Rows
-from gpuconf.diagnosis.reading.shapes import shapes_of
-from gpuconf.diagnosis.reading.watching import Follower, Keeper, Line, Watcher
+from gpuconf.messages.log.encodings import decoded, whole_lines
+from gpuconf.messages.log.interest import NOT_MET, Interest, Seen
+from gpuconf.messages.log.rows import Rows
+from gpuconf.messages.log.shapes import shapes_of
+from gpuconf.messages.log.watching import Follower, Keeper, Line, Watcher
 
 __all__ = ["ENOUGH_OF_A_SHAPE", "Follower", "Keeper", "Line", "LogReader", "Watcher"]
 

@@ -1,5 +1,5 @@
 """What lines mean, as data: one YAML file per family, read by `rule.py`."""
 
-from gpuconf.diagnosis.rules.rule import Level, Rule, all_rules, read_rules
+from gpuconf.messages.rules.rule import Level, Rule, all_rules, read_rules
 
 __all__ = ["Level", "Rule", "all_rules", "read_rules"]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from gpuconf.diagnosis.reading.watching import Line
+from gpuconf.messages.log.watching import Line
 
 Framework = Literal["tensorflow", "jax", "torch"]
 

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from gpuconf.diagnosis.facts.tensor import told_size
-from gpuconf.diagnosis.reading.encodings import decoded
+from gpuconf.messages.facts.tensor import told_size
+from gpuconf.messages.log.encodings import decoded
 
 _STAT = re.compile(
     r"^\s*(Limit|InUse|MaxInUse|NumAllocs|MaxAllocSize):\s+(\d[\d.]{0,20})([KMGT]?i?B)?\s*$"

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import yaml
 
-from gpuconf.diagnosis.causes import CAUSES
-from gpuconf.diagnosis.reading.shapes import phrase, says
+from gpuconf.messages.causes import CAUSES
+from gpuconf.messages.log.shapes import phrase, says
 
 # error: something failed.  ladder: failed, and is tried again with less.  fallback: goes on on the
 # CPU.  warning: the run goes on, a little worse.  big-allocation: fatal only as the last word.

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gpuconf.diagnosis.reading.shapes import PhraseIndex, says, shapes_of
-from gpuconf.diagnosis.reading.stream import Line
-from gpuconf.diagnosis.rules import Rule
+from gpuconf.messages.log.shapes import PhraseIndex, says, shapes_of
+from gpuconf.messages.log.stream import Line
+from gpuconf.messages.rules import Rule
 
 # Messages are broken over lines; the figures stand in what follows.
 FOLLOWING_LINES = 14

@@ -1,0 +1,9 @@
+"""The one reader of failures: log text or an exception -> `Reading`, its cause and facts.  Pure.
+
+``gpuconf explain``, ``doctor --probe``, ``rehearse`` and the batching calls all ask here.
+"""
+
+from gpuconf.messages.reader import read, read_chunks
+from gpuconf.messages.reading import Evidence, Facts, Reading
+
+__all__ = ["Evidence", "Facts", "Reading", "read", "read_chunks"]

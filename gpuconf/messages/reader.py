@@ -1,0 +1,117 @@
+"""A log's bytes or an exception -> Reading: everything below, in order.  Pure."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Mapping
+
+from gpuconf.messages.facts.allocations import AllocationReader
+from gpuconf.messages.facts.card import Card, CardReader
+from gpuconf.messages.facts.details import batch_size_in, details_in
+from gpuconf.messages.facts.dump import Dump, DumpReader
+from gpuconf.messages.facts.framework import FrameworkReader
+from gpuconf.messages.facts.refusal import request_of
+from gpuconf.messages.facts.user_code import FrameReader
+from gpuconf.messages.facts.versions import VersionReader
+from gpuconf.messages.log.notebook import printed_by_cells
+from gpuconf.messages.log.stream import LogReader, Watcher
+from gpuconf.messages.outcome import Outcome
+from gpuconf.messages.reading import Evidence, Facts, Reading
+from gpuconf.messages.refinement import refined_causes
+from gpuconf.messages.rules import all_rules
+from gpuconf.messages.sightings import Sighting, Sightings
+from gpuconf.messages.verdict import Verdict, judge
+
+
+def read(exc_or_text: BaseException | str | bytes) -> Reading:
+    """Say why a run failed, from an exception or from what the run printed.
+
+    An exception is read with its traceback and the exceptions it was raised from; nothing of it is
+    kept.  Text may be a log of any length, a notebook's JSON, or the bytes of either.
+    """
+    if isinstance(exc_or_text, BaseException):
+        exc_or_text = "".join(traceback.format_exception(exc_or_text))
+    if isinstance(exc_or_text, str):
+        exc_or_text = exc_or_text.encode("utf-8", "replace")
+    return read_chunks([printed_by_cells(exc_or_text) or exc_or_text])
+
+
+def read_chunks(chunks: Iterable[bytes]) -> Reading:
+    """`read` for a log in pieces, of which no more than one is held at a time."""
+    reader = _Reader()
+    reader.log.read(chunks)
+    return reader.reading()
+
+
+class _Reader:
+    """All who watch a log, and what they saw."""
+
+    def __init__(self) -> None:
+        self.outcome, self.dumps, self.frames = Outcome(), DumpReader(), FrameReader()
+        self.cards, self.versions, self.tables = CardReader(), VersionReader(), AllocationReader()
+        self.frameworks = FrameworkReader()
+        self.sightings = Sightings(all_rules())
+        watchers: list[Watcher] = [self.outcome, self.frames, self.cards]
+        watchers += [self.versions, self.tables, self.frameworks, self.sightings]
+        self.log = LogReader(watchers, (self.sightings, self.frames, self.outcome), self.dumps)
+
+    def reading(self) -> Reading:
+        """What all of it means."""
+        dump, card, found = self.dumps.dump(), self.cards.card(), self.sightings.found
+        refined = refined_causes(found, self.outcome, dump, card)
+        verdict = judge(found, self.outcome, self.log.last, refined)
+        return Reading(
+            verdict.cause,
+            verdict.severity,
+            verdict.also,
+            _evidence(verdict.shown_by, refined),
+            _evidence(verdict.consequences, refined),
+            _evidence(verdict.harmless, refined),
+            self._facts(verdict, dump, card),
+            self.log.line_count,
+        )
+
+    def _facts(self, verdict: Verdict, dump: Dump | None, card: Card | None) -> Facts:
+        told = [excerpt for sighting in verdict.shown_by for excerpt in sighting.excerpts]
+        texts = [excerpt.text for excerpt in told]
+        if verdict.raised is not None:  # it names the operation, if nothing before did
+            texts.insert(0, verdict.raised.line.text)
+        lines = [excerpt.line.text for excerpt in told]
+        numbers = [each.number for each in reversed([excerpt.line for excerpt in told])]
+        if verdict.raised is not None:
+            numbers = [verdict.raised.line.number, *numbers]
+        return Facts(
+            request=request_of(verdict.cause, lines, texts, dump),
+            card=card,
+            dump=dump,
+            allocations=self.tables.allocations(),
+            batch_size=batch_size_in(self.frames.codes()),
+            user_code=self.frames.user_frame(numbers),
+            exception=_said(verdict),
+            cut_off=verdict.cut_off.text.strip()[:300] if verdict.cut_off is not None else None,
+            framework=self.frameworks.framework([*lines, _said(verdict) or ""]),
+            on_windows=self.frameworks.on_windows,
+            versions=self.versions.found,
+            details=details_in(texts),
+        )
+
+
+def _said(verdict: Verdict) -> str | None:
+    if verdict.raised is None:
+        return None
+    message = verdict.raised.message
+    return f"{verdict.raised.kind}: {message}" if message else verdict.raised.kind
+
+
+def _evidence(sightings: Iterable[Sighting], refined: Mapping[str, str]) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(
+            each.first_number,
+            each.first[0].line.text.strip()[:1000],
+            each.rule.means,
+            refined.get(each.rule.id) or each.rule.cause,
+            each.count,
+            each.rule.generic,
+        )
+        for each in sightings
+    )
