@@ -196,7 +196,7 @@ class Binding:
             with suppress(ShortageError):
                 self._plan(waiting=False)
         for note in profile.notes:
-            self._tell(note)
+            self._tell(note.text)
         then()
         return self._state.activation
 

@@ -8,15 +8,19 @@ class GpuconfError(Exception):
 
     The message says what happened, the value seen and the rule; ``hint`` says what to do
     next, where possible a command to run.  ``str(error)`` holds both, so that a traceback
-    at ``import gpuconf.auto`` is enough to act on.
+    at ``import gpuconf.auto`` is enough to act on.  ``command`` is that command alone, where one
+    command resolves the matter.
     """
 
     exit_code = 1
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, hint: str | None = None, command: str | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.command = command
 
     def __str__(self) -> str:
         return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
@@ -53,12 +57,13 @@ class ProfileError(GpuconfError, ValueError):
         message: str,
         *,
         hint: str | None = None,
+        command: str | None = None,
         file: str | None = None,
         line: int | None = None,
         column: int | None = None,
         key: str | None = None,
     ) -> None:
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint=hint, command=command)
         self.file = file
         self.line = line
         self.column = column

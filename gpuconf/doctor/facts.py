@@ -13,6 +13,7 @@ from gpuconf.errors import GpuconfError
 from gpuconf.hardware import Inventory
 from gpuconf.hardware.health import CardHealth
 from gpuconf.planner import Plan
+from gpuconf.profile.model import Note
 from gpuconf.settings import Setting
 
 
@@ -157,7 +158,7 @@ class ProfileFacts(NamedTuple):
     because: str | None = None
     name: str | None = None
     source: str | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     keeps_free: bool | None = None
     plan: Plan | None = None
     settings: tuple[Setting, ...] = ()

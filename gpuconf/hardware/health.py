@@ -1,8 +1,26 @@
-"""What NVML tells of a card's troubles: plain values, every one of which may be unknown."""
+"""A card's health, as NVML reports it; `gpuconf doctor` alone asks, `import gpuconf.auto` never.
+
+Beside `gpuconf.hardware.nvml` the only file that talks to the binding; a question that a card or
+driver does not answer is None here too.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpuconf.hardware.inventory import Inventory
+from gpuconf.hardware.nvml import ask, query, read_started
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+# nvml.h: nvmlMemoryErrorType_t, nvmlEccCounterType_t, nvmlComputeMode_t, NVML_FI_DEV_…,
+# nvmlDeviceGpuRecoveryAction_t.  As numbers, because older bindings lack the names.
+_UNCORRECTED, _VOLATILE = 1, 0
+_UNREACHABLE = {4: "forbidden", 15: "lost"}  # nvmlReturn_t
+_COMPUTE_MODES = {0: "default", 1: "exclusive", 2: "prohibited", 3: "exclusive"}
+_RECOVERY_ACTION = 230
+_RECOVERIES = {1: "reset", 2: "reboot", 3: "drain", 4: "drain", 6: "reset", 7: "reboot"}
 
 
 class CardHealth(NamedTuple):
@@ -24,3 +42,54 @@ class CardHealth(NamedTuple):
     remap_failed: bool | None = None
     compute_mode: str | None = None
     recovery: str | None = None
+
+
+def read_inventory_and_health(
+    *, nvml: ModuleType | None = None
+) -> tuple[Inventory, dict[int, CardHealth]]:
+    """The machine's GPUs, and the health of each by its index.
+
+    Both within one start of NVML, which takes a second on a machine without persistence mode.
+    Where NVML cannot be asked, or does not answer in time, the Inventory says why and no card is
+    in the dict; a failing driver never raises.
+    """
+    return ask(nvml, _read_all, lambda problem: (Inventory.unknown(problem), {}))
+
+
+def _read_all(nvml: ModuleType) -> tuple[Inventory, dict[int, CardHealth]]:
+    inventory = read_started(nvml)
+    return inventory, {gpu.index: _read(nvml, gpu.index) for gpu in inventory.gpus}
+
+
+def _read(nvml: ModuleType, index: int) -> CardHealth:
+    try:
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        nvml.nvmlDeviceGetUUID(handle)
+    except Exception as error:  # NVMLError, or what `query` speaks of
+        code: object = getattr(error, "value", None)
+        return CardHealth(problem=_UNREACHABLE.get(code) if isinstance(code, int) else None)
+    ecc = query(nvml, "nvmlDeviceGetEccMode", handle)
+    rows = query(nvml, "nvmlDeviceGetRemappedRows", handle)
+    return CardHealth(
+        ecc_enabled=None if ecc is None else bool(ecc[0]),
+        uncorrected_errors=query(
+            nvml, "nvmlDeviceGetTotalEccErrors", handle, _UNCORRECTED, _VOLATILE
+        ),
+        retirement_pending=_flag(query(nvml, "nvmlDeviceGetRetiredPagesPendingStatus", handle)),
+        remap_pending=None if rows is None else bool(rows[2]),
+        remap_failed=None if rows is None else bool(rows[3]),
+        compute_mode=_COMPUTE_MODES.get(query(nvml, "nvmlDeviceGetComputeMode", handle)),
+        recovery=_read_recovery(nvml, handle),
+    )
+
+
+def _flag(answer: int | None) -> bool | None:
+    return None if answer is None else bool(answer)
+
+
+def _read_recovery(nvml: ModuleType, handle: Any) -> str | None:
+    """What the driver (R570 and later) wants done with the card; None for nothing or unknown."""
+    values = query(nvml, "nvmlDeviceGetFieldValues", handle, [_RECOVERY_ACTION])
+    if not values or getattr(values[0], "nvmlReturn", 1) != 0:
+        return None
+    return _RECOVERIES.get(values[0].value.uiVal)

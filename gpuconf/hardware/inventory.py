@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+ProblemCode = Literal[
+    "no_binding",  # nvidia-ml-py is missing, broken, or another package bears its name
+    "no_library",  # libnvidia-ml.so.1 cannot be loaded
+    "not_loaded",  # the driver is installed, its kernel module not loaded
+    "no_permission",
+    "too_old",  # the driver, for this nvidia-ml-py
+    "mismatch",  # kernel module and library are of different versions
+    "lost",  # a GPU has fallen off the bus
+    "no_answer",  # NVML hangs
+    "other",
+]
+
+
+class Problem(NamedTuple):
+    """Why NVML could not be asked: a code for programs, a sentence for people."""
+
+    code: ProblemCode
+    sentence: str
 
 
 class GpuProcess(NamedTuple):
-    """A process that holds memory on a GPU, as far as the driver tells."""
+    """A process that holds memory on a GPU, as far as the driver knows."""
 
     pid: int
     used_bytes: int | None = None
@@ -51,10 +70,17 @@ class Inventory(NamedTuple):
 
     ``problem`` is one sentence for people, set where NVML could not be asked at all
     (no library, no driver); then ``gpus`` is empty and nothing is known of the GPUs:
-    a framework may still see some (Jetson, WSL without the library).
+    a framework may still see some (Jetson, WSL without the library).  Programs decide by
+    ``problem_code``, never by the sentence.
     """
 
     gpus: tuple[Gpu, ...] = ()
     driver_version: str | None = None
     cuda_version: tuple[int, int] | None = None
     problem: str | None = None
+    problem_code: ProblemCode | None = None
+
+    @classmethod
+    def unknown(cls, problem: Problem) -> Inventory:
+        """The inventory of a machine whose NVML could not be asked."""
+        return cls(problem=problem.sentence, problem_code=problem.code)

@@ -1,6 +1,6 @@
 """Ask NVML, once, what GPUs this machine has: the only file that imports ``pynvml``.
 
-NVML tells free and used memory without making a CUDA context.  Much of what it offers is
+NVML reports free and used memory without making a CUDA context.  Much of what it offers is
 missing somewhere: WSL2 gives no memory per process, unified-memory machines (GB10, Jetson) no
 memory at all, a container hides other people's processes, an old driver lacks whole functions.
 So every answer goes through `query`, which turns "will not say" into None.
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuconf.hardware import patience
-from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory
+from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory, Problem
 from gpuconf.terminal import printable
 
 if TYPE_CHECKING:
@@ -27,15 +27,27 @@ T = TypeVar("T")
 # What the binding must at least have; a `pynvml` without these is another package.
 _REQUIRED = ("NVMLError", "nvmlInit", "nvmlShutdown", "nvmlDeviceGetCount")
 
-# NVML's return codes (nvmlReturn_t in nvml.h), as sentences for people.
+# NVML's return codes: nvmlReturn_t in nvml.h.
 PROBLEMS = {
-    4: "NVML may not be used by this user: the device files under /dev/nvidia* are not readable",
-    9: "the NVIDIA driver is installed but not loaded",
-    12: "no NVIDIA driver here (libnvidia-ml.so.1 cannot be loaded; a container needs --gpus)",
-    13: "the NVIDIA driver is too old for the installed nvidia-ml-py",
-    15: "a GPU has fallen off the bus, and NVML does not start until the machine is restarted",
-    18: "the NVIDIA driver that is loaded and its library differ in version, as after an update "
-    "without a restart",
+    4: Problem(
+        "no_permission",
+        "NVML may not be used by this user: the device files under /dev/nvidia* are not readable",
+    ),
+    9: Problem("not_loaded", "the NVIDIA driver is installed but not loaded"),
+    12: Problem(
+        "no_library",
+        "no NVIDIA driver here (libnvidia-ml.so.1 cannot be loaded; a container needs --gpus)",
+    ),
+    13: Problem("too_old", "the NVIDIA driver is too old for the installed nvidia-ml-py"),
+    15: Problem(
+        "lost",
+        "a GPU has fallen off the bus, and NVML does not start until the machine is restarted",
+    ),
+    18: Problem(
+        "mismatch",
+        "the NVIDIA driver that is loaded and its library differ in version, as after an update "
+        "without a restart",
+    ),
 }
 
 # nvmlDeviceGetComputeRunningProcesses and its kin write this where the driver does not know.
@@ -57,24 +69,20 @@ def read_inventory(*, nvml: ModuleType | None = None, processes: bool = True) ->
 
     Sizes are bytes.  ``free_bytes`` is the driver's own figure.  ``total_bytes`` is the
     memory less what the driver reserves, which is nearly CUDA's total (the figure that
-    TensorFlow takes its fraction of), and ``used_bytes`` what programs hold; a driver of
-    before R510 does not tell the reserve apart, and then it is part of the total and of used.
+    TensorFlow takes its fraction of), and ``used_bytes`` what programs hold; a driver older than
+    R510 does not report the reserve separately; then it is part of the total and of used.
 
-    Where NVML cannot be asked at all, or does not answer in time, ``problem`` says why and
-    ``gpus`` is empty.  A GPU that is lost, or closed to this user, stays in the list with unknown
-    fields.  A GPUCONF_NVML_TIMEOUT that is no number of seconds raises UsageError.
+    Where NVML cannot be asked at all, or does not answer in time, ``problem`` and ``problem_code``
+    say why and ``gpus`` is empty.  A GPU that is lost, or closed to this user, stays in the list
+    with unknown fields.  A GPUCONF_NVML_TIMEOUT that is no number of seconds raises UsageError.
     """
-    return ask(nvml, lambda started: read_started(started, processes=processes), _unknown)
-
-
-def _unknown(problem: str) -> Inventory:
-    return Inventory(problem=problem)
+    return ask(nvml, lambda started: read_started(started, processes=processes), Inventory.unknown)
 
 
 def ask(
     nvml: ModuleType | None,
     question: Callable[[ModuleType], T],
-    unanswered: Callable[[str], T],
+    unanswered: Callable[[Problem], T],
     *,
     environ: Mapping[str, str] = os.environ,
 ) -> T:
@@ -85,22 +93,19 @@ def ask(
     """
     timeout_s = patience.read_timeout_s(environ)
     # Imported here: a thread that imports while its caller is inside an import may deadlock.
-    binding, problem = (nvml, None) if nvml is not None else _import_binding()
-    if binding is None:
-        return unanswered(problem or "")
-    problem = _missing_names(binding)
-    if problem is not None:
-        return unanswered(problem)
+    binding = _import_binding() if nvml is None else _checked(nvml)
+    if isinstance(binding, Problem):
+        return unanswered(binding)
     try:
         return patience.wait_for(
             lambda: _ask_between(binding, question, unanswered), timeout_s=timeout_s
         )
     except patience.NoAnswerError as error:
-        return unanswered(str(error))
+        return unanswered(Problem("no_answer", str(error)))
 
 
 def _ask_between(
-    binding: ModuleType, question: Callable[[ModuleType], T], unanswered: Callable[[str], T]
+    binding: ModuleType, question: Callable[[ModuleType], T], unanswered: Callable[[Problem], T]
 ) -> T:
     problem = _init(binding)
     if problem is not None:
@@ -111,34 +116,38 @@ def _ask_between(
         query(binding, "nvmlShutdown")
 
 
-def _import_binding() -> tuple[ModuleType | None, str | None]:
-    """Import ``pynvml``; return it, or None and a sentence that says why not."""
+def _import_binding() -> ModuleType | Problem:
+    """Import ``pynvml``; return it, or why it cannot be used."""
     try:
         import pynvml
     except ImportError as error:
-        if error.name == "pynvml":
-            return None, "nvidia-ml-py, which asks the driver about the GPUs, is not installed"
-        return None, f"the installed pynvml cannot be imported ({error}); nvidia-ml-py is needed"
+        why = "nvidia-ml-py, which asks the driver about the GPUs, is not installed"
+        if error.name != "pynvml":
+            why = f"the installed pynvml cannot be imported ({error}); nvidia-ml-py is needed"
     except Exception as error:  # a package of Python 2's days fails with a SyntaxError
         kind = type(error).__name__
-        return None, f"the installed pynvml is broken ({kind}: {error}); nvidia-ml-py is needed"
-    return pynvml, None
+        why = f"the installed pynvml is broken ({kind}: {error}); nvidia-ml-py is needed"
+    else:
+        return _checked(pynvml)
+    return Problem("no_binding", why)
 
 
-def _missing_names(nvml: ModuleType) -> str | None:
+def _checked(nvml: ModuleType) -> ModuleType | Problem:
     missing = [name for name in _REQUIRED if not hasattr(nvml, name)]
     if not missing:
-        return None
-    return f"the installed pynvml is not nvidia-ml-py: it has no {missing[0]}"
+        return nvml
+    why = f"the installed pynvml is not nvidia-ml-py: it has no {missing[0]}"
+    return Problem("no_binding", why)
 
 
-def _init(nvml: ModuleType) -> str | None:
-    """Start NVML; return a sentence that says why it does not start, or None."""
+def _init(nvml: ModuleType) -> Problem | None:
+    """Start NVML; return why it does not start, or None."""
     try:
         nvml.nvmlInit()
     except Exception as error:  # NVMLError, or OSError and AttributeError of old bindings
+        other = Problem("other", f"NVML does not start ({error})")
         code: object = getattr(error, "value", None)
-        return (isinstance(code, int) and PROBLEMS.get(code)) or f"NVML does not start ({error})"
+        return PROBLEMS.get(code, other) if isinstance(code, int) else other
     return None
 
 
@@ -163,7 +172,8 @@ def read_started(nvml: ModuleType, *, processes: bool = True) -> Inventory:
     """As `read_inventory`, through a binding that has started NVML."""
     count = query(nvml, "nvmlDeviceGetCount")
     if count is None:
-        return Inventory(problem="NVML starts but does not say how many GPUs there are")
+        why = "NVML starts but does not say how many GPUs there are"
+        return Inventory.unknown(Problem("other", why))
     return Inventory(
         gpus=tuple(_read_gpu(nvml, index, processes=processes) for index in range(count)),
         driver_version=query(nvml, "nvmlSystemGetDriverVersion"),
@@ -262,7 +272,7 @@ def _read_mig_instances(
 
 
 def _read_processes(nvml: ModuleType, handle: Any) -> tuple[GpuProcess, ...] | None:
-    """Who holds memory on the device, each process once; None if the driver tells nothing.
+    """Who holds memory on the device, each process once; None if the driver does not say.
 
     A program that computes and draws is in two lists, and counts as computing.
     """

@@ -10,6 +10,7 @@ from gpuconf.errors import ProfileError, ProfileNotFoundError
 from gpuconf.profile import powers, reading, search
 from gpuconf.profile.document import parse
 from gpuconf.profile.encoding import decode, read_bytes
+from gpuconf.profile.model import Note
 from gpuconf.profile.nodes import Mapping, Scalar, merged
 from gpuconf.profile.powers import Link
 from gpuconf.profile.problems import problem, quoted
@@ -26,7 +27,7 @@ class Chain(NamedTuple):
 
     files: tuple[str, ...]
     root: Mapping
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def read_chain(

@@ -65,6 +65,13 @@ class GpuRules(NamedTuple):
     virtual_devices: tuple[Amount, ...] = ()
 
 
+class Note(NamedTuple):
+    """A line for stderr about a profile's file, and the command that it ends in."""
+
+    text: str
+    command: str
+
+
 class Profile(NamedTuple):
     """A whole profile, ``extends`` and overrides already merged in.
 
@@ -86,7 +93,7 @@ class Profile(NamedTuple):
     torch: TorchRules = TorchRules()
     env: tuple[tuple[str, str], ...] = ()
     origin: str = "path"
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Profile) and self[:_COMPARED] == other[:_COMPARED]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from gpuconf.errors import ProfileError
 from gpuconf.profile import nodes, trust
+from gpuconf.profile.model import Note
 from gpuconf.profile.owners import foreign_owner, owner_of
 from gpuconf.profile.problems import problem
 from gpuconf.profile.search import Location
@@ -126,7 +127,7 @@ def untrusted(links: Sequence[Link], environ: Mapping[str, str]) -> list[str]:
     ]
 
 
-def notes(links: Sequence[Link], environ: Mapping[str, str]) -> tuple[str, ...]:
+def notes(links: Sequence[Link], environ: Mapping[str, str]) -> tuple[Note, ...]:
     """A line for each found file that somebody else may have written."""
     said = []
     for link in links:
@@ -136,10 +137,12 @@ def notes(links: Sequence[Link], environ: Mapping[str, str]) -> tuple[str, ...]:
         if uid is not None and not trust.is_trusted(link.path, link.data, environ):
             path = os.path.abspath(link.path)
             what = "belongs" if owner_of(path) == uid else "lies in a folder that belongs"
-            said.append(
+            command = _trust_command([path])
+            text = (
                 f"{printable(path)} {what} to another user (uid {uid}); it may set only limits and "
-                f"harmless variables; to allow more, read it, then: {_trust_command([path])}"
+                f"harmless variables; to allow more, read it, then: {command}"
             )
+            said.append(Note(text, command))
     return tuple(said)
 
 
@@ -150,12 +153,13 @@ def _refusal(
         f"{why}, so it may set only variables on a list of harmless ones; the rule: none that "
         "loads code, runs a command, writes a file or contacts a server"
     )
-    hint = f"read the file, then: {_trust_command(lacking)}"
+    command = _trust_command(lacking)
+    hint = f"read the file, then: {command}"
     # Naming the first file makes the others named only where it extends them by their paths.
     if all(level_of(link.location) != FOUND for link in links[1:]):
         first = os.path.abspath(links[0].path)
         hint = f"name the file: `GPUCONF_PROFILE={_shell(first)} python …`, or {hint}"
-    return problem(message, mark=entry.key_mark, key=f"env.{name}", hint=hint)
+    return problem(message, mark=entry.key_mark, key=f"env.{name}", hint=hint, command=command)
 
 
 def _why_found(links: Sequence[Link], environ: Mapping[str, str]) -> str:

@@ -14,7 +14,12 @@ _LEAST_LIKENESS = 0.55
 
 
 def problem(
-    message: str, *, mark: Mark, key: str | None = None, hint: str | None = None
+    message: str,
+    *,
+    mark: Mark,
+    key: str | None = None,
+    hint: str | None = None,
+    command: str | None = None,
 ) -> ProfileError:
     """A ProfileError for ``key`` at ``mark``; without a file it speaks of an override."""
     key = printable(key[:_LONGEST_KEY]) if key else None
@@ -23,7 +28,13 @@ def problem(
     if mark.file is None:
         message = f"override {message}"
     return ProfileError(
-        message, hint=hint, file=mark.file, line=mark.line, column=mark.column, key=key
+        message,
+        hint=hint,
+        command=command,
+        file=mark.file,
+        line=mark.line,
+        column=mark.column,
+        key=key,
     )
 
 

@@ -29,7 +29,9 @@ from gpuconf.doctor.facts import TorchBuild, Xid
 from gpuconf.errors import ProfileError, ShortageError
 from gpuconf.hardware import Inventory
 from gpuconf.hardware.health import CardHealth
+from gpuconf.hardware.inventory import Problem
 from gpuconf.planner import Plan
+from gpuconf.profile.model import Note
 from gpuconf.settings import Setting
 from gpuconf.units import GIB, MIB
 
@@ -51,7 +53,8 @@ _SHORTAGE = ShortageError("profile x: not enough memory\n  the sum", hint="stop 
 _BAD = ProfileError("unknown key", hint="write `memory`", file="a.yaml", line=3, column=1)
 _REFUSED = ProfileError(
     "env.BASH_ENV: this file was found",
-    hint="read the file, then: gpuconf trust /w/gpuconf.yaml",
+    hint="read the file",
+    command="gpuconf trust /w/gpuconf.yaml",
     file="/w/gpuconf.yaml",
 )
 _EMPTY = Plan(PROFILE, visible=(CARD,), hides_gpus=True, notes=("no GPU is left",))
@@ -65,7 +68,8 @@ TROUBLES = (
     Case("driver.present", "fail", "libnvidia-ml.so.1 cannot be opened", broken(12)),
     Case("driver.present", "fail", "too old", broken(13)),
     Case("driver.present", "fail", "NVML does not start",
-         SOUND._replace(inventory=Inventory(problem="NVML does not start (error 777)"))),
+         SOUND._replace(
+             inventory=Inventory.unknown(Problem("other", "NVML does not start (error 777)")))),
     Case("driver.module", "fail", "differ in version (module 570.86.15)", broken(18)),
     Case("driver.module", "fail", "module is 570.86.15, and its library 575.51.02",
          broken(12, library_version="575.51.02")),
@@ -175,8 +179,8 @@ TROUBLES = (
     Case("profile.choice", "fail", "gpuconf trust /w/gpuconf.yaml   # once you have read it",
          profile(name=None, plan=None, profile_error=_REFUSED)),
     Case("profile.choice", "warn", "gpuconf trust /w/gpuconf.yaml",
-         profile(notes=("gpuconf.yaml in /w belongs to another user (uid 1000); it has a found "
-                        "set only limits; read it, then: gpuconf trust /w/gpuconf.yaml",))),
+         profile(notes=(Note("gpuconf.yaml in /w belongs to another user (uid 1000)",
+                             "gpuconf trust /w/gpuconf.yaml"),))),
     Case("profile.plan", "fail", "would stop here: profile x: not enough memory",
          profile(plan=None, plan_error=_SHORTAGE)),
     Case("profile.plan", "fail", "gpuconf plan shared-desktop",

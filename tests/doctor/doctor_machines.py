@@ -122,7 +122,7 @@ SOUND = Facts(
     profile=PROFILE_FACTS,
 )
 # No GPU, nothing that tells of one, and nothing installed.
-BARE = Facts(inventory=Inventory(problem=PROBLEMS[12]), system=System(pci_cards=()))
+BARE = Facts(inventory=Inventory.unknown(PROBLEMS[12]), system=System(pci_cards=()))
 
 
 def system(**changes: Any) -> Facts:
@@ -132,7 +132,7 @@ def system(**changes: Any) -> Facts:
 
 def broken(code: int, **changes: Any) -> Facts:
     """A machine whose NVML does not start, for the reason ``code`` of nvml.h."""
-    inventory = Inventory(problem=PROBLEMS[code])
+    inventory = Inventory.unknown(PROBLEMS[code])
     return system(**changes)._replace(inventory=inventory, health={})
 
 

@@ -6,6 +6,7 @@ from doctor_machines import BUILD, CUDART, CUDNN, PACKAGES, SOUND, Case, card, p
 
 from gpuconf.doctor.facts import KerasChoice, TensorFlowBuild, TorchBuild
 from gpuconf.hardware import Inventory
+from gpuconf.hardware.inventory import Problem
 
 _NO_CUDA = TensorFlowBuild(is_cuda=False)
 
@@ -41,8 +42,8 @@ TROUBLES = (
                   tensorflow=None, torch=TorchBuild())),
     Case("packages.nvml_binding", "warn", "pip uninstall -y pynvml",
          packages(("pynvml", "11.5.3"))),
-    Case("packages.nvml_binding", "fail", "is not nvidia-ml-py",
-         SOUND._replace(inventory=Inventory(problem="the installed pynvml is not nvidia-ml-py"))),
+    Case("packages.nvml_binding", "fail", "another pynvml",
+         SOUND._replace(inventory=Inventory.unknown(Problem("no_binding", "another pynvml")))),
     Case("packages.cuda_libraries", "fail", "libcudart.so.12 cannot be found",
          packages(libraries=(CUDART._replace(path=None, place=None), CUDNN))),
     Case("packages.cuda_libraries", "fail", "unset LD_LIBRARY_PATH",

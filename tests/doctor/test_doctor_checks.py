@@ -79,3 +79,19 @@ def test_a_check_that_breaks_down_is_a_finding() -> None:
     assert "ZeroDivisionError: True" in crashed.summary
     assert "test_doctor_checks.py" in crashed.detail[-1]
     assert crashed.fix is not None
+
+
+@pytest.mark.parametrize(
+    "case",
+    [each for each in (*TROUBLES, *SOUND_CASES) if each.facts.inventory.problem is not None],
+    ids=lambda case: case.id,
+)
+def test_no_check_reads_the_sentence_of_a_problem(case: Case) -> None:
+    """Another wording of NVML's problem changes where it is shown, and nothing else."""
+    inventory = case.facts.inventory
+    shown = inventory.problem or ""
+    reworded = case.facts._replace(inventory=inventory._replace(problem="REWORDED"))
+    for before, after in zip(run_checks(case.facts), run_checks(reworded), strict=True):
+        detail = tuple(line.replace(shown, "REWORDED") for line in before.detail)
+        summary = before.summary.replace(shown, "REWORDED")
+        assert after == before._replace(summary=summary, detail=detail)

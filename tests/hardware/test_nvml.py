@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 import standin
 
-from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory
+from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory, ProblemCode
 from gpuconf.hardware.nvml import read_inventory
 from gpuconf.units import GIB, MIB
 
@@ -56,23 +56,23 @@ def read(directory: Path) -> Read:
 
 
 @pytest.mark.parametrize(
-    ("scenario", "words"),
+    ("scenario", "code", "words"),
     [
-        ("no_library", "cannot be loaded"),
-        ("driver_not_loaded", "not loaded"),
-        ("version_mismatch", "differ in version"),
-        ("no_permission", "may not be used by this user"),
-        ("driver_r390", "too old"),
-        ("unheard_of_error", "NVML does not start"),
-        ("uncounted", "how many GPUs"),
+        ("no_library", "no_library", "cannot be loaded"),
+        ("driver_not_loaded", "not_loaded", "not loaded"),
+        ("version_mismatch", "mismatch", "differ in version"),
+        ("no_permission", "no_permission", "may not be used by this user"),
+        ("driver_r390", "too_old", "too old"),
+        ("unheard_of_error", "other", "NVML does not start"),
+        ("uncounted", "other", "how many GPUs"),
     ],
 )
-def test_a_machine_that_cannot_be_asked_is_a_sentence(
-    scenario: str, words: str, read: Read
+def test_a_machine_that_cannot_be_asked_is_a_code_and_a_sentence(
+    scenario: str, code: ProblemCode, words: str, read: Read
 ) -> None:
-    """Where NVML cannot be asked there are no GPUs, one sentence says why, nothing raises."""
+    """Where NVML cannot be asked there are no GPUs, code and sentence say why, nothing raises."""
     inventory = read(scenario)
-    assert inventory._replace(problem=None) == Inventory()
+    assert inventory._replace(problem=None) == Inventory(problem_code=code)
     assert inventory.problem is not None
     assert words in inventory.problem
     assert "\n" not in inventory.problem
@@ -280,7 +280,7 @@ def test_a_lookalike_binding_is_a_sentence(source: str, words: str, tmp_path: Pa
     (tmp_path / "pynvml.py").write_text(source)
     program = _PROGRAM.format(processes=True)
     inventory = pickle.loads(_run({"PYTHONPATH": str(tmp_path)}, program))
-    assert inventory._replace(problem=None) == Inventory()
+    assert inventory._replace(problem=None) == Inventory(problem_code="no_binding")
     assert words in inventory.problem
     assert "nvidia-ml-py" in inventory.problem
 

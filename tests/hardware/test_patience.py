@@ -134,12 +134,12 @@ def test_ctrl_c_comes_through_while_waiting(directory: Path) -> None:
 def test_the_doctors_question_is_bounded_too(directory: Path) -> None:
     """A card's health comes with the same patience."""
     program = """
-from gpuconf.hardware.nvml_health import read_inventory_and_health
+from gpuconf.hardware.health import read_inventory_and_health
 inventory, health = read_inventory_and_health()
-print(inventory.problem, health)
+print(inventory.problem, inventory.problem_code, health)
 """
     out, _ = _run(program, standin.HANGS, directory)
-    assert out == "NVML did not answer within 0.3 s {}\n"
+    assert out == "NVML did not answer within 0.3 s no_answer {}\n"
 
 
 @pytest.mark.parametrize(

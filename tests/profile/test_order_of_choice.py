@@ -19,6 +19,7 @@ from gpuconf.profile import (
     list_profiles,
     load_profile,
 )
+from gpuconf.profile.model import Note
 from gpuconf.profile.owners import may_bound_search
 
 
@@ -192,9 +193,10 @@ def test_another_users_project_applies_with_a_note(
     profile = load_profile(environ={}, directory=tmp_path)
     assert profile.description == "mounted"
     (note,) = profile.notes
-    assert note.startswith(f"{tmp_path / 'gpuconf.yaml'} ")
-    assert "belongs to another user (uid " in note
-    assert note.endswith(f"then: gpuconf trust {tmp_path}/gpuconf.yaml")
+    assert note.text.startswith(f"{tmp_path / 'gpuconf.yaml'} ")
+    assert "belongs to another user (uid " in note.text
+    assert note.command == f"gpuconf trust {tmp_path}/gpuconf.yaml"
+    assert note.text.endswith(f"then: {note.command}")
     named = load_profile(environ={"GPUCONF_PROFILE": str(tmp_path / "gpuconf.yaml")})
     assert named.notes == ()
 
@@ -217,7 +219,9 @@ def test_how_it_was_reached_makes_no_other_profile(tmp_path: Path) -> None:
     """Origin and notes are not compared: configure() twice with one file is one profile."""
     file = write(tmp_path / "gpuconf.yaml", "same")
     found = load_profile(environ={}, directory=tmp_path)
-    named = load_profile(str(file), environ={})._replace(name="project", notes=("a note",))
+    named = load_profile(str(file), environ={})._replace(
+        name="project", notes=(Note("a note", "ls"),)
+    )
     assert (found.origin, named.origin) == ("project", "path")
     assert found == named
     assert (found != named) is False

@@ -6,7 +6,6 @@ from gpuconf.doctor.checks.check import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.doctor.checks.driver_cause import EXPLAINED_BY, cause_of
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
-from gpuconf.hardware.nvml import PROBLEMS
 
 # NVIDIA's own guide for all others: each has a repository and a name for the package.
 _GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
@@ -52,7 +51,7 @@ def _does_not_answer(facts: Facts, problem: str) -> Finding:
     if cause == "no_driver":
         detail = (_NOUVEAU,) if facts.system.nouveau else ()
         loads = "sudo modprobe nvidia && nvidia-smi"
-        fix = loads if problem == PROBLEMS[9] else _install(facts)
+        fix = loads if facts.inventory.problem_code == "not_loaded" else _install(facts)
         return fail("a GPU is here, but no NVIDIA driver is loaded", *seen, *detail, fix=fix)
     if cause == "no_library":
         return fail(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from gpuconf.doctor.facts import Facts
-from gpuconf.hardware.nvml import PROBLEMS
 
 Cause = Literal[
     "none",  # nothing is wrong, or nothing tells of a GPU
@@ -34,46 +33,48 @@ EXPLAINED_BY: dict[Cause, str] = {
 
 def cause_of(facts: Facts) -> Cause:
     """The likeliest reason, the more certain ones first."""
-    problem = facts.inventory.problem
-    if problem is None:
+    if facts.inventory.problem is None:
         return "none"
-    return _told_by_nvml(facts, problem) or _seen_around(facts, problem)
+    return _reported_by_nvml(facts) or _seen_around(facts)
 
 
-def _told_by_nvml(facts: Facts, problem: str) -> Cause | None:
-    """The reasons that NVML's own answer leaves no doubt of."""
-    if problem == PROBLEMS[18] or _versions_differ(facts):
+def _reported_by_nvml(facts: Facts) -> Cause | None:
+    """The reasons that NVML's own answer leaves no doubt about."""
+    code = facts.inventory.problem_code
+    if code == "mismatch" or _versions_differ(facts):
         return "mismatch"
-    if problem == PROBLEMS[15]:
+    if code == "lost":
         return "lost"
-    if problem == PROBLEMS[13]:
+    if code == "too_old":
         return "too_old"
-    if "nvidia-ml-py" in problem:  # the binding is missing, or another package
+    if code == "no_binding":
         return "binding" if facts.expects_gpu else "none"
     return None
 
 
-def _seen_around(facts: Facts, problem: str) -> Cause:
+def _seen_around(facts: Facts) -> Cause:
     system = facts.system
     if system.is_wsl:
         return "wsl" if system.has_wsl_library else "none"
     if system.container and not system.nodes and (system.module_version or system.pci_cards):
         return "container"
-    if problem == PROBLEMS[4] or any(not node.may_open for node in system.nodes):
+    if facts.inventory.problem_code == "no_permission" or any(
+        not node.may_open for node in system.nodes
+    ):
         return "permission"
-    return _without_driver(facts, problem)
+    return _without_driver(facts)
 
 
-def _without_driver(facts: Facts, problem: str) -> Cause:
-    system = facts.system
-    if problem == PROBLEMS[9]:
+def _without_driver(facts: Facts) -> Cause:
+    system, code = facts.system, facts.inventory.problem_code
+    if code == "not_loaded":
         # A driver without a card is an image made for other machines, and no fault.
         return "none" if system.pci_cards == () else "no_driver"
     if system.module_version:
-        return "no_library" if problem == PROBLEMS[12] else "other"
+        return "no_library" if code == "no_library" else "other"
     if system.pci_cards:
         return "no_driver"
-    return "none" if problem == PROBLEMS[12] else "other"
+    return "none" if code == "no_library" else "other"
 
 
 def _versions_differ(facts: Facts) -> bool:

@@ -31,17 +31,16 @@ def _choice(facts: Facts) -> Finding:
     if profile.notes:
         return warn(
             f"profile {profile.name} applies, and another user may have written it",
-            *profile.notes,
-            fix=profile.notes[0].rpartition("then: ")[2],
+            *[note.text for note in profile.notes],
+            fix=profile.notes[0].command,
         )
     return ok(f"profile {profile.name} applies, because {profile.because}", profile.source or "")
 
 
 def _cure(error: GpuconfError, wanted: str) -> str:
     """The command that helps against a refused profile."""
-    _, can_be_trusted, files = (error.hint or "").rpartition("gpuconf trust ")
-    if can_be_trusted:
-        return f"gpuconf trust {files}   # once you have read it"
+    if error.command is not None:
+        return f"{error.command}   # once you have read it"
     if isinstance(error, ProfileError) and error.file:
         return f"gpuconf profiles check {shlex.quote(wanted)}"
     return "gpuconf profiles list"

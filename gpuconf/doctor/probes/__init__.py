@@ -15,8 +15,7 @@ from gpuconf.doctor.probes.profile import read_profile
 from gpuconf.doctor.probes.system import read_system
 from gpuconf.errors import UsageError
 from gpuconf.hardware import Inventory
-from gpuconf.hardware.health import CardHealth
-from gpuconf.hardware.nvml_health import read_inventory_and_health
+from gpuconf.hardware.health import CardHealth, read_inventory_and_health
 
 _T = TypeVar("_T")
 
