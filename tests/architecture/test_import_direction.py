@@ -24,6 +24,7 @@ GROUND = {
     "command_line",
     "state_note",
     "worker_process",
+    "json_shape",
 }
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -36,6 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "import_hook": set(),
     "state_note": set(),
     "worker_process": set(),
+    "json_shape": set(),
     "environ": {"errors", "settings", "state_note"},
     "command_line": {"errors", "units"},
     "hardware": GROUND,
@@ -54,6 +56,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"hardware", "profile", "planner", "machine_plan", "own_environment", "report"}
     | {"binding", "framework_hooks"},
     "exception_hooks": {"environ", "errors", "terminal", "diagnosis"},
+    "reporting": GROUND,
+    "children": GROUND,
     "messages": GROUND,
     "diagnosis": GROUND | {"messages"},
     "auto": {"bootstrap", "errors", "exception_hooks"},

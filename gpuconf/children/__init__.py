@@ -1,0 +1,1 @@
+"""Child processes: started, watched, ended with their families, and what they hand over."""

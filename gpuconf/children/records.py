@@ -1,0 +1,135 @@
+"""What a child process wrote, JSON objects a line each, as values again.  Pure, and tolerant.
+
+A child may die in the middle of a line, and a framework may write anything anywhere: what is no
+object is passed over, and a field of the wrong kind has its default.  This is the inverse of
+`gpuconf.reporting.plain`.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from gpuconf.json_shape import Rule, field_names, shape_of
+
+Value = TypeVar("Value")
+
+_BEYOND = 2.0**63  # no figure of ours; such an integer would not go into a float
+
+
+class UnreadableError(ValueError):
+    """Data that is not of the type that was asked for."""
+
+
+def json_objects(text: str) -> Iterator[dict[str, Any]]:
+    """The objects among the lines of ``text``; the other lines are passed over."""
+    for line in text.splitlines():
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            yield value
+
+
+def decoded(cls: type[Value], data: object) -> Value:
+    """A value of ``cls`` from its JSON; raise UnreadableError where that is impossible.
+
+    A field that is missing or of the wrong kind has its default, and an entry of a list that is
+    of the wrong kind is left out.  So only a field without a default makes a value unreadable.
+    """
+    value: Value = _decoded(cls, data)
+    return value
+
+
+def _decoded(kind: Any, data: object) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is not None:
+        return _compound(origin, arguments, data)
+    if kind in (Any, object):
+        return data
+    return _scalar(kind, data) if field_names(kind) is None else _record(kind, _object(data))
+
+
+def _compound(origin: Any, kinds: tuple[Any, ...], data: object) -> Any:
+    if origin is Annotated:
+        return _checked(_decoded(kinds[0], data), kinds[1:])
+    if origin in (Union, types.UnionType):
+        found = (value for kind in kinds for value in _readings(kind, data))
+        return _first(found)
+    if origin is Literal:
+        return _if(data in kinds, data)
+    if origin is tuple:
+        return _tuple(kinds, data)
+    return {str(key): _decoded(kinds[1], each) for key, each in _object(data).items()}
+
+
+def _readings(kind: Any, data: object) -> list[Any]:
+    """The value, alone in a list; an empty list where it cannot be read."""
+    try:
+        return [_decoded(kind, data)]
+    except UnreadableError:
+        return []
+
+
+def _first(found: Iterator[Any]) -> Any:
+    for value in found:
+        return value
+    raise UnreadableError
+
+
+def _record(cls: type, data: Mapping[str, Any]) -> Any:
+    shape = shape_of(cls)
+    there = {name: kind for name, kind in _kinds(cls).items() if shape.key(name) in data}
+    readings = {name: _readings(kind, data[shape.key(name)]) for name, kind in there.items()}
+    try:
+        return cls(**{name: found[0] for name, found in readings.items() if found})
+    except TypeError:  # a field that has no default
+        raise UnreadableError(cls.__name__) from None
+
+
+@cache
+def _kinds(cls: type) -> dict[str, Any]:
+    hints = get_type_hints(cls, include_extras=True)
+    return {name: hints[name] for name in field_names(cls) or ()}
+
+
+def _tuple(kinds: tuple[Any, ...], data: object) -> tuple[Any, ...]:
+    entries = _if(isinstance(data, (list, tuple)), data)
+    if kinds[-1] is Ellipsis:
+        return tuple(value for each in entries for value in _readings(kinds[0], each))
+    _if(len(entries) == len(kinds), entries)
+    return tuple(_decoded(kind, each) for kind, each in zip(kinds, entries, strict=True))
+
+
+def _scalar(kind: Any, data: object) -> Any:
+    """A number is a number that is finite and no bool, whatever JSON and Python make of them."""
+    if kind is None or kind is types.NoneType:
+        return _if(data is None, data)
+    if kind in (int, float):
+        is_number = isinstance(data, (int, kind)) and not isinstance(data, bool)
+        return kind(_if(is_number and -_BEYOND < data < _BEYOND, data))  # type: ignore[operator]
+    return _if(isinstance(data, kind), data)
+
+
+def _object(data: object) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = _if(isinstance(data, dict), data)
+    return found
+
+
+def _checked(value: Any, rules: tuple[Any, ...]) -> Any:
+    for rule in (each for each in rules if isinstance(each, Rule)):
+        _if(rule.minimum is None or value >= rule.minimum, value)
+        _if(rule.maximum is None or value <= rule.maximum, value)
+        _if(rule.min_length is None or len(value) >= rule.min_length, value)
+        _if(rule.enum is None or value in rule.enum, value)
+    return value
+
+
+def _if(is_readable: bool, data: object) -> Any:
+    if not is_readable:
+        raise UnreadableError(str(data)[:100])
+    return data
