@@ -59,28 +59,28 @@ generated: $(VENV)/.dev
 	$(BIN)/python docs/generate.py
 
 bench: $(VENV)/.dev
-	$(BIN)/python benchmarks/import_cost.py
-	$(BIN)/python benchmarks/explain_speed.py
+	$(BIN)/python -m benchmarks.import_cost
+	$(BIN)/python -m benchmarks.explain_speed
 
 matrix: $(VENV)/.dev
-	$(BIN)/python tests/acceptance/matrix.py
+	$(BIN)/python -m tests.acceptance.matrix
 
 models: $(VENV)/.dev
-	$(BIN)/python benchmarks/training/trained_models.py
+	$(BIN)/python -m benchmarks.training.trained_models
 
 estimates: $(VENV)/.dev
-	$(BIN)/python benchmarks/estimate_accuracy.py --quick
-	$(BIN)/python benchmarks/largest_batch.py
+	$(BIN)/python -m benchmarks.estimate_accuracy --quick
+	$(BIN)/python -m benchmarks.largest_batch
 
 batches: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet opencv-python-headless
-	$(BIN)/python benchmarks/batching.py
-	$(BIN)/python benchmarks/streaming.py
+	$(BIN)/python -m benchmarks.batching
+	$(BIN)/python -m benchmarks.streaming
 
 gpu: $(VENV)/.dev
 	$(BIN)/python -m pytest -m gpu
-	$(BIN)/python tests/acceptance --card real --write docs/real-gpu.md
-	$(BIN)/python benchmarks/training/compare_with_gpu.py --write docs/real-gpu-models.md
+	$(BIN)/python -m tests.acceptance --card real --write docs/real-gpu.md
+	$(BIN)/python -m benchmarks.training.compare_with_gpu --write docs/real-gpu-models.md
 
 clean:
 	rm -rf $(VENV) .venv-* dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from machine import machine
+from benchmarks.machine import machine
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from estimate.accuracy_table import (
+from benchmarks.estimate.accuracy_table import (
     Row,
     head,
     line,
@@ -25,10 +25,10 @@ from estimate.accuracy_table import (
     summary_lines,
     trouble_lines,
 )
-from estimate.estimate_cases import Case, choose_cases, only_models
-from estimate.estimates import estimate_group, groups
-from estimate.measured_peaks import TIMEOUT_S, Measurements
-from estimate.stages import Stage, ample_cpu_stage, card_stage, cpu_stage
+from benchmarks.estimate.estimate_cases import Case, choose_cases, only_models
+from benchmarks.estimate.estimates import estimate_group, groups
+from benchmarks.estimate.measured_peaks import TIMEOUT_S, Measurements
+from benchmarks.estimate.stages import Stage, ample_cpu_stage, card_stage, cpu_stage
 
 STAGES: dict[str, tuple[str, ...]] = {
     "cpu": ("cpu",),

@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from machine import machine
-
+from benchmarks.machine import machine
 from gpuconf.diagnosis import explain_chunks
 
 LOGS = Path(__file__).resolve().parent.parent / "tests" / "diagnosis" / "simulated" / "logs"

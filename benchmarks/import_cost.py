@@ -23,8 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from machine import machine
-
+from benchmarks.machine import machine
 from gpuconf.hardware import read_inventory
 from gpuconf.simcard import CardSpec, simulated_card
 

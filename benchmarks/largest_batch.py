@@ -18,14 +18,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from estimate.accuracy_table import machine_facts
-from estimate.batch_search import Bounds, is_good, search
-from estimate.estimate_cases import OPTIMIZERS, Case, only_models
-from estimate.estimated_models import ESTIMATED
-from estimate.estimates import estimate_group
-from estimate.measured_peaks import Measurements
-from estimate.stages import Stage, card_stage, cpu_stage, limited
-
+from benchmarks.estimate.accuracy_table import machine_facts
+from benchmarks.estimate.batch_search import Bounds, is_good, search
+from benchmarks.estimate.estimate_cases import OPTIMIZERS, Case, only_models
+from benchmarks.estimate.estimated_models import ESTIMATED
+from benchmarks.estimate.estimates import estimate_group
+from benchmarks.estimate.measured_peaks import Measurements
+from benchmarks.estimate.stages import Stage, card_stage, cpu_stage, limited
 from gpuconf.units import MIB
 
 LIMITS_MIB = (256, 1024, 2048)

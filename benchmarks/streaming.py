@@ -21,7 +21,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from machine import machine
+from benchmarks.machine import machine
 
 SIDE = 160
 BATCH = 32

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import standin
-from processes import Nvml
-
 from gpuconf.units import MIB
+from tests.hardware import standin
+from tests.processes import Nvml
 
 CARD = standin.Card(standin.uuid(0), total=11264 * MIB, reserved=0, used=1945 * MIB)
 ROOMY = standin.Machine((CARD,))

@@ -1,16 +1,26 @@
-"""What tests of several folders need; its place makes ``processes`` importable."""
+"""What tests of several folders need."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
-import lean_tensorflow
 import pytest
-import standin
-from processes import Nvml
+
+from tests import lean_tensorflow
+from tests.hardware import standin
+from tests.processes import Nvml
+
+pytest_plugins = (
+    "tests.simcard.simcard_fixtures",
+    "tests.backends.on_card_fixtures",
+    "tests.training.training_fixtures",
+)
+
+ROOT = Path(__file__).resolve().parents[1]
 
 # No test is about seconds: a busy machine must not fail one.
 hypothesis.settings.register_profile("no deadline", deadline=None)
@@ -43,11 +53,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _lean_tensorflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Every Python that a test starts begins with that module; it says why."""
+    """Every Python that a test starts begins with that module, and finds the package ``tests``."""
     folder = tmp_path_factory.mktemp("site")
     shutil.copyfile(lean_tensorflow.__file__, folder / "sitecustomize.py")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        patch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{ROOT}", prepend=os.pathsep)
         yield
 
 

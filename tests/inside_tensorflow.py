@@ -14,7 +14,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from processes import run
+
+from tests.processes import run
 
 PLAIN = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 # TensorFlow's allocator for GPUs serves the CPU; one operation at a time, and no fused kernels.

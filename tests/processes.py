@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from textwrap import dedent
 
-import standin
+from tests.hardware import standin
 
 # The fixture ``nvml``: a scenario or machine to the variables that make a new process see it.
 Nvml = Callable[[str | standin.Machine], dict[str, str]]

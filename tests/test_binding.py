@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import standin
-from binding_programs import CARD, FULL, HALF, ROOMY, START, TWO, facts
-from processes import Nvml, run_python, write_package
 
 from gpuconf.units import MIB
+from tests.binding_programs import CARD, FULL, HALF, ROOMY, START, TWO, facts
+from tests.hardware import standin
+from tests.processes import Nvml, run_python, write_package
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from binding_programs import HALF, INTERRUPT, START, TWO, facts
-from processes import Nvml, run_python, write_package
+
+from tests.binding_programs import HALF, INTERRUPT, START, TWO, facts
+from tests.processes import Nvml, run_python, write_package
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import standin
-from processes import Nvml, run, run_python, write_package
 
 from gpuconf.units import MIB
+from tests.hardware import standin
+from tests.processes import Nvml, run, run_python, write_package
 
 CARD = standin.Card(
     standin.uuid(0), "NVIDIA GeForce RTX 2080 Ti", 11264 * MIB, 0, 1945 * MIB, major=7, minor=5

@@ -14,16 +14,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from processes import run, run_python
-from simcard_programs import STORY
 
 from gpuconf.callbacks import MemoryUsage
 from gpuconf.callbacks.gauge import Use, choose_devices, is_device, short_name
 from gpuconf.callbacks.memory_usage import figures
 from gpuconf.errors import UsageError
 from gpuconf.simcard import Card, bridge_for_command, simulated_card
-
-pytest_plugins = ("simcard_fixtures",)
+from tests.processes import run, run_python
+from tests.simcard.simcard_programs import STORY
 
 MIB = 1024**2
 ESTIMATE = SimpleNamespace(peak_bytes=7 * MIB)

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import run, run_python, write_package
+
+from tests.processes import run, run_python, write_package
 
 
 @pytest.mark.parametrize("name", ["None", "7", "''"])

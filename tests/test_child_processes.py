@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import standin
-from binding_programs import ROOMY, START, TWO
-from processes import Nvml, finding, run_python, write_package
+
+from tests.binding_programs import ROOMY, START, TWO
+from tests.hardware import standin
+from tests.processes import Nvml, finding, run_python, write_package
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,11 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 
 import pytest
-from processes import run_python
 
 from gpuconf.command_line import CommandParser, check_picture, size_argument
 from gpuconf.errors import UsageError
 from gpuconf.units import GIB
+from tests.processes import run_python
 
 
 def parser() -> CommandParser:

@@ -9,12 +9,12 @@ from subprocess import CompletedProcess
 from textwrap import dedent
 
 import pytest
-from processes import run
+
+from tests.processes import run
 
 pytestmark = pytest.mark.slow  # waits for programs
 
 # Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
-pytest_plugins = ("simcard_fixtures",)
 
 ASKED = {"GPUCONF_EXPLAIN": "1", "GPUCONF_PROFILE": "cpu-only"}
 DIAGNOSIS = "\n\ngpuconf: no room on the card for a tensor (oom-device-tensor): the run failed\n"

@@ -7,8 +7,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pytest
-import standin
-from processes import run_python, write_package
+
+from tests.hardware import standin
+from tests.processes import run_python, write_package
 
 # Top-level packages and modules that have no place on the way to a limited card.
 HEAVY = {

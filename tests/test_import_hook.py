@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from processes import run_python, write_package
+
+from tests.processes import run_python, write_package
 
 PACKAGE = {
     "x/__init__.py": """

@@ -9,10 +9,10 @@ import warnings
 from pathlib import Path
 
 import pytest
-from inside_tensorflow import PLAIN
-from processes import run
 
 from gpuconf.pipeline_calls import PipelineCalls, _all_calls, ending_early
+from tests.inside_tensorflow import PLAIN
+from tests.processes import run
 
 _STREAM = """
 import sys

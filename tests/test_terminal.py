@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from processes import run_python
 
 from gpuconf.terminal import printable, wants_colour
+from tests.processes import run_python
 
 
 class Stream(io.StringIO):

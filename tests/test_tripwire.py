@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import standin
-from processes import Nvml, finding, run_python, write_package
 
 from gpuconf.tripwire import _only
 from gpuconf.units import MIB
+from tests.hardware import standin
+from tests.processes import Nvml, finding, run_python, write_package
 
 CARD = standin.Card(standin.uuid(0), total=11264 * MIB, reserved=0, used=1945 * MIB)
 ROOMY = standin.Machine((CARD,))

@@ -4,9 +4,3 @@
 ``stages`` says where; ``measured_peaks`` keeps what was measured; ``estimates`` asks gpuconf;
 ``accuracy_table`` and ``machine_facts`` are what is printed.
 """
-
-import sys
-from pathlib import Path
-
-# The modules of ../training import one another by their bare names, as pytest finds them too.
-sys.path.append(str(Path(__file__).resolve().parent.parent / "training"))

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from estimate.estimate_cases import Case
-from estimate.estimates import Estimate
-from estimate.measured_peaks import Truth, version
+from benchmarks.estimate.estimate_cases import Case
+from benchmarks.estimate.estimates import Estimate
+from benchmarks.estimate.measured_peaks import Truth, version
 from gpuconf.units import MIB
 
 # An estimate below the truth by more than this share lets a program run out of memory: it is

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from estimate.estimated_models import ESTIMATED, Estimated
+from benchmarks.estimate.estimated_models import ESTIMATED, Estimated
 
 Policy = Literal["float32", "mixed_float16"]
 OPTIMIZERS: dict[str, dict[str, Any]] = {

@@ -11,9 +11,9 @@ import sys
 import time
 from typing import Any
 
-from estimate.estimate_cases import Case
-from estimate.estimated_models import ESTIMATED
-from estimate.stage_child import compile_model, make_model
+from benchmarks.estimate.estimate_cases import Case
+from benchmarks.estimate.estimated_models import ESTIMATED
+from benchmarks.estimate.stage_child import compile_model, make_model
 
 TOLD = "ESTIMATED "
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from small_models import SMALL
-from training_cases import Model, images, series, words
-
-from estimate import image_networks as image
-from estimate import sequence_networks as sequence
+from benchmarks.estimate import image_networks as image
+from benchmarks.estimate import sequence_networks as sequence
+from benchmarks.training.small_models import SMALL
+from benchmarks.training.training_cases import Model, images, series, words
 
 _SPARSE = "sparse_categorical_crossentropy"
 

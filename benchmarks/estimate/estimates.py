@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from estimate.estimate_cases import Case
-from estimate.stages import ChildError, plain_environ, run_child
+from benchmarks.estimate.estimate_cases import Case
+from benchmarks.estimate.stages import ChildError, plain_environ, run_child
 
-_MODULE, _TOLD = "estimate.estimate_child", "ESTIMATED "
+_MODULE, _TOLD = "benchmarks.estimate.estimate_child", "ESTIMATED "
 _START_S, _EACH_S = 60.0, 120.0
 
 

@@ -15,11 +15,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from estimate.estimate_cases import Case
-from estimate.stages import ChildError, Stage, run_child
+from benchmarks.estimate.estimate_cases import Case
+from benchmarks.estimate.stages import ChildError, Stage, run_child
 
 TIMEOUT_S = 400.0
-_MODULE, _TOLD = "estimate.stage_child", "MEASURED "
+_MODULE, _TOLD = "benchmarks.estimate.stage_child", "MEASURED "
 
 
 class Measured(NamedTuple):

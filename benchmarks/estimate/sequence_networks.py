@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from training_cases import Batches
+
+from benchmarks.training.training_cases import Batches
 
 VOCABULARY = 8000
 

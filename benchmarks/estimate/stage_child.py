@@ -14,12 +14,12 @@ import time
 from typing import Any
 
 import numpy as np
-from on_device import check_device, device_name, is_card, memory, prepare
-from training_cases import SEED, Batches
 
-from estimate.estimate_cases import OPTIMIZERS, Case
-from estimate.estimated_models import ESTIMATED
-from estimate.stages import CARD_LIMIT_VARIABLE, NO_MEMORY_PASS_VARIABLE
+from benchmarks.estimate.estimate_cases import OPTIMIZERS, Case
+from benchmarks.estimate.estimated_models import ESTIMATED
+from benchmarks.estimate.stages import CARD_LIMIT_VARIABLE, NO_MEMORY_PASS_VARIABLE
+from benchmarks.training.on_device import check_device, device_name, is_card, memory, prepare
+from benchmarks.training.training_cases import SEED, Batches
 
 STEPS = 2
 TOLD = "MEASURED "

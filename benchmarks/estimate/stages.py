@@ -15,13 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from on_device import INTER_OP_VARIABLE, SIDE_VARIABLE
-from sides import card
-
+from benchmarks.training.on_device import INTER_OP_VARIABLE, SIDE_VARIABLE
+from benchmarks.training.sides import card
 from gpuconf.simcard import CardSpec
 from gpuconf.units import MIB
 
-BENCHMARKS = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 # More than any case takes; without it the CPU's allocator takes all there is.
 _AMPLE_MIB = 16384
 # Read by `stage_child`: the memory limit of TensorFlow's logical device.
@@ -88,7 +87,7 @@ def limited(stage: Stage, limit_mib: int) -> Stage:
 def plain_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """``environ`` without what steers TensorFlow; children find this package."""
     kept = {key: value for key, value in environ.items() if not key.startswith(_STEERING)}
-    paths = [str(BENCHMARKS), *filter(None, [environ.get("PYTHONPATH")])]
+    paths = [str(ROOT), *filter(None, [environ.get("PYTHONPATH")])]
     return kept | {"PYTHONPATH": os.pathsep.join(paths), "TF_CPP_MIN_LOG_LEVEL": "1"}
 
 

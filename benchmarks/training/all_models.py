@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from application_models import APPLICATIONS
-from small_models import SMALL
-from training_cases import OPTIMIZERS, Training
+from benchmarks.training.application_models import APPLICATIONS
+from benchmarks.training.small_models import SMALL
+from benchmarks.training.training_cases import OPTIMIZERS, Training
 
 MODELS = {model.name: model for model in (*APPLICATIONS, *SMALL)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from training_cases import Model, images
+from benchmarks.training.training_cases import Model, images
 
 CLASSES = 10
 _SPARSE = "sparse_categorical_crossentropy"

@@ -14,13 +14,13 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from all_models import TRAININGS
-from models_page import machine
-from on_device import CARD, SIDE_VARIABLE
-from sides import Result, Side, card, run_side
-
+from benchmarks.training.all_models import TRAININGS
+from benchmarks.training.models_page import machine
+from benchmarks.training.on_device import CARD, SIDE_VARIABLE
+from benchmarks.training.sides import Result, Side, card, run_side
 from gpuconf.units import MIB
 
+ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).with_name("train_models.py")
 _TEXT = """\
 # Models trained on a real GPU and on the simulated card
@@ -37,7 +37,7 @@ _HEAD = (
 
 def gpu(environ: Mapping[str, str]) -> Side:
     """The GPU that this process's TensorFlow would find, with nothing else changed."""
-    paths = [str(PROGRAM.parent), *filter(None, [environ.get("PYTHONPATH")])]
+    paths = [str(ROOT), *filter(None, [environ.get("PYTHONPATH")])]
     return Side("gpu", {**environ, SIDE_VARIABLE: CARD, "PYTHONPATH": os.pathsep.join(paths)})
 
 

@@ -10,10 +10,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from agreement import Agreement, agreement
-from sides import SPEC, Result
-from training_cases import STEPS, Training
-
+from benchmarks.training.agreement import Agreement, agreement
+from benchmarks.training.sides import SPEC, Result
+from benchmarks.training.training_cases import STEPS, Training
 from gpuconf.units import MIB, mib
 
 # Where the kernels or their order differ.  Float32 has 6e-8; a few steps of training multiply that.

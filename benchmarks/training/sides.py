@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from on_device import CARD, COMPARABLE_CPU, INTER_OP_VARIABLE, SIDE_VARIABLE
 
+from benchmarks.training.on_device import CARD, COMPARABLE_CPU, INTER_OP_VARIABLE, SIDE_VARIABLE
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
 from gpuconf.units import MIB
 
 SPEC = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB)
 _STEERING = ("TF_", "XLA_", "KERAS_", "CUDA_", "GPUCONF_")
-_HERE = str(Path(__file__).parent)
+_ROOT = str(Path(__file__).resolve().parents[2])
 _DYING_WORDS = 12
 _TIMEOUT_S = 3000
 
@@ -142,9 +142,9 @@ def _without_gpu(environ: Mapping[str, str], name: str, threads: int | None) -> 
 
 
 def _clean(environ: Mapping[str, str], name: str, threads: int | None) -> dict[str, str]:
-    """``environ`` without what steers TensorFlow; programs find the modules beside them."""
+    """``environ`` without what steers TensorFlow; programs find this package."""
     kept = {key: value for key, value in environ.items() if not key.startswith(_STEERING)}
-    paths = [_HERE, *([environ["PYTHONPATH"]] if environ.get("PYTHONPATH") else [])]
+    paths = [_ROOT, *([environ["PYTHONPATH"]] if environ.get("PYTHONPATH") else [])]
     kept |= {SIDE_VARIABLE: name, "PYTHONPATH": os.pathsep.join(paths)}
     if threads is not None:
         kept[INTER_OP_VARIABLE] = str(threads)

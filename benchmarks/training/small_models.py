@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from training_cases import Batches, Model, images, series, words
+
+from benchmarks.training.training_cases import Batches, Model, images, series, words
 
 
 def _logits_loss() -> Any:

@@ -6,8 +6,9 @@ import gc
 from typing import Any
 
 import numpy as np
-from all_models import TRAININGS
-from on_device import (
+
+from benchmarks.training.all_models import TRAININGS
+from benchmarks.training.on_device import (
     NotOnTheCardError,
     PlacedGraphs,
     Seen,
@@ -18,7 +19,7 @@ from on_device import (
     reset_memory_peak,
     run_cases,
 )
-from training_cases import SEED, STEPS, Batches, Model, Training
+from benchmarks.training.training_cases import SEED, STEPS, Batches, Model, Training
 
 
 def train(name: str) -> Seen:

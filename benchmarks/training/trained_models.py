@@ -13,11 +13,11 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from all_models import TRAININGS
-from application_models import APPLICATIONS
-from models_page import Row, page, table
-from sides import Result, Side, card, cpu, default_cpu, run_side
-from training_cases import OPTIMIZERS, Training
+from benchmarks.training.all_models import TRAININGS
+from benchmarks.training.application_models import APPLICATIONS
+from benchmarks.training.models_page import Row, page, table
+from benchmarks.training.sides import Result, Side, card, cpu, default_cpu, run_side
+from benchmarks.training.training_cases import OPTIMIZERS, Training
 
 PROGRAM = Path(__file__).with_name("train_models.py")
 WRITTEN = Path(__file__).resolve().parents[2] / "docs" / "trained-models.md"

@@ -1,4 +1,4 @@
-"""`python tests/acceptance [--card simulated|real]`: the promises of checks.py as a table.
+"""`python -m tests.acceptance [--card simulated|real]`: the promises of checks.py as a table.
 
 With a real card the simulated one is run as well, and the table shows both, so that whatever
 differs can be seen.
@@ -12,10 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from checks import ALL, Row
-from stage import Stage, real_stage, simulated_stage
+from tests.acceptance.checks import ALL, Row
+from tests.acceptance.stage import Stage, real_stage, simulated_stage
 
 _VERSIONS = """
 import platform

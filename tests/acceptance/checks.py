@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from stage import PROGRAMS, Stage
-
 from gpuconf.demo.runner import Run
 from gpuconf.units import MIB
+from tests.acceptance.stage import PROGRAMS, Stage
 
 PROFILES = ("shared-desktop", "dedicated", "half-card", "small-laptop", "notebook", "virtual-pair")
 

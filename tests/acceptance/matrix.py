@@ -79,10 +79,10 @@ def write_page(commands: Mapping[str, Sequence[str]], written: Path) -> int:
 
 def main() -> int:
     """Run all, print and write the tables; exit 1 if one is missing or a check failed."""
-    here = str(Path(__file__).parent)
     try:
         pythons = {name: str(python_of(name, given)) for name, given in ENVIRONMENTS.items()}
-        commands = {n: [sys.executable, here, "--python", python] for n, python in pythons.items()}
+        table = [sys.executable, "-m", "tests.acceptance", "--python"]
+        commands = {name: [*table, python] for name, python in pythons.items()}
         return write_page(commands, WRITTEN)
     except MatrixError as error:
         print(f"matrix: {error}; {WRITTEN.name} is left as it was", file=sys.stderr)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import matrix
 import pytest
+
+from tests.acceptance import matrix
 
 GOOD = [sys.executable, "-c", "print('today\\n\\n| what |\\n| --- |\\n| ✓ |')"]
 FAILED_CHECK = [sys.executable, "-c", "print('today\\n\\n| --- |\\n| ✗ |'); raise SystemExit(1)"]

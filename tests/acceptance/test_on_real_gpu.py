@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from checks import ALL, Check
-from stage import Stage, real_stage
 
 from gpuconf.hardware import read_inventory
+from tests.acceptance.checks import ALL, Check
+from tests.acceptance.stage import Stage, real_stage
 
 pytestmark = [
     pytest.mark.gpu,

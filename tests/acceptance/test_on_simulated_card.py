@@ -6,8 +6,9 @@ import importlib.util
 from collections.abc import Iterator
 
 import pytest
-from checks import ALL, Check, other_ways_to_devices_are_guarded, with_us_both_run
-from stage import Stage, simulated_stage
+
+from tests.acceptance.checks import ALL, Check, other_ways_to_devices_are_guarded, with_us_both_run
+from tests.acceptance.stage import Stage, simulated_stage
 
 pytestmark = [
     pytest.mark.slow,

@@ -63,10 +63,7 @@ def by_os_fork() -> str:
 
 def by_subprocess() -> str:
     """Another program, in another folder."""
-    code = (
-        f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r}); "
-        "import binding_children; print(binding_children.outcome())"
-    )
+    code = "from tests.backends.binding_children import outcome; print(outcome())"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd="/", stdout=subprocess.PIPE, text=True, check=False)
     return done.stdout.strip() or f"exit code {done.returncode}"

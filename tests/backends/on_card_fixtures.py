@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from on_card import SPEC, Outcome, RunOnCard
 
 from gpuconf.simcard import simulated_card
+from tests.backends.on_card import SPEC, Outcome, RunOnCard
 
 _TELL = "def tell(**facts):\n    import json\n    print('TOLD', json.dumps(facts), flush=True)\n\n"
 

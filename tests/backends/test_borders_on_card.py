@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import standin
-from on_card import RunOnCard
-from processes import clean_environment
 
-pytest_plugins = ("on_card_fixtures",)
+from tests.backends.on_card import RunOnCard
+from tests.hardware import standin
+from tests.processes import clean_environment
+
 pytestmark = pytest.mark.slow
 
 LIMITS = """

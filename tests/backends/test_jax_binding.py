@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import standin
-from processes import Nvml, run_python
 
 from gpuconf.units import MIB
+from tests.hardware import standin
+from tests.processes import Nvml, run_python
 
 pytestmark = pytest.mark.slow
 

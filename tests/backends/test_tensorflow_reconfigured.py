@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from on_card import RunOnCard
 
-pytest_plugins = ("on_card_fixtures",)
+from tests.backends.on_card import RunOnCard
+
 pytestmark = pytest.mark.slow
 
 LIMITS = """

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from batching_models import (
+
+from gpuconf import batching
+from tests.batching.batching_models import (
     BATCH,
     HALVES,
     IS_KERAS_3,
@@ -34,8 +36,6 @@ from batching_models import (
     seeded,
     weights_of,
 )
-
-from gpuconf import batching
 
 optimizers = keras.optimizers
 

@@ -14,10 +14,19 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from batching_models import BATCH, HALVES, SAMPLES, X, assert_same, keras, layers, seeded
 
 from gpuconf import batching
 from gpuconf.batching.known_sizes import forget
+from tests.batching.batching_models import (
+    BATCH,
+    HALVES,
+    SAMPLES,
+    X,
+    assert_same,
+    keras,
+    layers,
+    seeded,
+)
 
 FULL = (
     "OOM when allocating tensor with shape[16,8] and type float on /job:localhost/replica:0/task:0"

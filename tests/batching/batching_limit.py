@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from bright_pictures import SAMPLES, network, pictures
 
 import gpuconf
+from tests.batching.bright_pictures import SAMPLES, network, pictures
 
 BATCH = 2_200  # of training, 211 MiB for one layer's outputs; the last one has 400
 TRAINED = 2_600

@@ -12,9 +12,9 @@ import sys
 from typing import Any
 
 import tensorflow as tf
-from bright_pictures import SAMPLES, network, pictures
 
 import gpuconf
+from tests.batching.bright_pictures import SAMPLES, network, pictures
 
 BATCH = 6_000  # of training
 

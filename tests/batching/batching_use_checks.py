@@ -20,7 +20,14 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import tensorflow as tf
-from batching_models import (
+
+import gpuconf
+from gpuconf import batching
+from gpuconf.batching.known_sizes import forget
+from gpuconf.batching.model_state import Held
+from gpuconf.batching.variable_reading import Reader
+from gpuconf.errors import UsageError
+from tests.batching.batching_models import (
     BATCH,
     IS_KERAS_3,
     SAMPLES,
@@ -36,13 +43,6 @@ from batching_models import (
     seeded,
     weights_of,
 )
-
-import gpuconf
-from gpuconf import batching
-from gpuconf.batching.known_sizes import forget
-from gpuconf.batching.model_state import Held
-from gpuconf.batching.variable_reading import Reader
-from gpuconf.errors import UsageError
 
 
 class Sequenced(

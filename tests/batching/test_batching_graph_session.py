@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import run
+
+from tests.processes import run
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from processes import run
+
+from tests.processes import run
 
 pytestmark = pytest.mark.slow
 

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import run
 
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
 from gpuconf.units import GIB, MIB
+from tests.processes import run
 
 pytestmark = pytest.mark.slow
-pytest_plugins = ("simcard_fixtures",)
 
 PROGRAM = Path(__file__).with_name("batching_on_card.py")
 

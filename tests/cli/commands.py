@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from processes import run_python
+from tests.processes import run_python
 
 # What was built for this user's own simulated cards serves commands that are at home elsewhere too.
 BUILT = {"XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))}

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import BUILT, gpuconf
-from processes import Nvml, run
+
+from tests.cli.commands import BUILT, gpuconf
+from tests.processes import Nvml, run
 
 pytestmark = pytest.mark.slow  # waits for programs
 

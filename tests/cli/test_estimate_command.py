@@ -16,8 +16,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from commands import Done, gpuconf, run_commands
-from processes import clean_environment, run
+
+from tests.cli.commands import Done, gpuconf, run_commands
+from tests.processes import clean_environment, run
 
 needs_tensorflow = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"

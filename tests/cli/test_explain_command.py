@@ -20,10 +20,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-from commands import Done, gpuconf, run_commands
-from processes import clean_environment, run
 
 from gpuconf.diagnosis import explain
+from tests.cli.commands import Done, gpuconf, run_commands
+from tests.processes import clean_environment, run
 
 pytestmark = pytest.mark.slow  # waits for programs
 

@@ -7,14 +7,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import standin
-from commands import run_commands
-from processes import Nvml
 
 from gpuconf.cli.init import propose, render
 from gpuconf.hardware import Gpu, GpuProcess, Inventory
 from gpuconf.profile import load_profile
 from gpuconf.units import GIB, MIB
+from tests.cli.commands import run_commands
+from tests.hardware import standin
+from tests.processes import Nvml
 
 pytestmark = pytest.mark.slow  # waits for programs
 

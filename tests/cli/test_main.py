@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from commands import gpuconf, run_commands
-from processes import Nvml, clean_environment, run, run_python
 
 from gpuconf import __version__
+from tests.cli.commands import gpuconf, run_commands
+from tests.processes import Nvml, clean_environment, run, run_python
 
 ESCAPE = "\x1b["
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import standin
-from commands import run_commands
-from processes import Nvml
 
 from gpuconf.units import MIB
+from tests.cli.commands import run_commands
+from tests.hardware import standin
+from tests.processes import Nvml
 
 pytestmark = pytest.mark.slow  # waits for programs
 

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import yaml
-from commands import run_commands
+
+from tests.cli.commands import run_commands
 
 SHIPPED = {
     "cpu-only",

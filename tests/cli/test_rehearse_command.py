@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from commands import BUILT, gpuconf, run_commands
-from processes import clean_environment, run
 
 from gpuconf.units import MIB
+from tests.cli.commands import BUILT, gpuconf, run_commands
+from tests.processes import clean_environment, run
 
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 

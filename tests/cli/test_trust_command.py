@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commands import run_commands
+
+from tests.cli.commands import run_commands
 
 REFUSED = "env:\n  XLA_FLAGS: --x\n"
 

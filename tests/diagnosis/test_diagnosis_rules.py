@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from healthy_lines import HEALTHY_LINES
-from rule_lines import NOT_THESE, THESE
 
 from gpuconf.diagnosis import explain
 from gpuconf.messages.causes import CAUSES, NOT_GPU
@@ -16,6 +14,8 @@ from gpuconf.messages.log.shapes import says
 from gpuconf.messages.log.stream import Line
 from gpuconf.messages.rules import Rule, all_rules, read_rules
 from gpuconf.messages.sightings import Sightings
+from tests.diagnosis.healthy_lines import HEALTHY_LINES
+from tests.diagnosis.rule_lines import NOT_THESE, THESE
 
 RULES = {rule.id: rule for rule in all_rules()}
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "explain.md"

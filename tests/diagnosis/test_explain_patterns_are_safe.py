@@ -18,11 +18,20 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from search_cost import LINE, REPEATS, AnyPattern, Cost, Item, most_steps, parsed, source_of
 
 import gpuconf.diagnosis
 import gpuconf.messages
 from gpuconf.messages.rules import all_rules
+from tests.diagnosis.search_cost import (
+    LINE,
+    REPEATS,
+    AnyPattern,
+    Cost,
+    Item,
+    most_steps,
+    parsed,
+    source_of,
+)
 
 ROOMS = ("gpuconf.messages", "gpuconf.diagnosis")
 # No more than each place in a line with each other: two seconds at the worst.

@@ -7,16 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import run, run_python
 
-BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "explain_speed.py"
+from tests.processes import run, run_python
+
 MIB = 1 << 20
 MOST_BYTES = 200 * MIB
 
 COUNT_SHOWN = """
 import json, random, sys
-sys.path.insert(0, {folder!r})
-from explain_speed import KINDS, Log
+from benchmarks.explain_speed import KINDS, Log
 from gpuconf.messages.log.stream import LogReader
 
 class Counting:
@@ -33,7 +32,7 @@ class Counting:
         pass
 
 random.seed(0)
-told = {{}}
+told = {}
 for kind in KINDS:
     watcher, keeper = Counting(("of size", "loss", "memory", "epoch", "line")), Counting(())
     LogReader([watcher], [watcher], keeper).read(Log(kind, 20_000_000))
@@ -55,7 +54,8 @@ print(json.dumps(told))
 )
 def test_long_log_needs_little_memory(kind: str, tmp_path: Path) -> None:
     """200 MB, made on the way: under 200 MiB at the peak, and the exception at the end is seen."""
-    command = [sys.executable, str(BENCHMARK), "--one", kind, "--megabytes", "200"]
+    benchmark = [sys.executable, "-m", "benchmarks.explain_speed"]
+    command = [*benchmark, "--one", kind, "--megabytes", "200"]
     done = run(command, tmp_path, timeout_s=300)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -67,7 +67,7 @@ def test_long_log_needs_little_memory(kind: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_lines_shown_are_few(tmp_path: Path) -> None:
     """Of any log, those who watch get at most some thirty thousand lines, of at most 16 KiB."""
-    program = COUNT_SHOWN.format(folder=str(BENCHMARK.parent))
+    program = COUNT_SHOWN
     told = json.loads(run_python(program, tmp_path, timeout_s=300))
     assert len(told) > 5
     assert all(count <= 31_000 and longest <= 16 * 1024 for count, longest in told.values()), told
@@ -78,9 +78,7 @@ def test_lines_shown_are_few(tmp_path: Path) -> None:
 def test_memory_check_can_fail(tmp_path: Path) -> None:
     """The measure of the peak tells a process that held 300 MiB."""
     program = f"""
-        import sys
-        sys.path.insert(0, {str(BENCHMARK.parent)!r})
-        from explain_speed import peak_bytes
+        from benchmarks.explain_speed import peak_bytes
         small = peak_bytes()
         held = bytearray(b"x") * (300 << 20)
         del held

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from processes import run_python
 
 from gpuconf.diagnosis import explain
 from gpuconf.diagnosis.memory_map import looks_like_memory_map, read_memory_map
 from gpuconf.errors import GpuconfError
 from gpuconf.messages.facts.dump import Chunks, Dump
 from gpuconf.units import MIB
+from tests.processes import run_python
 
 SIMULATED = Path(__file__).parent / "simulated"
 FILE = SIMULATED / "dumps" / "oom-memory-dump"

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pasted_code import values_of
 
 from gpuconf.diagnosis import Proposal
 from gpuconf.diagnosis.proposals import proposals_for
 from gpuconf.messages.facts.tensor import Request, tensor_of
 from gpuconf.messages.facts.user_code import Frame
 from gpuconf.messages.reading import Facts
+from tests.diagnosis.pasted_code import values_of
 
 TENSOR, WHOLE, HOST = "oom-device-tensor", "whole-array-copied", "host-oom"
 

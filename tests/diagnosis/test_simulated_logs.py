@@ -128,7 +128,7 @@ def test_the_layers_of_the_report() -> None:
 
 def test_every_log_has_its_command() -> None:
     """Each can be made anew: the list names all of them, with the command."""
-    command = [sys.executable, str(FOLDER / "make_logs.py"), "--list"]
+    command = [sys.executable, "-m", "tests.diagnosis.simulated.make_logs", "--list"]
     listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     logs = {path.name for path in (FOLDER / "logs").iterdir()}
     assert logs == set(EXPECTED)

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import package_cases
-from doctor_machines import (
+from gpuconf.doctor.facts import TorchBuild, Xid
+from gpuconf.errors import ProfileError, ShortageError
+from gpuconf.hardware import Inventory
+from gpuconf.hardware.health import CardHealth
+from gpuconf.hardware.inventory import Problem
+from gpuconf.planner import Plan
+from gpuconf.profile.model import Note
+from gpuconf.settings import Setting
+from gpuconf.units import GIB, MIB
+from tests.doctor import package_cases
+from tests.doctor.doctor_machines import (
     CARD,
     INVENTORY,
     NODES,
@@ -24,16 +33,6 @@ from doctor_machines import (
     profile,
     system,
 )
-
-from gpuconf.doctor.facts import TorchBuild, Xid
-from gpuconf.errors import ProfileError, ShortageError
-from gpuconf.hardware import Inventory
-from gpuconf.hardware.health import CardHealth
-from gpuconf.hardware.inventory import Problem
-from gpuconf.planner import Plan
-from gpuconf.profile.model import Note
-from gpuconf.settings import Setting
-from gpuconf.units import GIB, MIB
 
 _BUS_XIDS = (Xid(79, "0000:01:00", "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off"),)
 _FAULT_XIDS = (Xid(31, "0000:01:00", "NVRM: Xid (PCI:0000:01:00): 31, MMU fault"),)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jsonschema
-from processes import run_python
+
+from tests.processes import run_python
 
 SCHEMA = json.loads(
     Path(__file__).resolve().parents[2].joinpath("configs/doctor.schema.json").read_text()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from doctor_machines import BUILD, CUDART, CUDNN, PACKAGES, SOUND, Case, card, packages
-
 from gpuconf.doctor.facts import KerasChoice, TensorFlowBuild, TorchBuild
 from gpuconf.hardware import Inventory
 from gpuconf.hardware.inventory import Problem
+from tests.doctor.doctor_machines import BUILD, CUDART, CUDNN, PACKAGES, SOUND, Case, card, packages
 
 _NO_CUDA = TensorFlowBuild(is_cuda=False)
 

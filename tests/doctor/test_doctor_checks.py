@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from doctor_cases import SOUND_CASES, TROUBLES
-from doctor_machines import BARE, SOUND, Case
-from shell_fixes import can_be_pasted
 
 from gpuconf.doctor.checks import CHECKS, run_check
 from gpuconf.doctor.checks.check import Check
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
+from tests.doctor.doctor_cases import SOUND_CASES, TROUBLES
+from tests.doctor.doctor_machines import BARE, SOUND, Case
+from tests.doctor.shell_fixes import can_be_pasted
 
 BY_ID = {check.id: check for check in CHECKS}
 STATUSES = {"ok", "warn", "fail", "skip", "crash"}

@@ -9,16 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
-import standin
-from doctor_commands import Done, Job, checked, run_jobs, troubles
-from doctor_trees import library, machine, process
-from processes import Nvml, run_python
 
 from gpuconf.doctor.checks import CHECKS
 from gpuconf.doctor.facts import TensorFlowBuild
 from gpuconf.doctor.probes.build_info import read_tensorflow_build
 from gpuconf.doctor.probes.libraries import wanted_sonames
 from gpuconf.units import GIB
+from tests.doctor.doctor_commands import Done, Job, checked, run_jobs, troubles
+from tests.doctor.doctor_trees import library, machine, process
+from tests.hardware import standin
+from tests.processes import Nvml, run_python
 
 pytestmark = pytest.mark.slow  # waits for programs
 

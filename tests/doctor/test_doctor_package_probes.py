@@ -6,18 +6,18 @@ import os
 from pathlib import Path
 
 import pytest
-import standin
-from doctor_trees import (
-    library,
-    package,
-    tensorflow,
-)
-from processes import write_package
 
 from gpuconf.doctor.facts import TensorFlowBuild, TorchBuild
 from gpuconf.doctor.probes.keras_choice import read_keras_choice
 from gpuconf.doctor.probes.libraries import cudnn_version, read_libraries
 from gpuconf.doctor.probes.packages import read_packages
+from tests.doctor.doctor_trees import (
+    library,
+    package,
+    tensorflow,
+)
+from tests.hardware import standin
+from tests.processes import write_package
 
 
 def test_packages_are_read_and_not_imported(tmp_path: Path) -> None:

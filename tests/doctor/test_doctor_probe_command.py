@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-import standin
-from doctor_commands import Job, checked, run_jobs
-from live_standin import TENSORFLOW
-from processes import Nvml, write_package
 
 from gpuconf.doctor.live import LIVE_CHECKS
 from gpuconf.units import GIB, MIB
+from tests.doctor.doctor_commands import Job, checked, run_jobs
+from tests.doctor.live_standin import TENSORFLOW
+from tests.hardware import standin
+from tests.processes import Nvml, write_package
 
 pytestmark = pytest.mark.slow  # waits for programs
 

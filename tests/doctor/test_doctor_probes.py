@@ -6,7 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
-from doctor_trees import (
+
+from gpuconf.doctor.facts import System
+from gpuconf.doctor.probes.processes import read_processes
+from gpuconf.doctor.probes.system import read_system
+from gpuconf.hardware import Gpu, GpuProcess, Inventory
+from gpuconf.units import GIB
+from tests.doctor.doctor_trees import (
     LINUX,
     MODULE,
     OPEN_MODULE,
@@ -17,13 +23,7 @@ from doctor_trees import (
     pci_card,
     process,
 )
-from processes import write_package
-
-from gpuconf.doctor.facts import System
-from gpuconf.doctor.probes.processes import read_processes
-from gpuconf.doctor.probes.system import read_system
-from gpuconf.hardware import Gpu, GpuProcess, Inventory
-from gpuconf.units import GIB
+from tests.processes import write_package
 
 
 def read(root: Path, **environ: str) -> System:

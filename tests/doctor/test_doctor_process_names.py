@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from doctor_trees import machine, process
-
 from gpuconf.doctor.probes.processes import read_processes
 from gpuconf.hardware import Gpu, GpuProcess, Inventory
 from gpuconf.terminal import printable
 from gpuconf.units import GIB
+from tests.doctor.doctor_trees import machine, process
 
 NAME = "py\x1b[2J(x) y"
 

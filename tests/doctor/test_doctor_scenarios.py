@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import standin
-from doctor_commands import Job, checked, run_jobs, troubles
-from doctor_trees import LINUX, MODULE, WSL, XID_79, machine, pci_card, process
-from processes import Nvml
 
 from gpuconf.units import GIB, MIB
+from tests.doctor.doctor_commands import Job, checked, run_jobs, troubles
+from tests.doctor.doctor_trees import LINUX, MODULE, WSL, XID_79, machine, pci_card, process
+from tests.hardware import standin
+from tests.processes import Nvml
 
 pytestmark = pytest.mark.slow  # waits for programs
 

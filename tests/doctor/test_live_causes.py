@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from live_records import card, passed, record
-from shell_fixes import can_be_pasted
 
 from gpuconf.doctor.live.causes import cause_of
 from gpuconf.doctor.live.evidence import Evidence
 from gpuconf.doctor.live.record import Memory, StepError
 from gpuconf.units import GIB, MIB
+from tests.doctor.live_records import card, passed, record
+from tests.doctor.shell_fixes import can_be_pasted
 
 _VERSIONS = (
     "E0430 22:32:43.417007 2493694 cuda_dnn.cc:454] Loaded runtime CuDNN library: 9.1.0 but source "

@@ -13,14 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import standin
-from live_standin import TENSORFLOW
-from processes import Nvml, clean_environment, write_package
 
 from gpuconf.doctor.live import LiveReport, measure
 from gpuconf.doctor.live.child import run_child
 from gpuconf.errors import BackendError
 from gpuconf.hardware import read_inventory
+from tests.doctor.live_standin import TENSORFLOW
+from tests.hardware import standin
+from tests.processes import Nvml, clean_environment, write_package
 
 pytestmark = pytest.mark.slow  # waits for programs
 

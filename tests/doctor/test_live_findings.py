@@ -6,8 +6,6 @@ import signal
 from itertools import chain
 
 import pytest
-from live_records import card, failed, passed, record, run, up_to, whole
-from shell_fixes import can_be_pasted
 
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.live import LIVE_CHECKS
@@ -15,6 +13,8 @@ from gpuconf.doctor.live.findings import findings_of
 from gpuconf.doctor.live.outcome import places_to_try_alone
 from gpuconf.doctor.live.record import Record, Run, Skip
 from gpuconf.units import MIB
+from tests.doctor.live_records import card, failed, passed, record, run, up_to, whole
+from tests.doctor.shell_fixes import can_be_pasted
 
 _FULL = "cudaSetDevice() on GPU:1 failed. Status: out of memory"
 _TWO = (card(0), card(1))

@@ -11,13 +11,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from processes import clean_environment, run
-from simcard_programs import STORY
 
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.live import LIVE_CHECKS, LiveReport, measure
 from gpuconf.simcard import Card, bridge_for_command, build_libraries, simulated_card
 from gpuconf.units import MIB
+from tests.processes import clean_environment, run
+from tests.simcard.simcard_programs import STORY
 
 pytestmark = pytest.mark.slow
 

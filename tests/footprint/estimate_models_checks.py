@@ -13,7 +13,6 @@ import pytest
 import tensorflow as tf
 import tf_keras
 from keras import layers
-from miniatures import Coder, Rivals, Wide, attention, convnet, words
 
 import gpuconf
 from gpuconf.errors import UsageError
@@ -23,6 +22,7 @@ from gpuconf.footprint.keras_models.families import family_of
 from gpuconf.footprint.phases import live_bytes
 from gpuconf.footprint.subject import Subject
 from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
+from tests.footprint.miniatures import Coder, Rivals, Wide, attention, convnet, words
 
 BATCH = 8
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from processes import run_python
 
 from gpuconf.footprint.allocator import Allocator, Chunk, OutOfMemoryError, rounded
 from gpuconf.units import MIB
+from tests.processes import run_python
 
 _MOST_WASTE = 128 * MIB
 _SIZES = st.one_of(

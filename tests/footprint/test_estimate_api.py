@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from inside_tensorflow import PLAIN, Outcomes, holds, names_in, outcomes_fixture
-from processes import run_python
+
+from tests.inside_tensorflow import PLAIN, Outcomes, holds, names_in, outcomes_fixture
+from tests.processes import run_python
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from estimates import BARE, FITS, HOPELESS, INFERENCE, TOO_LARGE, estimate, moment
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE
 from gpuconf.footprint.thinning import thinned
 from gpuconf.hardware import Gpu
 from gpuconf.units import MIB
+from tests.footprint.estimates import BARE, FITS, HOPELESS, INFERENCE, TOO_LARGE, estimate, moment
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((ROOT / "configs" / "estimate.schema.json").read_text(encoding="utf-8"))

@@ -8,7 +8,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from estimates import BARE, FITS, INFERENCE, TOO_LARGE, estimate, moment
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from gpuconf.footprint.memory_estimate import GPU, LayerRow, MemoryEstimate
 from gpuconf.footprint.picture.areas import Area, areas_of, telling_places
 from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE
 from gpuconf.units import GIB, MIB
+from tests.footprint.estimates import BARE, FITS, INFERENCE, TOO_LARGE, estimate, moment
 
 parts = st.lists(st.sampled_from([FORWARD, BACKWARD, UPDATE]), max_size=80)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from estimates import BARE, FITS, HOPELESS, INFERENCE, LAYERS, STAYS, TOO_LARGE, estimate, moment
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,17 @@ from gpuconf.footprint.step import BACKWARD
 from gpuconf.footprint.text import headline, report
 from gpuconf.hardware import Gpu
 from gpuconf.units import GIB, KIB, MIB
+from tests.footprint.estimates import (
+    BARE,
+    FITS,
+    HOPELESS,
+    INFERENCE,
+    LAYERS,
+    STAYS,
+    TOO_LARGE,
+    estimate,
+    moment,
+)
 
 CARD = Gpu(0, name="NVIDIA X", total_bytes=8 * GIB, free_bytes=7 * GIB, compute_capability=(8, 6))
 LONG = LayerRow("encoder/" + "block/" * 12 + "attention/query", "Dense", 7 * GIB, 7 * GIB, 7 * GIB)

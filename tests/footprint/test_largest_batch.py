@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hand_made_steps import at_batch, growing_pieces, piece, step, weight
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from gpuconf.footprint.phases import MOST_BATCH
 from gpuconf.footprint.replay import Limit, fits
 from gpuconf.footprint.step import Step
 from gpuconf.units import MIB
+from tests.footprint.hand_made_steps import at_batch, growing_pieces, piece, step, weight
 
 _MOST = 200
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hand_made_steps import at_batch, growing_pieces, piece, state, step, weight
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from gpuconf.footprint.step import (
     Variable,
 )
 from gpuconf.units import MIB
+from tests.footprint.hand_made_steps import at_batch, growing_pieces, piece, state, step, weight
 
 
 def rows_of(made: Step) -> dict[str | None, LayerRow]:

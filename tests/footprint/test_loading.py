@@ -10,7 +10,8 @@ from textwrap import dedent
 from typing import Any, NamedTuple
 
 import pytest
-from processes import run_python
+
+from tests.processes import run_python
 
 pytestmark = [
     pytest.mark.slow,

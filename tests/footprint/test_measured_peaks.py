@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inside_tensorflow import COUNTED, PLAIN
-from processes import run
 
 from gpuconf.simcard import Card, CardSpec, bridge_for_command, simulated_card
 from gpuconf.units import GIB
+from tests.inside_tensorflow import COUNTED, PLAIN
+from tests.processes import run
 
 pytestmark = pytest.mark.slow
-pytest_plugins = ("simcard_fixtures",)
 
 PROGRAM = Path(__file__).with_name("measured_steps.py")
 MODELS = ("convnet", "transformer", "lstm")

@@ -5,13 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hand_made_steps import at_batch, growing_pieces, need_of, operations, piece, step
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuconf.footprint.memory_estimate import Phase
 from gpuconf.footprint.phases import MOST_BATCH, are_alike, live_bytes, phases_of, scaled
 from gpuconf.units import MIB
+from tests.footprint.hand_made_steps import (
+    at_batch,
+    growing_pieces,
+    need_of,
+    operations,
+    piece,
+    step,
+)
 
 _MOST = 1000
 

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import clean_environment, run
-from simcard_programs import STORY, wait_until
 
 from gpuconf.cli.estimate_card import measure
 from gpuconf.errors import BackendError, GpuconfError, MissingDependencyError
@@ -25,10 +23,11 @@ from gpuconf.footprint.probing import Probe
 from gpuconf.hardware import Gpu, Inventory
 from gpuconf.simcard import bridge_for_command, simulated_card
 from gpuconf.units import GIB, MIB
+from tests.processes import clean_environment, run
+from tests.simcard.simcard_programs import STORY, wait_until
 
 pytestmark = pytest.mark.slow
 
-pytest_plugins = ("simcard_fixtures",)
 
 _MODULE = """
 import os, signal, time

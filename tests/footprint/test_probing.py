@@ -7,7 +7,6 @@ import signal
 from collections.abc import Callable
 
 import pytest
-from estimates import PEAK_BYTES, estimate
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD, TRACED
 from gpuconf.footprint.probe.order import Order, ProbeError, Record, read_record
 from gpuconf.footprint.probing import Probe, calibrated, probed_batches
 from gpuconf.units import GIB, MIB
+from tests.footprint.estimates import PEAK_BYTES, estimate
 
 Trace = Callable[[int], int]
 

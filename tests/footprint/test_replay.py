@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hand_made_steps import at_batch, growing_pieces, need_of, piece, state, step, weight
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,15 @@ from gpuconf.footprint.allocator import rounded
 from gpuconf.footprint.replay import Limit, fits, replay
 from gpuconf.footprint.timeline import timeline
 from gpuconf.units import MIB
+from tests.footprint.hand_made_steps import (
+    at_batch,
+    growing_pieces,
+    need_of,
+    piece,
+    state,
+    step,
+    weight,
+)
 
 
 def test_what_lives_at_once_is_what_is_in_use() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from inside_tensorflow import Outcomes, holds, names_in, outcomes_fixture
+
+from tests.inside_tensorflow import Outcomes, holds, names_in, outcomes_fixture
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-from walked_functions import (
+
+from tests.footprint.walked_functions import (
     COUNT,
     SMALL,
     VECTOR,

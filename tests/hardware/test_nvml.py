@@ -11,11 +11,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-import standin
 
 from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory, ProblemCode
 from gpuconf.hardware.nvml import read_inventory
 from gpuconf.units import GIB, MIB
+from tests.hardware import standin
 
 Read = Callable[..., Inventory]
 

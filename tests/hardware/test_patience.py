@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
-import standin
 
 from gpuconf.errors import UsageError
 from gpuconf.hardware import patience
+from tests.hardware import standin
 
 _READ = """
 import os, sys, threading, time

@@ -11,7 +11,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from image_files import (
+from PIL import Image
+
+from gpuconf.errors import UsageError
+from gpuconf.images import ImageError, sequence, stream
+from gpuconf.images.request import Request
+from gpuconf.images.slow_decoding import SlowDecoder
+from tests.images.image_files import (
     CORNERS,
     broken_files,
     colours_at_corners,
@@ -24,12 +30,6 @@ from image_files import (
     plains,
     turned,
 )
-from PIL import Image
-
-from gpuconf.errors import UsageError
-from gpuconf.images import ImageError, sequence, stream
-from gpuconf.images.request import Request
-from gpuconf.images.slow_decoding import SlowDecoder
 
 
 def greys(dataset: Any) -> list[int]:

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from inside_tensorflow import PLAIN
-from processes import finding, run_python
+
+from tests.inside_tensorflow import PLAIN
+from tests.processes import run_python
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +30,7 @@ def held_bytes(name="VmRSS"):
 
 """
 _INDEX = """
-from image_files import plain
+from tests.images.image_files import plain
 from gpuconf.images import stream
 
 path = str(plain(Path.cwd() / "a.png", 3))
@@ -98,8 +99,7 @@ print(json.dumps(found))
 
 def test_the_list_takes_what_the_plan_says(tmp_path: Path) -> None:
     """Paths as bytes, text and tensor, labels and the order: within a fifth, from 20,000 on."""
-    here = finding(Path(__file__).parent)
-    told = run_python(_MEMORY + _INDEX, tmp_path, environ={**PLAIN, **here}, timeout_s=300)
+    told = run_python(_MEMORY + _INDEX, tmp_path, environ=PLAIN, timeout_s=300)
     few, few_planned, many, many_planned = json.loads(told)
     # The difference, because TensorFlow's threads and graph take some MiB of their own.
     assert many - few == pytest.approx(many_planned - few_planned, rel=0.2)

@@ -10,12 +10,12 @@ import numpy as np
 import pandas  # type: ignore[import-untyped,unused-ignore]
 import pyarrow  # type: ignore[import-untyped,unused-ignore]
 import pytest
-from image_files import plain
 
 from gpuconf.errors import MissingDependencyError, UsageError
 from gpuconf.images import ImageError
 from gpuconf.images.labels import make_labels
 from gpuconf.images.listing import ImageList, Source, check_files, list_images, split
+from tests.images.image_files import plain
 
 
 def listed(paths: Any, labels: Any = None, **changes: Any) -> ImageList:

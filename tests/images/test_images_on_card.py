@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import clean_environment, finding, run
-from simcard_programs import STORY
 
 from gpuconf.simcard import bridge_for_command, simulated_card
+from tests.processes import clean_environment, run
+from tests.simcard.simcard_programs import STORY
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +19,7 @@ import gpuconf.auto
 from pathlib import Path
 import keras
 import tensorflow as tf
-from image_files import every_kind, plains
+from tests.images.image_files import every_kind, plains
 from gpuconf.images import stream
 
 assert len(tf.config.list_logical_devices("GPU")) == 1
@@ -53,7 +53,7 @@ def test_nothing_is_put_on_the_card(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(_PROGRAM, encoding="utf-8")
     with simulated_card(STORY) as card:
         environ = card.environment(clean_environment(tmp_path), bridge=bridge)
-        environ |= {**finding(Path(__file__).parent), "TF_CPP_MIN_LOG_LEVEL": "3"}
+        environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
         done = run([sys.executable, "program.py"], tmp_path, environ=environ, timeout_s=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "{'current': 0, 'peak': 0}"

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from image_files import broken_files, every_kind, lacking_memory, noise, turned
 from PIL import Image
 
 from gpuconf.images import ImageError
@@ -17,6 +16,7 @@ from gpuconf.images.examining import examine
 from gpuconf.images.memory_plan import decoding_bytes
 from gpuconf.images.options import Picture
 from gpuconf.images.pillow_reading import Lanes, read_orientation, read_picture
+from tests.images.image_files import broken_files, every_kind, lacking_memory, noise, turned
 
 _PICTURE = Picture(height=48, width=48, channels=3)
 

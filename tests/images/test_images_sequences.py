@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from inside_tensorflow import PLAIN
-from processes import finding, run_python
+
+from tests.inside_tensorflow import PLAIN
+from tests.processes import run_python
 
 pytestmark = pytest.mark.slow
 
@@ -20,8 +21,8 @@ from pathlib import Path
 os.environ["JAX_PLATFORMS"] = "cpu"
 import keras
 import numpy as np
-from image_files import CORNERS, broken_files, colours_at_corners, every_kind, greys_of_16_bits
-from image_files import plain, plains, turned
+from tests.images.image_files import CORNERS, broken_files, colours_at_corners, every_kind
+from tests.images.image_files import greys_of_16_bits, plain, plains, turned
 from gpuconf.images import ImageError, sequence
 
 assert keras.backend.backend() == "jax"
@@ -136,7 +137,7 @@ import os
 os.environ["JAX_PLATFORMS"] = "cpu"
 from pathlib import Path
 import keras
-from image_files import plains
+from tests.images.image_files import plains
 from gpuconf.images import stream
 
 augment = keras.Sequential([keras.layers.RandomFlip("horizontal"), keras.layers.RandomZoom(0.1)])
@@ -149,16 +150,15 @@ model.fit(dataset, epochs=2, shuffle=False, verbose=0)
 print(keras.backend.backend())
 """
 _ON_JAX = {**PLAIN, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
-HERE = Path(__file__).parent
 
 
 def test_keras_on_jax(tmp_path: Path) -> None:
     """Pictures, labels, policies, the cache and a training, and TensorFlow is never loaded."""
-    told = run_python(_PROGRAM, tmp_path, environ={**_ON_JAX, **finding(HERE)}, timeout_s=300)
+    told = run_python(_PROGRAM, tmp_path, environ=_ON_JAX, timeout_s=300)
     assert told.splitlines() == ["named", "none left", "trained"]
 
 
 def test_a_stream_feeds_keras_on_jax(tmp_path: Path) -> None:
     """Keras on another backend takes the tf.data dataset, its layers augment inside of it."""
-    told = run_python(_STREAM_ON_JAX, tmp_path, environ={**_ON_JAX, **finding(HERE)}, timeout_s=300)
+    told = run_python(_STREAM_ON_JAX, tmp_path, environ=_ON_JAX, timeout_s=300)
     assert told.split() == ["jax"]

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from cards import (
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from gpuconf.errors import ProfileError
+from gpuconf.hardware import resolve
+from gpuconf.hardware.inventory import Gpu, Inventory
+from gpuconf.planner import Plan, make_plan
+from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, Profile
+from gpuconf.units import MIB
+from tests.planner.cards import (
     ALL,
     FOUR,
     PROBLEM,
@@ -18,15 +27,6 @@ from cards import (
     small_card,
     uuid,
 )
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-
-from gpuconf.errors import ProfileError
-from gpuconf.hardware import resolve
-from gpuconf.hardware.inventory import Gpu, Inventory
-from gpuconf.planner import Plan, make_plan
-from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, Profile
-from gpuconf.units import MIB
 
 EVERYTHING = Profile("everything")
 NOTHING_KNOWN = Inventory(problem=PROBLEM)

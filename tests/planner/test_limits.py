@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from cards import SHARED_DESKTOP, amount, card, plan, share
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from gpuconf.planner import GpuPlan
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.profile.model import GpuRules, MemoryRules
 from gpuconf.units import GIB, MIB, Amount
+from tests.planner.cards import SHARED_DESKTOP, amount, card, plan, share
 
 KNOWN = card()
 NO_FIGURES = card(total=None, free=None)

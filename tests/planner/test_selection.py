@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from cards import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuconf.errors import ProfileError
+from gpuconf.hardware import resolve
+from gpuconf.hardware.inventory import Gpu, Inventory
+from gpuconf.planner import make_plan, needs_inventory
+from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, Profile
+from gpuconf.units import GIB, MIB, Amount
+from tests.planner.cards import (
     ALL,
     FOUR,
     PROBLEM,
@@ -18,15 +27,6 @@ from cards import (
     small_card,
     uuid,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from gpuconf.errors import ProfileError
-from gpuconf.hardware import resolve
-from gpuconf.hardware.inventory import Gpu, Inventory
-from gpuconf.planner import make_plan, needs_inventory
-from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, Profile
-from gpuconf.units import GIB, MIB, Amount
 
 PICK_ONE = GpuSelection("pick")
 

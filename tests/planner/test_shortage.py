@@ -6,7 +6,6 @@ import pickle
 from collections.abc import Iterator, Sequence
 
 import pytest
-from cards import asking, card, machine, uuid
 
 from gpuconf.errors import ShortageError
 from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory
@@ -14,6 +13,7 @@ from gpuconf.machine_plan import plan_for, wait_for_plan
 from gpuconf.planner import Plan, make_plan
 from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, OnShortage, Profile
 from gpuconf.units import MIB
+from tests.planner.cards import asking, card, machine, uuid
 
 FULL, EMPTY = card(0, free=500), card(1, free=11000)
 

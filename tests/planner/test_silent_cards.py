@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from cards import FOUR, card, choose, numbers, pick, plan, small_card, uuid
 
 from gpuconf.errors import ProfileError
 from gpuconf.hardware.inventory import Gpu
 from gpuconf.profile.model import Profile
+from tests.planner.cards import FOUR, card, choose, numbers, pick, plan, small_card, uuid
 
 EVERYTHING = Profile("everything")
 LOST = (FOUR[0], Gpu(1), FOUR[2])

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from bad_profiles import BAD_PROFILES, BadProfile
 
 from gpuconf.errors import ProfileError
 from gpuconf.profile import check_profile, load_profile
+from tests.profile.bad_profiles import BAD_PROFILES, BadProfile
 
 # The greediest file takes some 600 000 calls, nearly all of them PyYAML's; without the limit on
 # mistakes 2000 of them take 2 million.  A count is the same on a loaded machine, a time is not.

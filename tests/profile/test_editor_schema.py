@@ -8,13 +8,13 @@ from typing import Any
 
 import jsonschema
 import pytest
-from bad_profiles import BAD_PROFILES, BadProfile
-from plain_yaml import as_editor_sees
-from test_rules import GOOD
 
 from gpuconf.profile import json_schema
 from gpuconf.profile.editor_schema import schema_text
 from gpuconf.profile.shipped import shipped_folder
+from tests.profile.bad_profiles import BAD_PROFILES, BadProfile
+from tests.profile.plain_yaml import as_editor_sees
+from tests.profile.test_rules import GOOD
 
 SHIPPED = sorted(Path(shipped_folder()).glob("*.yaml"))
 VALIDATOR = jsonschema.Draft7Validator(json_schema())

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-from other_users import giving_away
 
 from gpuconf.errors import ProfileError, ProfileNotFoundError
 from gpuconf.profile import (
@@ -21,6 +20,7 @@ from gpuconf.profile import (
 )
 from gpuconf.profile.model import Note
 from gpuconf.profile.owners import may_bound_search
+from tests.profile.other_users import giving_away
 
 
 def write(path: Path, description: str) -> Path:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_rules import GOOD
 
 from gpuconf.profile import Profile, key_reference, load_profile, profile_as_dict
 from gpuconf.profile.schema import PROFILE, Section
+from tests.profile.test_rules import GOOD
 
 RICH = """
 gpus: {pick: most-free, count: 2}

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from other_users import giving_away
 
 from gpuconf.errors import ProfileError
 from gpuconf.profile import Profile, load_profile, refused_if_found, trust
 from gpuconf.profile.powers import HARMLESS_VARIABLES
+from tests.profile.other_users import giving_away
 
 # Each of them makes some program load code, run a command, write a file or contact a server.
 HOSTILE = (

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-from bad_profiles import BAD_PROFILES
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from gpuconf.profile import Profile, load_profile, profile_as_dict
 from gpuconf.profile.nodes import Mapping, Node, Scalar, merged
 from gpuconf.profile.overrides import to_nodes
 from gpuconf.profile.schema import PROFILE, PerGpu, Section
+from tests.profile.bad_profiles import BAD_PROFILES
 
 SEEDS = [bad.content.decode() for bad in BAD_PROFILES if bad.name.startswith(("code", "yaml"))]
 KEYS = [key.name for key in PROFILE.keys]

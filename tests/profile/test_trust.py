@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from other_users import giving_away
 
 from gpuconf.errors import GpuconfError
 from gpuconf.profile import trust
+from tests.profile.other_users import giving_away
 
 
 def environ(folder: Path) -> dict[str, str]:

@@ -13,12 +13,12 @@ import venv
 from pathlib import Path
 
 import pytest
-from processes import clean_environment, run_python
 
 from gpuconf.errors import UsageError
 from gpuconf.rehearsal.agent.steps import noted
 from gpuconf.rehearsal.runs import Orders, RunResult, run_once
 from gpuconf.rehearsal.verdict import verdict_of
+from tests.processes import clean_environment, run_python
 
 pytestmark = pytest.mark.slow  # waits for programs
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from simcard_programs import CLIENT, PYTHON_VARIABLE, STORY, RunClient, StartClient
 
 from gpuconf.errors import MissingDependencyError
 from gpuconf.simcard import Card, build_libraries, simulated_card
+from tests.simcard.simcard_programs import CLIENT, PYTHON_VARIABLE, STORY, RunClient, StartClient
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,6 @@ from gpuconf.simcard import Card, bridge_for_command
 from gpuconf.simcard.bridge import LIBRARY, TRIED_VERSIONS, VARIABLE, build_bridge
 from gpuconf.simcard.installed import InstalledTensorFlow, find_tensorflow, python_of
 
-pytest_plugins = ("simcard_fixtures",)
-
 _VERSION = f"{TRIED_VERSIONS[-1]}.0"
 
 

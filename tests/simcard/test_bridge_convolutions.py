@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from simcard_programs import RunClient
 
 from gpuconf.simcard import Card, bridge_for_command
 from gpuconf.simcard.bridge import VARIABLE
-
-pytest_plugins = ("simcard_fixtures",)
+from tests.simcard.simcard_programs import RunClient
 
 # The reference is the same convolution by means the CPU has: the filter written out with its
 # holes, and each group of channels on its own.

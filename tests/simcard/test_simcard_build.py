@@ -16,7 +16,6 @@ from gpuconf.simcard.compiling import cache_folder, find_compiler
 from gpuconf.simcard.libraries import LIBRARIES, NATIVE, build_libraries
 
 # Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
-pytest_plugins = ("simcard_fixtures",)
 
 
 needs_compiler = pytest.mark.skipif(

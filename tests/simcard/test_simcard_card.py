@@ -18,7 +18,6 @@ from gpuconf.simcard.__main__ import main
 from gpuconf.units import GIB, MIB
 
 # Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
-pytest_plugins = ("simcard_fixtures",)
 
 
 def test_a_card_says_what_it_was_made_of(libraries: Path, tmp_path: Path) -> None:

@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from simcard_programs import CLIENT, wait_until
 
 from gpuconf.simcard import Card
 from gpuconf.simcard.__main__ import main
+from tests.simcard.simcard_programs import CLIENT, wait_until
 
 # Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
-pytest_plugins = ("simcard_fixtures",)
 
 
 _PREFIX = [sys.executable, "-m", "gpuconf.simcard"]

@@ -7,13 +7,12 @@ import signal
 import subprocess
 
 import pytest
-from simcard_programs import CLIENT, RunClient, StartClient, wait_until
 
 from gpuconf.simcard import Card, CardSpec, simulated_card
 from gpuconf.units import MIB
+from tests.simcard.simcard_programs import CLIENT, RunClient, StartClient, wait_until
 
 # Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
-pytest_plugins = ("simcard_fixtures",)
 
 
 FREE = (11264 - 1945) * MIB

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from simcard_programs import RunClient, StartClient
 
 from gpuconf.simcard import Card
 from gpuconf.units import MIB
+from tests.simcard.simcard_programs import RunClient, StartClient
 
 # Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
-pytest_plugins = ("simcard_fixtures",)
 
 pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
 

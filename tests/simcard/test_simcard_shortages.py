@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from simcard_programs import RunClient, StartClient
 
 from gpuconf.simcard import Card
 from gpuconf.units import MIB
+from tests.simcard.simcard_programs import RunClient, StartClient
 
 # Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
-pytest_plugins = ("simcard_fixtures",)
 
 FREE_MIB = 11264 - 1945
 OUT_OF_MEMORY, ALREADY_REGISTERED = 2, 712

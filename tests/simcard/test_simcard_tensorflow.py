@@ -14,13 +14,12 @@ import signal
 import subprocess
 
 import pytest
-from simcard_programs import STORY, RunClient, wait_until
 
 from gpuconf.simcard import Card, simulated_card
 from gpuconf.units import MIB
+from tests.simcard.simcard_programs import STORY, RunClient, wait_until
 
 # Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
-pytest_plugins = ("simcard_fixtures",)
 
 pytestmark = pytest.mark.slow
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from lazily import tf
-from operation_case import SEED, gradients, integers, named, normal, values
+
+from tests.training.lazily import tf
+from tests.training.operation_case import SEED, gradients, integers, named, normal, values
 
 _INDEX = [3, 1, 3, 0]  # a repeated row: gradients must add up
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from lazily import tf
-from on_device import is_card
-from operation_case import SEED, Operation, gradients, named, normal, values
+
+from benchmarks.training.on_device import is_card
+from tests.training.lazily import tf
+from tests.training.operation_case import SEED, Operation, gradients, named, normal, values
 
 _IMAGES = normal((2, 9, 10, 4))
 _HALF_TYPES = ("float16", "bfloat16")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lazily import keras, tf
-from operation_case import Operation, gradients, layer, named, normal
+from tests.training.lazily import keras, tf
+from tests.training.operation_case import Operation, gradients, layer, named, normal
 
 _SERIES = (3, 6, 4)
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from lazily import keras, tf
+
+from tests.training.lazily import keras, tf
 
 SEED = 7
 Outputs = Mapping[str, Any]

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from lazily import keras, tf
-from on_device import Seen, check_device, run_cases
+
+from benchmarks.training.on_device import Seen, check_device, run_cases
+from tests.training.lazily import keras, tf
 
 
 class Refused(NamedTuple):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from all_operations import OPERATIONS
-from on_device import PlacedGraphs, Seen, check_device, run_cases
-from operation_case import SEED, Operation
+from benchmarks.training.on_device import PlacedGraphs, Seen, check_device, run_cases
+from tests.training.all_operations import OPERATIONS
+from tests.training.operation_case import SEED, Operation
 
 
 def run(name: str) -> Seen:

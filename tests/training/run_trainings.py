@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import gc
 
-from on_device import run_cases
-from train_models import train
+from benchmarks.training.on_device import run_cases
+from benchmarks.training.train_models import train
 
 if __name__ == "__main__":
     import keras  # noqa: F401

@@ -11,17 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import sides
-from agreement import agreement
-from all_models import TRAININGS
-from all_operations import OPERATIONS
-from models_page import Row
-from on_device import CARD, SIDE_VARIABLE
-from refused_operations import REFUSED
-from sides import Result, Side
-from training_choice import TRAINED, BothSides
 
-pytest_plugins = ("training_fixtures",)
+from benchmarks.training import sides
+from benchmarks.training.agreement import agreement
+from benchmarks.training.all_models import TRAININGS
+from benchmarks.training.models_page import Row
+from benchmarks.training.on_device import CARD, SIDE_VARIABLE
+from benchmarks.training.sides import Result, Side
+from tests.training.all_operations import OPERATIONS
+from tests.training.refused_operations import REFUSED
+from tests.training.training_choice import TRAINED, BothSides
 
 _RUN = Path(__file__).with_name("run_operations.py")
 

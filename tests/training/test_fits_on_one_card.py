@@ -17,12 +17,10 @@ from typing import IO, Any
 
 import numpy as np
 import pytest
-from simcard_programs import STORY, StartClient
 
 from gpuconf.simcard import Card, bridge_for_command
 from gpuconf.units import GIB, MIB
-
-pytest_plugins = ("simcard_fixtures",)
+from tests.simcard.simcard_programs import STORY, StartClient
 
 _HERE = Path(__file__).parent
 _STEERING = ("TF_", "XLA_", "KERAS_", "CUDA_", "GPUCONF_")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from all_models import MODELS, TRAININGS
-from sides import Result
-from small_models import SMALL
-from training_cases import OPTIMIZERS, Training
+from benchmarks.training.all_models import MODELS, TRAININGS
+from benchmarks.training.sides import Result
+from benchmarks.training.small_models import SMALL
+from benchmarks.training.training_cases import OPTIMIZERS, Training
 
 
 class BothSides(NamedTuple):

@@ -13,11 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import sides
-from all_operations import OPERATIONS
-from refused_operations import REFUSED
-from sides import Result, Side
-from training_choice import TRAINED, BothSides
+
+from benchmarks.training import sides
+from benchmarks.training.sides import Result, Side
+from tests.training.all_operations import OPERATIONS
+from tests.training.refused_operations import REFUSED
+from tests.training.training_choice import TRAINED, BothSides
 
 _HERE = Path(__file__).parent
 

@@ -9,8 +9,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from lazily import keras, tf
-from operation_case import SEED, Operation, Outputs
+
+from tests.training.lazily import keras, tf
+from tests.training.operation_case import SEED, Operation, Outputs
 
 _OPTIMIZERS: dict[str, dict[str, Any]] = {
     "SGD": {},
@@ -217,7 +218,7 @@ def _in_a_session() -> Outputs:
 
 def _where(session: Any, variable: Any) -> Any:
     """Whether the variable lives where the side says, told by the placed graph."""
-    from on_device import NotOnTheCardError, device_name
+    from benchmarks.training.on_device import NotOnTheCardError, device_name
 
     options = tf.compat.v1.RunOptions(output_partition_graphs=True)
     meta = tf.compat.v1.RunMetadata()

@@ -1,7 +1,9 @@
 """Make the logs anew: run each program of `recipes` on a simulated card, keep what it printed.
 
-    python make_logs.py --list         the table: each log and the command that made it
-    python make_logs.py [NAME...]      make these logs, or all
+    python -m tests.diagnosis.simulated.make_logs [OPTIONS] [NAME...]
+
+    NAME...                            make these logs, or all
+    --list                             the table: each log and the command that made it
     --python-2.15 PATH                 a Python with TensorFlow 2.15, for the logs that want it
 
 ``expected.json`` says by hand, for each log, its cause and severity, what else counts as right, and
@@ -24,7 +26,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from recipes import RECIPES, Recipe
+from tests.diagnosis.simulated.recipes import RECIPES, Recipe
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"

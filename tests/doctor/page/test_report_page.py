@@ -10,12 +10,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from page_reports import CALM, FULL, HARMFUL
 
 from gpuconf.doctor.page import check_page_path, page_text, write_page
 from gpuconf.doctor.redaction import Redactor
 from gpuconf.doctor.report import MemoryBar
 from gpuconf.errors import UsageError
+from tests.doctor.page.page_reports import CALM, FULL, HARMFUL
 
 _VOID = {"meta", "br", "img", "link", "input", "hr"}
 

@@ -9,11 +9,11 @@ import os
 from pathlib import Path
 
 import pytest
-from browser import Visit, browser
-from page_reports import CALM, FULL, HARMFUL, SCRIPT
 
 from gpuconf.doctor.page import write_page
 from gpuconf.doctor.report import Report
+from tests.doctor.page.browser import Visit, browser
+from tests.doctor.page.page_reports import CALM, FULL, HARMFUL, SCRIPT
 
 pytestmark = [
     pytest.mark.slow,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from textwrap import dedent
 from typing import NamedTuple
 
-from image_cases import IMAGES
-from order_cases import ORDER
-from setting_cases import SETTINGS
-from worker_cases import WORKERS
+from tests.doctor.source.image_cases import IMAGES
+from tests.doctor.source.order_cases import ORDER
+from tests.doctor.source.setting_cases import SETTINGS
+from tests.doctor.source.worker_cases import WORKERS
 
 
 class Case(NamedTuple):

@@ -8,10 +8,10 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from source_cases import CASES, Case
 
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.source import SOURCE_CHECKS, findings_in
+from tests.doctor.source.source_cases import CASES, Case
 
 _PLACE = re.compile(r"train\.py:(\d+)")
 

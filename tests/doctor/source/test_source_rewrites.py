@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pasted_code import values_of
 
 from gpuconf.doctor.source import findings_in
+from tests.diagnosis.pasted_code import values_of
 
 DATA = """
 import keras
