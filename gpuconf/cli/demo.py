@@ -58,17 +58,15 @@ class _Scene(NamedTuple):
     gpu: Gpu
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add this command's arguments."""
-    parser = commands.add_parser(
-        "demo",
-        help="watch a training die on a crowded card, and live with one line more",
-        description="Train a small network on handwritten digits, twice at once on a crowded "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe this command, and add its arguments."""
+    parser.description = (
+        "Train a small network on handwritten digits, twice at once on a crowded "
         "card, without and with `import gpuconf.auto`. On a real GPU, the first that "
         "CUDA_VISIBLE_DEVICES shows, that takes all of the card's free memory for about a minute; "
         "where other programs compute on it, or there is none, a simulated card is used: "
         "TensorFlow's real GPU device and allocator over a stand-in driver, its CPU kernels "
-        "computing.",
+        "computing."
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(

@@ -37,15 +37,11 @@ exit codes: 0 fine, or warnings; 1 a check failed (with --strict, or warned);
 3 a check broke down by itself, which is a bug in gpuconf."""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add this command's arguments."""
-    parser = commands.add_parser(
-        "doctor",
-        help="say what is wrong with this machine, and how to mend it",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe this command, and add its arguments."""
+    parser.description = _DESCRIPTION
+    parser.epilog = _EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add("checks", nargs="*", metavar="CHECK",
         help="a check's id, or the first part of ids, such as driver (default: all)")  # fmt: skip

@@ -42,15 +42,11 @@ the model's own code failed; 2 bad usage, as a file that holds no model; 3 a bug
 in gpuconf; 130 interrupted."""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add this command's arguments."""
-    parser = commands.add_parser(
-        "estimate",
-        help="say what a model will take of a GPU's memory, and which batch fits",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe this command, and add its arguments."""
+    parser.description = _DESCRIPTION
+    parser.epilog = _EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add("target", metavar="TARGET", help="model.keras, model.h5, or module:function")
     add("--batch-size", type=_positive, metavar="N", default=32, help="(default 32)")

@@ -56,15 +56,11 @@ the picture could not be written; 2 bad usage, as a file that is not there;
 3 a bug in gpuconf."""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add this command's arguments."""
-    parser = commands.add_parser(
-        "explain",
-        help="say from a log why a run failed, and what to change",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe this command, and add its arguments."""
+    parser.description = _DESCRIPTION
+    parser.epilog = _EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add("log", metavar="LOGFILE", help="what the run printed; - for standard input")
     add("--plot", metavar="FILE",

@@ -31,13 +31,9 @@ class Proposal(NamedTuple):
     because: str
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add this command's arguments."""
-    parser = commands.add_parser(
-        "init",
-        help="write a gpuconf.yaml that fits this machine",
-        description="Look at this machine's GPUs and write a commented gpuconf.yaml for them.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe this command, and add its arguments."""
+    parser.description = "Look at this machine's GPUs and write a commented gpuconf.yaml for them."
     parser.add_argument(
         "--extends", metavar="PROFILE", help="the profile to build on (default: what fits)"
     )

@@ -7,18 +7,17 @@ Exit codes: 0 fine (warnings too), 1 a check failed or a GpuconfError, 2 usage o
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from gpuconf import __version__
-from gpuconf.cli import demo, doctor, estimate, explain, init, plan, profiles, rehearse, trust
+from gpuconf.cli.commands import COMMANDS
 from gpuconf.cli.output import Output, drop_unwritten
 from gpuconf.command_line import CommandParser
 from gpuconf.errors import GpuconfError
-
-_COMMANDS = (plan, profiles, trust, init, doctor, explain, estimate, rehearse, demo)
 
 
 def run() -> None:
@@ -71,7 +70,7 @@ def _run(arguments: Sequence[str], output: Output) -> int:
 
 @contextmanager
 def _read_or_not() -> Iterator[None]:
-    """An error stays one though nobody reads of it."""
+    """Keep the error's exit code even if the reader of stderr has gone."""
     try:
         yield
     except BrokenPipeError:
@@ -79,22 +78,33 @@ def _read_or_not() -> Iterator[None]:
 
 
 class _Parser(CommandParser):
-    """Every parser takes --color, before and after the command."""
+    """Every parser takes --color, before and after the command.
+
+    That of a command imports the command's ``module`` when it is asked to parse.
+    """
+
+    module: str | None = None
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        told = "colour the output (default: auto; NO_COLOR and FORCE_COLOR are heeded)"
+        about = "colour the output (default: auto; NO_COLOR and FORCE_COLOR are heeded)"
         is_top = " " not in self.prog
         self.add_argument(
             "--color",
             choices=("auto", "always", "never"),
             default=argparse.SUPPRESS,
-            help=told if is_top else argparse.SUPPRESS,
+            help=about if is_top else argparse.SUPPRESS,
         )
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        module, self.module = self.module, None
+        if module is not None:
+            importlib.import_module(module).add_arguments(self)
+        return super().parse_known_args(args, namespace)
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The whole command line; every command module adds its own part."""
+    """The whole command line; the module of a command adds its arguments when it is parsed."""
     parser = _Parser(
         prog="gpuconf",
         description="Keep deep-learning jobs within the GPU memory they may have.",
@@ -107,6 +117,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.set_defaults(color="auto")
     parser.add_argument("--version", action="version", version=f"gpuconf {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in _COMMANDS:
-        module.add_parser(commands)
+    for name, about in COMMANDS.items():
+        commands.add_parser(name, help=about).module = f"gpuconf.cli.{name}"
     return parser

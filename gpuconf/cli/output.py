@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gpuconf.cli.commands import COMMANDS
 from gpuconf.errors import GpuconfError
 from gpuconf.terminal import printable, wants_colour
 
@@ -23,7 +24,7 @@ SCHEMA_VERSION = 1
 
 _ERROR = "gpuconf: error:"
 _QUOTED = re.compile(r'''`[^`]*`|(?<!\w)'[^']*'|"[^"]*"''')
-_OURS = "gpuconf (?:plan|profiles|trust|init|doctor|explain|estimate|rehearse|demo)"
+_OURS = f"gpuconf (?:{'|'.join(COMMANDS)})"
 # A hint is often a command as it stands, or ends in one.
 _COMMAND = re.compile(
     rf"(?<!\S)(?:{_OURS}|python -m|pip install|mkdir -p|df|rm|ls|unset|export) .*?(?=;|, or |$)"

@@ -25,14 +25,12 @@ _GROWTH = {
 }
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add this command's arguments."""
-    parser = commands.add_parser(
-        "plan",
-        help="show what a profile would do here and now",
-        description="Show what a profile would do on this machine now: which GPUs a program "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe this command, and add its arguments."""
+    parser.description = (
+        "Show what a profile would do on this machine now: which GPUs a program "
         "would see, how much of each it may take and by what sum, and the environment variables "
-        "that would be set. Changes nothing.",
+        "that would be set. Changes nothing."
     )
     parser.add_argument(
         "profile",

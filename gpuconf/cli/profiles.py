@@ -26,13 +26,11 @@ from gpuconf.profile.search import is_path
 from gpuconf.terminal import printable
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add this command's arguments."""
-    parser = commands.add_parser(
-        "profiles",
-        help="list, show and check profiles",
-        description="A profile is a small YAML file that says which GPUs a program may see and "
-        "how much of each it may take. These commands list, show and check them.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe this command, and add its arguments."""
+    parser.description = (
+        "A profile is a small YAML file that says which GPUs a program may see and "
+        "how much of each it may take. These commands list, show and check them."
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     listing = actions.add_parser(

@@ -47,15 +47,11 @@ verdict (the script failed by itself or trained nothing, or something that a
 rehearsal needs is missing); any other is the script's own; 130 interrupted."""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add this command's arguments."""
-    parser = commands.add_parser(
-        "rehearse",
-        help="run a training script for a few steps on a simulated card: does it fit?",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe this command, and add its arguments."""
+    parser.description = _DESCRIPTION
+    parser.epilog = _EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add("--card", type=size_argument, metavar="SIZE",
         help="memory of the card (default: as this machine's GPU 0 now, else 8GiB)")  # fmt: skip

@@ -26,14 +26,12 @@ class _Reading(NamedTuple):
         return self.links[0]
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add this command's arguments."""
-    parser = commands.add_parser(
-        "trust",
-        help="let a profile that is found in a project set every variable",
-        description="A profile that gpuconf finds in a project may set limits and harmless "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe this command, and add its arguments."""
+    parser.description = (
+        "A profile that gpuconf finds in a project may set limits and harmless "
         "variables. One that you have read and trust may set every variable, as a file named by "
-        "GPUCONF_PROFILE may. Trust ends when the file changes.",
+        "GPUCONF_PROFILE may. Trust ends when the file changes."
     )
     action = parser.add_mutually_exclusive_group(required=True)
     action.add_argument("files", metavar="FILE", nargs="*", default=[], help="a profile's file")

@@ -1,0 +1,66 @@
+"""The table of commands: what --help lists, and what each command imports."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+from pathlib import Path
+
+import pytest
+from commands import run_commands
+from processes import run_python
+
+import gpuconf.cli
+from gpuconf.cli.commands import COMMANDS
+from gpuconf.cli.output import fitted
+
+_LOADED = """
+import json, sys
+from gpuconf.cli.main import main
+try:
+    main({arguments!r})
+finally:
+    loaded = [name for name in sys.modules if name.partition(".")[0] == "gpuconf"]
+    print(json.dumps(loaded))
+"""
+
+
+def loaded_by(folder: Path, *arguments: str) -> set[str]:
+    """The modules of gpuconf that a fresh process has loaded after the command."""
+    out = run_python(_LOADED.format(arguments=arguments), folder)
+    return set(json.loads(out.splitlines()[-1]))
+
+
+def test_the_table_lists_every_command_of_the_folder() -> None:
+    """A module that adds arguments is a command, and each name in the table is such a module."""
+    names = [module.name for module in pkgutil.iter_modules(gpuconf.cli.__path__)]
+    modules = {name: importlib.import_module(f"gpuconf.cli.{name}") for name in names}
+    assert {name for name in names if hasattr(modules[name], "add_arguments")} == set(COMMANDS)
+
+
+def test_help_lists_every_command_with_its_line(tmp_path: Path) -> None:
+    """Though no command's module has been imported."""
+    (done,) = run_commands(tmp_path, ["--help"], environ={"COLUMNS": "200"})
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    assert all(f"{name} {about}" in lines for name, about in COMMANDS.items())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_in_a_sentence_is_not_broken(name: str) -> None:
+    """A terminal gets every command of ours as one line, to be copied."""
+    command = f"gpuconf {name} a-profile-of-some-length"
+    assert command in fitted(f"see what this comes to: {command}", 30).splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "most"), [(["--version"], 15), (["--help"], 15), (["plan", "cpu-only"], 65)]
+)
+def test_a_command_imports_its_own_module_alone(
+    arguments: list[str], most: int, tmp_path: Path
+) -> None:
+    """`gpuconf plan` does not wait for the import of the doctor; the number is what it takes."""
+    loaded = loaded_by(tmp_path, *arguments)
+    others = {f"gpuconf.cli.{name}" for name in COMMANDS if name not in arguments}
+    assert not loaded & others
+    assert len(loaded) <= most, sorted(loaded)
