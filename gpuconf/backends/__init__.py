@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from gpuconf.backends import jax, torch
 from gpuconf.backends.tensorflow import environment as tensorflow
 from gpuconf.environ import Change
+from gpuconf.profile.schema import OWNED_VARIABLES
 from gpuconf.settings import Setting
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
@@ -44,7 +45,7 @@ def _visibility(plan: Plan) -> list[Change]:
         "CUDA_DEVICE_ORDER": plan.cuda_device_order,
     }
     return [
-        Change(name, value, "gpus", overrules=True)
+        Change(name, value, OWNED_VARIABLES[name], overrules=True)
         for name, value in values.items()
         if value is not None
     ]

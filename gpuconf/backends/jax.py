@@ -14,6 +14,7 @@ from typing import Any
 
 from gpuconf.backends.entrances import ENTRANCES
 from gpuconf.environ import Change
+from gpuconf.profile.schema import OWNED_VARIABLES
 from gpuconf.settings import Setting
 from gpuconf.units import MIB
 
@@ -40,7 +41,7 @@ def wishes(profile: Profile, growth: bool | None) -> list[Change]:
         preallocate = not growth
     if preallocate is None:
         return []
-    return [Change(_PREALLOCATE, "true" if preallocate else "false", "jax.preallocate")]
+    return [Change(_PREALLOCATE, "true" if preallocate else "false", OWNED_VARIABLES[_PREALLOCATE])]
 
 
 def limit_wishes(plan: Plan, baseline: Mapping[str, str]) -> list[Change]:

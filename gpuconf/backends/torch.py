@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuconf.backends.entrances import ENTRANCES
 from gpuconf.environ import Change
+from gpuconf.profile.schema import OWNED_VARIABLES
 from gpuconf.settings import Setting
 from gpuconf.units import mib
 
@@ -37,12 +38,12 @@ def wishes(profile: Profile, baseline: Mapping[str, str]) -> list[Change]:
 def _merged(name: str, theirs: str, option: str) -> Change:
     parts = [part.strip() for part in theirs.split(",") if part.strip()]
     if option in parts:
-        return Change(name, theirs, "torch.expandable_segments")
+        return Change(name, theirs, OWNED_VARIABLES[name])
     if any(part.startswith("expandable_segments:") for part in parts):
         # Theirs stays; asking for ours alone makes environ.settle report the difference.
-        return Change(name, option, "torch.expandable_segments")
+        return Change(name, option, OWNED_VARIABLES[name])
     value = ",".join([*parts, option])
-    return Change(name, value, "torch.expandable_segments", overrules=True)
+    return Change(name, value, OWNED_VARIABLES[name], overrules=True)
 
 
 def watch(

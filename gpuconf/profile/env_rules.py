@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Mapping as Environment
 
 from gpuconf.profile.nodes import Mapping, Node, Scalar
 from gpuconf.profile.problems import problem, quoted
@@ -10,32 +12,23 @@ from gpuconf.profile.rules import STEERING_CHARACTER, JsonSchema, Rule, refuse, 
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST_VALUE = 8192
-OWNED_VARIABLES = {
-    "CUDA_VISIBLE_DEVICES": "gpus",
-    "CUDA_DEVICE_ORDER": "gpus",
-    "TF_FORCE_GPU_ALLOW_GROWTH": "memory.allow_growth",
-    "TF_GPU_ALLOCATOR": "tensorflow.allocator",
-    "TF_CUDNN_WORKSPACE_LIMIT_IN_MB": "tensorflow.cudnn_workspace_limit",
-    "XLA_CLIENT_MEM_FRACTION": "memory.per_process_gpu_memory_fraction",
-    "XLA_PYTHON_CLIENT_MEM_FRACTION": "memory.per_process_gpu_memory_fraction",
-    "XLA_PYTHON_CLIENT_PREALLOCATE": "jax.preallocate",
-    "PYTORCH_CUDA_ALLOC_CONF": "torch.expandable_segments",
-    "PYTORCH_ALLOC_CONF": "torch.expandable_segments",
-}
 # They act on a program before it starts, or on what code it and its children run: even a profile
 # that somebody named is no place for them.  What a found one may set, `powers` says.
 SHELL_VARIABLES = re.compile(r"LD_.*|PYTHON.*|PATH|HOME")
 
 
-def env() -> Rule:
-    """Environment variables, each value the literal text that was written."""
+def env(owned: Environment[str, str]) -> Rule:
+    """Environment variables, each value the literal text that was written.
+
+    ``owned`` are those that gpuconf sets itself, each with the key that decides it.
+    """
     schema: JsonSchema = {
         "type": "object",
         "propertyNames": {
             "pattern": f"^{_NAME.pattern}$",
             "not": {
                 "anyOf": [
-                    {"enum": list(OWNED_VARIABLES)},
+                    {"enum": list(owned)},
                     {"pattern": "^GPUCONF_"},
                     {"pattern": f"^({SHELL_VARIABLES.pattern})$"},
                 ]
@@ -43,10 +36,10 @@ def env() -> Rule:
         },
         "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
     }
-    return Rule(_read_env, schema, "a mapping of variables to text")
+    return Rule(functools.partial(_read_env, owned), schema, "a mapping of variables to text")
 
 
-def _read_env(node: Node, key: str) -> tuple[tuple[str, str], ...]:
+def _read_env(owned: Environment[str, str], node: Node, key: str) -> tuple[tuple[str, str], ...]:
     if isinstance(node, Scalar) and node.is_empty:
         return ()
     if not isinstance(node, Mapping):
@@ -55,7 +48,7 @@ def _read_env(node: Node, key: str) -> tuple[tuple[str, str], ...]:
     variables = []
     for name, entry in node.entries.items():
         path = f"{key}.{name}"
-        if refusal := _refused_name(name):
+        if refusal := _refused_name(name, owned):
             raise problem(refusal[0], mark=entry.key_mark, key=path, hint=refusal[1])
         if isinstance(entry.value, Scalar) and entry.value.is_null:
             continue
@@ -63,7 +56,7 @@ def _read_env(node: Node, key: str) -> tuple[tuple[str, str], ...]:
     return tuple(variables)
 
 
-def _refused_name(name: str) -> tuple[str, str] | None:
+def _refused_name(name: str, owned: Environment[str, str]) -> tuple[str, str] | None:
     """Message and hint where ``name`` may not be set by a profile."""
     if not _NAME.fullmatch(name):
         rule = "letters, digits and _ only, no digit first"
@@ -76,7 +69,7 @@ def _refused_name(name: str) -> tuple[str, str] | None:
             "the rule: no LD_…, PYTHON…, PATH or HOME in a profile"
         )
         return message, f"set it in the shell: export {name}=…"
-    owner = OWNED_VARIABLES.get(name)
+    owner = owned.get(name)
     if owner is None:
         return None
     message = "gpuconf computes and sets this variable itself"

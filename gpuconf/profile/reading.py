@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from gpuconf.errors import ProfileError
-from gpuconf.profile.env_rules import OWNED_VARIABLES
 from gpuconf.profile.gpu_rules import gpu_member
 from gpuconf.profile.model import GpuRules
 from gpuconf.profile.nodes import Mapping, Mark, Node, Scalar, merged
 from gpuconf.profile.problems import nearest, problem, quoted
 from gpuconf.profile.rules import Rule, refuse
-from gpuconf.profile.schema import GPU, PROFILE, PerGpu, Section
+from gpuconf.profile.schema import GPU, OWNED_VARIABLES, PROFILE, PerGpu, Section
 
 # More than anybody reads at once; the search for what was meant takes time for each.
 MOST_PROBLEMS = 20

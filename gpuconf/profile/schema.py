@@ -6,6 +6,7 @@ keys in the documentation (``reference``) are all made from ``PROFILE``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from gpuconf.profile.compound_rules import on_shortage, virtual_devices
@@ -19,7 +20,9 @@ from gpuconf.units import MIB
 class Key(NamedTuple):
     """One key: its name, what may stand there, and what it is for.
 
-    ``default`` says in words what holds where the key is not written.
+    ``default`` says in words what holds where the key is not written.  ``sets`` are the
+    environment variables that this key alone decides: ``env`` refuses them, and the backends look
+    up here which key a variable belongs to.
     """
 
     name: str
@@ -27,6 +30,7 @@ class Key(NamedTuple):
     description: str
     default: str = ""
     example: str = ""
+    sets: tuple[str, ...] = ()
 
 
 class Section(NamedTuple):
@@ -52,6 +56,7 @@ MEMORY = Section(
             "Take memory as it is needed, up to the limit, instead of the whole limit at once.",
             "the framework's own: TensorFlow takes the whole limit at once",
             "true",
+            sets=("TF_FORCE_GPU_ALLOW_GROWTH",),
         ),
         Key(
             "per_process_gpu_memory_fraction",
@@ -60,6 +65,7 @@ MEMORY = Section(
             "turn to unified memory, which spills to the host.",
             "no such rule",
             "0.7",
+            sets=("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"),
         ),
         Key(
             "memory_limit",
@@ -117,6 +123,7 @@ TENSORFLOW = Section(
             "limit is not a cap: it goes with no limit and no virtual devices.",
             "TensorFlow's own, bfc",
             "bfc",
+            sets=("TF_GPU_ALLOCATOR",),
         ),
         Key(
             "cudnn_workspace_limit",
@@ -124,6 +131,7 @@ TENSORFLOW = Section(
             "The most scratch memory one convolution may take.",
             "TensorFlow's own, 4 GiB",
             "256MiB",
+            sets=("TF_CUDNN_WORKSPACE_LIMIT_IN_MB",),
         ),
         Key(
             "session",
@@ -146,6 +154,7 @@ JAX = Section(
             "Whether JAX takes its whole share at once.",
             "the opposite of memory.allow_growth; without that, JAX's own, true",
             "false",
+            sets=("XLA_PYTHON_CLIENT_PREALLOCATE",),
         ),
     ),
     JaxRules,
@@ -159,61 +168,75 @@ TORCH = Section(
             "Let PyTorch grow its segments, against fragmentation.",
             "PyTorch's own, false",
             "true",
+            sets=("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"),
         ),
     ),
     TorchRules,
 )
-PROFILE = Section(
-    "profile",
-    (
-        Key(
-            "description",
-            text(says="a few words", example="The card also drives the display"),
-            "What the profile is for; `gpuconf profiles list` shows it.",
-            "none",
-            "The card also drives the display",
-        ),
-        Key(
-            "extends",
-            text(
-                says="the name of a profile, or a path from this file's folder",
-                example="shared-desktop",
-            ),
-            "Begin with the rules of that profile; keys written here override its keys, mappings "
-            "key by key. null removes an inherited rule.",
-            "none",
-            "shared-desktop",
-        ),
-        Key(
-            "gpus",
-            gpus(),
-            "The GPUs the program may see: all, none, numbers or UUIDs, or the ones with most "
-            "free memory. What a scheduler has set is narrowed, never widened.",
-            "all",
-            "[0, 2]",
-        ),
-        Key("memory", MEMORY, "How much of each card may be taken, and how."),
-        _VIRTUAL_DEVICES,
-        Key(
-            "per_gpu",
-            PerGpu(GPU),
-            "Rules for single GPUs, by number or UUID, laid over the profile's own.",
-            "none",
-            "{0: {memory: {memory_limit: 3GiB}}}",
-        ),
-        Key("tensorflow", TENSORFLOW, "Settings of TensorFlow alone."),
-        Key("jax", JAX, "Settings of JAX alone."),
-        Key("torch", TORCH, "Settings of PyTorch alone."),
-        Key(
-            "env",
-            env(),
-            "Environment variables to set before the framework is imported, each value the text "
-            "as written. Refused: variables that gpuconf computes itself; and LD_…, PYTHON…, PATH "
-            "and HOME, which act before a program starts or on what code it runs, and belong in "
-            "the shell. A file that was found in a project may set only a list of harmless "
-            "variables, such as TF_CPP_MIN_LOG_LEVEL and OMP_NUM_THREADS, until it is trusted.",
-            "none",
-            '{TF_CPP_MIN_LOG_LEVEL: "1"}',
-        ),
+_KEYS: tuple[Key, ...] = (
+    Key(
+        "description",
+        text(says="a few words", example="The card also drives the display"),
+        "What the profile is for; `gpuconf profiles list` shows it.",
+        "none",
+        "The card also drives the display",
     ),
+    Key(
+        "extends",
+        text(
+            says="the name of a profile, or a path from this file's folder",
+            example="shared-desktop",
+        ),
+        "Begin with the rules of that profile; keys written here override its keys, mappings "
+        "key by key. null removes an inherited rule.",
+        "none",
+        "shared-desktop",
+    ),
+    Key(
+        "gpus",
+        gpus(),
+        "The GPUs the program may see: all, none, numbers or UUIDs, or the ones with most "
+        "free memory. What a scheduler has set is narrowed, never widened.",
+        "all",
+        "[0, 2]",
+        sets=("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"),
+    ),
+    Key("memory", MEMORY, "How much of each card may be taken, and how."),
+    _VIRTUAL_DEVICES,
+    Key(
+        "per_gpu",
+        PerGpu(GPU),
+        "Rules for single GPUs, by number or UUID, laid over the profile's own.",
+        "none",
+        "{0: {memory: {memory_limit: 3GiB}}}",
+    ),
+    Key("tensorflow", TENSORFLOW, "Settings of TensorFlow alone."),
+    Key("jax", JAX, "Settings of JAX alone."),
+    Key("torch", TORCH, "Settings of PyTorch alone."),
 )
+
+
+def _owned(keys: Iterable[Key], prefix: str = "") -> dict[str, str]:
+    """The variables that ``keys``, and those of their sections, decide: each with its key."""
+    found = {}
+    for key in keys:
+        path = f"{prefix}{key.name}"
+        found.update(dict.fromkeys(key.sets, path))
+        if isinstance(key.rule, Section):
+            found |= _owned(key.rule.keys, f"{path}.")
+    return found
+
+
+OWNED_VARIABLES = _owned(_KEYS)
+_ENV = Key(
+    "env",
+    env(OWNED_VARIABLES),
+    "Environment variables to set before the framework is imported, each value the text "
+    "as written. Refused: variables that gpuconf computes itself; and LD_…, PYTHON…, PATH "
+    "and HOME, which act before a program starts or on what code it runs, and belong in "
+    "the shell. A file that was found in a project may set only a list of harmless "
+    "variables, such as TF_CPP_MIN_LOG_LEVEL and OMP_NUM_THREADS, until it is trusted.",
+    "none",
+    '{TF_CPP_MIN_LOG_LEVEL: "1"}',
+)
+PROFILE = Section("profile", (*_KEYS, _ENV))

@@ -8,12 +8,12 @@ import pkgutil
 from pathlib import Path
 
 import pytest
-from commands import run_commands
-from processes import run_python
 
 import gpuconf.cli
 from gpuconf.cli.commands import COMMANDS
 from gpuconf.cli.output import fitted
+from tests.cli.commands import run_commands
+from tests.processes import run_python
 
 _LOADED = """
 import json, sys

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpuconf.environ import Change
+from gpuconf.profile.schema import OWNED_VARIABLES
 from gpuconf.units import MIB
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
@@ -29,18 +30,21 @@ def wishes(profile: Profile, growth: bool | None, *, has_tf_keras: bool) -> list
     found = []
     if growth is not None:
         value = "true" if growth else "false"
-        found.append(Change(GROWTH, value, "memory.allow_growth", valid=("true", "false")))
+        found.append(_change(GROWTH, value, valid=("true", "false")))
     if rules.allocator == "cuda_malloc_async":
-        found.append(Change("TF_GPU_ALLOCATOR", rules.allocator, "tensorflow.allocator"))
+        found.append(_change("TF_GPU_ALLOCATOR", rules.allocator))
     if rules.cudnn_workspace_limit is not None:
         # At least 1: TensorFlow takes 0 for "no workspace at all".
         value = str(max(rules.cudnn_workspace_limit // MIB, 1))
-        name = "TF_CUDNN_WORKSPACE_LIMIT_IN_MB"
-        found.append(Change(name, value, "tensorflow.cudnn_workspace_limit"))
+        found.append(_change("TF_CUDNN_WORKSPACE_LIMIT_IN_MB", value))
     if rules.session == "graph" and has_tf_keras:
         # From TensorFlow 2.16 on, tf.keras is Keras 3 otherwise, which has no sessions.
         found.append(Change("TF_USE_LEGACY_KERAS", "1", "tensorflow.session"))
     return found
+
+
+def _change(name: str, value: str, *, valid: tuple[str, ...] | None = None) -> Change:
+    return Change(name, value, OWNED_VARIABLES[name], valid)
 
 
 def voided_cap(environ: Mapping[str, str]) -> str | None:
