@@ -16,7 +16,7 @@ from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD
 from gpuconf.footprint.probe.order import Order
 from gpuconf.footprint.probing import Probe
 from gpuconf.hardware import Inventory, read_inventory
-from gpuconf.rehearsal.failure import Failure, failure_of
+from gpuconf.messages.failure import Failure, failure_of
 from gpuconf.rehearsal.target import available_bytes
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
 from gpuconf.units import GIB, exact_size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gpuconf.messages.causes import CAUSES, Severity
+from gpuconf.messages.causes import CAUSES, OF_GPU_MEMORY, Severity
 from gpuconf.messages.reading import Evidence, Facts
 
 
@@ -46,7 +46,7 @@ class Diagnosis(NamedTuple):
     @property
     def is_about_memory(self) -> bool:
         """Whether a GPU's memory is the cause."""
-        return self.cause.startswith("oom-device") or self.cause in _MEMORY
+        return self.cause in OF_GPU_MEMORY
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, as ``gpuconf explain --json`` prints it."""
@@ -62,9 +62,3 @@ class Diagnosis(NamedTuple):
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
         """How IPython and Jupyter show it."""
         printer.text(str(self))
-
-
-_MEMORY = {
-    "whole-array-copied", "fragmentation", "cudnn-handle-alloc", "cublas-alloc", "jax-oom",
-    "torch-oom",
-}  # fmt: skip

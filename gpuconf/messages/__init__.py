@@ -3,7 +3,8 @@
 ``gpuconf explain``, ``doctor --probe``, ``rehearse`` and the batching calls all ask here.
 """
 
-from gpuconf.messages.reader import read, read_chunks
+from gpuconf.messages.headline import headline
+from gpuconf.messages.reader import read, read_chunks, read_error
 from gpuconf.messages.reading import Evidence, Facts, Reading
 
-__all__ = ["Evidence", "Facts", "Reading", "read", "read_chunks"]
+__all__ = ["Evidence", "Facts", "Reading", "headline", "read", "read_chunks", "read_error"]

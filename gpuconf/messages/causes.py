@@ -23,6 +23,13 @@ class Cause(NamedTuple):
 
 
 NOT_GPU = "not-a-gpu-problem"
+# A GPU's memory is the cause.
+OF_GPU_MEMORY = frozenset(
+    {
+        *("oom-device-tensor", "oom-device-startup", "whole-array-copied", "fragmentation"),
+        *("cudnn-handle-alloc", "cublas-alloc", "torch-oom", "jax-oom"),
+    }
+)
 
 
 def _of(*causes: str) -> frozenset[str]:

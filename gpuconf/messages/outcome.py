@@ -63,6 +63,11 @@ def speaks_of_gpus(message: str) -> bool:
     return _ABOUT_GPUS.search(message) is not None
 
 
+def says_nothing(line: str) -> bool:
+    """Whether a line of an error only leads to its message."""
+    return _SAYS_NOTHING.search(line) is not None or _NO_MESSAGE.match(line) is not None
+
+
 class Raised(NamedTuple):
     """An exception's last line: where it stands, the class and what it says."""
 

@@ -22,6 +22,8 @@ from gpuconf.messages.rules import all_rules
 from gpuconf.messages.sightings import Sighting, Sightings
 from gpuconf.messages.verdict import Verdict, judge
 
+_END_OF_LOG = 64 * 1024
+
 
 def read(exc_or_text: BaseException | str | bytes) -> Reading:
     """Say why a run failed, from an exception or from what the run printed.
@@ -34,6 +36,20 @@ def read(exc_or_text: BaseException | str | bytes) -> Reading:
     if isinstance(exc_or_text, str):
         exc_or_text = exc_or_text.encode("utf-8", "replace")
     return read_chunks([printed_by_cells(exc_or_text) or exc_or_text])
+
+
+def read_error(kind: str, message: str, log: str = "") -> Reading:
+    """Say what an exception means whose class and text were noted, with the log of its process.
+
+    By the exception alone where that names the cause: a log is full of retries that the process
+    survived.  With the log's end where the exception names none, or says only where to look: "DNN
+    library initialization failed. Look at the errors above for more details."
+    """
+    text = f"{kind}: {message}"
+    reading = read(text)
+    if not log or any(not line.generic for line in reading.evidence):
+        return reading
+    return read(f"{log[-_END_OF_LOG:]}\n{text}")
 
 
 def read_chunks(chunks: Iterable[bytes]) -> Reading:

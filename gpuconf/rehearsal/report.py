@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpuconf.messages.failure import Failure
 from gpuconf.rehearsal.advice import advice
 from gpuconf.rehearsal.allowances import free_bytes, reserve_bytes
 from gpuconf.rehearsal.breakdown import Names, Row, names_of, place_of
 from gpuconf.rehearsal.devices import DeviceReport, tightest
-from gpuconf.rehearsal.failure import Failure
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.sizes import in_mib, tenths, to_the_byte
 from gpuconf.simcard import CardSpec

@@ -10,8 +10,8 @@ import signal
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from gpuconf.messages.failure import Failure, failure_of
 from gpuconf.rehearsal.breakdown import names_of
-from gpuconf.rehearsal.failure import Failure, failure_of
 from gpuconf.rehearsal.runs import RunResult
 from gpuconf.rehearsal.trace import Tape
 from gpuconf.units import MIB
@@ -151,25 +151,26 @@ def _fatal_error(trainer: Mapping[str, Any], *, is_failed: bool) -> Mapping[str,
     """The error that ended the program, or that it caught and did no step after."""
     uncaught: Mapping[str, Any] | None = trainer.get("uncaught")
     steps = trainer.get("steps", 0)
-    last = [error for error in trainer.get("errors", ()) if error.get("steps", 0) >= steps]
+    late = [error for error in trainer.get("errors", ()) if error.get("steps", 0) >= steps]
+    last = next((error for error in reversed(late) if _kind(error) != "script"), None)
     if uncaught is not None:
-        # A wrapper's own error ("training failed") may have come of an out-of-memory.
-        own = failure_of(uncaught, "").kind
-        return last[-1] if own == "script" and last and _is_oom(last[-1]) else uncaught
-    if last and (is_failed or _is_oom(last[-1])):
-        return dict(last[-1])
+        # A wrapper's own error ("training failed") may follow from an out-of-memory.
+        is_wrapper = _kind(uncaught) == "script" and last is not None
+        return last if is_wrapper and _kind(last) == "gpu_memory" else uncaught
+    if last is not None and (is_failed or _kind(last) == "gpu_memory"):
+        return dict(last)
     return None
 
 
-def _is_oom(error: Mapping[str, Any]) -> bool:
-    return failure_of(error, "").kind == "gpu_memory"
+def _kind(error: Mapping[str, Any] | None) -> str:
+    return failure_of(error, "").kind
 
 
 def survived_errors(run: RunResult) -> int:
     """How many times GPU memory ran out and the program went on training."""
     steps = run.trainer.get("steps", 0)
     errors = run.trainer.get("errors", ())
-    return sum(1 for error in errors if error.get("steps", 0) < steps and _is_oom(error))
+    return sum(error.get("steps", 0) < steps and _kind(error) == "gpu_memory" for error in errors)
 
 
 def _passed_on(code: int) -> int:

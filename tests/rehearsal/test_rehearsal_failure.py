@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuconf.rehearsal.failure import Failure, failure_of
+from gpuconf.messages.failure import Failure, failure_of
 from gpuconf.rehearsal.runs import RunResult
 from gpuconf.rehearsal.trace import Tape, Usage
 from gpuconf.rehearsal.verdict import survived_errors, verdict_of
@@ -57,9 +57,10 @@ def test_an_operation_in_a_graph() -> None:
         "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc",
         node="sequential_1/c1_1/Relu",
         shape=(32, 30, 30, 16),
-        dtype="float",
+        dtype="float32",
         asked_bytes=32 * 30 * 30 * 16 * 4,
         device="GPU:0",
+        cause="oom-device-tensor",
     )
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuconf.messages.failure import Failure
 from gpuconf.rehearsal import plot
 from gpuconf.rehearsal.devices import DeviceReport
 from gpuconf.rehearsal.document import as_document
-from gpuconf.rehearsal.failure import Failure
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.report import headline, sections, title
 from gpuconf.rehearsal.runs import Held, Orders, RunResult

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from gpuconf.messages.failure import Failure, failure_of
 from gpuconf.rehearsal.allowances import Allowance, allowances, reserve_bytes
 from gpuconf.rehearsal.breakdown import Row
 from gpuconf.rehearsal.devices import DeviceReport
 from gpuconf.rehearsal.document import as_document
-from gpuconf.rehearsal.failure import Failure, failure_of
 from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
 from gpuconf.rehearsal.report import sections
 from gpuconf.rehearsal.runs import Orders, RunResult

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import signal
 
 from gpuconf.doctor.live import fixes
-from gpuconf.doctor.live.evidence import Cause
+from gpuconf.doctor.live.evidence import Reason
 from gpuconf.doctor.live.record import STEPS, LiveStep, Run
+from gpuconf.messages import read
 
-# A line that tells why: of the C library's, TensorFlow's (F: fatal), Python's or our own.
-_TELLING = re.compile(
-    r"\bF\d{4} |: F |Check failed|terminate called|what\(\):|Fatal Python error|[Ss]imulated card"
-    r"|free\(\)|malloc|corrupt|\bE\d{4} |: E |^\w*Error\b"
-)
 _MEANINGS = {
     "SIGKILL": (
         "most often the system, out of host memory",
@@ -42,7 +37,7 @@ def last_step(run: Run) -> LiveStep:
     return LiveStep(following if run.record.steps else "start", done.cards)
 
 
-def cause_of_death(run: Run, step: LiveStep) -> Cause | None:
+def reason_of_death(run: Run, step: LiveStep) -> Reason | None:
     """Why ``run`` did not go to its end in order; None if it did."""
     if run.code is None:
         return _hung(run, step)
@@ -50,13 +45,13 @@ def cause_of_death(run: Run, step: LiveStep) -> Cause | None:
     if name is None and (run.code == 0 or run.record.is_over):
         return None
     when = "after its last step" if run.record.is_over else f"in the {step.step} step"
-    lines = telling_lines(run.output)
+    lines = last_words(run.output)
     if name is None:
         summary = f"the probe ended with exit code {run.code} {when}"
-        return Cause(summary, fixes.by_hand(run.record, run.only), lines)
+        return Reason(summary, fixes.by_hand(run.record, run.only), lines)
     why, fix = _MEANINGS.get(name, _CRASH)
     fix = fix.format(by_hand=fixes.by_hand(run.record, run.only))
-    return Cause(f"the probe was killed by {name} {when}", fix, (why, *lines))
+    return Reason(f"the probe was killed by {name} {when}", fix, (why, *lines))
 
 
 def signal_name(code: int | None) -> str | None:
@@ -69,18 +64,20 @@ def signal_name(code: int | None) -> str | None:
         return f"signal {-code}"
 
 
-def telling_lines(output: str, *, most: int = 4) -> tuple[str, ...]:
-    """The last lines of an output that tell why, or else its very last ones."""
-    lines = [line.strip()[:300] for line in output.splitlines() if line.strip()]
-    telling = [line for line in lines if _TELLING.search(line)]
-    return tuple((telling or lines[-2:])[-most:])
+def last_words(output: str, *, most: int = 4) -> tuple[str, ...]:
+    """The last lines of an output that say why it ended, or else its very last ones."""
+    reading = read(output)
+    ends = (reading.facts.exception, reading.facts.cut_off)
+    said = [line.text for line in reading.evidence] + [end for end in ends if end is not None]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return tuple(line[:300] for line in (list(dict.fromkeys(said)) or lines[-2:])[-most:])
 
 
-def _hung(run: Run, step: LiveStep) -> Cause:
-    lines = telling_lines(run.output)
+def _hung(run: Run, step: LiveStep) -> Reason:
+    lines = last_words(run.output)
     if run.is_stuck:
         lines = ("not even SIGKILL ended it: it hangs inside the driver", *lines)
-    return Cause(
+    return Reason(
         f"the probe still was in the {step.step} step after {run.timeout_s:.0f} s, and was ended",
         fixes.SEE_KERNEL_LOG if run.is_stuck else fixes.with_more_time(run.timeout_s),
         lines,

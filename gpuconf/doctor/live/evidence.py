@@ -1,11 +1,12 @@
-"""What is known of a step that failed, and what it may come to.  Pure values."""
+"""What is known of a step that failed, and why it failed.  Pure values."""
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from gpuconf.doctor.live.record import ProbedCard, Record, StepError
+from gpuconf.messages import headline, read_error
+from gpuconf.messages.causes import NOT_GPU
 
 
 class Evidence(NamedTuple):
@@ -23,26 +24,19 @@ class Evidence(NamedTuple):
     only: int | None = None
 
 
-class Cause(NamedTuple):
-    """What it comes to: a summary that goes on after "GPU 0: ", lines, and what to paste."""
+class Reason(NamedTuple):
+    """Why: a summary that goes on after "GPU 0: ", a command to paste, and further lines.
+
+    ``cause`` is one of `gpuconf.messages.causes.CAUSES`.
+    """
 
     summary: str
     fix: str
     detail: tuple[str, ...] = ()
-
-
-# TensorFlow puts "Graph execution error:" and where the node was defined before what went wrong.
-_TELLING = re.compile(
-    r"OOM when|out of memory|CUDA_ERROR|CUDNN_STATUS|CUBLAS_STATUS|DNN library|Dst tensor"
-    r"|libdevice|ptxas|[Aa]lgorithm",
-    re.IGNORECASE,
-)
+    cause: str = NOT_GPU
 
 
 def first_line(error: StepError) -> str:
-    """The exception in one line, the one that tells most, without TensorFlow's brackets."""
-    lines = [re.sub(r"\{\{[^}]*\}\}\s*", "", line).strip() for line in error.message.splitlines()]
-    lines = [line for line in lines if line]
-    telling = [line for line in lines if _TELLING.search(line)]
-    text = next(iter([*telling, *lines]), "")
-    return f"{error.kind}: {text}"[:300] if text else error.kind
+    """The exception in one line, the one that says most, without TensorFlow's brackets."""
+    line = headline(error.message, read_error(error.kind, error.message))
+    return f"{error.kind}: {line}"[:300] if line else error.kind

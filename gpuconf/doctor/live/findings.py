@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from gpuconf.doctor.finding import Finding, Status
 from gpuconf.doctor.live import headroom
-from gpuconf.doctor.live.evidence import Cause
+from gpuconf.doctor.live.evidence import Reason
 from gpuconf.doctor.live.outcome import Outcome, Trouble, outcomes, start_trouble
+from gpuconf.doctor.live.reasons import reason_of_unseen
 from gpuconf.doctor.live.record import STEPS, LiveStep, Memory, Record, Run, Skip
-from gpuconf.doctor.live.unseen import cause_of_unseen
 from gpuconf.units import mib
 
 LIVE_CHECKS: dict[str, str] = {
@@ -39,9 +39,9 @@ def findings_of(runs: Sequence[Run]) -> tuple[Finding, ...]:
         return (Finding("live.start", "skip", reason, ("the probe knows TensorFlow alone",)),)
     trouble = start_trouble(together)
     if trouble is not None and _is_nobodys(together.record):
-        return (Finding("live.start", "skip", "no GPU here", trouble.cause.detail),)
+        return (Finding("live.start", "skip", "no GPU here", trouble.reason.detail),)
     if trouble is not None:
-        return (_fail(f"live.{trouble.step}", trouble.cause), *_not_reached(trouble))
+        return (_fail(f"live.{trouble.step}", trouble.reason), *_not_reached(trouble))
     cards = outcomes(runs)
     made = [_start(together)]
     for name in STEPS[1:]:
@@ -80,9 +80,9 @@ def _start(run: Run) -> Finding:
     if record.fact("keras"):
         detail.append(str(record.fact("keras")))
     if listed.isdecimal() and int(listed) < wanted:
-        cause = cause_of_unseen(record, run.output)
-        summary = f"{tensorflow} lists {listed} of {wanted} GPUs: {cause.summary}"
-        return Finding("live.start", "warn", summary, (*detail, *cause.detail), cause.fix)
+        reason = reason_of_unseen(record, run.output)
+        summary = f"{tensorflow} lists {listed} of {wanted} GPUs: {reason.summary}"
+        return Finding("live.start", "warn", summary, (*detail, *reason.detail), reason.fix)
     if record.notes:
         summary = f"{tensorflow} did not take all of the profile: {record.notes[0]}"
         return Finding("live.start", "warn", summary, (*detail, *record.notes[1:]), "gpuconf plan")
@@ -102,7 +102,7 @@ def _of_step(name: str, cards: Sequence[Outcome]) -> list[Finding]:
         made.append(Finding(f"live.{name}", "ok", summary, lines))
     failed = [(card.card.label, card.trouble) for card in cards]
     made += [
-        _fail(f"live.{name}", trouble.cause, label)
+        _fail(f"live.{name}", trouble.reason, label)
         for label, trouble in failed
         if trouble is not None and trouble.step == name
     ]
@@ -119,8 +119,8 @@ def _only_together(name: str, cards: Sequence[Outcome]) -> list[Finding]:
     found = [card.together for card in cards if card.together and card.together.step == name]
     if not found:
         return []
-    summary = f"each GPU works alone, and together they do not: {found[0].cause.summary}"
-    return [_fail(f"live.{name}", found[0].cause._replace(summary=summary))]
+    summary = f"each GPU works alone, and together they do not: {found[0].reason.summary}"
+    return [_fail(f"live.{name}", found[0].reason._replace(summary=summary))]
 
 
 def _headroom(cards: Sequence[Outcome]) -> list[Finding]:
@@ -131,10 +131,10 @@ def _headroom(cards: Sequence[Outcome]) -> list[Finding]:
     return known or [Finding("live.headroom", "skip", why)]
 
 
-def _fail(check: str, cause: Cause, label: str | None = None) -> Finding:
+def _fail(check: str, reason: Reason, label: str | None = None) -> Finding:
     status: Status = "fail"
-    summary = f"{label}: {cause.summary}" if label else cause.summary
-    return Finding(check, status, summary, cause.detail, cause.fix)
+    summary = f"{label}: {reason.summary}" if label else reason.summary
+    return Finding(check, status, summary, reason.detail, reason.fix)
 
 
 def _gpus(count: int) -> str:

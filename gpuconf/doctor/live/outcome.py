@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuconf.doctor.live.causes import cause_of
-from gpuconf.doctor.live.deaths import cause_of_death, last_step
-from gpuconf.doctor.live.evidence import Cause, Evidence
+from gpuconf.doctor.live.deaths import last_step, reason_of_death
+from gpuconf.doctor.live.evidence import Evidence, Reason
+from gpuconf.doctor.live.reasons import reason_of, reason_of_unseen
 from gpuconf.doctor.live.record import STEPS, LiveStep, ProbedCard, Record, Run
-from gpuconf.doctor.live.unseen import cause_of_unseen
 
 
 class Trouble(NamedTuple):
     """The step in which it went wrong, and why."""
 
     step: str
-    cause: Cause
+    reason: Reason
 
 
 class Outcome(NamedTuple):
@@ -68,11 +67,11 @@ def start_trouble(run: Run) -> Trouble | None:
     for step in run.record.steps:
         if step.step == "start" and step.error is not None:
             if run.record.fact("listed") == "0":
-                return Trouble("start", cause_of_unseen(run.record, run.output))
+                return Trouble("start", reason_of_unseen(run.record, run.output))
             return Trouble("start", _explain(run, step, None))
     last = last_step(run)
-    cause = cause_of_death(run, last) if last.step == "start" else None
-    return None if cause is None else Trouble("start", cause)
+    reason = reason_of_death(run, last) if last.step == "start" else None
+    return None if reason is None else Trouble("start", reason)
 
 
 def _outcome(place: int, together: Run, alone: Run | None) -> Outcome:
@@ -99,11 +98,11 @@ def _trouble(run: Run, place: int) -> Trouble | None:
         if place in step.cards and step.error is not None:
             return Trouble(step.step, _explain(run, step, place))
     last = last_step(run)
-    cause = cause_of_death(run, last) if place in last.cards else None
-    return None if cause is None else Trouble(last.step, cause)
+    reason = reason_of_death(run, last) if place in last.cards else None
+    return None if reason is None else Trouble(last.step, reason)
 
 
-def _explain(run: Run, step: LiveStep, place: int | None) -> Cause:
+def _explain(run: Run, step: LiveStep, place: int | None) -> Reason:
     assert step.error is not None
     is_one = place is not None and len(step.cards) == 1
     evidence = Evidence(
@@ -115,7 +114,7 @@ def _explain(run: Run, step: LiveStep, place: int | None) -> Cause:
         others=tuple(card for card in run.record.cards if card.place != place),
         only=run.only,
     )
-    return cause_of(evidence)
+    return reason_of(evidence)
 
 
 def _came_through(run: Run, place: int) -> bool:

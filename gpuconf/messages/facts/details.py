@@ -19,6 +19,7 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("kernel_driver", re.compile(r"kernel version (\d[\d.]{0,20}\d)")),
     ("library_driver", re.compile(r"DSO version (\d[\d.]{0,20}\d)")),
     ("minimum_capability", re.compile(r"minimum required Cuda capability is (\d\.\d)")),
+    ("multiprocessors", re.compile(r"with (?:core|multiprocessor) count: (\d{1,9})\b")),
     ("status", re.compile(r"\b(CU(?:DNN|BLAS|SOLVER|SPARSE)_STATUS_\w{1,60}|CUDA_ERROR_\w{1,60})")),
     ("matrices", re.compile(r"(m=\d{1,19}, n=\d{1,19}, k=\d{1,19})")),
     ("event", re.compile(

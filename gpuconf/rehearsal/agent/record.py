@@ -48,11 +48,11 @@ class Record:
             self._write()
 
     def append(self, name: str, value: Any, *, most: int = 50) -> None:
-        """Add to a list of facts, unless it is there or ``most`` are."""
+        """Add to a list of facts, unless it is there; the latest ``most`` are kept."""
         with self._lock:
             known = self.facts[name]
-            if value not in known and len(known) < most:
-                known.append(value)
+            if value not in known:
+                self.facts[name] = [*known[1 - most :], value]
                 self._write()
 
     def _write(self) -> None:

@@ -1,12 +1,14 @@
-"""Why a step failed: from its exception, the end of what TensorFlow wrote, and the card.  Pure."""
+"""Why a step failed, or TensorFlow lists too few GPUs: from the exception, log and card.  Pure."""
 
 from __future__ import annotations
 
 import shlex
 
 from gpuconf.doctor.live import fixes
-from gpuconf.doctor.live.evidence import Cause, Evidence, first_line
-from gpuconf.doctor.live.library_causes import cause_by_words
+from gpuconf.doctor.live.by_cause import reason_by_cause
+from gpuconf.doctor.live.evidence import Evidence, Reason, first_line
+from gpuconf.doctor.live.record import Record, StepError
+from gpuconf.messages import read, read_error
 
 _REFUSALS = (
     *("ShortageError", "ProfileError", "ProfileNotFoundError", "TooLateError"),
@@ -14,8 +16,8 @@ _REFUSALS = (
 )
 
 
-def cause_of(evidence: Evidence) -> Cause:
-    """What the failure comes to; the most telling words first."""
+def reason_of(evidence: Evidence) -> Reason:
+    """Why the step failed: gpuconf's own refusals first, then what the exception and log say."""
     error = evidence.error
     if error.hint is not None or error.kind in _REFUSALS:
         return _refused(evidence)
@@ -23,10 +25,11 @@ def cause_of(evidence: Evidence) -> Cause:
         return _wrong(evidence)
     if error.kind in ("ImportError", "ModuleNotFoundError"):
         return _not_importable(evidence)
-    return cause_by_words(evidence) or _unknown(evidence)
+    reading = read_error(error.kind, error.message, evidence.log)
+    return reason_by_cause(evidence, reading) or _unknown(evidence)
 
 
-def _refused(evidence: Evidence) -> Cause:
+def _refused(evidence: Evidence) -> Reason:
     """gpuconf said no before TensorFlow could: its own message and hint.
 
     A hint is a sentence, whose quoted commands a shell would run: no fix to paste.
@@ -45,11 +48,11 @@ def _refused(evidence: Evidence) -> Cause:
         detail.append("something imports TensorFlow whenever this Python starts")
     elif error.hint is not None:
         detail.append(f"hint: {error.hint}")
-    return Cause(summary.rstrip(":."), fix, tuple(line.strip() for line in detail))
+    return Reason(summary.rstrip(":."), fix, tuple(line.strip() for line in detail))
 
 
-def _wrong(evidence: Evidence) -> Cause:
-    return Cause(
+def _wrong(evidence: Evidence) -> Reason:
+    return Reason(
         f"the {evidence.step} computes wrong numbers",
         fixes.SEE_KERNEL_LOG,
         (
@@ -60,17 +63,32 @@ def _wrong(evidence: Evidence) -> Cause:
     )
 
 
-def _not_importable(evidence: Evidence) -> Cause:
+def _not_importable(evidence: Evidence) -> Reason:
     what = "Keras" if evidence.step == "fit" else "TensorFlow"
-    return Cause(
+    return Reason(
         f"{what} cannot be imported: {first_line(evidence.error)}",
         "pip check; pip install --force-reinstall tensorflow",
     )
 
 
-def _unknown(evidence: Evidence) -> Cause:
-    return Cause(
+def _unknown(evidence: Evidence) -> Reason:
+    return Reason(
         f"the {evidence.step} step failed: {first_line(evidence.error)}",
         fixes.by_hand(evidence.record, evidence.only),
         tuple(evidence.error.message.splitlines()[1:6]),
+    )
+
+
+def reason_of_unseen(record: Record, log: str) -> Reason:
+    """Why TensorFlow lists none, or fewer, of the cards in ``record``: from what it wrote."""
+    if record.fact("is_cuda_build") == "False":
+        return Reason(
+            "this TensorFlow was built without CUDA",
+            f"pip uninstall -y tensorflow-cpu; {fixes.WITH_LIBRARIES}",
+        )
+    evidence = Evidence("start", StepError("", ""), record, log)
+    return reason_by_cause(evidence, read(log)) or Reason(
+        "TensorFlow lists too few GPUs, and does not say why",
+        fixes.by_hand(record),
+        (f"CUDA libraries that are missing are the usual reason: {fixes.WITH_LIBRARIES}",),
     )

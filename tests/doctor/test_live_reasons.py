@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuconf.doctor.live.causes import cause_of
 from gpuconf.doctor.live.evidence import Evidence
+from gpuconf.doctor.live.reasons import reason_of
 from gpuconf.doctor.live.record import Memory, StepError
 from gpuconf.units import GIB, MIB
 from tests.doctor.live_records import card, passed, record
@@ -29,17 +29,18 @@ _OOM = "OOM when allocating tensor with shape[16,8,14,14] and type float on GPU:
          "nvidia-smi"),
         ("context", f"failed to create context: {_LADDER}", "", "no CUDA context", "pid 4242"),
         ("convolution", "DNN library initialization failed. Look at the errors above",
-         _HANDLE + "CUDNN_STATUS_ALLOC_FAILED", "cuDNN's handle (CUDNN_STATUS_ALLOC_FAILED)",
+         _HANDLE + "CUDNN_STATUS_ALLOC_FAILED",
+         "no memory is left for cuDNN in the convolution (CUDNN_STATUS_ALLOC_FAILED)",
          "keep_free: 2GiB"),
         ("convolution", "DNN library initialization failed. Look at the errors above",
          _VERSIONS, "cuDNN 9.1.0 was loaded, and this TensorFlow was built with 9.8.0",
          "pip install 'tensorflow[and-cuda]'"),
         ("convolution", "Failed to get convolution algorithm. This is probably because cuDNN "
          "failed to initialize", _HANDLE + "CUDNN_STATUS_INTERNAL_ERROR",
-         "cuDNN does not start (CUDNN_STATUS_INTERNAL_ERROR)", "LD_LIBRARY_PATH"),
+         "cuDNN does not work (CUDNN_STATUS_INTERNAL_ERROR)", "LD_LIBRARY_PATH"),
         ("convolution", "No algorithm worked!  Error messages: CUDNN failed to allocate the "
-         "scratch space", "", "cuDNN does not work (No algorithm worked)", "pip install"),
-        ("convolution", "CUDNN_STATUS_ALLOC_FAILED", "", "no memory for the convolution",
+         "scratch space", "", "cuDNN does not work", "pip install"),
+        ("convolution", "CUDNN_STATUS_ALLOC_FAILED", "", "no memory is left for cuDNN",
          "keep_free"),
         ("matmul", "Attempting to perform BLAS operation using StreamExecutor without BLAS support",
          "", "cuBLAS's handle", "keep_free"),
@@ -69,11 +70,11 @@ _OOM = "OOM when allocating tensor with shape[16,8,14,14] and type float on GPU:
 def test_known_words(step: str, error: str, log: str, summary: str, fix: str) -> None:
     """Each is told by its cause, and has a fix that fits it."""
     made = record(*([passed("context", 0)] if step != "context" else []))
-    cause = cause_of(Evidence(step, StepError("InternalError", error), made, log, card()))
-    assert summary in cause.summary
-    assert fix in cause.fix
-    assert can_be_pasted(cause.fix)
-    assert not cause.summary.endswith(".")
+    reason = reason_of(Evidence(step, StepError("InternalError", error), made, log, card()))
+    assert summary in reason.summary
+    assert fix in reason.fix
+    assert can_be_pasted(reason.fix)
+    assert not reason.summary.endswith(".")
 
 
 def test_a_refusal_speaks_for_itself() -> None:
@@ -81,73 +82,73 @@ def test_a_refusal_speaks_for_itself() -> None:
     error = StepError(
         "ShortageError", "profile x: not enough\n  0.7 × 8\n  held by pid 3", "stop 3"
     )
-    cause = cause_of(Evidence("start", error, record()))
-    assert cause.summary == "profile x: not enough"
-    assert cause.detail == ("0.7 × 8", "held by pid 3", "hint: stop 3")
-    assert cause.fix.startswith("nvidia-smi  #")
-    assert can_be_pasted(cause.fix)
+    reason = reason_of(Evidence("start", error, record()))
+    assert reason.summary == "profile x: not enough"
+    assert reason.detail == ("0.7 × 8", "held by pid 3", "hint: stop 3")
+    assert reason.fix.startswith("nvidia-smi  #")
+    assert can_be_pasted(reason.fix)
 
 
 def test_too_late_asks_who_imports_tensorflow() -> None:
     """The hint for scripts would send a person to a first line that is there already."""
     error = StepError("TooLateError", "TensorFlow has already made its devices", "make it first")
-    cause = cause_of(Evidence("start", error, record()))
-    assert "importtime" in cause.fix
-    assert can_be_pasted(cause.fix)
-    assert "make it first" not in cause.detail
+    reason = reason_of(Evidence("start", error, record()))
+    assert "importtime" in reason.fix
+    assert can_be_pasted(reason.fix)
+    assert "make it first" not in reason.detail
 
 
 def test_wrong_numbers() -> None:
     """They are the card's fault, and the numbers are told."""
     error = StepError("WrongResultError", "3 of 9 numbers are wrong")
-    cause = cause_of(Evidence("matmul", error, record()))
-    assert "wrong numbers" in cause.summary
-    assert "3 of 9 numbers are wrong" in cause.detail
+    reason = reason_of(Evidence("matmul", error, record()))
+    assert "wrong numbers" in reason.summary
+    assert "3 of 9 numbers are wrong" in reason.detail
 
 
 @pytest.mark.parametrize("step", ["start", "fit"])
 def test_an_import_that_fails(step: str) -> None:
     """TensorFlow in the first step, Keras in the last; the module is named."""
     error = StepError("ModuleNotFoundError", "No module named 'absl'")
-    cause = cause_of(Evidence(step, error, record()))
-    assert ("Keras" if step == "fit" else "TensorFlow") in cause.summary
-    assert "absl" in cause.summary
-    assert "pip" in cause.fix
+    reason = reason_of(Evidence(step, error, record()))
+    assert ("Keras" if step == "fit" else "TensorFlow") in reason.summary
+    assert "absl" in reason.summary
+    assert "pip" in reason.fix
 
 
 def test_an_internal_error_of_cudnn_on_a_tight_card_is_memory() -> None:
     """CUDNN_STATUS_INTERNAL_ERROR with little left is the same failure by another name."""
     tight = passed("convolution", 0)._replace(before=(Memory(free_bytes=300 * MIB),))
     error = StepError("UnknownError", "Could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR")
-    cause = cause_of(Evidence("convolution", error, record(tight), card=card()))
-    assert "no memory is left" in cause.summary
+    reason = reason_of(Evidence("convolution", error, record(tight), card=card()))
+    assert "no memory is left" in reason.summary
 
 
 def test_a_small_card_gets_the_small_profile() -> None:
     """4 GiB or less: small-laptop bounds what cuDNN may ask for."""
     small = card()._replace(total_bytes=4 * GIB)
     error = StepError("InternalError", "CUDNN_STATUS_ALLOC_FAILED")
-    assert "small-laptop" in cause_of(Evidence("convolution", error, record(), card=small)).fix
+    assert "small-laptop" in reason_of(Evidence("convolution", error, record(), card=small)).fix
 
 
 def test_a_small_limit_is_not_the_cards_fault() -> None:
     """Out of memory under a limit far below what was free: the profile allows too little."""
     error = StepError("ResourceExhaustedError", _OOM)
-    cause = cause_of(Evidence("fit", error, record(), card=card(limit=100 * MIB)))
-    assert "the profile allows too little" in cause.summary
-    assert cause.fix.startswith("gpuconf plan shared-desktop")
+    reason = reason_of(Evidence("fit", error, record(), card=card(limit=100 * MIB)))
+    assert "the profile allows too little" in reason.summary
+    assert reason.fix.startswith("gpuconf plan shared-desktop")
 
 
 def test_the_telling_line_of_a_graphs_error() -> None:
     """TensorFlow's own first line says nothing."""
     error = StepError("ResourceExhaustedError", f"Graph execution error:\n\nDetected at\n{_OOM}")
-    cause = cause_of(Evidence("fit", error, record(), card=card()))
-    assert cause.detail[0] == f"ResourceExhaustedError: {_OOM}"
+    reason = reason_of(Evidence("fit", error, record(), card=card()))
+    assert reason.detail[0] == f"ResourceExhaustedError: {_OOM}"
 
 
 def test_a_roomier_card_is_named() -> None:
     """The fix for a full card is another one, where there is one."""
     error = StepError("InternalError", "cudaSetDevice() on GPU:0 failed. Status: out of memory")
     full, other = card(0, free=200 * MIB), card(1)
-    cause = cause_of(Evidence("context", error, record(), card=full, others=(other,)))
-    assert f"CUDA_VISIBLE_DEVICES={other.uuid}" in cause.fix
+    reason = reason_of(Evidence("context", error, record(), card=full, others=(other,)))
+    assert f"CUDA_VISIBLE_DEVICES={other.uuid}" in reason.fix

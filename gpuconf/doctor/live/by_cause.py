@@ -1,0 +1,231 @@
+"""A cause that `gpuconf.messages` read -> what it comes to on this card, and what helps.  Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+from gpuconf.doctor.live import fixes
+from gpuconf.doctor.live.evidence import Evidence, Reason, first_line
+from gpuconf.doctor.live.record import ProbedCard
+from gpuconf.messages import Reading
+from gpuconf.messages.causes import CAUSES, NOT_GPU
+from gpuconf.units import GIB, mib
+
+_BESIDE = "cuDNN's and cuBLAS's handles and workspaces come on top of TensorFlow's limit"
+_SAYS_SO = "a profile with `at_least`, such as shared-desktop, says so before TensorFlow starts"
+_CUINIT_FIXES = {
+    "CUDA_ERROR_UNKNOWN": "sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm  "
+    "# as after a suspend; if that does not help, restart",
+    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "sudo reboot  # the driver was updated without it",
+    "CUDA_ERROR_SYSTEM_NOT_READY": "sudo systemctl restart nvidia-fabricmanager",
+}
+
+
+def reason_by_cause(evidence: Evidence, reading: Reading) -> Reason | None:
+    """What the cause that was read comes to here; None where none was found."""
+    if reading.cause == NOT_GPU:
+        return None
+    made = _BY_CAUSE.get(reading.cause, _other)(evidence, reading)
+    return made._replace(cause=reading.cause)
+
+
+def _cudnn(evidence: Evidence, reading: Reading) -> Reason:
+    status = _detail(reading, "status")
+    shown = f" ({status})" if status else ""
+    if reading.cause == "cudnn-handle-alloc" or _is_tight(evidence):
+        return Reason(
+            f"no memory is left for cuDNN in the {evidence.step}{shown}",
+            fixes.leave_room_for_handles(evidence.record, evidence.card),
+            (*fixes.memory_lines(evidence.card), _BESIDE),
+        )
+    return Reason(
+        f"cuDNN does not work{shown}",
+        f"unset LD_LIBRARY_PATH; {fixes.WITH_LIBRARIES}",
+        (*_said(evidence, reading), "a full card is the other cause of this"),
+    )
+
+
+def _cublas(evidence: Evidence, reading: Reading) -> Reason:
+    return Reason(
+        "cuBLAS's handle cannot be made, most often for lack of memory",
+        fixes.leave_room_for_handles(evidence.record, evidence.card),
+        (*_shown(reading), *fixes.memory_lines(evidence.card), _BESIDE),
+    )
+
+
+def _toolchain(_evidence: Evidence, reading: Reading) -> Reason:
+    return Reason(
+        "XLA, with which Keras compiles on a GPU, lacks CUDA's compiler files",
+        f"{fixes.WITH_LIBRARIES}  # or export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda",
+        _shown(reading),
+    )
+
+
+def _capability(evidence: Evidence, reading: Reading) -> Reason:
+    """TensorFlow leaves the card out, or has no code for it."""
+    card, details = reading.facts.card, reading.facts.details
+    if "multiprocessors" in details:
+        count = details["multiprocessors"]
+        return Reason(
+            f"TensorFlow ignores a GPU of {count} multiprocessors, which is fewer than it asks for",
+            f"export TF_MIN_GPU_MULTIPROCESSOR_COUNT={count}",
+            _shown(reading),
+        )
+    if "minimum_capability" in details and card is not None:
+        return Reason(
+            f"TensorFlow ignores a GPU of compute capability {card.compute_capability}: it needs "
+            f"{details['minimum_capability']}",
+            "export GPUCONF_PROFILE=cpu-only  # an older TensorFlow may still take the card",
+            _shown(reading),
+        )
+    version = evidence.record.fact("tensorflow") or "of this environment"
+    return Reason(
+        f"TensorFlow {version} has no code for this card's compute capability, nor can the driver "
+        "translate it",
+        f"pip install --upgrade 'tensorflow[and-cuda]'; {fixes.AGAIN}",
+        (
+            *_shown(reading),
+            "a new card needs a newer TensorFlow, a very old one an older",
+        ),
+    )
+
+
+def _versions(_evidence: Evidence, reading: Reading) -> Reason:
+    loaded, built = _detail(reading, "loaded_cudnn"), _detail(reading, "compiled_cudnn")
+    if loaded and built:
+        rule = "cuDNN's major version must be the same, its minor version equal or higher"
+        return Reason(
+            f"cuDNN {loaded} was loaded, and this TensorFlow was built with {built}",
+            f"unset LD_LIBRARY_PATH; {fixes.WITH_LIBRARIES}",
+            (rule, *_shown(reading)),
+        )
+    return Reason(
+        "the NVIDIA driver does not go with the CUDA libraries",
+        _CUINIT_FIXES.get(_detail(reading, "status"))
+        or "nvidia-smi --query-gpu=driver_version --format=csv  # update the driver, restart",
+        _shown(reading),
+    )
+
+
+def _no_device(evidence: Evidence, reading: Reading) -> Reason:
+    status = _detail(reading, "status")
+    if status == "CUDA_ERROR_DEVICE_UNAVAILABLE" or "device_refused" in reading.facts.details:
+        return Reason(
+            "the card takes no more processes: it is in exclusive mode, or in trouble",
+            "nvidia-smi -q -d COMPUTE; sudo nvidia-smi --compute-mode=DEFAULT",
+            _shown(reading),
+        )
+    if "missing_libraries" in reading.facts.details:
+        return _missing(evidence, reading)
+    return Reason(
+        f"CUDA does not start{f': {status}' if status else ''}",
+        _CUINIT_FIXES.get(status, "nvidia-smi; gpuconf doctor driver"),
+        _shown(reading),
+    )
+
+
+def _missing(_evidence: Evidence, reading: Reading) -> Reason:
+    names: Any = reading.facts.details.get("missing_libraries", ["a CUDA library"])
+    if any(name.startswith("libcuda.so") for name in names):
+        return Reason(
+            "the driver's CUDA library (libcuda.so.1) cannot be loaded",
+            "ldconfig -p | grep libcuda  # in a container: docker run --gpus all "
+            "-e NVIDIA_DRIVER_CAPABILITIES=compute,utility IMAGE",
+            _shown(reading),
+        )
+    summary = f"TensorFlow cannot load {', '.join(names)}"
+    return Reason(summary, fixes.WITH_LIBRARIES, _shown(reading))
+
+
+def _broken(evidence: Evidence, reading: Reading) -> Reason:
+    status = _detail(reading, "status")
+    return Reason(
+        f"the card failed in the {evidence.step}{f' ({status})' if status else ''}",
+        fixes.SEE_KERNEL_LOG,
+        (*_shown(reading), "nvidia-smi -q -d ECC,PAGE_RETIREMENT shows faults of its memory"),
+    )
+
+
+def _memory(evidence: Evidence, reading: Reading) -> Reason:
+    card = evidence.card
+    lines = (*_said(evidence, reading), *fixes.memory_lines(card))
+    if evidence.step in ("start", "context"):
+        free = "" if card is None or card.free_bytes is None else f": {mib(card.free_bytes)} free"
+        return Reason(
+            f"no CUDA context can be made, the card is full{free}",
+            fixes.free_the_card(card, evidence.others),
+            (*lines, "a context takes some 300 to 600 MB before the first tensor", _SAYS_SO),
+        )
+    if _limit_is_the_wall(card):
+        return Reason(
+            f"out of memory in the {evidence.step}: the profile allows too little",
+            f"gpuconf plan {shlex.quote(evidence.record.fact('profile') or '')}  "
+            "# shows which rule makes the limit: raise that one",
+            lines,
+        )
+    return Reason(
+        f"out of memory in the {evidence.step}, which needs less than 100 MB: the card is full",
+        fixes.free_the_card(card, evidence.others),
+        lines,
+    )
+
+
+def _host_memory(evidence: Evidence, reading: Reading) -> Reason:
+    return Reason(
+        f"the host ran out of RAM in the {evidence.step}",
+        "free -h; ps aux --sort=-rss | head",
+        _shown(reading),
+    )
+
+
+def _other(evidence: Evidence, reading: Reading) -> Reason:
+    summary = f"the {evidence.step} step failed: {CAUSES[reading.cause].title}"
+    return Reason(summary, fixes.by_hand(evidence.record, evidence.only), _shown(reading))
+
+
+def _detail(reading: Reading, name: str) -> str:
+    return str(reading.facts.details.get(name, ""))
+
+
+def _said(evidence: Evidence, reading: Reading) -> tuple[str, ...]:
+    """The exception in one line; without one, the lines of the log."""
+    return (first_line(evidence.error),) if evidence.error.kind else _shown(reading)
+
+
+def _shown(reading: Reading) -> tuple[str, ...]:
+    """The lines that show the cause."""
+    return tuple(line.text[:300] for line in reading.evidence[:4])
+
+
+def _limit_is_the_wall(card: ProbedCard | None) -> bool:
+    """Whether the limit is far below what was free."""
+    if card is None or card.limit_bytes is None or card.free_bytes is None:
+        return False
+    return card.limit_bytes < card.free_bytes / 2
+
+
+def _is_tight(evidence: Evidence) -> bool:
+    """Whether less than a gibibyte was left on the card when the step began."""
+    steps = [step for step in evidence.record.steps if step.step == evidence.step and step.before]
+    free = [memory.free_bytes for step in steps for memory in step.before]
+    return any(size is not None and size < GIB for size in free)
+
+
+_BY_CAUSE: dict[str, Callable[[Evidence, Reading], Reason]] = {
+    "cudnn-handle-alloc": _cudnn,
+    "cudnn-internal": _cudnn,
+    "cublas-alloc": _cublas,
+    "xla-toolchain": _toolchain,
+    "compute-capability": _capability,
+    "driver-mismatch": _versions,
+    "no-device": _no_device,
+    "missing-libs": _missing,
+    "illegal-address": _broken,
+    "host-oom": _host_memory,
+    "oom-device-startup": _memory,
+    "oom-device-tensor": _memory,
+    "whole-array-copied": _memory,
+    "fragmentation": _memory,
+}

@@ -1,0 +1,158 @@
+"""An error and the end of stderr -> why a program failed on a GPU or a simulated card.  Pure.
+
+Causes and figures come from `gpuconf.messages.reader`; here is what a simulated card adds, which
+cannot do all that a real one can.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from gpuconf.messages.causes import NOT_GPU, OF_GPU_MEMORY
+from gpuconf.messages.facts.tensor import Tensor, node_in, requested_bytes
+from gpuconf.messages.headline import headline, plain
+from gpuconf.messages.reader import read, read_error
+from gpuconf.messages.reading import Reading
+
+Kind = Literal["gpu_memory", "host_memory", "kernel", "bridge", "refused", "script"]
+
+_KERNEL = "gpuconf simulated card: the program launched the GPU kernel"  # and the next line's name
+_BRIDGE_LOAD = (
+    "libgpuconf_bridge.so: undefined symbol",
+    "kernel bridge of the simulated card was built for TensorFlow",
+)
+_BRIDGE_REFUSES = re.compile(r"a simulated card cannot compute (\w{1,200})")
+# What TensorFlow's CPU kernels, which compute here, cannot: "The Conv2D op currently only supports
+# the NHWC tensor format on the CPU", "Default MaxPoolingOp only supports NHWC on device type CPU".
+_CPU_REFUSES = re.compile(
+    r"\b(\w{1,40})(?: [oO]p)?(?: is)?(?: currently)? only supports? [^\n]{0,50}?"
+    r"(?:(?:on|for) (?:the |device type )?CPU\b|\bNHWC\b)"
+)
+_NCCL = re.compile(r"\bNCCL\b|\bNccl|CollectiveReduce|CollectiveBcast|CollectiveAllReduce")
+_WITHOUT_NCCL = (
+    "simulated cards have no NCCL; MirroredStrategy("
+    "cross_device_ops=tf.distribute.HierarchicalCopyAllReduce()) does without"
+)
+# Libraries that a simulated card lacks; where they report a lack of memory, memory it is.
+_NOT_SIMULATED = ("cudnn-internal", "cublas-alloc")
+# A line of TensorFlow's log: "I0000 00:00:17…", "2026-11-21 12:00:00.1: W tensorflow/…".
+_LOG_LINE = re.compile(
+    r"[IWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d [\d:.]{1,40}: [IWEF] |WARNING: All log mess"
+)
+
+
+class Failure(NamedTuple):
+    """Why a program failed.
+
+    ``cause`` is one of `gpuconf.messages.causes.CAUSES`; ``node`` is the operation's full name, as
+    TensorFlow gives it; ``asked_bytes`` what it asked for; ``in_use_bytes`` what the allocator had
+    given out then, which its log says unless TF_CPP_MIN_LOG_LEVEL hides that; ``message`` one line
+    for people.  Unknown is None.
+    """
+
+    kind: Kind
+    message: str
+    node: str | None = None
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    asked_bytes: int | None = None
+    device: str | None = None
+    in_use_bytes: int | None = None
+    cause: str = NOT_GPU
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain data for ``--json``."""
+        return self._asdict()
+
+
+def failure_of(error: Mapping[str, Any] | None, stderr: str) -> Failure:
+    """What ``error`` (type and message, as the child noted them) and the end of stderr mean.
+
+    Without an error, the program was stopped from outside or by its C++ half, and only stderr can
+    say why.
+    """
+    _, launched, below = stderr.partition(f"{_KERNEL}\n")
+    if launched:
+        name = _short_kernel(below.partition("\n")[0])
+        return Failure("kernel", f"the program launched the GPU kernel {name}", node=name)
+    for line in f"{(error or {}).get('message', '')}\n{stderr}".splitlines():
+        if any(words in line for words in _BRIDGE_LOAD):
+            return Failure("bridge", line.strip().removeprefix("gpuconf: error: "))
+    if error is None:
+        return Failure("script", _last_line(stderr))
+    kind, message = str(error.get("type", "")), str(error.get("message", ""))
+    if kind in ("profile", "dependency"):
+        return Failure("refused", message)
+    return _of_error(kind, message, stderr)
+
+
+def _of_error(kind: str, message: str, stderr: str) -> Failure:
+    text = f"{kind}: {message}"
+    reading = read_error(kind, message, stderr)
+    line = headline(message, reading)
+    first = f"{kind}: {line}"
+    if reading.cause == "host-oom":
+        return _of_memory("host_memory", line if _tensor(reading) else first, reading)
+    status = str(reading.facts.details.get("status", ""))
+    if reading.cause in _NOT_SIMULATED and not status.endswith("ALLOC_FAILED"):
+        return Failure("kernel", first, node=node_in(text), cause=reading.cause)
+    if reading.cause in OF_GPU_MEMORY:
+        found = _of_memory("gpu_memory", line if _tensor(reading) else first, reading)
+        return _with_log(found, read(f"{stderr}\n{text}"))
+    return _of_the_simulation(message) or Failure("script", first, cause=reading.cause)
+
+
+def _of_the_simulation(message: str) -> Failure | None:
+    """What a real card could do, and a simulated one cannot."""
+    refused = _BRIDGE_REFUSES.search(message) or _CPU_REFUSES.search(message)
+    if refused is not None:
+        line = plain(message.splitlines()[0])
+        return Failure("kernel", f"{refused[1]}: {line}", node=refused[1])
+    if _NCCL.search(message):
+        return Failure("kernel", _WITHOUT_NCCL, node=node_in(message))
+    return None
+
+
+def _tensor(reading: Reading) -> Tensor | None:
+    return reading.facts.request.tensor
+
+
+def _of_memory(kind: Kind, message: str, reading: Reading) -> Failure:
+    request, tensor = reading.facts.request, reading.facts.request.tensor
+    return Failure(
+        kind,
+        message,
+        node=request.node,
+        shape=None if tensor is None else tensor.shape,
+        dtype=None if tensor is None else tensor.dtype,
+        asked_bytes=request.size_bytes,
+        device=request.device,
+        cause=reading.cause,
+    )
+
+
+def _with_log(failure: Failure, log: Reading) -> Failure:
+    """The same with what only the allocator's log says: bytes, and what was in use."""
+    texts = [each.text for each in (*log.evidence, *log.consequences)]
+    asked = next((size for text in reversed(texts) if (size := requested_bytes(text))), None)
+    return failure._replace(
+        node=failure.node or log.facts.request.node,
+        asked_bytes=failure.asked_bytes or asked,
+        in_use_bytes=None if log.facts.dump is None else log.facts.dump.in_use_bytes,
+        cause=log.cause if log.cause in OF_GPU_MEMORY else failure.cause,
+    )
+
+
+def _last_line(text: str) -> str:
+    """The last line that is not of TensorFlow's log, which says nothing of why a script ended."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines if not _LOG_LINE.match(line)]
+    return lines[-1] if lines else ""
+
+
+def _short_kernel(name: str) -> str:
+    """A C++ kernel's name without its return type, arguments and namespaces."""
+    name = name.strip().removeprefix("void ")
+    return re.split(r"[<(]", name, maxsplit=1)[0].rpartition("::")[2] or name

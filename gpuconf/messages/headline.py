@@ -1,0 +1,33 @@
+"""The one line of an error that says most.  Pure."""
+
+from __future__ import annotations
+
+import re
+
+from gpuconf.messages.outcome import says_nothing
+from gpuconf.messages.reading import Reading
+
+# What TensorFlow puts around a message: the node before it, the operation behind it.
+_BRACKETS = re.compile(
+    r"\{\{[^}]{1,1000}\}\}\s{0,9}|\s{0,9}\[Op:\w{1,200}\](?:\s{0,9}name:.{0,200})?$"
+)
+_COLOURS = re.compile(r"\x1b\[[0-9;]{0,20}m")
+
+
+def headline(message: str, reading: Reading) -> str:
+    """The line of an error's ``message`` that shows the cause that was ``read`` from it.
+
+    Without a cause it is the first that says something: Keras puts "Graph execution error:" and
+    pages of "Detected at node" before the message.
+    """
+    lines = [line for each in message.splitlines() if (line := plain(each))]
+    shown = [plain(each.text) for each in sorted(reading.evidence, key=lambda each: each.generic)]
+    of_the_cause = [line for text in shown for line in lines if line in text]
+    return next(
+        iter([*of_the_cause, *(line for line in lines if not says_nothing(line)), *lines]), ""
+    )
+
+
+def plain(line: str) -> str:
+    """A line without colours and TensorFlow's brackets."""
+    return _BRACKETS.sub("", _COLOURS.sub("", line).strip()).strip()
