@@ -10,6 +10,8 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 
+from packaging.utils import canonicalize_name
+
 from gpuconf.doctor.facts import Package, Packages
 from gpuconf.doctor.probes.build_info import read_tensorflow_build, read_torch_build
 from gpuconf.doctor.probes.files import names_in, read_text
@@ -18,7 +20,6 @@ from gpuconf.doctor.probes.libraries import read_libraries
 
 # tensorflow-2.21.0.dist-info, protobuf-3.20.3-py3.10.egg-info
 _DIST_INFO = re.compile(r"(.+?)-(\d[^-]*?)(?:-py[\d.]+)?(?:-[\w.]+)?\.(dist|egg)-info")
-_SEPARATORS = re.compile(r"[-_.]+")
 # Whose requirements are looked at; all else is pip's own business.
 _FRAMEWORKS = re.compile(
     r"tensorflow.*|tf-keras.*|tf-nightly.*|keras.*|jax.*|torch|torchvision|torchaudio"
@@ -49,7 +50,7 @@ def _read_installed(folders: Sequence[str]) -> dict[str, Package]:
             match = _DIST_INFO.fullmatch(entry) if entry.endswith("-info") else None
             if match is None:
                 continue
-            name = _SEPARATORS.sub("-", match[1]).lower()
+            name = canonicalize_name(match[1])
             if name not in found:
                 path = os.path.join(folder, entry, "METADATA")
                 requires = _requirements(path) if _FRAMEWORKS.fullmatch(name) else ()
