@@ -123,12 +123,12 @@ def test_good_values(text: str, key: str, expected: Any, tmp_path: Path) -> None
     assert type(value) is type(expected)
 
 
-def test_anchors_are_allowed_in_small_numbers(tmp_path: Path) -> None:
-    """Two cards with one rule need not repeat it."""
+def test_yaml_11_guesses_nothing(tmp_path: Path) -> None:
+    """A tag of the core types is read; what a plain word means is decided by its key."""
     file = tmp_path / "good.yaml"
-    file.write_text("per_gpu: {0: &small {memory: {memory_limit: 3GiB}}, 1: *small}")
-    profile = load_profile(file, environ={})
-    assert [rules.memory.memory_limit for _, rules in profile.per_gpu] == [Amount(3 * GIB)] * 2
+    file.write_text("env: {A: on, B: !!str 012, C: 1_000, D: 2020-01-01, E: !!int 7}")
+    wanted = {"A": "on", "B": "012", "C": "1_000", "D": "2020-01-01", "E": "7"}
+    assert dict(load_profile(file, environ={}).env) == wanted
 
 
 def test_per_gpu_is_laid_over_the_profiles_own_rules(tmp_path: Path) -> None:
