@@ -1,9 +1,7 @@
 """Reads memory events out of the trace files (``*.xplane.pb``) of TensorFlow's own profiler.
 
-The wire format is read here by hand, for three reasons: the generated ``xplane_pb2`` has moved
-between TensorFlow versions, gpuconf's Python need not have TensorFlow at all, and all events but
-a few can be skipped without decoding them.  The message is XSpace of
-``tsl/profiler/protobuf/xplane.proto``, whose field numbers have not changed since 2020.
+The message is XSpace of ``tsl/profiler/protobuf/xplane.proto``, whose field numbers have not
+changed since 2020.
 """
 
 from __future__ import annotations
@@ -12,8 +10,9 @@ import struct
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from gpuconf.wire import WireError, fields, signed, text, varint
+
 Value = int | float | str
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class Event(NamedTuple):
@@ -42,18 +41,18 @@ def read_events(data: bytes, wanted: Collection[str], *, prefix: str = "\0") -> 
     try:
         events = [
             event
-            for number, plane in _fields(view)
+            for number, plane in fields(view)
             if number == 1 and isinstance(plane, memoryview)
             for event in _plane_events(plane, wanted, prefix)
         ]
-    except (IndexError, ValueError, struct.error) as error:
+    except (WireError, struct.error) as error:
         raise TraceError(f"not a whole trace file: {error}") from error
     return sorted(events, key=lambda event: event.time_ns)
 
 
 def _plane_events(plane: memoryview, wanted: Collection[str], prefix: str) -> Iterator[Event]:
     lines, events, stats = [], {}, {}
-    for number, value in _fields(plane):
+    for number, value in fields(plane):
         if not isinstance(value, memoryview):
             continue
         if number == 3:
@@ -73,27 +72,27 @@ def _plane_events(plane: memoryview, wanted: Collection[str], prefix: str) -> It
 def _metadata(entry: memoryview) -> tuple[int, str]:
     """An entry of the maps ``event_metadata`` and ``stat_metadata``: (id, name)."""
     key, name = 0, ""
-    for number, value in _fields(entry):
+    for number, value in fields(entry):
         if number == 1 and isinstance(value, int):
             key = value
         elif number == 2 and isinstance(value, memoryview):
-            for inner, text in _fields(value):
-                if inner == 2 and isinstance(text, memoryview):
-                    name = _text(text)
+            for inner, raw in fields(value):
+                if inner == 2 and isinstance(raw, memoryview):
+                    name = text(raw)
     return key, name
 
 
 def _line_events(line: memoryview, names: dict[int, str], stats: dict[int, str]) -> Iterator[Event]:
     start_ns = 0
     found = []
-    for number, value in _fields(line):
+    for number, value in fields(line):
         if number == 3 and isinstance(value, int):
             start_ns = value
         elif number == 4 and isinstance(value, memoryview):
             found.append(value)
     for event in found:
         # The number of the name is the first field, so that most events end here.
-        name = names.get(_varint(event, 1)[0]) if len(event) > 1 and event[0] == 0x08 else None
+        name = names.get(varint(event, 1)[0]) if len(event) > 1 and event[0] == 0x08 else None
         if name is not None:
             yield _event(event, name, start_ns, stats)
 
@@ -101,7 +100,7 @@ def _line_events(line: memoryview, names: dict[int, str], stats: dict[int, str])
 def _event(event: memoryview, name: str, start_ns: int, stats: dict[int, str]) -> Event:
     offset_ps = duration_ps = 0
     known: dict[str, Value] = {}
-    for number, value in _fields(event):
+    for number, value in fields(event):
         if number == 2 and isinstance(value, int):
             offset_ps = value
         elif number == 3 and isinstance(value, int):
@@ -114,56 +113,17 @@ def _event(event: memoryview, name: str, start_ns: int, stats: dict[int, str]) -
 
 def _stat(stat: memoryview, names: dict[int, str]) -> tuple[str, Value]:
     key, found = "", 0
-    for number, value in _fields(stat):
+    for number, value in fields(stat):
         if number == 1 and isinstance(value, int):
             key = names.get(value, "")
         elif number == 2 and isinstance(value, memoryview):
             return key, float(struct.unpack("<d", value)[0])
         elif number == 5 and isinstance(value, memoryview):
-            return key, _text(value)
+            return key, text(value)
         elif number == 4 and isinstance(value, int):
-            found = value - (1 << 64) if value >= 1 << 63 else value
+            found = signed(value)
         elif number == 7 and isinstance(value, int):  # text that is kept once, as a name
             return key, names.get(value, "")
         elif isinstance(value, int):
             found = value
     return key, found
-
-
-def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """The fields of a message: numbers as int, all else as the bytes they are."""
-    place, end = 0, len(message)
-    while place < end:
-        tag, place = _varint(message, place)
-        kind = tag & 7
-        if kind == _VARINT:
-            value, place = _varint(message, place)
-            yield tag >> 3, value
-            continue
-        if kind == _BYTES:
-            size, place = _varint(message, place)
-        elif kind in (_FIXED64, _FIXED32):
-            size = 8 if kind == _FIXED64 else 4
-        else:
-            raise ValueError(f"wire type {kind}")
-        if place + size > end:
-            raise ValueError("cut off")
-        yield tag >> 3, message[place : place + size]
-        place += size
-
-
-def _varint(message: memoryview, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[place]
-        place += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, place
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number of more than 64 bits")
-
-
-def _text(raw: memoryview) -> str:
-    return bytes(raw).decode("utf-8", "replace")

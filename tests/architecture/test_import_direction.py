@@ -58,8 +58,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "exception_hooks": {"environ", "errors", "terminal", "diagnosis"},
     "reporting": GROUND,
     "children": GROUND,
-    "messages": GROUND,
-    "diagnosis": GROUND | {"messages"},
+    "notebook": set(),
+    "wire": set(),
+    "messages": GROUND | {"notebook"},
+    "diagnosis": GROUND | {"messages", "wire"},
     "auto": {"bootstrap", "errors", "exception_hooks"},
     "footprint": GROUND | {"hardware", "auto"},
     "callbacks": GROUND,
@@ -67,9 +69,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "images": GROUND,
     "simcard": GROUND,
     "demo": GROUND | {"hardware"},
-    "rehearsal": GROUND | {"messages", "simcard", "hardware", "profile", "planner", "auto"},
+    "rehearsal": GROUND | {"messages", "wire", "simcard", "hardware", "profile", "planner", "auto"},
     "pyinstaller_hook": {"profile"},
-    "doctor": GROUND | {"messages", "hardware", "profile", "planner", "machine_plan", "auto"},
+    "doctor": GROUND
+    | {"messages", "notebook", "hardware", "profile", "planner", "machine_plan", "auto"},
     "cli": GROUND
     | {"hardware", "profile", "planner", "machine_plan"}
     | {"demo", "messages", "diagnosis", "doctor", "footprint", "simcard", "rehearsal"},

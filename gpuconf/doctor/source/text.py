@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import bisect
 import io
-import json
 import os
 import re
 import shlex
@@ -14,6 +13,7 @@ import warnings
 from typing import Any, NamedTuple
 
 from gpuconf.errors import UsageError
+from gpuconf.notebook import NotebookError, cells_of
 from gpuconf.units import MIB
 
 _LARGEST_FILE = 32 * MIB
@@ -134,25 +134,14 @@ def source_of(text: str, filename: str) -> Source:
 
 def _code_cells(text: str) -> list[str]:
     try:
-        notebook = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableSourceError(
-            f"a notebook is a JSON document, and this is none: {error}"
-        ) from None
-    sheets = notebook.get("worksheets") if isinstance(notebook, dict) else None
-    sheet = sheets[0] if isinstance(sheets, list) and sheets else notebook  # nbformat 3 had sheets
-    cells = sheet.get("cells") if isinstance(sheet, dict) else None
-    if not isinstance(cells, list):
-        raise UnreadableSourceError("this JSON document has no cells, so it is no notebook")
-    return [_cell_text(cell) for cell in cells if _is_code(cell)]
-
-
-def _is_code(cell: Any) -> bool:
-    return isinstance(cell, dict) and cell.get("cell_type") == "code"
+        cells = cells_of(text)
+    except NotebookError as error:
+        raise UnreadableSourceError(str(error)) from None
+    return [_cell_text(cell) for cell in cells if cell.get("cell_type") == "code"]
 
 
 def _cell_text(cell: dict[str, Any]) -> str:
-    text = cell.get("source", cell.get("input", ""))
+    text = cell.get("source", cell.get("input", ""))  # nbformat 4, and 3
     return "".join(map(str, text)) if isinstance(text, list) else str(text)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
+
+from gpuconf.notebook import NotebookError, cells_of
 
 # A larger one is read as plain text: each line of output is a line of the file there, too.
 LARGEST_NOTEBOOK = 64 << 20
@@ -18,11 +19,8 @@ def printed_by_cells(data: bytes, *, largest: int = LARGEST_NOTEBOOK) -> bytes |
     if len(data) > largest or data.lstrip()[:1] != b"{" or b'"cells"' not in data:
         return None
     try:
-        notebook = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    cells = notebook.get("cells") if isinstance(notebook, dict) else None
-    if not isinstance(cells, list):
+        cells = cells_of(data)
+    except NotebookError:
         return None
     lines: list[str] = []
     for cell in cells:
@@ -31,8 +29,8 @@ def printed_by_cells(data: bytes, *, largest: int = LARGEST_NOTEBOOK) -> bytes |
     return ("\n".join(lines) + "\n").encode("utf-8", "replace")
 
 
-def _outputs(cell: Any) -> list[Any]:
-    outputs = cell.get("outputs") if isinstance(cell, dict) else None
+def _outputs(cell: dict[str, Any]) -> list[Any]:
+    outputs = cell.get("outputs")
     return outputs if isinstance(outputs, list) else []
 
 
