@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -94,15 +93,34 @@ def test_what_means_harm_is_shown_as_text() -> None:
     assert "\u202e" not in page
 
 
-def test_a_bar_is_told_in_words_and_fills_its_width() -> None:
-    """The label says the four sizes; the widths are their shares, and of an empty card none."""
+def test_a_bar_is_as_long_as_the_card_and_its_sizes_are_named() -> None:
+    """Four parts in the order and the share of their sizes; of an empty card none."""
     page = page_text(FULL)
-    words = "others: 6144 MiB; yours: 2048 MiB; allowed by shared-desktop: 3072 MiB"
-    assert f'aria-label="{words}; left free: 1024 MiB"' in page
-    first = [float(share) for share in re.findall(r'style="width:([0-9.]+)%"', page)[:4]]
-    assert first == pytest.approx([50, 16.67, 25, 8.33], abs=0.01)
+    text = Outline(page).text
+    assert re.findall("█+", text)[:4] == ["█" * 20, "█" * 7, "█" * 10, "█" * 3]
+    for words in ("others 6144 MiB", "yours 2048 MiB", "left free 1024 MiB"):
+        assert words in text
+    assert "allowed by shared-desktop 3072 MiB" in text
     empty = FULL.cards[0]._replace(bar=MemoryBar(0, 0, 0, 0))
-    assert "width:0.00%" in page_text(FULL._replace(cards=(empty,)))
+    bars = re.findall("█+", Outline(page_text(FULL._replace(cards=(empty,)))).text)
+    assert bars == ["█"] * 4  # the legend's
+
+
+def test_a_fix_can_be_pasted() -> None:
+    """Each line of it stands at the margin, alone."""
+    lines = "".join(Outline(page_text(FULL)).words).splitlines()
+    for finding in FULL.problems:
+        assert set((finding.fix or "").splitlines()) <= set(lines)
+
+
+def test_dark_and_light_colour_the_same_words() -> None:
+    """Every class of the page has a rule in both sheets; they differ."""
+    page = page_text(FULL)
+    light, dark = page[: page.index("</style>")].split("@media screen")
+    rules = [re.findall(r"^\.(r\d+) \{(.*)\}$", sheet, re.MULTILINE) for sheet in (light, dark)]
+    used = set(re.findall(r'class="(r\d+)"', page))
+    assert [set(dict(sheet)) for sheet in rules] == [used, used]
+    assert dict(rules[0]) != dict(rules[1])
 
 
 def test_redacted_names_are_not_in_the_file(tmp_path: Path) -> None:
@@ -147,17 +165,6 @@ def test_what_is_refused_before_the_work(tmp_path: Path) -> None:
         with pytest.raises(UsageError) as caught:
             check_page_path(str(tmp_path / name))
         assert caught.value.hint
-
-
-def test_without_jinja2_it_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before anything is done; by Jinja2's own name, and not as a check that failed."""
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(UsageError, match="pip install jinja2") as refused:
-        check_page_path(str(tmp_path / "page.html"))
-    assert "gpuconf[report]" not in str(refused.value)
-    assert refused.value.exit_code == 2
 
 
 def test_a_full_disk_leaves_the_old_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,302 @@
+"""`gpuconf doctor --report FILE.html`: one self-contained page, to attach to a bug report.
+
+Rich draws it: plain lines with colours, in a ``<pre>`` that breaks them at whatever width the
+reader's window has.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+from rich.color import parse_rgb_hex
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+from gpuconf import __version__
+from gpuconf.doctor.finding import Finding
+from gpuconf.doctor.report import Card, MemoryBar, Report
+from gpuconf.errors import UsageError
+from gpuconf.units import mib
+
+_SUFFIXES = (".html", ".htm")
+_WORDS = {
+    "fail": "failed",
+    "warn": "warning",
+    "crash": "broke down",
+    "ok": "fine",
+    "skip": "skipped",
+}
+_STYLES = {"fail": "bold red", "warn": "bold yellow", "crash": "bold magenta", "ok": "green"}
+_HEADING, _PALE, _COMMAND = "bold underline", "bright_black", "cyan"
+_BAR_STYLES = ("bright_black", "yellow", "blue", "white")
+_BAR_LENGTH = 40  # fits a telephone
+_BELOW = "  "
+_ABOUT = (
+    "Taken out of this page: home folders are shown as ~, the host's name as <host>, account "
+    "names as <user>. Left in: names and numbers of processes, UUIDs of cards, variables that "
+    "steer GPUs and frameworks. Read it once more before you publish it.",
+    "The page is one file, loads nothing and runs nothing.",
+)
+
+
+def _theme(paper: str, ink: str, *colours: str) -> TerminalTheme:
+    """``colours`` are black, red, green, yellow, blue, magenta, cyan, white, and pale."""
+    normal: list[tuple[int, int, int]] = [parse_rgb_hex(colour) for colour in colours]
+    bright = [normal[-1], *normal[1:-1]]
+    return TerminalTheme(parse_rgb_hex(paper), parse_rgb_hex(ink), normal[:-1], bright)
+
+
+_LIGHT = _theme(
+    *("fbfaf7", "1d2429"),
+    *("1d2429", "a8201a", "216e39", "8a5a00", "2a7f9e", "7a2a8a", "0b5c75", "cbd6db", "5b666e"),
+)
+_DARK = _theme(
+    *("14181b", "e7e4dc"),
+    *("14181b", "ff8f85", "7bd08f", "f0b84d", "4aa5c6", "dda0ea", "7fd0e8", "3d4e57", "a2abb1"),
+)
+# For Rich, which fills in the fields in braces; the rest goes to the marks.
+_DARK_MARK, _HEADLINE_MARK = "/* dark */", "/* headline */"
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>gpuconf doctor: /* headline */</title>
+<style>
+body {{ color: {foreground}; background: {background};
+  max-width: 62rem; margin: 0 auto; padding: 1rem; }}
+pre {{ font: 15px/1.5 ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+  white-space: pre-wrap; overflow-wrap: anywhere; }}
+{stylesheet}
+@media (max-width: 34rem) {{ pre {{ font-size: 13px; }} }}
+@media screen and (prefers-color-scheme: dark) {{
+/* dark */
+}}
+</style>
+</head>
+<body>
+<pre>{code}</pre>
+</body>
+</html>
+"""
+_DARK_SHEET = "body {{ color: {foreground}; background: {background}; }}\n{stylesheet}"
+
+
+def page_text(report: Report) -> str:
+    """The whole page as HTML; every text of the report is escaped."""
+    console = Console(
+        record=True, file=io.StringIO(), color_system="standard", force_terminal=True, width=80
+    )
+    for line in _lines(report):
+        line.plain = _harmless(line.plain)
+        console.print(line, soft_wrap=True)
+    dark = console.export_html(theme=_DARK, code_format=_DARK_SHEET, clear=False)
+    page = console.export_html(theme=_LIGHT, code_format=_PAGE)
+    return page.replace(_HEADLINE_MARK, escape(headline(report)), 1).replace(_DARK_MARK, dark, 1)
+
+
+def _harmless(text: str) -> str:
+    """``text`` without characters that nobody sees but a page or a terminal obeys."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
+
+
+def _lines(report: Report) -> Iterator[Text]:
+    worst = report.problems[0].status if report.problems else "ok"
+    counts = report.counts
+    yield Text("gpuconf doctor", _PALE)
+    yield Text(headline(report), _STYLES[worst])
+    yield Text(f"{counts['ok']} fine, {counts['skip']} skipped", _PALE)
+    made_at = report.made_at or "at an unknown time"
+    yield Text(f"Made {made_at} by gpuconf {__version__} with: {report.command}", _PALE)
+    yield Text()
+    if report.problems:
+        yield from _heading("Problems and fixes")
+        for finding in report.problems:
+            yield from _problem(finding)
+    yield from _heading("Cards")
+    for card in report.cards:
+        yield from _card(card, report, str(card.index))
+    if not report.cards:
+        yield Text("No NVIDIA card was found.\n", _PALE)
+    if report.profile is not None:
+        yield from _heading("Profile")
+        because = f", {report.profile.because}" if report.profile.because else ""
+        yield Text.assemble((report.profile.name, "bold"), because)
+        if report.profile.source:
+            yield Text(report.profile.source, _PALE)
+        yield Text()
+    for title, pairs in (("Versions", report.versions), ("Environment", report.environment)):
+        if pairs:
+            yield from _heading(title)
+            yield from (Text.assemble((f"{name} ", _PALE), text) for name, text in pairs)
+            yield Text()
+    yield from _heading("Every check")
+    for finding in report.findings:
+        yield _summary(finding)
+        if finding.status in ("ok", "skip"):
+            yield from _details(finding)
+    yield Text()
+    yield from (Text(paragraph, _PALE) for paragraph in _ABOUT)
+
+
+def headline(report: Report) -> str:
+    """What came out, in a few words."""
+    counts = report.counts
+    parts = [
+        f"{counts[status]} {word if counts[status] == 1 else words}"
+        for status, word, words in (
+            ("fail", "problem", "problems"),
+            ("warn", "warning", "warnings"),
+            ("crash", "check broke down", "checks broke down"),
+        )
+        if counts[status]
+    ]
+    return ", ".join(parts) or report.all_clear.capitalize()
+
+
+def _heading(title: str) -> Iterator[Text]:
+    yield Text(title, _HEADING)
+    yield Text()
+
+
+def _summary(finding: Finding) -> Text:
+    status = (_WORDS[finding.status], _STYLES.get(finding.status, _PALE))
+    return Text.assemble(status, (f" {finding.id} ", _PALE), finding.summary)
+
+
+def _problem(finding: Finding) -> Iterator[Text]:
+    yield _summary(finding)
+    yield from _details(finding)
+    if finding.fix:
+        yield Text(f"{_BELOW}fix:", _PALE)
+        yield Text(finding.fix, _COMMAND)  # at the margin, so that a line can be pasted
+    yield Text()
+
+
+def _details(finding: Finding) -> Iterator[Text]:
+    for line in filter(None, finding.detail):
+        yield Text(f"{_BELOW}{line}", _PALE)
+
+
+def _card(card: Card, report: Report, number: str) -> Iterator[Text]:
+    yield Text(f"GPU {number}: {card.name or 'name unknown'}", "bold")
+    if card.bar is not None:
+        yield from _bar(card.bar, report)
+    elif not card.instances:
+        yield Text("How its memory is used is not known.", _PALE)
+    for name, text in _facts(card):
+        yield Text.assemble((f"{_BELOW}{name}: ", _PALE), text)
+    if card.arithmetic:
+        yield Text(f"{_BELOW}how the limit was computed:", _PALE)
+        yield from (Text(f"{_BELOW * 2}{line}") for line in card.arithmetic)
+    if card.holders is None and not card.instances:
+        yield Text(f"{_BELOW}The driver does not report which processes hold memory.", _PALE)
+    for holder in card.holders or ():
+        kind = f" ({holder.kind})" if holder.kind else ""
+        yield Text.assemble((f"{_BELOW}process: ", _PALE), str(holder), kind)
+    yield Text()
+    for place, each in enumerate(card.instances):
+        yield from _card(each, report, f"{number}.{place}")
+
+
+def _bar(bar: MemoryBar, report: Report) -> Iterator[Text]:
+    """The card's memory as a bar, and its parts with their sizes."""
+    meanings = MemoryBar.meanings(report.profile.name if report.profile else "the profile")
+    total = max(bar.total_bytes, 1)
+    drawn, legend, end = Text(), [], 0
+    for style, words, size in zip(_BAR_STYLES, meanings, bar, strict=True):
+        begin, end = end, end + size
+        length = round(_BAR_LENGTH * end / total) - round(_BAR_LENGTH * begin / total)
+        drawn.append("█" * length, style)
+        legend.append(Text.assemble(("█ ", style), f"{words} ", (mib(size), "bold")))
+    yield drawn
+    yield Text("  ").join(legend)
+
+
+def _facts(card: Card) -> list[tuple[str, str]]:
+    """What is known of a card beside its memory."""
+    capability = card.compute_capability
+    visible = {True: "yes", False: "no, a program does not see it", None: None}[card.is_visible]
+    facts = (
+        ("memory", None if card.total_bytes is None else mib(card.total_bytes)),
+        ("free now", None if card.free_bytes is None else mib(card.free_bytes)),
+        ("limit", None if card.limit_bytes is None else mib(card.limit_bytes)),
+        ("visible", visible),
+        ("compute capability", None if capability is None else "{}.{}".format(*capability)),
+        ("PCI", card.pci_bus_id),
+        ("UUID", card.uuid),
+        ("remarks", "; ".join(card.remarks) or None),
+    )
+    return [(name, text) for name, text in facts if text is not None]
+
+
+def check_page_path(path: str) -> None:
+    """Raise before anything runs if a page could not be written to ``path``.
+
+    UsageError for another suffix, a folder that is not there or not writable, and a path that is
+    no ordinary file: exit code 1 would say that a check failed.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in _SUFFIXES:
+        raise UsageError(
+            f"--report {path}: the page is HTML, by the name's ending",
+            hint=f"gpuconf doctor --report {target.stem or 'doctor'}.html",
+        )
+    folder = target.parent
+    if not folder.is_dir():
+        raise UsageError(f"--report {path}: there is no folder {folder}", hint=f"mkdir -p {folder}")
+    if target.exists() and not target.is_file():
+        raise UsageError(f"--report {path}: this is no ordinary file", hint=f"ls -ld {path}")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(
+            f"--report {path}: nothing may be written to the folder {folder}",
+            hint="gpuconf doctor --report /tmp/doctor.html",
+        )
+
+
+def write_page(report: Report, path: str) -> None:
+    """Write ``report``, which must be redacted already, as one HTML page to ``path``.
+
+    The file is replaced whole or left as it was.  Raises what :func:`check_page_path` raises, and
+    UsageError where the disk is full.
+    """
+    check_page_path(path)
+    # Names of processes may hold bytes that are no text, and those no encoding takes.
+    content = page_text(report).encode("utf-8", "backslashreplace")
+    # A link stays a link, to the new page.
+    target = os.path.realpath(path)
+    unfinished = None
+    try:
+        with tempfile.NamedTemporaryFile(
+            dir=os.path.dirname(target), prefix=".gpuconf-", suffix=".html", delete=False
+        ) as file:
+            unfinished = file.name
+            file.write(content)
+        os.chmod(unfinished, _mode(target))
+        os.replace(unfinished, target)
+    except OSError as error:
+        if unfinished is not None and os.path.exists(unfinished):
+            os.unlink(unfinished)
+        folder = os.path.dirname(target)
+        raise UsageError(
+            f"--report {path}: it could not be written: {error.strerror}", hint=f"df -h {folder}"
+        ) from None
+
+
+def _mode(target: str) -> int:
+    """The permissions that the file has, or that a new one would get: a temporary one is 0600."""
+    try:
+        return os.stat(target).st_mode & 0o777
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
