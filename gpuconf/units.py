@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 KIB = 1024
@@ -123,16 +125,51 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
-def mib(size_bytes: int) -> str:
-    """``size_bytes`` in whole MiB, rounded down as TensorFlow's log does: ``7783 MiB``."""
-    return f"{size_bytes // MIB} MiB"
+def sized(size_bytes: float) -> str:
+    """``size_bytes`` for people: ``6144 MiB``, ``37.5 MiB``, ``12 KiB``, ``300 B``.  Rounded down.
+
+    Whole MiB from 100 MiB on, whatever the size: the unit of nvidia-smi and of TensorFlow's log,
+    in which sums add up and a limit of 5735 MiB differs from a peak of 5701 MiB.  Below that one
+    decimal, below 1 MiB KiB, below 1 KiB bytes.  `exact_size` writes what is typed back.
+    """
+    if size_bytes < 0:
+        return f"-{sized(-size_bytes)}"
+    for unit, factor in (("MiB", MIB), ("KiB", KIB)):
+        whole, tenth = divmod(int(size_bytes * 10) // factor, 10)
+        if whole or size_bytes == 0:
+            return f"{whole}.{tenth} {unit}" if tenth and whole < 100 else f"{whole} {unit}"
+    return f"{int(size_bytes)} B"
+
+
+def mib_figure(size_bytes: float) -> str:
+    """``size_bytes`` for a column headed MiB, or a sum in MiB: ``5735.0``."""
+    return mib_figures([size_bytes])[0]
+
+
+def mib_figures(summands_bytes: Iterable[float]) -> list[str]:
+    """`mib_figure` of each summand, so that the figures add up to that of the sum.
+
+    Each is the step from one rounded running total to the next, at most 0.1 off.
+    """
+    totals = [round(total * 10 / MIB) for total in accumulate(summands_bytes, initial=0)]
+    return [f"{(after - before) / 10:.1f}" for before, after in pairwise(totals)]
 
 
 def exact_size(size_bytes: int) -> str:
-    """``size_bytes`` in the largest binary unit that loses nothing: ``6GiB``, ``1500MiB``."""
-    for unit, factor in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
+    """``size_bytes`` as a setting, without loss: ``6GiB``, ``1500MiB``, ``1.2GiB``, ``1001B``.
+
+    The largest binary unit of which it is a whole number; a decimal of GiB where that reads back
+    as the same bytes.
+    """
+    for unit, factor in (("GiB", GIB), ("MiB", MIB)):
         if size_bytes and size_bytes % factor == 0:
             return f"{size_bytes // factor}{unit}"
+    for decimals in range(1, 4):
+        text = f"{size_bytes / GIB:.{decimals}f}GiB"
+        if size_bytes >= MIB and parse_size(text) == size_bytes:
+            return text
+    if size_bytes and size_bytes % KIB == 0:
+        return f"{size_bytes // KIB}KiB"
     return f"{size_bytes}B"
 
 

@@ -165,9 +165,45 @@ def test_amounts_as_text(amount: Amount, text: str) -> None:
     assert str(amount) == text
 
 
-def test_mib_rounds_down_as_tensorflow_does() -> None:
-    """One byte less than a MiB is not yet that MiB."""
-    assert units.mib(7783 * MIB + MIB - 1) == "7783 MiB"
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [(0, "0 MiB"), (300, "300 B"), (KIB, "1 KiB"), (3972, "3.8 KiB"), (576 * KIB, "576 KiB"),
+     (MIB - 1, "1023 KiB"), (MIB, "1 MiB"), (75 * MIB // 2, "37.5 MiB"), (64 * MIB, "64 MiB"),
+     (100 * MIB - 1, "99.9 MiB"), (7784 * MIB - 1, "7783 MiB"), (6 * GIB, "6144 MiB"),
+     (0.5, "0 B"), (-24 * MIB, "-24 MiB")],
+)  # fmt: skip
+def test_sizes_for_people(size_bytes: float, text: str) -> None:
+    """One spelling, rounded down as TensorFlow's log does: a byte less is not yet that MiB."""
+    assert units.sized(size_bytes) == text
+
+
+@given(st.integers(0, units.LARGEST_SIZE))
+def test_a_size_for_people_never_promises_more(size_bytes: int) -> None:
+    """What is shown as free is free, and at most a tenth or a hundredth is not shown."""
+    shown = units.parse_size(units.sized(size_bytes))
+    assert shown <= size_bytes <= shown * 1.11 + 1
+
+
+@given(st.lists(st.integers(-(2**45), 2**45), max_size=12))
+def test_the_figures_of_a_sum_add_up(summands: list[int]) -> None:
+    """Figures of a decimal are the sum's figure together, and each is the summand's within 0.1."""
+    figures = units.mib_figures(summands)
+    tenths = sum(round(float(figure) * 10) for figure in figures)
+    assert f"{tenths / 10:.1f}" == units.mib_figure(sum(summands))
+    assert all(
+        abs(float(figure) - size / MIB) <= 0.1 + 1e-6
+        for figure, size in zip(figures, summands, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [(6 * GIB, "6GiB"), (1536 * MIB, "1536MiB"), (int(1.2 * GIB), "1.2GiB"), (12 * KIB, "12KiB"),
+     (1001, "1001B"), (0, "0B")],
+)  # fmt: skip
+def test_sizes_as_settings(size_bytes: int, text: str) -> None:
+    """What is to be typed back is exact, and as short as that allows."""
+    assert units.exact_size(size_bytes) == text
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from benchmarks.training.agreement import Agreement, agreement
 from benchmarks.training.sides import SPEC, Result
 from benchmarks.training.training_cases import STEPS, Training
-from gpuconf.units import MIB, mib
+from gpuconf.units import MIB, sized
 
 # Where the kernels or their order differ.  Float32 has 6e-8; a few steps of training multiply that.
 TOLERANCE = 1e-5
@@ -106,7 +106,7 @@ def machine() -> str:
     return (
         f"{today}: {next(named, 'unknown CPU')}, {os.cpu_count()} cores; "
         f"Python {platform.python_version()}, {versions}; simulated card: {SPEC.name}, "
-        f"{mib(SPEC.total_bytes)} of which the desktop holds {mib(SPEC.used_bytes)}"
+        f"{sized(SPEC.total_bytes)} of which the desktop holds {sized(SPEC.used_bytes)}"
     )
 
 

@@ -11,7 +11,7 @@ from gpuconf.backends.entrances import ENTRANCES
 from gpuconf.environ import Change
 from gpuconf.profile.schema import OWNED_VARIABLES
 from gpuconf.settings import Setting
-from gpuconf.units import mib
+from gpuconf.units import sized
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _cap(torch: Any, plan: Plan, record: Record) -> None:
             continue
         fraction = min(gpu.limit_bytes / gpu.gpu.total_bytes, 1.0)
         torch.cuda.set_per_process_memory_fraction(fraction, index)
-        name, limit = f"torch cuda:{index} memory limit", mib(gpu.limit_bytes)
+        name, limit = f"torch cuda:{index} memory limit", sized(gpu.limit_bytes)
         record(Setting(name, limit, f"{fraction:.4f} of the card"))
 
 

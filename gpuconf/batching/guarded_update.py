@@ -19,7 +19,7 @@ from gpuconf.batching.step_functions import kept
 from gpuconf.batching.variable_reading import Reader
 from gpuconf.footprint.keras_models.families import family_of
 from gpuconf.terminal import say
-from gpuconf.units import mib
+from gpuconf.units import sized
 
 
 class GuardedUpdate:
@@ -61,7 +61,7 @@ class GuardedUpdate:
             tell_beside(failure.error, f"fit: no room {where} for the update of the weights")
             raise failure.error
         self._on_host = True
-        size = mib(size_bytes(written))
+        size = sized(size_bytes(written))
         say(
             f"fit: {failure.summary}; in the update of the weights, which is undone and tried again"
             f" with {size} of the old ones kept in the computer's memory, not on the card"

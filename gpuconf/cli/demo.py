@@ -24,7 +24,7 @@ from gpuconf.hardware import Gpu, Inventory, read_inventory
 from gpuconf.machine_plan import plan_for
 from gpuconf.profile import load_profile
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
-from gpuconf.units import MIB, mib
+from gpuconf.units import MIB, sized
 
 # A context of what real ones cost, see configs/half-card.yaml.
 SPEC = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB, context_bytes=450 * MIB)
@@ -164,7 +164,7 @@ def _scene(choice: CardChoice, progress: Progress) -> Iterator[_Scene]:
             f"On a simulated card: {_describe(gpu)} by the desktop.\n"
             "Real: TensorFlow, its GPU device, its memory allocator, and the numbers, which its "
             "CPU kernels compute. Simulated: the driver and the card, where a CUDA context "
-            f"counts {mib(SPEC.context_bytes)}. Not there: cuDNN's workspaces and XLA (functions "
+            f"counts {sized(SPEC.context_bytes)}. Not there: cuDNN's workspaces and XLA (functions "
             "run op by op), so the peak would differ on a real GPU."
         )
         yield _Scene(title, card.environment(cleared, bridge=bridge), gpu)
@@ -173,7 +173,7 @@ def _scene(choice: CardChoice, progress: Progress) -> Iterator[_Scene]:
 def _describe(gpu: Gpu) -> str:
     if gpu.total_bytes is None or gpu.used_bytes is None:
         return gpu.name or "unnamed"
-    return f"{gpu.name}, {mib(gpu.total_bytes)}, of which {mib(gpu.used_bytes)} are used"
+    return f"{gpu.name}, {sized(gpu.total_bytes)}, of which {sized(gpu.used_bytes)} are used"
 
 
 def _without_our_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -213,5 +213,5 @@ def _tell_what_cannot_be_shown(error: MissingDependencyError, output: Output) ->
     output.line(
         "No GPU to use here, and no simulated card, so nothing can be run. What would be set:"
     )
-    _section(output, f"{PROFILE} on a card of {mib(SPEC.total_bytes)}", lines)
+    _section(output, f"{PROFILE} on a card of {sized(SPEC.total_bytes)}", lines)
     output.error(error)

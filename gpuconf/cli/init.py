@@ -17,7 +17,7 @@ from gpuconf.hardware import Gpu, Inventory, read_inventory
 from gpuconf.profile import find_profile, load_profile
 from gpuconf.profile.chain import read_chain
 from gpuconf.profile.search import places
-from gpuconf.units import GIB, MIB, exact_size, mib
+from gpuconf.units import GIB, MIB, exact_size, sized
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
 _SMALL_CARD_BYTES = 4 * GIB + 256 * MIB  # a "4 GB" card tells a little more or less than 4 GiB
@@ -99,7 +99,7 @@ def propose(inventory: Inventory) -> Proposal:
         return Proposal("cpu-only", "the driver knows no GPU")
     totals = [gpu.total_bytes for gpu in gpus if gpu.total_bytes is not None]
     if totals and max(totals) <= _SMALL_CARD_BYTES:
-        return Proposal("small-laptop", f"the card has {mib(max(totals))}")
+        return Proposal("small-laptop", f"the card has {sized(max(totals))}")
     if any(gpu.display_active or _drawing(gpu) for gpu in gpus):
         return Proposal("shared-desktop", "a card drives a display")
     return _by_use(gpus)
@@ -111,7 +111,7 @@ def _by_use(gpus: Sequence[Gpu]) -> Proposal:
         return Proposal("half-card", "other programs hold memory on a card now")
     held = max((gpu.used_bytes or 0 for gpu in gpus if gpu.processes is None), default=0)
     if held > _IDLE_BYTES:  # WSL2, or a container that hides its neighbours
-        return Proposal("shared-desktop", f"{mib(held)} are in use, and the driver hides by whom")
+        return Proposal("shared-desktop", f"{sized(held)} are in use, and the driver hides by whom")
     if all(gpu.total_bytes is None for gpu in gpus):
         return Proposal("shared-desktop", "the driver reports no memory figures")
     return Proposal("dedicated", "no display and no other program uses the cards")
@@ -166,10 +166,10 @@ def _seen(inventory: Inventory) -> list[str]:
 
 
 def _describe(gpu: Gpu) -> str:
-    total = mib(gpu.total_bytes) if gpu.total_bytes is not None else "memory unknown"
+    total = sized(gpu.total_bytes) if gpu.total_bytes is not None else "memory unknown"
     parts = [f"GPU {gpu.index}: {gpu.name or 'unnamed'}", total]
     if gpu.used_bytes is not None:
-        parts.append(f"{mib(gpu.used_bytes)} in use")
+        parts.append(f"{sized(gpu.used_bytes)} in use")
     if gpu.display_active:
         parts.append("drives a display")
     return ", ".join(parts)

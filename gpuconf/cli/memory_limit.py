@@ -13,7 +13,7 @@ from gpuconf.hardware.reserve import reserve_bytes
 from gpuconf.machine_plan import plan_for
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile import load_profile
-from gpuconf.units import mib
+from gpuconf.units import sized
 
 _HINT = "give the limit itself: --limit 6GiB"
 
@@ -60,7 +60,9 @@ def _without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
         )
     available = gpu.free_bytes - CONTEXT_BYTES
     reserve = reserve_bytes(available, gpu.compute_capability[0])
-    line = f"{mib(gpu.free_bytes)} free - {mib(CONTEXT_BYTES)} context - {mib(reserve)} reserve"
+    line = (
+        f"{sized(gpu.free_bytes)} free - {sized(CONTEXT_BYTES)} context - {sized(reserve)} reserve"
+    )
     source = f"profile {name} sets no limit, GPU {gpu.index}"
     return max(available - reserve, 0), Budget(source, (*plan.arithmetic, line), gpu)
 

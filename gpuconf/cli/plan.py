@@ -13,7 +13,7 @@ from gpuconf.errors import UsageError
 from gpuconf.machine_plan import environment_for, plan_for
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile import load_profile
-from gpuconf.units import mib
+from gpuconf.units import sized
 
 if TYPE_CHECKING:
     from gpuconf.settings import Setting
@@ -121,12 +121,12 @@ def _print(plan: Plan, changes: dict[str, str], settings: list[Setting], output:
 
 def _print_gpu(plan: GpuPlan, growth: str | None, output: Output) -> None:
     gpu = plan.gpu
-    total = mib(gpu.total_bytes) if gpu.total_bytes is not None else "unknown"
-    free = mib(gpu.free_bytes) if gpu.free_bytes is not None else "unknown"
+    total = sized(gpu.total_bytes) if gpu.total_bytes is not None else "unknown"
+    free = sized(gpu.free_bytes) if gpu.free_bytes is not None else "unknown"
     output.line(f"GPU {gpu.index}  {gpu.name or 'unnamed'}  {gpu.uuid or ''}".rstrip(), "bold")
     output.line(f"  total {total}, free now {free}")
     for process in gpu.processes or ():
-        held = mib(process.used_bytes) if process.used_bytes is not None else "unknown size"
+        held = sized(process.used_bytes) if process.used_bytes is not None else "unknown size"
         output.line(f"  held by pid {process.pid} {process.name or ''}: {held}".rstrip())
     _print_rules(plan, growth, output)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gpuconf.hardware import Gpu, Inventory, needs_pci_order, resolve, visible_devices_value
-from gpuconf.units import MIB, mib
+from gpuconf.units import MIB, sized
 
 _IDLE_BYTES = 256 * MIB  # a card that nobody uses may still show some
 
@@ -61,5 +61,5 @@ def _users(gpu: Gpu) -> str:
     if gpu.used_bytes is None:
         return "the driver does not tell how much memory is in use"
     if not gpu.processes and gpu.used_bytes > _IDLE_BYTES:
-        return f"{mib(gpu.used_bytes)} are in use, and the driver hides by whom,"
+        return f"{sized(gpu.used_bytes)} are in use, and the driver hides by whom,"
     return ""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from gpuconf.demo.runner import Run
 from gpuconf.demo.story import NINETY, PROFILE, TRAIN, Half, learned
-from gpuconf.units import mib
+from gpuconf.units import sized
 
 _COPY = re.compile(r"/\S*/with(?:out)?_(?=\w+\.py)")  # of a script, in its folder
 _PLACE = re.compile(r'File "\S*/with(?:out)?_(\w+\.py)", line (\d+), in <module>\n +(.+)')
@@ -144,4 +144,4 @@ def _said(run: Run) -> list[str]:
 
 
 def _size(size_bytes: int | None) -> str:
-    return "an unknown amount" if size_bytes is None else mib(size_bytes)
+    return "an unknown amount" if size_bytes is None else sized(size_bytes)

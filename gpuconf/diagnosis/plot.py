@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuconf.diagnosis.diagnosis import Diagnosis
-from gpuconf.diagnosis.proposals.wording import sized
 from gpuconf.messages.facts.dump import Dump
 from gpuconf.messages.reading import Facts
-from gpuconf.units import GIB, KIB, MIB
+from gpuconf.units import GIB, KIB, MIB, sized
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

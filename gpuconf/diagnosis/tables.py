@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpuconf.diagnosis.diagnosis import Diagnosis
-from gpuconf.diagnosis.proposals.wording import sized
 from gpuconf.messages.facts.allocations import Allocations
 from gpuconf.messages.facts.dump import Dump
+from gpuconf.units import sized
 
 _MOST_ROWS = 20
 

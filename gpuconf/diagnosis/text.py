@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuconf.diagnosis.diagnosis import Diagnosis
-from gpuconf.diagnosis.proposals.wording import sized
 from gpuconf.messages.causes import CAUSES, NOT_GPU, SEVERITIES
 from gpuconf.messages.facts.allocations import Allocations
 from gpuconf.messages.facts.dump import Dump
 from gpuconf.messages.facts.tensor import Request
 from gpuconf.messages.outcome import speaks_of_gpus
 from gpuconf.messages.reading import Evidence, Facts
+from gpuconf.units import sized
 
 
 class Line(NamedTuple):

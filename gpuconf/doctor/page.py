@@ -22,7 +22,7 @@ from gpuconf import __version__
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.report import Card, MemoryBar, Report
 from gpuconf.errors import UsageError
-from gpuconf.units import mib
+from gpuconf.units import sized
 
 _SUFFIXES = (".html", ".htm")
 _WORDS = {
@@ -217,7 +217,7 @@ def _bar(bar: MemoryBar, report: Report) -> Iterator[Text]:
         begin, end = end, end + size
         length = round(_BAR_LENGTH * end / total) - round(_BAR_LENGTH * begin / total)
         drawn.append("█" * length, style)
-        legend.append(Text.assemble(("█ ", style), f"{words} ", (mib(size), "bold")))
+        legend.append(Text.assemble(("█ ", style), f"{words} ", (sized(size), "bold")))
     yield drawn
     yield Text("  ").join(legend)
 
@@ -227,9 +227,9 @@ def _facts(card: Card) -> list[tuple[str, str]]:
     capability = card.compute_capability
     visible = {True: "yes", False: "no, a program does not see it", None: None}[card.is_visible]
     facts = (
-        ("memory", None if card.total_bytes is None else mib(card.total_bytes)),
-        ("free now", None if card.free_bytes is None else mib(card.free_bytes)),
-        ("limit", None if card.limit_bytes is None else mib(card.limit_bytes)),
+        ("memory", None if card.total_bytes is None else sized(card.total_bytes)),
+        ("free now", None if card.free_bytes is None else sized(card.free_bytes)),
+        ("limit", None if card.limit_bytes is None else sized(card.limit_bytes)),
         ("visible", visible),
         ("compute capability", None if capability is None else "{}.{}".format(*capability)),
         ("PCI", card.pci_bus_id),

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuconf.doctor.finding import Finding
-from gpuconf.units import mib
+from gpuconf.units import sized
 
 if TYPE_CHECKING:  # the probe's package is loaded where it is asked for
     from gpuconf.doctor.live.record import MeasuredRun
@@ -31,7 +31,7 @@ class Holder(NamedTuple):
 
     def __str__(self) -> str:
         """One line for people."""
-        held = mib(self.used_bytes) if self.used_bytes is not None else "an unknown size"
+        held = sized(self.used_bytes) if self.used_bytes is not None else "an unknown size"
         user = f" of {self.user}" if self.user else ""
         since = f" since {self.since[:16].replace('T', ' ')}" if self.since else ""
         return f"pid {self.pid} {self.name or '(name unknown)'}{user} holds {held}{since}"

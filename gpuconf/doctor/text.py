@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.report import BAR_PARTS, Card, MemoryBar, Report
-from gpuconf.units import MIB, mib
+from gpuconf.units import MIB, sized
 
 Piece = tuple[str, str]  # text, and a style or ""
 Line = tuple[Piece, ...]
@@ -150,7 +150,7 @@ def _tall_row(row: _Row, shape: Shape) -> Iterator[Line]:
     if bar is not None:
         yield ("     ", ""), *_bar(bar, max((shape.width or 0) - 5, _SHORTEST_BAR), shape)
         parts = (f"{name} {size // MIB}" for name, size in zip(BAR_PARTS, bar, strict=True))
-        for text in _wrapped(f"{mib(bar.total_bytes)}: {', '.join(parts)}", shape):
+        for text in _wrapped(f"{sized(bar.total_bytes)}: {', '.join(parts)}", shape):
             yield ((f"     {text}", ""),)
 
 

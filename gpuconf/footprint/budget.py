@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuconf.footprint.sizes import sized
 from gpuconf.hardware import Gpu
 from gpuconf.hardware.reserve import LARGEST_RESERVE_MIB, RESERVES_MIB, reserve_bytes
-from gpuconf.units import MIB, mib
+from gpuconf.units import MIB, mib_figure, mib_figures, sized
 
 CONTEXT_BYTES = 450 * MIB  # real ones take some 300 to 600 MB
 
@@ -31,30 +30,32 @@ def limit_lines(
     yield from budget.arithmetic
     left = limit_bytes - peak_bytes
     source = f" ({budget.source})" if budget.source else ""
-    yield _row(" ", limit_bytes, f"TensorFlow may use{source}")
-    yield _row("-", peak_bytes, f"the peak, {100 * peak_bytes / max(limit_bytes, 1):.0f} % of it")
+    _, peak, rest = mib_figures([0, peak_bytes, left])
+    yield _row(" ", mib_figure(limit_bytes), f"TensorFlow may use{source}")
+    yield _row("-", peak, f"the peak, {100 * peak_bytes / max(limit_bytes, 1):.0f} % of it")
     if left < 0:
-        yield _row("=", -left, "too little")
+        yield _row("=", rest.lstrip("-"), "too little")
     elif fits is False:
-        yield _row("=", left, "left, but in pieces too small for what is asked for, or less")
-        yield " " * 13 + "than is needed to be safe; --no-growth says what one region would do"
+        yield _row("=", rest, "free, but too fragmented for the largest request, or too little")
+        yield " " * 15 + "to be safe; --no-growth shows what a single region would do"
     else:
-        yield _row("=", left, "left")
+        yield _row("=", rest, "left")
 
 
 def card_lines(peak_bytes: int, budget: Budget) -> Iterator[str]:
     """What must be free on a card for that peak."""
     needed = peak_bytes + CONTEXT_BYTES
-    yield _row(" ", peak_bytes, "the peak")
-    yield _row("+", CONTEXT_BYTES, "the CUDA context, about (300 to 600 MB)")
-    words = "must be free on the card; where nobody sets a limit, TensorFlow leaves"
-    yield _row("=", needed, f"{words} {_reserve(needed, budget.gpu)} untouched besides")
+    peak, context = mib_figures([peak_bytes, CONTEXT_BYTES])
+    yield _row(" ", peak, "the peak")
+    yield _row("+", context, "the CUDA context, about (300 to 600 MB)")
+    words = "needed free on the card; without a limit TensorFlow reserves another"
+    yield _row("=", mib_figure(needed), f"{words} {_reserve(needed, budget.gpu)}")
     if budget.gpu is not None:
         yield _card(budget.gpu)
 
 
-def _row(sign: str, size_bytes: int, words: str) -> str:
-    return f"{sign} {sized(size_bytes):>9}  {words}"
+def _row(sign: str, figure: str, words: str) -> str:
+    return f"{sign} {figure:>7} MiB  {words}"
 
 
 def _reserve(needed_bytes: int, gpu: Gpu | None) -> str:
@@ -62,7 +63,7 @@ def _reserve(needed_bytes: int, gpu: Gpu | None) -> str:
         return f"{min(RESERVES_MIB.values())} to {LARGEST_RESERVE_MIB} MiB (by its generation)"
     major, minor = gpu.compute_capability
     available = max((gpu.free_bytes or 0) - CONTEXT_BYTES, needed_bytes)
-    return f"{mib(reserve_bytes(available, major))} (compute capability {major}.{minor})"
+    return f"{sized(reserve_bytes(available, major))} (compute capability {major}.{minor})"
 
 
 def _card(gpu: Gpu) -> str:

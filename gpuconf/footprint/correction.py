@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gpuconf.footprint.memory_estimate import MemoryEstimate
-from gpuconf.units import MIB
+from gpuconf.units import sized
 
 # Beyond these a sample's measured cost is that of something else than what was traced.
 _LEAST_RATIO, _MOST_RATIO = 0.5, 2.0
@@ -89,7 +89,7 @@ def _missed_per_sample(
     if _LEAST_RATIO * traced <= real <= _MOST_RATIO * traced:
         return real - traced, None
     note = (
-        f"a sample more took {shown_size(real)}, and {shown_size(traced)} in the trace: too far "
+        f"a sample more took {sized(real)}, and {sized(traced)} in the trace: too far "
         "apart to tell of other batches, so it is not counted by the sample"
     )
     return 0.0, note
@@ -109,8 +109,3 @@ def _bends(estimate: MemoryEstimate, measured: Sequence[Measured], traced_at: Tr
     large = measured[-1].batch_size
     beyond = (estimate.peak_bytes - traced_at(large)) / (estimate.batch_size - large)
     return not beyond / _MOST_BEND <= within <= beyond * _MOST_BEND
-
-
-def shown_size(size_bytes: float) -> str:
-    """MiB with the digits that tell something of it."""
-    return f"{size_bytes / MIB:.{1 if abs(size_bytes) >= 10 * MIB else 2}f} MiB"

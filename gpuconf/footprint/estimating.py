@@ -16,7 +16,7 @@ from gpuconf.footprint.replay import Limit, Replay, replay
 from gpuconf.footprint.step import CONSTANT, WORKSPACE, Step
 from gpuconf.footprint.subject import Subject
 from gpuconf.footprint.timeline import timeline
-from gpuconf.units import MIB, mib
+from gpuconf.units import sized
 
 _MUCH_WORKSPACE = 0.2  # of the peak
 _SAFE_SHARE = 0.96  # of a limit: the peak differs by a few per cent with what ran before
@@ -124,7 +124,7 @@ def _on_building(replayed: Replay) -> tuple[str, ...]:
         return ()
     return (
         "the peak is where the model is built: the random values of its largest weight take as "
-        f"much again; the step takes {mib(size)} at most",
+        f"much again; the step takes {sized(size)} at most",
     )
 
 
@@ -134,7 +134,7 @@ def _on_workspace(step: Step, replayed: Replay) -> tuple[str, ...]:
     if size < _MUCH_WORKSPACE * replayed.peak_bytes:
         return ()
     return (
-        f"{round(size / MIB)} MiB of the peak are the workspace of a convolution, as TensorFlow's "
+        f"{sized(size)} of the peak are the workspace of a convolution, as TensorFlow's "
         "CPU kernels and so the simulated card need it; on a GPU cuDNN does with less where it "
         "must: see --workspace-limit",
     )

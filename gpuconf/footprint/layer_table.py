@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuconf.footprint.memory_estimate import LayerRow
-from gpuconf.footprint.sizes import in_column
+from gpuconf.units import mib_figure
 
 _MOST_ROWS = 10
 _NARROWEST_NAME = 14
@@ -57,7 +57,7 @@ def table_lines(rows: Sequence[TableRow], width: int | None) -> Iterator[str]:
     beginning: what makes them differ is their end.
     """
     used = [place for place in range(len(_COLUMNS)) if any(row.sizes[place] for row in rows)]
-    cells = [[in_column(row.sizes[place]) for place in used] for row in rows]
+    cells = [[_figure(row.sizes[place]) for place in used] for row in rows]
     longest = max(len(row.name) for row in rows)
     for headings, gap in ((_COLUMNS, "  "), (_SHORT, "  "), (_SHORT, " ")):
         heads = [headings[place] for place in used]
@@ -69,6 +69,10 @@ def table_lines(rows: Sequence[TableRow], width: int | None) -> Iterator[str]:
     for name, row in zip(("MiB", *(row.name for row in rows)), (heads, *cells), strict=True):
         numbers = [cell.rjust(size) for cell, size in zip(row, widths, strict=True)]
         yield gap.join([_shortened(name, left).ljust(left), *numbers])
+
+
+def _figure(size_bytes: int) -> str:
+    return mib_figure(size_bytes) if size_bytes else "-"
 
 
 def _shortened(name: str, width: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuconf.footprint.memory_estimate import TRACED, MemoryEstimate, Moment
@@ -17,6 +18,7 @@ from gpuconf.footprint.step import (
     WEIGHTS,
     WORKSPACE,
 )
+from gpuconf.units import mib_figure, mib_figures
 
 RESIDENT = {
     WEIGHTS: "weights",
@@ -82,6 +84,16 @@ def peak_sum(estimate: MemoryEstimate) -> list[SumRow]:
         SumRow("=", resident, "resident: stays between steps"),
         *passes,
         SumRow("=", estimate.peak_bytes, "the peak"),
+    ]
+
+
+def peak_figures(rows: Sequence[SumRow]) -> list[str]:
+    """The rows in MiB, so that the figures add up as the bytes do."""
+    signed = [0 if row.sign == "=" else -row.size_bytes if row.sign == "-" else row.size_bytes
+              for row in rows]  # fmt: skip
+    return [
+        mib_figure(row.size_bytes) if row.sign == "=" else figure.lstrip("-")
+        for row, figure in zip(rows, mib_figures(signed), strict=True)
     ]
 
 

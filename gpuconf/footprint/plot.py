@@ -12,9 +12,9 @@ from gpuconf.footprint.memory_estimate import TRACED, MemoryEstimate, Moment
 from gpuconf.footprint.picture.areas import Area, areas_of, telling_places
 from gpuconf.footprint.picture.layer_bars import draw_bars
 from gpuconf.footprint.picture.painting import INK, KINDS, LIMIT, PALE, PARTS, plain, unit_for
-from gpuconf.footprint.sizes import sized
 from gpuconf.footprint.text import headline, modelled
 from gpuconf.footprint.thinning import thinned
+from gpuconf.units import sized
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,16 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpuconf.footprint.correction import (
-    Correction,
-    Measured,
-    TracedAt,
-    correction_by,
-    ratios_of,
-    shown_size,
-)
+from gpuconf.footprint.correction import Correction, Measured, TracedAt, correction_by, ratios_of
 from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD, MemoryEstimate
-from gpuconf.units import MIB
+from gpuconf.units import MIB, sized
 
 # The steps of the probe are small: so quick on a simulated card, and so likely to fit on a GPU.
 _BUDGET_BYTES = 1024 * MIB
@@ -148,11 +141,11 @@ def _notes(
     first, largest = probe.first_step_bytes, max(each.peak_bytes for each in probe.measured)
     if probe.tier == GPU and first is not None and first > _FIRST_STEP_EXTRA * largest:
         notes.append(
-            f"the first step took {shown_size(first - largest)} more, where cuDNN tries its "
+            f"the first step took {sized(first - largest)} more, where cuDNN tries its "
             "algorithms; it does with less where less is free"
         )
     return (*notes, *probe.notes)
 
 
 def _signed(size_bytes: float) -> str:
-    return f"{'+' if size_bytes >= 0 else '−'}{shown_size(abs(size_bytes))}"
+    return f"{'+' if size_bytes >= 0 else '−'}{sized(abs(size_bytes))}"

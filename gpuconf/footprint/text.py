@@ -17,11 +17,10 @@ from gpuconf.footprint.memory_estimate import (
     Peak,
     Phase,
 )
-from gpuconf.footprint.peak_sum import peak_sum
+from gpuconf.footprint.peak_sum import peak_figures, peak_sum
 from gpuconf.footprint.phases import MOST_BATCH
-from gpuconf.footprint.sizes import in_mib, sized
 from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE
-from gpuconf.units import MIB
+from gpuconf.units import MIB, mib_figure, sized
 
 _TIERS = {
     TRACED: "traced, nothing was run",
@@ -137,10 +136,11 @@ def _peak(estimate: MemoryEstimate) -> Iterator[Line]:
     yield Line(f"  {place_in_words(estimate.peak)}", hang=4)
     yield Line(f"  operation {estimate.peak.operation}", "dim", 4)
     rows = peak_sum(estimate)
-    widest = max(len(in_mib(row.size_bytes)) for row in rows)
-    for row in rows:
-        size = in_mib(row.size_bytes).rjust(widest)
-        if size.strip() == "0.0" and row.sign != "=":
+    figures = peak_figures(rows)
+    widest = max(map(len, figures))
+    for row, figure in zip(rows, figures, strict=True):
+        size = figure.rjust(widest)
+        if figure == "0.0" and row.sign != "=":
             continue  # a few bytes, which would look like an empty row
         yield Line(f"  {row.sign} {size} MiB  {row.words}", "bold" if row.sign == "=" else "", 14)
 
@@ -174,7 +174,7 @@ def _phases(estimate: MemoryEstimate) -> Iterator[Line]:
 
 def _formula(phase: Phase) -> tuple[str, str]:
     per_sample = phase.per_sample_bytes / MIB
-    return in_mib(phase.base_bytes), _three_digits(per_sample)
+    return mib_figure(phase.base_bytes), _three_digits(per_sample)
 
 
 def _at_this_batch(estimate: MemoryEstimate) -> Iterator[Line]:
@@ -189,8 +189,8 @@ def _at_this_batch(estimate: MemoryEstimate) -> Iterator[Line]:
     asked = estimate.resident_bytes + phase.base_bytes + phase.per_sample_bytes * batch
     more = "rounding" if estimate.tier == TRACED else "rounding and what was measured"
     yield Line(
-        f"  here {in_mib(estimate.resident_bytes)} + {base} + {slope} × {batch} = "
-        f"{in_mib(asked)} MiB asked for; {in_mib(estimate.peak_bytes)} MiB with {more}",
+        f"  here {mib_figure(estimate.resident_bytes)} + {base} + {slope} × {batch} = "
+        f"{mib_figure(asked)} MiB asked for; {mib_figure(estimate.peak_bytes)} MiB with {more}",
         hang=4,
     )
 

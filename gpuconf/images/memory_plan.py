@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gpuconf.errors import UsageError
-from gpuconf.units import GIB, KIB, MIB, exact_size
+from gpuconf.units import KIB, MIB, exact_size, mib_figure, mib_figures, sized
 
 FLOAT_BYTES = 4
 # At most, for a pixel that is being decoded.  A progressive JPEG's coefficients take 6 bytes where
@@ -99,18 +99,20 @@ class MemoryPlan(NamedTuple):
         rows = [
             (self.index_bytes, "paths, labels and the epoch's order"),
             (self.cache_bytes, "cache: every picture, one byte per value"),
-            (self.batches_bytes, f"batches: ({batches}) × {_size(self.batch_bytes)}"),
+            (self.batches_bytes, f"batches: ({batches}) × {mib_figure(self.batch_bytes)} MiB"),
             (self.finished_bytes, f"pictures for the next batch: 2 × {self.workers} workers"),
             (
                 self.workers * self.decoding_bytes,
-                f"decoding: {self.workers} workers × {_size(self.decoding_bytes)}, "
+                f"decoding: {self.workers} workers × {mib_figure(self.decoding_bytes)} MiB, "
                 f"JPEGs of {_megapixels(self.decoding_bytes)} each",
             ),
             (self.alone_bytes, f"one larger image, up to {_megapixels(self.alone_bytes)}"),
         ]
-        lines = [f"host memory: {_size(self.host_limit_bytes)} beside the interpreter's own"]
-        lines += [f"  {_size(size):>10}  {what}" for size, what in rows if size]
-        return "\n".join([*lines, f"  {_size(self.held_bytes):>10}  at most, together"])
+        lines = [f"host memory: {sized(self.host_limit_bytes)} beside the interpreter's own"]
+        figures = mib_figures([size for size, _ in rows])
+        shown = [(figure, what) for figure, (size, what) in zip(figures, rows, strict=True) if size]
+        shown.append((mib_figure(self.held_bytes), "at most, together"))
+        return "\n".join([*lines, *(f"  {figure:>7} MiB  {what}" for figure, what in shown)])
 
 
 def plan_memory(demand: Demand, *, host_limit_bytes: int, cpus: int) -> MemoryPlan:
@@ -160,12 +162,12 @@ def _too_little(demand: Demand, limit: int, least: int) -> UsageError:
     batches = (1 + _BATCHES_IN_WORK) * demand.batch_bytes
     needed = demand.index_bytes + demand.cache_bytes + batches + least
     shape = f"{demand.batch_size} × {demand.height} × {demand.width} × {demand.channels} × 4 B"
-    lists = f"{_size(demand.index_bytes)} for {demand.images} paths"
-    cache = f" + {_size(demand.cache_bytes)} for the cache" if demand.cached else ""
+    lists = f"{sized(demand.index_bytes)} for {demand.images} paths"
+    cache = f" + {sized(demand.cache_bytes)} for the cache" if demand.cached else ""
     message = (
-        f"host_limit {_size(limit)} is too small: {lists}{cache}"
-        f" + {1 + _BATCHES_IN_WORK} batches of {shape} = {_size(batches)}"
-        f" + {_size(least)} to decode = {_size(needed)}"
+        f"host_limit {sized(limit)} is too small: {lists}{cache}"
+        f" + {1 + _BATCHES_IN_WORK} batches of {shape} = {sized(batches)}"
+        f" + {sized(least)} to decode = {sized(needed)}"
     )
     if demand.cached and needed - demand.cache_bytes <= limit:
         return UsageError(message, hint='keep the cache on disk: cache="image-cache"')
@@ -175,11 +177,3 @@ def _too_little(demand: Demand, limit: int, least: int) -> UsageError:
 
 def _megapixels(size_bytes: int) -> str:
     return f"{size_bytes / REDUCED_BYTES_PER_PIXEL / 1e6:.1f} megapixels"
-
-
-def _size(size_bytes: int) -> str:
-    """For people: ``2.00 GiB``, ``18.4 MiB``, ``12.0 KiB``."""
-    for unit, factor in (("GiB", GIB), ("MiB", MIB)):
-        if size_bytes >= factor:
-            return f"{size_bytes / factor:.{2 if unit == 'GiB' else 1}f} {unit}"
-    return f"{size_bytes / KIB:.1f} KiB"

@@ -14,7 +14,7 @@ from gpuconf.images.failures import ImageError, out_of_memory, printable
 from gpuconf.images.listing import what_is_wrong
 from gpuconf.images.memory_plan import PILLOW_BYTES_PER_PIXEL, decoding_bytes
 from gpuconf.images.options import Picture
-from gpuconf.units import mib
+from gpuconf.units import sized
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _WHITE = (255, 255, 255, 255)
@@ -35,8 +35,8 @@ class Lanes:
         """The lock for the one large image, nothing for others; an ImageError above all limits."""
         if size_bytes > self._alone_bytes:
             raise ImageError(
-                f"{path}: {what} takes up to {mib(size_bytes)} to decode, and host_limit "
-                f"leaves {mib(self._alone_bytes)} for one image",
+                f"{path}: {what} takes up to {sized(size_bytes)} to decode, and host_limit "
+                f"leaves {sized(self._alone_bytes)} for one image",
                 hint='a larger host_limit, such as host_limit="8GiB"; or make the file smaller',
                 path=path,
             )

@@ -9,7 +9,7 @@ from gpuconf.hardware.inventory import Gpu
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.planner.plan import GpuPlan, Plan
 from gpuconf.profile.model import GpuRules, Profile
-from gpuconf.units import mib
+from gpuconf.units import sized
 
 
 def plan_without_figures(
@@ -39,7 +39,7 @@ def _dropped_rules(profile: Profile, gpu: GpuPlan, problem: str) -> list[str]:
         return []
     left = "allow_growth alone is set" if profile.memory.allow_growth else "no limit is set"
     if gpu.limit_bytes is not None:
-        left = f"without {' and '.join(dropped)} the limit is {mib(gpu.limit_bytes)}"
+        left = f"without {' and '.join(dropped)} the limit is {sized(gpu.limit_bytes)}"
     return [f"{problem}: no memory figures, so {left}"]
 
 

@@ -9,7 +9,7 @@ from gpuconf.hardware.inventory import Gpu
 from gpuconf.planner.plan import GpuPlan, label
 from gpuconf.planner.selection import rules_for
 from gpuconf.profile.model import OnShortage, Profile
-from gpuconf.units import mib
+from gpuconf.units import sized
 
 
 def settle_shortages(
@@ -41,7 +41,7 @@ def shortage_error(plan: GpuPlan, profile: Profile, policy: OnShortage) -> Short
     """The error for ``plan.shortage``, with the whole sum and who holds the card."""
     sums = "".join(f"\n  {line}" for line in plan.arithmetic)
     holders = [
-        f"pid {p.pid} ({p.name or 'name unknown'}) {mib(p.used_bytes) if p.used_bytes else '?'}"
+        f"pid {p.pid} ({p.name or 'name unknown'}) {sized(p.used_bytes) if p.used_bytes else '?'}"
         for p in plan.gpu.processes or ()
     ]
     held = f"\n  held by {', '.join(holders)}" if holders else ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gpuconf.hardware import VisibleDevices, narrow, needs_pci_order, resolve, visible_devices_value
 from gpuconf.hardware.inventory import Gpu, Inventory
 from gpuconf.planner.plan import GpuPlan
-from gpuconf.units import mib
+from gpuconf.units import sized
 
 
 def fastest_first(chosen: Sequence[Gpu]) -> list[Gpu]:
@@ -79,7 +79,7 @@ def settle_order(
         return list(planned), [note]
     smallest = min(limited, key=lambda plan: plan.limit_bytes or 0)
     limit, devices = smallest.limit_bytes, smallest.logical_devices_bytes
-    line = f"limit = {mib(limit or 0)}, the smallest of all, as the GPUs' order is uncertain"
+    line = f"limit = {sized(limit or 0)}, the smallest of all, as the GPUs' order is uncertain"
     return [
         plan._replace(
             limit_bytes=limit,

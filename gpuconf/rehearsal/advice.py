@@ -8,9 +8,8 @@ from gpuconf.rehearsal.devices import tightest
 from gpuconf.rehearsal.measuring import NOT_EVEN_ONE
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.runs import Orders
-from gpuconf.rehearsal.sizes import as_typed, in_mib
 from gpuconf.rehearsal.suggestion import MARGIN, NEARLY_FULL, Suggestion
-from gpuconf.units import MIB, mib
+from gpuconf.units import MIB, exact_size, sized
 
 CONTEXT_BYTES = 450 * MIB  # unless another is asked for; real ones take some 300 to 600 MB
 _WORTH_TELLING_BYTES = 64 * MIB
@@ -21,7 +20,7 @@ def advice(rehearsal: Rehearsal) -> list[str]:
     suggestion, lines = rehearsal.suggestion, []
     fits = rehearsal.verdict.answer == "fits"
     measured = ", ".join(
-        f"batch {point.batch} → {in_mib(point.peak_bytes)}" for point in rehearsal.measurements
+        f"batch {point.batch} → {sized(point.peak_bytes)}" for point in rehearsal.measurements
     )
     if measured:
         lines.append(f"measured   {measured}")
@@ -39,7 +38,7 @@ def advice(rehearsal: Rehearsal) -> list[str]:
 def _batch_lines(rehearsal: Rehearsal, suggestion: Suggestion, batch: int) -> list[str]:
     most = "; the data has no more examples than that" if suggestion.is_all_data else ""
     if suggestion.measured_bytes is not None:
-        peak = in_mib(suggestion.measured_bytes)
+        peak = sized(suggestion.measured_bytes)
         if suggestion.failed is not None:
             most = f"; {suggestion.failed} does not fit"
         is_end = suggestion.failed is not None or suggestion.is_all_data or _is_near(rehearsal)
@@ -48,8 +47,8 @@ def _batch_lines(rehearsal: Rehearsal, suggestion: Suggestion, batch: int) -> li
         return [f"batch      {up_to} {batch}, which was measured: {peak}{more}"]
     device = tightest(rehearsal.devices)
     at = suggestion.expected_bytes
-    expected = f", where the line is at {in_mib(at)}{most}" if at else most
-    room = f" of {mib(device.limit_bytes)}" if device is not None else ""
+    expected = f", where the line is at {sized(at)}{most}" if at else most
+    room = f" of {sized(device.limit_bytes)}" if device is not None else ""
     return [
         f"batch      up to about {batch}{expected}{room}: an extrapolation from two points with a "
         f"margin of {MARGIN:.0%}, not a measurement",
@@ -91,19 +90,19 @@ def _profile_lines(rehearsal: Rehearsal) -> list[str]:
     if best is None or best.limit_bytes < needed or best.profile == rehearsal.orders.profile:
         return []
     command = _command(rehearsal, rehearsal.orders.batch, profile=best.profile)
-    return [f"profile    {best.profile} allows {mib(best.limit_bytes)}, not tried: {command}"]
+    return [f"profile    {best.profile} allows {sized(best.limit_bytes)}, not tried: {command}"]
 
 
 def _command(rehearsal: Rehearsal, batch: int | None, *, profile: str | None = None) -> str:
     """The command that tries another batch or profile; the rest as it was given."""
     spec, orders = rehearsal.spec, rehearsal.orders
-    words = ["gpuconf", "rehearse", "--card", as_typed(spec.total_bytes)]
+    words = ["gpuconf", "rehearse", "--card", exact_size(spec.total_bytes)]
     if spec.used_bytes:
-        words += ["--used", as_typed(spec.used_bytes)]
+        words += ["--used", exact_size(spec.used_bytes)]
     if spec.count > 1:
         words += ["--count", str(spec.count)]
     if spec.context_bytes != CONTEXT_BYTES:
-        words += ["--context", as_typed(spec.context_bytes)]
+        words += ["--context", exact_size(spec.context_bytes)]
     if orders.steps != Orders().steps:
         words += ["--steps", str(orders.steps)]
     if profile or orders.profile:

@@ -10,7 +10,7 @@ from gpuconf.errors import UsageError
 from gpuconf.rehearsal.devices import DeviceReport, tightest
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.trace import Mark, Usage
-from gpuconf.units import MIB, mib
+from gpuconf.units import MIB, sized
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -131,7 +131,7 @@ def _draw_memory(
     axes.step(places, in_use, where="post", color=_IN_USE, linewidth=1.1, label="in use")
     axes.axhline(
         usage.limit_bytes / MIB, color=_LIMIT, linewidth=1.4, linestyle=(0, (6, 3)),
-        label=f"limit of TensorFlow's allocator, {mib(usage.limit_bytes)}",
+        label=f"limit of TensorFlow's allocator, {sized(usage.limit_bytes)}",
     )  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def _draw_peak(axes: Axes, rehearsal: Rehearsal, usage: Usage, clock: Clock) -> 
     axes.plot(place, height, "o", color=_IN_USE, markersize=5, zorder=5)
     failure = rehearsal.verdict.failure
     if rehearsal.verdict.answer != "does not fit" or failure is None or not failure.asked_bytes:
-        _say(axes, f"peak {mib(usage.peak_bytes)}", (place, height), side, color=_INK)
+        _say(axes, f"peak {sized(usage.peak_bytes)}", (place, height), side, color=_INK)
         return
     top = height + failure.asked_bytes / MIB
     axes.annotate(
@@ -150,7 +150,7 @@ def _draw_peak(axes: Axes, rehearsal: Rehearsal, usage: Usage, clock: Clock) -> 
         arrowprops={"arrowstyle": "-|>", "color": _LIMIT, "linewidth": 1.6},
     )  # fmt: skip
     axes.set_ylim(top=max(axes.get_ylim()[1], top))
-    text = f"{mib(usage.peak_bytes)} in use,\n{mib(failure.asked_bytes)} more asked for"
+    text = f"{sized(usage.peak_bytes)} in use,\n{sized(failure.asked_bytes)} more asked for"
     _say(axes, text, (place, top), side, color=_LIMIT)
 
 
@@ -169,7 +169,7 @@ def _draw_frame(axes: Axes, rehearsal: Rehearsal, device: DeviceReport) -> None:
     assert figure is not None
     of = f", GPU {device.index}" if len(rehearsal.devices) > 1 else ""
     axes.set_title(
-        f"Rehearsal on a SIMULATED card of {mib(spec.total_bytes)}{of}: "
+        f"Rehearsal on a SIMULATED card of {sized(spec.total_bytes)}{of}: "
         f"{rehearsal.verdict.answer}",
         loc="left", fontsize=13, fontweight="bold", color=_INK, pad=24,
     )  # fmt: skip

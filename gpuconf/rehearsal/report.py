@@ -11,9 +11,8 @@ from gpuconf.rehearsal.allowances import free_bytes, reserve_bytes
 from gpuconf.rehearsal.breakdown import Names, Row, names_of, place_of
 from gpuconf.rehearsal.devices import DeviceReport, tightest
 from gpuconf.rehearsal.rehearse import Rehearsal
-from gpuconf.rehearsal.sizes import in_mib, tenths, to_the_byte
 from gpuconf.simcard import CardSpec
-from gpuconf.units import MIB, mib
+from gpuconf.units import MIB, mib_figure, sized
 
 _MOST_ROWS = 8
 _SMALLEST_ROW_BYTES = MIB // 20  # less would stand there as 0.0
@@ -54,8 +53,9 @@ def title(rehearsal: Rehearsal) -> str:
         *([f"batch {batch}"] if batch else []),
     ]
     return (
-        f"{cards} of {mib(spec.total_bytes)}{of_each}, {mib(spec.used_bytes)} used by others, "
-        f"{mib(spec.context_bytes)} for the CUDA context" + (f"\n{', '.join(told)}" if told else "")
+        f"{cards} of {sized(spec.total_bytes)}{of_each}, {sized(spec.used_bytes)} used by others, "
+        f"{sized(spec.context_bytes)} for the CUDA context"
+        + (f"\n{', '.join(told)}" if told else "")
     )
 
 
@@ -66,8 +66,8 @@ def headline(rehearsal: Rehearsal) -> str:
     if verdict.answer == "fits" and device is not None:
         share = 100 * device.peak_bytes / max(device.limit_bytes, 1)
         text += (
-            f"; at the peak {in_mib(device.peak_bytes)} were in use, {share:.0f} % of the "
-            f"{mib(device.limit_bytes)} that TensorFlow may take"
+            f"; at the peak {sized(device.peak_bytes)} were in use, {share:.0f} % of the "
+            f"{sized(device.limit_bytes)} that TensorFlow may take"
         )
     return text
 
@@ -85,7 +85,7 @@ def sections(rehearsal: Rehearsal) -> tuple[Section, ...]:
         found.append(Section("Memory", sums, tuple(_device_table(rehearsal.devices))))
     if device is not None and device.rows and _is_telling(rehearsal):
         which = f" of GPU {device.index}" if len(rehearsal.devices) > 1 else ""
-        heading = f"What the {in_mib(device.peak_bytes)} at the peak{which} were"
+        heading = f"What the {sized(device.peak_bytes)} at the peak{which} were"
         found.append(Section(heading, table=tuple(_row_table(device))))
     found_advice = advice(rehearsal)
     if found_advice:
@@ -104,15 +104,14 @@ def _is_telling(rehearsal: Rehearsal) -> bool:
 
 def _limit_sum(spec: CardSpec, limit_bytes: int) -> tuple[str, ...]:
     """Where the limit comes from, as far as that can be told."""
-    left = (
-        f"{mib(spec.total_bytes)} - {mib(spec.used_bytes)} used - {mib(spec.context_bytes)} context"
-    )
+    total, used, context = map(sized, (spec.total_bytes, spec.used_bytes, spec.context_bytes))
+    left = f"{total} - {used} used - {context} context"
     reserve = reserve_bytes(spec)
     if abs(free_bytes(spec) - reserve - limit_bytes) < MIB:
-        return (f"{left} - {mib(reserve)} that TensorFlow leaves free = {mib(limit_bytes)}",)
+        return (f"{left} - {sized(reserve)} that TensorFlow leaves free = {sized(limit_bytes)}",)
     if limit_bytes < free_bytes(spec):
-        free = mib(free_bytes(spec))
-        return (f"{left} = {free}, of which TensorFlow was allowed {mib(limit_bytes)}",)
+        free = sized(free_bytes(spec))
+        return (f"{left} = {free}, of which TensorFlow was allowed {sized(limit_bytes)}",)
     return ()
 
 
@@ -130,7 +129,7 @@ def _failure_lines(failure: Failure, names: Names, devices: Sequence[DeviceRepor
         shape = " × ".join(str(size) for size in failure.shape) or "a scalar"
         lines.append(f"tensor     {shape} of {failure.dtype}")
     if failure.asked_bytes is not None:
-        lines.append(f"asked for  {to_the_byte(failure.asked_bytes)}")
+        lines.append(f"asked for  {sized(failure.asked_bytes)} ({failure.asked_bytes} bytes)")
         lines += _sum_lines(failure.asked_bytes, failure.in_use_bytes, failure.device, devices)
     return [*lines, f"error      {failure.message}"]
 
@@ -143,7 +142,7 @@ def _sum_lines(
     if in_use is None or len(limits) != 1:
         return []
     needed, limit = in_use + asked, limits[0]
-    lines = [f"in use     {in_mib(in_use)}; {in_mib(needed)} with that, of {mib(limit)}"]
+    lines = [f"in use     {sized(in_use)}; {sized(needed)} with that, of {sized(limit)}"]
     if needed <= limit:
         lines.append(
             "           so enough was free, but in no one piece of that size (fragmentation)"
@@ -157,13 +156,13 @@ def _device_table(devices: Sequence[DeviceReport]) -> list[tuple[str, ...]]:
     ]
     for device in devices:
         on = f" on card {device.card}" if device.card not in (None, device.index) else ""
-        held = "unknown" if device.held_bytes is None else mib(device.held_bytes)
+        held = "unknown" if device.held_bytes is None else sized(device.held_bytes)
         rows.append(
             (
                 f"GPU {device.index}{on}",
-                mib(device.limit_bytes),
-                in_mib(device.peak_bytes),
-                in_mib(device.head_room_bytes),
+                sized(device.limit_bytes),
+                sized(device.peak_bytes),
+                sized(device.head_room_bytes),
                 held,
             )
         )
@@ -173,12 +172,12 @@ def _device_table(devices: Sequence[DeviceReport]) -> list[tuple[str, ...]]:
 def _row_table(device: DeviceReport) -> list[tuple[str, ...]]:
     table: list[tuple[str, ...]] = [("MiB", "what for", "layer", "operation", "shape")]
     shown = [row for row in device.rows[:_MOST_ROWS] if row.size_bytes >= _SMALLEST_ROW_BYTES]
-    table += [(tenths(row.size_bytes), *_row_words(row)) for row in shown]
+    table += [(mib_figure(row.size_bytes), *_row_words(row)) for row in shown]
     rest = device.rows[len(shown) :]
     if rest:
         pieces = sum(row.pieces for row in rest)
         size = sum(row.size_bytes for row in rest)
-        table.append((tenths(size), f"{pieces} smaller pieces", "", "", ""))
+        table.append((mib_figure(size), f"{pieces} smaller pieces", "", "", ""))
     width = max(len(row[0]) for row in table)
     return [(row[0].rjust(width), *row[1:]) for row in table]
 

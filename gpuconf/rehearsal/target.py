@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuconf.errors import UsageError
 from gpuconf.hardware import Gpu, read_inventory
 from gpuconf.simcard import CardSpec
-from gpuconf.units import GIB, mib
+from gpuconf.units import GIB, sized
 
 _DEFAULT_CARD_BYTES = 8 * GIB
 
@@ -28,8 +28,8 @@ def target_card(
         spec = spec._replace(used_bytes=used_bytes)
     if spec.used_bytes + spec.context_bytes >= spec.total_bytes:
         raise UsageError(
-            f"nothing is left of the card: {mib(spec.used_bytes)} used and "
-            f"{mib(spec.context_bytes)} for the CUDA context of {mib(spec.total_bytes)}",
+            f"nothing is left of the card: {sized(spec.used_bytes)} used and "
+            f"{sized(spec.context_bytes)} for the CUDA context of {sized(spec.total_bytes)}",
             hint="give a larger --card, or a smaller --used or --context",
         )
     return spec
@@ -53,8 +53,8 @@ def host_shortage(spec: CardSpec) -> str | None:
     if available is None or available >= free:
         return None
     return (
-        f"the card has {mib(free)} free and this machine {mib(available)}: a script that really "
-        "uses more than that is killed, and no verdict comes of it"
+        f"the card has {sized(free)} free and this machine {sized(available)}: a script that uses "
+        "more than that is killed, without a verdict"
     )
 
 

@@ -23,7 +23,7 @@ from gpuconf.simcard.card import (
 from gpuconf.simcard.installed import find_tensorflow
 from gpuconf.simcard.libraries import build_libraries
 from gpuconf.simcard.run import run_command
-from gpuconf.units import exact_size, mib
+from gpuconf.units import exact_size, sized
 
 _PROGRAM = "python -m gpuconf.simcard"
 _COMMANDS = ("run", "env", "show", "build")
@@ -185,11 +185,11 @@ def _show(file: str | None) -> int:
         used_bytes = card.used_bytes(index)
         desktop_bytes = used_bytes - sum(process.used_bytes for process in processes)
         print(
-            f"GPU {index} ({card.uuid(index)}): {mib(used_bytes)} of {mib(spec.total_bytes)} "
-            f"in use, of which the desktop {mib(desktop_bytes)}"
+            f"GPU {index} ({card.uuid(index)}): {sized(used_bytes)} of {sized(spec.total_bytes)} "
+            f"in use, of which the desktop {sized(desktop_bytes)}"
         )
         for process in processes:
-            print(f"  process {process.pid}: {mib(process.used_bytes)}")
+            print(f"  process {process.pid}: {sized(process.used_bytes)}")
     return 0
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from gpuconf.errors import BackendError, UsageError
 from gpuconf.simcard.bridge import LIBRARY, VARIABLE
 from gpuconf.simcard.libraries import build_libraries
-from gpuconf.units import GIB, mib
+from gpuconf.units import GIB, sized
 
 FILE_VARIABLE = "GPUCONF_SIMCARD_FILE"
 CONTEXT_VARIABLE = "GPUCONF_SIMCARD_CONTEXT_MIB"
@@ -225,8 +225,8 @@ def _check_spec(spec: CardSpec) -> None:
         )
     if not 0 <= spec.used_bytes <= spec.total_bytes:
         raise _impossible(
-            f"used memory is {mib(spec.used_bytes)}, and the whole card has "
-            f"{mib(spec.total_bytes)}: it must lie between 0 and that",
+            f"used memory is {sized(spec.used_bytes)}, and the whole card has "
+            f"{sized(spec.total_bytes)}: it must lie between 0 and that",
             "--total 8GiB --used 2GiB",
         )
     if not 1 <= spec.count <= LARGEST_COUNT:

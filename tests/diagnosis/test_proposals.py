@@ -89,7 +89,7 @@ def test_the_batch_by_the_dumps_figures() -> None:
     ours, by_hand = found.proposals[:2]
     assert ours.title == "let gpuconf take the batch in parts that fit"
     assert ours.paste == "import gpuconf\ngpuconf.fit(model, x, y, batch_size=64)"
-    told = "about 32 at once: 64 × 512.00 MiB / (316.45 MiB in use + 256.00 MiB asked) = 57"
+    told = "about 32 at once: 64 × 512 MiB / (316 MiB in use + 256 MiB asked) = 57"
     assert told in ours.reason
     assert by_hand.title == "a batch of 32 instead of 64"
     assert by_hand.paste == "model.fit(x, y, batch_size=32)"
@@ -160,7 +160,7 @@ def test_a_whole_data_set_at_once() -> None:
     assert found.proposals[0].paste == "import gpuconf\ngpuconf.evaluate(model, x, y)"
     assert found.proposals[1].title == "evaluate in batches of at most 4096"
     assert found.proposals[1].paste == "model.evaluate(x, y, batch_size=128)"
-    assert "957.03 MiB" in str(found)
+    assert "957 MiB" in str(found)
     assert "the first dimension looks like the batch: 10000" in str(found)
 
 

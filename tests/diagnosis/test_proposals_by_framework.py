@@ -101,7 +101,7 @@ def test_pytorchs_batch_by_its_own_figures() -> None:
     )
     found = explain(log)
     assert found.proposals[0].title == "a batch of 8 instead of 16"
-    assert "16 × 24.00 GiB / (22.00 GiB in use + 4.00 GiB asked) = 14" in found.proposals[0].reason
+    assert "16 × 24576 MiB / (22528 MiB in use + 4096 MiB asked) = 14" in found.proposals[0].reason
 
 
 def test_weights_want_a_smaller_layer() -> None:

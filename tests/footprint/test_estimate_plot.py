@@ -38,11 +38,18 @@ def test_what_is_in_it(tmp_path: Path) -> None:
     """The answer, the kinds in use, the parts of the step, the peak, a bar for each layer."""
     texts = drawn(estimate(**FITS), tmp_path)
     joined = "\n".join(texts)
-    assert "batch 32: 1 GiB at the peak" in joined
+    assert "batch 32: 1024 MiB at the peak" in joined
     for kind in ("weights", "optimizer state", "activation", "gradient", "workspace", "rounding"):
         assert kind in texts
     assert "constant" not in texts, "there are none"
-    for said in (FORWARD, BACKWARD, UPDATE, "peak 1 GiB", "backward, stem/conv", "limit 2 GiB"):
+    for said in (
+        FORWARD,
+        BACKWARD,
+        UPDATE,
+        "peak 1024 MiB",
+        "backward, stem/conv",
+        "limit 2048 MiB",
+    ):
         assert said in joined
     for layer in ("stem/conv", "head/dense", "relu", "410 MiB"):
         assert layer in texts
@@ -52,7 +59,7 @@ def test_what_is_in_it(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_limit_far_above_is_told_in_words(tmp_path: Path) -> None:
     """It would flatten the rest; one below the peak is a line through it."""
-    assert "limit 80 GiB, far above" in drawn(
+    assert "limit 81920 MiB, far above" in drawn(
         estimate(limit_bytes=80 * GIB, largest_batch=3000), tmp_path
     )
     assert "limit 900 MiB" in drawn(estimate(**TOO_LARGE), tmp_path)
@@ -62,7 +69,7 @@ def test_a_limit_far_above_is_told_in_words(tmp_path: Path) -> None:
 def test_what_a_probe_measured_stands_beside_the_trace(tmp_path: Path) -> None:
     """The curve is the trace's; the peak's name has both numbers."""
     texts = drawn(estimate(tier=GPU, peak_bytes=1100 * MIB), tmp_path)
-    assert any("1.07 GiB as measured, 1 GiB traced" in text for text in texts)
+    assert any("1095 MiB as measured, 1024 MiB traced" in text for text in texts)
 
 
 @pytest.mark.slow

@@ -171,7 +171,7 @@ def test_what_the_notes_say() -> None:
     close = calibrated(made, probe((2, trace(2) + 6 * MIB), (4, trace(4) + 6 * MIB)), trace)
     assert close.notes == (
         "probed on the simulated card: measured 1.05 × traced at batch 2 and 1.04 × traced at "
-        "batch 4, which makes +6.00 MiB at batch 64",
+        "batch 4, which makes +6 MiB at batch 64",
     )
     on_gpu = probe((2, 2 * trace(2)), (4, 2 * trace(4)), tier=GPU, first=GIB)
     first, off, steps = calibrated(made, on_gpu, trace).notes

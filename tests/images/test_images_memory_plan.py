@@ -62,9 +62,9 @@ def test_the_parts_of_a_plan() -> None:
 def test_the_plan_shows_its_sum() -> None:
     """Every row is a size and what for, and the last one is the sum."""
     lines = str(plan("2GiB", cpus=2)).splitlines()
-    assert lines[0] == "host memory: 2.00 GiB beside the interpreter's own"
+    assert lines[0] == "host memory: 2048 MiB beside the interpreter's own"
     assert "(4 waiting + 3 in work) × 18.4 MiB" in str(lines)
-    assert lines[-1].split() == ["2.00", "GiB", "at", "most,", "together"]
+    assert lines[-1].split() == ["2048.0", "MiB", "at", "most,", "together"]
     assert "cache" not in str(lines)
     assert "cache" in str(plan("4GiB", images=1000, cached=True))
 
@@ -81,7 +81,7 @@ def test_a_limit_that_is_too_small_shows_the_sum() -> None:
 
 def test_a_cache_that_does_not_fit_is_refused_with_another_way() -> None:
     """20,000 pictures of 147 KiB are 2.8 GiB: on disk they may be kept."""
-    with pytest.raises(UsageError, match=r"2\.81 GiB for the cache") as caught:
+    with pytest.raises(UsageError, match=r"2873 MiB for the cache") as caught:
         plan("2GiB", cached=True)
     assert caught.value.hint is not None
     assert 'cache="image-cache"' in caught.value.hint

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuconf.planner import GpuPlan
 from gpuconf.settings import Setting
-from gpuconf.units import MIB, mib
+from gpuconf.units import MIB, sized
 
 
 def of_context(context: Any) -> dict[str, int]:
@@ -62,7 +62,7 @@ def compare(
         asked = _shares(limit, gpu, len(group))
         for name, share in zip(group, asked, strict=True):
             short = name.rpartition("device:")[2]
-            settings.append(Setting(f"limit of {short}", share, mib(limits[name]), why))
+            settings.append(Setting(f"limit of {short}", share, sized(limits[name]), why))
     return settings
 
 
@@ -93,4 +93,4 @@ def _shares(limit: int | None, gpu: GpuPlan | None, count: int) -> list[str]:
     if limit is None or gpu is None:
         return ["none"] * count
     sizes = gpu.logical_devices_bytes
-    return [mib(size) for size in (sizes if len(sizes) == count else [limit] * count)]
+    return [sized(size) for size in (sizes if len(sizes) == count else [limit] * count)]

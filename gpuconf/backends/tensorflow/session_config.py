@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gpuconf.backends.tensorflow.devices import logical_limits_mib
 from gpuconf.backends.tensorflow.readback import visible_indices
 from gpuconf.planner import GpuPlan, Plan
-from gpuconf.units import MIB, mib
+from gpuconf.units import MIB, sized
 
 
 class Held(NamedTuple):
@@ -97,8 +97,8 @@ def _hold_fraction(options: Any, share: float, gpu: GpuPlan) -> list[Held]:
     total = gpu.gpu.total_bytes or 0
     return [
         Held(
-            f"per_process_gpu_memory_fraction {asked:g} ({mib(int(asked * total))})",
-            f"{share:.4g} ({mib(gpu.limit_bytes or 0)})",
+            f"per_process_gpu_memory_fraction {asked:g} ({sized(int(asked * total))})",
+            f"{share:.4g} ({sized(gpu.limit_bytes or 0)})",
         )
     ]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuconf.diagnosis.proposals.wording import sized
 from gpuconf.messages.facts.operations import is_of_weights, makes_a_tensor
 from gpuconf.messages.facts.tensor import Request
 from gpuconf.messages.reading import Facts
+from gpuconf.units import sized
 
 # What of Keras works on batches.
 CALLS = ("evaluate", "predict", "fit")

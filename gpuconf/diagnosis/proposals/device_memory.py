@@ -15,12 +15,11 @@ from gpuconf.diagnosis.proposals.wording import (
     is_version_1,
     little_is_free,
     profile,
-    sized,
     tensorflow_version,
 )
 from gpuconf.messages.facts.operations import is_of_weights
 from gpuconf.messages.reading import Facts
-from gpuconf.units import GIB, MIB
+from gpuconf.units import GIB, MIB, sized
 
 # Weights of this size are of a layer that could be another.
 _LARGE_WEIGHTS = 256 * MIB

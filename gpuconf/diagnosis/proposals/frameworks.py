@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.batches import fitting_batch, is_of_a_batch
-from gpuconf.diagnosis.proposals.wording import HALF_THE_BATCH, SEE_OTHERS, little_is_free, sized
+from gpuconf.diagnosis.proposals.wording import HALF_THE_BATCH, SEE_OTHERS, little_is_free
 from gpuconf.messages.facts.tensor import told_size
 from gpuconf.messages.reading import Facts
+from gpuconf.units import sized
 
 # More than this share of what a process holds, unused, is memory in pieces.
 _MUCH_UNUSED = 0.2

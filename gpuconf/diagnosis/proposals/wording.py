@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.messages.reading import Facts
-from gpuconf.units import GIB, MIB
 
 SEE_OTHERS = Proposal(
     "see who else holds the card, and end what is not needed",
@@ -19,14 +18,6 @@ HALF_THE_BATCH = Proposal(
     "batch_size = batch_size // 2",
 )
 FIRST_LINE = "import gpuconf.auto   # the first line of the script, before keras"
-
-
-def sized(size_bytes: int) -> str:
-    """A size for people, as TensorFlow's log writes it: ``957.03 MiB``."""
-    for unit, factor in (("GiB", GIB), ("MiB", MIB), ("KiB", 1024)):
-        if size_bytes >= factor:
-            return f"{size_bytes / factor:.2f} {unit}"
-    return f"{size_bytes} B"
 
 
 def profile(title: str, reason: str, *lines: str) -> Proposal:

@@ -11,7 +11,7 @@ from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 from gpuconf.hardware import Gpu
 from gpuconf.hardware.health import CardHealth
-from gpuconf.units import mib
+from gpuconf.units import sized
 
 
 def named(gpu: Gpu) -> str:
@@ -51,13 +51,13 @@ def _memory(facts: Facts) -> Finding:
     if not known:
         return skip("no card tells its memory" if facts.has_gpu else NO_GPU)
     lines = [
-        f"{named(gpu)}: {mib(gpu.free_bytes or 0)} of {mib(gpu.total_bytes or 0)} free"
+        f"{named(gpu)}: {sized(gpu.free_bytes or 0)} of {sized(gpu.total_bytes or 0)} free"
         for gpu in known
     ]
     roomy = [gpu for gpu in known if (gpu.free_bytes or 0) >= 0.1 * (gpu.total_bytes or 0)]
     if roomy:
         best = max(roomy, key=lambda gpu: gpu.free_bytes or 0)
-        return ok(f"{mib(best.free_bytes or 0)} are free on {named(best)}", *lines)
+        return ok(f"{sized(best.free_bytes or 0)} are free on {named(best)}", *lines)
     pids = [str(p.pid) for gpu in known for p in gpu.processes or () if p.kind == "compute"]
     return warn(
         "less than a tenth of the memory is free on every card"

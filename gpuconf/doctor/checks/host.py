@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuconf.doctor.checks.check import NO_GPU, Check, ok, skip, warn
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
-from gpuconf.units import GIB, MIB, mib
+from gpuconf.units import GIB, MIB, sized
 
 # A CUDA process with cuDNN and cuBLAS loaded takes some 2 GiB of host memory before any data.
 _LEAST_HOST_BYTES = 2 * GIB
@@ -29,11 +29,11 @@ def _memory(facts: Facts) -> Finding:
         return skip("the machine does not tell its memory")
     if available < _LEAST_HOST_BYTES:
         return warn(
-            f"only {mib(available)} of host memory are available: the kernel may kill a training",
+            f"only {sized(available)} of host memory are available: the kernel may kill a training",
             "loading CUDA's libraries alone takes some 2 GiB",
             fix="ps -eo pid,user,rss,comm --sort=-rss | head",
         )
-    return ok(f"{mib(available)} of host memory are available")
+    return ok(f"{sized(available)} of host memory are available")
 
 
 def _shared_memory(facts: Facts) -> Finding:
@@ -44,17 +44,17 @@ def _shared_memory(facts: Facts) -> Finding:
         return skip("there is no /dev/shm")
     if system.shm_free_bytes is not None and system.shm_free_bytes < _LEAST_SHM_FREE_BYTES:
         return warn(
-            f"/dev/shm is full: {mib(system.shm_free_bytes)} of {mib(system.shm_bytes)} are free",
+            f"/dev/shm is full: {sized(system.shm_free_bytes)} of {sized(system.shm_bytes)} free",
             "workers that hand over batches through it end with a bus error",
             fix="ls -lhS /dev/shm | head",
         )
     if system.shm_bytes < _LEAST_SHM_BYTES:
         return warn(
-            f"/dev/shm has {mib(system.shm_bytes)}, too little for data workers and NCCL",
+            f"/dev/shm has {sized(system.shm_bytes)}, too little for data workers and NCCL",
             "they end with a bus error; Docker's default is 64 MiB",
             fix=_LARGER_SHM.get(system.container, _LARGER_SHM["docker"]),
         )
-    return ok(f"/dev/shm has {mib(system.shm_bytes)}")
+    return ok(f"/dev/shm has {sized(system.shm_bytes)}")
 
 
 CHECKS = (

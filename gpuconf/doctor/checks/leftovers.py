@@ -14,7 +14,7 @@ from gpuconf.doctor.checks.check import NO_GPU, Check, ok, skip, warn
 from gpuconf.doctor.facts import Facts, ProcessFacts
 from gpuconf.doctor.finding import Finding
 from gpuconf.hardware import Gpu
-from gpuconf.units import GIB, mib
+from gpuconf.units import GIB, sized
 
 _STATES = {"T": "is stopped", "Z": "is dead", "X": "is dead"}
 # Less is the driver's own and the display's, which no process is named for.
@@ -40,7 +40,7 @@ def _leftover(facts: Facts) -> Finding:
         )
     strays = [(gpu, stray) for gpu in facts.inventory.gpus if (stray := _unexplained(facts, gpu))]
     if strays:
-        listed = "; ".join(f"GPU {gpu.index}: {mib(stray)}" for gpu, stray in strays)
+        listed = "; ".join(f"GPU {gpu.index}: {sized(stray)}" for gpu, stray in strays)
         return warn(
             f"memory that no process on the driver's list holds: {listed}",
             "a process that is ending, one of another container, or one whose main thread is dead",
@@ -64,7 +64,7 @@ def _idle(facts: Facts) -> Iterator[_Idle]:
 
 def _told(idle: _Idle) -> str:
     process = idle.process
-    held = mib(idle.used_bytes) if idle.used_bytes is not None else "memory"
+    held = sized(idle.used_bytes) if idle.used_bytes is not None else "memory"
     user = f" of {process.user}" if process.user else ""
     state = _STATES[process.state or ""]
     return (

@@ -9,7 +9,7 @@ from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 from gpuconf.errors import GpuconfError, ProfileError, ShortageError
 from gpuconf.planner import Plan
-from gpuconf.units import mib
+from gpuconf.units import sized
 
 _AFTER_SHORTAGE = "nvidia-smi   # then stop what holds the card; the sum: gpuconf plan {profile}"
 
@@ -78,7 +78,7 @@ def _judge(plan: Plan, facts: Facts) -> Finding:
     if not plan.gpus:
         return skip(f"profile {name}: no card tells its memory", *plan.notes)
     shares = [
-        f"GPU {gpu.gpu.index} {'no limit' if gpu.limit_bytes is None else mib(gpu.limit_bytes)}"
+        f"GPU {gpu.gpu.index} {'no limit' if gpu.limit_bytes is None else sized(gpu.limit_bytes)}"
         for gpu in plan.gpus
     ]
     sums = [f"GPU {gpu.gpu.index}: {line}" for gpu in plan.gpus for line in gpu.arithmetic]

@@ -11,7 +11,7 @@ from gpuconf.doctor.live.evidence import Evidence, Reason, first_line
 from gpuconf.doctor.live.record import ProbedCard
 from gpuconf.messages import Reading
 from gpuconf.messages.causes import CAUSES, NOT_GPU
-from gpuconf.units import GIB, mib
+from gpuconf.units import GIB, sized
 
 _BESIDE = "cuDNN's and cuBLAS's handles and workspaces come on top of TensorFlow's limit"
 _SAYS_SO = "a profile with `at_least`, such as shared-desktop, says so before TensorFlow starts"
@@ -152,7 +152,7 @@ def _memory(evidence: Evidence, reading: Reading) -> Reason:
     card = evidence.card
     lines = (*_said(evidence, reading), *fixes.memory_lines(card))
     if evidence.step in ("start", "context"):
-        free = "" if card is None or card.free_bytes is None else f": {mib(card.free_bytes)} free"
+        free = "" if card is None or card.free_bytes is None else f": {sized(card.free_bytes)} free"
         return Reason(
             f"no CUDA context can be made, the card is full{free}",
             fixes.free_the_card(card, evidence.others),

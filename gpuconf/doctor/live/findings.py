@@ -10,7 +10,7 @@ from gpuconf.doctor.live.evidence import Reason
 from gpuconf.doctor.live.outcome import Outcome, Trouble, outcomes, start_trouble
 from gpuconf.doctor.live.reasons import reason_of_unseen
 from gpuconf.doctor.live.record import STEPS, LiveStep, Memory, Record, Run, Skip
-from gpuconf.units import mib
+from gpuconf.units import sized
 
 LIVE_CHECKS: dict[str, str] = {
     "live.start": "TensorFlow starts under the profile, and lists the GPUs that it should",
@@ -149,9 +149,11 @@ def _measured(outcome: Outcome, step: LiveStep) -> str:
     after = step.after[number] if number < len(step.after) else Memory()
     parts = [f"{step.seconds or 0:.2f} s"]
     if before.used_bytes is not None and after.used_bytes is not None:
-        parts.append(f"in use on the card {mib(before.used_bytes)}, then {mib(after.used_bytes)}")
+        parts.append(
+            f"in use on the card {sized(before.used_bytes)}, then {sized(after.used_bytes)}"
+        )
     if after.own_bytes is not None:
-        parts.append(f"of which this process {mib(after.own_bytes)}")
+        parts.append(f"of which this process {sized(after.own_bytes)}")
     if after.peak_bytes:
-        parts.append(f"tensors at most {mib(after.peak_bytes)}")
+        parts.append(f"tensors at most {sized(after.peak_bytes)}")
     return f"{outcome.card.label}: {', '.join(parts)}"

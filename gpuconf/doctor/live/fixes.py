@@ -6,7 +6,7 @@ import shlex
 
 from gpuconf.doctor import PROBE_TIMEOUT_S
 from gpuconf.doctor.live.record import ProbedCard, Record
-from gpuconf.units import GIB, MIB, exact_size, mib, parse_size
+from gpuconf.units import GIB, MIB, exact_size, parse_size, sized
 
 AGAIN = "gpuconf doctor --probe"
 WITH_LIBRARIES = "pip install 'tensorflow[and-cuda]'"
@@ -78,10 +78,10 @@ def memory_lines(card: ProbedCard | None) -> tuple[str, ...]:
     lines = []
     if card.free_bytes is not None and card.total_bytes is not None:
         lines.append(
-            f"{mib(card.free_bytes)} of {mib(card.total_bytes)} were free before the probe"
+            f"{sized(card.free_bytes)} of {sized(card.total_bytes)} were free before the probe"
         )
     if card.limit_bytes is not None:
-        lines.append(f"the profile allows TensorFlow {mib(card.limit_bytes)}")
+        lines.append(f"the profile allows TensorFlow {sized(card.limit_bytes)}")
     lines += map(str, card.holders[:5])
     if len(card.holders) > 5:
         lines.append(f"and {len(card.holders) - 5} more processes")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.live import fixes
 from gpuconf.doctor.live.record import Memory, ProbedCard, Record
-from gpuconf.units import MIB, mib
+from gpuconf.units import MIB, sized
 
 # For cuDNN's and cuBLAS's handles, where growth hides them; a judgement, not a measurement.
 _LEAST_SPARE = 128 * MIB
@@ -41,11 +41,11 @@ def finding_for(card: ProbedCard, record: Record) -> Finding | None:
     room = headroom_on(card, record)
     if room is None or card.limit_bytes is None:
         return None
-    taken = f"{mib(room.overhead_bytes)} beside its limit of {mib(card.limit_bytes)}"
+    taken = f"{sized(room.overhead_bytes)} beside its limit of {sized(card.limit_bytes)}"
     if room.spare_bytes >= _LEAST_SPARE:
-        summary = f"{card.label}: a process takes {taken}, and {mib(room.spare_bytes)} are left"
+        summary = f"{card.label}: a process takes {taken}, and {sized(room.spare_bytes)} are left"
         return Finding("live.headroom", "ok", summary)
-    left = mib(max(0, room.spare_bytes))
+    left = sized(max(0, room.spare_bytes))
     return Finding(
         "live.headroom",
         "warn",

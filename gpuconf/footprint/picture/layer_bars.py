@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpuconf.footprint.memory_estimate import LayerRow, MemoryEstimate
 from gpuconf.footprint.picture.painting import INK, KINDS, PALE, plain, unit_for
-from gpuconf.footprint.sizes import sized
 from gpuconf.footprint.step import ACTIVATION, GRADIENT, OPTIMIZER_STATE, TEMPORARY, WEIGHTS
+from gpuconf.units import sized
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
