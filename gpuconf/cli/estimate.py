@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Estimate, report, and exit with whether it fits."""
-    from gpuconf.cli.memory_limit import limit_and_budget
+    from gpuconf.footprint.memory_limit import limit_and_budget
 
     output.as_json = options.json
     _check(options)
@@ -93,7 +93,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     with _stdout_to_stderr():
         model, notes = _loaded(options.target, output)
         estimate = _estimated(model, options, limit_bytes, output)
-        estimate = _probed(estimate, model, options, environ, output)
+        if options.probe:
+            estimate = _probed(estimate, model, options, environ, output)
     estimate = estimate._replace(notes=(*notes, *estimate.notes))
     code, drawn, said = _draw(estimate, options.plot)
     _tell(estimate, budget, drawn, options, output)
@@ -123,25 +124,31 @@ def _loaded(target: str, output: Output) -> tuple[Any, tuple[str, ...]]:
     return loaded.model, loaded.notes
 
 
-def _estimated(
-    model: Any, options: argparse.Namespace, limit_bytes: int | None, output: Output
-) -> MemoryEstimate:
-    """The estimate; with advice too where it is asked for, or the batch does not fit."""
-    from gpuconf.cli.memory_limit import of_profile
-    from gpuconf.footprint.estimating import estimate
+def _wanted(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of :func:`gpuconf.estimate` that say which step, and in which allocator."""
+    from gpuconf.footprint.memory_limit import allocator_options
 
     shapes = options.input_shape
-    wanted: dict[str, Any] = {
+    return {
         "optimizer": options.optimizer,
         "loss": options.loss,
         "training": not options.inference,
         "jit": options.jit,
         "mixed_precision": options.mixed_precision,
         "input_shape": shapes[0] if shapes is not None and len(shapes) == 1 else shapes,
-        "limit": limit_bytes,
-        **of_profile(options),
-        "phases": True,
+        **allocator_options(
+            options.profile, no_growth=options.no_growth, workspace_limit=options.workspace_limit
+        ),
     }
+
+
+def _estimated(
+    model: Any, options: argparse.Namespace, limit_bytes: int | None, output: Output
+) -> MemoryEstimate:
+    """The estimate; with advice too where it is asked for, or the batch does not fit."""
+    from gpuconf.footprint.estimating import estimate
+
+    wanted = {**_wanted(options), "limit": limit_bytes, "phases": True}
     what = "predict" if options.inference else "training"
     _progress(f"tracing a {what} step of batch {options.batch_size}", output)
     found = estimate(model, options.batch_size, **wanted, advise=options.advice)
@@ -158,18 +165,24 @@ def _probed(
     environ: Mapping[str, str],
     output: Output,
 ) -> MemoryEstimate:
-    """The estimate calibrated by a probe, where one is asked for.
+    """The estimate calibrated by a probe.
 
     ``environ`` is the environment in which the command was started, with its GPUs.
     """
-    if not options.probe:
-        return estimate
-    from gpuconf.cli.estimate_probe import probed
+    from gpuconf.footprint.probe.measuring import probed
+    from gpuconf.footprint.probe.order import Order
 
-    def tell(text: str) -> None:
-        _progress(text, output)
-
-    return probed(estimate, model, options, environ=environ, tell=tell)
+    wanted = _wanted(options)
+    step = {name: value for name, value in wanted.items() if name in Order._fields}
+    return probed(
+        estimate,
+        model,
+        Order(target=options.target, folder=os.getcwd(), batch_sizes=(), **step),
+        options=wanted,
+        environ=environ,
+        progress=lambda text: _progress(text, output),
+        profile=options.profile,
+    )
 
 
 def _draw(estimate: MemoryEstimate, path: str | None) -> tuple[int, str | None, str | None]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from gpuconf.cli.output import Output
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.hardware import Gpu, Inventory, read_inventory
+from gpuconf.hardware.reserve import IDLE_BYTES
 from gpuconf.profile import find_profile, load_profile
 from gpuconf.profile.chain import read_chain
 from gpuconf.profile.search import places
@@ -21,7 +22,6 @@ from gpuconf.units import GIB, MIB, exact_size, sized
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
 _SMALL_CARD_BYTES = 4 * GIB + 256 * MIB  # a "4 GB" card tells a little more or less than 4 GiB
-_IDLE_BYTES = 256 * MIB  # a card that nobody uses may still show some
 
 
 class Proposal(NamedTuple):
@@ -110,7 +110,7 @@ def _by_use(gpus: Sequence[Gpu]) -> Proposal:
     if any(gpu.processes for gpu in gpus):
         return Proposal("half-card", "other programs hold memory on a card now")
     held = max((gpu.used_bytes or 0 for gpu in gpus if gpu.processes is None), default=0)
-    if held > _IDLE_BYTES:  # WSL2, or a container that hides its neighbours
+    if held > IDLE_BYTES:  # WSL2, or a container that hides its neighbours
         return Proposal("shared-desktop", f"{sized(held)} are in use, and the driver hides by whom")
     if all(gpu.total_bytes is None for gpu in gpus):
         return Proposal("shared-desktop", "the driver reports no memory figures")

@@ -9,13 +9,13 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from gpuconf.cli.ending import ended_in_order
+from gpuconf.children.signals import ended_in_order
 from gpuconf.cli.output import Output, drop_unwritten
 from gpuconf.command_line import check_picture, size_argument
 from gpuconf.errors import GpuconfError, UsageError
+from gpuconf.hardware.reserve import CONTEXT_BYTES
 from gpuconf.profile import load_profile
 from gpuconf.rehearsal import plot, report
-from gpuconf.rehearsal.advice import CONTEXT_BYTES
 from gpuconf.rehearsal.document import as_document
 from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
 from gpuconf.rehearsal.runs import Orders

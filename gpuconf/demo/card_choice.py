@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gpuconf.hardware import Gpu, Inventory, needs_pci_order, resolve, visible_devices_value
-from gpuconf.units import MIB, sized
-
-_IDLE_BYTES = 256 * MIB  # a card that nobody uses may still show some
+from gpuconf.hardware.reserve import IDLE_BYTES
+from gpuconf.units import sized
 
 
 class CardChoice(NamedTuple):
@@ -60,6 +59,6 @@ def _users(gpu: Gpu) -> str:
     # WSL2 and containers hide who it is, and unified memory is the whole machine's.
     if gpu.used_bytes is None:
         return "the driver does not tell how much memory is in use"
-    if not gpu.processes and gpu.used_bytes > _IDLE_BYTES:
+    if not gpu.processes and gpu.used_bytes > IDLE_BYTES:
         return f"{sized(gpu.used_bytes)} are in use, and the driver hides by whom,"
     return ""

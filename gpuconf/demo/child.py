@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
+from gpuconf.children.family import Family
+from gpuconf.children.run import memory_file, whole_text_of
+
 RESULT = "RESULT "
-_LAST_WORDS_S = 2.0  # for the reader, once nothing runs that could write
+_POLL_S = 0.02
 
 
 class End(NamedTuple):
@@ -24,44 +24,34 @@ class End(NamedTuple):
 
 
 class Child:
-    """A started script; a thread reads what it prints, so that no pipe fills and no read blocks.
-
-    It has ``timeout_s`` in all, of which only the time counts in which we wait for it, first for
-    its sign, a line that begins with ``sign``, and then for its end.  It leads a process group of
-    its own, so that what it started ends with it.
-    """
+    """A started script; see `started_child`."""
 
     def __init__(
         self,
-        command: Sequence[str],
-        environ: Mapping[str, str],
+        family: Family,
+        process: subprocess.Popen[bytes],
+        output: int,
         *,
         timeout_s: float,
-        sign: str = RESULT,
+        sign: str,
     ) -> None:
+        self._family = family
+        self._process = process
+        self._output = output
         self._timeout_s = self._left_s = timeout_s
         self._sign = sign
-        self._lines: list[str] = []
-        self._needs_no_wait = threading.Event()
-        self._process = subprocess.Popen(
-            command,
-            env=environ,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
 
     def gives_sign(self) -> bool:
         """Wait for the sign; False if the script ended, or its time did, without one."""
-        started = time.monotonic()
-        self._needs_no_wait.wait(self._left_s)
-        self._left_s -= time.monotonic() - started
-        return any(line.startswith(self._sign) for line in self._lines)
+        until = time.monotonic() + self._left_s
+        while True:
+            may_write = self._process.poll() is None
+            lines = whole_text_of(self._output).splitlines()
+            has_given = any(line.startswith(self._sign) for line in lines)
+            self._left_s = until - time.monotonic()
+            if has_given or not may_write or self._left_s < 0:
+                return has_given
+            time.sleep(_POLL_S)
 
     def finish(self) -> End:
         """Let the script go on to its end (its stdin closes); kill it when its time is up."""
@@ -72,30 +62,25 @@ class Child:
             self._process.wait(max(self._left_s, 0))
         except subprocess.TimeoutExpired:
             verdict = f"TimeoutError: killed after {self._timeout_s:g} s"
-        self.kill()
-        return End(self._process.returncode, "".join(self._lines), verdict)
+        self._family.end()
+        return End(self._process.wait(), whole_text_of(self._output), verdict)
 
-    def kill(self) -> None:
-        """Return once the script is gone, and with it what it holds; nothing if it is already."""
-        if self._process.poll() is None:
-            self._kill_group()
-            self._process.wait()
-        self._reader.join(_LAST_WORDS_S)
-        if self._reader.is_alive():  # something that it started lives on and has its stdout
-            self._kill_group()
-            self._reader.join(_LAST_WORDS_S)
-        assert self._process.stdin is not None
-        self._process.stdin.close()
 
-    def _kill_group(self) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+@contextmanager
+def started_child(
+    command: Sequence[str], environ: Mapping[str, str], *, timeout_s: float, sign: str = RESULT
+) -> Iterator[Child]:
+    """Start a script, which is gone with all that it started when the context is left.
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as stdout:
-            for line in stdout:
-                self._lines.append(line)
-                if line.startswith(self._sign):
-                    self._needs_no_wait.set()
-        self._needs_no_wait.set()
+    It has ``timeout_s`` in all, of which only the time counts in which we wait for it, first for
+    its sign, a line that begins with ``sign``, and then for its end.
+    """
+    with memory_file("output") as output, Family() as family:
+        process = family.start(
+            command, environ, stdin=subprocess.PIPE, stdout=output, stderr=output
+        )
+        try:
+            yield Child(family, process, output, timeout_s=timeout_s, sign=sign)
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()

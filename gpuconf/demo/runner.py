@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpuconf.demo.child import RESULT, Child, End
+from gpuconf.demo.child import RESULT, Child, End, started_child
 from gpuconf.errors import GpuconfError
 
 FIRST_LINE = "import gpuconf.auto\n"
@@ -126,11 +126,8 @@ class Runner:
             environ["GPUCONF_PROFILE"] = profile
         copy = self._copy(program, one_line_more=profile is not None)
         command = [self.python, str(copy)]
-        child = Child(command, environ, timeout_s=self._timeout_s, sign=sign)
-        try:
+        with started_child(command, environ, timeout_s=self._timeout_s, sign=sign) as child:
             yield child
-        finally:
-            child.kill()
 
     def _copy(self, program: str, *, one_line_more: bool) -> Path:
         (original,) = (f / program for f in self._programs if (f / program).exists())

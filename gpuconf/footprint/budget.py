@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuconf.hardware import Gpu
-from gpuconf.hardware.reserve import LARGEST_RESERVE_MIB, RESERVES_MIB, reserve_bytes
-from gpuconf.units import MIB, mib_figure, mib_figures, sized
-
-CONTEXT_BYTES = 450 * MIB  # real ones take some 300 to 600 MB
+from gpuconf.hardware.reserve import (
+    CONTEXT_BYTES,
+    LARGEST_RESERVE_MIB,
+    RESERVES_MIB,
+    reserve_bytes,
+)
+from gpuconf.units import mib_figure, mib_figures, sized
 
 
 class Budget(NamedTuple):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuconf.footprint.budget import CONTEXT_BYTES, Budget
+from gpuconf.footprint.budget import Budget
 from gpuconf.footprint.memory_estimate import LayerRow, MemoryEstimate, Moment
 from gpuconf.footprint.peak_sum import peak_kinds
 from gpuconf.footprint.step import Setting
 from gpuconf.footprint.thinning import thinned
+from gpuconf.hardware.reserve import CONTEXT_BYTES
 
 _MOST_MOMENTS = 100
 

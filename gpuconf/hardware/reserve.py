@@ -1,8 +1,11 @@
-"""What TensorFlow leaves untouched of a card where nobody sets a limit."""
+"""What of a card's memory is not TensorFlow's to give out."""
 
 from __future__ import annotations
 
 from gpuconf.units import GIB, MIB
+
+CONTEXT_BYTES = 450 * MIB  # a CUDA context: real ones take some 300 to 600 MB
+IDLE_BYTES = 256 * MIB  # a card that nobody uses may still show some
 
 # GetMinSystemMemory in TensorFlow's gpu_device.cc: by the major of the compute capability.
 RESERVES_MIB = {5: 500, 6: 500, 7: 1050, 8: 1536}

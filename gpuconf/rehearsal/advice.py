@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from gpuconf.hardware.reserve import CONTEXT_BYTES
 from gpuconf.rehearsal.devices import tightest
 from gpuconf.rehearsal.measuring import NOT_EVEN_ONE
 from gpuconf.rehearsal.rehearse import Rehearsal
@@ -11,7 +12,6 @@ from gpuconf.rehearsal.runs import Orders
 from gpuconf.rehearsal.suggestion import MARGIN, NEARLY_FULL, Suggestion
 from gpuconf.units import MIB, exact_size, sized
 
-CONTEXT_BYTES = 450 * MIB  # unless another is asked for; real ones take some 300 to 600 MB
 _WORTH_TELLING_BYTES = 64 * MIB
 
 

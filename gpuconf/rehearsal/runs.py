@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gpuconf
+from gpuconf.children.family import Family
+from gpuconf.children.passthrough import Passthrough
 from gpuconf.errors import BackendError, UsageError
 from gpuconf.rehearsal.agent.record import WRITABLE
-from gpuconf.rehearsal.family import Family
-from gpuconf.rehearsal.passthrough import Passthrough
 from gpuconf.rehearsal.trace import Tape, read_tapes
 from gpuconf.simcard import Card
 
@@ -89,7 +89,8 @@ def run_once(
     started = time.monotonic()
     passthrough = Passthrough(is_shown=is_shown, stdout_to_stderr=stdout_to_stderr)
     with passthrough as sinks, _folder(orders) as folder:
-        with _started(command, _with_agent(environ, folder), sinks, is_shown=is_shown) as child:
+        with Family() as family:
+            child = _start(family, command, _with_agent(environ, folder), sinks)
             watch = _Watch(folder, card)
             while child.poll() is None and not watch.is_over():
                 sinks.pump(_POLL_S)
@@ -207,21 +208,17 @@ def _cannot_write(error: OSError) -> BackendError:
     )
 
 
-@contextmanager
-def _started(
-    command: Sequence[str], environ: Mapping[str, str], sinks: Passthrough, *, is_shown: bool
-) -> Iterator[subprocess.Popen[bytes]]:
-    """The command in a session of its own; all it started is ended with it."""
-    family = Family(f"{FOLDER_VARIABLE}={environ[FOLDER_VARIABLE]}")
+def _start(
+    family: Family, command: Sequence[str], environ: Mapping[str, str], sinks: Passthrough
+) -> subprocess.Popen[bytes]:
     try:
-        child = subprocess.Popen(
-            list(command),
-            env=dict(environ),
+        child = family.start(
+            command,
+            environ,
             # A second run would find a stdin that the first has read.
-            stdin=None if is_shown else subprocess.DEVNULL,
+            stdin=None if sinks.is_shown else subprocess.DEVNULL,
             stdout=sinks.child_stdout,
             stderr=sinks.child_stderr,
-            start_new_session=True,
         )
     except OSError as error:
         reason = "it was not found" if isinstance(error, FileNotFoundError) else error.strerror
@@ -229,7 +226,4 @@ def _started(
             f"cannot start {command[0]!r}: {reason}", hint="check the command after --"
         ) from error
     sinks.child_has_started()
-    try:
-        yield child
-    finally:
-        family.end(child)
+    return child

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuconf.errors import UsageError
 from gpuconf.hardware import Gpu, read_inventory
+from gpuconf.hardware.host_memory import available_bytes
 from gpuconf.simcard import CardSpec
 from gpuconf.units import GIB, sized
 
@@ -56,15 +57,3 @@ def host_shortage(spec: CardSpec) -> str | None:
         f"the card has {sized(free)} free and this machine {sized(available)}: a script that uses "
         "more than that is killed, without a verdict"
     )
-
-
-def available_bytes() -> int | None:
-    """The computer's memory that is to be had, or None where it is not told."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return None

@@ -63,19 +63,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     "messages": GROUND | {"notebook"},
     "diagnosis": GROUND | {"messages", "wire"},
     "auto": {"bootstrap", "errors", "exception_hooks"},
-    "footprint": GROUND | {"hardware", "auto"},
+    "footprint": GROUND
+    | {"children", "messages", "hardware", "profile", "planner", "machine_plan", "auto"}
+    | {"simcard"},
     "callbacks": GROUND,
     "batching": GROUND | {"hardware", "backends", "messages", "diagnosis", "footprint"},
     "images": GROUND,
     "simcard": GROUND,
-    "demo": GROUND | {"hardware"},
-    "rehearsal": GROUND | {"messages", "wire", "simcard", "hardware", "profile", "planner", "auto"},
+    "demo": GROUND | {"children", "hardware"},
+    "rehearsal": GROUND
+    | {"children", "messages", "wire", "simcard", "hardware", "profile", "planner", "auto"},
     "pyinstaller_hook": {"profile"},
     "doctor": GROUND
-    | {"messages", "notebook", "hardware", "profile", "planner", "machine_plan", "auto"},
+    | {"children", "messages", "notebook", "hardware", "profile", "planner", "machine_plan"}
+    | {"auto"},
     "cli": GROUND
     | {"hardware", "profile", "planner", "machine_plan"}
-    | {"demo", "messages", "diagnosis", "doctor", "footprint", "simcard", "rehearsal"},
+    | {"children", "demo", "messages", "diagnosis", "doctor", "footprint", "simcard", "rehearsal"},
     "__main__": {"cli"},
     "__init__": {
         *("errors", "profile", "planner", "report"),

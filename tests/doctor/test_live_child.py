@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.doctor.live import LiveReport, measure
-from gpuconf.doctor.live.child import run_child
+from gpuconf.doctor.live.probing import run_child
 from gpuconf.errors import BackendError
 from gpuconf.hardware import read_inventory
 from tests.doctor.live_standin import TENSORFLOW

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.footprint.budget import CONTEXT_BYTES, Budget
+from gpuconf.footprint.budget import Budget
 from gpuconf.footprint.document import as_document
 from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD, TRACED, MemoryEstimate
 from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE
 from gpuconf.footprint.thinning import thinned
 from gpuconf.hardware import Gpu
+from gpuconf.hardware.reserve import CONTEXT_BYTES
 from gpuconf.units import MIB
 from tests.footprint.estimates import BARE, FITS, HOPELESS, INFERENCE, TOO_LARGE, estimate, moment
 

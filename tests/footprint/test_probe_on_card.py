@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from gpuconf.cli.estimate_card import measure
 from gpuconf.errors import BackendError, GpuconfError, MissingDependencyError
 from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD
+from gpuconf.footprint.probe.measuring import measure
 from gpuconf.footprint.probe.order import Order
 from gpuconf.footprint.probing import Probe
 from gpuconf.hardware import Gpu, Inventory
@@ -96,7 +96,7 @@ def environments() -> Iterator[tuple[int, list[str]]]:
         if folder.name.isdecimal():
             with suppress(OSError):
                 environ = (folder / "environ").read_text(errors="replace").split("\0")
-                if any(each.startswith("GPUCONF_ESTIMATE_PROBE=") for each in environ):
+                if any(each.startswith("GPUCONF_FAMILY=") for each in environ):
                     yield int(folder.name), environ
 
 
@@ -121,7 +121,7 @@ def probe(
     def begin(name: str, *, order: dict[str, Any] | None = None, **options: Any) -> Probe:
         asked = Order(f"models:{name}", str(tmp_path), (2, 4))._replace(**(order or {}))
         given = {"environ": environ, "inventory": Inventory(), "timeout_s": 120, **options}
-        return measure(asked, tell=lambda _: None, **given)
+        return measure(asked, progress=lambda _: None, **given)
 
     return begin
 

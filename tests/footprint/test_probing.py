@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.cli.estimate_card import refusal_of
-from gpuconf.cli.estimate_child import Ended
 from gpuconf.footprint.correction import Measured, correction_by
 from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD, TRACED
+from gpuconf.footprint.probe.measuring import ProbeRun, refusal_of
 from gpuconf.footprint.probe.order import Order, ProbeError, Record, read_record
 from gpuconf.footprint.probing import Probe, calibrated, probed_batches
 from gpuconf.units import GIB, MIB
@@ -254,15 +253,15 @@ _ORDER = Order("my:model", ".", (2, 4))
 _AT = Record(doing="two steps at batch 2")
 
 
-def failed(kind: str, message: str, hint: str | None = None, *, is_ours: bool = False) -> Ended:
-    """A child that could tell its error."""
-    return Ended(_AT._replace(error=ProbeError(kind, message, hint, is_ours)), "", 0)
+def failed(kind: str, message: str, hint: str | None = None, *, is_ours: bool = False) -> ProbeRun:
+    """A child whose error is in its record."""
+    return ProbeRun(_AT._replace(error=ProbeError(kind, message, hint, is_ours)), "", 0)
 
 
 @pytest.mark.parametrize(
-    ("ended", "tier", "message", "hint"),
+    ("run", "tier", "message", "hint"),
     [
-        (Ended(_AT, "", None), GPU, "took more than 60 s, at 'two steps at batch 2'", "seconds"),
+        (ProbeRun(_AT, "", None), GPU, "took more than 60 s, at 'two steps at batch 2'", "seconds"),
         (
             failed("UsageError", "no such module", "ls", is_ours=True),
             SIMULATED_CARD,
@@ -282,11 +281,11 @@ def failed(kind: str, message: str, hint: str | None = None, *, is_ours: bool = 
             "out of memory: InternalError",
             "nvidia-smi",
         ),
-        (Ended(_AT, "", -signal.SIGKILL), SIMULATED_CARD, "want of host memory", "--probe"),
-        (Ended(_AT, "bad\n", -signal.SIGSEGV), GPU, "ended by SIGSEGV: bad", "--probe"),
-        (Ended(_AT, "", 3), GPU, "ended with exit code 3: it said nothing", "--probe"),
+        (ProbeRun(_AT, "", -signal.SIGKILL), SIMULATED_CARD, "want of host memory", "--probe"),
+        (ProbeRun(_AT, "bad\n", -signal.SIGSEGV), GPU, "ended by SIGSEGV: bad", "--probe"),
+        (ProbeRun(_AT, "", 3), GPU, "ended with exit code 3: it said nothing", "--probe"),
         (
-            Ended(
+            ProbeRun(
                 _AT,
                 "gpuconf simulated card: the program launched the GPU kernel\n  void f<int>(int)\n",
                 -signal.SIGABRT,
@@ -295,12 +294,12 @@ def failed(kind: str, message: str, hint: str | None = None, *, is_ours: bool = 
             "a simulated card cannot compute it: ",
             "a real GPU may",
         ),
-        (failed("ValueError", "of the model\nmore"), GPU, "ValueError: of the model", "by hand"),
+        (failed("ValueError", "of the model\nmore"), GPU, "ValueError: of the model", "yourself"),
     ],
 )  # fmt: skip
-def test_why_a_probe_failed(ended: Ended, tier: str, message: str, hint: str) -> None:
+def test_why_a_probe_failed(run: ProbeRun, tier: str, message: str, hint: str) -> None:
     """What it was at, why in a few words, and what to do; always an exit code of 1."""
-    error = refusal_of(ended, _ORDER, tier=tier, place="the card", timeout_s=60)
+    error = refusal_of(run, _ORDER, tier=tier, where="the card", timeout_s=60)
     assert message in error.message
     assert "two steps at batch 2" in error.message
     assert hint in (error.hint or "")

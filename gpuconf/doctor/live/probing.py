@@ -8,15 +8,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from gpuconf.children.run import run_recorded
 from gpuconf.doctor import PROBE_TIMEOUT_S
 from gpuconf.doctor.finding import Finding
-from gpuconf.doctor.live.child import run_child
 from gpuconf.doctor.live.findings import findings_of
 from gpuconf.doctor.live.outcome import places_to_try_alone
-from gpuconf.doctor.live.record import MeasuredRun, Run
+from gpuconf.doctor.live.record import LiveStep, MeasuredRun, Run, read_record
 
 # Less than this does not even start TensorFlow, on a slow disk.
 _LEAST_S = 10.0
+_PATIENCE_S = 5.0  # what is stuck inside the driver ends after it, or never
 
 
 class LiveReport(NamedTuple):
@@ -38,7 +39,7 @@ def measure(
 
     ``profile`` is a name or a path, None for the one that applies anyway.  All of it ends within
     ``timeout_s`` seconds, and some five more where the driver holds on to the child; no process
-    of it is left.  ``progress`` is told in a few words what is being tried.
+    of it is left.  ``progress`` hears in a few words what is being tried.
 
     All cards share one child, as they would share a program: the profile means the same (its
     numbers count the visible cards), TensorFlow starts once, in 5 to 10 s, and trouble that only
@@ -69,3 +70,63 @@ def measure(
             runs.append(run(place, left_s))
     measured = (MeasuredRun(each.only, each.record.cards, each.record.steps) for each in runs)
     return LiveReport(findings_of(runs), tuple(measured))
+
+
+def run_child(
+    *,
+    profile: str | None,
+    only: int | None,
+    timeout_s: float,
+    progress: Callable[[str], None],
+    share_if_several: float = 1.0,
+    environ: Mapping[str, str] = os.environ,
+    python: str = sys.executable,
+) -> Run:
+    """Run one child to its end, or for ``timeout_s`` seconds; ``progress`` hears of each step.
+
+    If it finds several cards, only ``share_if_several`` of that time is its own.  Raises
+    BackendError where it cannot be started.
+    """
+    announced = 0
+
+    def watch(text: str) -> float:
+        nonlocal announced
+        record = read_record(text)
+        if len(record.steps) > announced:
+            progress(describe(record.steps[-1]))
+            announced = len(record.steps)
+        return timeout_s * share_if_several if len(record.cards) > 1 else timeout_s
+
+    command = [python, "-m", f"{__package__}.program"]
+    command += [] if only is None else ["--only", str(only)]
+    ended = run_recorded(
+        command, _child_environ(environ, profile), watch=watch, patience_s=_PATIENCE_S
+    )
+    return Run(
+        record=read_record(ended.record),
+        output=ended.output,
+        code=ended.code,
+        timeout_s=ended.limit_s if ended.code is None else timeout_s,
+        only=only,
+        is_stuck=ended.is_stuck,
+    )
+
+
+def _child_environ(environ: Mapping[str, str], profile: str | None) -> dict[str, str]:
+    """What the child runs in, where TensorFlow logs the libraries that it cannot load."""
+    modules = environ.get("TF_CPP_VMODULE")
+    changes = {
+        "TF_CPP_MIN_LOG_LEVEL": "0",
+        "TF_CPP_VMODULE": f"{modules},dso_loader=1" if modules else "dso_loader=1",
+    }
+    if profile is not None:
+        changes["GPUCONF_PROFILE"] = profile
+    return {**environ, **changes}
+
+
+def describe(step: LiveStep) -> str:
+    """A step in a few words, for people who wait."""
+    if step.step == "start":
+        return "applying the profile, starting TensorFlow"
+    where = "GPU" if len(step.cards) == 1 else "GPUs"
+    return f"{step.step} on {where} {', '.join(map(str, step.cards))}"

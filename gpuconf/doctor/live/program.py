@@ -12,18 +12,16 @@ import ctypes
 import faulthandler
 import importlib.util
 import os
-import signal
 import sys
 from contextlib import suppress
 from typing import Any
 
+from gpuconf.children.signals import end_with_parent
 from gpuconf.doctor.live.gauge import Gauge
 from gpuconf.doctor.live.recorder import Recorder, StepFailed
 from gpuconf.environ import switched_off
 from gpuconf.hardware import Gpu, Inventory, read_inventory, resolve
 from gpuconf.planner import GpuPlan, Plan, label
-
-_PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
@@ -32,7 +30,7 @@ def main() -> None:
     parser.add_argument("--record", type=int, default=1, metavar="FD")
     parser.add_argument("--only", type=int, default=None, metavar="PLACE")
     options = parser.parse_args()
-    _end_with_parent()
+    end_with_parent()
     faulthandler.enable()  # a crash in C++ then names the Python line on stderr
     recorder = Recorder(options.record)
     with suppress(StepFailed):
@@ -142,12 +140,6 @@ def _has_cuda_driver() -> bool:
     except OSError:
         return False
     return True
-
-
-def _end_with_parent() -> None:
-    """Ask the system to kill this process when the doctor is killed, however that is done."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 if __name__ == "__main__":

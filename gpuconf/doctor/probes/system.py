@@ -11,7 +11,7 @@ from gpuconf.doctor.facts import DeviceNode, System
 from gpuconf.doctor.probes.files import names_in, read_text, under
 from gpuconf.doctor.probes.kernel_log import read_xids
 from gpuconf.doctor.probes.loader import find_library
-from gpuconf.units import KIB
+from gpuconf.hardware.host_memory import available_bytes
 
 # "NVIDIA UNIX x86_64 Kernel Module  535.54.03  …", and of the open one "NVIDIA UNIX Open Kernel
 # Module for x86_64  570.86.15  …".
@@ -40,7 +40,7 @@ def read_system(*, root: str, environ: Mapping[str, str]) -> System:
         has_dxg=os.path.exists(under(root, "/dev/dxg")),
         has_wsl_library=os.path.exists(under(root, "/usr/lib/wsl/lib/libcuda.so.1")),
         xids=read_xids(root),
-        available_bytes=_available_bytes(root),
+        available_bytes=available_bytes(root),
         shm_bytes=shm_bytes,
         shm_free_bytes=shm_free_bytes,
         mps_is_running=_mps_is_running(root, environ),
@@ -117,24 +117,6 @@ def _container(root: str, environ: Mapping[str, str]) -> str | None:
         return environ["container"]
     groups = read_text(under(root, "/proc/1/cgroup")) or ""
     return next((kind for kind in _CONTAINERS if kind in groups), None)
-
-
-def _available_bytes(root: str) -> int | None:
-    """Host memory that a new program may take: what is available, and what its group allows."""
-    match = re.search(
-        r"^MemAvailable:\s+(\d+) kB", read_text(under(root, "/proc/meminfo")) or "", re.MULTILINE
-    )
-    found = [int(match[1]) * KIB] if match else []
-    limit = _number(root, "/sys/fs/cgroup/memory.max")
-    used = _number(root, "/sys/fs/cgroup/memory.current")
-    if limit is not None and used is not None:
-        found.append(max(limit - used, 0))
-    return min(found, default=None)
-
-
-def _number(root: str, path: str) -> int | None:
-    text = (read_text(under(root, path)) or "").strip()
-    return int(text) if text.isdecimal() else None  # "max" is no limit
 
 
 def _shared_memory(root: str) -> tuple[int | None, int | None]:

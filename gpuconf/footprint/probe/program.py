@@ -8,18 +8,15 @@ $GPUCONF_PROFILE.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import faulthandler
 import json
 import os
-import signal
-from contextlib import suppress
 
+from gpuconf.children.signals import end_with_parent
 from gpuconf.environ import switched_off
 from gpuconf.errors import GpuconfError
 from gpuconf.footprint.probe.order import Order, ProbeError
 
-_PR_SET_PDEATHSIG = 1
 _LONGEST_MESSAGE = 20_000
 
 
@@ -29,7 +26,7 @@ def main() -> None:
     parser.add_argument("order")
     parser.add_argument("--record", type=int, default=1, metavar="FD")
     options = parser.parse_args()
-    _end_with_parent()
+    end_with_parent()
     faulthandler.enable()  # a crash in C++ then names the Python line on stderr
 
     def tell(event: str, **facts: object) -> None:
@@ -57,12 +54,6 @@ def _described(error: BaseException) -> ProbeError:
     message = error.message if isinstance(error, GpuconfError) else str(error)
     hint = error.hint if isinstance(error, GpuconfError) else None
     return ProbeError(type(error).__name__, message[-_LONGEST_MESSAGE:], hint, is_ours)
-
-
-def _end_with_parent() -> None:
-    """Ask the system to kill this process when its parent is killed, however that is done."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from typing import Any
 
 from gpuconf.errors import UsageError
-from gpuconf.footprint.budget import CONTEXT_BYTES, Budget
+from gpuconf.footprint.budget import Budget
 from gpuconf.hardware import Inventory, read_inventory
-from gpuconf.hardware.reserve import reserve_bytes
+from gpuconf.hardware.reserve import CONTEXT_BYTES, reserve_bytes
 from gpuconf.machine_plan import plan_for
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile import load_profile
@@ -67,15 +66,17 @@ def _without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
     return max(available - reserve, 0), Budget(source, (*plan.arithmetic, line), gpu)
 
 
-def of_profile(options: argparse.Namespace) -> dict[str, Any]:
-    """How the allocator is to be simulated: as the options say, else as their profile does.
+def allocator_options(
+    profile: str | None, *, no_growth: bool, workspace_limit: int | None
+) -> dict[str, Any]:
+    """How the allocator is simulated: as the options say, else as the profile does.
 
-    ``allow_growth`` and ``workspace_limit`` as :func:`gpuconf.estimate` takes them.
+    Returns ``allow_growth`` and ``workspace_limit`` as :func:`gpuconf.estimate` takes them.
     """
-    profile = load_profile(options.profile) if options.profile is not None else None
-    growth = profile.memory.allow_growth if profile is not None else None
-    workspace = profile.tensorflow.cudnn_workspace_limit if profile is not None else None
+    found = load_profile(profile) if profile is not None else None
+    growth = found.memory.allow_growth if found is not None else None
+    of_profile = found.tensorflow.cudnn_workspace_limit if found is not None else None
     return {
-        "allow_growth": False if options.no_growth else growth is not False,
-        "workspace_limit": options.workspace_limit or workspace,
+        "allow_growth": False if no_growth else growth is not False,
+        "workspace_limit": workspace_limit or of_profile,
     }

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.cli.memory_limit import limit_and_budget
 from gpuconf.errors import UsageError
 from gpuconf.footprint.budget import Budget
+from gpuconf.footprint.memory_limit import limit_and_budget
 from gpuconf.hardware import Gpu, Inventory
 from gpuconf.units import GIB, MIB
 

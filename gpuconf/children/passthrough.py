@@ -27,6 +27,7 @@ class Passthrough:
     """Pumps a program's output to ours; ``child_stdout`` and ``child_stderr`` are for Popen."""
 
     def __init__(self, *, is_shown: bool, stdout_to_stderr: bool) -> None:
+        self.is_shown = is_shown
         self._out = sys.stderr if stdout_to_stderr else sys.stdout
         self._sinks: dict[int, int | None] = {}  # what is read -> where it goes
         self._gone: set[int] = set()  # that nothing can be written to any more

@@ -1,0 +1,162 @@
+"""A command and all processes that came from it, wherever they have gone, and their end.
+
+A process group is not enough: ``timeout`` makes one of its own, ``setsid`` a session.  So this
+process becomes the subreaper of what it starts: a process whose parent has ended becomes a child
+of ours, not of the system's first one, and the tree below us holds them all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from gpuconf.children.signals import ended_in_order, held_back
+
+MARK_VARIABLE = "GPUCONF_FAMILY"  # the families a process belongs to, outermost first: "a:b"
+_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
+_POLL_S = 0.01
+# A process in the middle of a disk's or driver's work ends after it.
+_PATIENCE_S = 20.0
+
+
+class Family:
+    """The processes of one command, as a context: when it is left, all of them are gone.
+
+    Time-outs, errors, Ctrl-C, SIGTERM and SIGHUP all leave it.  Only SIGKILL is used, which a
+    process can neither ignore nor be stopped for.  Killed are children of this process in a
+    session that did not exist before, with all below them, and processes that bear the mark.  So
+    children that others started in this process are left alone, also when they are orphaned.
+
+    ``is_gone`` is False afterwards where a process did not end within ``patience_s`` seconds.
+    """
+
+    _living: ClassVar[set[str]] = set()  # the families of this process that have not ended
+
+    def __init__(self, *, patience_s: float = _PATIENCE_S) -> None:
+        self._patience_s = patience_s
+        self._mark = uuid.uuid4().hex
+        self._started: dict[int, subprocess.Popen[bytes]] = {}
+        self._old_sessions: set[int] = set()
+        self._context = contextlib.ExitStack()
+        self.is_gone = True
+
+    def __enter__(self) -> Family:
+        self._old_sessions = {process.session for process in _processes()}
+        self._context.enter_context(ended_in_order())
+        self._context.enter_context(_subreaper())
+        self._context.callback(Family._living.discard, self._mark)
+        Family._living.add(self._mark)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._context, held_back():
+            self.end()
+
+    def start(
+        self, command: Sequence[str], environ: Mapping[str, str], **streams: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start the command in a session of its own; ``streams`` are options of Popen.
+
+        Raises OSError where it cannot be started.
+        """
+        marks = [*_marks_in(environ.get(MARK_VARIABLE, "")), self._mark]
+        marked = {**environ, MARK_VARIABLE: ":".join(marks)}
+        child = subprocess.Popen(list(command), env=marked, start_new_session=True, **streams)
+        self._started[child.pid] = child
+        return child
+
+    def end(self) -> None:
+        """Kill every process of the family, and wait until none is left."""
+        deadline = time.monotonic() + self._patience_s
+        # Looked for once more after the last: one may have been started while we looked.
+        while members := self._members():
+            for pid in members:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+                if pid in self._started:
+                    self._started[pid].poll()
+                else:
+                    with contextlib.suppress(ChildProcessError):
+                        os.waitpid(pid, os.WNOHANG)
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_POLL_S)
+        self.is_gone = not members
+
+    def _members(self) -> set[int]:
+        """Its processes, ended ones that nobody has waited for included.
+
+        A process whose first thread has ended looks so too, while others still give back memory.
+        """
+        processes = list(_processes())
+        found = {process.pid for process in processes if self._is_ours(process)}
+        new = found
+        while new:
+            new = {each.pid for each in processes if each.parent in new} - found
+            found |= new
+        return found
+
+    def _is_ours(self, process: _Process) -> bool:
+        """Whether it is a child of this process by the family, or bears the mark."""
+        if process.pid == os.getpid():
+            return False
+        marks = _marks_of(process.pid)
+        if self._mark in marks:
+            return True
+        is_new_child = process.parent == os.getpid() and process.session not in self._old_sessions
+        return is_new_child and not Family._living & marks
+
+
+class _Process(NamedTuple):
+    pid: int
+    parent: int
+    session: int
+
+
+def _processes() -> Iterator[_Process]:
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            with contextlib.suppress(OSError):
+                text = Path(f"/proc/{name}/stat").read_text(encoding="utf-8", errors="replace")
+                # The name in brackets may hold anything, brackets and spaces too.
+                _state, parent, _group, session = text.rpartition(")")[2].split()[:4]
+                yield _Process(int(name), int(parent), int(session))
+
+
+def _marks_of(pid: int) -> set[str]:
+    """The marks in a process's environment; none where it has ended or is another user's."""
+    with contextlib.suppress(OSError):
+        for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            name, _, value = entry.decode(errors="replace").partition("=")
+            if name == MARK_VARIABLE:
+                return set(_marks_in(value))
+    return set()
+
+
+def _marks_in(value: str) -> list[str]:
+    return [mark for mark in value.split(":") if mark]
+
+
+@contextlib.contextmanager
+def _subreaper() -> Iterator[None]:
+    """Orphans below this process become its children; where they cannot, the mark finds them."""
+    try:
+        prctl = ctypes.CDLL(None).prctl
+    except (OSError, AttributeError):
+        yield
+        return
+    before = ctypes.c_int()
+    prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        prctl(_PR_SET_CHILD_SUBREAPER, before.value, 0, 0, 0)

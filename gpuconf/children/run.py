@@ -1,0 +1,96 @@
+"""A child that is bounded in time and writes a record, and what it leaves behind as text."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from gpuconf.children.family import Family
+from gpuconf.errors import BackendError
+
+_POLL_S = 0.05
+_HEAD_BYTES = 64 * 1024
+_TAIL_BYTES = 1024 * 1024
+
+
+class Ended(NamedTuple):
+    """A child that has ended, and all that it started with it.
+
+    ``record`` is what it wrote to its record, ``output`` to stdout and stderr, the middle cut out
+    of long ones.  ``code`` is its exit code, below 0 a signal's number; None where it was ended
+    because its time, ``limit_s``, was up.  ``is_stuck`` says that not even SIGKILL ended it.
+    """
+
+    record: str
+    output: str
+    code: int | None
+    limit_s: float
+    is_stuck: bool = False
+
+
+def run_recorded(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    watch: Callable[[str], float],
+    patience_s: float = 20.0,
+) -> Ended:
+    """Run ``command``, with ``--record FD`` after it, until it ends or its time is up.
+
+    ``watch`` is called with the record so far, again and again and once at the end; it returns how
+    many seconds the child may take in all.  A child stuck inside a driver is waited for
+    ``patience_s`` seconds after its end.  Raises BackendError where it cannot be started.
+    """
+    with memory_file("record") as record, memory_file("output") as output:
+        with Family(patience_s=patience_s) as family:
+            try:
+                child = family.start(
+                    [*command, "--record", str(record)],
+                    environ,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=[record],
+                )
+            except OSError as error:
+                raise BackendError(
+                    f"the probe cannot start {command[0]}: {error.strerror}",
+                    hint=f"{command[0]} --version",
+                ) from error
+            started = time.monotonic()
+            while True:
+                code = child.poll()
+                limit_s = watch(text_of(record))
+                if code is not None or time.monotonic() > started + limit_s:
+                    break
+                time.sleep(_POLL_S)
+        return Ended(text_of(record), text_of(output), code, limit_s, not family.is_gone)
+
+
+@contextmanager
+def memory_file(name: str) -> Iterator[int]:
+    """A file in memory, which no full disk refuses and no death of its writer empties."""
+    descriptor = os.memfd_create(f"gpuconf-{name}")
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def whole_text_of(descriptor: int) -> str:
+    """What was written to a memory file so far."""
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode("utf-8", "replace")
+
+
+def text_of(descriptor: int) -> str:
+    """What was written to a memory file so far, without the middle of a long text."""
+    size = os.fstat(descriptor).st_size
+    if size <= _HEAD_BYTES + _TAIL_BYTES:
+        return whole_text_of(descriptor)
+    head = os.pread(descriptor, _HEAD_BYTES, 0)
+    tail = os.pread(descriptor, _TAIL_BYTES, size - _TAIL_BYTES)
+    return (head + b"\n[...]\n" + tail).decode("utf-8", "replace")

@@ -1,0 +1,66 @@
+"""Signals that end us: what we started ends first."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import NoReturn
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_PR_SET_PDEATHSIG = 1
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into SystemExit, so that clean-up runs as it does after Ctrl-C."""
+
+    def end(number: int, _frame: FrameType | None) -> NoReturn:
+        sys.exit(128 + number)
+
+    with _handled(_ENDING, end):
+        yield
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Hold back signals that would end us until the block is done.
+
+    A handler, not a mask: another thread would take a signal that is masked in this one.
+    """
+    came: list[int] = []
+    try:
+        with _handled((signal.SIGINT, *_ENDING), lambda number, _frame: came.append(number)):
+            yield
+    finally:
+        for number in came[:1]:
+            signal.raise_signal(number)
+
+
+@contextmanager
+def _handled(
+    numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], object]
+) -> Iterator[None]:
+    """Set a handler for a while.  Signals that are ignored stay so: `nohup` means it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers, and only it runs them
+        return
+    kept = (signal.SIG_IGN, None)  # None: set by C code, which cannot be put back
+    before = {n: signal.getsignal(n) for n in numbers if signal.getsignal(n) not in kept}
+    for number in before:
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+def end_with_parent() -> None:
+    """Ask the system to kill this process when its parent ends, even by SIGKILL."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -1,0 +1,32 @@
+"""The computer's own memory, which also stands in for a simulated card's."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from gpuconf.units import KIB
+
+
+def available_bytes(root: str = "/") -> int | None:
+    """Host memory that a new program may take: what is available, and what its group allows.
+
+    ``root`` is a folder with a tree of files in a test.  None where neither is known.
+    """
+    meminfo = _text(root, "proc/meminfo")
+    match = re.search(r"^MemAvailable:\s+(\d+) kB", meminfo, re.MULTILINE)
+    found = [int(match[1]) * KIB] if match else []
+    limit, used = (
+        _text(root, f"sys/fs/cgroup/memory.{name}").strip() for name in ("max", "current")
+    )
+    if limit.isdecimal() and used.isdecimal():  # "max" is no limit
+        found.append(max(int(limit) - int(used), 0))
+    return min(found, default=None)
+
+
+def _text(root: str, path: str) -> str:
+    try:
+        with open(os.path.join(root, path), encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
