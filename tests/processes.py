@@ -49,6 +49,12 @@ def run(
     )
 
 
+def interruptible(command: Sequence[str]) -> list[str]:
+    """``command`` such that SIGINT interrupts it, also below a shell that starts jobs without."""
+    reset = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL)"
+    return [sys.executable, "-c", f"{reset}; os.execv(sys.argv[1], sys.argv[1:])", *command]
+
+
 def run_python(
     program: str,
     folder: Path,

@@ -19,9 +19,8 @@ NAMES = ("session", "deaf", "stopped", "orphan")
 # A user's own children, started before: one in a session of its own, and one whose parent ends
 # while ours run, so that it becomes a child of the process that looks for what to end.
 OTHERS = """\
-import os, signal, subprocess, sys, time
+import os, subprocess, sys, time
 from pathlib import Path
-signal.signal(signal.SIGINT, signal.default_int_handler)  # background shells ignore it
 folder = Path(os.environ["FOLDER"])
 apart = subprocess.Popen(["sleep", "600"], start_new_session=True, stderr=subprocess.DEVNULL)
 (folder / "apart").write_text(str(apart.pid))

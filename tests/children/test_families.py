@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.children.hard_children import HARD, NAMES, OTHER_NAMES, OTHERS, STANDIN, WAYS
-from tests.processes import Nvml, clean_environment, write_package
+from tests.processes import Nvml, clean_environment, interruptible, write_package
 
 pytestmark = pytest.mark.slow  # waits for programs
 
@@ -40,7 +40,7 @@ def begin(way: str, environ: dict[str, str], folder: Path) -> subprocess.Popen[b
     program = folder / "way.py"
     program.write_text(OTHERS + WAYS[way], encoding="utf-8")
     return subprocess.Popen(
-        [sys.executable, str(program)],
+        interruptible([sys.executable, str(program)]),
         cwd=folder,
         env=environ,
         stdin=subprocess.DEVNULL,

@@ -16,7 +16,7 @@ import pytest
 
 from gpuconf.units import MIB
 from tests.cli.commands import BUILT, gpuconf, run_commands
-from tests.processes import clean_environment, run
+from tests.processes import clean_environment, interruptible, run
 
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 
@@ -124,7 +124,11 @@ def test_an_interrupted_one_is_a_document_too(tmp_path: Path, number: signal.Sig
     command = gpuconf("rehearse", "--card", "1GiB", "--json", "--", sys.executable, str(script))
     environ = clean_environment(tmp_path, BUILT)
     child = subprocess.Popen(
-        command, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        interruptible(command),
+        cwd=tmp_path,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
     while child.poll() is None and "\n" not in _text(tmp_path / "pid"):
         time.sleep(0.05)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.demo.runner import ProgramDiedError, Runner
+from tests.processes import interruptible
 
 # Each tells its process id first, so that a test can look for it afterwards.
 PROGRAMS = {
@@ -155,7 +156,7 @@ def test_an_interrupt_from_outside_leaves_no_child(tmp_path: Path) -> None:
     (tmp_path / "never_ends.py").write_text(PROGRAMS["never_ends.py"])
     file = tmp_path / "pid"
     process = subprocess.Popen(
-        [sys.executable, "-c", waiting],
+        interruptible([sys.executable, "-c", waiting]),
         env={**os.environ, "PID_FILE": str(file)},
         stderr=subprocess.DEVNULL,
     )
