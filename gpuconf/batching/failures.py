@@ -1,7 +1,6 @@
 """What an exception says: no memory on the card, none in the computer, or something else.
 
-TensorFlow, JAX and PyTorch have many words for a full card; the rules of ``gpuconf explain``
-know them.
+TensorFlow, JAX and PyTorch have many words for a full card; `gpuconf.messages` knows them.
 """
 
 from __future__ import annotations
@@ -14,15 +13,12 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from gpuconf.diagnosis import Proposal, explain
+from gpuconf.messages import headline, read_error
+from gpuconf.messages.causes import OF_GPU_MEMORY
 from gpuconf.terminal import say
 
-# What a smaller batch can cure, by the names of `gpuconf explain`.
-_CARD_IS_FULL = frozenset(
-    {
-        *("oom-device-tensor", "oom-device-startup", "whole-array-copied", "fragmentation"),
-        *("cudnn-handle-alloc", "cudnn-internal", "cublas-alloc", "torch-oom", "jax-oom"),
-    }
-)
+# What a smaller batch can cure.  cuDNN also fails in itself when it finds no workspace.
+_CARD_IS_FULL = OF_GPU_MEMORY | {"cudnn-internal"}
 # cuDNN's words for what is wrong whatever the batch.
 _NOT_OF_MEMORY = (
     "VERSION_MISMATCH",
@@ -31,10 +27,8 @@ _NOT_OF_MEMORY = (
     "NOT_SUPPORTED",
     "LOADING_FAILED",
 )
-_OF_THE_CPU_S_ALLOCATOR = re.compile(r"device:CPU:[0-9]+ by allocator|by allocator (?:mkl)?cpu")
 
 _OUR_CALLS = re.compile(r"gpuconf\.(?:fit|evaluate|predict|session_evaluate|oom_safe)\(")
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _TOLD = "_gpuconf_told"  # on an exception whose diagnosis stands on stderr already
 
 
@@ -54,15 +48,19 @@ def failure_of(error: BaseException, *, computes_on_cpu: bool | None = None) -> 
     """
     if not _may_tell_of_memory(error):
         return None
-    text = f"{type(error).__name__}: {error}"
-    cause = explain(text).cause
-    summary = _summary(text)
-    if cause in _CARD_IS_FULL:
+    kind, text = type(error).__name__, str(error)
+    reading = read_error(kind, text)
+    # An eager operation says its own long name first.
+    line = f"{kind}: {headline(text, reading)}"
+    summary = line[max(0, line.find("OOM when")) :][:200]
+    if reading.cause in _CARD_IS_FULL:
         is_curable = not any(word in text for word in _NOT_OF_MEMORY)
         return Failure(error, summary, True) if is_curable else None
-    if cause != "host-oom":
+    if reading.cause != "host-oom":
         return None
-    if _OF_THE_CPU_S_ALLOCATOR.search(text) and "MemoryError" not in text:
+    request = reading.facts.request
+    is_of_cpu = request.allocator in ("cpu", "mklcpu") or (request.device or "").startswith("CPU")
+    if is_of_cpu and "MemoryError" not in line + text:
         on_cpu = _computes_on_cpu() if computes_on_cpu is None else computes_on_cpu
         return Failure(error, summary, on_cpu)
     return Failure(error, summary, False)
@@ -128,13 +126,3 @@ def _computes_on_cpu() -> bool:
     tensorflow = sys.modules.get("tensorflow")
     config = getattr(tensorflow, "config", None)
     return config is not None and not config.list_logical_devices("GPU")
-
-
-def _summary(text: str) -> str:
-    """The line that tells most: Keras puts pages of "Detected at node" before it."""
-    plain = _COLOURS.sub("", text)
-    lines = [line.strip() for line in plain.splitlines() if line.strip()]
-    telling = [line for line in lines if "OOM" in line or "emory" in line]
-    line = (telling or lines)[0]
-    # An eager operation says its own long name first.
-    return line[max(0, line.find("OOM when")) :][:200]
