@@ -25,7 +25,7 @@ class Diagnosis(NamedTuple):
 
     ``cause`` is one of the ids in `gpuconf.messages.causes.CAUSES`, ``also`` are further ones,
     in the order of the log.  ``evidence`` has the lines that show the cause, ``consequences``
-    those that came of it or stand beside it, ``notes`` what looks bad and is not.
+    those of follow-up and unrelated errors, ``notes`` harmless warnings.
     """
 
     cause: str

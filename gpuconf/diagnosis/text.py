@@ -145,7 +145,7 @@ def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
 def _asked(request: Request, *, on_card: bool) -> Iterator[tuple[str, str]]:
     tensor = request.tensor
     if tensor is not None:
-        dtype = tensor.dtype or "float32 (the message tells no type)"
+        dtype = tensor.dtype or "float32 (the message names no type)"
         yield "the tensor", f"{list(tensor.shape)} {dtype} = {sized(tensor.size_bytes)}"
         yield "", tensor.arithmetic
         if request.likely_batch is not None and on_card:
@@ -186,7 +186,7 @@ def _dump(dump: Dump) -> Iterator[tuple[str, str]]:
         shown = (
             "every free chunk" if largest is None else f"the largest free chunk, {sized(largest)}"
         )
-        yield "in pieces", f"{sized(free)} free ≥ {sized(asked)} asked > {shown}"
+        yield "fragmented", f"{sized(free)} free ≥ {sized(asked)} asked > {shown}"
     elif largest is not None:
         yield "free", f"{sized(free)}, the largest chunk {sized(largest)}"
     else:
@@ -216,9 +216,9 @@ def _others(diagnosis: Diagnosis, source: str | None, *, verbose: bool) -> Itera
         titles = dict.fromkeys(
             CAUSES[each.cause].title for each in diagnosis.consequences if each.cause
         )
-        yield _labelled("besides", f"{'; '.join(titles)} (--verbose shows the lines)")
+        yield _labelled("also seen", f"{'; '.join(titles)} (--verbose shows the lines)")
         return
-    yield Line("  came of it, or stands beside it:")
+    yield Line("  follow-up and unrelated errors:")
     yield from _evidence(diagnosis.consequences, source, verbose=True)
 
 
@@ -228,12 +228,10 @@ def _notes(notes: Iterable[Evidence], *, verbose: bool) -> Iterator[Line]:
         return
     if not verbose:
         count = sum(note.lines for note in notes)
-        told = (
-            "1 line that looks bad and means"
-            if count == 1
-            else f"{count} lines that look bad and mean"
-        )
-        yield _labelled("harmless", f"{told} nothing (--verbose)", "dim")
+        hidden = "1 warning hidden (--verbose shows it)"
+        if count > 1:
+            hidden = f"{count} warnings hidden (--verbose shows them)"
+        yield _labelled("harmless", hidden, "dim")
         return
     yield Line("  harmless:")
     for note in notes:

@@ -9,9 +9,9 @@ Severity = Literal["failure", "silent-cpu-fallback", "warning-only", "not-gpu"]
 
 SEVERITIES: dict[Severity, str] = {
     "failure": "the run failed",
-    "silent-cpu-fallback": "the run goes on, on the CPU",
+    "silent-cpu-fallback": "the run continues on the CPU",
     "warning-only": "the run went on",
-    "not-gpu": "not a matter of a GPU",
+    "not-gpu": "not a GPU problem",
 }
 
 
@@ -47,7 +47,7 @@ CAUSES: dict[str, Cause] = {
     ),
     "growth-mismatch": Cause("memory growth is not the same on all GPUs"),
     "driver-mismatch": Cause(
-        "driver, CUDA and cuDNN do not go together",
+        "driver, CUDA and cuDNN do not match",
         _of(
             "missing-libs",
             "no-device",
@@ -57,7 +57,7 @@ CAUSES: dict[str, Cause] = {
             *_LIBRARIES,
         ),
     ),
-    "no-device": Cause("there is no GPU that the process may use", _of("missing-libs")),
+    "no-device": Cause("no GPU is available to the process", _of("missing-libs")),
     "missing-libs": Cause(
         "CUDA libraries are missing", _of("cudnn-internal", "cublas-alloc", "xla-toolchain")
     ),
@@ -74,7 +74,7 @@ CAUSES: dict[str, Cause] = {
         _of("no-device", "oom-device-tensor", "whole-array-copied", *_LIBRARIES),
     ),
     "whole-array-copied": Cause("a whole array was copied to the card", _of("oom-device-tensor")),
-    "fragmentation": Cause("the card's memory is in pieces", _of("oom-device-tensor", *_LIBRARIES)),
+    "fragmentation": Cause("GPU memory is fragmented", _of("oom-device-tensor", *_LIBRARIES)),
     "oom-device-tensor": Cause("no room on the card for a tensor", _of(*_LIBRARIES)),
     "cudnn-handle-alloc": Cause("no memory for cuDNN", _of("cudnn-internal")),
     "cublas-alloc": Cause("no memory for cuBLAS", _of("cudnn-internal")),
@@ -83,6 +83,6 @@ CAUSES: dict[str, Cause] = {
     "jax-oom": Cause(
         "JAX found no memory on the card", _of("oom-device-tensor", "oom-device-startup")
     ),
-    "host-oom": Cause("the computer's own memory is used up"),
-    NOT_GPU: Cause("no known problem of a GPU"),
+    "host-oom": Cause("the host ran out of RAM"),
+    NOT_GPU: Cause("no known GPU problem"),
 }

@@ -112,7 +112,7 @@ class _Bench:
         return not sighting.rule.fatal and self._goes_on_below(sighting.last.line)
 
     def _ladder_failed(self, ladder: Sighting, sure: Iterable[Sighting]) -> bool:
-        """Whether nothing came of asking for less: the log ends there, or goes on with failures."""
+        """Whether asking for less failed too: the log ends there, or goes on with failures."""
         number = ladder.last.line.number
         if self._goes_on_below(ladder.last.line):
             return False

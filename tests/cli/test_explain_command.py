@@ -115,7 +115,7 @@ def test_a_pipe_by_name(folder: Path) -> None:
 def test_an_empty_log_is_no_failure(folder: Path) -> None:
     """One line, exit 0; no input at all is the same."""
     (done,) = run_commands(folder, ["explain", "empty.log"])
-    said = "no known problem of a GPU (not-a-gpu-problem): the log is empty\n"
+    said = "no known GPU problem (not-a-gpu-problem): the log is empty\n"
     assert done == Done(0, said, "")
     assert piped(b"", "-", home=folder).stdout == said.encode()
 

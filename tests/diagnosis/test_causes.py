@@ -178,7 +178,7 @@ def test_a_setting_that_was_caught_and_printed() -> None:
     [
         ("Segmentation fault (core dumped)", "the run ended with Segmentation fault"),
         ("RuntimeError: NCCL error: unhandled cuda error", "nothing known"),
-        ("KeyError: 'label'", "no known problem of a GPU"),
+        ("KeyError: 'label'", "no known GPU problem"),
     ],
 )
 def test_what_is_not_known_is_not_vouched_for(text: str, headline: str) -> None:

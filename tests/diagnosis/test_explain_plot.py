@@ -42,7 +42,7 @@ def of_facts(**facts: object) -> Diagnosis:
 def test_pieces(tmp_path: Path) -> None:
     """The title, what is in use, what was asked for, and the largest free chunk."""
     texts = drawn(of_log("logs/fragmentation.log"), tmp_path)
-    assert "the card's memory is in pieces" in texts
+    assert "GPU memory is fragmented" in texts
     assert "in use 448 MiB" in texts
     assert "asked for 192 MiB" in texts
     assert "GPU_0_bfc, limit 1024 MiB; free chunks pale, the largest 128 MiB" in texts

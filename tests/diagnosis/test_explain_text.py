@@ -63,8 +63,8 @@ def test_the_short_report() -> None:
         "  held by              process 43: 1 MiB",
         "  xid                  31, 13",
         "  allocator asked for  cuda_malloc_async",
-        "  besides              cuDNN does not work (--verbose shows the lines)",
-        "  harmless             5 lines that look bad and mean nothing (--verbose)",
+        "  also seen            cuDNN does not work (--verbose shows the lines)",
+        "  harmless             5 warnings hidden (--verbose shows them)",
         "",
         "what to change",
         *(
@@ -87,7 +87,7 @@ def test_the_long_report() -> None:
     for said in (
         "line 1  says little",
         "line 12 (3 times)  " + "x" * 400,
-        "  came of it, or stands beside it:\n  line 20  came\n      a consequence",
+        "  follow-up and unrelated errors:\n  line 20  came\n      a consequence",
         "  harmless:\n    line 2, 4 in all: harmless noise\n    line 3, 1 in all: more",
         "  5. change 5",
     ):
@@ -104,17 +104,17 @@ def test_a_line_that_says_little_is_better_than_none() -> None:
 def test_one_harmless_line_is_one() -> None:
     """English, for the commonest of numbers."""
     told = lines_of(FULL._replace(notes=FULL.notes[1:]))
-    assert "  harmless             1 line that looks bad and means nothing (--verbose)" in told
+    assert "  harmless             1 warning hidden (--verbose shows it)" in told
 
 
 @pytest.mark.parametrize(
     ("diagnosis", "headline"),
     [
-        (explain(""), "no known problem of a GPU (not-a-gpu-problem): the log is empty"),
-        (explain("a\nb\n"), "no known problem of a GPU (not-a-gpu-problem) in 2 lines"),
+        (explain(""), "no known GPU problem (not-a-gpu-problem): the log is empty"),
+        (explain("a\nb\n"), "no known GPU problem (not-a-gpu-problem) in 2 lines"),
         (
             explain("KeyError: 'x'"),
-            "no known problem of a GPU (not-a-gpu-problem): the run ended with KeyError: 'x'",
+            "no known GPU problem (not-a-gpu-problem): the run ended with KeyError: 'x'",
         ),
         (
             FULL._replace(severity="warning-only"),

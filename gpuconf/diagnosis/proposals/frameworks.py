@@ -11,7 +11,7 @@ from gpuconf.messages.facts.tensor import told_size
 from gpuconf.messages.reading import Facts
 from gpuconf.units import sized
 
-# More than this share of what a process holds, unused, is memory in pieces.
+# More than this share of what a process holds, unused, is fragmented.
 _MUCH_UNUSED = 0.2
 
 
