@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuconf.profile import key_reference
-from gpuconf.profile.editor_schema import schema_text
+from gpuconf.profile.documentation import schema_text
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "profiles.md"

@@ -44,9 +44,8 @@ HEAVY = {
     "gpuconf.simcard",
     "gpuconf.backends.tensorflow.runtime",
     "gpuconf.backends.keras_session",
-    "gpuconf.profile.editor_schema",
+    "gpuconf.profile.documentation",
     "gpuconf.profile.plain",
-    "gpuconf.profile.reference",
 }
 
 # ctypes.util, which nvidia-ml-py imports, brings these; nothing of ours does.

@@ -53,14 +53,14 @@ __all__ = [
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema (draft 7) of a profile, for editors: ``configs/profile.schema.json``."""
-    from gpuconf.profile.editor_schema import build_schema
+    from gpuconf.profile.documentation import build_schema
 
     return build_schema()
 
 
 def key_reference() -> str:
     """Every key with its rule, default and example, as a Markdown table."""
-    from gpuconf.profile.reference import build_reference
+    from gpuconf.profile.documentation import build_reference
 
     return build_reference()
 

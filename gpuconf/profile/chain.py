@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 from gpuconf.errors import ProfileError, ProfileNotFoundError
 from gpuconf.profile import powers, reading, search
-from gpuconf.profile.document import parse
-from gpuconf.profile.encoding import decode, read_bytes
+from gpuconf.profile.document import decode, parse
+from gpuconf.profile.files import read_bytes, read_shipped
 from gpuconf.profile.model import Note
 from gpuconf.profile.nodes import Mapping, Scalar, merged
 from gpuconf.profile.powers import Link
 from gpuconf.profile.problems import problem, quoted
-from gpuconf.profile.shipped import read_shipped
 
 LONGEST_CHAIN = 10
 

@@ -1,19 +1,134 @@
-"""Values with a shape of their own: ``on_shortage`` and ``virtual_devices``."""
+"""Rules of keys with a shape of their own: gpus, on_shortage, virtual_devices and env."""
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Mapping as Environment
 
-from gpuconf.profile.model import OnShortage
+from gpuconf.profile.model import GpuSelection, OnShortage
 from gpuconf.profile.nodes import Mapping, Node, Scalar, Sequence
-from gpuconf.profile.problems import nearest, problem
-from gpuconf.profile.rules import JsonSchema, Rule, amount, refuse, scalar
+from gpuconf.profile.problems import nearest, problem, quoted
+from gpuconf.profile.rules import (
+    STEERING_CHARACTER,
+    JsonSchema,
+    Rule,
+    amount,
+    refuse,
+    scalar,
+)
 from gpuconf.units import Amount, parse_duration
 
+HIGHEST_INDEX = 1023
+_INDEX = re.compile(r"0|[1-9][0-9]{0,3}")
+_UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z][0-9A-Za-z/-]*")
+INDEX_OR_UUID_PATTERN = rf"^(0|[1-9][0-9]{{0,2}}|{_UUID.pattern})$"
+_GPUS_SAYS = "all, none, a list such as [0, 2], or {pick: most-free, count: 1}"
 MOST_VIRTUAL_DEVICES = 64
 _SHORTAGE_SAYS = "fail, cpu, or {wait: 10min}"
 _WAIT = re.compile(r"wait:?\s+(\S.*)")
 _DURATION_PATTERN = r"(?=[^1-9]*[1-9])([0-9]+(\.[0-9]+)?|\.[0-9]+)\s*(s|sec|min|m|h)"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LONGEST_VALUE = 8192
+# They act on a program before it starts, or on what code it and its children run: even a profile
+# that somebody named is no place for them.  What a found one may set, `powers` says.
+SHELL_VARIABLES = re.compile(r"LD_.*|PYTHON.*|PATH|HOME")
+
+
+def gpu_member(node: Node, key: str) -> int | str:
+    """An index (int) or a UUID or the beginning of one (str)."""
+    says = "a GPU's number from 0 on, or its UUID such as GPU-8f6c"
+    node = scalar(node, key, says, "0")
+    if not node.is_quoted and _INDEX.fullmatch(node.text) and int(node.text) <= HIGHEST_INDEX:
+        return int(node.text)
+    if len(node.text) <= 100 and _UUID.fullmatch(node.text):
+        return node.text
+    raise refuse(node, key, says, _member_hint(node))
+
+
+def _member_hint(node: Scalar) -> str:
+    if node.text == "-1":
+        return "write `gpus: none` for no GPU"
+    if node.is_quoted and _INDEX.fullmatch(node.text):
+        return f"write {node.text} without quotes"
+    if node.text[:4].upper() in ("GPU-", "MIG-"):
+        return "copy it from: nvidia-smi -L"
+    return "the numbers and UUIDs of this machine: nvidia-smi -L"
+
+
+def gpus() -> Rule:
+    """Which GPUs the program may see."""
+    member: JsonSchema = {
+        "anyOf": [
+            {"type": "integer", "minimum": 0, "maximum": HIGHEST_INDEX},
+            {"type": "string", "pattern": f"^{_UUID.pattern}$"},
+        ]
+    }
+    pick: JsonSchema = {
+        "type": "object",
+        "additionalProperties": False,
+        "minProperties": 1,
+        "properties": {
+            "pick": {"enum": ["most-free"]},
+            "count": {"type": "integer", "minimum": 1, "maximum": HIGHEST_INDEX},
+        },
+    }
+    listed: JsonSchema = {"type": "array", "minItems": 1, "uniqueItems": True, "items": member}
+    return Rule(_read_gpus, {"anyOf": [{"enum": ["all", "none"]}, listed, pick]}, _GPUS_SAYS)
+
+
+def _read_gpus(node: Node, key: str) -> GpuSelection:
+    if isinstance(node, Mapping):
+        return _read_pick(node, key)
+    if isinstance(node, Sequence):
+        members = tuple(gpu_member(item, f"{key}[{i}]") for i, item in enumerate(node.items))
+        if not members:
+            raise refuse(node, key, _GPUS_SAYS, "write `gpus: none` for no GPU")
+        if len(set(members)) < len(members):
+            raise refuse(node, key, "each GPU is named once", "delete the repeated one")
+        return GpuSelection("list", members)
+    node = scalar(node, key, _GPUS_SAYS, "all")
+    if node.text not in ("all", "none"):
+        raise refuse(node, key, _GPUS_SAYS, _gpus_hint(node.text))
+    return GpuSelection(node.text)
+
+
+def _gpus_hint(text: str) -> str:
+    if _INDEX.fullmatch(text) and text != "0":
+        return f"write `[{text}]` for GPU {text}, or `{{pick: most-free, count: {text}}}`"
+    if re.fullmatch(r"[0-9]+(\s*,\s*[0-9]+)*", text[:100]):
+        return "write `[0]` for GPU 0, or `none`" if text == "0" else f"write `[{text[:100]}]`"
+    if _UUID.fullmatch(text[:100]):
+        return f'write `["{text[:100]}"]`'
+    if text.lower() in ("no", "off", "false", "cpu", "-1", ""):
+        return "write `gpus: none` for no GPU"
+    return f"write `gpus: {nearest(text, ('all', 'none')) or 'all'}`"
+
+
+def _read_pick(node: Mapping, key: str) -> GpuSelection:
+    """``{pick: most-free, count: 2}``; either may be left out, not both."""
+    count = 1
+    for name, entry in node.entries.items():
+        if name not in ("pick", "count"):
+            meant = nearest(name, ("pick", "count")) or "pick: most-free"
+            message = f"unknown key; the rule: {_GPUS_SAYS}"
+            raise problem(
+                message, mark=entry.key_mark, key=f"{key}.{name}", hint=f"write `{meant}`"
+            )
+        value = scalar(entry.value, f"{key}.{name}", _GPUS_SAYS, "1")
+        if name == "pick" and value.text != "most-free":
+            raise refuse(value, f"{key}.pick", "most-free", "write `pick: most-free`")
+        if name == "count":
+            count = _read_count(value, f"{key}.count")
+    if not node.entries:
+        raise refuse(node, key, _GPUS_SAYS, "write `gpus: all`")
+    return GpuSelection("pick", count=count)
+
+
+def _read_count(node: Scalar, key: str) -> int:
+    if node.is_quoted or not _INDEX.fullmatch(node.text) or not 0 < int(node.text) <= 1023:
+        raise refuse(node, key, "a whole number from 1 to 1023", "write `count: 1`")
+    return int(node.text)
 
 
 def on_shortage() -> Rule:
@@ -83,3 +198,85 @@ def _virtual_hint(node: Node) -> str:
         shares = ", ".join([f"{100 // int(text)}%"] * int(text))
         return f"write `virtual_devices: [{shares}]`"
     return "write `virtual_devices: [50%, 50%]`, or null for none"
+
+
+def env(owned: Environment[str, str]) -> Rule:
+    """Environment variables, each value the literal text that was written.
+
+    ``owned`` are those that gpuconf sets itself, each with the key that decides it.
+    """
+    schema: JsonSchema = {
+        "type": "object",
+        "propertyNames": {
+            "pattern": f"^{_NAME.pattern}$",
+            "not": {
+                "anyOf": [
+                    {"enum": list(owned)},
+                    {"pattern": "^GPUCONF_"},
+                    {"pattern": f"^({SHELL_VARIABLES.pattern})$"},
+                ]
+            },
+        },
+        "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
+    }
+    return Rule(functools.partial(_read_env, owned), schema, "a mapping of variables to text")
+
+
+def _read_env(owned: Environment[str, str], node: Node, key: str) -> tuple[tuple[str, str], ...]:
+    if isinstance(node, Scalar) and node.is_empty:
+        return ()
+    if not isinstance(node, Mapping):
+        hint = 'write `env: {TF_CPP_MIN_LOG_LEVEL: "1"}`'
+        raise refuse(node, key, "a mapping of variables to text", hint)
+    variables = []
+    for name, entry in node.entries.items():
+        path = f"{key}.{name}"
+        if refusal := _refused_name(name, owned):
+            raise problem(refusal[0], mark=entry.key_mark, key=path, hint=refusal[1])
+        if isinstance(entry.value, Scalar) and entry.value.is_null:
+            continue
+        variables.append((name, _variable_value(entry.value, path)))
+    return tuple(variables)
+
+
+def _refused_name(name: str, owned: Environment[str, str]) -> tuple[str, str] | None:
+    """Message and hint where ``name`` may not be set by a profile."""
+    if not _NAME.fullmatch(name):
+        rule = "letters, digits and _ only, no digit first"
+        return f"{quoted(name)} is no name of a variable; the rule: {rule}", "correct the name"
+    if name.startswith("GPUCONF_"):
+        return "gpuconf reads this before any profile", f"set it in the shell: export {name}=…"
+    if SHELL_VARIABLES.fullmatch(name):
+        message = (
+            f"{name} acts before the program starts, or on what code it runs; "
+            "the rule: no LD_…, PYTHON…, PATH or HOME in a profile"
+        )
+        return message, f"set it in the shell: export {name}=…"
+    owner = owned.get(name)
+    if owner is None:
+        return None
+    message = "gpuconf computes and sets this variable itself"
+    if name.startswith("PYTORCH_"):
+        return message, f"write the key `{owner}`; other options in the shell are merged"
+    return message, f"write the key `{owner}` instead"
+
+
+def _variable_value(node: Node, key: str) -> str:
+    if isinstance(node, Scalar) and node.is_empty:
+        hint = 'write "" for an empty text, or null to remove an inherited variable'
+        raise refuse(node, key, "one text", hint)
+    text = scalar(node, key, "one text", '"1"').text
+    if len(text) > _LONGEST_VALUE or "\x00" in text or not _can_be_encoded(text):
+        rule = f"at most {_LONGEST_VALUE} characters, no NUL, no half of a surrogate pair"
+        raise refuse(node, key, rule, "write plain text")
+    if STEERING_CHARACTER.search(text):
+        raise refuse(node, key, "no control characters but tab and line feed", "delete it")
+    return text
+
+
+def _can_be_encoded(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""YAML text to nodes, with a limit on everything, and nothing ever constructed.
+"""A file's bytes to text and to nodes, with a limit on everything, and nothing ever constructed.
 
 PyYAML's pure scanner and parser are used; the C ones read a few texts differently (a tab after a
 colon) and put some errors elsewhere, so one file would be good on one machine and bad on the
@@ -12,12 +12,20 @@ from typing import Any
 import yaml
 
 from gpuconf.errors import ProfileError
-from gpuconf.profile.encoding import position
 from gpuconf.profile.nodes import Entry, Mapping, Mark, Node, Scalar, Sequence
 from gpuconf.profile.problems import problem, quoted
 
 DEEPEST = 20
 MOST_NODES = 5000
+_BYTE_ORDER_MARKS = (
+    (b"\xff\xfe\x00\x00", "UTF-32"),  # before UTF-16, whose mark it begins with
+    (b"\x00\x00\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+_UTF8_MARK = b"\xef\xbb\xbf"
+# YAML ends lines at these, editors do not: line numbers would be wrong, comments would end.
+_ODD_LINE_ENDS = {"\x85": "U+0085", "\u2028": "U+2028", "\u2029": "U+2029"}
 _CORE = "tag:yaml.org,2002:"
 _TAGS: dict[type[yaml.Event], frozenset[str]] = {
     yaml.ScalarEvent: frozenset(_CORE + name for name in ("str", "int", "float", "bool", "null")),
@@ -26,13 +34,50 @@ _TAGS: dict[type[yaml.Event], frozenset[str]] = {
 }
 
 
+def decode(data: bytes, file: str) -> str:
+    """``data`` as text; ProfileError for anything but UTF-8 (a UTF-8 mark is allowed)."""
+    for byte_order_mark, name in _BYTE_ORDER_MARKS:
+        if data.startswith(byte_order_mark):
+            message = f"the file is {name}; a profile is UTF-8 text"
+            hint = f"save it as UTF-8: iconv -f {name} -t UTF-8 {file} > new.yaml"
+            raise problem(message, mark=Mark(file, 1, 1), hint=hint)
+    data = data.removeprefix(_UTF8_MARK)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _not_text(data, error.start, file) from None
+    for character, name in _ODD_LINE_ENDS.items():
+        if character in text:
+            where = _mark_at(text, text.index(character), file)
+            hint = "delete it; end lines with an ordinary line feed"
+            raise problem(f"found the invisible line end {name}", mark=where, hint=hint)
+    return text
+
+
+def _not_text(data: bytes, offset: int, file: str) -> ProfileError:
+    if b"\x00" in data[:1024]:
+        message = "the file is binary; a profile is UTF-8 text"
+        hint = "is this the right file? see: gpuconf profiles list"
+    else:
+        message = f"found the byte 0x{data[offset]:02x}, which is not UTF-8"
+        hint = f"save the file as UTF-8: iconv -f ISO-8859-1 -t UTF-8 {file} > new.yaml"
+    where = _mark_at(data[:offset].decode("utf-8"), offset, file)
+    return problem(message, mark=where, hint=hint)
+
+
+def _mark_at(text: str, offset: int, file: str) -> Mark:
+    """The place of the character at ``offset``."""
+    before = text[:offset].replace("\r\n", "\n").replace("\r", "\n")
+    return Mark(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
+
+
 def parse(text: str, file: str) -> Mapping:
     """The one mapping in ``text``; ProfileError with line and column for anything else."""
     loader: _Loader | None = None
     try:
         loader = _Loader(text, file)
         return _profile(loader.get_single_node(), file)
-    except yaml.composer.ComposerError as error:  # aliases, its other complaint, come not so far
+    except yaml.composer.ComposerError as error:  # its other complaints are of aliases
         raise problem(
             "a second document begins here; a file holds one profile",
             mark=_mark(error.problem_mark, file),
@@ -43,7 +88,7 @@ def parse(text: str, file: str) -> Mapping:
 
         raise syntax_error(error, text, file) from None
     except yaml.reader.ReaderError as error:
-        where = Mark(file, **position(text, error.position))
+        where = _mark_at(text, error.position, file)
         message = f"found the control character U+{ord(text[error.position]):04X}"
         raise problem(message, mark=where, hint="delete it; a profile is plain text") from None
     except (ValueError, OverflowError) as error:

@@ -1,9 +1,10 @@
 """What a profile's file may set, by how it was reached.
 
 *Shipped* files and *named* ones (a path given as an argument or in ``GPUCONF_PROFILE``, and files
-in the user's own folder) may set any variable that ``env_rules`` allows.  *Found* ones, which the
-search met in the project's folders, came with somebody's repository: they may set limits, and
-variables that cannot make a program load code, run a command, write a file or contact a server.
+in the user's own folder) may set any variable that ``compound_rules.env`` allows.  *Found* ones,
+which the search met in the project's folders, came with somebody's repository: they may set
+limits, and variables that cannot make a program load code, run a command, write a file or contact
+a server.
 A file that another one extends has the lower powers of the two.  See also ``trust``.
 """
 
@@ -15,8 +16,8 @@ from typing import NamedTuple
 
 from gpuconf.errors import ProfileError
 from gpuconf.profile import nodes, trust
+from gpuconf.profile.folders import foreign_owner, owner_of
 from gpuconf.profile.model import Note
-from gpuconf.profile.owners import foreign_owner, owner_of
 from gpuconf.profile.problems import problem
 from gpuconf.profile.search import Location
 from gpuconf.terminal import printable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuconf.errors import ProfileError
-from gpuconf.profile.gpu_rules import gpu_member
+from gpuconf.profile.compound_rules import gpu_member
 from gpuconf.profile.model import GpuRules
 from gpuconf.profile.nodes import Mapping, Mark, Node, Scalar, merged
 from gpuconf.profile.problems import nearest, problem, quoted

@@ -1,7 +1,7 @@
 """The keys of a profile, declared once.
 
-The reader (``reading``), the JSON Schema for editors (``editor_schema``) and the table of
-keys in the documentation (``reference``) are all made from ``PROFILE``.
+The reader (``reading``), the JSON Schema for editors and the table of keys in the documentation
+(``documentation``) are all made from ``PROFILE``.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from gpuconf.profile.compound_rules import on_shortage, virtual_devices
-from gpuconf.profile.env_rules import env
-from gpuconf.profile.gpu_rules import gpus
+from gpuconf.profile.compound_rules import env, gpus, on_shortage, virtual_devices
 from gpuconf.profile.model import GpuRules, JaxRules, MemoryRules, TensorFlowRules, TorchRules
 from gpuconf.profile.rules import Rule, amount, choice, flag, fraction, size, text
 from gpuconf.units import MIB

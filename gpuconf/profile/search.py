@@ -7,7 +7,7 @@ directory that the search begins in.  The order of choice:
 2. what the parent process has chosen;
 3. the project's ``gpuconf.yaml``: from the main script's folder upwards, then from the working
    directory upwards, each time up to the root of the repository (the folder with ``.git``, see
-   ``owners``); without a repository, up to the home folder, which does not count itself; and
+   ``folders``); without a repository, up to the home folder, which does not count itself; and
    outside of the home folder that folder alone;
 4. the user's ``$XDG_CONFIG_HOME/gpuconf/gpuconf.yaml``, else ``~/.config/gpuconf/gpuconf.yaml``;
 5. ``shared-desktop``.
@@ -24,15 +24,15 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gpuconf.errors import ProfileNotFoundError
-from gpuconf.profile.folders import project_folders, user_folder
-from gpuconf.profile.nodes import Mark
-from gpuconf.profile.problems import nearest, quoted
-from gpuconf.profile.shipped import (
+from gpuconf.profile.files import (
     is_shipped,
     missing_shipped_hint,
     shipped_files,
     shipped_folder,
 )
+from gpuconf.profile.folders import project_folders, user_folder
+from gpuconf.profile.nodes import Mark
+from gpuconf.profile.problems import nearest, quoted
 from gpuconf.state_note import read_note
 from gpuconf.terminal import printable
 

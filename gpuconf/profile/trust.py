@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gpuconf.errors import GpuconfError, ProfileError
-from gpuconf.profile.encoding import read_bytes
+from gpuconf.profile.files import read_bytes
 from gpuconf.profile.folders import user_folder
 
 _LONGEST_PATH = 65536

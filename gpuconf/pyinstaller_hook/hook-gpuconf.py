@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 import gpuconf
-from gpuconf.profile.shipped import shipped_folder
+from gpuconf.profile.files import shipped_folder
 
 # Read as files at run time; in a checkout the folder lies beside the package.
 datas = [(os.path.join(shipped_folder(), "*.*"), os.path.join("gpuconf", "configs"))]

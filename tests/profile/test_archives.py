@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf import pyinstaller_hook
-from gpuconf.profile.shipped import shipped_folder
+from gpuconf.profile.files import shipped_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 from gpuconf.profile import json_schema
-from gpuconf.profile.editor_schema import schema_text
-from gpuconf.profile.shipped import shipped_folder
+from gpuconf.profile.documentation import schema_text
+from gpuconf.profile.files import shipped_folder
 from tests.profile.bad_profiles import BAD_PROFILES, BadProfile
 from tests.profile.plain_yaml import as_editor_sees
 from tests.profile.test_rules import GOOD

@@ -18,8 +18,8 @@ from gpuconf.profile import (
     list_profiles,
     load_profile,
 )
+from gpuconf.profile.folders import may_bound_search
 from gpuconf.profile.model import Note
-from gpuconf.profile.owners import may_bound_search
 from tests.profile.other_users import giving_away
 
 

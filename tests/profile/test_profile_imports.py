@@ -11,8 +11,8 @@ import pytest
 FORBIDDEN = [
     *("dataclasses", "inspect", "pathlib", "logging", "json", "difflib", "argparse"),
     *("importlib.metadata", "importlib.resources", "jsonschema", "numpy", "tensorflow", "pynvml"),
-    *("gpuconf.cli", "gpuconf.planner", "gpuconf.hardware", "gpuconf.profile.editor_schema"),
-    *("gpuconf.profile.reference", "gpuconf.profile.plain", "gpuconf.profile.syntax_errors"),
+    *("gpuconf.cli", "gpuconf.planner", "gpuconf.hardware"),
+    *("gpuconf.profile.documentation", "gpuconf.profile.plain", "gpuconf.profile.syntax_errors"),
 ]
 LOAD = "from gpuconf.profile import load_profile; load_profile('virtual-pair', environ={})"
 

@@ -16,7 +16,7 @@ from gpuconf.profile import (
     list_profiles,
     load_profile,
 )
-from gpuconf.profile.shipped import shipped_folder
+from gpuconf.profile.files import shipped_folder
 
 SHIPPED = {
     *("shared-desktop", "dedicated", "half-card", "virtual-pair", "small-laptop"),

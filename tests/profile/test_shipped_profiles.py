@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.profile import Profile, load_profile
-from gpuconf.profile.shipped import shipped_folder
+from gpuconf.profile.files import shipped_folder
 from gpuconf.units import MIB
 
 TOTAL, DESKTOP, CONTEXT = 11264, 1945, 572

@@ -1,23 +1,16 @@
-"""Files to text: what may be opened at all, and which bytes are text."""
+"""The bytes of a profile's file: which may be opened, and where the shipped ones are."""
 
 from __future__ import annotations
 
 import os
 import stat
+import sys
 
 from gpuconf.errors import ProfileError, ProfileNotFoundError
 from gpuconf.profile.problems import nearest
 
+_PACKAGE = os.path.dirname(os.path.dirname(__file__))
 LARGEST_FILE_BYTES = 256 * 1024
-_BYTE_ORDER_MARKS = (
-    (b"\xff\xfe\x00\x00", "UTF-32"),  # before UTF-16, whose mark it begins with
-    (b"\x00\x00\xfe\xff", "UTF-32"),
-    (b"\xff\xfe", "UTF-16"),
-    (b"\xfe\xff", "UTF-16"),
-)
-_UTF8_MARK = b"\xef\xbb\xbf"
-# YAML ends lines at these, editors do not: line numbers would be wrong, comments would end.
-_ODD_LINE_ENDS = {"\x85": "U+0085", "\u2028": "U+2028", "\u2029": "U+2029"}
 _LIST = "see what there is: gpuconf profiles list"
 
 
@@ -88,41 +81,73 @@ def _missing_hint(path: str) -> str:
     return f"did you mean {os.path.join(folder, meant)}?" if meant else _LIST
 
 
-def _refusal(message: str, hint: str, path: str, line: int = 1, column: int = 1) -> ProfileError:
-    return ProfileError(message, hint=hint, file=path, line=line, column=column)
+def _refusal(message: str, hint: str, path: str) -> ProfileError:
+    return ProfileError(message, hint=hint, file=path, line=1, column=1)
 
 
-def decode(data: bytes, file: str) -> str:
-    """``data`` as text; ProfileError for anything but UTF-8 (a UTF-8 mark is allowed)."""
-    for mark, name in _BYTE_ORDER_MARKS:
-        if data.startswith(mark):
-            hint = f"save it as UTF-8: iconv -f {name} -t UTF-8 {file} > new.yaml"
-            raise _refusal(f"the file is {name}; a profile is UTF-8 text", hint, file)
-    data = data.removeprefix(_UTF8_MARK)
+def shipped_folder() -> str:
+    """The folder of the shipped profiles: inside the package, or beside it in a checkout."""
+    package = os.path.abspath(_PACKAGE)
+    inside = os.path.join(package, "configs")
+    beside = os.path.join(os.path.dirname(package), "configs")
+    if not os.path.isdir(inside) and os.path.isfile(os.path.join(beside, "profile.schema.json")):
+        return beside
+    return inside
+
+
+def is_shipped(path: str) -> bool:
+    """Whether a file of that path, below ``shipped_folder()``, is there."""
+    return os.path.lexists(path) or _from_archive(path) is not None
+
+
+def read_shipped(path: str) -> bytes:
+    """The bytes of a shipped profile."""
+    data = None if os.path.lexists(path) else _from_archive(path)
+    return read_bytes(path) if data is None else data
+
+
+def shipped_files() -> list[str]:
+    """The names of the files in the folder, also where it lies in an archive."""
     try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise _not_text(data, error.start, file) from None
-    for character, name in _ODD_LINE_ENDS.items():
-        if character in text:
-            place = position(text, text.index(character))
-            hint = "delete it; end lines with an ordinary line feed"
-            raise _refusal(f"found the invisible line end {name}", hint, file, **place)
-    return text
+        return sorted(os.listdir(shipped_folder()))
+    except OSError:
+        return _names_in_archive()
 
 
-def _not_text(data: bytes, offset: int, file: str) -> ProfileError:
-    if b"\x00" in data[:1024]:
-        message = "the file is binary; a profile is UTF-8 text"
-        hint = "is this the right file? see: gpuconf profiles list"
-    else:
-        message = f"found the byte 0x{data[offset]:02x}, which is not UTF-8"
-        hint = f"save the file as UTF-8: iconv -f ISO-8859-1 -t UTF-8 {file} > new.yaml"
-    place = position(data[:offset].decode("utf-8"), offset)
-    return _refusal(message, hint, file, **place)
+def missing_shipped_hint() -> str:
+    """What to do where there is no shipped profile at all."""
+    if getattr(sys, "frozen", False):
+        return (
+            "the program was frozen without them. Freeze it anew: "
+            "pyinstaller --collect-data gpuconf SCRIPT"
+        )
+    if not os.path.isdir(_PACKAGE):
+        return (
+            "the archive lacks the folder gpuconf/configs. Make the archive of the folder that "
+            "this fills: pip install --target FOLDER gpuconf"
+        )
+    return "the installation is damaged. Repair it: pip install --force-reinstall gpuconf"
 
 
-def position(text: str, offset: int) -> dict[str, int]:
-    """Line and column, from 1, of the character at ``offset``."""
-    before = text[:offset].replace("\r\n", "\n").replace("\r", "\n")
-    return {"line": before.count("\n") + 1, "column": len(before) - before.rfind("\n")}
+def _from_archive(path: str) -> bytes | None:
+    """The file's bytes by the loader that this package came from; None where it has none."""
+    get_data = getattr(__spec__.loader, "get_data", None) if __spec__ else None
+    if get_data is None or "\x00" in path or os.path.isdir(_PACKAGE):
+        return None
+    try:
+        # The loader knows the archive by the name in __file__, which may be relative.
+        data: bytes = get_data(os.path.join(_PACKAGE, "configs", os.path.basename(path)))
+    except OSError:
+        return None
+    return data
+
+
+def _names_in_archive() -> list[str]:
+    if os.path.isdir(_PACKAGE):
+        return []
+    from importlib.resources import files  # heavy, and only an archive needs it
+
+    try:
+        return sorted(entry.name for entry in files("gpuconf").joinpath("configs").iterdir())
+    except (OSError, ValueError, KeyError):
+        return []

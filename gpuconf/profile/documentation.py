@@ -1,11 +1,11 @@
-"""The JSON Schema by which editors complete and check profiles, made from ``schema.PROFILE``."""
+"""What is made from ``schema.PROFILE``: JSON Schema for editors, a table of keys for the docs."""
 
 from __future__ import annotations
 
 import json
 
 from gpuconf.profile.combinations import editor_rules
-from gpuconf.profile.gpu_rules import INDEX_OR_UUID_PATTERN
+from gpuconf.profile.compound_rules import INDEX_OR_UUID_PATTERN
 from gpuconf.profile.rules import JsonSchema, Rule
 from gpuconf.profile.schema import PROFILE, Key, PerGpu, Section
 
@@ -65,3 +65,25 @@ def _described(key: Key) -> str:
     if isinstance(key.rule, Rule):
         text += f" Write {key.rule.says}."
     return f"{text} Default: {key.default}." if key.default else text
+
+
+def build_reference() -> str:
+    """Markdown: one table of the top-level keys, and one for each section."""
+    sections = [(key, key.rule) for key in PROFILE.keys if isinstance(key.rule, Section)]
+    single = [key for key in PROFILE.keys if not isinstance(key.rule, Section)]
+    tables = [_table("Keys", single)]
+    tables += [_table(f"`{key.name}`", list(rule.keys), key.description) for key, rule in sections]
+    return "\n".join(tables)
+
+
+def _table(title: str, keys: list[Key], about: str = "") -> str:
+    head = "| key | what may stand there | what it does | default | example |"
+    lines = [f"### {title}", "", *([about, ""] if about else []), head, "|---|---|---|---|---|"]
+    return "\n".join(lines + [_row(key) for key in keys]) + "\n"
+
+
+def _row(key: Key) -> str:
+    says = key.rule.says if isinstance(key.rule, Rule) else "GPUs, each with memory and the like"
+    example = f"`{key.name}: {key.example}`"
+    cells = [f"`{key.name}`", says, key.description, key.default, example]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
