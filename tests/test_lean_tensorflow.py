@@ -57,3 +57,39 @@ def test_what_tensorflow_may_import(
     program = _PROGRAM.replace("FIRST", first).replace("ASK", _ASK)
     told = run_python(program, tmp_path, environ=environ)
     assert told.splitlines()[-1] == f"[{there}, {_ALL}]"
+
+
+_COLLECTED = """
+import gc
+assert gc.isenabled()
+import tensorflow
+assert not tensorflow.enabled
+assert gc.isenabled()
+assert "exec_module" not in vars(tensorflow.__loader__)
+assert gc.get_freeze_count() > 0
+
+class Kept: pass
+kept, gone = Kept(), []
+import weakref
+weakref.finalize(kept, gone.append, 1)
+kept.own = kept
+del kept
+gc.collect()
+assert gone == [1]
+try:
+    import jax
+except ZeroDivisionError:
+    assert gc.isenabled()
+    gc.disable()
+import keras
+assert not keras.enabled and not gc.isenabled()
+"""
+
+
+def test_nothing_is_collected_while_a_framework_is_imported(tmp_path: Path) -> None:
+    """Collections go on afterwards, after a failed import too, unless the program switched them
+    off itself; what the program makes is collected, and the loader is Python's own."""
+    standin = "import gc\nenabled = gc.isenabled()\n"
+    packages = {f"{name}.py": standin for name in ("tensorflow", "keras")}
+    write_package(tmp_path, {**packages, "jax.py": "1 / 0\n"})
+    run_python(_COLLECTED, tmp_path)
