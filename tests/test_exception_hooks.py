@@ -14,8 +14,6 @@ from tests.processes import run
 
 pytestmark = pytest.mark.slow  # waits for programs
 
-# Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
-
 ASKED = {"GPUCONF_EXPLAIN": "1", "GPUCONF_PROFILE": "cpu-only"}
 DIAGNOSIS = "\n\ngpuconf: no room on the card for a tensor (oom-device-tensor): the run failed\n"
 # TensorFlow's words, without TensorFlow.

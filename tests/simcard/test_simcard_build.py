@@ -15,9 +15,6 @@ from gpuconf.errors import BackendError, MissingDependencyError
 from gpuconf.simcard.compiling import cache_folder, find_compiler
 from gpuconf.simcard.libraries import LIBRARIES, NATIVE, build_libraries
 
-# Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
-
-
 needs_compiler = pytest.mark.skipif(
     shutil.which("cc") is None, reason="there is no C compiler named cc"
 )

@@ -17,8 +17,6 @@ from gpuconf.simcard import Card, CardSpec, create_card, simulated_card
 from gpuconf.simcard.__main__ import main
 from gpuconf.units import GIB, MIB
 
-# Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
-
 
 def test_a_card_says_what_it_was_made_of(libraries: Path, tmp_path: Path) -> None:
     """Every field of the spec comes back from the file, to the byte."""

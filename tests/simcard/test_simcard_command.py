@@ -17,9 +17,6 @@ from gpuconf.simcard import Card
 from gpuconf.simcard.__main__ import main
 from tests.simcard.simcard_programs import CLIENT, wait_until
 
-# Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
-
-
 _PREFIX = [sys.executable, "-m", "gpuconf.simcard"]
 _FREE = "cuda.enter(); print(cuda.memory()[0] // MIB)"
 

@@ -12,9 +12,6 @@ from gpuconf.simcard import Card, CardSpec, simulated_card
 from gpuconf.units import MIB
 from tests.simcard.simcard_programs import CLIENT, RunClient, StartClient, wait_until
 
-# Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
-
-
 FREE = (11264 - 1945) * MIB
 TAKE_AND_WAIT = "cuda.enter(); cuda.allocate({mib} * MIB); print('ready', flush=True); input()"
 NO_DEVICE, OUT_OF_MEMORY, NOT_INITIALIZED = 100, 2, 3

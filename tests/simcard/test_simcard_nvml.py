@@ -10,8 +10,6 @@ from gpuconf.simcard import Card
 from gpuconf.units import MIB
 from tests.simcard.simcard_programs import RunClient, StartClient
 
-# Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
-
 pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
 
 _ASK = """

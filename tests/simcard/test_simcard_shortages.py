@@ -8,8 +8,6 @@ from gpuconf.simcard import Card
 from gpuconf.units import MIB
 from tests.simcard.simcard_programs import RunClient, StartClient
 
-# Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
-
 FREE_MIB = 11264 - 1945
 OUT_OF_MEMORY, ALREADY_REGISTERED = 2, 712
 

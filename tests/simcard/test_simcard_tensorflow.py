@@ -19,8 +19,6 @@ from gpuconf.simcard import Card, simulated_card
 from gpuconf.units import MIB
 from tests.simcard.simcard_programs import STORY, RunClient, wait_until
 
-# Not a conftest.py: mypy takes no two modules of one name, and other folders have one.
-
 pytestmark = pytest.mark.slow
 
 _CREATED = re.compile(
