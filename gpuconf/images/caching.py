@@ -1,7 +1,7 @@
 """Pictures at their final size, kept from the first epoch on: in memory, or as files in a folder.
 
-Each is kept by itself and found by its place in the list, so the order of the next epoch may be
-another one, and an epoch that ends early leaves nothing half done.  Values are rounded to one byte.
+Each is kept by itself and found by its place in the list: the next epoch may have another order,
+and an epoch that ends early leaves nothing half done.  Values are rounded to one byte.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class MemoryCache:
 
 
 class FolderCache:
-    """One file per picture, named after the image's path, size and time, what it became and how.
+    """One file per picture, named after the image's path, size, time, and how it was made.
 
-    So an image that has changed is decoded anew, and streams of other sizes, and those of other
-    decoders, whose values differ a little, may share the folder.
+    So a changed image is decoded again, and streams with other sizes or decoders, whose values
+    differ slightly, can share the folder.
     """
 
     def __init__(self, folder: Path, paths: list[bytes], picture: Picture, decoder: str) -> None:
@@ -61,7 +61,7 @@ class FolderCache:
         self._is_full = False
 
     def get(self, place: int) -> Any | None:
-        """The picture, or None; also where its file is not whole, as after a full disk."""
+        """The picture, or None if it is missing or its file is incomplete, as after a full disk."""
         import numpy as np
 
         file = self._file(place)
@@ -74,7 +74,7 @@ class FolderCache:
         return values.reshape(shape) if values is not None and whole else None
 
     def put(self, place: int, image: Any) -> None:
-        """Keep it; where the disk does not take it, say so once and keep no more."""
+        """Keep it; if writing fails, say so once and keep no more."""
         file = self._file(place)
         if file is None or self._is_full:
             return
@@ -97,7 +97,7 @@ class FolderCache:
 
 
 def _write(file: Path, data: bytes) -> None:
-    """Write it under another name first: another process may be reading."""
+    """Write it under another name first, because another process may be reading."""
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
     try:
@@ -135,7 +135,7 @@ def make_cache(cache: Any, paths: list[bytes], picture: Picture, decoder: str) -
 def kept_or_made(
     cache: Cache, place: Any, make: Callable[[], Any], shape: tuple[int, int, int]
 ) -> Any:
-    """The picture of a place, as operations of TensorFlow: kept, or made, and kept from then on."""
+    """The picture of a place, as operations of TensorFlow: from the cache, or made and kept."""
     import numpy as np
     import tensorflow as tf
 
@@ -154,7 +154,7 @@ def kept_or_made(
         values = make()
         rounded = tf.saturate_cast(tf.round(values), tf.uint8)
         with tf.control_dependencies([tf.numpy_function(put_early, [place, rounded], tf.int32)]):
-            # What is no number is no picture: the program ends.
+            # NaN marks a program that is ending, not a picture.
             return tf.where(tf.math.is_nan(values), values, tf.cast(rounded, tf.float32))
 
     kept = tf.numpy_function(get_early, [place], tf.uint8)

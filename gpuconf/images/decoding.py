@@ -1,8 +1,8 @@
 """A file's name to a picture of the final size, as operations of TensorFlow, for plain JPEGs.
 
-Everything else goes to Python (`slow_decoding`).  The graph is kept small, because building it and
-starting each epoch cost time by its size, and so do ways that are not taken, for each picture.
-What fails here fails with an error of TensorFlow's, which does not name the file; see `pipeline`.
+Everything else goes to Python (`slow_decoding`).  The graph is small on purpose: the time to build
+it and to start an epoch grows with its size, and branches cost time even if not taken.
+What fails here fails with an error of TensorFlow's, which does not name the file; see `streams`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,22 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from gpuconf.images.jpeg import JPEG, RATIOS, decode_jpeg, reduction
 from gpuconf.images.memory_plan import MemoryPlan, decoding_bytes
 from gpuconf.images.options import Picture
-from gpuconf.images.resizing import averaging_pixels, resize_plainly
+from gpuconf.images.resizing import (
+    JPEG,
+    RATIOS,
+    averaging_pixels,
+    decode_jpeg,
+    reduction,
+    resize_plainly,
+)
 from gpuconf.images.slow_decoding import SlowDecoder
 from gpuconf.pipeline_calls import ending_early
 
 # Where a camera puts the orientation: its tag, type and count, then 2 to 8; in either byte order.
-# Chance can make such bytes too: it only says that Pillow is to look.  EXIF data stand at the
-# beginning, the tag in their first directory.
+# Such bytes may be there by chance: a match only means that Pillow has a look.  EXIF data come
+# first, with the tag in their first directory.
 _MAYBE_TURNED = (
     r"\C*(\x12\x01\x03\x00\x01\x00\x00\x00[\x02-\x08]\x00"
     r"|\x01\x12\x00\x03\x00\x00\x00\x01\x00[\x02-\x08])\C*"
@@ -29,11 +35,11 @@ _HEAD_BYTES = 1 << 12
 
 
 def make_decode(picture: Picture, plan: MemoryPlan, slow: SlowDecoder) -> Callable[[Any], Any]:
-    """What makes the float32 picture, of the final size, of a file's name (a scalar string)."""
+    """A function from a file's name (a scalar string) to its float32 picture of the final size."""
     import numpy as np
     import tensorflow as tf
 
-    # An error would be dropped, and the next file read, to the last one.
+    # An error would be dropped, and all files up to the last one still be read.
     read = ending_early(slow.decode, lambda _: np.full(picture.shape, np.nan, np.float32))
 
     def slowly(path: Any) -> Any:
@@ -53,7 +59,7 @@ def make_decode(picture: Picture, plan: MemoryPlan, slow: SlowDecoder) -> Callab
 def _jpeg(
     path: Any, data: Any, picture: Picture, allowed_bytes: int, slowly: Callable[[Any], Any]
 ) -> Any:
-    """A JPEG: one of four quick ways for most, chosen at once, because each choice costs time."""
+    """A JPEG, most in one of four quick ways; one choice for all, because each costs time."""
     import tensorflow as tf
 
     shape = tf.io.extract_jpeg_shape(data)
@@ -73,7 +79,7 @@ def _jpeg(
 
 
 def _stays_large(rows: Any, columns: Any, step: Any, picture: Picture) -> Any:
-    """Whether it must be averaged even after that step: a panorama, or an enormous picture."""
+    """Whether it must be averaged even after this reduction: a panorama, or an enormous picture."""
     import tensorflow as tf
 
     if not picture.averages:

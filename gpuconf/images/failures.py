@@ -1,17 +1,20 @@
-"""Files that give no picture: named in an error, or skipped, counted and listed."""
+"""Files that give no picture: named in an error or skipped, and where a list of files has them."""
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpuconf.errors import GpuconfError
 from gpuconf.terminal import say
 
-SKIP_HINT = 'mend or remove the file, or go on without such files: on_error="skip"'
-# So many are named in one line; all of them are in the list.
+SKIP_HINT = 'repair or remove the file, or skip such files: on_error="skip"'
+# At most so many skipped files are named in one line; the list has all of them.
 _NAMED = 3
+# At most so many entries of a list are named in an error.
+_ENTRIES_NAMED = 5
 
 
 class ImageError(GpuconfError, ValueError):
@@ -28,17 +31,17 @@ class ImageError(GpuconfError, ValueError):
 
 
 def out_of_memory(name: str) -> MemoryError:
-    """For a file that the machine had no memory to decode: nothing is wrong with the file."""
+    """The error for a sound file that the machine has no memory to decode."""
     return MemoryError(
         printable(f"{name}: this machine has no memory left to decode it")
-        + "\n  hint: a smaller host_limit; or find what else holds memory: free -h"
+        + "\n  hint: a smaller host_limit; or see what else holds memory: free -h"
     )
 
 
 def printable(text: str) -> str:
-    r"""``text`` with bytes of names that are no UTF-8 as ``\udcff``.
+    r"""``text`` with ``\udcff`` for bytes of file names that are not UTF-8.
 
-    They cannot be written to a terminal, and TensorFlow 2.15 crashes on an exception that has some.
+    A terminal cannot show them, and TensorFlow 2.15 crashes on an exception that holds some.
     """
     return text.encode("utf-8", "backslashreplace").decode()
 
@@ -53,14 +56,14 @@ class Failure(NamedTuple):
 class Failures:
     """The files that were skipped, each once, and how many in the epoch that is running.
 
-    It is what ``dataset.skipped`` is: it has a length, can be iterated and printed, and grows
-    while the dataset is read.  Threads may note failures at the same time.
+    This is ``dataset.skipped``: it has a length, can be iterated and printed, and grows while the
+    dataset is read.  Threads may note failures at the same time.
     """
 
     def __init__(self, file_count: int) -> None:
         self._file_count = file_count
         self._reasons: dict[str, str] = {}
-        # By their places in the list: Keras reads some batches twice, before it begins.
+        # By place in the list, because Keras reads some batches twice before an epoch.
         self._in_this_epoch: dict[int, str] = {}
         self._lock = threading.Lock()
 
@@ -79,7 +82,7 @@ class Failures:
     __repr__ = __str__  # what a notebook shows
 
     def note(self, place: int, path: str, reason: str) -> None:
-        """The file at this place in the list was skipped."""
+        """Record that the file at this place in the list was skipped."""
         with self._lock:
             self._reasons[path] = reason
             self._in_this_epoch[place] = path
@@ -90,7 +93,7 @@ class Failures:
             self._in_this_epoch.clear()
 
     def end_epoch(self) -> None:
-        """Say how many were skipped; an epoch of nothing else is an ImageError."""
+        """Report how many were skipped; raise an ImageError if none was left."""
         with self._lock:
             paths = list(self._in_this_epoch.values())
             self._in_this_epoch.clear()
@@ -98,18 +101,18 @@ class Failures:
             return
         if len(paths) >= self._file_count:
             raise self.none_left()
-        say(printable(self._told(paths)))
+        say(printable(self._summary(paths)))
 
     def none_left(self) -> ImageError:
-        """The error for a dataset that has no file left."""
+        """The error for a dataset of which no file could be read."""
         path, reason = next(iter(self._reasons.items()))
         return ImageError(
             f"none of the {self._file_count} images could be read; the first is {path}: {reason}",
-            hint="check the list's folder: a relative path is looked up from the list's own",
+            hint="check the list's folder: a relative path starts at the list's own folder",
             path=path,
         )
 
-    def _told(self, paths: list[str]) -> str:
+    def _summary(self, paths: list[str]) -> str:
         named = [f"{path} ({self._reasons[path]})" for path in sorted(set(paths))[:_NAMED]]
         more = len(set(paths)) - len(named)
         rest = f" and {more} more" if more else ""
@@ -117,3 +120,27 @@ class Failures:
             f"images: skipped {len(paths)} of {self._file_count} in this epoch: "
             f"{', '.join(named)}{rest}; all of them are in .skipped"
         )
+
+
+class Origin(NamedTuple):
+    """Where a list of images comes from, so that an error names the entry at fault.
+
+    ``source`` is the file or table, None for a list in the caller's code.
+    ``lines`` are those of a text file, from 1; rows of other tables and images count from 0.
+    """
+
+    source: str | None = None
+    lines: Sequence[int] | None = None
+
+    def named(self, places: Sequence[int], paths: Sequence[bytes] = ()) -> str:
+        """``line 3 (cat/7.jpg) and 12 more of list.csv``, ``image 2 (7.jpg), counted from 0``."""
+        named_entries = ", ".join(self._one(place, paths) for place in places[:_ENTRIES_NAMED])
+        more = f" and {len(places) - _ENTRIES_NAMED} more" if len(places) > _ENTRIES_NAMED else ""
+        of = "" if self.source is None else f" of {self.source}"
+        return f"{named_entries}{more}{of}{', counted from 0' if self.lines is None else ''}"
+
+    def _one(self, place: int, paths: Sequence[bytes]) -> str:
+        path = f" ({printable(os.fsdecode(paths[place]))})" if paths else ""
+        if self.lines is not None:
+            return f"line {self.lines[place]}{path}"
+        return f"{'image' if self.source is None else 'row'} {place}{path}"

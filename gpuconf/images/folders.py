@@ -10,12 +10,12 @@ from typing import NamedTuple
 from gpuconf.errors import UsageError
 from gpuconf.terminal import say
 
-# By name only while listing: what a file really is, its content decides when it is read.
+# A listing goes by names only; a file's content decides when it is read.
 EXTENSIONS = (b".jpg", b".jpeg", b".jpe", b".jfif", b".png", b".gif", b".bmp", b".webp")
 
 
 class Folder(NamedTuple):
-    """What a folder holds; without class folders it has no labels and no names."""
+    """What a folder holds; labels and names are None without class folders."""
 
     paths: list[bytes]
     labels: list[int] | None
@@ -25,10 +25,10 @@ class Folder(NamedTuple):
 def list_folder(
     folder: bytes, class_names: Sequence[str] | None = None, *, follow_links: bool = False
 ) -> Folder:
-    """The images below ``folder``, each class folder's label its place in the sorted names.
+    """The images below ``folder``; a class's label is its place in the sorted names.
 
-    Hidden files and folders are left out (``.ipynb_checkpoints`` is no class); so are files that
-    are no images by their names, and those beside class folders, and that is said.
+    Hidden files and folders are left out (``.ipynb_checkpoints`` is no class).  Other files, and
+    images beside class folders, are left out with a message.
     """
     beside, found = _entries(folder, follow_links)
     classes = _choose(folder, found, class_names)
@@ -39,17 +39,17 @@ def list_folder(
     labels: list[int] = []
     for label, name in enumerate(classes):
         files = _files_below(os.path.join(folder, os.fsencode(name)), follow_links)
-        kept = _keep_images(folder, files, left_out, told=False)
+        kept = _keep_images(folder, files, left_out, reported=False)
         if not kept:
             say(f"images: the class folder {name!r} of {os.fsdecode(folder)} holds no image")
         paths += kept
         labels += [label] * len(kept)
-    _tell(folder, left_out, sum(_is_image(file) for file in beside))
+    _report(folder, left_out, sum(_is_image(file) for file in beside))
     return Folder(paths, labels, tuple(classes))
 
 
 def _entries(folder: bytes, follow_links: bool) -> tuple[list[bytes], list[str]]:
-    """The files and the names of the folders in it that are not hidden, sorted."""
+    """Its files, and the names of its folders, sorted; hidden ones left out."""
     files, folders = [], []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -78,7 +78,7 @@ def _choose(folder: bytes, found: list[str], wanted: Sequence[str] | None) -> li
 
 
 def _files_below(folder: bytes, follow_links: bool) -> Iterator[bytes]:
-    """Every file below, not hidden, folder by folder in the order of the names."""
+    """Every file below that is not hidden, folder by folder in the order of their names."""
     for place, folders, files in os.walk(folder, followlinks=follow_links):
         folders[:] = sorted(name for name in folders if not name.startswith(b"."))
         for name in sorted(files):
@@ -95,7 +95,7 @@ def _keep_images(
     files: Iterator[bytes] | list[bytes],
     left_out: Counter[str],
     *,
-    told: bool = True,
+    reported: bool = True,
 ) -> list[bytes]:
     kept = []
     for file in files:
@@ -104,13 +104,13 @@ def _keep_images(
         else:
             extension = os.path.splitext(os.fsdecode(file))[1].lower()
             left_out[extension or "without extension"] += 1
-    if told:
-        _tell(folder, left_out, 0)
+    if reported:
+        _report(folder, left_out, 0)
     return kept
 
 
-def _tell(folder: bytes, left_out: Counter[str], beside: int) -> None:
-    """Say what was left out, which must never be silent."""
+def _report(folder: bytes, left_out: Counter[str], beside: int) -> None:
+    """Report what was left out: never leave a file out silently."""
     name = os.fsdecode(folder)
     if left_out:
         kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(left_out.items()))

@@ -1,4 +1,4 @@
-"""Labels as numbers: classes by their names, or what was given, checked and put in order."""
+"""Labels as numbers: checked, with names of classes replaced by their places."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gpuconf.errors import UsageError
-from gpuconf.images.origins import Origin
+from gpuconf.images.failures import Origin
 
-# What names entries, by their places, in an error.
+# A function that names the entries at these places in an error.
 Where = Callable[[Sequence[int]], str]
 _IN_A_LIST = Origin()
 # Names of classes that are shown in an error.
@@ -16,7 +16,7 @@ _SHOWN = 5
 
 
 class Labels(NamedTuple):
-    """An array with one entry, or row, per image; ``class_names`` where they stand for classes."""
+    """An array with one entry, or row, per image; ``class_names`` if they stand for classes."""
 
     values: Any  # numpy, int32, int64 or float32
     class_names: tuple[str, ...] | None
@@ -32,8 +32,8 @@ def make_labels(
 ) -> Labels:
     """``given`` as numbers; text becomes the place of the name in ``class_names``, or in order.
 
-    A UsageError tells by ``where`` which have no label, an unknown one, or one that does not suit
-    the mode, and says where there are more or fewer labels than ``count`` images.
+    A UsageError names, by ``where``, the images with no label, an unknown one, or one that does not
+    suit the mode.  Another number of labels than ``count`` is a UsageError too.
     """
     import numpy as np
 
@@ -76,7 +76,7 @@ def _as_array(given: Any, count: int) -> Any:
 def _numbered(
     values: Any, class_names: Sequence[str] | None, where: Where
 ) -> tuple[Any, Sequence[str] | None]:
-    """Text as the places of the names; numbers that only came as objects, as numbers."""
+    """Text as the places of the names; numbers given as objects, as numbers."""
     import numpy as np
 
     cells = values.tolist()
@@ -97,7 +97,7 @@ def _numbered(
 
 
 def _numbers(cells: list[Any], where: Where) -> Any:
-    """Cells that are not all text as numbers; a UsageError names two of which one is none."""
+    """Cells as numbers; a UsageError names two of different types."""
     import numpy as np
 
     try:
@@ -131,7 +131,7 @@ def _refuse(
     *,
     hint: str = "give every image a label, or leave these images out",
 ) -> None:
-    """Raise a UsageError that names the entries that are bad, where there are some."""
+    """Raise a UsageError that names the bad entries, if there are any."""
     import numpy as np
 
     places = np.flatnonzero(bad).tolist()
@@ -174,7 +174,7 @@ def _class_count(
 
 
 def _narrowed(values: Any) -> Any:
-    """The types that Keras gives: int32 where it suffices, float32."""
+    """The types that Keras gives: float32, and int32 if the numbers fit."""
     import numpy as np
 
     if values.dtype.kind == "f":

@@ -1,4 +1,4 @@
-"""What was given as paths and labels, as one list of files with their labels."""
+"""The files and labels that a caller gave, as one list."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from gpuconf.errors import UsageError
-from gpuconf.images.failures import SKIP_HINT, ImageError
+from gpuconf.images.failures import SKIP_HINT, ImageError, Origin
 from gpuconf.images.folders import EXTENSIONS, list_folder
 from gpuconf.images.labels import Labels, make_labels
-from gpuconf.images.origins import Origin
 from gpuconf.images.tables import TABLE_EXTENSIONS, Table, read_table, take_table
 
 _NAMED = 5
 
 
 class ImageList(NamedTuple):
-    """Files, as the bytes of their names, and their labels; None where they have none."""
+    """The names of files as bytes, and their labels, if they have any."""
 
     paths: list[bytes]
     labels: Labels | None
@@ -46,7 +45,7 @@ class Source(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Paths, labels as they are given or found, the names of the classes, and who has them."""
+    """Paths, labels as given or found, names of classes, and where the entries come from."""
 
     paths: list[bytes]
     labels: Any
@@ -59,7 +58,7 @@ def list_images(source: Source) -> ImageList:
     paths, labels, class_names, origin = _find(source)
     if not paths:
         raise UsageError(
-            f"no image in {_told(source.paths, origin)}",
+            f"no image in {_described(source.paths, origin)}",
             hint=f"files count by their names: {b' '.join(EXTENSIONS).decode()}",
         )
     if labels is None or source.label_mode is None:
@@ -92,7 +91,7 @@ def _find(source: Source) -> _Found:
 
 
 def _read_list(name: bytes, source: Source) -> Table:
-    """What a file lists, which must be there and be of a kind that lists."""
+    """The entries of a file, which must exist and be of a kind that lists images."""
     text = os.fsdecode(name)
     if not text.lower().endswith(TABLE_EXTENSIONS):
         raise UsageError(
@@ -120,7 +119,7 @@ def _find_in_folder(name: bytes, source: Source, inferred: bool) -> _Found:
 
 
 def encode(paths: Iterable[Any], origin: Origin) -> list[bytes]:
-    """File names as bytes, whatever their encoding; a UsageError names the entry that is none."""
+    """File names as bytes in any encoding; a UsageError names an entry that is no file name."""
     if not isinstance(paths, Iterable):
         raise UsageError(
             f"paths={paths!r} is no folder, list of files, or file with such a list",
@@ -138,24 +137,24 @@ def encode(paths: Iterable[Any], origin: Origin) -> list[bytes]:
 
 
 def check_files(paths: Sequence[bytes]) -> None:
-    """Raise an ImageError that names files which are missing, empty or folders.
+    """Raise an ImageError that names missing and empty files, and folders.
 
-    It costs one ``stat`` per file, and saves a training that would end at the first of them.
+    One ``stat`` per file can save a training that would end at the first of them.
     """
     bad = [(path, why) for path in paths if (why := what_is_wrong(path)) is not None]
     if not bad:
         return
-    told = "\n".join(f"  {os.fsdecode(path)}: {why}" for path, why in bad[:_NAMED])
+    named = "\n".join(f"  {os.fsdecode(path)}: {why}" for path, why in bad[:_NAMED])
     more = f"\n  and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
     raise ImageError(
-        f"{len(bad)} of {len(paths)} files are no images:\n{told}{more}",
+        f"{len(bad)} of {len(paths)} files are no images:\n{named}{more}",
         hint=SKIP_HINT,
         path=os.fsdecode(bad[0][0]),
     )
 
 
 def what_is_wrong(path: bytes) -> str | None:
-    """Why nothing can be read from a file, as far as the file system knows."""
+    """Why a file cannot be read, as far as the file system knows."""
     if b"://" in path:
         return None  # gs:// and the like, which TensorFlow reads
     try:
@@ -170,7 +169,7 @@ def what_is_wrong(path: bytes) -> str | None:
 
 
 def split(images: ImageList, share: float, seed: int) -> tuple[ImageList, ImageList]:
-    """Training and validation images: drawn by ``seed``, so that two calls never overlap."""
+    """Training and validation images, drawn by ``seed``, so that two calls agree."""
     places = list(range(len(images.paths)))
     random.Random(seed).shuffle(places)
     count = round(share * len(places))
@@ -182,6 +181,6 @@ def split(images: ImageList, share: float, seed: int) -> tuple[ImageList, ImageL
     return images.take(sorted(places[count:])), images.take(sorted(places[:count]))
 
 
-def _told(paths: Any, origin: Origin) -> str:
+def _described(paths: Any, origin: Origin) -> str:
     named = isinstance(paths, (str, bytes, os.PathLike))
     return os.fsdecode(paths) if named else origin.source or "the list of paths"

@@ -28,7 +28,7 @@ _BYTES_PER_ENTRY = 2 * 8 + 24 + (8 + 8 + 16) + 5 * 8
 
 
 class Demand(NamedTuple):
-    """What a stream is asked for, as far as memory depends on it."""
+    """What is asked of a stream, as far as memory depends on it."""
 
     images: int
     path_bytes: int  # all paths: as bytes, as text, and as characters of a tensor
@@ -61,7 +61,7 @@ class Demand(NamedTuple):
 
 
 class MemoryPlan(NamedTuple):
-    """What is held at once, in bytes; ``print(plan)`` shows the sum.
+    """The most that is held at once, in bytes; ``print(plan)`` shows the sum.
 
     ``decoding_bytes`` is what one image may take while it is decoded beside others;
     ``alone_bytes`` what a larger one may, of which there is one at a time.
@@ -116,10 +116,10 @@ class MemoryPlan(NamedTuple):
 
 
 def plan_memory(demand: Demand, *, host_limit_bytes: int, cpus: int) -> MemoryPlan:
-    """Share ``host_limit_bytes`` out; a UsageError with the sum where it does not suffice.
+    """Divide ``host_limit_bytes``; a UsageError shows the sum if it is too little.
 
-    First what cannot be less: the list, a cache, batches.  Half of the rest is kept for one
-    image larger than the others, the other half is the workers'.
+    First come the list, a cache and the batches, which cannot be less.  Half of the rest is kept
+    for one image larger than the others; the workers share the other half.
     """
     left = host_limit_bytes - demand.index_bytes - demand.cache_bytes
     waiting = _batches_waiting(demand, left)
@@ -144,17 +144,17 @@ def plan_memory(demand: Demand, *, host_limit_bytes: int, cpus: int) -> MemoryPl
 
 
 def least_decoding_bytes(demand: Demand) -> int:
-    """What decoding an image of just the final size takes; no plan may leave less."""
+    """What decoding an image of the final size takes; no plan may leave less."""
     return decoding_bytes(demand.height * demand.width, 64 * KIB, PILLOW_BYTES_PER_PIXEL)
 
 
 def decoding_bytes(pixels: int, file_bytes: int, bytes_per_pixel: int) -> int:
-    """What decoding takes at most: the file, which may be there twice, and its pixels."""
+    """The most that decoding takes: the file, perhaps held twice, and its pixels."""
     return 2 * file_bytes + pixels * bytes_per_pixel
 
 
 def _batches_waiting(demand: Demand, left: int) -> int:
-    """As many as fit a tenth of what is left, from 1 to 4: more do not make decoding faster."""
+    """From 1 to 4, as many as fit a tenth of what is left: more do not make decoding faster."""
     return max(1, min(_MOST_WAITING, left // 10 // demand.batch_bytes))
 
 

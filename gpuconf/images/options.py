@@ -1,4 +1,4 @@
-"""What `stream` and `sequence` are asked for, checked before any file is looked at."""
+"""The options of `stream` and `sequence`, checked before any file is looked at."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUBSETS = ("training", "validation", "both")
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """How a file becomes an array: its final shape, and the way there."""
+    """How a file becomes an array: its final shape, and how it is resized."""
 
     height: int
     width: int
@@ -94,17 +94,17 @@ def _check_size(size: Any) -> tuple[int, int]:
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
     """One of the choices, or a UsageError that lists them."""
     if not any(value is choice or value == choice for choice in choices):
-        told = ", ".join(repr(choice) for choice in choices)
-        raise UsageError(f"{name}={value!r} is none of {told}", hint=f"{name}={choices[0]!r}")
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise UsageError(f"{name}={value!r} is none of {listed}", hint=f"{name}={choices[0]!r}")
 
 
 def check_host_limit(limit: Any) -> int:
-    """Bytes, from a size or a number of bytes; in less than 1 MiB nothing can be decoded."""
+    """Bytes, from a size or a number of bytes; less than 1 MiB is too little to decode anything."""
     return memory_size("host_limit", limit, least=MIB, hint='host_limit="2GiB"')
 
 
 def check_flag(name: str, value: Any) -> None:
-    """True or False, and not something that Python would take for one of them."""
+    """Accept only True and False, not what Python would treat as one of them."""
     if not isinstance(value, bool):
         raise UsageError(f"{name}={value!r} is neither True nor False", hint=f"{name}=True")
 

@@ -1,4 +1,7 @@
-"""Pictures by Pillow: every kind that it knows, upright, in 8 bits, with the channels asked for."""
+"""Pictures by Pillow: every kind that it knows, upright, in 8 bits, with the channels asked for.
+
+It also says what is wrong with a file that TensorFlow could not read, by reading it once more.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,8 @@ _WHITE = (255, 255, 255, 255)
 _ORIENTATION = 0x0112
 # Photographs keep one of these while they are made smaller; others must be decoded in full.
 _SHRINKABLE = ("JPEG", "MPO")
+# How files begin that TensorFlow decodes by itself.
+_BEGINNINGS = (b"\xff\xd8\xff", b"\x89PNG")
 
 
 class Lanes:
@@ -32,7 +37,7 @@ class Lanes:
         self._alone = threading.Lock()
 
     def enter(self, size_bytes: int, path: str, what: str) -> AbstractContextManager[Any]:
-        """The lock for the one large image, nothing for others; an ImageError above all limits."""
+        """The lock of the one large image, none for others; an ImageError above all limits."""
         if size_bytes > self._alone_bytes:
             raise ImageError(
                 f"{path}: {what} takes up to {sized(size_bytes)} to decode, and host_limit "
@@ -44,9 +49,9 @@ class Lanes:
 
 
 def read_picture(path: bytes, picture: Picture, lanes: Lanes, fit: Callable[[Any], Any]) -> Any:
-    """What ``fit`` makes of a file: of a Pillow image, upright, in the mode of the channels.
+    """Read a file as an upright Pillow image in the mode of the channels; return ``fit`` of it.
 
-    A large JPEG comes reduced by 2, 4 or 8 where it stays at least as large as the final size.
+    A large JPEG is reduced by 2, 4 or 8 if it stays at least as large as the final size.
     Raises ImageError with the file's name, MissingDependencyError, or MemoryError.
     """
     name = os.fsdecode(path)
@@ -85,13 +90,13 @@ def read_orientation(data: bytes) -> int:
     try:
         with pillow.open(BytesIO(data)) as image:
             found = int(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # broken EXIF data say nothing; a broken picture is found where it is decoded
+    except Exception:  # broken EXIF data are ignored; decoding finds a broken picture
         return 1
     return found if 1 <= found <= 8 else 1
 
 
 def import_pillow(name: str) -> Any:
-    """``PIL.Image``, or a MissingDependencyError that names the file it is needed for."""
+    """``PIL.Image``, or a MissingDependencyError that names the file that needs it."""
     try:
         from PIL import Image
     except ImportError:
@@ -118,7 +123,7 @@ def _decode(image: Any, picture: Picture) -> Any:
 
 
 def _in_8_bits(image: Any) -> Any:
-    """16-bit greys scaled to 8 bits, which Pillow's own conversion would clip."""
+    """The image, with 16-bit greys scaled to 8 bits; Pillow's own conversion would clip them."""
     import numpy as np
     from PIL import Image
 
@@ -132,7 +137,7 @@ def _in_8_bits(image: Any) -> Any:
 
 
 def _with_channels(image: Any, channels: int) -> Any:
-    """The mode asked for; what is transparent lies on white, unless alpha is a channel."""
+    """The image in the mode asked for; transparency becomes white, unless alpha is a channel."""
     from PIL import Image
 
     transparent = image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or (
@@ -145,7 +150,7 @@ def _with_channels(image: Any, channels: int) -> Any:
 
 
 def _what_it_is(data: bytes) -> str:
-    """For what no decoder knows: what the file begins with, which often says it."""
+    """What a file is that no decoder knows, as far as its first bytes show."""
     start = data[:16]
     for magic, kind in (
         (b"%PDF", "a PDF"), (b"<svg", "an SVG drawing"), (b"PK\x03\x04", "a ZIP archive"),
@@ -164,3 +169,32 @@ def _reason(error: Exception) -> str:
     if "truncated" in text or "Truncated" in text or "end of" in text:
         return f"is truncated ({text})"
     return f"is broken ({text})"
+
+
+def examine(path: bytes, picture: Picture, alone_bytes: int) -> ImageError:
+    """The error that names the file and says why it gave no picture.
+
+    Raises MissingDependencyError or MemoryError if only Pillow or memory is missing: the file is
+    sound, and skipping it would lose all files of its kind.
+    """
+    name = os.fsdecode(path)
+    try:
+        read_picture(path, picture, Lanes(alone_bytes, alone_bytes), lambda image: image)
+    except ImageError as error:
+        return error
+    except MissingDependencyError:
+        problem = what_is_wrong(path)
+        if problem is None and not _is_tensorflows(path):
+            raise
+        return ImageError(f"{name}: {problem or 'TensorFlow cannot decode it'}", path=name)
+    return ImageError(
+        f"{name}: could not be read before, but Pillow can read it now",
+        hint=f"save it again: Image.open({name!r}).convert('RGB').save({name!r}); "
+        f"or, if memory was short for a moment, set a smaller host_limit",
+        path=name,
+    )
+
+
+def _is_tensorflows(path: bytes) -> bool:
+    with open(path, "rb") as file:
+        return file.read(4).startswith(_BEGINNINGS)

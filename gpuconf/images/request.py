@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 from sys import getsizeof
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from gpuconf.arguments import whole_number
 from gpuconf.errors import UsageError
@@ -29,6 +31,9 @@ from gpuconf.images.options import (
 from gpuconf.images.transforms import Transform, make_augment, make_scale
 from gpuconf.terminal import debug
 
+P = ParamSpec("P")
+Asked = TypeVar("Asked")
+
 _FLAGS = (
     *("shuffle", "drop_remainder", "antialias", "follow_links"),
     *("crop_to_aspect_ratio", "pad_to_aspect_ratio"),
@@ -39,7 +44,7 @@ _FLAGS = (
 class Request:
     """What the caller wants of which images: the arguments of `stream` and `sequence`, as given.
 
-    They stand here once, and both functions take them from here; docs/images.md tells of each.
+    Both functions take them from here; docs/images.md describes each.
     """
 
     paths: Any
@@ -197,7 +202,7 @@ class Part:
     transforms: tuple[Transform, ...]
 
     def described(self, make: Callable[[Part], Any]) -> Any:
-        """What is made of this part, with the attributes that Keras's own loader sets, and ours."""
+        """``make`` of this part, with the attributes of Keras's own loader, and ours."""
         made = make(self)
         labels = self.images.labels
         made.class_names = None if labels is None else labels.class_names
@@ -208,7 +213,32 @@ class Part:
 
 
 def _drawn_seed() -> int:
-    """From numpy's generator, which `keras.utils.set_random_seed` sets."""
+    """A seed from numpy's generator, which `keras.utils.set_random_seed` seeds."""
     import numpy as np
 
     return int(np.random.randint(2**31 - 1))
+
+
+def answering(
+    request: Callable[P, Asked],
+) -> Callable[[Callable[[Asked], Any]], Callable[P, Any]]:
+    """Make a function of a request one of its arguments, as ``help`` and type checkers see it.
+
+    So what `stream` and `sequence` take, with its defaults, is written once.
+    """
+    signature = inspect.signature(request)
+
+    def decorate(make: Callable[[Asked], Any]) -> Callable[P, Any]:
+        @functools.wraps(make)
+        def answer(*args: P.args, **kwargs: P.kwargs) -> Any:
+            try:
+                signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{make.__name__}() {error}") from None
+            return make(request(*args, **kwargs))
+
+        shown = signature.replace(return_annotation="Any")
+        answer.__signature__ = shown  # type: ignore[attr-defined]
+        return answer
+
+    return decorate

@@ -1,7 +1,8 @@
-"""To the final size, as operations of TensorFlow, with the values of Keras's own loader.
+"""JPEGs decoded at a part of their size, turned upright, and any picture resized, in TensorFlow.
 
-That is `tf.image.resize`, after cutting edges off or before adding them where that is asked for.
-Only where a picture is much larger is it averaged (``antialias``), which Keras does not do.
+Resizing is `tf.image.resize` and gives the values of Keras's own loader; edges are cut off before
+or added after, if asked for.  Only a picture that is much larger is averaged (``antialias``); Keras
+averages none.
 """
 
 from __future__ import annotations
@@ -11,9 +12,50 @@ from typing import Any
 
 from gpuconf.images.options import Picture
 
-# A result is made of four pixels.  Where these would be less than half of all, it is averaged
+# How a JPEG begins.
+JPEG = b"\xff\xd8\xff"
+# libjpeg can decode one half, a quarter or an eighth as high and wide.
+RATIOS = (1, 2, 4, 8)
+# Each resulting pixel is made of four.  If these are less than half of all pixels, it is averaged
 # instead, which takes several times as long.
 _SEEN_TWICE_OVER = 2 * 4
+
+
+def reduction(rows: Any, columns: Any, picture: Picture) -> Any:
+    """The place of the smallest ratio that leaves a picture at least as large as the final size.
+
+    With 1/2, 1/4 or 1/8 libjpeg computes fewer pixels, each the average of 4, 16 or 64: that is
+    less work, and avoids the aliasing of sampling only a few pixels.
+    """
+    import tensorflow as tf
+
+    if not picture.averages:
+        return tf.constant(0)
+    times = tf.minimum(rows // picture.height, columns // picture.width)
+    return tf.add_n([tf.cast(times >= ratio, tf.int32) for ratio in RATIOS[1:]])
+
+
+def decode_jpeg(data: Any, ratio: int, picture: Picture) -> Any:
+    """A JPEG's bytes as uint8 (rows, columns, channels), as high and wide as 1/ratio."""
+    import tensorflow as tf
+
+    image = tf.io.decode_jpeg(data, channels=min(picture.channels, 3), ratio=ratio)
+    if picture.channels != 4:
+        return image
+    return tf.concat([image, tf.fill(tf.shape(image[..., :1]), tf.constant(255, tf.uint8))], 2)
+
+
+def turn(image: Any, orientation: Any) -> Any:
+    """Upright, by its EXIF orientation 1 to 8: mirrored, turned, or both.
+
+    From 5 on rows and columns change places first.
+    """
+    import tensorflow as tf
+
+    swapped = tf.transpose(image, tf.where(orientation >= 5, [1, 0, 2], [0, 1, 2]))
+    upside_down = tf.reduce_any(orientation == [3, 4, 7, 8])
+    mirrored = tf.reduce_any(orientation == [2, 3, 6, 7])
+    return tf.reverse(swapped, tf.boolean_mask([0, 1], [upside_down, mirrored]))
 
 
 def resize(image: Any, picture: Picture) -> Any:
@@ -33,12 +75,12 @@ def resize(image: Any, picture: Picture) -> Any:
 
 
 def resize_plainly(image: Any, picture: Picture) -> Any:
-    """The same of an image that is known not to be much larger."""
+    """The same for an image that is known not to be much larger."""
     return _resize(_cropped(image, picture) if picture.crop_to_aspect_ratio else image, picture)
 
 
 def averaging_pixels(picture: Picture) -> int:
-    """From so many pixels on an image is averaged."""
+    """The number of pixels from which on an image is averaged."""
     return _SEEN_TWICE_OVER * picture.height * picture.width
 
 
@@ -54,7 +96,7 @@ def _resize(image: Any, picture: Picture, *, antialias: bool = False) -> Any:
 
 
 def _cropped(image: Any, picture: Picture) -> Any:
-    """The largest part in the middle with the final proportions."""
+    """The largest central part with the final proportions."""
     import tensorflow as tf
 
     rows, columns = tf.unstack(tf.shape(image)[:2])

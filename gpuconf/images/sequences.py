@@ -1,7 +1,7 @@
 """`sequence`: a `keras.utils.PyDataset` of images, read by Pillow in threads, without TensorFlow.
 
-For Keras on JAX or PyTorch, where importing TensorFlow would take memory and, unless it is told
-otherwise, the card.  Keras 2 calls the class Sequence.
+For Keras on JAX or PyTorch, where importing TensorFlow would cost memory and, by default, take the
+card.  Keras 2 calls the class Sequence.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from gpuconf.errors import MissingDependencyError, UsageError
-from gpuconf.images.answering import answering
 from gpuconf.images.failures import SKIP_HINT, ImageError
 from gpuconf.images.options import check_choice
 from gpuconf.images.pillow_reading import Lanes, import_pillow, read_picture
-from gpuconf.images.request import Part, Request
+from gpuconf.images.request import Part, Request, answering
 
-# The names of Keras to those of Pillow, which always averages where it makes smaller.
+# Keras's names to those of Pillow, which always averages when it makes a picture smaller.
 _RESAMPLINGS = {
     "bilinear": "BILINEAR",
     "nearest": "NEAREST",
@@ -33,8 +32,8 @@ _RESAMPLINGS = {
 def sequence(request: Request) -> Any:
     """Batches of images from files as a `keras.utils.PyDataset`, for Keras on any backend.
 
-    What is given and what is returned is as in `stream`, but numpy arrays; the values differ by
-    little, because Pillow decodes and resizes.  A batch from which files are skipped is smaller.
+    Arguments and results are those of `stream`, as numpy arrays; the values differ slightly,
+    because Pillow decodes and resizes.  Skipped files make a batch smaller.
 
     Raises UsageError, ImageError with a file's name, also while training, and
     MissingDependencyError without Pillow or Keras.
@@ -43,7 +42,7 @@ def sequence(request: Request) -> Any:
     check_choice("interpolation", request.interpolation, tuple(_RESAMPLINGS))
     if not request.antialias:
         raise UsageError(
-            "antialias=False is for stream(): Pillow always averages where it makes smaller",
+            "antialias=False is for stream(): Pillow always averages when it shrinks a picture",
             hint='interpolation="nearest" takes single pixels',
         )
     decoder = f"pillow {import_pillow('sequence()').__version__}"
@@ -68,7 +67,7 @@ class Batches:
         return whole + (1 if rest and not self._part.request.drop_remainder else 0)
 
     def end_epoch(self, *, complete: bool = True) -> None:
-        """Draw the next epoch's order; say what was skipped in this one, if it was one."""
+        """Draw the next epoch's order; after a complete epoch, report what was skipped."""
         self._epoch += 1
         self._order = self._drawn()
         if complete:
@@ -77,10 +76,10 @@ class Batches:
             self._part.failures.begin_epoch()
 
     def batch(self, number: int) -> Any:
-        """Pictures, and labels if there are any, as numpy arrays; an ImageError if none is left.
+        """Pictures, and any labels, as numpy arrays; an ImageError if none can be read.
 
-        Keras wants something for each number: where all files of a batch are skipped, it is the
-        next picture that can be read.
+        Keras wants a batch for each number: if all its files are skipped, it is the next picture
+        that can be read.
         """
         import numpy as np
 
@@ -100,7 +99,7 @@ class Batches:
         return images if labels is None else (images, self._vectors(labels.values[places[kept]]))
 
     def _one_after(self, position: int) -> tuple[Any, list[Any]]:
-        """The place and the picture of the next file that can be read, from this position on."""
+        """Place and picture of the next readable file from this position on."""
         import numpy as np
 
         for place in np.roll(self._order, -min(position, len(self._order))):
@@ -166,14 +165,14 @@ class Batches:
 
 @functools.cache
 def _sequence_class() -> Any:
-    """The class for the Keras that is installed; made once, when it is first asked for."""
+    """The class for the installed Keras; made once, at its first use."""
     base, options = _base()
 
     class ImageSequence(base):  # type: ignore[misc,valid-type]
         """`Batches` as Keras wants them."""
 
         def __init__(self, part: Part) -> None:
-            # Two batches are read at a time, by the same threads, so that one is always waiting.
+            # Two batches are read at a time, by the same threads, so that one is always ready.
             given = {"workers": 2, "max_queue_size": part.plan.batches_waiting} if options else {}
             super().__init__(**given)
             self._batches = Batches(part)
@@ -193,8 +192,8 @@ def _sequence_class() -> Any:
 def _only_begins() -> bool:
     """Whether Keras 3 calls ``on_epoch_end`` to begin: in ``EpochIterator.reset``.
 
-    Some batches were read then, to build the model, and no epoch has ended.  Nothing but the
-    caller tells the two apart: of a small data set all batches may have been read.
+    By then some batches were read to build the model, and no epoch has ended.  Only the caller
+    distinguishes the two: of a small data set all batches may have been read.
     """
     adapter = sys._getframe(2)
     return adapter.f_back is not None and adapter.f_back.f_code.co_name == "reset"

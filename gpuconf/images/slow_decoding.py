@@ -1,7 +1,7 @@
-"""Pictures that the graph leaves to Python: PNG, JPEGs that are turned or large, all other kinds.
+"""Pictures that the graph leaves to Python: PNGs, turned or large JPEGs, and all other kinds.
 
-TensorFlow's own decoders still do JPEG and PNG, so that the values are the same, and so does its
-resizing; Pillow reads orientations and the rest.  Each function is traced when it is first needed.
+JPEGs and PNGs are still decoded and resized by TensorFlow, so that the values are the same.  Pillow
+reads orientations and the other kinds.  Each function is traced when it is first needed.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from typing import Any
 
 from gpuconf.errors import GpuconfError
 from gpuconf.images.failures import ImageError
-from gpuconf.images.jpeg import JPEG, RATIOS, decode_jpeg, reduction, turn
 from gpuconf.images.memory_plan import MemoryPlan, decoding_bytes
 from gpuconf.images.options import Picture
 from gpuconf.images.pillow_reading import Lanes, read_orientation, read_picture
-from gpuconf.images.resizing import resize
+from gpuconf.images.resizing import JPEG, RATIOS, decode_jpeg, reduction, resize, turn
 
 # A PNG's first chunk: sides, bit depth 8 or 16, kind 0 grey or 2 RGB; no palette and no alpha.
 _PLAIN_PNG = re.compile(rb"\x89PNG\r\n\x1a\n.{4}IHDR(.{8})[\x08\x10][\x00\x02]", re.DOTALL)
@@ -33,8 +32,8 @@ _EXIF_WITHIN_BYTES = 1 << 16
 class SlowDecoder:
     """Reads one picture at a time for each thread, large ones alone.
 
-    ``out_of_memory`` has the files that there was no memory for when they were read last, and the
-    errors, which get lost where tf.data drops what failed.
+    ``out_of_memory`` holds the files for which there was no memory when they were last read:
+    tf.data drops what failed, and with it the error.
     """
 
     def __init__(self, picture: Picture, plan: MemoryPlan) -> None:
@@ -45,8 +44,8 @@ class SlowDecoder:
     def decode(self, path: bytes) -> Any:
         """The picture in this file as float32 of the final size.
 
-        Whatever else fails is an ImageError here: of others TensorFlow would have to print the
-        message, which may hold a name that is no text.
+        Every other failure becomes an ImageError: TensorFlow prints the message of an exception,
+        and it may hold a name that is not text.
         """
         import tensorflow as tf
 
@@ -93,7 +92,7 @@ class SlowDecoder:
 
         def jpeg(data: Any, orientation: Any) -> Any:
             shape, lies = tf.io.extract_jpeg_shape(data), orientation >= 5
-            # From 5 on it lies on its side: what it has of rows will be columns.
+            # From 5 on it lies on its side: its rows become columns.
             rows, columns = tf.where(lies, shape[1], shape[0]), tf.where(lies, shape[0], shape[1])
             ways = [partial(decode_jpeg, data, ratio, picture) for ratio in RATIOS]
             decoded = tf.switch_case(reduction(rows, columns, picture), ways)
@@ -119,7 +118,7 @@ class SlowDecoder:
         return _traced(partial(resize, picture=self._picture), spec)
 
     def _fit(self, image: Any) -> Any:
-        """What Pillow read, at the final size."""
+        """A Pillow image at the final size."""
         import numpy as np
 
         values = np.asarray(image)
@@ -139,7 +138,7 @@ def _orientation(data: bytes) -> int:
 
 
 def _plain_sides(data: bytes) -> tuple[int, int] | None:
-    """Rows and columns of a PNG in which nothing is special; None of all other files."""
+    """Rows and columns of a plain PNG; None for all other files."""
     found = _PLAIN_PNG.match(data)
     if found is None or _SPECIAL_PNG.search(data, 0, _CHUNKS_BYTES):
         return None

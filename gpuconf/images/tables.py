@@ -11,8 +11,8 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple, TextIO
 
 from gpuconf.errors import MissingDependencyError, UsageError
+from gpuconf.images.failures import Origin
 from gpuconf.images.folders import EXTENSIONS
-from gpuconf.images.origins import Origin
 
 TABLE_EXTENSIONS = (".csv", ".tsv", ".parquet")
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
@@ -22,7 +22,7 @@ _DEFAULT_LABEL = "label"
 
 
 class Table(NamedTuple):
-    """Paths as the table has them, and labels; None where it has no such column."""
+    """Paths as the table has them, and labels; None without such a column."""
 
     paths: list[Any]
     labels: list[Any] | None
@@ -30,7 +30,7 @@ class Table(NamedTuple):
 
 
 class _Columns(NamedTuple):
-    """The names of the columns, and what reads one: of others there may be gigabytes."""
+    """The names of the columns, and a function that reads one: the others may hold gigabytes."""
 
     origin: Origin
     names: list[Any]
@@ -38,7 +38,7 @@ class _Columns(NamedTuple):
 
 
 def read_table(file: str, *, path_column: str, label_column: str | None) -> Table:
-    """Read the columns of a file; a path that is relative is so to the file's own folder."""
+    """Read the columns of a file; relative paths start at the file's own folder."""
     is_parquet = file.lower().endswith(".parquet")
     columns = _parquet_columns(file) if is_parquet else _csv_columns(file, path_column)
     table = _table(columns, path_column, label_column)
@@ -48,7 +48,7 @@ def read_table(file: str, *, path_column: str, label_column: str | None) -> Tabl
 
 
 def take_table(given: Any, *, path_column: str, label_column: str | None) -> Table | None:
-    """The columns of a table in memory, of whichever library or a dict; None of what is none."""
+    """The columns of a table in memory, of any library or a dict; None for anything else."""
     names = list(given) if isinstance(given, Mapping) else getattr(given, "columns", None)
     if names is None:
         return None
@@ -75,12 +75,12 @@ def _table(columns: _Columns, path_column: str, label_column: str | None) -> Tab
 
 
 def _is_name(path: Any) -> bool:
-    """Whether it can be relative; an empty cell is left as it is, to be reported with its row."""
+    """Whether it can be relative; an empty cell stays empty, and is reported with its row."""
     return isinstance(path, str) and path != "" and "://" not in path
 
 
 def _require(columns: _Columns, name: str, option: str, other: str) -> None:
-    """One column of that name, or a UsageError with those that there are."""
+    """Check that there is one column of that name, or raise a UsageError with all names."""
     source, count = columns.origin.source, columns.names.count(name)
     if count > 1:
         raise UsageError(
@@ -95,7 +95,7 @@ def _require(columns: _Columns, name: str, option: str, other: str) -> None:
 
 
 def _hint(columns: _Columns, name: str, option: str, other: str) -> str:
-    """The column that may be meant, but no other's, or what is wrong with a text's first line."""
+    """The column that may be meant, or what is wrong with the first line of a text file."""
     texts = [str(each) for each in columns.names if each != other]
     if option == "path_column":
         texts = [each for each in texts if _has_pictures(columns, each)] or texts
@@ -112,13 +112,13 @@ def _hint(columns: _Columns, name: str, option: str, other: str) -> str:
 
 
 def _has_pictures(columns: _Columns, name: str) -> bool:
-    """Whether the column's first cell is a name of a picture, as far as it is known."""
+    """Whether the column's first cell is the name of a picture."""
     first = next(iter(columns.read(name)[:1]), None) if name in columns.names else None
     return isinstance(first, str) and os.fsencode(first).lower().endswith(EXTENSIONS)
 
 
 def _csv_columns(file: str, path_column: str) -> _Columns:
-    """Those of a CSV file in UTF-8 with a line of names."""
+    """The columns of a CSV file in UTF-8 with a line of names."""
     try:
         with open(file, encoding="utf-8-sig", newline="") as stream:
             separator = _separator(stream, path_column)
@@ -152,7 +152,7 @@ def _csv_columns(file: str, path_column: str) -> _Columns:
 
 
 def _with_lines(rows: Any) -> Iterator[tuple[int, list[str]]]:
-    """Each row of a CSV reader that is not empty, and its first line: it may take several."""
+    """Each row of a CSV reader that is not empty, and its first line; a row may take several."""
     begin = rows.line_num + 1
     for row in rows:
         if row:
@@ -161,14 +161,14 @@ def _with_lines(rows: Any) -> Iterator[tuple[int, list[str]]]:
 
 
 def _encoding_of(file: str) -> str:
-    """The likely one of a file that is no UTF-8: what Excel writes."""
+    """The likely encoding of a file that is not UTF-8: one that Excel writes."""
     with open(file, "rb") as stream:
         begins = stream.read(2)
     return "UTF-16" if begins in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "CP1252"
 
 
 def _separator(stream: TextIO, path_column: str) -> str:
-    """The one with which the line of names has the column of paths, or else the most names."""
+    """The separator that finds the column of paths in the line of names, or else the most names."""
     found = {}
     for separator in _SEPARATORS:
         stream.seek(0)
@@ -199,7 +199,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _refuse_decimal_commas(cells: list[Any], origin: Origin) -> None:
-    """Numbers as 0,5, which would be taken for names of classes."""
+    """Refuse numbers such as 0,5, which would be taken for names of classes."""
     text = [place for place, cell in enumerate(cells) if isinstance(cell, str)]
     if text and all(_MAYBE_DECIMAL_COMMA.fullmatch(cells[place]) for place in text):
         first = next(place for place in text if "," in cells[place])

@@ -1,4 +1,4 @@
-"""What is done to whole batches: augmentation first, on values 0 to 255, then scaling; labels."""
+"""Transforms of whole batches: augmentation of values 0 to 255, then scaling; label vectors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _HINT = 'scale="0-1", scale="-1-1", a factor such as 1/255, a Keras layer, or a 
 
 
 def make_scale(scale: Any) -> Transform | None:
-    """How a batch is scaled; None where it keeps its values 0.0 to 255.0."""
+    """How a batch is scaled; None if it keeps its values 0.0 to 255.0."""
     if scale is None:
         return None
     if isinstance(scale, str):
         return _named_scale(scale)
     if isinstance(scale, Real) and not isinstance(scale, bool):
         if not math.isfinite(scale) or scale == 0:
-            raise UsageError(f"scale={scale!r} makes nothing of every picture", hint=_HINT)
+            raise UsageError(f"scale={scale!r} makes every picture empty", hint=_HINT)
         factor = float(scale)
         return lambda images: images * factor
     if callable(scale):
@@ -41,8 +41,8 @@ def _named_scale(scale: str) -> Transform:
 def make_augment(augment: Any) -> Transform | None:
     """How a batch of a training is augmented: a Keras layer or model, a function, or several.
 
-    Layers are called with ``training=True`` where they take it.  Those of a Sequential model are
-    called one by one, because Keras on JAX or PyTorch can call layers inside tf.data, not models.
+    Layers that take ``training`` are called with ``training=True``.  Those of a Sequential model
+    are called one by one: Keras on JAX or PyTorch can call layers inside tf.data but not models.
     """
     if augment is None:
         return None
@@ -66,7 +66,7 @@ def make_augment(augment: Any) -> Transform | None:
 
 
 def _one_step(part: Any, *, training: bool) -> Transform:
-    """Call it, with ``training=`` where it takes that."""
+    """Call it, with ``training=`` if it takes that."""
     try:
         parameters = inspect.signature(getattr(part, "call", part)).parameters
     except (TypeError, ValueError):  # functions of C have no signature
@@ -76,7 +76,7 @@ def _one_step(part: Any, *, training: bool) -> Transform:
 
 
 def label_vectors(mode: str | None, class_count: int | None) -> Transform | None:
-    """How class numbers of a batch become what ``label_mode`` asks for; None for as they are.
+    """How class numbers of a batch become what ``label_mode`` asks for; None leaves them.
 
     Only a batch at a time: one-hot vectors of all images could take more than the images.
     """

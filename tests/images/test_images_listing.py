@@ -179,7 +179,7 @@ def test_a_csv_list_with_semicolons_or_tabs(tmp_path: Path) -> None:
     ],
 )
 def test_hints_to_a_csv_list(tmp_path: Path, text: str, words: str, hint: str) -> None:
-    """What the hint says to write is what mends it: the column that is meant, or the file."""
+    """What the hint says to write fixes it: the column that is meant, or the file."""
     file = tmp_path / "list.csv"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError) as caught:
@@ -198,7 +198,7 @@ def test_the_hint_to_a_column_of_paths_is_the_one_with_pictures(tmp_path: Path) 
 
 @pytest.mark.parametrize(("encoding", "said"), [("cp1252", "CP1252"), ("utf-16", "UTF-16")])
 def test_a_list_in_another_encoding(tmp_path: Path, encoding: str, said: str) -> None:
-    """The hint is a command that mends it."""
+    """The hint is a command that fixes it."""
     file = tmp_path / "list.csv"
     file.write_text("path,label\ngröße.png,1\n", encoding=encoding)
     with pytest.raises(UsageError, match="no CSV file in UTF-8") as caught:
@@ -270,7 +270,7 @@ def test_a_table_in_memory_at_fault(columns: dict[str, Any], words: str) -> None
 
 
 def test_a_list_in_another_encoding_is_refused(tmp_path: Path) -> None:
-    """With the command that mends it."""
+    """With the command that fixes it."""
     file = tmp_path / "list.csv"
     file.write_bytes("path\ngrün.png\n".encode("latin-1"))
     with pytest.raises(UsageError, match="no CSV file in UTF-8") as caught:

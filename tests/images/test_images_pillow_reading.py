@@ -12,10 +12,9 @@ import pytest
 from PIL import Image
 
 from gpuconf.images import ImageError
-from gpuconf.images.examining import examine
 from gpuconf.images.memory_plan import decoding_bytes
 from gpuconf.images.options import Picture
-from gpuconf.images.pillow_reading import Lanes, read_orientation, read_picture
+from gpuconf.images.pillow_reading import Lanes, examine, read_orientation, read_picture
 from tests.images.image_files import broken_files, every_kind, lacking_memory, noise, turned
 
 _PICTURE = Picture(height=48, width=48, channels=3)
