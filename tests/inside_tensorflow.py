@@ -1,6 +1,6 @@
-"""Checks that run inside TensorFlow: all those of a file in one fresh process, each a test.
+"""Checks that run inside TensorFlow: all those of some files in one fresh process, each a test.
 
-The checks are functions ``check_...`` with asserts, in a file of their own; pytest runs them
+The checks are functions ``check_...`` with asserts, in files of their own; pytest runs them
 there, so that one that fails tells what it has compared.  A check may be parametrized; it holds
 if all its cases do.
 """
@@ -30,13 +30,19 @@ COUNTED = {
 Outcomes = Mapping[str, str]
 
 
-def names_in(file: Path) -> list[str]:
-    """The names of the checks in a file."""
+def names_in(*files: Path) -> list[str]:
+    """The names of the checks in these files, of which no two may be alike."""
+    names = [name for file in files for name in _names_in(file)]
+    assert len(set(names)) == len(names)
+    return names
+
+
+def _names_in(file: Path) -> list[str]:
     return re.findall(r"^def (check_\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
 
 
-def outcomes_fixture(file: Path, environ: Mapping[str, str] = PLAIN) -> Callable[..., Outcomes]:
-    """A fixture that runs the checks of a file that this test run asks for."""
+def outcomes_fixture(*files: Path, environ: Mapping[str, str] = PLAIN) -> Callable[..., Outcomes]:
+    """A fixture that runs the checks of these files that this test run asks for."""
 
     @pytest.fixture(scope="module")
     def outcomes(
@@ -48,19 +54,19 @@ def outcomes_fixture(file: Path, environ: Mapping[str, str] = PLAIN) -> Callable
             if item.path == request.path and isinstance(item, pytest.Function)
             if hasattr(item, "callspec") and "check" in item.callspec.params
         ]
-        return _run_checks(file, wanted, tmp_path_factory.mktemp("inside"), environ)
+        return _run_checks(files, wanted, tmp_path_factory.mktemp("inside"), environ)
 
     return outcomes
 
 
 def _run_checks(
-    file: Path, names: Sequence[str], folder: Path, environ: Mapping[str, str]
+    files: Sequence[Path], names: Sequence[str], folder: Path, environ: Mapping[str, str]
 ) -> Outcomes:
     """Run the checks of these names in a fresh process, where pytest finds their neighbours."""
     report = folder / "report.xml"
     options = ["-p", "no:xdist", "-p", "no:cacheprovider", f"--junit-xml={report}", "-q"]
     options += ["-o", "python_functions=check_*", "-o", "junit_family=xunit1"]
-    checks = [f"{file}::{name}" for name in names]
+    checks = [f"{file}::{name}" for file in files for name in _names_in(file) if name in names]
     command = [sys.executable, "-W", "error", "-m", "pytest", *options, *checks]
     done = run(command, folder, environ=environ, timeout_s=900)
     outcomes: dict[str, str] = {}

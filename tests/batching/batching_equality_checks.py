@@ -1,6 +1,6 @@
 """Without out-of-memory: what Keras's own ``fit``, ``evaluate`` and ``predict`` give, we give.
 
-Run by ``test_batching_equality``. Each model is trained by Keras, by us with whole batches, and by
+Run by ``test_in_tensorflow``. Each model is trained by Keras, by us with whole batches, and by
 us in parts of at most six samples, from the same weights and seeds.
 """
 

@@ -1,6 +1,6 @@
 """Out of memory at every place of a step: what is undone, what goes on, what the user is told.
 
-Run by ``test_batching_faults``. TensorFlow's own exception is raised inside its graph, at the n-th
+Run by ``test_in_tensorflow``. TensorFlow's own exception is raised inside its graph, at the n-th
 call: in the forward pass, in a metric after it has counted, in the optimizer's update after it has
 written a weight, in the data and in a callback.
 """

@@ -1,6 +1,6 @@
 """Data of every kind, callbacks, what is left on the model, and mistakes.
 
-Run by ``test_batching_use``.
+Run by ``test_in_tensorflow``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of estimates for models of all kinds, run by ``test_estimate_models``."""
+"""Checks of estimates for models of all kinds, run by ``test_in_tensorflow``."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tests.inside_tensorflow import COUNTED, Outcomes, holds, names_in, outcomes
 pytestmark = pytest.mark.slow
 
 CHECKS = Path(__file__).with_name("walk_checks.py")
-outcomes = outcomes_fixture(CHECKS, COUNTED)
+outcomes = outcomes_fixture(CHECKS, environ=COUNTED)
 
 
 @pytest.mark.parametrize("check", names_in(CHECKS))

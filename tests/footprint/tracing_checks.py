@@ -1,4 +1,4 @@
-"""Checks of traced Keras models, run by ``test_tracing``: what a step of them is made of."""
+"""Checks of traced Keras models, run by ``test_in_tensorflow``: what a step of them is made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Out of memory at every place of a step; see the checks."""
+"""What a traced step is made of, and estimates for models of all kinds; see the files of checks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from tests.inside_tensorflow import Outcomes, holds, names_in, outcomes_fixture
 
 pytestmark = pytest.mark.slow
 
-CHECKS = Path(__file__).with_name("batching_faults_checks.py")
-outcomes = outcomes_fixture(CHECKS)
+CHECKS = [
+    Path(__file__).with_name(f"{subject}_checks.py") for subject in ("tracing", "estimate_models")
+]
+outcomes = outcomes_fixture(*CHECKS)
 
 
-@pytest.mark.parametrize("check", names_in(CHECKS))
+@pytest.mark.parametrize("check", names_in(*CHECKS))
 def test_in_tensorflow(check: str, outcomes: Outcomes) -> None:
     """The check of this name holds; its docstring says what it is."""
     holds(outcomes, check)
