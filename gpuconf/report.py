@@ -105,7 +105,7 @@ class Activation:
 
         lines = []
         for gpu in self.plan.gpus:
-            lines += [label(gpu.gpu), *(f"  {line}" for line in gpu.arithmetic)]
+            lines += [label(gpu.gpu), *(f"  {line}" for line in gpu.sums)]
         return [*lines, *(f"note: {note}" for note in self.plan.notes)]
 
     __repr__ = __str__

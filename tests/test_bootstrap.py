@@ -63,6 +63,10 @@ print(made)
         "  fraction 0.7 × 11264 MiB total = 7884 MiB",
         "  9319 MiB free - 1024 MiB keep_free = 8295 MiB",
         "  limit = min(7884 MiB, 8295 MiB) = 7884 MiB",
+        "  TensorFlow: memory_limit 7884 MiB",
+        "  JAX: 7884 MiB (whole 2 MiB) / 11264 MiB total = fraction 0.699928939, taken as it is "
+        "needed",
+        "  PyTorch: 7884 MiB / 11264 MiB total = fraction 0.6999",
         "ok      TF_FORCE_GPU_ALLOW_GROWTH: true",
         "ok      XLA_PYTHON_CLIENT_PREALLOCATE: false",
         "ok      XLA_PYTHON_CLIENT_MEM_FRACTION: 0.699928939",

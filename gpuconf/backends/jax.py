@@ -7,7 +7,6 @@ So the plan is bound right before: JAX finds its plugins then, and reads the var
 from __future__ import annotations
 
 import functools
-import struct
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,7 +15,6 @@ from gpuconf.backends.entrances import ENTRANCES
 from gpuconf.environ import Change
 from gpuconf.profile.schema import OWNED_VARIABLES
 from gpuconf.settings import Setting
-from gpuconf.units import MIB
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
@@ -28,56 +26,27 @@ _NEW_FRACTION = "XLA_CLIENT_MEM_FRACTION"
 _FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
 _PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
-# XLA's allocator rounds the limit up to this (seen on jax 0.10.2).
-_GRANULE_BYTES = 2 * MIB
 _BRIDGE = ENTRANCES["jax"].module
 _GPU_BACKENDS = {"cuda", "gpu", "rocm"}
 
 
 def wishes(profile: Profile, growth: bool | None) -> list[Change]:
-    """Preallocation: the profile's own word, else the opposite of growth."""
-    preallocate = profile.jax.preallocate
-    if preallocate is None and growth is not None:
-        preallocate = not growth
+    """Preallocation, which needs no figures; ``growth`` is the plan's, or the profile's."""
+    preallocate = profile.preallocates_in_jax(growth)
     if preallocate is None:
         return []
-    return [Change(_PREALLOCATE, "true" if preallocate else "false", OWNED_VARIABLES[_PREALLOCATE])]
+    value = "true" if preallocate else "false"
+    return [Change(_PREALLOCATE, value, OWNED_VARIABLES[_PREALLOCATE])]
 
 
 def limit_wishes(plan: Plan, baseline: Mapping[str, str]) -> list[Change]:
-    """The limit as one share of every GPU.
-
-    JAX has no limit in bytes and one fraction for all GPUs, so the smallest share holds; the
-    fraction stays a cap when preallocation is off.
-    """
-    shares = [
-        share_of(gpu.limit_bytes, gpu.gpu.total_bytes)
-        for gpu in plan.gpus
-        if gpu.limit_bytes is not None and gpu.gpu.total_bytes
-    ]
-    if not shares:
+    """The plan's one fraction for all GPUs, which stays a cap when preallocation is off."""
+    limits = [gpu.limit_of("jax") for gpu in plan.gpus]
+    fraction = next((limit.fraction for limit in limits if limit and limit.fraction), None)
+    if fraction is None:
         return []
     name = _NEW_FRACTION if _NEW_FRACTION in baseline else _FRACTION
-    return [Change(name, f"{min(shares):.9g}", "memory")]
-
-
-def share_of(limit_bytes: int, total_bytes: int) -> float:
-    """The largest fraction of ``total_bytes`` with which XLA stays within ``limit_bytes``.
-
-    XLA holds the fraction as a float32, and rounds what it gives up to whole 2 MiB.  A limit below
-    those gets them; one above the total, which happens where a driver's figures are of two
-    moments, all of it.
-    """
-    granules = min(limit_bytes, total_bytes) // _GRANULE_BYTES
-    allowed = max(granules, 1) * _GRANULE_BYTES
-    share = _float32(allowed / total_bytes)
-    while share * total_bytes > allowed:
-        share = _float32(share * (1 - 2**-24))
-    return share
-
-
-def _float32(value: float) -> float:
-    return float(struct.unpack("f", struct.pack("f", value))[0])
+    return [Change(name, f"{fraction:.9g}", "memory")]
 
 
 def voided_cap(environ: Mapping[str, str]) -> str | None:

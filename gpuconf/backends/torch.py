@@ -91,12 +91,12 @@ def watch(
 def _cap(torch: Any, plan: Plan, record: Record) -> None:
     """Cap torch's caching allocator on every planned GPU; CUDA has been started."""
     for index, gpu in _devices(torch, plan.gpus):
-        if gpu.limit_bytes is None or not gpu.gpu.total_bytes:
+        limit = gpu.limit_of("torch")
+        if limit is None or limit.fraction is None:
             continue
-        fraction = min(gpu.limit_bytes / gpu.gpu.total_bytes, 1.0)
-        torch.cuda.set_per_process_memory_fraction(fraction, index)
-        name, limit = f"torch cuda:{index} memory limit", sized(gpu.limit_bytes)
-        record(Setting(name, limit, f"{fraction:.4f} of the card"))
+        torch.cuda.set_per_process_memory_fraction(limit.fraction, index)
+        name, asked = f"torch cuda:{index} memory limit", sized(limit.limit_bytes or 0)
+        record(Setting(name, asked, f"{limit.fraction:.4f} of the card"))
 
 
 def _devices(torch: Any, planned: Sequence[GpuPlan]) -> list[tuple[int, GpuPlan]]:

@@ -11,7 +11,7 @@ from gpuconf.cli.output import Output
 from gpuconf.environ import switched_off
 from gpuconf.errors import UsageError
 from gpuconf.machine_plan import environment_for, plan_for
-from gpuconf.planner import GpuPlan, Plan
+from gpuconf.planner import FrameworkLimit, GpuPlan, Plan
 from gpuconf.profile import load_profile
 from gpuconf.units import sized
 
@@ -92,6 +92,16 @@ def _gpu_document(plan: GpuPlan) -> dict[str, object]:
         "allow_growth": plan.allow_growth,
         "logical_devices_bytes": list(plan.logical_devices_bytes),
         "arithmetic": list(plan.arithmetic),
+        "limits": {limit.framework: _limit_document(limit) for limit in plan.limits},
+    }
+
+
+def _limit_document(limit: FrameworkLimit) -> dict[str, object]:
+    return {
+        "limit_bytes": limit.limit_bytes,
+        "fraction": limit.fraction,
+        "at_once": limit.at_once,
+        "arithmetic": list(limit.arithmetic),
     }
 
 
@@ -137,3 +147,5 @@ def _print_rules(plan: GpuPlan, growth: str | None, output: Output) -> None:
         output.line(f"  {line}", style)
     if growth is not None:
         output.line(f"  allow_growth {_GROWTH.get(growth, growth)}")
+    for line in plan.sums[len(plan.arithmetic) :]:
+        output.line(f"  {line}")

@@ -45,7 +45,7 @@ def _card(gpu: Gpu, facts: Facts, visible: set[object], planned: dict[object, Gp
         pci_bus_id=gpu.pci_bus_id,
         is_visible=is_visible,
         limit_bytes=plan.limit_bytes if plan else None,
-        arithmetic=plan.arithmetic if plan else (),
+        arithmetic=plan.sums if plan else (),
         bar=_bar(gpu, holders, plan),
         holders=holders,
         remarks=tuple(_remarks(gpu, facts, is_visible=is_visible, is_planned=plan is not None)),

@@ -11,6 +11,7 @@ from gpuconf.errors import ProfileError
 from gpuconf.hardware import VisibleDevices
 from gpuconf.hardware.inventory import Gpu, Inventory
 from gpuconf.planner.figureless import plan_without_figures
+from gpuconf.planner.frameworks import with_framework_limits
 from gpuconf.planner.inheritance import (
     Inherited,
     hidden_note,
@@ -18,7 +19,7 @@ from gpuconf.planner.inheritance import (
     read_inherited,
 )
 from gpuconf.planner.limits import plan_gpu
-from gpuconf.planner.plan import GpuPlan, Plan, label
+from gpuconf.planner.plan import FrameworkLimit, GpuPlan, Plan, label
 from gpuconf.planner.selection import rules_for, select, unmatched_rules
 from gpuconf.planner.shortage import settle_shortages
 from gpuconf.planner.visibility import (
@@ -30,9 +31,9 @@ from gpuconf.planner.visibility import (
 from gpuconf.profile.model import Profile
 
 __all__ = [
+    "FrameworkLimit",
     "GpuPlan",
     "Plan",
-    "hidden_plan",
     "label",
     "make_plan",
     "needs_inventory",
@@ -64,11 +65,11 @@ def make_plan(
     hides such GPUs instead), and ProfileError where the profile does not go with this machine.
     """
     if profile.gpus.kind == "none":
-        return hidden_plan(profile)
+        return _hidden_plan(profile)
     value = environ.get("CUDA_VISIBLE_DEVICES")
     if inventory.problem is not None:
         if chosen_by_parent is not None and hides_everything(chosen_by_parent):
-            return hidden_plan(profile, notes=(hidden_note(chosen_by_parent),))
+            return _hidden_plan(profile, notes=(hidden_note(chosen_by_parent),))
         made = plan_without_figures(profile, inventory.problem, value, chosen_by_parent)
         return made._replace(cuda_device_order=order_by_parent)
     order = environ.get("CUDA_DEVICE_ORDER")
@@ -93,12 +94,13 @@ def _plan_visible(
     planned, hidden = settle_shortages([each[gpu] for gpu in chosen], profile, counted)
     notes += [*unmatched_rules(profile, counted), *hidden]
     if not planned:
-        return hidden_plan(profile, devices, notes=tuple(notes))
+        return _hidden_plan(profile, devices, notes=tuple(notes))
     text, bound = (value, visible) if inherited is None else inherited
     if text is not None and not bound.order_certain:
         planned, uncertain = settle_order(planned, list(each.values()), text)
         notes += uncertain
     _refuse_unequal_growth(planned, profile)
+    planned = with_framework_limits(planned, profile)
     names, order = variables_to_write(
         [plan.gpu for plan in planned], visible, inherited and inherited.visible
     )
@@ -116,7 +118,7 @@ def _hidden_by_parent(profile: Profile, visible: VisibleDevices, inherited: Inhe
     """The plan of a child whose parent chose no GPU that is to be seen here."""
     ignored = inherited.visible.ignored
     why = None if hides_everything(inherited.value) or not ignored else ignored[0][1]
-    return hidden_plan(profile, visible.devices, notes=(hidden_note(inherited.value, why),))
+    return _hidden_plan(profile, visible.devices, notes=(hidden_note(inherited.value, why),))
 
 
 def _refuse_unequal_growth(planned: Sequence[GpuPlan], profile: Profile) -> None:
@@ -131,7 +133,7 @@ def _refuse_unequal_growth(planned: Sequence[GpuPlan], profile: Profile) -> None
         )
 
 
-def hidden_plan(
+def _hidden_plan(
     profile: Profile, visible: tuple[Gpu, ...] = (), *, notes: tuple[str, ...] = ()
 ) -> Plan:
     """The plan that lets no framework see a GPU."""

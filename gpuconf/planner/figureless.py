@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gpuconf.errors import ProfileError
 from gpuconf.hardware.inventory import Gpu
+from gpuconf.planner.frameworks import with_framework_limits
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.planner.plan import GpuPlan, Plan
 from gpuconf.profile.model import GpuRules, Profile
@@ -17,6 +18,7 @@ def plan_without_figures(
 ) -> Plan:
     """The rules that need no figures; ``value`` is the user's list, ``problem`` why so little."""
     gpu = plan_gpu(Gpu(index=0), GpuRules(profile.memory, profile.virtual_devices))
+    (gpu,) = with_framework_limits([gpu], profile)
     notes = _dropped_rules(profile, gpu, problem)
     if profile.gpus.kind == "pick":
         used = "all" if chosen_by_parent is None else "those of the parent process"

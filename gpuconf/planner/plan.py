@@ -7,14 +7,35 @@ from typing import NamedTuple
 from gpuconf.hardware.inventory import Gpu
 from gpuconf.profile.model import Profile
 
+FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+
+
+class FrameworkLimit(NamedTuple):
+    """What one framework may take of a GPU.
+
+    ``framework`` is a name in FRAMEWORKS.  ``limit_bytes`` is None where it cannot be limited;
+    ``fraction`` is of the GPU's total, for frameworks that take no bytes.  ``at_once`` says
+    whether it takes all of that at its start, None where that is left to the framework.
+    ``arithmetic`` is one line per step.
+    """
+
+    framework: str
+    limit_bytes: int | None = None
+    fraction: float | None = None
+    at_once: bool | None = None
+    arithmetic: tuple[str, ...] = ()
+
 
 class GpuPlan(NamedTuple):
     """What one GPU may give to this process.
 
-    ``limit_bytes`` is None where no rule limits it; then the framework takes what it likes.
+    ``limit_bytes`` is what the profile's rules allow, whatever the framework; None where no rule
+    limits it, and then the framework takes what it likes.  ``limits`` is what that comes to in
+    each framework.
     ``fraction`` is the profile's own, for version-1 sessions, which take nothing else.
     ``logical_devices_bytes`` are TF2 logical devices, in order, empty for none beyond the one.
-    ``arithmetic`` is one line per step.  ``shortage`` says what is missing, None if nothing.
+    ``arithmetic`` is one line per step of ``limit_bytes`` and the logical devices.  ``shortage``
+    says what is missing, None if nothing.
     """
 
     gpu: Gpu
@@ -25,6 +46,20 @@ class GpuPlan(NamedTuple):
     arithmetic: tuple[str, ...] = ()
     shortage: str | None = None
     can_ever_fit: bool = True
+    limits: tuple[FrameworkLimit, ...] = ()
+
+    def limit_of(self, framework: str) -> FrameworkLimit | None:
+        """The limit of ``framework`` here; None where this GPU has none."""
+        return next((limit for limit in self.limits if limit.framework == framework), None)
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """All of the arithmetic: of the limit, then of each framework's."""
+        return self.arithmetic + tuple(
+            f"{FRAMEWORKS[limit.framework]}: {line}"
+            for limit in self.limits
+            for line in limit.arithmetic
+        )
 
 
 class Plan(NamedTuple):

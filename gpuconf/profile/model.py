@@ -95,6 +95,15 @@ class Profile(NamedTuple):
     origin: str = "path"
     notes: tuple[Note, ...] = ()
 
+    def preallocates_in_jax(self, growth: bool | None) -> bool | None:
+        """Whether JAX takes its share at once: its own key, else the opposite of ``growth``.
+
+        None leaves it to JAX.
+        """
+        if self.jax.preallocate is None and growth is not None:
+            return not growth
+        return self.jax.preallocate
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Profile) and self[:_COMPARED] == other[:_COMPARED]
 

@@ -7,9 +7,10 @@ from typing import Any
 import tensorflow as tf
 
 from gpuconf.backends.tensorflow.session_config import hold_to_plan
-from gpuconf.hardware import Gpu
-from gpuconf.planner import GpuPlan, Plan, hidden_plan
+from gpuconf.hardware import Gpu, Inventory
+from gpuconf.planner import GpuPlan, Plan, make_plan
 from gpuconf.profile import Profile
+from gpuconf.profile.model import GpuSelection
 from gpuconf.units import MIB
 
 GIB = 1024 * MIB
@@ -94,7 +95,9 @@ def main() -> None:
         assert held.gpu_options.allow_growth, why
         assert asked.SerializeToString() == before, f"{why}: the script's own proto was changed"
         print("holds:", why)
-    held, _ = hold_to_plan(config(0.9), hidden_plan(PROFILE))
+    held, _ = hold_to_plan(
+        config(0.9), make_plan(PROFILE._replace(gpus=GpuSelection("none")), Inventory(), environ={})
+    )
     assert held.device_count["GPU"] == 0
     print("holds: a plan that hides the GPUs")
 

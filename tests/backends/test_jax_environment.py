@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.backends.jax import limit_wishes, share_of, wishes
+from gpuconf.backends.jax import limit_wishes, wishes
 from gpuconf.environ import Change, settle
 from gpuconf.hardware.inventory import Gpu
 from gpuconf.planner import GpuPlan, Plan
+from gpuconf.planner.frameworks import share_of, with_framework_limits
 from gpuconf.profile.model import JaxRules, MemoryRules, Profile
 from gpuconf.units import GIB, MIB
 
@@ -28,7 +29,8 @@ def planned(
         GpuPlan(Gpu(i, total_bytes=total), None if limit is None else limit * MIB, growth)
         for i, limit in enumerate(limits_mib)
     )
-    return Plan(Profile("any", memory=MemoryRules(allow_growth=growth)), gpus)
+    profile = Profile("any", memory=MemoryRules(allow_growth=growth))
+    return Plan(profile, tuple(with_framework_limits(gpus, profile)))
 
 
 def wished(plan: Plan, baseline: dict[str, str]) -> list[Change]:

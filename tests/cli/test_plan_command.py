@@ -42,6 +42,10 @@ def test_the_story_for_people(tmp_path: Path, nvml: Nvml) -> None:
         "  9319 MiB free - 1024 MiB keep_free = 8295 MiB",
         "  limit = min(7884 MiB, 8295 MiB) = 7884 MiB",
         "  allow_growth on: memory is taken step by step",
+        "  TensorFlow: memory_limit 7884 MiB",
+        "  JAX: 7884 MiB (whole 2 MiB) / 11264 MiB total = fraction 0.699928939, taken as it is "
+        "needed",
+        "  PyTorch: 7884 MiB / 11264 MiB total = fraction 0.6999",
         "",
         "environment",
         "  TF_FORCE_GPU_ALLOW_GROWTH=true",
@@ -65,6 +69,7 @@ def test_the_document_has_the_promised_keys(tmp_path: Path, nvml: Nvml) -> None:
     assert document["environment"]["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
     (gpu,) = document["gpus"]
     assert gpu.pop("arithmetic")[-1] == "virtual_devices 3942 + 3942 = 7884 MiB ≤ 7884 MiB limit"
+    limits = gpu["limits"]
     assert gpu == {
         "uuid": standin.uuid(0),
         "name": "NVIDIA GeForce RTX 2080 Ti",
@@ -74,6 +79,26 @@ def test_the_document_has_the_promised_keys(tmp_path: Path, nvml: Nvml) -> None:
         "limit_bytes": 7884 * MIB,
         "allow_growth": True,
         "logical_devices_bytes": [3942 * MIB, 3942 * MIB],
+        "limits": {
+            "tensorflow": {
+                "limit_bytes": 7884 * MIB,
+                "fraction": None,
+                "at_once": False,
+                "arithmetic": ["memory_limit 3942 + 3942 MiB"],
+            },
+            "jax": {
+                "limit_bytes": 7884 * MIB,
+                "fraction": pytest.approx(0.6999289),
+                "at_once": False,
+                "arithmetic": limits["jax"]["arithmetic"],
+            },
+            "torch": {
+                "limit_bytes": 7884 * MIB,
+                "fraction": pytest.approx(7884 / 11264),
+                "at_once": None,
+                "arithmetic": ["7884 MiB / 11264 MiB total = fraction 0.6999"],
+            },
+        },
     }
     assert dedicated.document["gpus"][0]["limit_bytes"] == 7783 * MIB
     assert pair.err == dedicated.err == ""

@@ -12,7 +12,7 @@ from gpuconf.errors import ProfileError
 from gpuconf.hardware.inventory import Gpu, Inventory
 from gpuconf.planner import make_plan
 from gpuconf.profile import Profile, load_profile
-from gpuconf.profile.schema import OWNED_VARIABLES, PROFILE, Key, Section
+from gpuconf.profile.schema import OWNED_VARIABLES, PROFILE, Key, PerGpu, Section
 from gpuconf.units import GIB
 
 # A profile's env may set these too: the key needs them for a part of what it does.
@@ -31,7 +31,7 @@ def written(keys: tuple[Key, ...], prefix: str = "") -> Iterator[str]:
         if isinstance(key.rule, Section):
             yield from written(key.rule.keys, f"{key.name}: {{%s}}")
             continue
-        schema = {} if not hasattr(key.rule, "schema") else key.rule.schema
+        schema = {} if isinstance(key.rule, PerGpu) else key.rule.schema
         for value in schema.get("enum", [key.example]):
             line = f"{key.name}: {value}"
             yield prefix % line if prefix else line

@@ -81,7 +81,7 @@ def _judge(plan: Plan, facts: Facts) -> Finding:
         f"GPU {gpu.gpu.index} {'no limit' if gpu.limit_bytes is None else sized(gpu.limit_bytes)}"
         for gpu in plan.gpus
     ]
-    sums = [f"GPU {gpu.gpu.index}: {line}" for gpu in plan.gpus for line in gpu.arithmetic]
+    sums = [f"GPU {gpu.gpu.index}: {line}" for gpu in plan.gpus for line in gpu.sums]
     return ok(f"a program may take: {', '.join(shares)}", *sums, *plan.notes)
 
 

@@ -1,0 +1,106 @@
+"""What each framework makes of a GPU's limit: TensorFlow takes bytes, JAX and PyTorch a fraction.
+
+The figures that the backends hand over, each with its arithmetic.  None is more than the GPU's
+limit, but for the 2 MiB that JAX has at least.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+
+from gpuconf.planner.plan import FrameworkLimit, GpuPlan
+from gpuconf.profile.model import Profile
+from gpuconf.units import MIB, sized
+
+# XLA's allocator rounds the limit up to this (seen on jax 0.10.2).
+_GRANULE_BYTES = 2 * MIB
+_TAKING = {True: ", taken at once", False: ", taken as it is needed", None: ""}
+
+
+def with_framework_limits(planned: Sequence[GpuPlan], profile: Profile) -> list[GpuPlan]:
+    """``planned`` with the limit of each framework; a GPU without a limit gets none."""
+    smallest = _smallest_share(planned)
+    return [
+        plan._replace(
+            limits=tuple(
+                filter(None, (_tensorflow(plan), _jax(plan, smallest, profile), _torch(plan)))
+            )
+        )
+        for plan in planned
+    ]
+
+
+def _tensorflow(plan: GpuPlan) -> FrameworkLimit | None:
+    if plan.limit_bytes is None:
+        return None
+    sizes = plan.logical_devices_bytes or (plan.limit_bytes,)
+    shown = " + ".join(str(size // MIB) for size in sizes)
+    at_once = None if plan.allow_growth is None else not plan.allow_growth
+    line = f"memory_limit {shown} MiB"
+    return FrameworkLimit("tensorflow", sum(sizes), at_once=at_once, arithmetic=(line,))
+
+
+def _smallest_share(planned: Sequence[GpuPlan]) -> tuple[float, GpuPlan] | None:
+    """The one fraction that JAX has for all GPUs, and the GPU whose limit asks for it."""
+    shares = [
+        (share_of(plan.limit_bytes, plan.gpu.total_bytes), plan)
+        for plan in planned
+        if plan.limit_bytes is not None and plan.gpu.total_bytes
+    ]
+    return min(shares, key=lambda pair: pair[0], default=None)
+
+
+def _jax(
+    plan: GpuPlan, smallest: tuple[float, GpuPlan] | None, profile: Profile
+) -> FrameworkLimit | None:
+    at_once = profile.preallocates_in_jax(plan.allow_growth)
+    total = plan.gpu.total_bytes
+    if smallest is None or not total:
+        return None if plan.limit_bytes is None else _uncapped("jax", at_once)
+    share, of = smallest
+    limit = math.ceil(share * total / _GRANULE_BYTES) * _GRANULE_BYTES
+    if of is plan:
+        line = f"{sized(limit)} (whole 2 MiB) / {sized(total)} total = fraction {share:.9g}"
+    else:
+        line = (
+            f"fraction {share:.9g} × {sized(total)} total = {sized(limit)}: JAX has one fraction for "
+            f"all GPUs, the smallest is that of GPU {of.gpu.index}"
+        )
+    return FrameworkLimit("jax", limit, share, at_once, (line + _TAKING[at_once],))
+
+
+def _torch(plan: GpuPlan) -> FrameworkLimit | None:
+    limit, total = plan.limit_bytes, plan.gpu.total_bytes
+    if limit is None:
+        return None
+    if not total:
+        return _uncapped("torch")
+    fraction = min(limit / total, 1.0)
+    line = f"{sized(min(limit, total))} / {sized(total)} total = fraction {fraction:.4f}"
+    return FrameworkLimit("torch", min(limit, total), fraction, arithmetic=(line,))
+
+
+def _uncapped(framework: str, at_once: bool | None = None) -> FrameworkLimit:
+    line = f"no limit: it takes a fraction of the total, which is unknown{_TAKING[at_once]}"
+    return FrameworkLimit(framework, at_once=at_once, arithmetic=(line,))
+
+
+def share_of(limit_bytes: int, total_bytes: int) -> float:
+    """The largest fraction of ``total_bytes`` with which XLA stays within ``limit_bytes``.
+
+    XLA holds the fraction as a float32, and rounds what it gives up to whole 2 MiB.  A limit below
+    those gets them; one above the total, which happens where a driver's figures are of two
+    moments, all of it.
+    """
+    granules = min(limit_bytes, total_bytes) // _GRANULE_BYTES
+    allowed = max(granules, 1) * _GRANULE_BYTES
+    share = _float32(allowed / total_bytes)
+    while share * total_bytes > allowed:
+        share = _float32(share * (1 - 2**-24))
+    return share
+
+
+def _float32(value: float) -> float:
+    return float(struct.unpack("f", struct.pack("f", value))[0])
