@@ -65,8 +65,8 @@ def _jax(
         line = f"{sized(limit)} (whole 2 MiB) / {sized(total)} total = fraction {share:.9g}"
     else:
         line = (
-            f"fraction {share:.9g} × {sized(total)} total = {sized(limit)}: JAX has one fraction for "
-            f"all GPUs, the smallest is that of GPU {of.gpu.index}"
+            f"fraction {share:.9g} × {sized(total)} total = {sized(limit)}: JAX has one fraction "
+            f"for all GPUs, the smallest is that of GPU {of.gpu.index}"
         )
     return FrameworkLimit("jax", limit, share, at_once, (line + _TAKING[at_once],))
 
