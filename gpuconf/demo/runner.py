@@ -1,6 +1,6 @@
 """Run a script as it is, or as a copy with `import gpuconf.auto` for its first line.
 
-A script tells its outcome in one line: ``RESULT`` and JSON.  What TensorFlow logged is read for
+A script prints its outcome in one line: ``RESULT`` and JSON.  What TensorFlow logged is read for
 the limit of each device and for the driver's refusals.
 """
 
@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpuconf.demo.child import RESULT, Child, End, started_child
+from gpuconf.children.family import Family
+from gpuconf.children.run import memory_file, whole_text_of
 from gpuconf.errors import GpuconfError
 
+RESULT = "RESULT "
+_POLL_S = 0.02
 FIRST_LINE = "import gpuconf.auto\n"
 _CREATED = re.compile(r"Created device \S+device:(GPU:\d+) with (\d+) MB memory")
 _ERROR = re.compile(r"[\w.]+(Error|Exception)\b")
@@ -120,13 +124,13 @@ class Runner:
         variables: Mapping[str, str],
         *,
         sign: str = RESULT,
-    ) -> Iterator[Child]:
+    ) -> Iterator[_Child]:
         environ = {**self.environ, **variables}
         if profile is not None:
             environ["GPUCONF_PROFILE"] = profile
         copy = self._copy(program, one_line_more=profile is not None)
         command = [self.python, str(copy)]
-        with started_child(command, environ, timeout_s=self._timeout_s, sign=sign) as child:
+        with _started_child(command, environ, timeout_s=self._timeout_s, sign=sign) as child:
             yield child
 
     def _copy(self, program: str, *, one_line_more: bool) -> Path:
@@ -137,7 +141,78 @@ class Runner:
         return copy
 
 
-def _read(end: End, started: float) -> Run:
+class _End(NamedTuple):
+    """The exit code (below 0 a signal's number), all that was printed, and why we killed it."""
+
+    code: int
+    output: str
+    verdict: str = ""
+
+
+class _Child:
+    """A started script."""
+
+    def __init__(
+        self,
+        family: Family,
+        process: subprocess.Popen[bytes],
+        output: int,
+        *,
+        timeout_s: float,
+        sign: str,
+    ) -> None:
+        self._family = family
+        self._process = process
+        self._output = output
+        self._timeout_s = self._left_s = timeout_s
+        self._sign = sign
+
+    def gives_sign(self) -> bool:
+        """Wait for the sign; False if the script ended, or its time did, without one."""
+        until = time.monotonic() + self._left_s
+        while True:
+            may_write = self._process.poll() is None
+            lines = whole_text_of(self._output).splitlines()
+            has_given = any(line.startswith(self._sign) for line in lines)
+            self._left_s = until - time.monotonic()
+            if has_given or not may_write or self._left_s < 0:
+                return has_given
+            time.sleep(_POLL_S)
+
+    def finish(self) -> _End:
+        """Let the script go on to its end (its stdin closes); kill it when its time is up."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        verdict = ""
+        try:
+            self._process.wait(max(self._left_s, 0))
+        except subprocess.TimeoutExpired:
+            verdict = f"TimeoutError: killed after {self._timeout_s:g} s"
+        self._family.end()
+        return _End(self._process.wait(), whole_text_of(self._output), verdict)
+
+
+@contextmanager
+def _started_child(
+    command: Sequence[str], environ: Mapping[str, str], *, timeout_s: float, sign: str = RESULT
+) -> Iterator[_Child]:
+    """Start a script, which is gone with all that it started when the context is left.
+
+    It has ``timeout_s`` in all, of which only the time counts in which we wait for it, first for
+    its sign, a line that begins with ``sign``, and then for its end.
+    """
+    with memory_file("output") as output, Family() as family:
+        process = family.start(
+            command, environ, stdin=subprocess.PIPE, stdout=output, stderr=output
+        )
+        try:
+            yield _Child(family, process, output, timeout_s=timeout_s, sign=sign)
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+
+
+def _read(end: _End, started: float) -> Run:
     """What the output says; of a killed script the last line may have been cut off."""
     whole = [line for line in end.output.splitlines(keepends=True) if line.endswith("\n")]
     results = [line.removeprefix(RESULT) for line in whole if line.startswith(RESULT)]

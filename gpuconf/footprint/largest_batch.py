@@ -30,23 +30,29 @@ def largest_batch(trace: Tracer, one: Step, other: Step | None, limit: Limit) ->
     return largest if known <= largest else _further(trace, known, limit)
 
 
+def bisected(runs: Callable[[int], bool], good: int, bad: int, *, share: int | None = None) -> int:
+    """The largest number that runs, between ``good``, which does, and ``bad``, which does not.
+
+    With ``share``, a smaller one that is off by no more than that part of it, such as a 50th.
+    """
+    while bad - good > (1 if share is None else max(1, good // share)):
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if runs(middle) else (good, middle)
+    return good
+
+
 def _by_tracing(trace: Tracer, limit: Limit) -> int:
-    return _bisected(lambda batch: fits(trace(batch), limit), start=8)
+    return _largest(lambda batch: fits(trace(batch), limit), start=8)
 
 
-def _bisected(runs: Callable[[int], bool], *, start: int) -> int:
+def _largest(runs: Callable[[int], bool], *, start: int) -> int:
     """The largest number for which it runs, if it runs for all smaller ones."""
     if not runs(1):
         return 0
     good, bad = 1, max(2, start)
     while bad <= MOST_BATCH and runs(bad):
         good, bad = bad, bad * 2
-    if bad > MOST_BATCH:
-        return MOST_BATCH
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        good, bad = (middle, bad) if runs(middle) else (good, middle)
-    return good
+    return MOST_BATCH if bad > MOST_BATCH else bisected(runs, good, bad)
 
 
 def _confirmed(trace: Tracer, one: Step, other: Step, limit: Limit) -> int:
@@ -55,7 +61,7 @@ def _confirmed(trace: Tracer, one: Step, other: Step, limit: Limit) -> int:
     def runs(batch: int) -> bool:
         return fits(scaled(one, other, batch), limit)
 
-    batch = _bisected(runs, start=other.batch_size)
+    batch = _largest(runs, start=other.batch_size)
     for _ in range(_MOST_TRACES):
         if batch < 1:
             break
@@ -73,10 +79,11 @@ def _asked(step: Step) -> int:
 
 def _further(trace: Tracer, batch: int, limit: Limit) -> int:
     """The largest above one that runs, to a twentieth, by traces alone."""
+
+    def runs(batch: int) -> bool:
+        return fits(trace(batch), limit)
+
     good, bad = batch, batch * 2
-    while bad <= MOST_BATCH and fits(trace(bad), limit):
+    while bad <= MOST_BATCH and runs(bad):
         good, bad = bad, bad * 2
-    while bad - good > max(1, good // 20):
-        middle = (good + bad) // 2
-        good, bad = (middle, bad) if fits(trace(middle), limit) else (good, middle)
-    return good
+    return bisected(runs, good, bad, share=20)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from gpuconf.rehearsal.allowances import Allowance, allowances
 from gpuconf.rehearsal.devices import DeviceReport, devices_of
 from gpuconf.rehearsal.measuring import Again, find_batch
 from gpuconf.rehearsal.runs import Orders, RunResult, run_once
 from gpuconf.rehearsal.suggestion import Measurement, Suggestion
+from gpuconf.rehearsal.target import Allowance, allowances
 from gpuconf.rehearsal.verdict import Verdict, survived_errors, verdict_of
 from gpuconf.simcard import Card, CardSpec
 

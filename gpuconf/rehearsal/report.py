@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from gpuconf.messages.failure import Failure
 from gpuconf.rehearsal.advice import advice
-from gpuconf.rehearsal.allowances import free_bytes, reserve_bytes
 from gpuconf.rehearsal.breakdown import Names, Row, names_of, place_of
 from gpuconf.rehearsal.devices import DeviceReport, tightest
 from gpuconf.rehearsal.rehearse import Rehearsal
+from gpuconf.rehearsal.target import free_bytes, reserve_bytes
 from gpuconf.simcard import CardSpec
 from gpuconf.units import MIB, mib_figure, sized
 

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from gpuconf.errors import BackendError, GpuconfError, MissingDependencyError
+from gpuconf.footprint.calibration import Probe
 from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD
 from gpuconf.footprint.probe.measuring import measure
 from gpuconf.footprint.probe.order import Order
-from gpuconf.footprint.probing import Probe
 from gpuconf.hardware import Gpu, Inventory
 from gpuconf.simcard import bridge_for_command, simulated_card
 from gpuconf.units import GIB, MIB

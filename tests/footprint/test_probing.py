@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.footprint.correction import Measured, correction_by
+from gpuconf.footprint.calibration import Measured, Probe, calibrated, correction_by, probed_batches
 from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD, TRACED
 from gpuconf.footprint.probe.measuring import ProbeRun, refusal_of
 from gpuconf.footprint.probe.order import Order, ProbeError, Record, read_record
-from gpuconf.footprint.probing import Probe, calibrated, probed_batches
 from gpuconf.units import GIB, MIB
 from tests.footprint.estimates import PEAK_BYTES, estimate
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from gpuconf.messages.failure import Failure, failure_of
-from gpuconf.rehearsal.allowances import Allowance, allowances, reserve_bytes
 from gpuconf.rehearsal.breakdown import Row
 from gpuconf.rehearsal.devices import DeviceReport
 from gpuconf.rehearsal.document import as_document
 from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
 from gpuconf.rehearsal.report import sections
 from gpuconf.rehearsal.runs import Orders, RunResult
+from gpuconf.rehearsal.target import Allowance, allowances, reserve_bytes
 from gpuconf.rehearsal.trace import Tape, Usage
 from gpuconf.rehearsal.verdict import Verdict
 from gpuconf.simcard import CardSpec

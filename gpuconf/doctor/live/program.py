@@ -17,8 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from gpuconf.children.signals import end_with_parent
-from gpuconf.doctor.live.gauge import Gauge
-from gpuconf.doctor.live.recorder import Recorder, StepFailed
+from gpuconf.doctor.live.recorder import Gauge, Recorder, StepFailed
 from gpuconf.environ import switched_off
 from gpuconf.hardware import Gpu, Inventory, read_inventory, resolve
 from gpuconf.planner import GpuPlan, Plan, label

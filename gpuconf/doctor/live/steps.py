@@ -7,8 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuconf.doctor.live.gauge import Gauge
-from gpuconf.doctor.live.recorder import Recorder, WrongResultError
+from gpuconf.doctor.live.recorder import Gauge, Recorder, WrongResultError
 from gpuconf.planner import GpuPlan
 
 # Tensor cores round inputs to 10 bits (TF32), which whole numbers below 8 survive; cuDNN may

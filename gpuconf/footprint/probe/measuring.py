@@ -13,11 +13,10 @@ from gpuconf.children.run import run_recorded
 from gpuconf.children.signals import ended_in_order
 from gpuconf.environ import before_gpuconf
 from gpuconf.errors import BackendError, UsageError
-from gpuconf.footprint.correction import TracedAt
+from gpuconf.footprint.calibration import Probe, TracedAt, calibrated, probed_batches
 from gpuconf.footprint.estimating import estimate as make_estimate
 from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD, MemoryEstimate
 from gpuconf.footprint.probe.order import PROGRAM, Order, Record, read_record
-from gpuconf.footprint.probing import Probe, calibrated, probed_batches
 from gpuconf.hardware import Inventory, read_inventory
 from gpuconf.hardware.host_memory import available_bytes
 from gpuconf.messages.failure import Failure, failure_of

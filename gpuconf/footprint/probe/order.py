@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from gpuconf.footprint.correction import Measured
+from gpuconf.footprint.calibration import Measured
 
 PROGRAM = f"{__package__}.program"
 
