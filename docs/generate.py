@@ -1,19 +1,46 @@
-"""Write what is made from the profile schema: the key reference and the JSON Schema.
+"""Write what is made from the code: the reference of the profile's keys, and all JSON Schemas.
 
-`make generated`; tests/profile holds the files against it.
+`make generated`; tests/profile and tests/test_documents.py hold the files against it.
 """
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+from gpuconf.cli import documents
+from gpuconf.diagnosis import Diagnosis
+from gpuconf.doctor.report import Report
+from gpuconf.footprint.document import EstimateDocument
 from gpuconf.profile import key_reference
 from gpuconf.profile.documentation import schema_text
+from gpuconf.reporting.problems import ErrorDocument
+
+sys.path.insert(0, str(Path(__file__).parent))
+from schemas import schema_of  # beside this file, which no package holds
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "profiles.md"
-SCHEMA = ROOT / "configs" / "profile.schema.json"
 MARK = "<!-- From here on made by `make generated` from gpuconf/profile/schema.py. -->\n"
+# What each command prints with --json; every one may print an error instead.
+DOCUMENTS: dict[str, tuple[type, ...]] = {
+    "doctor": (Report, documents.ChecksDocument),
+    "estimate": (EstimateDocument,),
+    "explain": (Diagnosis,),
+    "plan": (documents.PlanDocument,),
+    "profiles": (
+        documents.ProfilesDocument,
+        documents.ShownProfile,
+        documents.CheckedProfile,
+    ),
+    "trust": (
+        documents.TrustDocument,
+        documents.TrustListDocument,
+        documents.RevokedDocument,
+    ),
+}
 
 
 def page_text(current: str) -> str:
@@ -22,6 +49,16 @@ def page_text(current: str) -> str:
     return f"{written_by_hand}\n\n{MARK}\n{key_reference().strip()}\n"
 
 
+def schemas() -> Iterator[tuple[Path, str]]:
+    """Every schema's file, and the text that belongs into it."""
+    folder = ROOT / "configs"
+    yield folder / "profile.schema.json", schema_text()
+    for command, printed in DOCUMENTS.items():
+        schema = schema_of(command, *printed, ErrorDocument)
+        yield folder / f"{command}.schema.json", json.dumps(schema, indent=2) + "\n"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page_text(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    SCHEMA.write_text(schema_text(), encoding="utf-8")
+    for file, text in schemas():
+        file.write_text(text, encoding="utf-8")

@@ -6,17 +6,16 @@ from typing import NamedTuple
 
 
 class Setting(NamedTuple):
-    """One setting's fate.
-
-    ``name`` says what and where (``memory_limit GPU:0``, ``TF_FORCE_GPU_ALLOW_GROWTH``).
-    ``effective`` is what was read back; None while it cannot be known yet (the framework is
-    not imported, or has not made its devices).  ``why_not`` is set where the two differ.
-    """
+    """One setting's fate."""
 
     name: str
+    """What and where: ``memory_limit GPU:0``, ``TF_FORCE_GPU_ALLOW_GROWTH``."""
     requested: str
+    """What was asked for."""
     effective: str | None = None
+    """What was read back; None while the framework is not imported or has not made its devices."""
     why_not: str | None = None
+    """Why the two differ; None where they do not."""
 
     @property
     def status(self) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from gpuconf.cli.documents import ChecksDocument, ListedCheck
 from gpuconf.cli.output import Output
 from gpuconf.doctor import PROBE_TIMEOUT_S
 from gpuconf.errors import GpuconfError, UsageError
@@ -97,7 +98,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     # The findings are shown though the page cannot be written: a probe takes its time.
     unwritten = None if options.report is None else _write_page(report, options.report)
     if output.as_json:
-        output.document(report.as_dict())
+        output.document(report)
     else:
         _show(report, options, output)
     code = report.exit_code(strict=options.strict)
@@ -124,7 +125,7 @@ def _list_checks(options: argparse.Namespace, output: Output) -> int:
     ids = selected(options.checks, known)
     listed = {name: about for name, about in known.items() if name in ids}
     if output.as_json:
-        output.document({"checks": [{"id": i, "about": about} for i, about in listed.items()]})
+        output.document(ChecksDocument(tuple(ListedCheck(*each) for each in listed.items())))
     else:
         output.table(("CHECK", "WHAT IT LOOKS AT"), list(listed.items()))
     return 0

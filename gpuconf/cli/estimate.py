@@ -206,9 +206,9 @@ def _tell(
     output: Output,
 ) -> None:
     if output.as_json:
-        from gpuconf.footprint.document import as_document
+        from gpuconf.footprint.document import document_of
 
-        output.document({"target": options.target, **as_document(estimate, budget), "plot": drawn})
+        output.document(document_of(estimate, budget, target=options.target, plot=drawn))
         return
     from gpuconf.footprint.text import report
 

@@ -79,7 +79,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     diagnosis = _explained(options.log, output)
     code, drawn = (0, None) if options.plot is None else _draw(diagnosis, options.plot)
     if options.json:
-        output.document(diagnosis.as_dict())
+        output.document(diagnosis)
     else:
         _tell(diagnosis, options, output)
     output.flush()

@@ -18,6 +18,8 @@ from rich.text import Text
 
 from gpuconf.cli.commands import COMMANDS
 from gpuconf.errors import GpuconfError
+from gpuconf.reporting.plain import plain
+from gpuconf.reporting.problems import Bug, ErrorDocument, problem_of
 from gpuconf.terminal import printable, wants_colour
 
 SCHEMA_VERSION = 1
@@ -53,9 +55,9 @@ class Output:
         for stream in _streams():
             stream.flush()
 
-    def document(self, data: dict[str, object]) -> None:
-        """Print ``data`` as JSON, with ``schema_version`` first."""
-        print(json.dumps({"schema_version": SCHEMA_VERSION, **data}, indent=2))
+    def document(self, value: object) -> None:
+        """Print a value type as JSON, with ``schema_version`` first."""
+        print(json.dumps({"schema_version": SCHEMA_VERSION, **plain(value)}, indent=2))
 
     def line(self, text: str = "", style: str | None = None) -> None:
         """Print one line of text to stdout, never wrapped: people paste it."""
@@ -93,7 +95,7 @@ class Output:
     def error(self, error: GpuconfError) -> None:
         """Say what was refused: to stderr for people, as the one document for programs."""
         if self.as_json:
-            self.document({"error": error.as_dict()})
+            self.document(ErrorDocument(problem_of(error)))
         text = Text(self._fitted(f"{_ERROR} {error}"))
         text.stylize("bold red", 0, len(_ERROR))
         self._tell(text)
@@ -101,7 +103,7 @@ class Output:
     def bug(self, error: Exception) -> None:
         """Say that gpuconf itself is at fault, with all that a report needs."""
         if self.as_json:
-            self.document({"error": {"type": type(error).__name__, "message": str(error)}})
+            self.document(ErrorDocument(Bug(type(error).__name__, str(error))))
         traceback.print_exc()
         self.note("gpuconf: this is a bug in gpuconf; please report it with the lines above")
 

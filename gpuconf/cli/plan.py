@@ -7,11 +7,12 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
+from gpuconf.cli.documents import PlanDocument, PlannedGpu
 from gpuconf.cli.output import Output
 from gpuconf.environ import switched_off
 from gpuconf.errors import UsageError
 from gpuconf.machine_plan import environment_for, plan_for
-from gpuconf.planner import FrameworkLimit, GpuPlan, Plan
+from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile import load_profile
 from gpuconf.units import sized
 
@@ -58,7 +59,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         plan = plan._replace(notes=(*plan.notes, off))
     changes, settings = environment_for(plan.profile, plan)
     if output.as_json:
-        output.document(as_document(plan, changes, settings))
+        output.document(document_of(plan, changes, settings))
     else:
         _print(plan, changes, settings, output)
         if plan.unknown_gpu is not None:
@@ -68,41 +69,32 @@ def run(options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def as_document(plan: Plan, changes: dict[str, str], settings: list[Setting]) -> dict[str, object]:
-    """The plan as the JSON document that docs/profiles.md describes."""
-    return {
-        "profile": plan.profile.name,
-        "source": plan.profile.source,
-        "gpus": [_gpu_document(gpu) for gpu in plan.gpus],
-        "environment": changes,
-        "conflicts": [setting.as_dict() for setting in settings if setting.why_not],
-        "notes": list(plan.notes),
-    }
+def document_of(plan: Plan, changes: dict[str, str], settings: list[Setting]) -> PlanDocument:
+    """The plan as ``--json`` prints it."""
+    return PlanDocument(
+        profile=plan.profile.name,
+        source=plan.profile.source,
+        gpus=tuple(_gpu_document(gpu) for gpu in plan.gpus),
+        environment=changes,
+        conflicts=tuple(setting for setting in settings if setting.why_not),
+        notes=plan.notes,
+    )
 
 
-def _gpu_document(plan: GpuPlan) -> dict[str, object]:
+def _gpu_document(plan: GpuPlan) -> PlannedGpu:
     gpu = plan.gpu
-    return {
-        "uuid": gpu.uuid,
-        "name": gpu.name,
-        "index": gpu.index,
-        "total_bytes": gpu.total_bytes,
-        "free_bytes": gpu.free_bytes,
-        "limit_bytes": plan.limit_bytes,
-        "allow_growth": plan.allow_growth,
-        "logical_devices_bytes": list(plan.logical_devices_bytes),
-        "arithmetic": list(plan.arithmetic),
-        "limits": {limit.framework: _limit_document(limit) for limit in plan.limits},
-    }
-
-
-def _limit_document(limit: FrameworkLimit) -> dict[str, object]:
-    return {
-        "limit_bytes": limit.limit_bytes,
-        "fraction": limit.fraction,
-        "at_once": limit.at_once,
-        "arithmetic": list(limit.arithmetic),
-    }
+    return PlannedGpu(
+        uuid=gpu.uuid,
+        name=gpu.name,
+        index=gpu.index,
+        total_bytes=gpu.total_bytes,
+        free_bytes=gpu.free_bytes,
+        limit_bytes=plan.limit_bytes,
+        allow_growth=plan.allow_growth,
+        logical_devices_bytes=plan.logical_devices_bytes,
+        arithmetic=plan.arithmetic,
+        limits={limit.framework: limit for limit in plan.limits},
+    )
 
 
 def _print(plan: Plan, changes: dict[str, str], settings: list[Setting], output: Output) -> None:

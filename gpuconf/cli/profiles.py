@@ -9,6 +9,12 @@ import shlex
 
 import yaml
 
+from gpuconf.cli.documents import (
+    CheckedProfile,
+    ListedProfile,
+    ProfilesDocument,
+    ShownProfile,
+)
 from gpuconf.cli.output import Output
 from gpuconf.errors import ProfileError, ProfileNotFoundError
 from gpuconf.profile import (
@@ -23,6 +29,7 @@ from gpuconf.profile import (
     refused_if_found,
 )
 from gpuconf.profile.search import is_path
+from gpuconf.reporting.problems import problem_of
 from gpuconf.terminal import printable
 
 
@@ -73,7 +80,7 @@ def run_list(options: argparse.Namespace, output: Output) -> int:
     del options
     entries = list_profiles()
     if output.as_json:
-        output.document({"profiles": [_entry_document(entry) for entry in entries]})
+        output.document(ProfilesDocument(tuple(map(_listed, entries))))
         return 0
     rows = []
     for entry in entries:
@@ -99,17 +106,16 @@ def _can_be_found() -> bool:
         return False
 
 
-def _entry_document(entry: ProfileEntry) -> dict[str, object]:
-    error = entry.error.as_dict() if entry.error is not None else None
-    return {**entry._asdict(), "error": error}
+def _listed(entry: ProfileEntry) -> ListedProfile:
+    error = None if entry.error is None else problem_of(entry.error)
+    return ListedProfile(*entry[:-1], error=error)
 
 
 def run_show(options: argparse.Namespace, output: Output) -> int:
     """Print a profile as it will be used."""
     profile = load_profile(options.name)
     if output.as_json:
-        plain = profile_as_dict(profile)
-        output.document({"name": profile.name, "source": profile.source, "profile": plain})
+        output.document(ShownProfile(profile.name, profile.source, profile_as_dict(profile)))
         return 0
     output.line(f"# {profile.source}", "dim")
     output.line(yaml.safe_dump(profile_as_dict(profile), sort_keys=False, width=90).rstrip())
@@ -123,12 +129,12 @@ def run_check(options: argparse.Namespace, output: Output) -> int:
     refused = [] if errors or not is_path(options.file) else refused_if_found(options.file)
     if output.as_json:
         output.document(
-            {
-                "file": options.file,
-                "ok": not errors,
-                "errors": [error.as_dict() for error in errors],
-                "refused_if_found": [error.as_dict() for error in refused],
-            }
+            CheckedProfile(
+                file=options.file,
+                ok=not errors,
+                errors=tuple(map(problem_of, errors)),
+                refused_if_found=tuple(map(problem_of, refused)),
+            )
         )
     elif not errors:
         output.line(f"{options.file}: ok")

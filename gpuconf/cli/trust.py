@@ -6,11 +6,18 @@ import argparse
 import os
 from typing import NamedTuple
 
+from gpuconf.cli.documents import (
+    NewlyTrusted,
+    RevokedDocument,
+    TrustDocument,
+    TrustListDocument,
+)
 from gpuconf.cli.output import Output
 from gpuconf.errors import GpuconfError
 from gpuconf.profile import chain, trust
 from gpuconf.profile.powers import Link, refused_variables
 from gpuconf.profile.search import Location, locate_path, places
+from gpuconf.reporting.problems import problem_of
 from gpuconf.terminal import printable
 
 
@@ -56,7 +63,7 @@ def _trust(files: list[str], output: Output) -> int:
     for reading in readings:
         trust.record(reading.file.path, reading.file.data, os.environ)
     if output.as_json:
-        output.document({"trusted": [_document(reading) for reading in readings]})
+        output.document(TrustDocument(tuple(map(_newly_trusted, readings))))
         return 0
     for reading in readings:
         _say_trusted(reading, output)
@@ -87,13 +94,13 @@ def _lacking(reading: _Reading) -> list[str]:
     ]
 
 
-def _document(reading: _Reading) -> dict[str, object]:
-    return {
-        "path": trust.trust_key(reading.file.path),
-        "variables": [name for name, _ in refused_variables(reading.file.root)],
-        "untrusted": _lacking(reading),
-        "problem": reading.problem.as_dict() if reading.problem is not None else None,
-    }
+def _newly_trusted(reading: _Reading) -> NewlyTrusted:
+    return NewlyTrusted(
+        path=trust.trust_key(reading.file.path),
+        variables=tuple(name for name, _ in refused_variables(reading.file.root)),
+        untrusted=tuple(_lacking(reading)),
+        problem=None if reading.problem is None else problem_of(reading.problem),
+    )
 
 
 def _say_trusted(reading: _Reading, output: Output) -> None:
@@ -112,7 +119,7 @@ def _list(output: Output) -> int:
     """Print every trusted file, with a word for those that are trusted no more."""
     found = trust.trusted_files(os.environ)
     if output.as_json:
-        output.document({"trusted": [entry._asdict() for entry in found]})
+        output.document(TrustListDocument(tuple(found)))
         return 0
     if not found:
         output.note("no file is trusted")
@@ -129,7 +136,7 @@ def _revoke(file: str, output: Output) -> int:
     if not trust.revoke(file, os.environ):
         raise GpuconfError(f"{printable(path)} is not trusted", hint="gpuconf trust --list")
     if output.as_json:
-        output.document({"revoked": path})
+        output.document(RevokedDocument(path))
     else:
         output.line(f"no longer trusted: {printable(path)}")
     return 0

@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from gpuconf.messages.causes import CAUSES, OF_GPU_MEMORY, Severity
+from gpuconf.json_shape import Count, json_shape
+from gpuconf.messages.causes import CAUSES, OF_GPU_MEMORY, CauseId, Severity
 from gpuconf.messages.reading import Evidence, Facts
+from gpuconf.reporting.plain import plain
 
 
 class Proposal(NamedTuple):
-    """A change: what to do, why, and something to paste.
-
-    ``kind`` is profile (YAML), code (Python), command (a shell's) or batch (Python again).
-    """
+    """A change: what to do, why, and something to paste."""
 
     title: str
+    """What to do."""
     reason: str
-    kind: str
+    """Why, with the sum where there is one."""
+    kind: Literal["profile", "code", "command", "batch"]
+    """What is to be pasted: profile is YAML, code and batch are Python, command is a shell's."""
     paste: str
+    """What to paste; several lines."""
 
 
+@json_shape(computed=("title",))
 class Diagnosis(NamedTuple):
     """A log's or an exception's cause, how bad it is, and what to change.
 
-    ``cause`` is one of the ids in `gpuconf.messages.causes.CAUSES`, ``also`` are further ones,
-    in the order of the log.  ``evidence`` has the lines that show the cause, ``consequences``
-    those of follow-up and unrelated errors, ``notes`` harmless warnings.
+    docs/explain.md describes each cause.
     """
 
-    cause: str
+    cause: CauseId
+    """The root cause."""
     severity: Severity
-    also: tuple[str, ...] = ()
+    """failure: the run failed; silent-cpu-fallback: it goes on, on the CPU; warning-only: it went
+    on; not-gpu: not a matter of a GPU.
+    """
+    also: tuple[CauseId, ...] = ()
+    """Further causes, in the order of the log."""
     evidence: tuple[Evidence, ...] = ()
+    """The lines that show the cause."""
     consequences: tuple[Evidence, ...] = ()
+    """The lines of follow-up and unrelated errors."""
     notes: tuple[Evidence, ...] = ()
+    """Harmless lines that look bad."""
     facts: Facts = Facts()
+    """What the log says beyond the cause."""
     proposals: tuple[Proposal, ...] = ()
-    line_count: int = 0
+    """What to change, the likeliest to help first."""
+    line_count: Count = 0
+    """The lines of the log; 0 for a file of TF_BFC_MEMORY_DUMP."""
 
     @property
     def title(self) -> str:
@@ -50,9 +63,8 @@ class Diagnosis(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, as ``gpuconf explain --json`` prints it."""
-        from gpuconf.diagnosis.document import as_document
-
-        return as_document(self)
+        document: dict[str, Any] = plain(self)
+        return document
 
     def __str__(self) -> str:
         from gpuconf.diagnosis.text import lines_of

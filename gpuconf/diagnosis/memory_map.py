@@ -6,7 +6,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from gpuconf.errors import GpuconfError
-from gpuconf.messages.facts.dump import Chunks, Dump
+from gpuconf.messages.facts.dump import Chunks, Dump, OperationBytes
 from gpuconf.wire import Value, WireError, fields, signed, text
 
 # The fields that are read of each message of TensorFlow's bfc_memory_map.proto.
@@ -74,8 +74,15 @@ def read_memory_map(data: bytes) -> Dump:
         peak_bytes=_number(stats, "peak_bytes_in_use"),
         in_use=tuple(Chunks(size, count) for size, count in sorted(used.items())),
         free_chunks=tuple(chunk.size for chunk in chunks if not chunk.is_in_use),
-        by_operation=tuple(held.most_common()) if set(held) - {_NAMELESS} else (),
+        by_operation=_by_operation(held),
     )
+
+
+def _by_operation(held: Counter[str]) -> tuple[OperationBytes, ...]:
+    """What each operation holds, the largest first; nothing where no chunk has a name."""
+    if not set(held) - {_NAMELESS}:
+        return ()
+    return tuple(OperationBytes(*each) for each in held.most_common())
 
 
 def _named(message: memoryview, kind: str) -> dict[str, Value]:

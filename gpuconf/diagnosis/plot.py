@@ -59,7 +59,7 @@ def _has_sums(dump: Dump | None) -> bool:
 def holders(facts: Facts) -> list[Bar]:
     """Who held the most: layers where the log names them, then operations, then sizes."""
     if facts.allocations is not None:
-        bars = [Bar(layer.name, layer.size_bytes) for layer in facts.allocations.layers()]
+        bars = [Bar(layer.name, layer.size_bytes) for layer in facts.allocations.layers]
         rest = facts.allocations.rest_bytes
     elif facts.dump is not None and facts.dump.by_operation:
         bars, rest = [Bar(name, size) for name, size in facts.dump.by_operation], 0

@@ -36,7 +36,7 @@ def tables_of(diagnosis: Diagnosis) -> Iterator[Table]:
 
 def _layers(table: Allocations) -> Table:
     rows = []
-    layers = table.layers()
+    layers = table.layers
     for layer in layers[:_MOST_ROWS]:
         rows.append((layer.name, sized(layer.size_bytes), ""))
         if len(layer.nodes) > 1 or layer.nodes[0].node != layer.name:

@@ -200,7 +200,7 @@ def _dump(dump: Dump) -> Iterator[tuple[str, str]]:
 
 def _layers(table: Allocations) -> Iterator[tuple[str, str]]:
     """The layers that held most, with what each of their nodes held."""
-    for number, layer in enumerate(table.layers()[:_MOST_LAYERS]):
+    for number, layer in enumerate(table.layers[:_MOST_LAYERS]):
         nodes = [
             f"{node.node.rpartition('/')[2]} {sized(node.size_bytes)}"
             for node in layer.nodes[:_MOST_NODES]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 from gpuconf.doctor.facts import Facts
-from gpuconf.doctor.report import Card, Holder, MemoryBar
+from gpuconf.doctor.measured import Holder
+from gpuconf.doctor.report import Card, MemoryBar
 from gpuconf.hardware import Gpu
 from gpuconf.hardware.health import CardHealth
 from gpuconf.planner import GpuPlan

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import traceback
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from gpuconf.json_shape import Rule, json_shape
 
 Status = Literal["ok", "warn", "fail", "skip", "crash"]
 
+# Every warn and fail has a fix.
+_NEEDS_FIX = {
+    "if": {"properties": {"status": {"enum": ["warn", "fail"]}}},
+    "then": {"properties": {"fix": {"type": "string", "minLength": 1}}},
+}
 
+
+@json_shape(keywords=_NEEDS_FIX)
 class Finding(NamedTuple):
-    """One answer of one check.
+    """One answer of one check."""
 
-    ``id`` names the check, such as ``driver.module``.  ``summary`` is one line without a full
-    stop; ``detail`` further lines: what was seen, and where it is known from.  ``fix`` is what a
-    person can run or paste; every ``warn`` and ``fail`` has one.  ``crash`` is a check that failed
-    by itself, which is our fault and not the machine's.
+    id: Annotated[str, Rule(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_-]+)*$")]
+    """The check; its first part is a group: driver, cards, packages, environment, host, profile,
+    source, live, probe.
     """
-
-    id: str
     status: Status
-    summary: str
+    """crash: the check itself broke down, which is a bug in gpuconf."""
+    summary: Annotated[str, Rule(min_length=1)]
+    """One line, without a full stop."""
     detail: tuple[str, ...] = ()
+    """Further lines: what was seen, and where it is known from."""
     fix: str | None = None
-
-    def as_dict(self) -> dict[str, object]:
-        """Plain data for ``--json``."""
-        return {**self._asdict(), "detail": list(self.detail)}
+    """A command to run, or lines to paste; every warn and fail has one."""
 
 
 def crash(name: str, error: Exception) -> Finding:

@@ -3,59 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Annotated, NamedTuple, get_args
 
-from gpuconf.doctor.finding import Finding
-from gpuconf.units import sized
-
-if TYPE_CHECKING:  # the probe's package is loaded where it is asked for
-    from gpuconf.doctor.live.record import MeasuredRun
-
-
-class Holder(NamedTuple):
-    """A process that holds memory on a card.  Unknown is None.
-
-    ``user`` is the owner's name, ``is_ours`` whether that is who runs the doctor, ``since`` the
-    time of its start as ISO 8601 with the zone, ``state`` the kernel's letter for what it does
-    (R, S, D, T stopped, Z dead), ``kind`` compute or graphics.
-    """
-
-    pid: int
-    name: str | None = None
-    user: str | None = None
-    used_bytes: int | None = None
-    since: str | None = None
-    kind: str = "compute"
-    state: str | None = None
-    is_ours: bool | None = None
-
-    def __str__(self) -> str:
-        """One line for people."""
-        held = sized(self.used_bytes) if self.used_bytes is not None else "an unknown size"
-        user = f" of {self.user}" if self.user else ""
-        since = f" since {self.since[:16].replace('T', ' ')}" if self.since else ""
-        return f"pid {self.pid} {self.name or '(name unknown)'}{user} holds {held}{since}"
-
-    def as_dict(self) -> dict[str, object]:
-        """Plain data for ``--json``."""
-        return dict(self._asdict())
-
+from gpuconf.doctor.finding import Finding, Status
+from gpuconf.doctor.measured import Holder, MeasuredRun, Probe
+from gpuconf.json_shape import Bytes, Count, Rule, json_shape
 
 BAR_PARTS = ("others", "yours", "allowed", "left")
 
 
 class MemoryBar(NamedTuple):
-    """A card's memory in four parts, in bytes, which sum to its total.
+    """A card's memory in four parts, in bytes, which sum to its total."""
 
-    ``others_bytes`` and ``ours_bytes`` are in use: by this user's processes, as far as the driver
-    tells them apart, and by all else.  ``may_take_bytes`` is what the profile would give to a
-    program that starts now, ``kept_free_bytes`` what it would leave.
-    """
-
-    others_bytes: int
-    ours_bytes: int
-    may_take_bytes: int
-    kept_free_bytes: int
+    others_bytes: Bytes
+    """In use, not by this user's processes as far as the driver tells."""
+    ours_bytes: Bytes
+    """In use by this user's processes."""
+    may_take_bytes: Bytes
+    """What the profile lets a program take that starts now."""
+    kept_free_bytes: Bytes
+    """What it would leave."""
 
     @property
     def total_bytes(self) -> int:
@@ -67,78 +34,93 @@ class MemoryBar(NamedTuple):
         """The four parts in words for people, the same on a terminal and on the page."""
         return ("others", "yours", f"allowed by {profile}", "left free")
 
-    def as_dict(self) -> dict[str, object]:
-        """Plain data for ``--json``."""
-        return dict(self._asdict())
 
-
+@json_shape(
+    hidden=("compute_capability",),
+    computed=("capability",),
+    renamed={"capability": "compute_capability"},
+)
 class Card(NamedTuple):
-    """A GPU, or under ``instances`` a MIG instance of one, as the report shows it.
+    """A GPU, or under ``instances`` a MIG instance of one, as the report shows it."""
 
-    ``bar`` is None where the memory is unknown.  ``limit_bytes`` is the profile's, None where
-    there is none or the card is not used; ``arithmetic`` the sum that made it.  ``is_visible``
-    says whether a program would see the card, ``remarks`` are words for people: "drives the
-    display", "lost".
-    """
-
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    index: Count  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    """As nvidia-smi counts; a MIG instance has its card's."""
     uuid: str | None = None
+    """As nvidia-smi -L prints it."""
     name: str | None = None
-    total_bytes: int | None = None
-    free_bytes: int | None = None
-    used_bytes: int | None = None
+    """The card's name."""
+    total_bytes: Bytes | None = None
+    """All of it, less what the driver reserves."""
+    free_bytes: Bytes | None = None
+    """Free at that moment."""
+    used_bytes: Bytes | None = None
+    """In use."""
     compute_capability: tuple[int, int] | None = None
     display_active: bool | None = None
+    """Whether it drives a display."""
     pci_bus_id: str | None = None
+    """Its address."""
     is_visible: bool | None = None
-    limit_bytes: int | None = None
+    """Whether a CUDA program would see it."""
+    limit_bytes: Bytes | None = None
+    """The profile's limit for one program; None where there is none or the card is not used."""
     arithmetic: tuple[str, ...] = ()
+    """The sum that made the limit."""
     bar: MemoryBar | None = None
+    """Its memory in parts; None where it is unknown."""
     holders: tuple[Holder, ...] | None = None
+    """Who holds memory on it; None where the driver does not say."""
     remarks: tuple[str, ...] = ()
+    """For people: "drives the display", "lost"."""
     instances: tuple[Card, ...] = ()
+    """Its MIG instances."""
 
-    def as_dict(self) -> dict[str, object]:
-        """Plain data for ``--json``."""
-        return {
-            **self._asdict(),
-            "compute_capability": _joined(self.compute_capability),
-            "arithmetic": list(self.arithmetic),
-            "bar": self.bar.as_dict() if self.bar else None,
-            "holders": None if self.holders is None else [h.as_dict() for h in self.holders],
-            "remarks": list(self.remarks),
-            "instances": [instance.as_dict() for instance in self.instances],
-        }
+    @property
+    def capability(self) -> Annotated[str, Rule(pattern=r"^[0-9]+\.[0-9]+$")] | None:
+        """Its compute capability, such as 8.6."""
+        return None if self.compute_capability is None else "{}.{}".format(*self.compute_capability)
 
 
 class ProfileInForce(NamedTuple):
     """The profile that the plan was made for: its name, its file, and why this one."""
 
     name: str
+    """Its name."""
     source: str | None = None
+    """Its file."""
     because: str | None = None
-
-    def as_dict(self) -> dict[str, object]:
-        """Plain data for ``--json``."""
-        return dict(self._asdict())
+    """Why this one applies."""
 
 
+@json_shape(
+    hidden=("versions", "environment", "probe"),
+    computed=("by_status", "version_of", "variables", "measured"),
+    renamed={
+        "cards": "gpus",
+        "by_status": "counts",
+        "version_of": "versions",
+        "variables": "environment",
+        "measured": "probe",
+    },
+)
 class Report(NamedTuple):
     """A whole examination.
 
-    ``findings`` are in the order of the checks; ``made_at`` is ISO 8601 with the zone;
-    ``command`` what was run; ``versions`` pairs of a name and a version, in the order to show;
-    ``environment`` the variables that steer GPUs and frameworks, as they are set; ``probe`` what
-    --probe measured, None where it was not asked for.
+    ``versions`` and ``environment`` are pairs of a name and a value, in the order to show.
     """
 
     findings: tuple[Finding, ...]
+    """What the checks found, in their order."""
     cards: tuple[Card, ...] = ()
+    """The machine's GPUs."""
     made_at: str = ""
+    """ISO 8601 with the zone."""
     command: str = "gpuconf doctor"
+    """What was run."""
     versions: tuple[tuple[str, str], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     profile: ProfileInForce | None = None
+    """The profile that applies; None where it is refused."""
     probe: tuple[MeasuredRun, ...] | None = None
 
     @property
@@ -169,20 +151,22 @@ class Report(NamedTuple):
             return 1
         return 3 if counts["crash"] else 0
 
-    def as_dict(self) -> dict[str, object]:
-        """The JSON document, less ``schema_version``: configs/doctor.schema.json describes it."""
-        return {
-            "made_at": self.made_at,
-            "command": self.command,
-            "counts": self.counts,
-            "findings": [finding.as_dict() for finding in self.findings],
-            "gpus": [card.as_dict() for card in self.cards],
-            "profile": self.profile.as_dict() if self.profile else None,
-            "versions": dict(self.versions),
-            "environment": dict(self.environment),
-            "probe": None if self.probe is None else {"runs": [r.as_dict() for r in self.probe]},
-        }
+    @property
+    def by_status(self) -> dict[Status, Count]:
+        """How many findings have each status."""
+        return {status: self.counts[status] for status in get_args(Status)}
 
+    @property
+    def version_of(self) -> dict[str, str]:
+        """What is installed, by name."""
+        return dict(self.versions)
 
-def _joined(capability: tuple[int, int] | None) -> str | None:
-    return None if capability is None else f"{capability[0]}.{capability[1]}"
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables that steer GPUs and frameworks, as they are set."""
+        return dict(self.environment)
+
+    @property
+    def measured(self) -> Probe | None:
+        """What --probe measured; None without it."""
+        return None if self.probe is None else Probe(self.probe)

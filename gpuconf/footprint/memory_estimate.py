@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from gpuconf.footprint.step import Setting
+from gpuconf.footprint.step import Part, Setting
+from gpuconf.json_shape import Bytes, FromOne, Rule, json_shape
 
 # How a number was come by.
 TRACED, SIMULATED_CARD, GPU = "traced", "simulated-card", "GPU"
+Tier = Annotated[str, Rule(enum=(TRACED, SIMULATED_CARD, GPU))]
 
 
+@json_shape(computed=("total_bytes",))
 class LayerRow(NamedTuple):
     """What one layer has in memory at the moment of the peak, in bytes.
 
-    ``layer`` is its path, as ``encoder/dense_1``; None is the row of what belongs to no layer:
-    data, constants, workspace, metrics, the allocator's rounding.  Shared layers and variables
-    are counted once.  ``activations_bytes`` are results of the way forward that are kept,
-    ``temporaries_bytes`` what the way back and the update hold for a moment.
+    Shared layers and variables are counted once.
     """
 
     layer: str | None
+    """Its path, such as encoder/dense_1; None for what belongs to no layer: data, constants,
+    workspace, rounding.
+    """
     kind: str
-    parameters_bytes: int = 0
-    gradients_bytes: int = 0
-    optimizer_state_bytes: int = 0
-    activations_bytes: int = 0
-    temporaries_bytes: int = 0
-    other_bytes: int = 0
+    """Its class."""
+    parameters_bytes: Bytes = 0
+    """Its weights."""
+    gradients_bytes: Bytes = 0
+    """Of its weights."""
+    optimizer_state_bytes: Bytes = 0
+    """Of its weights."""
+    activations_bytes: Bytes = 0
+    """Results of the forward pass that are kept."""
+    temporaries_bytes: Bytes = 0
+    """What backward pass and update hold for a moment."""
+    other_bytes: Bytes = 0
+    """Everything else."""
 
     @property
-    def total_bytes(self) -> int:
+    def total_bytes(self) -> Bytes:
         """All of them; the rows' totals add up to the peak."""
         return sum(self[2:])
 
@@ -37,26 +47,34 @@ class LayerRow(NamedTuple):
 class Phase(NamedTuple):
     """A part of the step whose need is the largest for some batches: ``base + per_sample * batch``.
 
-    It is so from ``first_batch`` on, until the next phase's.  ``operation``, ``layer`` and
-    ``part`` (forward, backward, update) say where.  Bytes as they are asked for, beside the
-    resident ones.
+    Bytes as they are asked for, beside the resident ones.
     """
 
     base_bytes: int
-    per_sample_bytes: float
-    first_batch: int
+    """At batch 0."""
+    per_sample_bytes: Annotated[float, Rule(minimum=0)]
+    """For each sample of the batch."""
+    first_batch: FromOne
+    """From this batch on, until the next phase's."""
     operation: str
+    """Its name in the graph."""
     layer: str | None
-    part: str
+    """The path of its layer; None where it is of none."""
+    part: Part
+    """The part of the step."""
 
 
 class Moment(NamedTuple):
     """Bytes in use during one operation, by what they are for (see ``gpuconf.footprint.step``)."""
 
-    part: str
+    part: Part
+    """The part of the step."""
     layer: str | None
+    """The path of its layer; None where it is of none."""
     operation: str
+    """Its name in the graph."""
     bytes_by_kind: dict[str, int]
+    """Bytes by what they are for."""
 
     @property
     def total_bytes(self) -> int:
@@ -68,21 +86,26 @@ class Peak(NamedTuple):
     """Where the most is in use."""
 
     operation: str
+    """Its name in the graph."""
     layer: str | None
-    part: str
+    """The path of its layer; None where it is of none."""
+    part: Part
+    """The part of the step."""
 
 
 class Advice(NamedTuple):
-    """A change, and what a trace of the changed model says: bytes at the peak then.
-
-    ``fits`` says whether it runs under the limit then; None where no limit was given.
-    """
+    """A change, and what a trace of the changed model says."""
 
     change: str
+    """What is changed."""
     how: str
-    peak_bytes: int
+    """Code or a command that does it."""
+    peak_bytes: Bytes
+    """The peak with it."""
     saved_bytes: int
+    """What it saves; below 0 where it costs."""
     fits: bool | None = None
+    """Whether it runs under the limit then; None without a limit."""
 
 
 class MemoryEstimate(NamedTuple):
@@ -110,7 +133,7 @@ class MemoryEstimate(NamedTuple):
     largest_batch: int | None = None
     advice: tuple[Advice, ...] = ()
     notes: tuple[str, ...] = ()
-    tier: str = TRACED
+    tier: Tier = TRACED
 
     @property
     def fits(self) -> bool | None:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from gpuconf.json_shape import Rule, json_shape
 
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
+Part = Annotated[str, Rule(enum=(FORWARD, BACKWARD, UPDATE))]
 # What a piece of memory is for.
 WEIGHTS, OPTIMIZER_STATE, OTHER_STATE = "weights", "optimizer state", "other state"
 ACTIVATION, GRADIENT, TEMPORARY = "activation", "gradient", "temporary"
@@ -56,20 +59,24 @@ class Piece(NamedTuple):
     goes_on_from: int | None = None
 
 
+@json_shape(hidden=("notes",))
 class Setting(NamedTuple):
-    """What was traced: in which mode, with which optimizer and precision.
-
-    ``optimizer`` and ``loss`` are None in inference, ``jit`` is whether it is to be compiled with
-    XLA; ``framework`` is as in ``tensorflow 2.21.0, keras 3.15.1``.
-    """
+    """What was traced: in which mode, with which optimizer and precision."""
 
     training: bool
+    """A step of fit(), or one of predict()."""
     jit: bool
+    """Compiled with XLA."""
     precision: str
+    """Keras's dtype policy, such as mixed_float16."""
     optimizer: str | None
+    """Its name; None for inference."""
     loss: str | None
+    """Its name; None where there is none."""
     backend: str
+    """Keras's backend."""
     framework: str
+    """The versions, as in ``tensorflow 2.21.0, keras 3.15.1``."""
     notes: tuple[str, ...] = ()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from gpuconf.json_shape import Rule
 
 Severity = Literal["failure", "silent-cpu-fallback", "warning-only", "not-gpu"]
 
@@ -86,3 +88,4 @@ CAUSES: dict[str, Cause] = {
     "host-oom": Cause("the host ran out of RAM"),
     NOT_GPU: Cause("no known GPU problem"),
 }
+CauseId = Annotated[str, Rule(enum=tuple(CAUSES))]

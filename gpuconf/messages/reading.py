@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuconf.messages.causes import Severity
+from gpuconf.json_shape import Count, FromOne
+from gpuconf.messages.causes import CauseId, Severity
 from gpuconf.messages.facts.allocations import Allocations
 from gpuconf.messages.facts.card import Card
+from gpuconf.messages.facts.details import Details
 from gpuconf.messages.facts.dump import Dump
 from gpuconf.messages.facts.framework import Framework
 from gpuconf.messages.facts.tensor import Request
@@ -14,34 +16,49 @@ from gpuconf.messages.facts.user_code import Frame
 
 
 class Evidence(NamedTuple):
-    """A line of the log: its number, its text, what it means, how many like it there are.
+    """A line of the log, the first of those that are alike."""
 
-    A ``generic`` one says less than the others of its cause.
-    """
-
-    line: int
+    line: FromOne
+    """Its number, from 1."""
     text: str
+    """The line, at most 1000 characters of it."""
     means: str
-    cause: str | None
-    lines: int
+    """What it means, for people."""
+    cause: CauseId | None
+    """The cause that it shows; None: none by itself."""
+    lines: FromOne
+    """How many lines are alike."""
     generic: bool = False
+    """Whether it says less than the other lines of its cause."""
 
 
 class Facts(NamedTuple):
-    """What the log tells besides the cause; None and empty is what it does not tell."""
+    """What the log says beyond the cause; None and empty is what it does not say."""
 
     request: Request = Request()
+    """What was asked for, and refused."""
     card: Card | None = None
+    """The GPU."""
     dump: Dump | None = None
+    """The allocator's state when it refused."""
     allocations: Allocations | None = None
-    batch_size: int | None = None
+    """The table of report_tensor_allocations_upon_oom."""
+    batch_size: Count | None = None
+    """The batch_size= in a line of code of the traceback."""
     user_code: Frame | None = None
+    """The user's own line in the traceback."""
     exception: str | None = None
+    """What ended the run, as 'KeyError: 3'."""
     cut_off: str | None = None
+    """The line of a shell or a C++ program that says that the run was ended."""
     framework: Framework | None = None
+    """The framework of the lines that show the cause, else the one named most often."""
     on_windows: bool = False
+    """Whether the log has paths or libraries of Windows."""
     versions: dict[str, str] = {}  # noqa: RUF012  # never changed
-    details: dict[str, object] = {}  # noqa: RUF012  # likewise
+    """Versions by python, tensorflow, keras, torch, jax, jaxlib, cuda, cudnn."""
+    details: Details = {}  # noqa: RUF012  # likewise
+    """Small facts in the lines of the cause."""
 
 
 class Reading(NamedTuple):

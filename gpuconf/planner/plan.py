@@ -13,17 +13,18 @@ FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 class FrameworkLimit(NamedTuple):
     """What one framework may take of a GPU.
 
-    ``framework`` is a name in FRAMEWORKS.  ``limit_bytes`` is None where it cannot be limited;
-    ``fraction`` is of the GPU's total, for frameworks that take no bytes.  ``at_once`` says
-    whether it takes all of that at its start, None where that is left to the framework.
-    ``arithmetic`` is one line per step.
+    ``framework`` is a name in FRAMEWORKS.
     """
 
     framework: str
     limit_bytes: int | None = None
+    """Its limit; None where it cannot be limited."""
     fraction: float | None = None
+    """Its limit as a fraction of the GPU's total, for frameworks that take no bytes."""
     at_once: bool | None = None
+    """Whether it takes all of that at its start; None where that is left to the framework."""
     arithmetic: tuple[str, ...] = ()
+    """The sum that made the limit, line by line."""
 
 
 class GpuPlan(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gpuconf.errors import GpuconfError, ProfileError
 from gpuconf.profile.files import read_bytes
@@ -21,10 +21,12 @@ _LONGEST_PATH = 65536
 
 
 class TrustedFile(NamedTuple):
-    """A file that was trusted; ``state`` is trusted, changed or gone."""
+    """A file that was trusted."""
 
     path: str
-    state: str
+    """Its path."""
+    state: Literal["trusted", "changed", "gone"]
+    """Whether it is trusted still: not one that has changed since, or is gone."""
 
 
 def trust_key(path: str) -> str:
@@ -96,7 +98,7 @@ def trusted_files(environ: Mapping[str, str]) -> list[TrustedFile]:
     return [TrustedFile(path, _state(path, hashes[path])) for path in sorted(hashes)]
 
 
-def _state(path: str, hashes: set[str]) -> str:
+def _state(path: str, hashes: set[str]) -> Literal["trusted", "changed", "gone"]:
     if not os.path.exists(path):
         return "gone"
     try:

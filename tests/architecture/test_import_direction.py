@@ -61,10 +61,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "notebook": set(),
     "wire": set(),
     "messages": GROUND | {"notebook"},
-    "diagnosis": GROUND | {"messages", "wire"},
+    "diagnosis": GROUND | {"messages", "wire", "reporting"},
     "auto": {"bootstrap", "errors", "exception_hooks"},
     "footprint": GROUND
-    | {"children", "messages", "hardware", "profile", "planner", "machine_plan", "auto"}
+    | {
+        "children",
+        "reporting",
+        "messages",
+        "hardware",
+        "profile",
+        "planner",
+        "machine_plan",
+        "auto",
+    }
     | {"simcard"},
     "callbacks": GROUND,
     "batching": GROUND | {"hardware", "backends", "messages", "diagnosis", "footprint"},
@@ -75,9 +84,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"children", "messages", "wire", "simcard", "hardware", "profile", "planner", "auto"},
     "pyinstaller_hook": {"profile"},
     "doctor": GROUND
-    | {"children", "messages", "notebook", "hardware", "profile", "planner", "machine_plan"}
+    | {
+        "children",
+        "reporting",
+        "messages",
+        "notebook",
+        "hardware",
+        "profile",
+        "planner",
+        "machine_plan",
+    }
     | {"auto"},
     "cli": GROUND
+    | {"reporting"}
     | {"hardware", "profile", "planner", "machine_plan"}
     | {"children", "demo", "messages", "diagnosis", "doctor", "footprint", "simcard", "rehearsal"},
     "__main__": {"cli"},

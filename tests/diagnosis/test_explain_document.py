@@ -12,6 +12,7 @@ import pytest
 
 from gpuconf.diagnosis import Diagnosis, explain
 from gpuconf.messages.causes import CAUSES, SEVERITIES
+from gpuconf.messages.facts import details
 from gpuconf.messages.facts.dump import Dump
 from gpuconf.units import MIB
 
@@ -37,8 +38,8 @@ def test_the_schema_is_one() -> None:
 
 def test_the_schema_knows_every_cause_and_severity() -> None:
     """A cause that is added must be added to it too."""
-    assert SCHEMA["definitions"]["cause"]["enum"] == list(CAUSES)
     diagnosis = SCHEMA["definitions"]["diagnosis"]["properties"]
+    assert diagnosis["cause"]["enum"] == list(CAUSES)
     assert diagnosis["severity"]["enum"] == list(SEVERITIES)
 
 
@@ -64,8 +65,14 @@ def test_every_log_gives_a_valid_document(log: Path) -> None:
     """And every small fact in it is one that the schema knows by name."""
     document = written(explain(log.read_bytes()))
     jsonschema.validate(document, SCHEMA)
-    known = SCHEMA["definitions"]["facts"]["properties"]["details"]["properties"]
+    known = SCHEMA["definitions"]["details"]["properties"]
     assert set(document["facts"]["details"]) <= set(known)
+
+
+def test_every_small_fact_is_in_the_schema() -> None:
+    """One that is looked for and not declared would be in no schema."""
+    found = {name for name, _ in (*details._LISTS, *details._SINGLES)}
+    assert found == set(SCHEMA["definitions"]["details"]["properties"])
 
 
 @pytest.mark.parametrize("text", ["", "\n", "KeyError: 3", "\x00\xff", "Epoch 1/2\n"])

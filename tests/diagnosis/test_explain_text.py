@@ -15,7 +15,7 @@ from gpuconf.diagnosis.text import lines_of, styled_lines
 from gpuconf.messages.causes import CAUSES, SEVERITIES
 from gpuconf.messages.facts.allocations import Allocation, Allocations
 from gpuconf.messages.facts.card import Card, Holder
-from gpuconf.messages.facts.dump import Chunks, Dump
+from gpuconf.messages.facts.dump import Chunks, Dump, OperationBytes
 from gpuconf.messages.reading import Evidence, Facts
 from gpuconf.units import GIB, MIB
 
@@ -199,7 +199,7 @@ def test_long_tables_are_cut_and_say_so() -> None:
         1,
         in_use=many,
         free_chunks=tuple(range(100, 130)),
-        by_operation=tuple((f"op{number}", MIB) for number in range(30)),
+        by_operation=tuple(OperationBytes(f"op{number}", MIB) for number in range(30)),
     )
     nodes = tuple(Allocation(f"layer{number}", MIB) for number in range(30))
     table = Allocations(1, "GPU:0", "GPU_0_bfc", nodes, 7 * MIB)

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuconf.doctor.live.record import (
-    STEPS,
-    LiveStep,
-    Memory,
-    ProbedCard,
-    Record,
-    Run,
-    StepError,
-)
-from gpuconf.doctor.report import Holder
+from gpuconf.doctor.live.record import STEPS, Record, Run
+from gpuconf.doctor.measured import Holder, LiveStep, Memory, ProbedCard, StepError
 from gpuconf.units import GIB, MIB
 
 TOTAL = 11264 * MIB

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpuconf.doctor.finding import Finding
+from gpuconf.doctor.measured import Holder
 from gpuconf.doctor.redaction import Redactor, redactor_for
-from gpuconf.doctor.report import Card, Holder, ProfileInForce, Report
+from gpuconf.doctor.report import Card, ProfileInForce, Report
 
 REDACTOR = Redactor(home="/home/alice", hosts=["wolf.example.org"], users=["alice", "bob"])
 

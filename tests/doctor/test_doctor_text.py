@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.doctor.finding import Finding
-from gpuconf.doctor.live.record import STEPS, LiveStep, MeasuredRun, ProbedCard
-from gpuconf.doctor.report import Card, Holder, MemoryBar, ProfileInForce, Report
+from gpuconf.doctor.live.record import STEPS
+from gpuconf.doctor.measured import Holder, LiveStep, MeasuredRun, ProbedCard
+from gpuconf.doctor.report import Card, MemoryBar, ProfileInForce, Report
 from gpuconf.doctor.text import Shape, lines_of
 from gpuconf.units import GIB, MIB
 

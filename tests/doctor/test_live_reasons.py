@@ -6,7 +6,7 @@ import pytest
 
 from gpuconf.doctor.live.evidence import Evidence
 from gpuconf.doctor.live.reasons import reason_of
-from gpuconf.doctor.live.record import Memory, StepError
+from gpuconf.doctor.measured import Memory, StepError
 from gpuconf.units import GIB, MIB
 from tests.doctor.live_records import card, passed, record
 from tests.doctor.shell_fixes import can_be_pasted

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.doctor.live.record import Memory, ProbedCard, Record, StepError, read_record
+from gpuconf.doctor.live.record import Record, read_record
 from gpuconf.doctor.live.recorder import Recorder, StepFailed
-from gpuconf.doctor.report import Holder
+from gpuconf.doctor.measured import Holder, Memory, ProbedCard, StepError
 from gpuconf.errors import ShortageError
+from gpuconf.reporting.plain import plain
 
 _MEMORY = {"used_bytes": 5, "free_bytes": 6, "own_bytes": None, "current_bytes": 1, "peak_bytes": 2}
 
@@ -92,7 +93,7 @@ def test_any_json_is_read(lines: list[tuple[object, dict[str, object]]]) -> None
     assert isinstance(record, Record)
     for step in record.steps:
         assert step.seconds is None or 0 <= step.seconds < float("inf")
-        json.dumps(step.as_dict())
+        json.dumps(plain(step))
 
 
 @given(st.text())

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.footprint.budget import Budget
-from gpuconf.footprint.document import as_document
+from gpuconf.footprint.document import document_of
 from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD, TRACED, MemoryEstimate
 from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE
 from gpuconf.footprint.thinning import thinned
 from gpuconf.hardware import Gpu
 from gpuconf.hardware.reserve import CONTEXT_BYTES
+from gpuconf.reporting.plain import plain
 from gpuconf.units import MIB
 from tests.footprint.estimates import BARE, FITS, HOPELESS, INFERENCE, TOO_LARGE, estimate, moment
 
@@ -37,8 +38,10 @@ CASES: tuple[dict[str, Any], ...] = (
 
 def written(made: MemoryEstimate, budget: Budget | None = None) -> dict[str, Any]:
     """The document as a program reads it."""
-    told = {"schema_version": 1, "target": "a.keras", **as_document(made, budget), "plot": None}
-    document: dict[str, Any] = json.loads(json.dumps(told, allow_nan=False))
+    told = plain(document_of(made, budget, target="a.keras", plot=None))
+    document: dict[str, Any] = json.loads(
+        json.dumps({"schema_version": 1, **told}, allow_nan=False)
+    )
     return document
 
 
@@ -62,9 +65,9 @@ def test_the_schema_is_one() -> None:
 def test_the_schema_knows_every_tier_and_part() -> None:
     """One that is added must be added to it too."""
     definitions = SCHEMA["definitions"]
-    tiers = definitions["estimate"]["properties"]["tier"]["enum"]
+    tiers = definitions["estimate_document"]["properties"]["tier"]["enum"]
     assert tiers == [TRACED, SIMULATED_CARD, GPU]
-    for name in ("peak", "phase", "moment"):
+    for name in ("peak_document", "phase", "placed_moment"):
         assert definitions[name]["properties"]["part"]["enum"] == [FORWARD, BACKWARD, UPDATE]
 
 

@@ -9,7 +9,8 @@ import pytest
 from gpuconf.diagnosis import explain
 from gpuconf.doctor.live.evidence import Evidence
 from gpuconf.doctor.live.reasons import reason_of
-from gpuconf.doctor.live.record import Record, StepError
+from gpuconf.doctor.live.record import Record
+from gpuconf.doctor.measured import StepError
 from gpuconf.messages.failure import failure_of
 
 HANDLE = "E tensorflow/stream_executor/cuda/cuda_dnn.cc:455] Could not create cudnn handle: "

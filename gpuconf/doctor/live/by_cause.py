@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuconf.doctor.live import fixes
 from gpuconf.doctor.live.evidence import Evidence, Reason, first_line
-from gpuconf.doctor.live.record import ProbedCard
+from gpuconf.doctor.measured import ProbedCard
 from gpuconf.messages import Reading
 from gpuconf.messages.causes import CAUSES, NOT_GPU
 from gpuconf.units import GIB, sized

@@ -6,7 +6,8 @@ import signal
 
 from gpuconf.doctor.live import fixes
 from gpuconf.doctor.live.evidence import Reason
-from gpuconf.doctor.live.record import STEPS, LiveStep, Run
+from gpuconf.doctor.live.record import STEPS, Run
+from gpuconf.doctor.measured import LiveStep
 from gpuconf.messages import read
 
 _MEANINGS = {

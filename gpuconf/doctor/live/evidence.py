@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuconf.doctor.live.record import ProbedCard, Record, StepError
+from gpuconf.doctor.live.record import Record
+from gpuconf.doctor.measured import ProbedCard, StepError
 from gpuconf.messages import headline, read_error
 from gpuconf.messages.causes import NOT_GPU
 

@@ -9,7 +9,8 @@ from gpuconf.doctor.live import headroom
 from gpuconf.doctor.live.evidence import Reason
 from gpuconf.doctor.live.outcome import Outcome, Trouble, outcomes, start_trouble
 from gpuconf.doctor.live.reasons import reason_of_unseen
-from gpuconf.doctor.live.record import STEPS, LiveStep, Memory, Record, Run, Skip
+from gpuconf.doctor.live.record import STEPS, Record, Run, Skip
+from gpuconf.doctor.measured import LiveStep, Memory
 from gpuconf.units import sized
 
 LIVE_CHECKS: dict[str, str] = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 
 from gpuconf.doctor import PROBE_TIMEOUT_S
-from gpuconf.doctor.live.record import ProbedCard, Record
+from gpuconf.doctor.live.record import Record
+from gpuconf.doctor.measured import ProbedCard
 from gpuconf.units import GIB, MIB, exact_size, parse_size, sized
 
 AGAIN = "gpuconf doctor --probe"

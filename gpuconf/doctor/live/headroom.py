@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.live import fixes
-from gpuconf.doctor.live.record import Memory, ProbedCard, Record
+from gpuconf.doctor.live.record import Record
+from gpuconf.doctor.measured import Memory, ProbedCard
 from gpuconf.units import MIB, sized
 
 # For cuDNN's and cuBLAS's handles, where growth hides them; a judgement, not a measurement.

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from gpuconf.doctor.live.deaths import last_step, reason_of_death
 from gpuconf.doctor.live.evidence import Evidence, Reason
 from gpuconf.doctor.live.reasons import reason_of, reason_of_unseen
-from gpuconf.doctor.live.record import STEPS, LiveStep, ProbedCard, Record, Run
+from gpuconf.doctor.live.record import STEPS, Record, Run
+from gpuconf.doctor.measured import LiveStep, ProbedCard
 
 
 class Trouble(NamedTuple):

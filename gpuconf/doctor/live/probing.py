@@ -13,7 +13,8 @@ from gpuconf.doctor import PROBE_TIMEOUT_S
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.live.findings import findings_of
 from gpuconf.doctor.live.outcome import places_to_try_alone
-from gpuconf.doctor.live.record import LiveStep, MeasuredRun, Run, read_record
+from gpuconf.doctor.live.record import Run, read_record
+from gpuconf.doctor.measured import LiveStep, MeasuredRun
 
 # Less than this does not even start TensorFlow, on a slow disk.
 _LEAST_S = 10.0

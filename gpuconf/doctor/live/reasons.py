@@ -7,7 +7,8 @@ import shlex
 from gpuconf.doctor.live import fixes
 from gpuconf.doctor.live.by_cause import reason_by_cause
 from gpuconf.doctor.live.evidence import Evidence, Reason, first_line
-from gpuconf.doctor.live.record import Record, StepError
+from gpuconf.doctor.live.record import Record
+from gpuconf.doctor.measured import StepError
 from gpuconf.messages import read, read_error
 
 _REFUSALS = (

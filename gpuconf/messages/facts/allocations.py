@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpuconf.json_shape import Bytes, json_shape
 from gpuconf.messages.facts.tensor import told_size
 from gpuconf.messages.log.stream import Line
 
@@ -23,34 +24,41 @@ class Allocation(NamedTuple):
     """What one node of the graph held."""
 
     node: str
-    size_bytes: int
+    """Its name."""
+    size_bytes: Bytes
+    """What it held."""
 
 
 class Layer(NamedTuple):
     """What the nodes of one layer held together."""
 
     name: str
-    size_bytes: int
+    """Its name."""
+    size_bytes: Bytes
+    """What its nodes held."""
     nodes: tuple[Allocation, ...]
+    """Its nodes."""
 
 
+@json_shape(hidden=("line", "nodes"), computed=("total_bytes", "layers"))
 class Allocations(NamedTuple):
-    """What held the memory of ``allocator`` when a tensor was refused, the largest first.
-
-    ``rest_bytes`` is what smaller nodes held, whose names the report leaves out.
-    """
+    """What held the memory of ``allocator`` when a tensor was refused, the largest first."""
 
     line: int
     device: str
+    """The device, as TensorFlow writes it."""
     allocator: str
+    """As GPU_0_bfc."""
     nodes: tuple[Allocation, ...]
-    rest_bytes: int
+    rest_bytes: Bytes
+    """What smaller nodes held, whose names the report leaves out."""
 
     @property
-    def total_bytes(self) -> int:
+    def total_bytes(self) -> Bytes:
         """What all of them held."""
         return sum(node.size_bytes for node in self.nodes) + self.rest_bytes
 
+    @property
     def layers(self) -> tuple[Layer, ...]:
         """The nodes by the layer whose they are, the largest layer first."""
         groups: dict[str, list[Allocation]] = {}

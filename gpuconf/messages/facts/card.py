@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpuconf.json_shape import Bytes, Count
 from gpuconf.messages.facts.matching import first_group
 from gpuconf.messages.facts.tensor import told_size
 from gpuconf.messages.log.stream import Line
@@ -46,27 +47,33 @@ _DRIVER = re.compile(
 
 
 class Holder(NamedTuple):
-    """A process on the card: its pid, what it is called where the log tells, its bytes."""
+    """A process on the card."""
 
-    pid: int
+    pid: Count
+    """Its number."""
     name: str | None
-    size_bytes: int
+    """What it is called."""
+    size_bytes: Bytes
+    """What it holds of the card."""
 
 
 class Card(NamedTuple):
-    """A GPU as the log describes it.  Unknown is None.
-
-    ``limit_bytes`` is what TensorFlow's allocator may take of it; ``free_bytes`` what was free
-    when the process came.
-    """
+    """A GPU as the log describes it.  Unknown is None."""
 
     name: str | None = None
-    total_bytes: int | None = None
-    free_bytes: int | None = None
-    limit_bytes: int | None = None
+    """What it is called."""
+    total_bytes: Bytes | None = None
+    """Its memory."""
+    free_bytes: Bytes | None = None
+    """What was free when the process started."""
+    limit_bytes: Bytes | None = None
+    """What TensorFlow's allocator may take."""
     compute_capability: str | None = None
+    """As 8.6."""
     driver: str | None = None
+    """The version of the driver."""
     holders: tuple[Holder, ...] = ()
+    """The processes on it, if the log tells."""
 
 
 class CardReader:

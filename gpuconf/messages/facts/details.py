@@ -4,6 +4,63 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TypedDict, cast
+
+
+class Details(TypedDict, total=False):
+    """Small facts in the lines of the cause, those that there are."""
+
+    missing_libraries: list[str]
+    """The files that could not be loaded."""
+    xid: list[int]
+    """The numbers of the driver's Xid messages."""
+    loaded_cudnn: str
+    """The version of cuDNN that was found."""
+    compiled_cudnn: str
+    """The version of cuDNN that the framework was compiled with."""
+    kernel_driver: str
+    """The version of the driver in the kernel."""
+    library_driver: str
+    """The version of the driver's library."""
+    minimum_capability: str
+    """The least compute capability that this build knows."""
+    multiprocessors: str
+    """How many multiprocessors the card has that TensorFlow leaves out."""
+    status: str
+    """The status of CUDA, cuDNN or cuBLAS, as CUDA_ERROR_OUT_OF_MEMORY."""
+    matrices: str
+    """The sizes of the matrices that were multiplied: m, n, k."""
+    event: str
+    """What the driver says of an Xid."""
+    torch_allocated: str
+    """What PyTorch had allocated, as it writes sizes."""
+    torch_reserved: str
+    """What PyTorch had reserved, as it writes sizes."""
+    torch_unallocated: str
+    """What PyTorch had reserved and not allocated, as it writes sizes."""
+    perhaps_insufficient_driver: str
+    """The version of a driver that may be too old."""
+    versions_differ: str
+    """The words that say that the driver's parts are of different versions."""
+    shared_memory: str
+    """The words that name the shared memory."""
+    container: str
+    """The container's words about the GPU."""
+    device_refused: str
+    """The words with which CUDA refused the device."""
+    assertion: str
+    """The assertion of a kernel that failed."""
+    paging_file: str
+    """1455, the error of Windows for a paging file that is too small."""
+    cpu_build: str
+    """The words that say that the framework was built without CUDA."""
+    hidden_by: str
+    """What CUDA_VISIBLE_DEVICES was set to."""
+    allocator_asked_for: str
+    """What TF_GPU_ALLOCATOR named."""
+    slurm_step: str
+    """The job's step that Slurm killed."""
+
 
 _LISTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("missing_libraries", re.compile(
@@ -47,7 +104,7 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
 _BATCH = re.compile(r"\bbatch_size\s{0,9}=\s{0,9}(\d{1,7})\b")
 
 
-def details_in(texts: Iterable[str]) -> dict[str, object]:
+def details_in(texts: Iterable[str]) -> Details:
     """The facts in these texts, by their names; lists have each entry once."""
     found: dict[str, object] = {}
     whole = list(texts)
@@ -59,7 +116,7 @@ def details_in(texts: Iterable[str]) -> dict[str, object]:
         match = next((hit for text in whole if (hit := pattern.search(text))), None)
         if match is not None:
             found[name] = match[1].rstrip(".")
-    return found
+    return cast(Details, found)
 
 
 def batch_size_in(texts: Iterable[str]) -> int | None:

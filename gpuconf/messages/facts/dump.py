@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from gpuconf.json_shape import Bytes, Count, Rule, json_shape
 from gpuconf.messages.facts.tensor import told_size
 from gpuconf.messages.log.encodings import decoded
 
@@ -43,8 +44,10 @@ _MOST_LINES = 100_000
 class Chunks(NamedTuple):
     """``number`` chunks in use of ``size_bytes`` each."""
 
-    size_bytes: int
-    number: int
+    size_bytes: Bytes
+    """Bytes of each."""
+    number: Count
+    """How many."""
 
     @property
     def total_bytes(self) -> int:
@@ -52,25 +55,41 @@ class Chunks(NamedTuple):
         return self.size_bytes * self.number
 
 
+class OperationBytes(NamedTuple):
+    """What the chunks of an operation hold together."""
+
+    operation: str
+    """Its name."""
+    size_bytes: Bytes
+    """What it holds."""
+
+
+@json_shape(computed=("free_bytes", "largest_free_bytes", "is_fragmented"))
 class Dump(NamedTuple):
-    """An allocator's state, in bytes; None is what the log does not tell.
+    """An allocator's state, in bytes; None is what the log does not say."""
 
-    ``free_chunks`` are the sizes of what is free within the regions, None where the log has not
-    all of them; ``unclaimed_bytes`` is what of the limit the allocator had not yet taken from
-    the card; ``map_free_share`` the share of free memory in the drawn map.
-    """
-
-    line: int
+    line: Count
+    """Where in the log it begins, from 1; 0: not in a log."""
     allocator: str | None = None
-    requested_bytes: int | None = None
-    limit_bytes: int | None = None
-    in_use_bytes: int | None = None
-    peak_bytes: int | None = None
+    """As GPU_0_bfc."""
+    requested_bytes: Bytes | None = None
+    """What was asked for, rounded up as the allocator does."""
+    limit_bytes: Bytes | None = None
+    """What it may take of the card."""
+    in_use_bytes: Bytes | None = None
+    """What is in use."""
+    peak_bytes: Bytes | None = None
+    """The most that ever was."""
     in_use: tuple[Chunks, ...] = ()
-    free_chunks: tuple[int, ...] | None = None
-    unclaimed_bytes: int | None = None
-    map_free_share: float | None = None
-    by_operation: tuple[tuple[str, int], ...] = ()
+    """The chunks in use, by size."""
+    free_chunks: tuple[Bytes, ...] | None = None
+    """The sizes of the free chunks within the regions; None where the log lacks some of them."""
+    unclaimed_bytes: Bytes | None = None
+    """What of the limit the allocator had not yet taken from the card."""
+    map_free_share: Annotated[float, Rule(minimum=0, maximum=1)] | None = None
+    """The share of free memory in the map that was drawn."""
+    by_operation: tuple[OperationBytes, ...] = ()
+    """What operations hold, the largest first."""
 
     @property
     def free_bytes(self) -> int | None:
@@ -82,7 +101,7 @@ class Dump(NamedTuple):
         return self.limit_bytes - self.in_use_bytes - self.unclaimed_bytes
 
     @property
-    def largest_free_bytes(self) -> int | None:
+    def largest_free_bytes(self) -> Bytes | None:
         """The largest free chunk; TensorFlow's own LargestFreeBlock prints 0, whatever there is."""
         return max(self.free_chunks, default=0) if self.free_chunks is not None else None
 
@@ -178,7 +197,7 @@ def _parsed(lines: Iterable[str]) -> Dump:
         free_chunks=tuple(free) if complete else None,
         unclaimed_bytes=_unclaimed(limit, used, free, rest, complete=complete),
         map_free_share=drawn.count("_") / len(drawn) if drawn else None,
-        by_operation=tuple(operations.most_common()),
+        by_operation=tuple(OperationBytes(*each) for each in operations.most_common()),
     )
 
 

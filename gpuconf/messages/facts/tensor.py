@@ -6,6 +6,7 @@ import math
 import re
 from typing import NamedTuple
 
+from gpuconf.json_shape import Bytes, Count, json_shape
 from gpuconf.messages.facts.matching import first_group
 from gpuconf.messages.facts.operations import has_rows, is_of_weights, makes_a_tensor
 from gpuconf.units import parse_size
@@ -57,23 +58,33 @@ class Tensor(NamedTuple):
     ``arithmetic`` shows how the bytes come from shape and type.
     """
 
-    shape: tuple[int, ...]
+    shape: tuple[Count, ...]
+    """Its dimensions."""
     dtype: str | None
-    size_bytes: int
+    """Its type; None: not told, and taken for float32."""
+    size_bytes: Bytes
+    """The dimensions times the bytes of one element."""
     arithmetic: str
+    """How that comes about, for people."""
 
 
+@json_shape(computed=("likely_batch",))
 class Request(NamedTuple):
     """What was asked for: by which operation or node, of which allocator, how many bytes."""
 
     tensor: Tensor | None = None
-    size_bytes: int | None = None
+    """The tensor, where its shape is told."""
+    size_bytes: Bytes | None = None
+    """How much was asked for."""
     node: str | None = None
+    """The operation, or its node in the graph."""
     device: str | None = None
+    """The device, as GPU:0."""
     allocator: str | None = None
+    """The allocator, as GPU_0_bfc."""
 
     @property
-    def likely_batch(self) -> int | None:
+    def likely_batch(self) -> Count | None:
         """The tensor's first dimension where that looks like the batch: not in weights."""
         shape, node = () if self.tensor is None else self.tensor.shape, self.node or ""
         if len(shape) < 2 or shape[0] < 2 or is_of_weights(node) or makes_a_tensor(node):

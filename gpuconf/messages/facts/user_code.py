@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from gpuconf.json_shape import Count, FromOne
 from gpuconf.messages.log.stream import Line
 
 _FILE_LINE = re.compile(r'File "([^"]{1,400})", line (\d{1,9})(?:, in (\S{1,120}))?')
@@ -32,11 +33,16 @@ _LIBRARY = re.compile(
 class Frame(NamedTuple):
     """A line of code in a traceback, and where in the log it stands (``number``)."""
 
-    number: int
+    number: FromOne
+    """Where in the log it stands, from 1."""
     file: str
-    line: int | None
+    """The file, or the cell of a notebook."""
+    line: Count | None
+    """The line in that file, from 1."""
     function: str | None
+    """The function that it is in."""
     code: str | None = None
+    """The line's text."""
 
 
 class FrameReader:

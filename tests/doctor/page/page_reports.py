@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpuconf.doctor.finding import Finding
-from gpuconf.doctor.report import Card, Holder, MemoryBar, ProfileInForce, Report
+from gpuconf.doctor.measured import Holder
+from gpuconf.doctor.report import Card, MemoryBar, ProfileInForce, Report
 from gpuconf.units import GIB, MIB
 
 SCRIPT = "<script>console.error('run');fetch('http://127.0.0.1:9/')</script>"

@@ -1,0 +1,63 @@
+"""Errors as ``--json`` prints them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpuconf.errors import GpuconfError, ProfileError
+from gpuconf.json_shape import FromOne
+
+
+class Bug(NamedTuple):
+    """A bug in gpuconf."""
+
+    type: str
+    """The class of the error."""
+    message: str
+    """What Python says of it."""
+
+
+class Problem(NamedTuple):
+    """What was refused."""
+
+    type: str
+    """The class of the error."""
+    message: str
+    """What happened, the value seen and the rule."""
+    hint: str | None
+    """What to do next."""
+
+
+class ProfileProblem(NamedTuple):
+    """What a profile was refused for."""
+
+    type: str
+    """The class of the error."""
+    message: str
+    """What happened, the value seen and the rule."""
+    hint: str | None
+    """What to do next."""
+    file: str | None
+    """The profile's path."""
+    line: FromOne | None
+    """The line, from 1."""
+    column: FromOne | None
+    """The column, from 1."""
+    key: str | None
+    """The key at fault, as memory.keep_free."""
+
+
+class ErrorDocument(NamedTuple):
+    """The command failed."""
+
+    error: Problem | ProfileProblem | Bug
+    """What was refused, or the bug."""
+
+
+def problem_of(error: GpuconfError) -> Problem | ProfileProblem:
+    """What an error says."""
+    name = type(error).__name__
+    if isinstance(error, ProfileError):
+        place = error.file, error.line, error.column, error.key
+        return ProfileProblem(name, error.message, error.hint, *place)
+    return Problem(name, error.message, error.hint)
