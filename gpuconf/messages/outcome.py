@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuconf.messages.log.stream import Line
+from gpuconf.messages.log.watchers import Line
 
 _MOST = 2000
 # What only a running training writes; figures of loss and step also stand in summaries.

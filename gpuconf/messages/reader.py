@@ -9,17 +9,17 @@ from gpuconf.messages.facts.allocations import AllocationReader
 from gpuconf.messages.facts.card import Card, CardReader
 from gpuconf.messages.facts.details import batch_size_in, details_in
 from gpuconf.messages.facts.dump import Dump, DumpReader
-from gpuconf.messages.facts.framework import FrameworkReader
-from gpuconf.messages.facts.refusal import request_of
+from gpuconf.messages.facts.software import SoftwareReader
+from gpuconf.messages.facts.tensor import request_of
 from gpuconf.messages.facts.user_code import FrameReader
-from gpuconf.messages.facts.versions import VersionReader
 from gpuconf.messages.log.notebook import printed_by_cells
-from gpuconf.messages.log.stream import LogReader, Watcher
+from gpuconf.messages.log.stream import LogReader
+from gpuconf.messages.log.watchers import Watcher
+from gpuconf.messages.matches import RuleMatch, RuleMatches
 from gpuconf.messages.outcome import Outcome
 from gpuconf.messages.reading import Evidence, Facts, Reading
 from gpuconf.messages.refinement import refined_causes
 from gpuconf.messages.rules import all_rules
-from gpuconf.messages.sightings import Sighting, Sightings
 from gpuconf.messages.verdict import Verdict, judge
 
 _END_OF_LOG = 64 * 1024
@@ -60,20 +60,19 @@ def read_chunks(chunks: Iterable[bytes]) -> Reading:
 
 
 class _Reader:
-    """All who watch a log, and what they saw."""
+    """All watchers of a log, and what they saw."""
 
     def __init__(self) -> None:
         self.outcome, self.dumps, self.frames = Outcome(), DumpReader(), FrameReader()
-        self.cards, self.versions, self.tables = CardReader(), VersionReader(), AllocationReader()
-        self.frameworks = FrameworkReader()
-        self.sightings = Sightings(all_rules())
+        self.cards, self.software, self.tables = CardReader(), SoftwareReader(), AllocationReader()
+        self.matches = RuleMatches(all_rules())
         watchers: list[Watcher] = [self.outcome, self.frames, self.cards]
-        watchers += [self.versions, self.tables, self.frameworks, self.sightings]
-        self.log = LogReader(watchers, (self.sightings, self.frames, self.outcome), self.dumps)
+        watchers += [self.software, self.tables, self.matches]
+        self.log = LogReader(watchers, (self.matches, self.frames, self.outcome), self.dumps)
 
     def reading(self) -> Reading:
         """What all of it means."""
-        dump, card, found = self.dumps.dump(), self.cards.card(), self.sightings.found
+        dump, card, found = self.dumps.dump(), self.cards.card(), self.matches.found
         refined = refined_causes(found, self.outcome, dump, card)
         verdict = judge(found, self.outcome, self.log.last, refined)
         return Reading(
@@ -88,38 +87,39 @@ class _Reader:
         )
 
     def _facts(self, verdict: Verdict, dump: Dump | None, card: Card | None) -> Facts:
-        told = [excerpt for sighting in verdict.shown_by for excerpt in sighting.excerpts]
-        texts = [excerpt.text for excerpt in told]
-        if verdict.raised is not None:  # it names the operation, if nothing before did
+        excerpts = [excerpt for match in verdict.shown_by for excerpt in match.excerpts]
+        texts = [excerpt.text for excerpt in excerpts]
+        if verdict.raised is not None:  # it names the operation if nothing before it does
             texts.insert(0, verdict.raised.line.text)
-        lines = [excerpt.line.text for excerpt in told]
-        numbers = [each.number for each in reversed([excerpt.line for excerpt in told])]
+        lines = [excerpt.line.text for excerpt in excerpts]
+        numbers = [each.number for each in reversed([excerpt.line for excerpt in excerpts])]
         if verdict.raised is not None:
             numbers = [verdict.raised.line.number, *numbers]
+        asked = None if dump is None else dump.requested_bytes
         return Facts(
-            request=request_of(verdict.cause, lines, texts, dump),
+            request=request_of(verdict.cause, lines, texts, asked),
             card=card,
             dump=dump,
             allocations=self.tables.allocations(),
             batch_size=batch_size_in(self.frames.codes()),
             user_code=self.frames.user_frame(numbers),
-            exception=_said(verdict),
+            exception=_exception(verdict),
             cut_off=verdict.cut_off.text.strip()[:300] if verdict.cut_off is not None else None,
-            framework=self.frameworks.framework([*lines, _said(verdict) or ""]),
-            on_windows=self.frameworks.on_windows,
-            versions=self.versions.found,
+            framework=self.software.framework([*lines, _exception(verdict) or ""]),
+            on_windows=self.software.on_windows,
+            versions=self.software.versions,
             details=details_in(texts),
         )
 
 
-def _said(verdict: Verdict) -> str | None:
+def _exception(verdict: Verdict) -> str | None:
     if verdict.raised is None:
         return None
     message = verdict.raised.message
     return f"{verdict.raised.kind}: {message}" if message else verdict.raised.kind
 
 
-def _evidence(sightings: Iterable[Sighting], refined: Mapping[str, str]) -> tuple[Evidence, ...]:
+def _evidence(matches: Iterable[RuleMatch], refined: Mapping[str, str]) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
             each.first_number,
@@ -129,5 +129,5 @@ def _evidence(sightings: Iterable[Sighting], refined: Mapping[str, str]) -> tupl
             each.count,
             each.rule.generic,
         )
-        for each in sightings
+        for each in matches
     )

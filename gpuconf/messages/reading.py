@@ -10,7 +10,7 @@ from gpuconf.messages.facts.allocations import Allocations
 from gpuconf.messages.facts.card import Card
 from gpuconf.messages.facts.details import Details
 from gpuconf.messages.facts.dump import Dump
-from gpuconf.messages.facts.framework import Framework
+from gpuconf.messages.facts.software import Framework
 from gpuconf.messages.facts.tensor import Request
 from gpuconf.messages.facts.user_code import Frame
 

@@ -1,4 +1,4 @@
-"""Where the figures or the framework of a log tell more than the words of a line.  Pure."""
+"""Causes that the figures or the framework of a log show, not the words of a line.  Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from gpuconf.messages.facts.card import Card
 from gpuconf.messages.facts.dump import Dump
+from gpuconf.messages.matches import RuleMatch
 from gpuconf.messages.outcome import Outcome
-from gpuconf.messages.sightings import Sighting
 
 # Less of a card free than this, and others hold it.
 _FREE_SHARE = 0.25
@@ -20,7 +20,7 @@ _TENSORFLOW = re.compile(r"tensorflow|OP_REQUIRES|\[Op:|\{\{node|rendezvous", re
 
 
 def refined_causes(
-    found: Mapping[str, Sighting], outcome: Outcome, dump: Dump | None, card: Card | None
+    found: Mapping[str, RuleMatch], outcome: Outcome, dump: Dump | None, card: Card | None
 ) -> dict[str, str]:
     """Other causes than the rules' own, by the rules' ids."""
     refined: dict[str, str] = {}
@@ -35,16 +35,16 @@ def refined_causes(
     elif "torch-refused" in found or "torch-error" in found:
         refined["device-out-of-memory"] = "torch-oom"
     for rule in ("device-out-of-memory", "region-refused"):
-        sighting = found.get(rule)
-        if sighting is None or rule in refined:
+        match = found.get(rule)
+        if match is None or rule in refined:
             continue
-        late = outcome.progress_before(sighting.first_number) > 0
+        late = outcome.progress_before(match.first_number) > 0
         if late and not _was_full_at_start(card):
             refined[rule] = "oom-device-tensor"
     return refined
 
 
-def _are_near(found: Mapping[str, Sighting], one: str, other: str) -> bool:
+def _are_near(found: Mapping[str, RuleMatch], one: str, other: str) -> bool:
     """Whether two rules are met within one traceback."""
     if one not in found or other not in found:
         return False
@@ -61,7 +61,7 @@ def _is_a_small_part(dump: Dump) -> bool:
     return asked < limit // 4 and in_use > limit // 2
 
 
-def _is_jax(found: Mapping[str, Sighting], outcome: Outcome) -> bool:
+def _is_jax(found: Mapping[str, RuleMatch], outcome: Outcome) -> bool:
     if "jax-refused" in found:
         return True
     if _XLA not in found:
@@ -70,9 +70,9 @@ def _is_jax(found: Mapping[str, Sighting], outcome: Outcome) -> bool:
     if any("jax" in kind or "Xla" in kind for kind in kinds):
         return True
     # TensorFlow says more about it than this one line.
-    told = " ".join(excerpt.text for excerpt in found[_XLA].excerpts)
-    of_tensorflow = any(rule in found for rule in _TENSOR_RULES) or _TENSORFLOW.search(told)
-    return not kinds and not of_tensorflow and "RESOURCE_EXHAUSTED" in told
+    text = " ".join(excerpt.text for excerpt in found[_XLA].excerpts)
+    of_tensorflow = any(rule in found for rule in _TENSOR_RULES) or _TENSORFLOW.search(text)
+    return not kinds and not of_tensorflow and "RESOURCE_EXHAUSTED" in text
 
 
 def _was_full_at_start(card: Card | None) -> bool:

@@ -1,4 +1,4 @@
-"""Which of the things that a log says is the root of its trouble, and how bad it is.  Pure."""
+"""Which error of a log is the root cause, and how bad it is.  Pure."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuconf.messages.causes import CAUSES, NOT_GPU, Severity
-from gpuconf.messages.log.stream import Line
+from gpuconf.messages.log.watchers import Line
+from gpuconf.messages.matches import RuleMatch
 from gpuconf.messages.outcome import Outcome, Raised, speaks_of_gpus
 from gpuconf.messages.rules import Level
-from gpuconf.messages.sightings import Sighting
 from gpuconf.units import GIB
 
 # One redrawn progress bar is no progress.
 _LINES_OF_PROGRESS = 2
 _NOT_RAISED_IN_ANGER = ("KeyboardInterrupt", "OutOfRangeError", "StopIteration")
 _BIG_BYTES = 4 * GIB
-# What cannot happen without a card.
+# These cannot happen without a card.
 _NEED_A_CARD = {
     "oom-device-tensor", "oom-device-startup", "whole-array-copied", "fragmentation", "torch-oom",
     "jax-oom",
@@ -34,41 +34,41 @@ _SOFT = re.compile(
 class Verdict(NamedTuple):
     """The root cause, how bad it is, further causes in order, and the lines that show the root.
 
-    ``harmless`` are sightings that mean nothing; ``raised`` is the exception that ended the run,
+    ``harmless`` are warnings without meaning; ``raised`` is the exception that ended the run,
     ``cut_off`` the line of a shell or a C++ program that says that it was ended.
     """
 
     cause: str
     severity: Severity
     also: tuple[str, ...]
-    shown_by: tuple[Sighting, ...]
-    consequences: tuple[Sighting, ...]
-    harmless: tuple[Sighting, ...]
+    shown_by: tuple[RuleMatch, ...]
+    consequences: tuple[RuleMatch, ...]
+    harmless: tuple[RuleMatch, ...]
     raised: Raised | None
     cut_off: Line | None
 
 
 def judge(
-    found: Mapping[str, Sighting],
+    found: Mapping[str, RuleMatch],
     outcome: Outcome,
     last: Line,
     refined: Mapping[str, str] | None = None,
 ) -> Verdict:
-    """Judge what was sighted.  ``refined`` has rules' ids whose figures tell another cause."""
-    return _Bench(found, outcome, last, refined or {}).verdict()
+    """Judge the rules that a log matched; ``refined`` has other causes for some rules' ids."""
+    return _Judge(found, outcome, last, refined or {}).verdict()
 
 
-class _Bench:
+class _Judge:
     def __init__(
         self,
-        found: Mapping[str, Sighting],
+        found: Mapping[str, RuleMatch],
         outcome: Outcome,
         last: Line,
         refined: Mapping[str, str],
     ) -> None:
         self._outcome, self._last, self._refined = outcome, last, refined
         self._all = sorted(found.values(), key=lambda each: each.first_number)
-        self._failing = self._those_that_fail()
+        self._failing = self._failures()
         ended = [each for each in outcome.raised if each.name not in _NOT_RAISED_IN_ANGER]
         self._raised = ended[-1] if ended else None
 
@@ -102,16 +102,16 @@ class _Bench:
             return False
         return self._last.number > last
 
-    def _those_that_fail(self) -> list[Sighting]:
+    def _failures(self) -> list[RuleMatch]:
         sure = [each for each in self._of_level("error") if not self._survived(each)]
         ladders = [each for each in self._of_level("ladder") if self._ladder_failed(each, sure)]
         big = [each for each in self._of_level("big-allocation") if self._was_last_word(each)]
         return sorted([*sure, *ladders, *big], key=lambda each: each.first_number)
 
-    def _survived(self, sighting: Sighting) -> bool:
-        return not sighting.rule.fatal and self._goes_on_below(sighting.last.line)
+    def _survived(self, match: RuleMatch) -> bool:
+        return not match.rule.fatal and self._goes_on_below(match.last.line)
 
-    def _ladder_failed(self, ladder: Sighting, sure: Iterable[Sighting]) -> bool:
+    def _ladder_failed(self, ladder: RuleMatch, sure: Iterable[RuleMatch]) -> bool:
         """Whether asking for less failed too: the log ends there, or goes on with failures."""
         number = ladder.last.line.number
         if self._goes_on_below(ladder.last.line):
@@ -122,13 +122,13 @@ class _Bench:
             or any(line.number > number for line in self._outcome.cut_off)
         )
 
-    def _was_last_word(self, sighting: Sighting) -> bool:
-        sizes = re.findall(r"Allocation of (\d{1,19}) exceeds", sighting.last.line.text)
+    def _was_last_word(self, match: RuleMatch) -> bool:
+        sizes = re.findall(r"Allocation of (\d{1,19}) exceeds", match.last.line.text)
         if not sizes or int(sizes[-1]) < _BIG_BYTES:
             return False
-        return self._last.number <= sighting.last.line.number
+        return self._last.number <= match.last.line.number
 
-    def _candidates(self) -> list[Sighting]:
+    def _candidates(self) -> list[RuleMatch]:
         """The failing ones that name a cause of their own, and what fell back before them."""
         named = [each for each in self._failing if not each.rule.generic] or self._failing
         causes = {self._cause(each) for each in self._failing}
@@ -140,7 +140,7 @@ class _Bench:
         ]
         return sorted([*named, *roots], key=lambda each: each.first_number)
 
-    def _root(self, candidates: list[Sighting]) -> Sighting:
+    def _root(self, candidates: list[RuleMatch]) -> RuleMatch:
         causes = {self._cause(each) for each in candidates}
         if causes & _NEED_A_CARD or self._outcome.has_gpu:  # which disproves that there is none
             candidates = [
@@ -162,30 +162,30 @@ class _Bench:
             ),
         )
 
-    def _verdict(self, root: Sighting | None, severity: Severity) -> Verdict:
+    def _verdict(self, root: RuleMatch | None, severity: Severity) -> Verdict:
         cause = NOT_GPU if root is None else self._cause(root)
-        told = [each for each in self._all if self._level(each) not in ("harmless", "hint")]
-        told = [each for each in told if each.rule.level != "big-allocation" or each is root]
-        others = [self._cause(each) for each in told if self._cause(each) != cause]
+        matches = [each for each in self._all if self._level(each) not in ("harmless", "hint")]
+        matches = [each for each in matches if each.rule.level != "big-allocation" or each is root]
+        others = [self._cause(each) for each in matches if self._cause(each) != cause]
         return Verdict(
             cause,
             severity,
             tuple(dict.fromkeys(others)),
-            tuple(each for each in told if self._cause(each) == cause),
-            tuple(each for each in told if self._cause(each) != cause),
+            tuple(each for each in matches if self._cause(each) == cause),
+            tuple(each for each in matches if self._cause(each) != cause),
             tuple(each for each in self._all if each.rule.level == "harmless"),
             self._raised,
             self._outcome.cut_off[-1] if self._outcome.cut_off else None,
         )
 
-    def _cause(self, sighting: Sighting) -> str:
-        return self._refined.get(sighting.rule.id) or sighting.rule.cause or NOT_GPU
+    def _cause(self, match: RuleMatch) -> str:
+        return self._refined.get(match.rule.id) or match.rule.cause or NOT_GPU
 
-    def _of_level(self, *levels: str) -> list[Sighting]:
+    def _of_level(self, *levels: str) -> list[RuleMatch]:
         return [each for each in self._all if self._level(each) in levels]
 
-    def _level(self, sighting: Sighting) -> Level:
-        rule, lines = sighting.rule, [excerpt.line for excerpt in sighting.excerpts]
+    def _level(self, match: RuleMatch) -> Level:
+        rule, lines = match.rule, [excerpt.line for excerpt in match.excerpts]
         if rule.beside_gpu is not None and self._outcome.has_gpu:
             return rule.beside_gpu
         if rule.level == "fallback" and self._ended_in(lines):

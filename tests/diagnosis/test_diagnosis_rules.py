@@ -11,9 +11,9 @@ import yaml
 from gpuconf.diagnosis import explain
 from gpuconf.messages.causes import CAUSES, NOT_GPU
 from gpuconf.messages.log.shapes import says
-from gpuconf.messages.log.stream import Line
+from gpuconf.messages.log.watchers import Line
+from gpuconf.messages.matches import RuleMatches
 from gpuconf.messages.rules import Rule, all_rules, read_rules
-from gpuconf.messages.sightings import Sightings
 from tests.diagnosis.healthy_lines import HEALTHY_LINES
 from tests.diagnosis.rule_lines import NOT_THESE, THESE
 
@@ -23,9 +23,9 @@ DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "explain.md"
 
 def met_by(text: str) -> set[str]:
     """The ids of the rules that a line meets."""
-    sightings = Sightings(all_rules())
-    sightings.see(Line(1, text))
-    return set(sightings.found)
+    matches = RuleMatches(all_rules())
+    matches.see(Line(1, text))
+    return set(matches.found)
 
 
 def test_ids_are_unique() -> None:

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpuconf.diagnosis import explain, explain_chunks
-from gpuconf.messages.log.stream import ENOUGH_OF_A_SHAPE, Line, LogReader
+from gpuconf.messages.log.stream import ENOUGH_OF_A_SHAPE, LogReader
+from gpuconf.messages.log.watchers import Line
 
 LOGS = Path(__file__).parent / "simulated" / "logs"
 MANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuconf.messages.facts.operations import is_of_weights, makes_a_tensor
-from gpuconf.messages.facts.tensor import Request
+from gpuconf.messages.facts.tensor import Request, is_of_weights, makes_a_tensor
 from gpuconf.messages.reading import Facts
 from gpuconf.units import sized
 

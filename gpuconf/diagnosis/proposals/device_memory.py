@@ -17,7 +17,7 @@ from gpuconf.diagnosis.proposals.wording import (
     profile,
     tensorflow_version,
 )
-from gpuconf.messages.facts.operations import is_of_weights
+from gpuconf.messages.facts.tensor import is_of_weights
 from gpuconf.messages.reading import Facts
 from gpuconf.units import GIB, MIB, sized
 

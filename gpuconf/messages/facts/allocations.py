@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuconf.json_shape import Bytes, json_shape
 from gpuconf.messages.facts.tensor import told_size
-from gpuconf.messages.log.stream import Line
+from gpuconf.messages.log.watchers import Line
 
 _DEVICE = re.compile(r"Current usage from device: ([^\s,]{1,200}), allocator: (\w{1,60})")
 _ROW = re.compile(r"^\s*(\d[\d.]{0,20}[KMGT]?i?B) from (\S{1,500})")

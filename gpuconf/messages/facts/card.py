@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuconf.json_shape import Bytes, Count
-from gpuconf.messages.facts.matching import first_group
-from gpuconf.messages.facts.tensor import told_size
-from gpuconf.messages.log.stream import Line
+from gpuconf.messages.facts.tensor import first_group, told_size
+from gpuconf.messages.log.watchers import Line
 from gpuconf.units import MIB
 
 _CREATED = re.compile(r"device:GPU:\d{1,4} with (\d{1,12}) MB memory")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuconf.json_shape import Bytes, Count, json_shape
-from gpuconf.messages.facts.matching import first_group
-from gpuconf.messages.facts.operations import has_rows, is_of_weights, makes_a_tensor
+from gpuconf.messages.causes import NOT_GPU
 from gpuconf.units import parse_size
 
 # TensorFlow's names of types, what people call them, and bytes an element.
@@ -50,6 +50,17 @@ _SIZED = re.compile(
     r"(?:trying to allocate|Tried to allocate|Unable to allocate|request for|failed to allocate"
     r"|to allocate) (\d[\d.,]{0,15}) ?([KMGTP]i?B)\b"
 )  # fmt: skip
+# Tensors of a model's own size: weights, their gradients and the optimizer's slots.
+_OF_WEIGHTS = re.compile(
+    r"Initializer|[Aa]dam|Momentum|RMSProp|/kernel|embeddings|BackpropFilter|_grad/.{0,300}[Ff]ilter"
+    r"|random_(?:uniform|normal)|Random(?:Uniform|StandardNormal)|TruncatedNormal|Assign|VarHandle"
+)
+# Operations whose result has a row for each of the batch; other matrices may be weights.
+_OF_ROWS = re.compile(r"MatMul|Relu|BiasAdd|Softmax|Gather|Concat|concat|Tanh|Sigmoid|Elu")
+# Operations that make a tensor of nothing, as tf.ones, tf.zeros and variables do.
+_MAKES_TENSORS = re.compile(
+    r"Fill|ZerosLike|OnesLike|Const|Range|Random\w{1,40}|VarHandleOp|(?:Assign|Read)Variable\w{1,20}"
+)
 
 
 class Tensor(NamedTuple):
@@ -169,3 +180,62 @@ def node_in(text: str) -> str | None:
         if found is not None:
             return found[1]
     return None
+
+
+def request_of(cause: str, lines: list[str], texts: list[str], asked: int | None) -> Request:
+    """What the cause's own lines, those below them, or ``asked``, the dump's, say was asked for."""
+    if cause == NOT_GPU:
+        return Request()
+    if cause == "oom-device-startup":  # the region, not what a later operation asked for
+        return _filled(Request(), map(request_in, lines))._replace(tensor=None, node=None)
+    told = _one_refusal(
+        [*map(request_in, reversed(lines)), *map(request_in, reversed(texts))], asked
+    )
+    return told if told.size_bytes is not None else told._replace(size_bytes=asked)
+
+
+def _one_refusal(told: list[Request], asked: int | None) -> Request:
+    """Of several refusals the last, of which the dump is; what is missing, from its other lines."""
+    sized = [each for each in told if each.size_bytes is not None]
+    of_dump = [each for each in sized if asked is None or _is_about(each.size_bytes, asked)]
+    with_tensor = [each for each in of_dump if each.tensor is not None]
+    base = next(iter([*with_tensor, *of_dump]), None)
+    if base is None:
+        base = Request(size_bytes=asked)
+    same = [each for each in sized if _is_about(each.size_bytes, base.size_bytes or 0)]
+    return _filled(base, [*same, *(each for each in told if each.size_bytes is None)])
+
+
+def _is_about(size: int | None, other: int) -> bool:
+    """Whether two figures are of one request: the allocator rounds, and messages do."""
+    return size is not None and abs(size - other) <= max(other // 8, 4096)
+
+
+def _filled(base: Request, others: Iterable[Request]) -> Request:
+    for other in others:
+        told = other._asdict()
+        base = base._replace(
+            **{name: told[name] for name, known in base._asdict().items() if known is None}
+        )
+    return base
+
+
+def is_of_weights(node: str) -> bool:
+    """Whether an operation makes a model's weights, their gradients or an optimizer's slots."""
+    return _OF_WEIGHTS.search(node) is not None
+
+
+def has_rows(node: str) -> bool:
+    """Whether an operation's matrix has a row for each of the batch."""
+    return _OF_ROWS.search(node) is not None
+
+
+def makes_a_tensor(node: str) -> bool:
+    """Whether an operation makes a tensor of nothing, which is of no batch."""
+    return _MAKES_TENSORS.fullmatch(node) is not None
+
+
+def first_group(pattern: re.Pattern[str], text: str) -> str | None:
+    """The first group that matched, of the first match in ``text``; None without a match."""
+    found = pattern.search(text)
+    return None if found is None else next((group for group in found.groups() if group), None)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gpuconf.json_shape import Count, FromOne
-from gpuconf.messages.log.stream import Line
+from gpuconf.messages.log.watchers import Line
 
 _FILE_LINE = re.compile(r'File "([^"]{1,400})", line (\d{1,9})(?:, in (\S{1,120}))?')
 # IPython's: "train.py:12, in main()", "<ipython-input-3-ab12> in <module>", "Cell In[3], line 12".

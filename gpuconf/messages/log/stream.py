@@ -1,4 +1,4 @@
-"""A log's lines, given to those who watch for their words; most lines are only counted."""
+"""Gives a log's lines to the watchers of their words; most lines are only counted."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
 from gpuconf.messages.log.encodings import decoded, whole_lines
-from gpuconf.messages.log.interest import NOT_MET, Interest, Seen
 from gpuconf.messages.log.rows import Rows
 from gpuconf.messages.log.shapes import shapes_of
-from gpuconf.messages.log.watching import Follower, Keeper, Line, Watcher
-
-__all__ = ["ENOUGH_OF_A_SHAPE", "Follower", "Keeper", "Line", "LogReader", "Watcher"]
+from gpuconf.messages.log.watchers import (
+    NOT_MET,
+    Follower,
+    Keeper,
+    Line,
+    ShapeState,
+    ShapeWatchers,
+    Watcher,
+)
 
 # Of lines that differ in their numbers alone, this many are looked at, and the last.
 ENOUGH_OF_A_SHAPE = 100
@@ -38,7 +43,7 @@ class LogReader:
         self.line_count = 0
         self.last = Line(0, "")
         self._followers, self._keeper = followers, keeper
-        self._interest = Interest(watchers, keeper)
+        self._shapes = ShapeWatchers(watchers, keeper)
         self._is_followed = False
         self._shown = 0
         self._latest: deque[tuple[int, bytes, Sequence[Watcher]]] = deque()
@@ -50,18 +55,18 @@ class LogReader:
         for chunk in whole_lines(chunks):
             self._read(*rows.of(chunk))
         self.line_count = rows.count
-        rest = [*self._interest.unshown(), *self._latest]
+        rest = [*self._shapes.unshown(), *self._latest]
         for number, line, watchers in sorted(rest, key=itemgetter(0)):
             _show(Line(number, decoded(line)), watchers)
 
     def _read(self, numbers: Sequence[int], lines: list[bytes]) -> None:
         shapes = _shapes(b"\n".join(lines)).split(b"\n")
-        known, keep = self._interest.known_with(shapes), self._keeper.keep
+        known, keep = self._shapes.known_with(shapes), self._keeper.keep
         met, followed = [place for place, shape in enumerate(shapes) if known[shape]], 0
         for place in met:
             number, line, seen = numbers[place], lines[place], known[shapes[place]]
             if seen is NOT_MET:
-                seen = self._interest.meet(shapes[place], late=self._shown >= _MOST_SHOWN)
+                seen = self._shapes.meet(shapes[place], late=self._shown >= _MOST_SHOWN)
             if self._is_followed:
                 self._follow(numbers, lines, range(followed, place + 1))
             followed = place + 1
@@ -78,7 +83,7 @@ class LogReader:
                 self.last = Line(numbers[place], decoded(lines[place]))
                 break
 
-    def _meet(self, seen: Seen, number: int, line: bytes) -> None:
+    def _meet(self, seen: ShapeState, number: int, line: bytes) -> None:
         seen.count += 1
         if seen.late:
             self._latest.append((number, line, seen.watchers))

@@ -1,4 +1,4 @@
-"""Which rules a log's lines meet, and where."""
+"""Which rules a log's lines match, and where."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gpuconf.messages.log.shapes import PhraseIndex, says, shapes_of
-from gpuconf.messages.log.stream import Line
+from gpuconf.messages.log.watchers import Line
 from gpuconf.messages.rules import Rule
 
 # Messages are broken over lines; the figures stand in what follows.
@@ -21,7 +21,7 @@ _OF_ITS_OWN = re.compile(r"\.(?:cc|h|py):\d|^\s{0,9}(?:Traceback|File )|^\w{0,99
 
 @dataclass
 class Excerpt:
-    """A line, the ids of the rules that it meets, and the lines below it."""
+    """A line, the ids of the rules that it matches, and the lines below it."""
 
     line: Line
     rules: list[str] = field(default_factory=list)
@@ -34,8 +34,8 @@ class Excerpt:
 
 
 @dataclass
-class Sighting:
-    """A rule that lines of the log meet: how many, and the first and last few of them."""
+class RuleMatch:
+    """A rule that lines of the log match: how many, and the first and last few of them."""
 
     rule: Rule
     count: int = 0
@@ -66,33 +66,33 @@ class Sighting:
             self.latest = [*self.latest[-_KEPT_EXCERPTS + 1 :], excerpt]
 
     def drop(self, excerpt: Excerpt) -> None:
-        """Take one back that was kept."""
+        """Remove an excerpt that was kept."""
         self.count -= 1
         self.first = [each for each in self.first if each is not excerpt]
         self.latest = [each for each in self.latest if each is not excerpt]
 
 
-class Sightings:
-    """Watches a log for all rules; ``found`` has what was seen, by the rule's id."""
+class RuleMatches:
+    """Watches a log for all rules; ``found`` has the matches by the rule's id."""
 
     parts: Sequence[str] = ()
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.phrases: Sequence[str] = [said for rule in rules for said in rule.says]
-        self.found: dict[str, Sighting] = {}
+        self.found: dict[str, RuleMatch] = {}
         self.wants = 0
         self._open: list[Excerpt] = []
         self._said_by = PhraseIndex((said, rule) for rule in rules for said in rule.phrases)
 
     def see(self, line: Line) -> None:
-        """Note the rules that a line meets."""
+        """Note the rules that a line matches."""
         shape, rules = self._rules_that_say(line.text)
         excerpt = None
         for rule in rules:
             if rule.holds(shape, line.text):
                 excerpt = excerpt or Excerpt(line)
                 excerpt.rules.append(rule.id)
-                self.found.setdefault(rule.id, Sighting(rule)).add(excerpt)
+                self.found.setdefault(rule.id, RuleMatch(rule)).add(excerpt)
         if excerpt is not None:
             self._open = [*self._open[-3:], excerpt]
             self.wants = FOLLOWING_LINES
@@ -113,15 +113,15 @@ class Sightings:
         self._open = [each for each in self._open if len(each.following) < FOLLOWING_LINES]
 
     def _read_on(self, excerpt: Excerpt) -> None:
-        """Take a line's rules back where what it goes on with excludes them."""
+        """Remove a line's rules where its continuation excludes them."""
         _, below = self._rules_that_say(excerpt.following[-1])
         if any(rule.level == "error" for rule in below):
             return  # that is another message
         shape, _ = self._rules_that_say(" ".join(excerpt.text.split()))
         for name in list(excerpt.rules):
-            sighting = self.found[name]
-            if any(says(shape, each) for each in sighting.rule.unless):
+            match = self.found[name]
+            if any(says(shape, each) for each in match.rule.unless):
                 excerpt.rules.remove(name)
-                sighting.drop(excerpt)
-                if not sighting.excerpts:
+                match.drop(excerpt)
+                if not match.excerpts:
                     del self.found[name]

@@ -1,19 +1,57 @@
-"""Who watches lines of which shape; most shapes nobody does, and they are told apart quickly."""
+"""Who reads which lines of a log: maps line shapes to watchers; most shapes have none."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from gpuconf.messages.log.shapes import PhraseIndex, phrase
-from gpuconf.messages.log.watching import Keeper, Watcher
 
 # Shapes are remembered up to either.
 _MOST_SHAPES = 25_000
 _MOST_BYTES = 8 << 20
 
 
-class Seen:
-    """Who watches lines of one shape, how many there were, and the last two that were not shown.
+class Line(NamedTuple):
+    """A line of the log: its number, from 1, as an editor counts, and its text."""
+
+    number: int
+    text: str
+
+
+class Watcher(Protocol):
+    """Reads the lines that have certain words, in order; of many alike, the first and the last.
+
+    ``phrases`` are words next to each other; ``parts`` are found within words too.
+    """
+
+    phrases: Sequence[str]
+    parts: Sequence[str]
+
+    def see(self, line: Line) -> None:
+        """Take note of a line that has the words."""
+
+
+class Keeper(Protocol):
+    """Keeps all lines that have certain words, and reads them at the end."""
+
+    phrases: Sequence[str]
+
+    def keep(self, number: int, line: bytes) -> None:
+        """Keep a line; there may be millions."""
+
+
+class Follower(Protocol):
+    """Reads the lines that follow those it saw, whatever is in them."""
+
+    wants: int
+
+    def follow(self, line: Line) -> None:
+        """Take note of a line; ``wants`` is how many more to give it."""
+
+
+class ShapeState:
+    """The watchers of one shape, how many lines had it, and the last two that were not shown.
 
     ``late`` ones came when enough had been shown.
     """
@@ -26,12 +64,12 @@ class Seen:
         self.unshown: tuple[tuple[int, bytes], ...] = ()
 
 
-# Of a shape that has a word of somebody's and was not met yet.
-NOT_MET = Seen((), kept=False, late=False)
+# The state of a shape that may have watchers and was not met yet.
+NOT_MET = ShapeState((), kept=False, late=False)
 
 
-class Interest:
-    """Finds, for lines' shapes, those who watch them; remembers what it found."""
+class ShapeWatchers:
+    """Finds the watchers of line shapes, and remembers what it found."""
 
     def __init__(self, watchers: Sequence[Watcher], keeper: Keeper) -> None:
         self._watchers = watchers
@@ -46,38 +84,38 @@ class Interest:
             for place, watcher in enumerate(watchers)
             for part in watcher.parts
         ]
-        self._known: dict[bytes, Seen | None] = {}
+        self._known: dict[bytes, ShapeState | None] = {}
         self._known_bytes = 0
 
-    def known_with(self, shapes: Sequence[bytes]) -> Mapping[bytes, Seen | None]:
-        """All that is known, with these shapes: None for those that nobody watches."""
+    def known_with(self, shapes: Sequence[bytes]) -> Mapping[bytes, ShapeState | None]:
+        """All that is known, with these shapes: None for a shape without watchers."""
         new = set(shapes).difference(self._known)
         if not new:
             return self._known
         if len(self._known) > _MOST_SHAPES or self._known_bytes > _MOST_BYTES:
             self._forget()
             new = set(shapes).difference(self._known)
-        is_strange = self._phrases.words.isdisjoint
-        told = {shape for shape in new if not is_strange(shape.split())}
+        has_no_word = self._phrases.words.isdisjoint
+        watched = {shape for shape in new if not has_no_word(shape.split())}
         text = b"\n".join(new)
         for part in [part for part, _ in self._parts if part in text]:
-            told.update([shape for shape in new if part in shape])
+            watched.update([shape for shape in new if part in shape])
         self._known.update(dict.fromkeys(new))
-        self._known.update(dict.fromkeys(told, NOT_MET))
+        self._known.update(dict.fromkeys(watched, NOT_MET))
         self._known_bytes += sum(map(len, new))
         return self._known
 
-    def meet(self, shape: bytes, *, late: bool) -> Seen | None:
-        """Who watches the lines of a shape of which the first line is met now."""
+    def meet(self, shape: bytes, *, late: bool) -> ShapeState | None:
+        """The state of a shape whose first line is met now; None without watchers."""
         places = {place for part, place in self._parts if part in shape}
         places.update(self._phrases.said_in(shape.split()))
         watchers = [self._watchers[place] for place in sorted(places) if place >= 0]
-        seen = Seen(watchers, kept=-1 in places, late=late) if places else None
+        seen = ShapeState(watchers, kept=-1 in places, late=late) if places else None
         self._known[shape] = seen
         return seen
 
     def unshown(self) -> Iterator[tuple[int, bytes, Sequence[Watcher]]]:
-        """Of each shape that was met too often: the last two lines, and who watches them.
+        """Of each shape that was met too often: the last two lines, and its watchers.
 
         Two, because one line of progress below an error may be a bar drawn anew.
         """
@@ -87,7 +125,7 @@ class Interest:
                     yield number, line, seen.watchers
 
     def _forget(self) -> None:
-        """Forget the shapes of which nothing but themselves is known."""
+        """Forget the shapes that have no watchers or came late."""
         self._known = {
             shape: seen
             for shape, seen in self._known.items()

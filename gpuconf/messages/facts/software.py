@@ -1,4 +1,4 @@
-"""Which framework failed, and on which system: what is proposed depends on both."""
+"""Which software a log is of: the framework, versions, Windows.  What is proposed depends on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from gpuconf.messages.log.watching import Line
+from gpuconf.messages.facts.tensor import first_group
+from gpuconf.messages.log.watchers import Line
 
 Framework = Literal["tensorflow", "jax", "torch"]
 
@@ -19,28 +20,49 @@ _OF: tuple[tuple[Framework, re.Pattern[str]], ...] = (
     ("tensorflow", re.compile(r"tensorflow|keras|\btf\.", re.IGNORECASE)),
 )
 _WINDOWS = re.compile(r"\.dll\b|\b[A-Za-z]:\\|WinError", re.IGNORECASE)
+_VERSION = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.+a-z]\w{1,16})?)"
+_VERSIONS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("python", re.compile(r"[/\\]python(3\.\d{1,2})[/\\]|\bPython (3\.\d{1,2}(?:\.\d{1,2})?)\b")),
+    ("tensorflow", re.compile(
+        rf"\b(?:tensorflow(?:[-_]gpu|[-_]cpu)?|TF)(?: [Vv]ersion)?(?:==|:? |-){_VERSION}",
+        re.IGNORECASE)),
+    ("keras", re.compile(rf"\bkeras(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
+    ("torch", re.compile(rf"\b(?:py)?torch(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
+    ("jax", re.compile(rf"\bjax(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
+    ("jaxlib", re.compile(rf"\bjaxlib(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
+    ("cuda", re.compile(r"\bCUDA [Vv]ersion:? (\d{1,2}\.\d{1,2})\b")),
+    ("cudnn", re.compile(r"Loaded cuDNN version (\d[\d.]{2,8})\b")),
+)  # fmt: skip
 
 
-class FrameworkReader:
-    """Watches a log for the frameworks' names, and for Windows' paths."""
+class SoftwareReader:
+    """Watches a log for the frameworks' names and versions, and for Windows' paths.
+
+    ``versions`` has the first of each.
+    """
 
     parts: Sequence[str] = ()
     phrases: Sequence[str] = (
         "torch", "pytorch", "aten", "jax", "jaxlib", "xla bridge", "xlaruntimeerror",
         "jaxruntimeerror", "tensorflow", "keras", "tf", "dll", "winerror", "c users", "c",
+        "python", "cuda version", "loaded cudnn version", "tensorflow gpu",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.on_windows = False
+        self.versions: dict[str, str] = {}
         self._mentions: Counter[Framework] = Counter()
 
     def see(self, line: Line) -> None:
-        """Count a line's framework."""
+        """Count a line's framework, and note the versions in it."""
         text = line.text[:1000]
         self.on_windows = self.on_windows or _WINDOWS.search(text) is not None
         for name, pattern in _OF:
             if pattern.search(text):
                 self._mentions[name] += 1
+        for package, pattern in _VERSIONS:
+            if package not in self.versions and (version := first_group(pattern, text)):
+                self.versions[package] = version
 
     def framework(self, told: Iterable[str]) -> Framework | None:
         """The framework of the lines that show the cause; else the one named most often."""
