@@ -14,7 +14,7 @@ def whole_number(
 ) -> int:
     """The number, which may be of numpy too; raises UsageError for anything else.
 
-    ``otherwise`` is what the caller takes besides, for the error to name.
+    ``otherwise`` is what else the caller takes, for the error to name.
     """
     try:
         number = index(value)

@@ -1,4 +1,4 @@
-"""A command line as all our programs have it: what is refused is raised, with what was meant."""
+"""A command line as all our programs have it: errors are raised, with what was probably meant."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _PICTURES = (".png", ".svg")
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that raises UsageError for what it refuses, and asks what may have been meant."""
+    """A parser that raises UsageError with what was probably meant."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse the unknown here, where the command whose options they are not is known."""
+        """Refuse unknown options here, where the command that lacks them is known."""
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self._refuse(unknown[0], self._option_string_actions)

@@ -1,6 +1,6 @@
 """A diagnosis under the traceback: in a script by ``GPUCONF_EXPLAIN=1``, in IPython by %load_ext.
 
-``gpuconf.auto`` loads it where it is asked for; the diagnosis itself, only to explain something.
+``gpuconf.auto`` loads this file on request, and this file the diagnosis once there is an exception.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
 _OFF = ("", "0", "false", "no", "off")
-# Cells of a notebook are run again and again; the function that watches is registered once.
+# A cell with %load_ext may run many times; the function is registered once.
 _watching: dict[int, Callable[[Any], None]] = {}
 
 
@@ -44,19 +44,19 @@ def _explaining(before: Hook) -> Hook:
         finally:
             tell(error.with_traceback(trace))
 
-    hook.explains = True  # type: ignore[attr-defined]  # so that it is put there once
+    hook.explains = True  # type: ignore[attr-defined]  # so that it is installed once
     return hook
 
 
 def tell(error: BaseException) -> None:
     """Write the diagnosis of an exception to stderr, if it is of a kind that we explain.
 
-    Never raises: the program has its own trouble already.
+    Never raises: the program is failing already.
     """
     from gpuconf.errors import GpuconfError
     from gpuconf.terminal import debug
 
-    # Ours say themselves what they mean, with a hint.
+    # Our own errors already explain themselves.
     if isinstance(error, (GpuconfError, KeyboardInterrupt, SystemExit, GeneratorExit)):
         return
     if sys.stderr is None:  # which print() would take for stdout
@@ -88,7 +88,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """``%unload_ext gpuconf``: no more of it."""
+    """``%unload_ext gpuconf``: stop explaining."""
     after_cell = _watching.pop(id(shell), None)
     if after_cell is not None:
         shell.events.unregister("post_run_cell", after_cell)

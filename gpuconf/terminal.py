@@ -13,8 +13,8 @@ _LAYOUT = "\n\t"
 def printable(text: str, *, keep: str = "") -> str:
     """``text`` with control characters, and halves of surrogate pairs, as visible escapes.
 
-    Names of processes, cards and files are other people's, and ESC sequences in them would
-    command the terminal.  ``keep`` are characters to leave alone, such as newlines.
+    Names of processes, cards and files come from elsewhere, and ESC sequences in them would
+    control the terminal.  ``keep`` are characters to leave alone, such as newlines.
     """
     if text.isprintable():
         return text

@@ -1,8 +1,8 @@
 """Protobuf's wire format: the fields of a message as they are on disk.
 
 Read without protobuf, for three reasons: TensorFlow's generated modules move between its
-versions, gpuconf's Python need not have TensorFlow at all, and fields that nobody asks for are
-skipped without being decoded.
+versions, gpuconf's Python need not have TensorFlow at all, and fields that are not asked for
+are skipped without being decoded.
 """
 
 from __future__ import annotations

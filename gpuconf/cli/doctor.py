@@ -35,7 +35,7 @@ examples:
 
 exit codes: 0 fine, or warnings; 1 a check failed (with --strict, or warned);
 2 bad usage, as a profile that is not there, or --report without Jinja2;
-3 a check broke down by itself, which is a bug in gpuconf."""
+3 a check crashed, which is a bug in gpuconf."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -24,7 +24,7 @@ from gpuconf.errors import GpuconfError, UsageError
 if TYPE_CHECKING:
     from gpuconf.doctor.live import LiveReport
 
-# Variables that steer GPUs and frameworks; others are nobody's business in a bug report.
+# Variables that steer GPUs and frameworks; others do not belong in a bug report.
 _STEERING = ("CUDA_", "GPUCONF_", "JAX_", "KERAS_", "NCCL_", "NVIDIA_", "PYTORCH_", "TF_", "XLA_")
 _STEERING_NAMES = ("LD_LIBRARY_PATH", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 _OURS = "GPUCONF_STATE"
@@ -116,7 +116,7 @@ def _wanted_ids(request: Request) -> frozenset[str] | None:
 
 
 def _chosen(found: Iterable[Finding], ids: frozenset[str] | None) -> Iterator[Finding]:
-    """Those of the ids that were asked for, and whatever broke down."""
+    """Those of the ids that were asked for, and whatever crashed."""
     return (each for each in found if ids is None or each.id in ids or each.status == "crash")
 
 
@@ -132,16 +132,16 @@ def _read_script(script: str) -> tuple[Finding, ...]:
 
 
 def _refusal(findings: Iterable[Finding], facts: Facts) -> str | None:
-    """The check that has told already why no program gets a card under the profile.
+    """The failed check that explains why no program gets a card under the profile.
 
-    The child would come to the same, and say it a second time.
+    The probe's child would only fail for the same reason.
     """
     if switched_off(facts.environ) is not None:
         return None  # then no profile is in the child's way
-    told = {finding.id: finding.status for finding in findings}
-    if told.get("profile.choice") == "fail":
+    statuses = {finding.id: finding.status for finding in findings}
+    if statuses.get("profile.choice") == "fail":
         return "profile.choice"
-    return "profile.plan" if told.get("profile.plan") in ("fail", "warn") else None
+    return "profile.plan" if statuses.get("profile.plan") in ("fail", "warn") else None
 
 
 def _probe(request: Request, refusal: str | None, progress: Callable[[str], None]) -> LiveReport:

@@ -1,4 +1,4 @@
-"""What a check comes to."""
+"""The result of a check."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Finding(NamedTuple):
 
 
 def crash(name: str, error: Exception) -> Finding:
-    """The finding for a part of the doctor that broke down: our fault, not the machine's."""
+    """The finding for an error inside the doctor: our fault, not the machine's."""
     where = traceback.extract_tb(error.__traceback__)[-3:]
     lines = tuple(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in where)
     return Finding(
         name,
         "crash",
-        f"it broke down by itself ({type(error).__name__}: {error}): a bug in gpuconf",
+        f"internal error ({type(error).__name__}: {error}); please report it",
         lines,
-        fix="gpuconf doctor --json > doctor.json   # and report a bug with it",
+        fix="gpuconf doctor --json > doctor.json   # attach it to the bug report",
     )

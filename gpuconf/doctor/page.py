@@ -28,7 +28,7 @@ _SUFFIXES = (".html", ".htm")
 _WORDS = {
     "fail": "failed",
     "warn": "warning",
-    "crash": "broke down",
+    "crash": "crashed",
     "ok": "fine",
     "skip": "skipped",
 }
@@ -105,7 +105,7 @@ def page_text(report: Report) -> str:
 
 
 def _harmless(text: str) -> str:
-    """``text`` without characters that nobody sees but a page or a terminal obeys."""
+    """``text`` without invisible characters that a page or a terminal obeys."""
     return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
 
 
@@ -156,7 +156,7 @@ def headline(report: Report) -> str:
         for status, word, words in (
             ("fail", "problem", "problems"),
             ("warn", "warning", "warnings"),
-            ("crash", "check broke down", "checks broke down"),
+            ("crash", "check crashed", "checks crashed"),
         )
         if counts[status]
     ]

@@ -1,7 +1,7 @@
-"""Take out of a report what says whose machine it is, before it goes into a bug report.
+"""Remove from a report what identifies its owner, before it goes into a bug report.
 
 Home folders become ``~``, the host's name ``<host>``, people's account names ``<user>``.  UUIDs
-of cards stay: they tell which card a finding speaks of, and nothing of the person.
+of cards stay: they identify the card of a finding, and not the person.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpuconf.doctor.report import Card, Report
 
 _T = TypeVar("_T")
 _OTHERS_HOME = re.compile(r"(?<![\w~])/(home|Users)/[^/\s:,;'\"`)]+")
-_NOBODYS = {"root", "gdm", "gdm3", "sddm", "lightdm", "nobody", "localhost", "ubuntu", "user"}
+_SHARED_NAMES = {"root", "gdm", "gdm3", "sddm", "lightdm", "nobody", "localhost", "ubuntu", "user"}
 _KEPT_FIELDS = {"id", "status", "uuid"}
 
 
@@ -26,7 +26,7 @@ class Redactor:
         self, *, home: str = "", hosts: Iterable[str] = (), users: Iterable[str] = ()
     ) -> None:
         self._home = home.rstrip("/")
-        # The longest first, so that no part of a full name stays; a name stands by itself.
+        # A host's full name and its short one.
         names = {part for host in hosts for part in (host, host.split(".")[0])}
         self._hosts = _any_of(names)
         self._users = _any_of(users)
@@ -60,9 +60,9 @@ class Redactor:
 def redactor_for(
     report: Report, *, home: str, hosts: Iterable[str], account: str | None
 ) -> Redactor:
-    """The redactor for ``report``: besides the names given, those of all who hold a card.
+    """The redactor for ``report``: for the names given, and for all users who hold a card.
 
-    ``account`` is the name of who runs this, which stands in paths outside the home folder too.
+    ``account`` runs this; the name may be in paths outside the home folder too.
     """
     cards = [part for card in report.cards for part in (card, *card.instances)]
     users = {holder.user for card in cards for holder in card.holders or () if holder.user}
@@ -71,7 +71,7 @@ def redactor_for(
 
 def _any_of(names: Iterable[str]) -> re.Pattern[str] | None:
     """A pattern for any of ``names`` standing by itself; None for none."""
-    wanted = {name for name in names if len(name) > 1 and name not in _NOBODYS}
+    wanted = {name for name in names if len(name) > 1 and name not in _SHARED_NAMES}
     if not wanted:
         return None
     longest_first = sorted(wanted, key=len, reverse=True)

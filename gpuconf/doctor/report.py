@@ -145,7 +145,7 @@ class Report(NamedTuple):
         return "nothing is wrong with this machine" if "source" in groups else "nothing is wrong"
 
     def exit_code(self, *, strict: bool = False) -> int:
-        """0 fine, 1 a check failed (with ``strict`` a warning too), 3 a check broke down."""
+        """0 fine, 1 a check failed (with ``strict`` a warning too), 3 a check crashed."""
         counts = self.counts
         if counts["fail"] or (strict and counts["warn"]):
             return 1

@@ -22,7 +22,7 @@ def known_checks() -> dict[str, str]:
 def selected(ids: Sequence[str], known: Iterable[str]) -> frozenset[str]:
     """The ids among ``known`` that ``ids`` name; all of them where none is named.
 
-    A dash is as good as an underscore.  Raises UsageError for a name that stands for none.
+    A dash counts as an underscore.  Raises UsageError for a name that matches none.
     """
     known = list(known)
     if not ids:

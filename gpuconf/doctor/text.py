@@ -210,7 +210,7 @@ def _legend(report: Report, shape: Shape) -> Iterator[Line]:
 def _ending(report: Report, shape: Shape) -> Iterator[Line]:
     counts = report.counts
     told = [f"{counts[status]} {word}" for status, word in
-            (("fail", "failed"), ("warn", "warned"), ("crash", "broke down"), ("ok", "fine"),
+            (("fail", "failed"), ("warn", "warned"), ("crash", "crashed"), ("ok", "fine"),
              ("skip", "skipped")) if counts[status] or status == "ok"]  # fmt: skip
     more = "" if shape.verbose else "; -v shows all, with details"
     profile = ""

@@ -82,7 +82,7 @@ def _devices_beyond_limit(scope: _Scope) -> Iterator[ProfileError]:
     sizes = sum(device.size_bytes or 0 for device in scope.virtual_devices)
     limit = scope.memory.memory_limit.size_bytes if scope.memory.memory_limit else None
     if round(shares, 9) > 1 or (shares == 1 and sizes):
-        more = " and sizes besides" if sizes else ""
+        more = " and sizes in addition" if sizes else ""
         message = f"the devices ask for {shares * 100:.10g}%{more} of the GPU's limit"
         hint = "write shares that come to 100% or less, such as [50%, 50%]"
         yield scope.refuse(message, hint, "virtual_devices")

@@ -30,8 +30,8 @@ _WAIT = re.compile(r"wait:?\s+(\S.*)")
 _DURATION_PATTERN = r"(?=[^1-9]*[1-9])([0-9]+(\.[0-9]+)?|\.[0-9]+)\s*(s|sec|min|m|h)"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST_VALUE = 8192
-# They act on a program before it starts, or on what code it and its children run: even a profile
-# that somebody named is no place for them.  What a found one may set, `powers` says.
+# They act on a program before it starts, or decide what code it and its children run: not even a
+# named profile may set them.  `powers` lists what a found one may set.
 SHELL_VARIABLES = re.compile(r"LD_.*|PYTHON.*|PATH|HOME")
 
 

@@ -94,7 +94,7 @@ def parse(text: str, file: str) -> Mapping:
     except (ValueError, OverflowError) as error:
         if isinstance(error, ProfileError) or loader is None:
             raise
-        # PyYAML 6 lets chr() and int() speak for themselves, e.g. for "\UFFFFFFFF".
+        # PyYAML 6 does not catch what chr() and int() raise, e.g. for "\UFFFFFFFF".
         where = _mark(loader.get_mark(), file)
         hint = "write the character itself"
         raise problem("found an escape for no character", mark=where, hint=hint) from None
@@ -190,7 +190,7 @@ def _mapping(node: yaml.MappingNode, key: str, file: str) -> Mapping:
         mark = _mark(name.start_mark, file)
         if not isinstance(name, yaml.ScalarNode):
             hint = "a key is one word, such as `memory:`; put text with [ or { in quotes"
-            raise problem("a list or mapping stands as a key", mark=mark, key=key, hint=hint)
+            raise problem("a list or mapping is used as a key", mark=mark, key=key, hint=hint)
         if name.value == "<<" and not name.style:
             hint = "name the other profile: `extends: NAME`; deeper keys override it"
             raise problem("the merge key << is not read", mark=mark, key=key, hint=hint)

@@ -40,7 +40,7 @@ def _section(section: Section, definitions: JsonSchema) -> JsonSchema:
 
 
 def _property(key: Key, definitions: JsonSchema) -> JsonSchema:
-    """What may stand under ``key``; null removes an inherited rule, so it may always stand."""
+    """What ``key`` may hold; null is always allowed, since it removes an inherited rule."""
     about: JsonSchema = {"description": _described(key)}
     if isinstance(key.rule, Rule):
         return {**about, "anyOf": [key.rule.schema, {"type": "null"}]}
@@ -49,7 +49,7 @@ def _property(key: Key, definitions: JsonSchema) -> JsonSchema:
         allowed = {INDEX_OR_UUID_PATTERN: each}
         shape = {"patternProperties": allowed, "additionalProperties": False}
         return {**about, "type": ["object", "null"], **shape}
-    # allOf, because draft 7 ignores everything that stands beside a $ref
+    # allOf, because draft 7 ignores everything beside a $ref
     return {**about, "allOf": [_reference(key.rule, definitions)]}
 
 

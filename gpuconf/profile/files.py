@@ -30,7 +30,7 @@ def read_bytes(path: str) -> bytes:
         raise
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
-    if len(data) > LARGEST_FILE_BYTES:  # in /proc a file's size is said to be 0
+    if len(data) > LARGEST_FILE_BYTES:  # /proc reports a size of 0
         raise _too_large(path, len(data))
     return data
 
@@ -107,7 +107,7 @@ def read_shipped(path: str) -> bytes:
 
 
 def shipped_files() -> list[str]:
-    """The names of the files in the folder, also where it lies in an archive."""
+    """The names of the files in the folder, which may be in an archive."""
     try:
         return sorted(os.listdir(shipped_folder()))
     except OSError:

@@ -1,6 +1,6 @@
 """The folders that profiles are looked for in, and whose they are.
 
-Somebody else who may write a file may also say what stands in it.
+Whoever may write a file decides what it says, so the owner counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A YAML document as plain text with places: nothing is resolved, nothing is constructed.
 
 Scalars keep the text that was written.  What ``on``, ``1`` or ``none`` means is decided by the
-key that it stands under, never by YAML 1.1's guesses, so that ``env: {X: on}`` is the text
+key above it, never by YAML 1.1's guesses, so that ``env: {X: on}`` is the text
 ``on`` and ``gpus: none`` the word ``none``.
 """
 
@@ -79,7 +79,7 @@ def merged(lower: Mapping, upper: Mapping) -> Mapping:
     """``upper`` laid over ``lower``: mappings are merged key by key, all else is replaced.
 
     A section with nothing written under it says nothing.  Nulls are kept: they remove what
-    lies below them, here and when ``per_gpu`` is laid over the profile's own rules.
+    is below them, here and when ``per_gpu`` is laid over the profile's own rules.
     """
     entries = dict(lower.entries)
     for name, entry in upper.entries.items():

@@ -2,7 +2,7 @@
 
 *Shipped* files and *named* ones (a path given as an argument or in ``GPUCONF_PROFILE``, and files
 in the user's own folder) may set any variable that ``compound_rules.env`` allows.  *Found* ones,
-which the search met in the project's folders, came with somebody's repository: they may set
+which the search met in the project's folders, may come from a stranger's repository: they may set
 limits, and variables that cannot make a program load code, run a command, write a file or contact
 a server.
 A file that another one extends has the lower powers of the two.  See also ``trust``.
@@ -27,7 +27,7 @@ NAMED = "named"
 SHIPPED = "shipped"
 _LOWEST_FIRST = (FOUND, NAMED, SHIPPED)
 
-_MESSAGES = (  # how much is said, never where to: no NCCL_DEBUG_FILE; TORCH_LOGS imports modules
+_MESSAGES = (  # how much is logged, never where to: no NCCL_DEBUG_FILE; TORCH_LOGS imports modules
     *("TF_CPP_MIN_LOG_LEVEL", "TF_CPP_MIN_VLOG_LEVEL", "TF_CPP_MAX_VLOG_LEVEL", "TF_CPP_VMODULE"),
     *("AUTOGRAPH_VERBOSITY", "GLOG_minloglevel", "GRPC_VERBOSITY", "JAX_LOGGING_LEVEL"),
     *("NCCL_DEBUG", "TORCH_CPP_LOG_LEVEL", "TORCH_SHOW_CPP_STACKTRACES"),
@@ -129,8 +129,8 @@ def untrusted(links: Sequence[Link], environ: Mapping[str, str]) -> list[str]:
 
 
 def notes(links: Sequence[Link], environ: Mapping[str, str]) -> tuple[Note, ...]:
-    """A line for each found file that somebody else may have written."""
-    said = []
+    """A line for each found file that another user may have written."""
+    lines = []
     for link in links:
         if link.level != FOUND or link.location.origin == "shipped":
             continue
@@ -143,8 +143,8 @@ def notes(links: Sequence[Link], environ: Mapping[str, str]) -> tuple[Note, ...]
                 f"{printable(path)} {what} to another user (uid {uid}); it may set only limits and "
                 f"harmless variables; to allow more, read it, then: {command}"
             )
-            said.append(Note(text, command))
-    return tuple(said)
+            lines.append(Note(text, command))
+    return tuple(lines)
 
 
 def _refusal(

@@ -45,7 +45,7 @@ def quoted(text: str) -> str:
 
 
 def found(node: Node) -> str:
-    """What stands at ``node``, in words: ``found a list``, ``found "6"``."""
+    """What is written at ``node``, in words: ``found a list``, ``found "6"``."""
     if isinstance(node, Mapping):
         return "found a mapping"
     if isinstance(node, Sequence):

@@ -16,7 +16,7 @@ from gpuconf.units import MIB
 
 
 class Key(NamedTuple):
-    """One key: its name, what may stand there, and what it is for.
+    """One key: its name, what it may hold, and what it is for.
 
     ``default`` says in words what holds where the key is not written.  ``sets`` are the
     environment variables that this key alone decides: ``env`` refuses them, and the backends look

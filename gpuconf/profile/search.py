@@ -178,7 +178,7 @@ def locate_path(path: str, folder: str | None, home: str | None = None) -> Locat
 
 
 def is_users_own(path: str, searched: tuple[Place, ...]) -> bool:
-    """Whether ``path`` lies in the user's own folder of profiles."""
+    """Whether ``path`` is in the user's own folder of profiles."""
     folder = os.path.dirname(os.path.abspath(path))
     return any(place.origin == "user" and place.folder == folder for place in searched)
 

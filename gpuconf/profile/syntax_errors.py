@@ -1,4 +1,4 @@
-"""PyYAML's complaints in the words of somebody who edits a profile."""
+"""PyYAML's complaints in the words of a person who edits a profile."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ def syntax_error(error: yaml.MarkedYAMLError, text: str, file: str) -> ProfileEr
     """``error``, raised by PyYAML for ``text``, as a ProfileError with a hint."""
     mark = error.problem_mark or error.context_mark
     if error.context_mark and "end" in str(error.problem) and "stream" in str(error.problem):
-        mark = error.context_mark  # what was never closed tells more than the end of the file
+        mark = error.context_mark  # what was never closed, not the end of the file
     where = Mark(file, mark.line + 1, mark.column + 1) if mark else Mark(file, 1, 1)
     line = text.splitlines()[mark.line] if mark and mark.line < len(text.splitlines()) else ""
     # a tag's or an anchor's name is repeated in it, however long it is
-    said = printable((error.problem or error.context or "cannot be read")[:200])
-    message = f"not YAML: {said}"
+    complaint = printable((error.problem or error.context or "cannot be read")[:200])
+    message = f"not YAML: {complaint}"
     if error.context and error.context_mark and error.context_mark.line + 1 != where.line:
         message += f" ({error.context} that begins in line {error.context_mark.line + 1})"
-    return problem(message, mark=where, hint=_hint(said, line))
+    return problem(message, mark=where, hint=_hint(complaint, line))
 
 
-def _hint(said: str, line: str) -> str:
-    if "mapping values are not allowed" in said:
+def _hint(complaint: str, line: str) -> str:
+    if "mapping values are not allowed" in complaint:
         return _hint_for_second_colon(line)
     for fragment, hint in _HINTS:
-        if fragment in said:
+        if fragment in complaint:
             return hint
     return _INDENTATION
 

@@ -2,8 +2,8 @@
 
 ``$XDG_STATE_HOME/gpuconf/trusted/HASH`` (else ``~/.local/state/…``) holds the path of a trusted
 file; HASH is of that path and the file's content, so a file that changes is not trusted any
-more.  The folders of a path are real ones, its last part is as named: a link that somebody puts
-into a repository does not get the trust of the file that it leads to.
+more.  The folders of a path are real ones, its last part is as named: a link in a
+repository does not inherit the trust of the file that it leads to.
 """
 
 from __future__ import annotations

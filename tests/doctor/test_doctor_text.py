@@ -36,11 +36,11 @@ def text(report: Report, shape: Shape = Shape()) -> list[str]:  # noqa: B008  # 
 
 
 def test_the_worst_comes_first() -> None:
-    """Failures, warnings, then what broke down; what is fine is counted."""
+    """Failures, warnings, then what crashed; what is fine is counted."""
     lines = text(REPORT)
     starts = [line.split()[0] for line in lines if line[:1].isupper()]
     assert starts == ["FAIL", "WARN", "CRASH"]
-    assert "1 failed, 1 warned, 1 broke down, 1 fine, 1 skipped; -v shows all" in lines[-1]
+    assert "1 failed, 1 warned, 1 crashed, 1 fine, 1 skipped; -v shows all" in lines[-1]
 
 
 def test_verbose_shows_the_rest_with_details() -> None:

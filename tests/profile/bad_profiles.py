@@ -373,7 +373,7 @@ YAML_FORM = [
         ("line separator", "# a\u2028gpus: none\n", (1, 4), "U+2028", "ordinary line feed"),
         ("version", "%YAML 3.0\n---\ngpus: all\n", (1, 1), "incompatible", "%YAML"),
         ("merge key", "jax: {<<: {preallocate: on}}\n", (1, 7), "merge key <<", "extends: NAME"),
-        ("list as key", "? [a]\n: b\n", (1, 3), "stands as a key", "a key is one word"),
+        ("list as key", "? [a]\n: b\n", (1, 3), "used as a key", "a key is one word"),
         ("unknown alias", "gpus: *all\n", (1, 7), 'alias "*all" is not', "in quotes"),
         ("anchor", "gpus: &a all\n", (1, 7), 'anchor "&a" is not', "the value out"),
         ("alias in itself", "gpus: &a [*a]\n", (1, 7), 'anchor "&a" is not', "the value out"),

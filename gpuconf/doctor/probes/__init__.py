@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 
 class Gathered(NamedTuple):
-    """The facts, and a finding for each probe that broke down."""
+    """The facts, and a finding for each probe that crashed."""
 
     facts: Facts
     crashes: tuple[Finding, ...] = ()

@@ -83,7 +83,7 @@ def findings_in(text: str, filename: str) -> tuple[Finding, ...]:
 
 
 def _examine(check_id: str, script: Script) -> tuple[list[Problem], Finding | None]:
-    """What one check finds; that it broke down is a finding, and not the doctor's end."""
+    """What one check finds; a crash is a finding, and does not end the doctor."""
     try:
         return list(_CHECKS[check_id](script)), None
     except Exception as error:

@@ -62,7 +62,7 @@ FULL = Report(
             ("state T, parent 1",),
             "kill 4242\n# or, if it does not end:\nkill -9 4242",
         ),
-        Finding("host.shm", "crash", "this check broke down", ("OSError: /dev/shm",)),
+        Finding("host.shm", "crash", "internal error", ("OSError: /dev/shm",)),
         Finding("packages.torch", "skip", "torch is not installed"),
     ),
     cards=(_BUSY, _MIG),
