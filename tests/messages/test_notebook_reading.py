@@ -12,7 +12,7 @@ from gpuconf.diagnosis import explain, explain_chunks
 from gpuconf.messages.log.notebook import printed_by_cells
 
 OOM = "OOM when allocating tensor with shape[10000,32,28,28] and type float on GPU:0 by GPU_0_bfc"
-NOTEBOOK = Path(__file__).parent / "simulated" / "logs" / "notebook.ipynb"
+NOTEBOOK = Path(__file__).parents[1] / "diagnosis" / "simulated" / "logs" / "notebook.ipynb"
 
 
 def notebook(*outputs: dict[str, Any], source: str = "model.fit(x, y)") -> bytes:

@@ -15,7 +15,7 @@ from gpuconf.messages.log.encodings import decoded, whole_lines
 
 pytestmark = pytest.mark.slow  # tries hundreds of documents
 
-LOGS = sorted((Path(__file__).parent / "simulated" / "logs").glob("*.log"))
+LOGS = sorted((Path(__file__).parents[1] / "diagnosis" / "simulated" / "logs").glob("*.log"))
 OF_WINDOWS = "Füße ".encode("cp1252")
 
 

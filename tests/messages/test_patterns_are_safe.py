@@ -22,7 +22,7 @@ import pytest
 import gpuconf.diagnosis
 import gpuconf.messages
 from gpuconf.messages.rules import all_rules
-from tests.diagnosis.search_cost import (
+from tests.messages.search_cost import (
     LINE,
     REPEATS,
     AnyPattern,

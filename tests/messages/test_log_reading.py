@@ -15,7 +15,7 @@ from gpuconf.diagnosis import explain, explain_chunks
 from gpuconf.messages.log.stream import ENOUGH_OF_A_SHAPE, LogReader
 from gpuconf.messages.log.watchers import Line
 
-LOGS = Path(__file__).parent / "simulated" / "logs"
+LOGS = Path(__file__).parents[1] / "diagnosis" / "simulated" / "logs"
 MANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 MIB = 1 << 20
 

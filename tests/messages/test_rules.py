@@ -14,8 +14,8 @@ from gpuconf.messages.log.shapes import says
 from gpuconf.messages.log.watchers import Line
 from gpuconf.messages.matches import RuleMatches
 from gpuconf.messages.rules import Rule, all_rules, read_rules
-from tests.diagnosis.healthy_lines import HEALTHY_LINES
-from tests.diagnosis.rule_lines import NOT_THESE, THESE
+from tests.messages.healthy_lines import HEALTHY_LINES
+from tests.messages.rule_lines import NOT_THESE, THESE
 
 RULES = {rule.id: rule for rule in all_rules()}
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "explain.md"
