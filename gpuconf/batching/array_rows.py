@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuconf.batching import nests
 from gpuconf.errors import UsageError
+from gpuconf.keras_api import nests
 
 
 class Rows:
@@ -69,20 +69,12 @@ def is_rows(data: Any) -> bool:
 
 
 def _has_rows(leaf: Any) -> bool:
-    if isinstance(leaf, (int, float, str, bytes)):
-        return True  # of a list of numbers or texts
+    if isinstance(leaf, (int, float, str, bytes)) or nests.is_written_out(leaf):
+        return True
     is_ragged = hasattr(leaf, "row_splits")
     return hasattr(leaf, "tocsr") or (
         hasattr(leaf, "shape") and hasattr(leaf, "__getitem__") and not is_ragged
     )
-
-
-def is_list_of_numbers(part: Any) -> bool:
-    """Whether a list is one array written out, and no list of arrays."""
-    first = part[0] if isinstance(part, list) and part else None
-    while isinstance(first, list) and first:
-        first = first[0]
-    return isinstance(first, (int, float, str, bytes))
 
 
 def _sliceable(source: Any) -> Any:

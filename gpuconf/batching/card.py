@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from gpuconf.backends.tensorflow.readback import of_context
+from gpuconf.keras_api.devices import gpu_limits, is_computing
 from gpuconf.units import MIB
 
 _SHARE = 0.9  # of the limit: twice the samples may need more than twice the memory, in odd pieces
@@ -34,21 +33,13 @@ def current_card(environ: Mapping[str, str] = os.environ) -> Card:
 
     if not tf.config.list_logical_devices("GPU"):
         return Card("CPU:0", _limit_of_cpu(environ))
-    from tensorflow.python.eager import context
-
-    limits = of_context(context.context())
-    limit = next((size for name, size in sorted(limits.items()) if name.endswith("GPU:0")), None)
+    limit = next((size for name, size in gpu_limits() if name.endswith("GPU:0")), None)
     return Card("GPU:0", limit or None, _in_use("GPU:0"))
 
 
 def card_in_use() -> Card | None:
-    """The card, if TensorFlow computes already; asking must not make it take one.
-
-    In a program of JAX or PyTorch TensorFlow may merely be imported.
-    """
-    context = sys.modules.get("tensorflow.python.eager.context")
-    made = getattr(context, "_context", None) if context is not None else None
-    return current_card() if getattr(made, "_initialized", False) else None
+    """The card, if TensorFlow computes already; asking must not make it take one."""
+    return current_card() if is_computing() else None
 
 
 def room_to_double(card: Card) -> Callable[[], bool]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from gpuconf.batching import nests
 from gpuconf.batching.card import current_card, room_to_double
 from gpuconf.batching.card_batch import CardBatch
 from gpuconf.batching.first_size import CAREFUL, estimated
 from gpuconf.batching.known_sizes import key_for, known_size
 from gpuconf.batching.signature import model_signature
+from gpuconf.keras_api import nests
 
 
 def size_for(

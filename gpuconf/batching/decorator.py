@@ -6,8 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from gpuconf.batching import nests
-from gpuconf.batching.array_rows import is_list_of_numbers, is_rows
+from gpuconf.batching.array_rows import is_rows
 from gpuconf.batching.card import Card, card_in_use, room_to_double
 from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch, checked_retries
 from gpuconf.batching.first_size import CAREFUL, host_batch
@@ -18,6 +17,7 @@ from gpuconf.batching.parts import in_parts
 from gpuconf.batching.progress import progress_bar
 from gpuconf.batching.signature import sample_signature
 from gpuconf.errors import UsageError
+from gpuconf.keras_api import nests
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Combine = Callable[[list[Any], list[int]], Any]
@@ -165,7 +165,7 @@ def _size_for(key: Any, call: _Call, most: int | None, max_retries: int) -> Card
 def _is_data(value: Any) -> bool:
     if isinstance(value, (int, float, str, bytes)) or not is_rows(value):
         return False
-    return is_list_of_numbers(value) or all(
+    return nests.is_written_out(value) or all(
         len(getattr(leaf, "shape", ())) > 0 for leaf in nests.leaves(value)
     )
 
@@ -173,4 +173,4 @@ def _is_data(value: Any) -> bool:
 def _as_arrays(value: Any) -> Any:
     import numpy as np
 
-    return np.asarray(value) if is_list_of_numbers(value) else value
+    return np.asarray(value) if nests.is_written_out(value) else value

@@ -9,8 +9,8 @@ from gpuconf.batching.card_batch import MOST_RETRIES
 from gpuconf.batching.evaluation_step import EvaluationStep
 from gpuconf.batching.failures import explained
 from gpuconf.batching.host_data import host_data
-from gpuconf.batching.stepping import check_strategy, stepping
-from gpuconf.footprint.keras_models.families import family_of
+from gpuconf.keras_api.families import family_of
+from gpuconf.keras_api.stepping import check_strategy, stepping
 
 
 def evaluate(  # noqa: PLR0917  # Keras's signature

@@ -5,16 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from gpuconf.batching import nests, part_weights
+from gpuconf.batching import part_weights
 from gpuconf.batching.card_batch import CardBatch, checked_retries
 from gpuconf.batching.card_size import size_for
-from gpuconf.batching.keras_step import evaluated_part, has_own_step
+from gpuconf.batching.keras_step import evaluated_part
 from gpuconf.batching.loss_trackers import LossTrackers
 from gpuconf.batching.model_building import make_variables
 from gpuconf.batching.model_state import UndoableState
 from gpuconf.batching.parts import even, in_parts
 from gpuconf.batching.step_functions import kept
-from gpuconf.batching.stepping import compiled
+from gpuconf.keras_api import nests
+from gpuconf.keras_api.families import has_own_step
+from gpuconf.keras_api.stepping import compiled
 from gpuconf.terminal import say
 
 

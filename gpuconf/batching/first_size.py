@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gpuconf.batching import nests
 from gpuconf.batching.card import Card, current_card
-from gpuconf.batching.model_state import optimizer_variables, size_bytes
 from gpuconf.footprint import estimate
+from gpuconf.keras_api import nests
+from gpuconf.keras_api.variables import optimizer_variables, size_bytes
 from gpuconf.terminal import debug
 
 MOST_SAMPLES = 1024  # a card is busy with far fewer, and more cost memory alone

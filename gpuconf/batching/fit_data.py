@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
-from gpuconf.batching.array_rows import Rows, is_list_of_numbers, is_rows
+from gpuconf.batching.array_rows import Rows, is_rows
 from gpuconf.batching.host_data import HostData, host_data
 from gpuconf.errors import UsageError
-from gpuconf.footprint.keras_models.families import Family
+from gpuconf.keras_api import nests
+from gpuconf.keras_api.families import Family
 
 
 class Training(NamedTuple):
@@ -105,7 +106,7 @@ def _of_all_classes(class_weight: Any, y: Any) -> Any:
     """The weights, 1 for classes without one: so it is for Keras's arrays, not for its datasets."""
     import numpy as np
 
-    is_one_array = is_list_of_numbers(y) or hasattr(y, "shape")
+    is_one_array = nests.is_written_out(y) or hasattr(y, "shape")
     if not class_weight or not is_one_array:
         return class_weight
     labels = Rows(y, "float32")

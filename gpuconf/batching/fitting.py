@@ -10,11 +10,10 @@ from gpuconf.batching.evaluation_step import EvaluationStep
 from gpuconf.batching.failures import explained
 from gpuconf.batching.fit_data import Training, Validation, data_arguments
 from gpuconf.batching.host_data import checked_batch_size
-from gpuconf.batching.keras_step import has_own_step
-from gpuconf.batching.stepping import check_strategy, stepping
 from gpuconf.batching.training_step import TrainStep
 from gpuconf.errors import UsageError
-from gpuconf.footprint.keras_models.families import family_of
+from gpuconf.keras_api.families import family_of, has_own_step
+from gpuconf.keras_api.stepping import check_strategy, stepping
 
 
 def fit(  # noqa: PLR0917  # Keras's signature

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuconf.batching import nests
 from gpuconf.errors import UsageError
+from gpuconf.keras_api import nests
 from gpuconf.terminal import say
 
 
@@ -115,14 +115,6 @@ class Gathered:
                 f"there are outputs for {end} samples or more, and room for {len(self._arrays[0])}",
                 hint="steps=..., or an out= with a row for each sample",
             )
-
-
-def joined(parts: list[Any]) -> Any:
-    """Outputs of several parts as those of one batch."""
-    import numpy as np
-
-    flat = zip(*(nests.leaves(part) for part in parts), strict=True)
-    return nests.refilled(parts[0], [np.concatenate(each) for each in flat])
 
 
 def _aligned(out: Any, outputs: Any) -> list[Any]:

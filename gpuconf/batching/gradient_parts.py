@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from gpuconf.batching.keras_step import Computed, computed, told
 from gpuconf.batching.model_building import make_variables
 from gpuconf.batching.part_weights import saying_why
-from gpuconf.batching.stepping import compiled
+from gpuconf.keras_api.stepping import compiled
 
 
 class Gradients(NamedTuple):

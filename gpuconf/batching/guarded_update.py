@@ -14,10 +14,11 @@ from gpuconf.batching.card_batch import attempt
 from gpuconf.batching.failures import let_go, tell_beside
 from gpuconf.batching.gradient_parts import Gradients
 from gpuconf.batching.model_building import make_optimizer_variables
-from gpuconf.batching.model_state import Held, learnt_state, size_bytes
+from gpuconf.batching.model_state import Held, learnt_state
 from gpuconf.batching.step_functions import kept
 from gpuconf.batching.variable_reading import Reader
-from gpuconf.footprint.keras_models.families import family_of
+from gpuconf.keras_api.families import family_of
+from gpuconf.keras_api.variables import size_bytes
 from gpuconf.terminal import say
 from gpuconf.units import sized
 

@@ -10,12 +10,12 @@ import math
 from typing import Any, NamedTuple
 
 from gpuconf.arguments import whole_number
-from gpuconf.batching import nests
-from gpuconf.batching.array_rows import Rows, is_list_of_numbers, is_rows
+from gpuconf.batching.array_rows import Rows, is_rows
 from gpuconf.batching.batch_places import Places, batches_of_places
 from gpuconf.batching.card import current_card
 from gpuconf.batching.first_size import CAREFUL, host_batch
 from gpuconf.errors import UsageError
+from gpuconf.keras_api import nests
 from gpuconf.pipeline_calls import ending_early
 
 _NAMES = ("x", "y", "sample_weight")
@@ -59,7 +59,7 @@ def host_data(
         given = {name: value for name, value in given.items() if value is not None or name == "x"}
         return HostData(given, is_auto=batch_size == "auto")
     nest = _without_last_nones((x, y, sample_weight))
-    rows = [Rows(leaf, floatx) for leaf in _arrays(nest)]
+    rows = [Rows(leaf, floatx) for leaf in nests.leaves(nest)]
     count = _agreed_count(nest, rows)
     first, end = (math.floor(count * share) for share in section)
     if end <= first:
@@ -93,19 +93,11 @@ def checked_batch_size(
     return whole_number(name, batch_size, hint=hint, otherwise=otherwise)
 
 
-def _arrays(nest: Any) -> list[Any]:
-    """The leaves, where a list of numbers is one."""
-    found: list[Any] = []
-    for part in nest:
-        found += [part] if is_list_of_numbers(part) else nests.leaves(part)
-    return found
-
-
 def _agreed_count(nest: Any, rows: list[Rows]) -> int:
     """How many samples all arrays have, x's, y's and the weights'."""
     counts = {each.count for each in rows}
     if len(counts) > 1:
-        names = [name for part, name in zip(nest, _NAMES, strict=False) for _ in _arrays([part])]
+        names = [name for part, name in zip(nest, _NAMES, strict=False) for _ in nests.leaves(part)]
         told = [f"{name} {each.count}" for name, each in zip(names, rows, strict=True)]
         raise UsageError(
             f"the arrays have different numbers of samples: {', '.join(told)}",
@@ -120,7 +112,7 @@ def _dataset(nest: Any, rows: list[Rows], places: Places, shuffle: bool | str, r
     """A ``tf.data.Dataset`` of batches, cut on the host while the step before is computed."""
     import tensorflow as tf
 
-    nest = _as_tuples(tuple(0 if is_list_of_numbers(part) else part for part in nest))
+    nest = _as_tuples(nest)
     types = [tf.as_dtype(each.dtype) for each in rows]
 
     read = ending_early(lambda indices: [each.at(indices) for each in rows], _refuse)
@@ -149,7 +141,7 @@ def _without_last_nones(parts: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _as_tuples(nest: Any) -> Any:
     """tf.data would make one tensor of a list."""
-    if isinstance(nest, (tuple, list)):
+    if isinstance(nest, (tuple, list)) and not nests.is_written_out(nest):
         return tuple(_as_tuples(part) for part in nest)
     if isinstance(nest, dict):
         return {key: _as_tuples(part) for key, part in nest.items()}

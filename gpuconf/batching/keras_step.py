@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gpuconf.batching import nests, part_weights
-from gpuconf.footprint.keras_models.families import family_of
+from gpuconf.batching import part_weights
+from gpuconf.keras_api import nests
+from gpuconf.keras_api.compiled import computed_loss, forward, loss_tracker
 
 
 class Computed(NamedTuple):
@@ -26,8 +27,8 @@ def computed(model: Any, data: Any, share: Any, *, training: bool) -> Computed:
 
     x, y, sample_weight = _unpacked(data)
     samples = tf.shape(nests.leaves(x)[0])[0]
-    y_pred = _forward(model, x, training)
-    loss = _loss_of(model, training, x=x, y=y, y_pred=y_pred, sample_weight=sample_weight)
+    y_pred = forward(model, x, training)
+    loss = computed_loss(model, training, x=x, y=y, y_pred=y_pred, sample_weight=sample_weight)
     weight = tf.constant(1.0)
     if share is not None and part_weights.is_sum(model):
         # Each part has the whole penalty for the weights, which counts once.
@@ -39,7 +40,7 @@ def computed(model: Any, data: Any, share: Any, *, training: bool) -> Computed:
 
 def told(model: Any, found: Computed) -> Any:
     """Tell the trackers and metrics; gives the logs."""
-    tracker = getattr(model, "_loss_tracker", None)  # Keras 2's has been told by compute_loss
+    tracker = loss_tracker(model)  # Keras 2's has been told by compute_loss
     if tracker is not None:
         tracker.update_state(found.loss, sample_weight=found.samples)
     return model.compute_metrics(found.x, found.y, found.y_pred, sample_weight=found.sample_weight)
@@ -49,26 +50,6 @@ def evaluated_part(model: Any, data: Any, share: Any) -> tuple[Any, Any]:
     """Keras's ``test_step`` for a part of a batch: its logs, and how much its loss counts."""
     found = computed(model, data, share, training=False)
     return told(model, found), found.weight
-
-
-def has_own_step(model: Any, name: str) -> bool:
-    """Whether the user has written this step (``train_step``, ``test_step``) for the model."""
-    base = family_of(model).keras.Model
-    return name in vars(model) or getattr(type(model), name) is not getattr(base, name)
-
-
-def _forward(model: Any, x: Any, training: bool) -> Any:
-    if getattr(model, "_call_has_training_arg", True):
-        return model(x, training=training)
-    return model(x)
-
-
-def _loss_of(model: Any, training: bool, **data: Any) -> Any:
-    """The loss, as the model computes it; Keras 3 has a wrapper for older signatures."""
-    compute = getattr(model, "_compute_loss", None)
-    if compute is not None:
-        return compute(**data, training=training)
-    return model.compute_loss(*data.values())
 
 
 def _sum_of(losses: Any) -> Any:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpuconf.batching import part_weights
-from gpuconf.batching.variable_reading import component
+from gpuconf.keras_api.compiled import output_trackers, trackers_of
+from gpuconf.keras_api.variables import component
 
 
 class LossTrackers:
@@ -27,18 +28,18 @@ class LossTrackers:
     @property
     def are_wrong_of_whole(self) -> bool:
         """Whether what Keras tells them of a whole batch has to be put right."""
-        return bool(_of_outputs_in_keras_3(self._model))
+        return bool(output_trackers(self._model))
 
     def begin(self) -> None:
         """Before a batch."""
-        self._before = {id(each): _state(each) for each in _trackers_of(self._model)}
+        self._before = {id(each): _state(each) for each in trackers_of(self._model)}
         self._losses, self._counts, self._weight = {}, {}, 0.0
 
     def add(self, weight: Any) -> None:
         """After a part whose loss counts so much; the trackers are set back."""
         import tensorflow as tf
 
-        for tracker in _trackers_of(self._model):
+        for tracker in trackers_of(self._model):
             key = id(tracker)
             total, count = self._before.setdefault(key, (0.0, 0.0))
             now_total, now_count = _state(tracker)
@@ -54,7 +55,7 @@ class LossTrackers:
 
         divisor = 1.0 if part_weights.is_sum(self._model) else self._weight
         results = {}
-        for tracker in _trackers_of(self._model):
+        for tracker in trackers_of(self._model):
             total, count = self._before[id(tracker)]
             was_told = tf.cast(self._counts[id(tracker)] > 0, tf.float32)
             loss = tf.math.divide_no_nan(self._losses[id(tracker)], divisor)
@@ -63,28 +64,6 @@ class LossTrackers:
         if not isinstance(logs, dict):
             return logs
         return {name: results.get(name, value) for name, value in logs.items()}
-
-
-def _trackers_of(model: Any) -> list[Any]:
-    """Means with a total and a count, of Keras 3 or 2; made when the loss is first computed."""
-    if _is_keras_2(model):
-        losses = getattr(model, "compiled_loss", None)
-        names = ("_total_loss_mean", "_loss_metric")  # of other versions
-        found = [getattr(losses, name, None) for name in names]
-        found += getattr(losses, "_per_output_metrics", None) or ()
-    else:
-        found = [getattr(model, "_loss_tracker", None), *_of_outputs_in_keras_3(model)]
-    return [each for each in found if each is not None]
-
-
-def _of_outputs_in_keras_3(model: Any) -> list[Any]:
-    if _is_keras_2(model):
-        return []
-    return list(getattr(getattr(model, "_compile_loss", None), "metrics", ()))
-
-
-def _is_keras_2(model: Any) -> bool:
-    return not hasattr(model, "_loss_tracker")
 
 
 def _state(tracker: Any) -> tuple[Any, Any]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuconf.batching import nests
 from gpuconf.batching.card_batch import attempt
+from gpuconf.keras_api import nests
+from gpuconf.keras_api.layers import layers_of
+from gpuconf.keras_api.variables import build_optimizer
 
 
 def make_variables(model: Any, step: Any, data: Any) -> None:
@@ -16,18 +18,13 @@ def make_variables(model: Any, step: Any, data: Any) -> None:
     """
     if hasattr(step, "get_concrete_function"):
         attempt(lambda: step.get_concrete_function(data))
-    elif not all(layer.built for layer in model._flatten_layers()):
+    elif not all(layer.built for layer in layers_of(model, include_self=True)):
         x = data[0] if isinstance(data, (tuple, list)) else data
         attempt(lambda: model(nests.part(x, 0, 1)))
 
 
 def make_optimizer_variables(model: Any) -> None:
     """Make the optimizer's, so that they can be held before the first update."""
-    optimizer, variables = model.optimizer, model.trainable_variables
-    if optimizer is None or getattr(optimizer, "built", False) or not variables:
-        return
-    with model.distribute_strategy.scope():
-        if hasattr(optimizer, "build"):
-            optimizer.build(variables)
-        elif hasattr(optimizer, "_create_all_weights"):  # Keras 2's legacy ones
-            optimizer._create_all_weights(variables)
+    if model.optimizer is not None:
+        with model.distribute_strategy.scope():
+            build_optimizer(model)

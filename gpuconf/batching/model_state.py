@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gpuconf.batching.variable_reading import Reader, component
+from gpuconf.batching.variable_reading import Reader
+from gpuconf.keras_api.variables import component, optimizer_variables
 
 
 class Held:
@@ -54,17 +55,6 @@ class UndoableState:
         self._reader = self._held = None  # the step that failed may not have made all of them
 
 
-def size_bytes(variables: Iterable[Any]) -> int:
-    """What the values take."""
-    import tensorflow as tf
-
-    total = 0
-    for variable in variables:
-        shape = tf.TensorShape(variable.shape)
-        total += (shape.num_elements() or 0) * tf.as_dtype(variable.dtype).size
-    return total
-
-
 def small_state(model: Any) -> list[Any]:
     """What computing forwards changes: metrics, seeds, statistics; not what is learnt."""
     found = [*model.non_trainable_variables, *_others(model)]
@@ -77,12 +67,6 @@ def small_state(model: Any) -> list[Any]:
 def learnt_state(model: Any) -> list[Any]:
     """What an update changes: the weights, and all that the optimizer has."""
     return list(_once([*model.trainable_variables, *optimizer_variables(model.optimizer)]))
-
-
-def optimizer_variables(optimizer: Any) -> list[Any]:
-    """All variables of an optimizer; a method in Keras 2's legacy ones."""
-    variables = [] if optimizer is None else optimizer.variables
-    return list(variables() if callable(variables) and not _is_list(variables) else variables)
 
 
 def _others(model: Any) -> list[Any]:
@@ -98,7 +82,3 @@ def _is_numeric(variable: Any) -> bool:
     import tensorflow as tf
 
     return tf.as_dtype(variable.dtype) not in (tf.string, tf.resource, tf.variant)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, (list, tuple))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuconf.batching.variable_reading import component
+from gpuconf.keras_api.layers import layers_of
+from gpuconf.keras_api.variables import component
 from gpuconf.terminal import say
 
 
@@ -53,7 +54,7 @@ class MovingStatistics:
 
 def _statistics_of(model: Any) -> list[Any]:
     found = []
-    for layer in model._flatten_layers():
+    for layer in layers_of(model, include_self=True):
         if hasattr(layer, "moving_mean") and hasattr(layer, "moving_variance") and layer.trainable:
             found += [layer.moving_mean, layer.moving_variance]
     return [component(variable) for variable in found]

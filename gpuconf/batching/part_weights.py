@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpuconf.errors import UsageError
+from gpuconf.keras_api.compiled import mask_of
 
 _MEAN = {"sum_over_batch_size", "mean", "auto"}
 _WEIGHTED_MEAN = "mean_with_sample_weight"
@@ -72,7 +73,7 @@ def weight_of(model: Any, y_pred: Any, sample_weight: Any, samples: Any) -> Any:
     """
     import tensorflow as tf
 
-    masks = [_mask_of(output) for output in tf.nest.flatten(y_pred)]
+    masks = [mask_of(output) for output in tf.nest.flatten(y_pred)]
     if any(mask is not masks[0] for mask in masks):
         raise OwnMasksError
     masks = [mask for mask in masks if mask is not None]
@@ -91,11 +92,6 @@ def _of_rank(weight: Any, rank: int) -> Any:
 
     missing = rank - weight.shape.rank
     return tf.reshape(weight, [-1] + [1] * missing) if missing > 0 else weight
-
-
-def _mask_of(tensor: Any) -> Any:
-    """Keras leaves the mask of an output on it, which its losses use."""
-    return getattr(tensor, "_keras_mask", None)
 
 
 def _has_several(model: Any) -> bool:

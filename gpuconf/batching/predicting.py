@@ -8,20 +8,20 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
-from gpuconf.batching import nests
 from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch, checked_retries
 from gpuconf.batching.card_size import size_for
 from gpuconf.batching.failures import explained
-from gpuconf.batching.gathering import Gathered, joined
+from gpuconf.batching.gathering import Gathered
 from gpuconf.batching.host_data import host_data
 from gpuconf.batching.model_building import make_variables
 from gpuconf.batching.model_state import UndoableState
 from gpuconf.batching.parts import even, in_parts
 from gpuconf.batching.sequence_reading import batches_of, is_sequence
 from gpuconf.batching.step_functions import kept
-from gpuconf.batching.stepping import check_strategy, compiled, without_optionals
 from gpuconf.errors import UsageError
-from gpuconf.footprint.keras_models.families import family_of
+from gpuconf.keras_api import nests
+from gpuconf.keras_api.families import family_of
+from gpuconf.keras_api.stepping import check_strategy, compiled, without_optionals
 
 
 def predict(  # noqa: PLR0917  # Keras's signature
@@ -112,7 +112,7 @@ class _PredictStep:
         run = partial(self._run_to_host, data)
         parts = in_parts(nests.count(data), self._card_batch, run, state=self._state, cut=even)
         written = [gathered.add(outputs, samples) for outputs, samples in parts]
-        return written[0] if len(written) == 1 else joined(written)
+        return nests.joined(written)
 
     def _run_to_host(self, data: Any, start: int, end: int) -> Any:
         """The outputs of a part; the copy is part of what may fail."""

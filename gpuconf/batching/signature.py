@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuconf.batching import nests
+from gpuconf.keras_api import nests
 
 
 def model_signature(model: Any, data: Any) -> tuple[Any, ...]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-Made = TypeVar("Made")
+from gpuconf.keras_api.compiled import compiled_parts
 
-# What ``compile`` makes anew, in Keras 3 and 2: a step that was traced with the old is stale.
-_COMPILED = ("_compile_loss", "_compile_metrics", "compiled_loss", "compiled_metrics")
+Made = TypeVar("Made")
 
 _ON_MODEL = "_gpuconf_steps"
 
@@ -39,11 +38,10 @@ def kept(model: Any, name: str, make: Callable[[], Made]) -> Made:
 
 def _traced_with(model: Any) -> list[Any]:
     """All that a trace depends on; objects are compared by identity."""
-    own = vars(model)
     return [
         model,
         getattr(model, "optimizer", None),
-        *(own.get(name) for name in _COMPILED),
+        *compiled_parts(model),
         bool(model.run_eagerly),
         bool(getattr(model, "jit_compile", False)),
         tuple(map(id, _trainable(model))),

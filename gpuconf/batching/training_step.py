@@ -8,19 +8,20 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from gpuconf.batching import nests, part_weights
+from gpuconf.batching import part_weights
 from gpuconf.batching.card_batch import CardBatch, attempt, checked_retries
 from gpuconf.batching.card_size import size_for
 from gpuconf.batching.failures import Failure, tell_beside
 from gpuconf.batching.gradient_parts import GradientParts, Gradients
 from gpuconf.batching.guarded_update import GuardedUpdate
-from gpuconf.batching.keras_step import has_own_step
 from gpuconf.batching.loss_trackers import LossTrackers
 from gpuconf.batching.model_building import make_optimizer_variables
 from gpuconf.batching.model_state import UndoableState
 from gpuconf.batching.moving_statistics import MovingStatistics
 from gpuconf.batching.parts import even
 from gpuconf.batching.step_functions import kept
+from gpuconf.keras_api import nests
+from gpuconf.keras_api.families import has_own_step
 from gpuconf.terminal import say
 
 

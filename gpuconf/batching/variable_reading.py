@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from gpuconf.batching.step_functions import kept
+from gpuconf.keras_api.variables import component
 
 # From about so many on, one call of a function that reads them all takes less time than a read of
 # each (on a CPU, TensorFlow 2.21); making it takes half a millisecond for each.
@@ -35,15 +36,6 @@ class Reader:
     def on_host(self) -> list[Any]:
         """Copies in the computer's memory, one variable after another."""
         return [_read_of(variable)().numpy() for variable in self.variables]
-
-
-def component(variable: Any) -> Any:
-    """The variable itself; of a strategy's, which is one on each device, the only one there is."""
-    import tensorflow as tf
-
-    if isinstance(variable, tf.distribute.DistributedValues):
-        return variable.values[0]
-    return variable
 
 
 def _one_by_one(reads: list[Callable[[], Any]]) -> list[Any]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from gpuconf.callbacks.gauge import Gauge, Use, is_device, kind_and_number
-from gpuconf.callbacks.keras_hooks import KerasHooks
 from gpuconf.errors import UsageError
+from gpuconf.keras_api.hooks import KerasHooks
 
 
 class Estimated(Protocol):

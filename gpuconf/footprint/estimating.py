@@ -7,7 +7,6 @@ from typing import Any
 from gpuconf.arguments import memory_size, whole_number
 from gpuconf.footprint.advice import advice_for
 from gpuconf.footprint.keras_models.choice import Choice, policy_named
-from gpuconf.footprint.keras_models.families import family_of
 from gpuconf.footprint.largest_batch import largest_batch
 from gpuconf.footprint.layers import layer_rows
 from gpuconf.footprint.memory_estimate import MemoryEstimate, Peak
@@ -16,6 +15,7 @@ from gpuconf.footprint.replay import Limit, Replay, replay
 from gpuconf.footprint.step import CONSTANT, WORKSPACE, Step
 from gpuconf.footprint.subject import Subject
 from gpuconf.footprint.timeline import timeline
+from gpuconf.keras_api.families import family_of
 from gpuconf.units import sized
 
 _MUCH_WORKSPACE = 0.2  # of the peak

@@ -18,11 +18,11 @@ from gpuconf.footprint.keras_models.data import (
     is_of_one_batch_size,
     targets_for,
 )
-from gpuconf.footprint.keras_models.families import Family, has_own_train_step
 from gpuconf.footprint.keras_models.outputs import build, outputs_of
 from gpuconf.footprint.keras_models.preparing import prepared
 from gpuconf.footprint.step import Step, with_workspaces_up_to
 from gpuconf.footprint.tensorflow.tracing import trace
+from gpuconf.keras_api.families import Family, has_own_step
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Subject:
 
     @property
     def _has_own_step(self) -> bool:
-        return self.choice.training and has_own_train_step(self.model, self.family)
+        return self.choice.training and has_own_step(self.model, "train_step")
 
     def _build(self, batch: Batch) -> None:
         try:

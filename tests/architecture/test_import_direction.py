@@ -63,25 +63,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "messages": GROUND | {"notebook"},
     "diagnosis": GROUND | {"messages", "wire", "reporting"},
     "auto": {"bootstrap", "errors", "exception_hooks"},
+    "keras_api": GROUND,
     "footprint": GROUND
-    | {
-        "children",
-        "reporting",
-        "messages",
-        "hardware",
-        "profile",
-        "planner",
-        "machine_plan",
-        "auto",
-    }
-    | {"simcard"},
-    "callbacks": GROUND,
-    "batching": GROUND | {"hardware", "backends", "messages", "diagnosis", "footprint"},
+    | {"children", "reporting", "messages", "keras_api", "hardware", "profile", "planner"}
+    | {"machine_plan", "simcard", "auto"},
+    "callbacks": GROUND | {"keras_api"},
+    "batching": GROUND
+    | {"hardware", "backends", "messages", "diagnosis", "footprint", "keras_api"},
     "images": GROUND,
     "simcard": GROUND,
     "demo": GROUND | {"children", "hardware"},
     "rehearsal": GROUND
-    | {"children", "messages", "wire", "simcard", "hardware", "profile", "planner", "auto"},
+    | {"children", "messages", "wire", "keras_api", "simcard", "hardware", "profile", "planner"}
+    | {"auto"},
     "pyinstaller_hook": {"profile"},
     "doctor": GROUND
     | {

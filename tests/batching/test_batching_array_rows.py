@@ -14,9 +14,10 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gpuconf.batching.array_rows import Rows, is_list_of_numbers, is_rows
+from gpuconf.batching.array_rows import Rows, is_rows
 from gpuconf.batching.host_data import checked_batch_size, host_data
 from gpuconf.errors import UsageError
+from gpuconf.keras_api import nests
 
 VALUES = np.random.default_rng(5).normal(size=(40, 3))
 
@@ -100,9 +101,9 @@ def test_what_can_be_cut(data: Any, is_it: bool) -> None:
 
 def test_lists_of_numbers_and_of_arrays() -> None:
     """The first is one array written out, the second are several inputs."""
-    assert is_list_of_numbers([[1.0], [2.0]])
-    assert not is_list_of_numbers([VALUES])
-    assert not is_list_of_numbers([])
+    assert nests.is_written_out([[1.0], [2.0]])
+    assert not nests.is_written_out([VALUES])
+    assert not nests.is_written_out([])
 
 
 def test_a_single_number_has_no_samples() -> None:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gpuconf.batching.gathering import Gathered, joined
+from gpuconf.batching.gathering import Gathered
 from gpuconf.errors import UsageError
+from gpuconf.keras_api import nests
 
 FIRST = np.arange(6.0).reshape(3, 2)
 
@@ -96,7 +97,7 @@ def test_no_outputs_at_all() -> None:
 
 def test_parts_of_a_batch_are_joined() -> None:
     """For callbacks, which get the outputs of the batch."""
-    np.testing.assert_array_equal(joined([(FIRST[:2],), (FIRST[2:],)])[0], FIRST)
+    np.testing.assert_array_equal(nests.joined([(FIRST[:2],), (FIRST[2:],)])[0], FIRST)
 
 
 def test_dicts_by_their_keys() -> None:

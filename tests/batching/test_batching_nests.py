@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from gpuconf.batching import nests
 from gpuconf.batching.part_weights import reductions
+from gpuconf.keras_api import nests
 
 
 class Pair(NamedTuple):

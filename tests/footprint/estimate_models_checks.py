@@ -18,10 +18,10 @@ import gpuconf
 from gpuconf.errors import UsageError
 from gpuconf.footprint import MemoryEstimate
 from gpuconf.footprint.keras_models.choice import Choice
-from gpuconf.footprint.keras_models.families import family_of
 from gpuconf.footprint.phases import live_bytes
 from gpuconf.footprint.subject import Subject
 from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
+from gpuconf.keras_api.families import family_of
 from tests.footprint.miniatures import Coder, Rivals, Wide, attention, convnet, words
 
 BATCH = 8

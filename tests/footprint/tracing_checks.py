@@ -10,7 +10,6 @@ import tf_keras
 from keras import layers
 
 from gpuconf.footprint.keras_models.choice import Choice
-from gpuconf.footprint.keras_models.families import family_of
 from gpuconf.footprint.phases import are_alike
 from gpuconf.footprint.replay import replay
 from gpuconf.footprint.step import (
@@ -24,6 +23,7 @@ from gpuconf.footprint.step import (
     Step,
 )
 from gpuconf.footprint.subject import Subject
+from gpuconf.keras_api.families import family_of
 
 BATCH = 8
 

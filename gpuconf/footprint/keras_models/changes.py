@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from gpuconf.errors import UsageError
 from gpuconf.footprint.keras_models.data import inputs_of
-from gpuconf.footprint.keras_models.families import Family
 from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
+from gpuconf.keras_api.families import Family
+from gpuconf.keras_api.layers import is_leaf, layers_of, leaves_with_weights, recomputed
 
 if TYPE_CHECKING:
     from gpuconf.footprint.subject import Subject
@@ -25,8 +26,7 @@ def frozen_but_the_head(model: Any) -> Iterator[None]:
 
     Raises UsageError where there is no other to freeze.
     """
-    layers = [layer for layer in model._flatten_layers(include_self=False) if layer.weights]
-    leaves = [layer for layer in layers if not list(layer._flatten_layers(include_self=False))]
+    leaves = leaves_with_weights(model)
     last = {id(variable) for variable in model.trainable_variables[-1:]}
     frozen = [layer for layer in leaves if not last & {id(weight) for weight in layer.weights}]
     if not frozen or len(frozen) == len(leaves):
@@ -43,29 +43,19 @@ def frozen_but_the_head(model: Any) -> Iterator[None]:
 
 @contextmanager
 def recomputing(model: Any, family: Family) -> Iterator[None]:
-    """Layers compute their results again on the way back, instead of keeping them.
+    """Layers compute their results again in the backward pass, instead of keeping them.
 
-    Not those that are told whether it is training, or of a mask: Keras cannot do these in a
-    traced step.  Raises UsageError where this Keras can do none.
+    Not those whose call takes ``training`` or a mask: Keras cannot do these in a traced step.
+    Raises UsageError where this Keras can do none.
     """
-    if not hasattr(family.keras, "RematScope"):
-        raise UsageError("this Keras has no RematScope", hint="pip install 'keras>=3.9'")
-    with family.keras.RematScope(mode="full"):
-        mode = family.keras.layers.Identity()._remat_mode
-    layers = [each for each in model._flatten_layers(include_self=False) if _can_recompute(each)]
-    before = [(layer, layer._remat_mode) for layer in layers]
-    try:
-        for layer in layers:
-            layer._remat_mode = mode
+    with recomputed([each for each in layers_of(model) if _can_recompute(each)], family):
         yield
-    finally:
-        for layer, old in before:
-            layer._remat_mode = old
 
 
 def _can_recompute(layer: Any) -> bool:
-    is_leaf = not list(layer._flatten_layers(include_self=False))
-    return is_leaf and not {"training", "mask"} & set(inspect.signature(layer.call).parameters)
+    return is_leaf(layer) and not {"training", "mask"} & set(
+        inspect.signature(layer.call).parameters
+    )
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gpuconf.errors import UsageError
+from gpuconf.keras_api import symbolic
 
 _GIVE_SHAPES = "give it: input_shape=(224, 224, 3), or --input-shape 224,224,3"
 _USUAL_SIDE, _USUAL_LENGTH = 224, 200
@@ -60,7 +61,7 @@ def is_of_one_batch_size(model: Any) -> bool:
     """Whether the model is built for batches of one size alone."""
     import tensorflow as tf
 
-    leaves = tf.nest.flatten(_symbolic_inputs(model))
+    leaves = tf.nest.flatten(symbolic.inputs_of(model))
     return any(leaf is not None and _declared_batch(model, leaf) is not None for leaf in leaves)
 
 
@@ -80,45 +81,21 @@ def inputs_of(model: Any, batch_size: int, input_shape: Any = None) -> Any:
     """
     import tensorflow as tf
 
-    symbolic = _symbolic_inputs(model)
-    if symbolic is not None:
-        leaves = tf.nest.flatten(symbolic)
+    inputs = symbolic.inputs_of(model)
+    if inputs is not None:
+        leaves = tf.nest.flatten(inputs)
         shapes = _shapes_for(leaves, input_shape)
         for leaf in leaves:
             _check_declared(_declared_batch(model, leaf), batch_size)
         specs = [_spec(leaf, shape, batch_size) for leaf, shape in zip(leaves, shapes, strict=True)]
-        return tf.nest.pack_sequence_as(symbolic, specs)
-    shape = input_shape if input_shape is not None else _built_shape(model)
+        return tf.nest.pack_sequence_as(inputs, specs)
+    shape = input_shape if input_shape is not None else symbolic.built_shape(model)
     if shape is None:
         raise UsageError(
             f"{type(model).__name__} has never been called, so the shape of its input is unknown",
             hint=f"{_GIVE_SHAPES}; or data=(inputs, targets)",
         )
     return _specs_of_shapes(shape, batch_size, known_batch=input_shape is None)
-
-
-def _symbolic_inputs(model: Any) -> Any:
-    """What a functional or sequential model was built from, or None."""
-    struct = getattr(model, "_inputs_struct", None)  # Keras 3
-    if struct is None:
-        functional = getattr(model, "_functional", None)  # Keras 3's Sequential
-        struct = getattr(functional, "_inputs_struct", None)
-    if struct is None:
-        struct = getattr(model, "_nested_inputs", None)  # Keras 2
-    if struct is None:
-        try:
-            struct = model.inputs
-        except (AttributeError, ValueError):
-            struct = None
-    return None if struct is None or (isinstance(struct, list) and not struct) else struct
-
-
-def _built_shape(model: Any) -> Any:
-    """The shape that a subclassed model was built with."""
-    shapes = getattr(model, "_build_shapes_dict", None)  # Keras 3
-    if shapes:
-        return next(iter(shapes.values())) if len(shapes) == 1 else tuple(shapes.values())
-    return getattr(model, "_build_input_shape", None)  # Keras 2
 
 
 def _shapes_for(leaves: Sequence[Any], given: Any) -> list[tuple[int, ...] | None]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from gpuconf.footprint.keras_models.families import Family
+from gpuconf.keras_api.families import Family
 
 _OWN_MODULES = ("keras.", "tf_keras.", "keras_hub.", "keras_nlp.", "keras_cv.")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gpuconf.errors import UsageError
-from gpuconf.footprint.keras_models.families import Family
 from gpuconf.footprint.keras_models.model_errors import in_short
+from gpuconf.keras_api import symbolic
+from gpuconf.keras_api.families import Family
 
 
 def outputs_of(model: Any, family: Family, inputs: Any) -> Any:
@@ -17,7 +18,7 @@ def outputs_of(model: Any, family: Family, inputs: Any) -> Any:
     import tensorflow as tf
 
     batch_size = tf.nest.flatten(inputs)[0].shape[0]
-    outputs = _symbolic_outputs(model)
+    outputs = symbolic.outputs_of(model)
     if outputs is None or any(_is_open(each) for each in tf.nest.flatten(outputs)):
         outputs = _called(model, family, inputs)
 
@@ -35,16 +36,6 @@ def build(model: Any, family: Family, inputs: Any) -> None:
         _called(model, family, inputs)
 
 
-def _symbolic_outputs(model: Any) -> Any:
-    """What a functional or sequential model ends in, or None."""
-    for holder in (model, getattr(model, "_functional", None)):  # Keras 3's Sequential has one
-        for name in ("_outputs_struct", "_nested_outputs"):  # Keras 3, Keras 2
-            struct = getattr(holder, name, None)
-            if struct is not None:
-                return struct
-    return None
-
-
 def _is_open(leaf: Any) -> bool:
     """Whether more than the batch is unknown."""
     return leaf.shape is None or None in tuple(leaf.shape)[1:]
@@ -59,9 +50,8 @@ def _called(model: Any, family: Family, inputs: Any) -> Any:
         # Of no batch size: a Sequential that is built by it would be of that one for good.
         return family.keras.Input(shape=tuple(shape[1:]), dtype=spec.dtype.name)
 
-    calls = len(model._inbound_nodes)
     try:
-        return model(tf.nest.map_structure(symbol, inputs))
+        return symbolic.called(model, tf.nest.map_structure(symbol, inputs))
     except Exception as error:  # the model's own, of any kind
         shapes = [tuple(spec.shape.as_list()) for spec in tf.nest.flatten(inputs)]
         raise UsageError(
@@ -69,5 +59,3 @@ def _called(model: Any, family: Family, inputs: Any) -> Any:
             hint="give the shape of one sample: input_shape=(224, 224, 3), or "
             "--input-shape 224,224,3; or data=(inputs, targets)",
         ) from error
-    finally:
-        del model._inbound_nodes[calls:]  # as if it had not been called

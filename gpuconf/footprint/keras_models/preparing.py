@@ -8,10 +8,12 @@ from typing import Any
 
 from gpuconf.errors import UsageError
 from gpuconf.footprint.keras_models.choice import Choice
-from gpuconf.footprint.keras_models.families import Family
-from gpuconf.footprint.keras_models.restoring import restored
 from gpuconf.footprint.step import Setting
 from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
+from gpuconf.keras_api.families import Family, has_own_step
+from gpuconf.keras_api.layers import layers_of
+from gpuconf.keras_api.restoring import restored
+from gpuconf.keras_api.variables import build_optimizer, is_built
 
 DEFAULT_OPTIMIZER, DEFAULT_LOSS = "adam", "mean_squared_error"
 _NOT_XLA = (
@@ -31,7 +33,7 @@ def prepared(model: Any, family: Family, choice: Choice) -> Iterator[Setting]:
         if choice.training:
             with abstract_variables():
                 _compile(model, family, choice, notes)
-                _build(model.optimizer, model)
+                build_optimizer(model)
         yield _setting(model, family, choice, notes)
 
 
@@ -55,7 +57,7 @@ def _setting(model: Any, family: Family, choice: Choice, notes: list[str]) -> Se
 
 def _policy(model: Any) -> str:
     """The precision that most of the layers compute in: the model's own policy may be another."""
-    layers = [each for each in model._flatten_layers(include_self=False) if each.weights]
+    layers = [each for each in layers_of(model) if each.weights]
     policies = [_policy_name(layer) for layer in layers] or [_policy_name(model)]
     return max(policies, key=policies.count)
 
@@ -76,10 +78,10 @@ def _name_of(loss: Any) -> str | None:
 def _compile(model: Any, family: Family, choice: Choice, notes: list[str]) -> None:
     own = getattr(model, "optimizer", None)
     is_compiled = own is not None
-    made = choice.optimizer is not None or not is_compiled or not _is_built(own)
+    made = choice.optimizer is not None or not is_compiled or not is_built(own)
     optimizer = _optimizer(choice.optimizer or own or DEFAULT_OPTIMIZER, family) if made else own
     if not is_compiled or choice.loss is not None:
-        loss = choice.loss or getattr(model, "loss", None) or _assumed_loss(model, family, notes)
+        loss = choice.loss or getattr(model, "loss", None) or _assumed_loss(model, notes)
         if not is_compiled and choice.optimizer is None:
             notes.append("the model is not compiled: Adam is assumed")
         try:
@@ -96,8 +98,8 @@ def _compile(model: Any, family: Family, choice: Choice, notes: list[str]) -> No
     _scale_losses(model, family)
 
 
-def _assumed_loss(model: Any, family: Family, notes: list[str]) -> str | None:
-    if type(model).train_step is not family.keras.Model.train_step:
+def _assumed_loss(model: Any, notes: list[str]) -> str | None:
+    if has_own_step(model, "train_step"):
         return None  # a training step of its own needs none
     notes.append("no loss is known: the mean squared error is assumed")
     return DEFAULT_LOSS
@@ -114,20 +116,6 @@ def _optimizer(wanted: Any, family: Family) -> Any:
         raise UsageError(
             f"Keras knows no optimizer {wanted!r}", hint="give a name such as adam, sgd, rmsprop"
         ) from None
-
-
-def _is_built(optimizer: Any) -> bool:
-    return bool(getattr(optimizer, "built", getattr(optimizer, "_built", False)))
-
-
-def _build(optimizer: Any, model: Any) -> None:
-    """Make the optimizer's state, without memory."""
-    if _is_built(optimizer):
-        return
-    if hasattr(optimizer, "build"):
-        optimizer.build(model.trainable_variables)
-    elif hasattr(optimizer, "_create_all_weights"):  # Keras 2's legacy ones
-        optimizer._create_all_weights(model.trainable_variables)
 
 
 def _scale_losses(model: Any, family: Family) -> None:
@@ -150,7 +138,7 @@ def _precision(model: Any, family: Family, policy: str | None) -> Iterator[None]
             f"the precision of a {family.name} model is fixed when its layers are made",
             hint=f"{family.name}.mixed_precision.set_global_policy({policy!r}) before building it",
         )
-    layers = [model, *model._flatten_layers(include_self=False)]
+    layers = layers_of(model, include_self=True)
     before = [(layer, layer.dtype_policy) for layer in layers]
     try:
         for layer, _ in before:

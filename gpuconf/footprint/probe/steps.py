@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 from gpuconf.errors import BackendError
 from gpuconf.footprint.keras_models.choice import Choice, policy_named
-from gpuconf.footprint.keras_models.families import family_of
 from gpuconf.footprint.keras_models.outputs import build
 from gpuconf.footprint.keras_models.preparing import prepared
 from gpuconf.footprint.loading import load_model
 from gpuconf.footprint.probe.order import Order
 from gpuconf.footprint.subject import Subject
 from gpuconf.footprint.tensorflow.abstract_variables import variables_with_memory
+from gpuconf.keras_api.families import family_of
+from gpuconf.keras_api.layers import layers_of
 
 Tell = Callable[..., None]
 _DEVICE = "GPU:0"
@@ -126,7 +127,7 @@ def bounds_of(model: Any) -> Bounds:
 
     How many different numbers there are matters: the gradient of an embedding has a row for each.
     """
-    layers = model._flatten_layers()
+    layers = layers_of(model)
     words = [layer.input_dim for layer in layers if _is_embedding(layer)]
     return Bounds(min(words, default=_SMALLEST), _classes(model))
 

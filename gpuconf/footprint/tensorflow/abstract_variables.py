@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from gpuconf.keras_api.graphs import variable_without_memory
+
 _WITH_MEMORY = ContextVar("with_memory", default=False)
 
 
@@ -39,21 +41,15 @@ def abstract_variables() -> Iterator[None]:
 
 def _without_memory(next_creator: Any, **options: Any) -> Any:
     import tensorflow as tf
-    from tensorflow.python.ops import resource_variable_ops
 
     shape, dtype = _shape_and_dtype(options)
     is_known = shape is not None and shape.is_fully_defined()
     if not is_known or shape.num_elements() <= 1 or tf.as_dtype(dtype) == tf.string:
         return next_creator(**options)
-    with tf.init_scope():
-        return resource_variable_ops.UninitializedVariable(
-            trainable=options.get("trainable"),
-            name=options.get("name"),
-            shape=shape,
-            dtype=tf.as_dtype(dtype),
-            synchronization=options.get("synchronization"),
-            aggregation=options.get("aggregation"),
-        )
+    names = ("trainable", "name", "synchronization", "aggregation")
+    given = {name: options.get(name) for name in names}
+    made = variable_without_memory(shape=shape, dtype=tf.as_dtype(dtype), **given)
+    return next_creator(**options) if made is None else made
 
 
 def _shape_and_dtype(options: dict[str, Any]) -> tuple[Any, Any]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gpuconf.keras_api import graphs
+
 _COMPARISONS = {"Less": 0, "LessEqual": 1}  # and how many turns more the second takes
 _MOST_TURNS = 10_000  # more are not walked: each turn's operations are kept
 
 
 def function_graph(operation: Any, attribute: str) -> Any:
     """The graph of the function that an attribute of the operation names."""
-    return _graph_named(operation, operation.get_attr(attribute).name)
+    return graphs.function_graph(operation.graph, operation.get_attr(attribute).name)
 
 
 def heaviest_branch(operation: Any) -> Any:
@@ -20,7 +22,7 @@ def heaviest_branch(operation: Any) -> Any:
         functions = operation.get_attr("branches")
     else:
         functions = [operation.get_attr(name) for name in ("then_branch", "else_branch")]
-    graphs = [_graph_named(operation, function.name) for function in functions]
+    graphs = [graphs.function_graph(operation.graph, function.name) for function in functions]
     return max(graphs, key=lambda graph: len(graph.get_operations()))
 
 
@@ -43,25 +45,15 @@ def number_of_turns(operation: Any, turns: Mapping[int, int]) -> int | None:
 
 
 def _number(tensor: Any, turns: Mapping[int, int]) -> int | None:
-    from tensorflow.python.framework.tensor_util import constant_value
+    import tensorflow as tf
 
     if id(tensor) in turns:
         return turns[id(tensor)]
     if not tensor.dtype.is_integer or tensor.shape.rank != 0:
         return None  # a threshold, not a count
-    value = constant_value(tensor)
+    value = tf.get_static_value(tensor)
     return None if value is None or not 0 <= int(value) <= _MOST_TURNS else int(value)
 
 
 def _has(operation: Any, attribute: str) -> bool:
     return attribute in operation.node_def.attr
-
-
-def _graph_named(operation: Any, name: str) -> Any:
-    graph = operation.graph
-    while graph is not None:
-        function = graph._get_function(name)
-        if function is not None:
-            return function.graph
-        graph = getattr(graph, "outer_graph", None)
-    raise KeyError(name)

@@ -10,7 +10,6 @@ from typing import Any
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.footprint.keras_models.choice import Choice
 from gpuconf.footprint.keras_models.data import Batch
-from gpuconf.footprint.keras_models.families import Family
 from gpuconf.footprint.keras_models.layer_calls import LayerCalls
 from gpuconf.footprint.keras_models.model_errors import in_short
 from gpuconf.footprint.keras_models.variables import Known, variables_of
@@ -20,6 +19,8 @@ from gpuconf.footprint.tensorflow.memory import Handle, Value
 from gpuconf.footprint.tensorflow.order import source
 from gpuconf.footprint.tensorflow.sizes import size_of
 from gpuconf.footprint.tensorflow.walk import Walk
+from gpuconf.keras_api import graphs
+from gpuconf.keras_api.families import Family
 
 _SPARE_SUMS = 3
 
@@ -75,15 +76,15 @@ def _walked(graph: Any, known: Known) -> tuple[Walk, list[Variable]]:
 
 
 def _traced(model: Any, batch: Batch, calls: LayerCalls, *, training: bool) -> Any:
-    from tensorflow.python.framework import func_graph, ops
+    import tensorflow as tf
 
     def step(data: Any) -> Any:
         return model.train_step(data) if training else model.predict_step((data,))
 
     data = batch.for_training() if training else batch.inputs
-    with _no_collecting(), calls.noted(ops.get_default_graph):
+    with _no_collecting(), calls.noted(tf.compat.v1.get_default_graph):
         try:
-            return func_graph.func_graph_from_py_func("step", step, (data,), {})
+            return graphs.traced("step", step, data)
         except GpuconfError:
             raise
         except Exception as error:  # the model's own, of any kind
@@ -132,26 +133,12 @@ def _arguments(graph: Any, walk: Walk, known: Known, captured: list[Variable]) -
 def _handle(outside: Any, inside: Any, known: Known, captured: list[Variable]) -> Handle | None:
     variable = known.by_handle.get(id(outside))
     if variable is None:
-        size = _size_by_handle(inside)
+        size = graphs.handled_bytes(inside)
         if size is None:  # a lookup table or the like
             return None
         variable = Variable(inside.name, size, OTHER_STATE)
         captured.append(variable)
     return Handle(variable)
-
-
-def _size_by_handle(tensor: Any) -> int | None:
-    import tensorflow as tf
-    from tensorflow.python.ops import handle_data_util
-
-    data = handle_data_util.get_resource_handle_data(tensor)
-    if data is None or not data.is_set or not data.shape_and_type:
-        return None
-    what = data.shape_and_type[0]
-    shape = tf.TensorShape(what.shape)
-    if not shape.is_fully_defined():
-        return None
-    return int(shape.num_elements() * tf.as_dtype(what.dtype).size)
 
 
 def _notes(walk: Walk) -> tuple[str, ...]:

@@ -7,19 +7,14 @@ point of the line.  A loop of the program's own gets its batches where nobody ca
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from gpuconf.keras_api import training
 from gpuconf.rehearsal.agent import resizing
 from gpuconf.rehearsal.agent.patching import wrap
 from gpuconf.rehearsal.agent.record import Record
 
-# Where the class with `fit` is, below keras or tf_keras, over the versions.
-_TRAINERS = (
-    ("src.backend.tensorflow.trainer", "TensorFlowTrainer"),
-    ("src.engine.training", "Model"),
-)
 _KERAS_DEFAULT = 32  # of fit and evaluate, for arrays
 _GIVEN_TO_A_STEP = ("x", "y", "sample_weight")
 
@@ -45,11 +40,9 @@ class Batches:
 
     def watch(self, keras: str) -> None:
         """See every ``fit`` and ``train_on_batch`` of this Keras."""
-        for module, name in _TRAINERS:
-            owner = getattr(sys.modules.get(f"{keras}.{module}"), name, None)
-            if owner is not None:
-                wrap(owner, "fit", self._around(self._before_fit))
-                wrap(owner, "train_on_batch", self._around(self._before_step))
+        for owner in training.trainer_classes(keras):
+            wrap(owner, "fit", self._around(self._before_fit))
+            wrap(owner, "train_on_batch", self._around(self._before_step))
 
     def _around(self, prepare: Callable[[dict[str, Any]], None]) -> Callable[..., Any]:
         def around(original: Any, *args: Any, **kwargs: Any) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
+from gpuconf.keras_api import devices, training
 from gpuconf.rehearsal.agent.patching import wrap
 from gpuconf.rehearsal.agent.record import Record
 
@@ -15,26 +17,12 @@ _NOTE = (
 
 def do_without_nccl(record: Record) -> None:
     """Give each MirroredStrategy that would use NCCL another way to reduce, and note that."""
-    from tensorflow.python.distribute import collective_util
-    from tensorflow.python.distribute import cross_device_ops as ways
-    from tensorflow.python.distribute.mirrored_strategy import MirroredExtended
-
-    nccl = collective_util.CommunicationImplementation.NCCL
 
     def made(original: Any, extended: Any, *args: Any, **kwargs: Any) -> None:
         original(extended, *args, **kwargs)
-        try:
-            way = extended._cross_device_ops
-            # On logical devices of one card TensorFlow itself takes a ring.
-            collective = isinstance(way, ways.CollectiveAllReduce)
-            if collective and extended._communication_options.implementation != nccl:
-                return
-            if len(extended.worker_devices) > 1 and (
-                collective or isinstance(way, ways.NcclAllReduce)
-            ):
-                extended._cross_device_ops = ways.HierarchicalCopyAllReduce()
+        # Where this TensorFlow has other names, NCCL's own error comes.
+        with suppress(ImportError, AttributeError):
+            if devices.do_without_nccl(extended):
                 record.append("notes", _NOTE)
-        except AttributeError:  # private names of another version: NCCL's error tells
-            pass
 
-    wrap(MirroredExtended, "__init__", made)
+    wrap(training.strategy_class(), "__init__", made)

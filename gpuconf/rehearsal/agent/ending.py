@@ -34,7 +34,7 @@ class Ending:
 
     def watch_errors(self) -> None:
         """Note TensorFlow's errors when they are made, caught by the program or not."""
-        from tensorflow.python.framework.errors_impl import OpError
+        import tensorflow as tf
 
         def made(original: Any, error: Any, node: Any, op: Any, message: Any, *rest: Any) -> None:
             original(error, node, op, message, *rest)
@@ -42,7 +42,7 @@ class Ending:
                 self._memory.mark("error")
                 self._record.append("errors", self._described(error, str(message)))
 
-        wrap(OpError, "__init__", made)
+        wrap(tf.errors.OpError, "__init__", made)
 
     def after_the_steps(self) -> NoReturn:
         """Write everything and wait to be killed: nothing of the program may run any more.

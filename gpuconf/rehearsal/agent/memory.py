@@ -7,6 +7,8 @@ import threading
 import time
 from typing import Any
 
+from gpuconf.keras_api import training
+from gpuconf.keras_api.devices import gpu_limits
 from gpuconf.rehearsal.agent.patching import wrap
 from gpuconf.rehearsal.agent.quiet import quietly
 from gpuconf.rehearsal.agent.record import Record
@@ -31,11 +33,10 @@ class Memory:
 
     def start(self) -> None:
         """Start the profiler, which makes no devices, and keep the program from doing so too."""
-        from tensorflow.python.profiler import profiler_v2
-
-        self._profiler = profiler_v2
-        self._start, self._stop = profiler_v2.start, profiler_v2.stop
-        self._options = profiler_v2.ProfilerOptions(
+        self._profilers = training.profiler_modules()
+        profiler = self._profilers[0]
+        self._start, self._stop = profiler.start, profiler.stop
+        self._options = profiler.ProfilerOptions(
             host_tracer_level=2, python_tracer_level=0, device_tracer_level=0
         )
         with self._lock:
@@ -54,9 +55,9 @@ class Memory:
     def mark(self, text: str) -> None:
         """Put a moment on the tape, in TensorFlow's own clock."""
         if self._pid == os.getpid() and not self._over.is_set():
-            from tensorflow.python.profiler.trace import Trace
+            import tensorflow as tf
 
-            with Trace(MARK + text):
+            with tf.profiler.experimental.Trace(MARK + text):
                 pass
 
     def tell_devices(self) -> None:
@@ -103,12 +104,11 @@ class Memory:
 
     def _keep_the_programs_profiler_off(self) -> None:
         """There is one profiler per process; TensorBoard's callback would find it taken."""
-        from tensorflow._api.v2.profiler import experimental  # what `tf.profiler` is made of
 
         def say(*_: Any, **__: Any) -> None:
             self._record.append("notes", "the program's own profiling was left out")
 
-        for module in (self._profiler, experimental):
+        for module in self._profilers:
             for name in ("start", "stop"):
                 wrap(module, name, say)
 
@@ -123,26 +123,14 @@ def _size(folder: str) -> int:
 
 def _devices() -> list[dict[str, Any]]:
     import tensorflow
-    from tensorflow.python import pywrap_tfe
-    from tensorflow.python.client import pywrap_tf_session as c_api
-    from tensorflow.python.eager import context
 
-    handle = context.context()._context_handle
-    if handle is None:
+    gpus = gpu_limits()
+    if not gpus:
         return []
     cards = []  # the card of each logical device, in order
     for card, device in enumerate(tensorflow.config.list_physical_devices("GPU")):
         parts = tensorflow.config.get_logical_device_configuration(device)
         cards += [card] * max(1, len(parts or ()))
-    listed = pywrap_tfe.TFE_ContextListDevices(handle)
-    try:
-        gpus = [
-            (c_api.TF_DeviceListName(listed, i), c_api.TF_DeviceListMemoryBytes(listed, i))
-            for i in range(c_api.TF_DeviceListCount(listed))
-            if c_api.TF_DeviceListType(listed, i) == "GPU"
-        ]
-    finally:
-        c_api.TF_DeleteDeviceList(listed)
     known = len(cards) == len(gpus)
     return [
         {

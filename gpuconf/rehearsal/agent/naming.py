@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from gpuconf.keras_api.layers import layers_of
+from gpuconf.keras_api.variables import bytes_of, optimizer_variables, path_of
+
 
 def names_of(
     models: Iterable[Any], optimizers: Iterable[Any], variables: Iterable[Any]
@@ -18,36 +21,19 @@ def names_of(
     layers.update(_layer_of(variable) for variable in trained)
     weights = {id(each): each for model in models for each in model.weights}
     weights.update((id(each), each) for each in trained)
-    slots = [each for optimizer in optimizers for each in _variables(optimizer)]
+    slots = [each for optimizer in optimizers for each in optimizer_variables(optimizer)]
     return {
         "layers": sorted(layers - {""}),
         "optimizers": sorted({str(getattr(each, "name", each)) for each in optimizers}),
-        "weights": [_bytes(each) for each in weights.values()],
-        "slots": [_bytes(each) for each in slots if id(each) not in weights],
+        "weights": [bytes_of(each) for each in weights.values()],
+        "slots": [bytes_of(each) for each in slots if id(each) not in weights],
     }
 
 
 def _layers(model: Any) -> list[str]:
-    flat = getattr(model, "_flatten_layers", None)
-    layers = list(flat(include_self=False)) if flat is not None else model.layers
-    return [str(layer.name) for layer in layers]
+    return [str(layer.name) for layer in layers_of(model)]
 
 
 def _layer_of(variable: Any) -> str:
     """``c1`` of ``sequential/c1/kernel`` and of ``c1/kernel:0``."""
-    path = str(getattr(variable, "path", getattr(variable, "name", "")))
-    return path.rpartition("/")[0].rpartition("/")[2]
-
-
-def _variables(optimizer: Any) -> list[Any]:
-    found = optimizer.variables
-    return list(found() if callable(found) else found)
-
-
-def _bytes(variable: Any) -> int:
-    import tensorflow
-
-    item = int(tensorflow.as_dtype(variable.dtype).size)
-    for size in variable.shape:
-        item *= int(size)
-    return item
+    return path_of(variable).rpartition("/")[0].rpartition("/")[2]

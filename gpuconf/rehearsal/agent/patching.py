@@ -11,11 +11,11 @@ _MARK = "_gpuconf_rehearsed"
 
 
 def wrap(owner: Any, name: str, around: Wrapper) -> None:
-    """Make ``owner.name`` call ``around(original, *args, **kwargs)``; only where owner has one.
+    """Make ``owner.name`` call ``around(original, *args, **kwargs)``; only where there is one.
 
     What ``owner`` merely inherits is left alone, and what is wrapped is not wrapped again.
     """
-    original = vars(owner).get(name)
+    original = None if owner is None else vars(owner).get(name)
     if original is None or getattr(original, _MARK, False):
         return
 

@@ -7,6 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from gpuconf.keras_api import nests
+from gpuconf.keras_api.training import dataset_batch_size
+
 
 def is_dataset(data: Any) -> bool:
     """Whether it is a ``tf.data.Dataset``."""
@@ -17,8 +20,8 @@ def is_dataset(data: Any) -> bool:
 
 def is_array(data: Any) -> bool:
     """Whether fit() would cut it into batches itself: arrays, tensors, frames, nests of them."""
-    leaves = _leaves(data)
-    return bool(leaves) and all(hasattr(leaf, "shape") or _is_list(leaf) for leaf in leaves)
+    leaves = nests.leaves(data)
+    return bool(leaves) and all(hasattr(leaf, "shape") or isinstance(leaf, list) for leaf in leaves)
 
 
 def is_sequence(data: Any) -> bool:
@@ -33,11 +36,11 @@ def is_sequence(data: Any) -> bool:
 
 def examples(batch: Any) -> int | None:
     """How many examples a batch, or all the data, has; None where it cannot be seen."""
-    for leaf in _leaves(batch):
+    for leaf in nests.leaves(batch):
         shape = getattr(leaf, "shape", None)
         if shape is not None and len(shape):
             return int(shape[0])
-        if _is_list(leaf):
+        if isinstance(leaf, list):
             return len(leaf)
     return None
 
@@ -54,15 +57,8 @@ def dataset_batch(data: Any) -> int | None:
         shape = getattr(spec, "shape", None)
         if shape is not None and shape.rank and shape[0] is not None:
             return int(shape[0])
-    step: Any = data
-    while step is not None:
-        if "Unbatch" in type(step).__name__ or "FlatMap" in type(step).__name__:
-            break
-        found = getattr(step, "_batch_size", None)
-        if found is not None:
-            return int(found)
-        step = getattr(step, "_input_dataset", None)
-    return next((examples(element) for element in data.take(1)), None)
+    found = dataset_batch_size(data)
+    return found or next((examples(element) for element in data.take(1)), None)
 
 
 def dataset_examples(data: Any, own: int | None) -> int | None:
@@ -95,7 +91,8 @@ def sequence(data: Any, own: int | None, wanted: int) -> Any:
 
         def __getitem__(self, index: int) -> Any:
             places = range(index * together, (index + 1) * together)
-            return _first(_joined([data[place % len(data)] for place in places]), wanted)
+            joined = nests.joined([data[place % len(data)] for place in places])
+            return nests.part(joined, 0, wanted)
 
         def on_epoch_end(self) -> None:
             data.on_epoch_end()
@@ -118,49 +115,10 @@ def generator(
         parts = [batch]
         while sum(examples(part) or wanted for part in parts) < wanted:
             parts.append(next(batches, batch))
-        yield _first(_joined(parts), wanted)
+        yield nests.part(nests.joined(parts), 0, wanted)
 
 
 def repeated(batch: Any, wanted: int) -> Any:
     """A batch of ``wanted`` examples: the first of them, or all of them again and again."""
     times = math.ceil(wanted / (examples(batch) or wanted))
-    return _first(_joined([batch] * times), wanted)
-
-
-def _first(batch: Any, count: int) -> Any:
-    return _mapped(lambda leaf: leaf[:count], batch)
-
-
-def _joined(batches: list[Any]) -> Any:
-    if len(batches) == 1:
-        return batches[0]
-    import numpy
-
-    return _mapped(lambda *leaves: numpy.concatenate(leaves), *batches)
-
-
-def _mapped(change: Callable[..., Any], *batches: Any) -> Any:
-    """``change`` applied to the leaves of batches that are built alike; None stays None."""
-    first = batches[0]
-    if first is None:
-        return None
-    if isinstance(first, dict):
-        return {key: _mapped(change, *(each[key] for each in batches)) for key in first}
-    if isinstance(first, tuple) or (isinstance(first, list) and not _is_list(first)):
-        return type(first)(_mapped(change, *parts) for parts in zip(*batches, strict=True))
-    return change(*batches)
-
-
-def _leaves(batch: Any) -> list[Any]:
-    if batch is None:
-        return []
-    if isinstance(batch, dict):
-        return [leaf for part in batch.values() for leaf in _leaves(part)]
-    if isinstance(batch, tuple) or (isinstance(batch, list) and not _is_list(batch)):
-        return [leaf for part in batch for leaf in _leaves(part)]
-    return [batch]
-
-
-def _is_list(data: Any) -> bool:
-    """Whether it is a list of examples, as of numbers or strings, and no list of arrays."""
-    return isinstance(data, list) and bool(data) and isinstance(data[0], int | float | str | list)
+    return nests.part(nests.joined([batch] * times), 0, wanted)

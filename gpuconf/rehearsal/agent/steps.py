@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from gpuconf.keras_api import training
 from gpuconf.rehearsal.agent.memory import Memory
 from gpuconf.rehearsal.agent.patching import wrap
 from gpuconf.rehearsal.agent.record import Record
-
-# Where the classes are, below keras or tf_keras, over the versions; each is wrapped if there.
-_OPTIMIZERS = (
-    "src.optimizers.base_optimizer",
-    "src.optimizers.loss_scale_optimizer",
-    "src.optimizers.multi_optimizer",
-    "src.optimizers.optimizer",
-    "src.optimizers.legacy.optimizer_v2",
-    "src.mixed_precision.loss_scale_optimizer",
-)
 
 
 class Steps:
@@ -48,21 +38,17 @@ class Steps:
 
     def watch_functions(self) -> None:
         """See each outermost call of a ``tf.function``."""
-        from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
-        from tensorflow.python.training.optimizer import Optimizer
+        import tensorflow as tf
 
-        wrap(Function, "__call__", self._around_function)
-        wrap(Optimizer, "apply_gradients", self._around_apply)
+        wrap(training.function_class(), "__call__", self._around_function)
+        wrap(tf.compat.v1.train.Optimizer, "apply_gradients", self._around_apply)
 
     def watch_optimizers(self, keras: str) -> None:
         """See each optimizer of this Keras being applied."""
-        for name in _OPTIMIZERS:
-            module = sys.modules.get(f"{keras}.{name}")
-            for owner in [] if module is None else list(vars(module).values()):
-                if isinstance(owner, type) and owner.__module__ == f"{keras}.{name}":
-                    # In Keras 3, apply_gradients only calls apply.
-                    method = "apply" if "apply" in vars(owner) else "apply_gradients"
-                    wrap(owner, method, self._around_apply)
+        for owner in training.optimizer_classes(keras):
+            # In Keras 3, apply_gradients only calls apply.
+            method = "apply" if "apply" in vars(owner) else "apply_gradients"
+            wrap(owner, method, self._around_apply)
 
     def _around_function(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
         if getattr(self._depth, "value", 0) or not _is_eager():
@@ -133,17 +119,17 @@ def noted(args: tuple[Any, ...], variables: dict[int, Any]) -> tuple[Any, ...]:
 
 
 def _is_eager() -> bool:
-    from tensorflow.python.eager import context
+    import tensorflow as tf
 
-    return bool(context.executing_eagerly())
+    return bool(tf.executing_eagerly())
 
 
 def _iterations(optimizer: Any) -> int | None:
     """The optimizer's own count of steps; None where it cannot be read now."""
-    from tensorflow.python.framework.ops import init_scope
+    import tensorflow as tf
 
     try:
-        with init_scope():
+        with tf.init_scope():
             counter = optimizer.iterations
             return int(getattr(counter, "value", counter).numpy())
     except Exception:  # not built yet, in a graph of version 1, or no such thing

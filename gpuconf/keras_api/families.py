@@ -37,9 +37,10 @@ def family_of(model: Any) -> Family:
     raise UsageError(f"{_told(model)} is not a Keras model", hint=_hint_for(model))
 
 
-def has_own_train_step(model: Any, family: Family) -> bool:
-    """Whether the model's class says itself what a step is, and so what data it takes."""
-    return type(model).train_step is not family.keras.Model.train_step
+def has_own_step(model: Any, name: str) -> bool:
+    """Whether the user has written this step (``train_step``, ``test_step``) for the model."""
+    base = family_of(model).keras.Model
+    return name in vars(model) or getattr(type(model), name) is not getattr(base, name)
 
 
 def _check_backend(family: Family) -> None:

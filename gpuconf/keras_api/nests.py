@@ -6,17 +6,29 @@ from collections.abc import Callable
 from typing import Any
 
 
-def mapped(change: Callable[..., Any], nest: Any) -> Any:
-    """``change`` applied to each leaf; None stays None."""
+def mapped(change: Callable[..., Any], nest: Any, *alike: Any) -> Any:
+    """``change`` applied to the leaves of nests that are built alike.
+
+    None stays None, and a list of numbers is one leaf.
+    """
     if nest is None:
         return None
     if isinstance(nest, dict):
-        return type(nest)((key, mapped(change, part)) for key, part in nest.items())
+        parts = ((key, part, *(each[key] for each in alike)) for key, part in nest.items())
+        return type(nest)((key, mapped(change, *part)) for key, *part in parts)
     if isinstance(nest, tuple) and hasattr(nest, "_fields"):
-        return type(nest)(*(mapped(change, part) for part in nest))
-    if isinstance(nest, (tuple, list)):
-        return type(nest)(mapped(change, part) for part in nest)
-    return change(nest)
+        return type(nest)(*(mapped(change, *parts) for parts in zip(nest, *alike, strict=True)))
+    if isinstance(nest, (tuple, list)) and not is_written_out(nest):
+        return type(nest)(mapped(change, *parts) for parts in zip(nest, *alike, strict=True))
+    return change(nest, *alike)
+
+
+def is_written_out(part: Any) -> bool:
+    """Whether a list is one array written out, as of numbers or texts, and no list of arrays."""
+    first = part[0] if isinstance(part, list) and part else None
+    while isinstance(first, list) and first:
+        first = first[0]
+    return isinstance(first, (int, float, str, bytes))
 
 
 def leaves(nest: Any) -> list[Any]:
@@ -35,7 +47,7 @@ def refilled(nest: Any, flat: list[Any]) -> Any:
 def count(nest: Any) -> int:
     """How many samples: the length of the first leaf."""
     first = leaves(nest)[0]
-    return int(first.shape[0])
+    return len(first) if isinstance(first, list) else int(first.shape[0])
 
 
 def part(nest: Any, start: int, end: int) -> Any:
@@ -43,6 +55,15 @@ def part(nest: Any, start: int, end: int) -> Any:
     if start == 0 and end >= count(nest):
         return nest
     return mapped(lambda leaf: _rows(leaf, start, end), nest)
+
+
+def joined(parts: list[Any]) -> Any:
+    """Several nests as one, their leaves as arrays one after another."""
+    import numpy as np
+
+    if len(parts) == 1:
+        return parts[0]
+    return mapped(lambda *pieces: np.concatenate(pieces), *parts)
 
 
 def on_host(leaf: Any) -> Any:

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from gpuconf.batching import nests
 from gpuconf.errors import UsageError
-from gpuconf.footprint.keras_models.families import family_of
+from gpuconf.keras_api import nests
+from gpuconf.keras_api.families import family_of
 
 Step = Callable[[Any], Any]
 

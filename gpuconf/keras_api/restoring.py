@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-# What ``compile`` makes, in Keras 3 and 2: it decides at the first batch what "accuracy" is.
-_COMPILED = ("_compile_loss", "_compile_metrics", "compiled_loss", "compiled_metrics")
+from gpuconf.keras_api.compiled import compiled_parts
+from gpuconf.keras_api.layers import layers_of, lists_of_losses
 
 
 @contextmanager
@@ -17,12 +17,11 @@ def restored(model: Any) -> Iterator[None]:
     So is what it was compiled with, and the losses that its layers add: those of a trace are
     nothing that could be read later.
     """
-    compiled = [vars(model).get(name) for name in _COMPILED]
     with ExitStack() as stack:
-        for changed in (model, *compiled):
+        for changed in (model, *compiled_parts(model)):
             if changed is not None:
                 stack.enter_context(_restored(changed))
-        for layer in model._flatten_layers(include_self=False):
+        for layer in layers_of(model):
             stack.enter_context(_same_losses(layer))
         yield
 
@@ -48,11 +47,7 @@ def _restored(changed: Any) -> Iterator[None]:
 
 @contextmanager
 def _same_losses(layer: Any) -> Iterator[None]:
-    """Keras 2 has two lists of them, one for each thread."""
-    local = vars(layer).get("_thread_local")
-    holders = [vars(layer), *([] if local is None else [vars(local)])]
-    places = [(held, name) for held in holders for name in ("_losses", "_eager_losses")]
-    before = [(held, name, held[name]) for held, name in places if name in held]
+    before = [(held, name, held[name]) for held, name in lists_of_losses(layer)]
     copies = [list(losses) for _, _, losses in before]
     try:
         yield

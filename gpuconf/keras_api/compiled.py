@@ -1,0 +1,57 @@
+"""What ``compile`` makes of a loss and metrics, and how a model computes with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# In Keras 3 and 2.  They decide at the first batch what "accuracy" is; ``compile`` makes them anew.
+_COMPILED = ("_compile_loss", "_compile_metrics", "compiled_loss", "compiled_metrics")
+
+
+def compiled_parts(model: Any) -> list[Any]:
+    """What the last ``compile`` made, None for what this Keras has not."""
+    return [vars(model).get(name) for name in _COMPILED]
+
+
+def computed_loss(model: Any, training: bool, **data: Any) -> Any:
+    """The loss, as the model computes it; Keras 3 has a wrapper for older signatures."""
+    compute = getattr(model, "_compute_loss", None)
+    if compute is not None:
+        return compute(**data, training=training)
+    return model.compute_loss(*data.values())
+
+
+def forward(model: Any, x: Any, training: bool) -> Any:
+    """The outputs; Keras 3 notes whether the model's ``call`` takes ``training``."""
+    if getattr(model, "_call_has_training_arg", True):
+        return model(x, training=training)
+    return model(x)
+
+
+def loss_tracker(model: Any) -> Any:
+    """Keras 3's mean of the loss; None in Keras 2, where ``compute_loss`` tells its own."""
+    return getattr(model, "_loss_tracker", None)
+
+
+def output_trackers(model: Any) -> list[Any]:
+    """Keras 3's means of the losses of several outputs; it counts batches for them."""
+    if not hasattr(model, "_loss_tracker"):
+        return []
+    return list(getattr(getattr(model, "_compile_loss", None), "metrics", ()))
+
+
+def trackers_of(model: Any) -> list[Any]:
+    """All means of losses, with a total and a count; made when the loss is first computed."""
+    if hasattr(model, "_loss_tracker"):
+        found = [loss_tracker(model), *output_trackers(model)]
+    else:
+        losses = getattr(model, "compiled_loss", None)
+        names = ("_total_loss_mean", "_loss_metric")  # of several versions
+        found = [getattr(losses, name, None) for name in names]
+        found += getattr(losses, "_per_output_metrics", None) or ()
+    return [each for each in found if each is not None]
+
+
+def mask_of(tensor: Any) -> Any:
+    """The mask that Keras leaves on an output, which its losses use; None where there is none."""
+    return getattr(tensor, "_keras_mask", None)

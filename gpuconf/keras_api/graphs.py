@@ -1,0 +1,66 @@
+"""Graphs of TensorFlow: tracing a function without data, and reading what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpuconf.errors import BackendError
+
+_HINT = "pip install 'tensorflow<=2.21'; and please report it"
+
+
+def traced(name: str, step: Callable[[Any], Any], data: Any) -> Any:
+    """The graph of ``step(data)`` for data of these specs; computes nothing.
+
+    Raises BackendError where this TensorFlow has no such way, and what the step raises.
+    """
+    try:
+        from tensorflow.python.framework.func_graph import func_graph_from_py_func
+    except ImportError as error:
+        why = f"this TensorFlow traces graphs in a way that is not known here: {error}"
+        raise BackendError(why, hint=_HINT) from error
+    return func_graph_from_py_func(name, step, (data,), {})
+
+
+def function_graph(graph: Any, name: str) -> Any:
+    """The graph of a function by the name by which an operation of ``graph`` calls it.
+
+    Raises KeyError where neither the graph nor one around it has such a function.
+    """
+    while graph is not None:
+        function = graph._get_function(name)
+        if function is not None:
+            return function.graph
+        graph = getattr(graph, "outer_graph", None)
+    raise KeyError(name)
+
+
+def handled_bytes(handle: Any) -> int | None:
+    """Bytes of the variable behind a handle in a graph; None for tables and unknown shapes."""
+    import tensorflow as tf
+
+    try:
+        from tensorflow.python.ops.handle_data_util import get_resource_handle_data
+    except ImportError:
+        return None
+    data = get_resource_handle_data(handle)
+    if data is None or not data.is_set or not data.shape_and_type:
+        return None
+    what = data.shape_and_type[0]
+    shape = tf.TensorShape(what.shape)
+    if not shape.is_fully_defined():
+        return None
+    return int(shape.num_elements() * tf.as_dtype(what.dtype).size)
+
+
+def variable_without_memory(**options: Any) -> Any:
+    """A ``tf.Variable`` with a shape and a type alone; None where this TensorFlow has none."""
+    import tensorflow as tf
+
+    try:
+        from tensorflow.python.ops.resource_variable_ops import UninitializedVariable
+    except ImportError:
+        return None
+    with tf.init_scope():
+        return UninitializedVariable(**options)

@@ -1,0 +1,64 @@
+"""The layers of a model, and what Keras keeps on each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gpuconf.errors import UsageError
+from gpuconf.keras_api.families import Family
+
+
+def layers_of(model: Any, *, include_self: bool = False) -> list[Any]:
+    """All layers below a model, at any depth.
+
+    Where this Keras cannot list them, those that the models in it name.
+    """
+    flatten = getattr(model, "_flatten_layers", None)
+    if flatten is not None:
+        return list(flatten(include_self=include_self))
+    found = [model] if include_self else []
+    for layer in getattr(model, "layers", ()):
+        found += layers_of(layer, include_self=True)
+    return found
+
+
+def is_leaf(layer: Any) -> bool:
+    """Whether a layer is made of no others."""
+    return not layers_of(layer)
+
+
+def leaves_with_weights(model: Any) -> list[Any]:
+    """The layers that hold weights of their own."""
+    return [each for each in layers_of(model) if each.weights and is_leaf(each)]
+
+
+@contextmanager
+def recomputed(layers: list[Any], family: Family) -> Iterator[None]:
+    """Inside, these layers compute their results again in the backward pass, and keep none.
+
+    Raises UsageError where this Keras has no way to do so.
+    """
+    if not hasattr(family.keras, "RematScope"):
+        raise UsageError("this Keras has no RematScope", hint="pip install 'keras>=3.9'")
+    with family.keras.RematScope(mode="full"):
+        mode = getattr(family.keras.layers.Identity(), "_remat_mode", None)
+    if mode is None:
+        raise UsageError("this Keras sets rematerialization in a way that is not known here")
+    before = [(layer, layer._remat_mode) for layer in layers]
+    try:
+        for layer in layers:
+            layer._remat_mode = mode
+        yield
+    finally:
+        for layer, old in before:
+            layer._remat_mode = old
+
+
+def lists_of_losses(layer: Any) -> list[tuple[dict[str, Any], str]]:
+    """Where a layer keeps the losses that it adds; Keras 2 has two lists, one for each thread."""
+    local = vars(layer).get("_thread_local")
+    holders = [vars(layer), *([] if local is None else [vars(local)])]
+    places = [(held, name) for held in holders for name in ("_losses", "_eager_losses")]
+    return [(held, name) for held, name in places if name in held]

@@ -1,0 +1,79 @@
+"""Where a training comes by, whoever wrote its loop: classes and functions that can be wrapped."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+# Where the classes are, below keras or tf_keras, over the versions.
+OPTIMIZERS = (
+    "src.optimizers.base_optimizer",
+    "src.optimizers.loss_scale_optimizer",
+    "src.optimizers.multi_optimizer",
+    "src.optimizers.optimizer",
+    "src.optimizers.legacy.optimizer_v2",
+    "src.mixed_precision.loss_scale_optimizer",
+)
+TRAINERS = (
+    ("src.backend.tensorflow.trainer", "TensorFlowTrainer"),
+    ("src.engine.training", "Model"),
+)
+
+
+def optimizer_classes(keras: str) -> list[type]:
+    """The classes of optimizers of an imported Keras, ``keras`` or ``tf_keras``."""
+    found = []
+    for name in (f"{keras}.{below}" for below in OPTIMIZERS):
+        module = sys.modules.get(name)
+        owners = [] if module is None else list(vars(module).values())
+        found += [each for each in owners if isinstance(each, type) and each.__module__ == name]
+    return found
+
+
+def trainer_classes(keras: str) -> list[type]:
+    """The classes with ``fit`` and ``train_on_batch`` of an imported Keras."""
+    owners = (
+        getattr(sys.modules.get(f"{keras}.{module}"), name, None) for module, name in TRAINERS
+    )
+    return [owner for owner in owners if owner is not None]
+
+
+def function_class() -> type:
+    """The class of what ``tf.function`` makes."""
+    import tensorflow as tf
+
+    return type(tf.function(lambda: None))
+
+
+def strategy_class() -> Any:
+    """The class behind ``MirroredStrategy().extended``; None where this TensorFlow has none."""
+    try:
+        from tensorflow.python.distribute.mirrored_strategy import MirroredExtended
+    except ImportError:
+        return None
+    return MirroredExtended
+
+
+def profiler_modules() -> list[ModuleType]:
+    """The modules through which programs start TensorFlow's profiler, of which there is one.
+
+    The first is TensorFlow's own, which ``keras.callbacks.TensorBoard`` calls.
+    """
+    import tensorflow as tf
+    from tensorflow.python.profiler import profiler_v2
+
+    return [profiler_v2, tf.profiler.experimental]
+
+
+def dataset_batch_size(data: Any) -> int | None:
+    """What the last ``batch()`` of a ``tf.data.Dataset`` was given; None where it is not seen."""
+    step = data
+    while step is not None:
+        if "Unbatch" in type(step).__name__ or "FlatMap" in type(step).__name__:
+            return None
+        found = getattr(step, "_batch_size", None)
+        if found is not None:
+            return int(found)
+        step = getattr(step, "_input_dataset", None)
+    return None

@@ -1,0 +1,64 @@
+"""Variables of Keras 2 and 3 and of their optimizers: names, bytes, handles, and making them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+
+def path_of(variable: Any) -> str:
+    """Its full name: ``dense/kernel``."""
+    return str(getattr(variable, "path", None) or variable.name).split(":", maxsplit=1)[0]
+
+
+def bytes_of(variable: Any) -> int:
+    """Bytes of its values; 0 where the shape is open."""
+    import tensorflow as tf
+
+    count = tf.TensorShape(variable.shape).num_elements() or 0
+    return int(count * tf.as_dtype(variable.dtype).size)
+
+
+def size_bytes(variables: Iterable[Any]) -> int:
+    """What the values of all of them take."""
+    return sum(map(bytes_of, variables))
+
+
+def handle_of(variable: Any) -> Any:
+    """TensorFlow's handle of a variable of Keras 2 or 3."""
+    inner = getattr(variable, "_value", None)  # Keras 3's holds TensorFlow's
+    if inner is None or not hasattr(inner, "handle"):
+        inner = variable
+    return getattr(inner, "handle", inner)
+
+
+def component(variable: Any) -> Any:
+    """The variable itself; of a strategy's, which is one on each device, the only one there is."""
+    import tensorflow as tf
+
+    if isinstance(variable, tf.distribute.DistributedValues):
+        return variable.values[0]
+    return variable
+
+
+def optimizer_variables(optimizer: Any) -> list[Any]:
+    """All variables of an optimizer; a method in Keras 2's legacy ones."""
+    variables = [] if optimizer is None else optimizer.variables
+    is_list = isinstance(variables, (list, tuple))  # Keras's own kinds can be called, too
+    return list(variables() if callable(variables) and not is_list else variables)
+
+
+def is_built(optimizer: Any) -> bool:
+    """Whether an optimizer has made its variables."""
+    return bool(getattr(optimizer, "built", getattr(optimizer, "_built", False)))
+
+
+def build_optimizer(model: Any) -> None:
+    """Make the variables of the model's optimizer now, which Keras does in its first update."""
+    optimizer, variables = model.optimizer, model.trainable_variables
+    if optimizer is None or not variables or is_built(optimizer):
+        return
+    if hasattr(optimizer, "build"):
+        optimizer.build(variables)
+    elif hasattr(optimizer, "_create_all_weights"):  # Keras 2's legacy ones
+        optimizer._create_all_weights(variables)
