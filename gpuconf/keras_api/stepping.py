@@ -13,6 +13,8 @@ from gpuconf.keras_api.families import family_of
 
 Step = Callable[[Any], Any]
 
+_COUNTERS = {"train": "_train_counter", "test": "_test_counter"}  # Keras 2's, for TensorBoard
+
 
 @contextmanager
 def stepping(model: Any, **steps: Step | None) -> Iterator[None]:
@@ -48,7 +50,7 @@ def _maker(own: dict[str, Any], name: str, function: Any) -> Callable[..., Any]:
 def _over_iterator(model: Any, kind: str, step: Step | None) -> Callable[[Any], Any]:
     """What Keras calls with the iterator: so many batches as one execution has."""
     assert step is not None
-    counter = vars(model).get(f"_{kind}_counter")  # Keras 2's, for TensorBoard
+    counter = vars(model).get(_COUNTERS[kind])
 
     def function(iterator: Any) -> Any:
         import tensorflow as tf

@@ -27,6 +27,7 @@ from gpuconf.batching.known_sizes import forget
 from gpuconf.batching.model_state import Held
 from gpuconf.batching.variable_reading import Reader
 from gpuconf.errors import UsageError
+from gpuconf.keras_api import nests
 from tests.batching.batching_models import (
     BATCH,
     IS_KERAS_3,
@@ -188,7 +189,7 @@ def check_data_that_are_no_rectangles() -> None:
         assert batching.evaluate(network, dataset, verbose=0) == pytest.approx(whole, rel=1e-6)
         batching.fit(network, dataset, card_batch_size=5, shuffle=False, verbose=0)
     for leaf, plain in ((ragged, padded), (sparse, X)):
-        part = batching.nests.part((leaf, Y), 16, 20)[0]
+        part = nests.part((leaf, Y), 16, 20)[0]
         back = part.to_tensor(0, shape=(4, 5)) if leaf is ragged else tf.sparse.to_dense(part)
         np.testing.assert_array_equal(back, plain[16:20])
 

@@ -22,8 +22,8 @@ def heaviest_branch(operation: Any) -> Any:
         functions = operation.get_attr("branches")
     else:
         functions = [operation.get_attr(name) for name in ("then_branch", "else_branch")]
-    graphs = [graphs.function_graph(operation.graph, function.name) for function in functions]
-    return max(graphs, key=lambda graph: len(graph.get_operations()))
+    branches = [graphs.function_graph(operation.graph, function.name) for function in functions]
+    return max(branches, key=lambda graph: len(graph.get_operations()))
 
 
 def number_of_turns(operation: Any, turns: Mapping[int, int]) -> int | None:
