@@ -7,8 +7,9 @@ from datetime import datetime, timezone
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.measured import Holder
 from gpuconf.doctor.report import Card, MemoryBar
-from gpuconf.hardware import Gpu
+from gpuconf.hardware import Gpu, holders
 from gpuconf.hardware.health import CardHealth
+from gpuconf.hardware.holders import Process, holders_of
 from gpuconf.planner import GpuPlan
 from gpuconf.planner.visibility import see
 
@@ -25,13 +26,13 @@ def cards_of(facts: Facts) -> tuple[Card, ...]:
 
 
 def identity(gpu: Gpu) -> object:
-    """What tells a card or instance apart, also where the driver tells no UUID."""
+    """What identifies a card or instance, also where the driver reports no UUID."""
     return gpu.uuid or (gpu.index, gpu.mig_ids)
 
 
 def _card(gpu: Gpu, facts: Facts, visible: set[object], planned: dict[object, GpuPlan]) -> Card:
     plan = planned.get(identity(gpu))
-    holders = holders_of(gpu, facts)
+    shown = shown_holders(gpu, facts)
     instances = tuple(_card(part, facts, visible, planned) for part in gpu.mig_instances)
     is_visible = identity(gpu) in visible or any(part.is_visible for part in instances)
     return Card(
@@ -47,19 +48,19 @@ def _card(gpu: Gpu, facts: Facts, visible: set[object], planned: dict[object, Gp
         is_visible=is_visible,
         limit_bytes=plan.limit_bytes if plan else None,
         arithmetic=plan.sums if plan else (),
-        bar=_bar(gpu, holders, plan),
-        holders=holders,
+        bar=_bar(gpu, shown, plan),
+        holders=shown,
         remarks=tuple(_remarks(gpu, facts, is_visible=is_visible, is_planned=plan is not None)),
         instances=instances,
     )
 
 
-def _bar(gpu: Gpu, holders: tuple[Holder, ...] | None, plan: GpuPlan | None) -> MemoryBar | None:
+def _bar(gpu: Gpu, shown: tuple[Holder, ...] | None, plan: GpuPlan | None) -> MemoryBar | None:
     """The four parts; a profile without a limit may take all that is free."""
     if gpu.total_bytes is None or gpu.free_bytes is None or gpu.mig_instances:
         return None
     used = max(gpu.total_bytes - gpu.free_bytes, 0)
-    ours = sum(holder.used_bytes or 0 for holder in holders or () if holder.is_ours)
+    ours = sum(holder.used_bytes or 0 for holder in shown or () if holder.is_ours)
     ours = min(ours, used)
     may_take = 0
     if plan is not None:
@@ -68,26 +69,24 @@ def _bar(gpu: Gpu, holders: tuple[Holder, ...] | None, plan: GpuPlan | None) -> 
     return MemoryBar(used - ours, ours, may_take, gpu.free_bytes - may_take)
 
 
-def holders_of(gpu: Gpu, facts: Facts) -> tuple[Holder, ...] | None:
-    """Who holds memory, the largest first; None where the driver does not tell."""
-    if gpu.processes is None:
-        return None
-    found = []
-    for process in gpu.processes:
-        known = facts.processes.get(process.pid)
-        found.append(
-            Holder(
-                process.pid,
-                name=process.name or (known.name if known else None),
-                user=known.user if known else None,
-                used_bytes=process.used_bytes,
-                since=_time(known.started) if known and known.started is not None else None,
-                kind=process.kind,
-                state=known.state if known else None,
-                is_ours=known.is_ours if known else None,
-            )
-        )
-    return tuple(sorted(found, key=lambda holder: -(holder.used_bytes or 0)))
+def shown_holders(gpu: Gpu, facts: Facts) -> tuple[Holder, ...] | None:
+    """Who holds memory, the largest first, as the report shows it; None where that is unknown."""
+    found = holders_of(gpu, facts.processes)
+    return None if found is None else tuple(map(_shown, found))
+
+
+def _shown(holder: holders.Holder) -> Holder:
+    known = holder.process or Process(holder.pid)
+    return Holder(
+        holder.pid,
+        name=holder.name,
+        user=known.user,
+        used_bytes=holder.used_bytes,
+        since=_time(known.started) if known.started is not None else None,
+        kind=holder.kind,
+        state=known.state,
+        is_ours=known.is_ours,
+    )
 
 
 def _time(seconds: float) -> str:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from gpuconf.errors import GpuconfError
 from gpuconf.hardware import Inventory
 from gpuconf.hardware.health import CardHealth
+from gpuconf.hardware.holders import Process
 from gpuconf.planner import Plan
 from gpuconf.profile.model import Note
 from gpuconf.settings import Setting
@@ -62,21 +63,6 @@ class System(NamedTuple):
     shm_bytes: int | None = None
     shm_free_bytes: int | None = None
     mps_is_running: bool | None = None
-
-
-class ProcessFacts(NamedTuple):
-    """A process as /proc tells: who, since when (seconds since 1970), and in what state.
-
-    ``state`` is the kernel's letter: R, S, D, T stopped, t traced, Z dead.
-    """
-
-    pid: int
-    name: str | None = None
-    user: str | None = None
-    is_ours: bool | None = None
-    started: float | None = None
-    state: str | None = None
-    parent: int | None = None
 
 
 class Package(NamedTuple):
@@ -172,7 +158,7 @@ class Facts(NamedTuple):
     inventory: Inventory = Inventory()
     health: Mapping[int, CardHealth] = {}
     system: System = System()
-    processes: Mapping[int, ProcessFacts] = {}
+    processes: Mapping[int, Process] = {}
     packages: Packages = Packages()
     profile: ProfileFacts = ProfileFacts()
     environ: Mapping[str, str] = {}

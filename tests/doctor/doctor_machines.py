@@ -11,7 +11,6 @@ from gpuconf.doctor.facts import (
     Facts,
     Package,
     Packages,
-    ProcessFacts,
     ProfileFacts,
     System,
     TensorFlowBuild,
@@ -19,6 +18,7 @@ from gpuconf.doctor.facts import (
 from gpuconf.doctor.finding import Status
 from gpuconf.hardware import Gpu, GpuProcess, Inventory
 from gpuconf.hardware.health import CardHealth
+from gpuconf.hardware.holders import Process
 from gpuconf.hardware.nvml import PROBLEMS
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.profile.model import Profile
@@ -53,7 +53,7 @@ NODES = tuple(
 )
 MODULE = "570.86.15"
 INVENTORY = Inventory((CARD,), MODULE, (12, 8))
-RUNNING = ProcessFacts(4242, "python3", "alice", is_ours=False, started=1e9, state="S", parent=1)
+RUNNING = Process(4242, "python3", "alice", is_ours=False, started=1e9, state="S", parent=1)
 BUILD = TensorFlowBuild(
     is_cuda=True,
     cuda_version="12.5.1",

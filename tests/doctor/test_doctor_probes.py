@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from gpuconf.doctor.facts import System
-from gpuconf.doctor.probes.processes import read_processes
 from gpuconf.doctor.probes.system import read_system
-from gpuconf.hardware import Gpu, GpuProcess, Inventory
 from gpuconf.units import GIB
 from tests.doctor.doctor_trees import (
     LINUX,
@@ -21,7 +18,6 @@ from tests.doctor.doctor_trees import (
     XID_79,
     machine,
     pci_card,
-    process,
 )
 from tests.processes import write_package
 
@@ -137,37 +133,3 @@ def test_host_memory_is_what_the_control_group_leaves(tmp_path: Path) -> None:
     assert read(machine(tmp_path / "a", **meminfo)).available_bytes == 8 * GIB
     assert read(machine(tmp_path / "b", **meminfo, **limited)).available_bytes == 3 * GIB
     assert read(machine(tmp_path / "c", **meminfo, **unlimited)).available_bytes == 8 * GIB
-
-
-def _held_by(pid: int, name: str | None) -> Inventory:
-    return Inventory((Gpu(0, processes=(GpuProcess(pid, GIB, name),)),))
-
-
-def test_a_process_by_its_files(tmp_path: Path) -> None:
-    """Owner, state, parent and start, also with brackets and spaces in its name."""
-    root = machine(tmp_path, **process(4242, "py (x) y", "T", ticks=500))
-    found = read_processes(_held_by(4242, None), root=str(root))[4242]
-    assert (found.name, found.state, found.parent) == ("py (x) y", "T", 1)
-    assert found.started == 1700000000 + 500 / os.sysconf("SC_CLK_TCK")
-    assert found.is_ours
-    assert found.user
-
-
-@pytest.mark.parametrize(
-    ("told", "is_known"),
-    [("python3", True), ("/usr/bin/python3 train.py", True), (None, True), ("Xorg", False)],
-)
-def test_a_stranger_of_the_same_number_is_left_out(
-    told: str | None, is_known: bool, tmp_path: Path
-) -> None:
-    """In a container NVML's numbers are the host's; elsewhere a process has renamed itself."""
-    root = str(machine(tmp_path, **process(4242, "python3")))
-    inside = read_processes(_held_by(4242, told), root=root, in_container=True)
-    assert (4242 in inside) == is_known
-    assert 4242 in read_processes(_held_by(4242, told), root=root)
-
-
-def test_our_own_process_is_found_in_the_real_proc() -> None:
-    """The same on the machine that runs the test."""
-    (found,) = read_processes(_held_by(os.getpid(), None), root="/").values()
-    assert (found.is_ours, found.state, found.parent) == (True, "R", os.getppid())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuconf.doctor.cards import holders_of
+from gpuconf.doctor.cards import shown_holders
 from gpuconf.doctor.checks.check import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.doctor.checks.driver_cause import cause_of
 from gpuconf.doctor.facts import Facts
@@ -64,7 +64,7 @@ def _memory(facts: Facts) -> Finding:
         if len(known) > 1
         else f"less than a tenth of the memory is free on {named(known[0])}",
         *lines,
-        *[str(holder) for gpu in known for holder in holders_of(gpu, facts) or ()],
+        *[str(holder) for gpu in known for holder in shown_holders(gpu, facts) or ()],
         fix=f"ps -fp {','.join(dict.fromkeys(pids))}   # then stop one of them: kill PID"
         if pids
         else "nvidia-smi; sudo fuser -v /dev/nvidia*",

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuconf.doctor.checks.check import NO_GPU, Check, ok, skip, warn
-from gpuconf.doctor.facts import Facts, ProcessFacts
+from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 from gpuconf.hardware import Gpu
+from gpuconf.hardware.holders import Process, holders_of
 from gpuconf.units import GIB, sized
 
 _STATES = {"T": "is stopped", "Z": "is dead", "X": "is dead"}
@@ -23,7 +24,7 @@ _UNEXPLAINED_BYTES = 3 * GIB // 2
 
 class _Idle(NamedTuple):
     gpu: Gpu
-    process: ProcessFacts
+    process: Process
     used_bytes: int | None
 
 
@@ -34,7 +35,7 @@ def _leftover(facts: Facts) -> Finding:
     if idle:
         pids = list(dict.fromkeys(each.process.pid for each in idle))
         return warn(
-            "; ".join(dict.fromkeys(map(_told, idle))),
+            "; ".join(dict.fromkeys(map(_sentence, idle))),
             "its memory comes back when it ends, or `fg` and `kill -CONT` let it go on",
             fix=_how_to_end(idle, pids),
         )
@@ -56,13 +57,12 @@ def _leftover(facts: Facts) -> Finding:
 def _idle(facts: Facts) -> Iterator[_Idle]:
     for gpu in facts.inventory.gpus:
         for device in (gpu, *gpu.mig_instances):
-            for process in device.processes or ():
-                known = facts.processes.get(process.pid)
-                if known is not None and known.state in _STATES:
-                    yield _Idle(gpu, known, process.used_bytes)
+            for holder in holders_of(device, facts.processes) or ():
+                if holder.process is not None and holder.process.state in _STATES:
+                    yield _Idle(gpu, holder.process, holder.used_bytes)
 
 
-def _told(idle: _Idle) -> str:
+def _sentence(idle: _Idle) -> str:
     process = idle.process
     held = sized(idle.used_bytes) if idle.used_bytes is not None else "memory"
     user = f" of {process.user}" if process.user else ""

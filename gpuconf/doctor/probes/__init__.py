@@ -10,12 +10,12 @@ from gpuconf import environ as environment
 from gpuconf.doctor.facts import Facts, Packages, ProfileFacts, System
 from gpuconf.doctor.finding import Finding, crash
 from gpuconf.doctor.probes.packages import read_packages
-from gpuconf.doctor.probes.processes import read_processes
 from gpuconf.doctor.probes.profile import read_profile
 from gpuconf.doctor.probes.system import read_system
 from gpuconf.errors import UsageError
 from gpuconf.hardware import Inventory
 from gpuconf.hardware.health import CardHealth, read_inventory_and_health
+from gpuconf.hardware.holders import read_processes
 
 _T = TypeVar("_T")
 
