@@ -16,6 +16,7 @@ from gpuconf.doctor.report import Report
 from gpuconf.footprint.document import EstimateDocument
 from gpuconf.profile import key_reference
 from gpuconf.profile.documentation import schema_text
+from gpuconf.rehearsal.document import InterruptedDocument, RehearsalDocument
 from gpuconf.reporting.problems import ErrorDocument
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -35,6 +36,7 @@ DOCUMENTS: dict[str, tuple[type, ...]] = {
         documents.ShownProfile,
         documents.CheckedProfile,
     ),
+    "rehearse": (RehearsalDocument, InterruptedDocument),
     "trust": (
         documents.TrustDocument,
         documents.TrustListDocument,

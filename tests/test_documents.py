@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import jsonschema
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.cli.commands import ROOT, schema
 
 
 def _generate() -> ModuleType:
@@ -28,13 +26,6 @@ def _generate() -> ModuleType:
 GENERATE = _generate()
 TEXTS = {file.name: (file, text) for file, text in GENERATE.schemas()}
 COMMANDS = list(GENERATE.DOCUMENTS)
-
-
-def schema(command: str) -> dict[str, Any]:
-    """The schema in configs/ of what a command prints."""
-    text = (ROOT / "configs" / f"{command}.schema.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
 
 
 def properties(part: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -16,7 +16,7 @@ from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.hardware.reserve import CONTEXT_BYTES
 from gpuconf.profile import load_profile
 from gpuconf.rehearsal import plot, report
-from gpuconf.rehearsal.document import as_document
+from gpuconf.rehearsal.document import InterruptedDocument, document_of
 from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
 from gpuconf.rehearsal.runs import Orders
 from gpuconf.rehearsal.target import host_shortage, target_card
@@ -155,8 +155,7 @@ def _interrupted(stop: KeyboardInterrupt | SystemExit, words: list[str], output:
     code = stop.code if isinstance(stop, SystemExit) and isinstance(stop.code, int) else 130
     if output.as_json:
         because = f"the rehearsal was interrupted by {signal.Signals(code - 128).name}"
-        document = {"simulated": True, "verdict": "no verdict", "because": because}
-        output.document({**document, "exit_code": code, "command": words})
+        output.document(InterruptedDocument(True, "no verdict", because, code, tuple(words)))
     else:
         with _unread():
             output.note("gpuconf rehearse: interrupted; no verdict")
@@ -216,7 +215,7 @@ def _rehearse(
 
 def _tell(done: Rehearsal, drawn: str | None, output: Output) -> None:
     if output.as_json:
-        output.document({**as_document(done), "plot": drawn})
+        output.document(document_of(done, plot=drawn))
         return
     output.line()
     output.prose(report.title(done), "dim")

@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from gpuconf.messages.causes import NOT_GPU, OF_GPU_MEMORY
+from gpuconf.json_shape import Bytes, Count
+from gpuconf.messages.causes import NOT_GPU, OF_GPU_MEMORY, CauseId
 from gpuconf.messages.facts.tensor import Tensor, node_in, requested_bytes
 from gpuconf.messages.headline import headline, plain
 from gpuconf.messages.reader import read, read_error
@@ -44,27 +45,26 @@ _LOG_LINE = re.compile(
 
 
 class Failure(NamedTuple):
-    """Why a program failed.
-
-    ``cause`` is one of `gpuconf.messages.causes.CAUSES`; ``node`` is the operation's full name, as
-    TensorFlow gives it; ``asked_bytes`` what it asked for; ``in_use_bytes`` what the allocator had
-    given out then, which its log says unless TF_CPP_MIN_LOG_LEVEL hides that; ``message`` one line
-    for people.  Unknown is None.
-    """
+    """Why a program failed.  Unknown is None."""
 
     kind: Kind
+    """What kind of failure it is."""
     message: str
+    """One line for people."""
     node: str | None = None
-    shape: tuple[int, ...] | None = None
+    """The operation's full name, as TensorFlow gives it."""
+    shape: tuple[Count, ...] | None = None
+    """The shape of the tensor that was refused."""
     dtype: str | None = None
-    asked_bytes: int | None = None
+    """Its type."""
+    asked_bytes: Bytes | None = None
+    """What was asked for."""
     device: str | None = None
-    in_use_bytes: int | None = None
-    cause: str = NOT_GPU
-
-    def as_dict(self) -> dict[str, object]:
-        """Plain data for ``--json``."""
-        return self._asdict()
+    """The device, as GPU:0."""
+    in_use_bytes: Bytes | None = None
+    """What the allocator had given out then; TF_CPP_MIN_LOG_LEVEL can hide it."""
+    cause: CauseId = NOT_GPU
+    """The cause, as `gpuconf explain` names it."""
 
 
 def failure_of(error: Mapping[str, Any] | None, stderr: str) -> Failure:

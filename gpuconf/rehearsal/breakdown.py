@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gpuconf.json_shape import Bytes, Count, json_shape
 from gpuconf.rehearsal.trace import Allocation, Tape, Usage
 
 WEIGHTS, SLOTS, DATA = "weights", "optimizer state", "data and other"
@@ -31,21 +33,31 @@ class Names(NamedTuple):
     slots: tuple[int, ...] = ()
 
 
+@json_shape(hidden=("shape",), computed=("sizes",), renamed={"sizes": "shape"})
 class Row(NamedTuple):
-    """Allocations of one kind at the peak: of which layer, by which operation, the largest's
-    shape, how many, and the bytes of all."""
+    """Allocations of one kind at the peak."""
 
     what: str
+    """What they are for: weights, optimizer state, forward, backward, optimizer update, other."""
     layer: str | None
+    """Of which layer; None where they are of none."""
     op: str | None
+    """By which operation."""
     shape: str | None
-    pieces: int
-    size_bytes: int
+    """The largest one's shape, as TensorFlow's trace has it: ``[128,25,25,144]``."""
+    pieces: Count
+    """How many there are."""
+    size_bytes: Bytes
+    """The bytes of all."""
     is_workspace: bool = False
+    """Whether an operation had them for itself alone."""
 
-    def as_dict(self) -> dict[str, object]:
-        """Plain data for ``--json``."""
-        return self._asdict()
+    @property
+    def sizes(self) -> tuple[Count, ...] | None:
+        """The largest one's shape; None where it is not known."""
+        if self.shape is None:
+            return None
+        return tuple(int(size) for size in re.findall("[0-9]+", self.shape))
 
 
 def names_of(report: Mapping[str, Any]) -> Names:

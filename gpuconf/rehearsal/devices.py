@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpuconf.json_shape import Bytes, Count, json_shape
 from gpuconf.rehearsal.breakdown import Row, first_step_ns, names_of, rows_of
 from gpuconf.rehearsal.runs import RunResult
 
 
+@json_shape(computed=("head_room_bytes",), renamed={"rows": "at_peak"})
 class DeviceReport(NamedTuple):
-    """One GPU device of TensorFlow: its limit, and in bytes what the program made of it.
+    """One GPU device of TensorFlow: its limit, and what the program made of it."""
 
-    ``card`` is the number of the simulated card it is on, None if unknown; ``held_bytes`` is
-    what the processes held on that card at most, all its devices and contexts together.
-    """
-
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
-    card: int | None
-    limit_bytes: int
-    peak_bytes: int
-    held_bytes: int | None
+    index: Count  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    """TensorFlow's number for it."""
+    card: Count | None
+    """The number of the simulated card it is on."""
+    limit_bytes: Bytes
+    """What TensorFlow may take."""
+    peak_bytes: Bytes
+    """The most that was in use."""
+    held_bytes: Bytes | None
+    """What the processes held on that card at most, all its devices and contexts together."""
     rows: tuple[Row, ...]
+    """What was in use at the peak, the largest first."""
 
     @property
     def head_room_bytes(self) -> int:

@@ -1,61 +1,139 @@
-"""A rehearsal as plain data, for ``--json``.  docs/rehearse.md lists the fields."""
+"""A rehearsal as ``gpuconf rehearse --json`` prints it: configs/rehearse.schema.json."""
 
 from __future__ import annotations
 
-import re
+from typing import Literal, NamedTuple
 
-from gpuconf.rehearsal.breakdown import Row
+from gpuconf.children.records import decoded
+from gpuconf.json_shape import Bytes, Count, FromOne
+from gpuconf.messages.failure import Failure
 from gpuconf.rehearsal.devices import DeviceReport
 from gpuconf.rehearsal.rehearse import Rehearsal
+from gpuconf.rehearsal.suggestion import Measurement, Suggestion
+from gpuconf.rehearsal.target import Allowance
+from gpuconf.rehearsal.verdict import Answer
 
 
-def as_document(rehearsal: Rehearsal) -> dict[str, object]:
-    """The report as plain data for ``--json``; sizes in bytes, unknown is null."""
+class RehearsedCard(NamedTuple):
+    """The simulated card."""
+
+    total_bytes: Bytes
+    """Its memory."""
+    used_bytes: Bytes
+    """What others hold of it."""
+    context_bytes: Bytes
+    """What the CUDA context of a process takes."""
+    count: FromOne  # type: ignore[assignment]  # hides tuple.count
+    """How many such cards there are."""
+
+
+class BatchFacts(NamedTuple):
+    """The batch that the script trained with."""
+
+    kind: str = "unknown"
+    """What it fed: arrays, tf.data, sequence, generator, unknown or another."""
+    own: Count | None = None
+    """Its own batch."""
+    used: Count | None = None
+    """The batch that was used."""
+    why_not: str | None = None
+    """Why another than its own cannot be tried."""
+    examples: Count | None = None
+    """How many examples there are."""
+
+
+class RehearsalDocument(NamedTuple):
+    """Whether a script fits on a card."""
+
+    simulated: Literal[True]
+    """The card was not a real one."""
+    verdict: Answer
+    """What the run proves."""
+    because: str
+    """Why, in a sentence without a full stop."""
+    hint: str | None
+    """What to do."""
+    exit_code: Count
+    """The command's exit code; docs/rehearse.md lists them."""
+    interrupted: bool
+    """Whether a signal came after the verdict, while other batches were measured."""
+    command: tuple[str, ...]
+    """What was rehearsed."""
+    card: RehearsedCard
+    """The simulated card."""
+    profile: str | None
+    """The profile that was named."""
+    tensorflow: str | None
+    """TensorFlow's version; None where the script did not import it."""
+    keras: str | None
+    """Keras's version."""
+    steps: Count
+    """The training steps that were done."""
+    script_exit_code: int | None
+    """The script's exit code, below 0 a signal's number; None where its steps were done."""
+    batch: BatchFacts | None
+    """The batch that the script trained with; None where it called no fit()."""
+    failure: Failure | None
+    """What the script failed of; None where it did not."""
+    survived_out_of_memory: Count
+    """How many times GPU memory ran out and the script went on training."""
+    gpus: tuple[DeviceReport, ...]
+    """TensorFlow's GPU devices."""
+    measurements: tuple[Measurement, ...]
+    """The batches that were measured."""
+    suggestion: Suggestion | None
+    """The batch to use; None where nothing was measured for one."""
+    profiles: tuple[Allowance, ...]
+    """What the shipped profiles would allow on this card, the most generous first."""
+    notes: tuple[str, ...]
+    """What the rehearsal could not do as the script asked."""
+    not_simulated: tuple[str, ...]
+    """What takes memory on a real card and none here."""
+    plot: str | None
+    """The picture's path; None where none was drawn."""
+
+
+class InterruptedDocument(NamedTuple):
+    """The rehearsal was interrupted before there was a verdict."""
+
+    simulated: Literal[True]
+    """The card was not a real one."""
+    verdict: Literal["no verdict"]
+    """There is none."""
+    because: str
+    """By which signal."""
+    exit_code: Count
+    """The command's exit code."""
+    command: tuple[str, ...]
+    """What was rehearsed."""
+
+
+def document_of(rehearsal: Rehearsal, *, plot: str | None = None) -> RehearsalDocument:
+    """The report; sizes in bytes, unknown is None."""
     verdict, trainer, spec = rehearsal.verdict, rehearsal.first.trainer, rehearsal.spec
-    return {
-        "simulated": True,
-        "verdict": verdict.answer,
-        "because": verdict.because,
-        "hint": verdict.hint,
-        "exit_code": rehearsal.exit_code,
-        "interrupted": rehearsal.interrupted is not None,
-        "command": list(rehearsal.command),
-        "card": {
-            "total_bytes": spec.total_bytes,
-            "used_bytes": spec.used_bytes,
-            "context_bytes": spec.context_bytes,
-            "count": spec.count,
-        },
-        "profile": rehearsal.orders.profile,
-        "tensorflow": trainer.get("tensorflow"),
-        "keras": trainer.get("keras"),
-        "steps": trainer.get("steps", 0),
-        "script_exit_code": rehearsal.first.code,
-        "batch": trainer.get("batch"),
-        "failure": verdict.failure.as_dict() if verdict.failure else None,
-        "survived_out_of_memory": rehearsal.survived,
-        "gpus": [_device_document(device) for device in rehearsal.devices],
-        "measurements": [point._asdict() for point in rehearsal.measurements],
-        "suggestion": rehearsal.suggestion.as_dict() if rehearsal.suggestion else None,
-        "profiles": [each._asdict() for each in rehearsal.allowances],
-        "notes": list(rehearsal.notes),
-        "not_simulated": ["cuDNN workspaces", "XLA"],
-    }
-
-
-def _device_document(device: DeviceReport) -> dict[str, object]:
-    return {
-        "index": device.index,
-        "card": device.card,
-        "limit_bytes": device.limit_bytes,
-        "peak_bytes": device.peak_bytes,
-        "held_bytes": device.held_bytes,
-        "head_room_bytes": device.head_room_bytes,
-        "at_peak": [_row_document(row) for row in device.rows],
-    }
-
-
-def _row_document(row: Row) -> dict[str, object]:
-    """A shape as a list of numbers; TensorFlow's trace has it as the text ``[128,25,25,144]``."""
-    shape = None if row.shape is None else [int(size) for size in re.findall("[0-9]+", row.shape)]
-    return {**row.as_dict(), "shape": shape}
+    batch = trainer.get("batch")
+    return RehearsalDocument(
+        simulated=True,
+        verdict=verdict.answer,
+        because=verdict.because,
+        hint=verdict.hint,
+        exit_code=rehearsal.exit_code,
+        interrupted=rehearsal.interrupted is not None,
+        command=rehearsal.command,
+        card=RehearsedCard(spec.total_bytes, spec.used_bytes, spec.context_bytes, spec.count),
+        profile=rehearsal.orders.profile,
+        tensorflow=trainer.get("tensorflow"),
+        keras=trainer.get("keras"),
+        steps=trainer.get("steps", 0),
+        script_exit_code=rehearsal.first.code,
+        batch=None if batch is None else decoded(BatchFacts, batch),
+        failure=verdict.failure,
+        survived_out_of_memory=rehearsal.survived,
+        gpus=rehearsal.devices,
+        measurements=rehearsal.measurements,
+        suggestion=rehearsal.suggestion,
+        profiles=rehearsal.allowances,
+        notes=rehearsal.notes,
+        not_simulated=("cuDNN workspaces", "XLA"),
+        plot=plot,
+    )

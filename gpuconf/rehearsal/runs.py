@@ -19,8 +19,10 @@ import gpuconf
 from gpuconf.children.family import Family
 from gpuconf.children.passthrough import Passthrough
 from gpuconf.errors import BackendError, UsageError
+from gpuconf.json_shape import json_shape
 from gpuconf.rehearsal.agent.record import WRITABLE
 from gpuconf.rehearsal.trace import Tape, read_tapes
+from gpuconf.reporting.plain import plain
 from gpuconf.simcard import Card
 
 FOLDER_VARIABLE = "GPUCONF_REHEARSAL"
@@ -30,6 +32,7 @@ _POLL_S = 0.04
 _SILENT_S = 20.0
 
 
+@json_shape(computed=("package",))
 class Orders(NamedTuple):
     """What the agent is told.  ``batch`` None leaves the program's own."""
 
@@ -37,9 +40,10 @@ class Orders(NamedTuple):
     batch: int | None = None
     profile: str | None = None
 
-    def as_dict(self) -> dict[str, object]:
-        """What the agent reads."""
-        return {**self._asdict(), "package": str(_PACKAGE)}
+    @property
+    def package(self) -> str:
+        """Where gpuconf is, for the agent that is started without it."""
+        return str(_PACKAGE)
 
 
 class Held(NamedTuple):
@@ -190,7 +194,7 @@ def _folder(orders: Orders) -> Iterator[Path]:
         raise _cannot_write(error) from error
     try:
         try:
-            text = json.dumps(orders.as_dict())
+            text = json.dumps(plain(orders))
             (folder / "orders.json").write_text(text, encoding="utf-8")
             (folder / WRITABLE).touch()
         except OSError as error:

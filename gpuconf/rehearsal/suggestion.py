@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from gpuconf.json_shape import Bytes, FromOne
 from gpuconf.units import MIB
 
 MARGIN = 0.05  # of the limit, kept free
@@ -19,33 +20,33 @@ _MOST_TIMES = 16  # of the largest measured batch: further out the line means no
 
 
 class Measurement(NamedTuple):
-    """The peak in bytes that was measured with a batch of so many examples."""
+    """The peak that was measured with a batch."""
 
-    batch: int
-    peak_bytes: int
+    batch: FromOne
+    """Examples in it."""
+    peak_bytes: Bytes
+    """The most that TensorFlow's allocator had given out."""
 
 
 class Suggestion(NamedTuple):
-    """``batch`` is the largest that the line puts under the limit less the margin.
+    """The largest batch that the line puts under the limit less the margin."""
 
-    None where there is none: ``why_not`` says why in a sentence.  ``per_example_bytes`` and
-    ``fixed_bytes`` are the line.  ``measured_bytes`` is the peak with that batch, if it was run;
-    ``is_all_data`` says that there are no more examples, whatever the card could take; ``failed``
-    is the smallest batch that was run and did not fit, None where none was.
-    """
-
-    batch: int | None
+    batch: FromOne | None
+    """That batch; None where there is none."""
     why_not: str | None = None
+    """Why there is none, in a sentence."""
     per_example_bytes: float | None = None
+    """The line: what an example takes."""
     fixed_bytes: float | None = None
+    """The line: what no batch changes."""
     expected_bytes: int | None = None
-    measured_bytes: int | None = None
+    """The peak with that batch, by the line."""
+    measured_bytes: Bytes | None = None
+    """The peak with that batch; None where it was not run."""
     is_all_data: bool = False
-    failed: int | None = None
-
-    def as_dict(self) -> dict[str, object]:
-        """Plain data for ``--json``."""
-        return self._asdict()
+    """Whether there are no more examples, whatever the card could take."""
+    failed: FromOne | None = None
+    """The smallest batch that was run and did not fit."""
 
 
 def suggest(

@@ -8,6 +8,7 @@ from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.hardware import Gpu, Inventory, read_inventory
 from gpuconf.hardware.host_memory import available_bytes
 from gpuconf.hardware.reserve import reserve_bytes as reserve_of
+from gpuconf.json_shape import Bytes
 from gpuconf.planner import make_plan
 from gpuconf.profile import list_profiles, load_profile
 from gpuconf.simcard import CardSpec
@@ -68,7 +69,9 @@ class Allowance(NamedTuple):
     """What TensorFlow could take under a profile, beside the CUDA context."""
 
     profile: str
-    limit_bytes: int
+    """The profile's name."""
+    limit_bytes: Bytes
+    """What it would allow."""
 
 
 def free_bytes(spec: CardSpec) -> int:

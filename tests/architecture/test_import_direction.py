@@ -74,7 +74,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simcard": GROUND,
     "demo": GROUND | {"children", "hardware"},
     "rehearsal": GROUND
-    | {"children", "messages", "wire", "keras_api", "simcard", "hardware", "profile", "planner"}
+    | {"children", "reporting", "keras_api", "messages", "wire", "simcard"}
+    | {"hardware", "profile", "planner"}
     | {"auto"},
     "pyinstaller_hook": {"profile"},
     "doctor": GROUND

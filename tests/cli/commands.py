@@ -9,8 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jsonschema
+
 from tests.processes import run_python
 
+ROOT = Path(__file__).resolve().parents[2]
 # What was built for this user's own simulated cards serves commands that are at home elsewhere too.
 BUILT = {"XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))}
 
@@ -33,12 +36,21 @@ class Done(NamedTuple):
     code: int
     out: str
     err: str
+    command: str
 
     @property
     def document(self) -> dict[str, Any]:
-        """stdout as one JSON document; anything more or less than one is an error."""
+        """stdout as one JSON document, and such as the command's published schema says."""
         found: dict[str, Any] = json.loads(self.out)
+        jsonschema.validate(found, schema(self.command))
         return found
+
+
+def schema(command: str) -> dict[str, Any]:
+    """The published schema of what a command prints with ``--json``."""
+    text = (ROOT / "configs" / f"{command}.schema.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
 
 
 def run_commands(
@@ -46,7 +58,11 @@ def run_commands(
 ) -> list[Done]:
     """Run each of ``commands`` in ``folder``, one after the other in one process."""
     program = _PROGRAM.format(commands=json.dumps(commands))
-    return [Done(*result) for result in json.loads(run_python(program, folder, environ=environ))]
+    results = json.loads(run_python(program, folder, environ=environ))
+    return [
+        Done(*result, command=" ".join(words[:1]))
+        for result, words in zip(results, commands, strict=True)
+    ]
 
 
 def gpuconf(*arguments: str) -> list[str]:

@@ -116,7 +116,7 @@ def test_an_empty_log_is_no_failure(folder: Path) -> None:
     """One line, exit 0; no input at all is the same."""
     (done,) = run_commands(folder, ["explain", "empty.log"])
     said = "no known GPU problem (not-a-gpu-problem): the log is empty\n"
-    assert done == Done(0, said, "")
+    assert done == Done(0, said, "", "explain")
     assert piped(b"", "-", home=folder).stdout == said.encode()
 
 
@@ -158,7 +158,7 @@ def test_without_standard_input(folder: Path) -> None:
     """A service is started without it: usage, in words, with one document where JSON is asked."""
     line = f"{sys.executable} -m gpuconf explain - --json <&-"
     done = run(["bash", "-c", line], folder)
-    document = checked(Done(done.returncode, done.stdout, done.stderr))
+    document = checked(Done(done.returncode, done.stdout, done.stderr, "explain"))
     assert done.returncode == 2
     assert "standard input" in document["error"]["message"]
 

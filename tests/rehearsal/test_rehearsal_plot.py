@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from gpuconf.messages.failure import Failure
 from gpuconf.rehearsal import plot
 from gpuconf.rehearsal.devices import DeviceReport
-from gpuconf.rehearsal.document import as_document
+from gpuconf.rehearsal.document import document_of
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.report import headline, sections, title
 from gpuconf.rehearsal.runs import Held, Orders, RunResult
 from gpuconf.rehearsal.suggestion import Measurement, Suggestion
 from gpuconf.rehearsal.trace import Mark, Point, Tape, Usage
 from gpuconf.rehearsal.verdict import Verdict
+from gpuconf.reporting.plain import plain
 from gpuconf.simcard import CardSpec
 from gpuconf.units import MIB, parse_size
 
@@ -115,6 +116,6 @@ def test_what_is_told() -> None:
     command = "gpuconf rehearse --card 1.2GiB --used 200MiB --profile shared-desktop --batch 6 -- "
     assert command + "python train.py --name 'two words'" in text
     assert "once" in text
-    document = as_document(done)
+    document = plain(document_of(done))
     assert document["simulated"] is True
-    assert document["gpus"][0]["head_room_bytes"] == 3 * MIB  # type: ignore[index]
+    assert document["gpus"][0]["head_room_bytes"] == 3 * MIB

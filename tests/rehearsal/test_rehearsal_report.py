@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from typing import Any
 
+import jsonschema
 import pytest
 
 from gpuconf.messages.failure import Failure, failure_of
 from gpuconf.rehearsal.breakdown import Row
 from gpuconf.rehearsal.devices import DeviceReport
-from gpuconf.rehearsal.document import as_document
+from gpuconf.rehearsal.document import document_of
 from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
 from gpuconf.rehearsal.report import sections
 from gpuconf.rehearsal.runs import Orders, RunResult
 from gpuconf.rehearsal.target import Allowance, allowances, reserve_bytes
 from gpuconf.rehearsal.trace import Tape, Usage
 from gpuconf.rehearsal.verdict import Verdict
+from gpuconf.reporting.plain import plain
 from gpuconf.simcard import CardSpec
 from gpuconf.units import GIB, MIB, parse_size
+from tests.cli.commands import schema
 
 CARD = CardSpec(total_bytes=4 * GIB, used_bytes=parse_size("1.2GiB"), context_bytes=450 * MIB)
 OOM = "OOM when allocating tensor with shape[8,1024,1024] and type float on /device:GPU:0 by " \
@@ -128,7 +132,8 @@ def test_a_refusing_profile() -> None:
 
 def test_the_document() -> None:
     """Shapes are lists of numbers; what profiles allow is in bytes."""
-    document: Any = as_document(rehearsal())
+    document: Any = json.loads(json.dumps(plain(document_of(rehearsal()))))
+    jsonschema.validate({"schema_version": 1, **document}, schema("rehearse"))
     assert document["gpus"][0]["at_peak"][0]["shape"] == [8, 1024, 1024]
     assert document["profiles"][0]["limit_bytes"] == 2099 * MIB
     assert document["failure"]["in_use_bytes"] == 870 * MIB

@@ -18,6 +18,7 @@ from gpuconf.errors import UsageError
 from gpuconf.rehearsal.agent.steps import noted
 from gpuconf.rehearsal.runs import Orders, RunResult, run_once
 from gpuconf.rehearsal.verdict import verdict_of
+from gpuconf.reporting.plain import plain
 from tests.processes import clean_environment, run_python
 
 pytestmark = pytest.mark.slow  # waits for programs
@@ -298,7 +299,7 @@ def test_a_terminal_stays_a_terminal(tmp_path: Path) -> None:
 
 def test_orders_are_plain_data() -> None:
     """They go through a file to another Python."""
-    orders = Orders(steps=5, batch=8, profile="p").as_dict()
+    orders = plain(Orders(steps=5, batch=8, profile="p"))
     assert json.loads(json.dumps(orders)) == orders
     assert orders["package"] == str(Path(run_once.__code__.co_filename).parents[1])
 
