@@ -104,7 +104,7 @@ class Passthrough:
         if self._terminal is not None and not self._ends_line:
             self._write(
                 self._terminal, b"\r\n"
-            )  # a progress bar that was cut short stays to be read
+            )  # a progress bar that was cut short remains readable
             self._ends_line = True
 
     def _open(self, target: TextIO | None) -> int:

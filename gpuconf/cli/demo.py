@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Play both halves; exit 0 if the story came out as told, 1 if not."""
+    """Play both halves; exit 0 if the runs went as expected, 1 if not."""
     for module, (missing, hint) in _NEEDED.items():
         if importlib.util.find_spec(module) is None:
             raise MissingDependencyError(missing, hint=hint)
@@ -113,7 +113,7 @@ def _play(scene: _Scene, output: Output) -> int:
     _section(output, "Why", report.why_lines(before, _arithmetic(scene.gpu)))
     if holds(before, after):
         return 0
-    output.note("the story did not come out as told; the ends of the logs:")
+    output.note("the runs did not go as expected; the ends of the logs:")
     for half in (before, after):
         for run in (half.first, half.second, half.ninety):
             output.note(run.log[-2000:])
@@ -177,7 +177,7 @@ def _describe(gpu: Gpu) -> str:
 
 
 def _without_our_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Nothing of the caller's that would tell the scripts another story."""
+    """The environment without what would change the scripts' behaviour."""
     ours = ("GPUCONF_", "CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_GPU_", "TF_CPP_")
     kept = {name: value for name, value in environ.items() if not name.startswith(ours)}
     return {**kept, "KERAS_BACKEND": "tensorflow"}

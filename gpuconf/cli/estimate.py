@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _PRECISIONS = ("float16", "bfloat16")
 
 _DESCRIPTION = """\
-Say what a step of fit() or predict() takes of a GPU's memory: the peak, what
-stays, where it goes by layer, and the largest batch under a limit. The model's
+Say how much GPU memory a step of fit() or predict() takes: the peak, what
+remains, the share of each layer, and the largest batch under a limit. The model's
 own training step is traced by TensorFlow and replayed in a simulation of its
 allocator: there need be no GPU, no weights are read, no data is touched.
 TARGET is a saved model (.keras, .h5), or the function that makes one, as
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="as where TensorFlow takes its whole limit at once, without allow_growth "
         "(default: with it, or as the profile has it)")  # fmt: skip
     add("--workspace-limit", type=size_argument, metavar="SIZE",
-        help="most that one convolution may take beside its tensors (default: what CPU "
+        help="maximum workspace of one convolution (default: what CPU "
         "kernels take, or the profile's cudnn_workspace_limit)")  # fmt: skip
     add("--advice", action="store_true",
         help="say what would save how much; without it, only where it does not fit")  # fmt: skip
@@ -225,7 +225,7 @@ def _progress(text: str, output: Output) -> None:
 
 @contextmanager
 def _stdout_to_stderr() -> Iterator[None]:
-    """Whatever the user's code prints, in Python or below, stands beside the report, not in it."""
+    """Keep what the user's code prints, in Python or below, out of the report on stdout."""
     _open_closed_streams()
     if sys.stdout is not None:
         sys.stdout.flush()

@@ -29,7 +29,7 @@ _HINT_FOR_NO_COMMAND = "check the command after --"
 
 _DESCRIPTION = """\
 Run your own unmodified training script for a few steps on a SIMULATED GPU of
-a given size, and tell whether it fits, its peak, what broke it, and what would
+a given size, and say whether it fits, its peak, what broke it, and what would
 make it fit. TensorFlow's GPU code and its allocator are the real ones; there
 need be no GPU. After the steps the script is ended where it stands: nothing
 that it would do afterwards is done, no model is saved. What it does before and
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     output.as_json = options.json  # a --json among the script's own arguments is the script's
     words = _command(options.words)
     if options.profile is not None:
-        load_profile(options.profile)  # a bad profile is told before anything is built
+        load_profile(options.profile)  # a bad profile is reported before anything is built
     _check_command(words[0])
     spec = target_card(options.card, options.used, options.context, count=options.count)
     code = NO_VERDICT
@@ -115,7 +115,7 @@ def _command(words: list[str]) -> list[str]:
         ours = next((word for word in words if word.partition("=")[0] in _OPTIONS), None)
         if ours is not None:
             raise UsageError(
-                f"{ours} stands after the command: is it for rehearse, or for {words[0]}?",
+                f"{ours} comes after the command: is it for rehearse, or for {words[0]}?",
                 hint="put -- before the command, and what is for rehearse before that: "
                 "gpuconf rehearse --card 8GiB -- python train.py",
             )
@@ -151,7 +151,7 @@ def _check_command(name: str) -> None:
 
 
 def _interrupted(stop: KeyboardInterrupt | SystemExit, words: list[str], output: Output) -> int:
-    """Programs that asked for a document get one, though there is nothing to tell."""
+    """Programs that asked for a document get one here too."""
     code = stop.code if isinstance(stop, SystemExit) and isinstance(stop.code, int) else 130
     if output.as_json:
         because = f"the rehearsal was interrupted by {signal.Signals(code - 128).name}"
@@ -180,7 +180,7 @@ def _unwritten(error: OSError, code: int, output: Output) -> int:
 
 @contextmanager
 def _unread() -> Iterator[None]:
-    """What is written here need not find a reader."""
+    """Ignore a closed pipe while writing."""
     try:
         yield
     except OSError:

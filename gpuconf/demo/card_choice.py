@@ -1,4 +1,4 @@
-"""The card of the demo: the caller's own first GPU if the demo disturbs nobody there.  Pure."""
+"""The card of the demo: the caller's first GPU, unless others compute there.  Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def choose_card(
     """Choose the first GPU that ``environ`` shows, never another one.
 
     The half without gpuconf takes all that is free there, so a GPU on which others compute, or
-    may do so unseen, is left to them; ``even_if_used`` says that they do not mind.
+    may do so unseen, is not used unless ``even_if_used``.
     """
     listed = environ.get("CUDA_VISIBLE_DEVICES")
     if not inventory.gpus:
@@ -51,14 +51,14 @@ def choose_card(
 
 
 def _users(gpu: Gpu) -> str:
-    """Whose computing the demo would disturb; empty if nobody's."""
+    """The programs that the demo would disturb; empty if there are none."""
     computing = [process for process in gpu.processes or () if process.kind == "compute"]
     if computing:
         named = ", ".join(f"{process.name or 'a program'} ({process.pid})" for process in computing)
         return f"{named} holds memory"
     # WSL2 and containers hide who it is, and unified memory is the whole machine's.
     if gpu.used_bytes is None:
-        return "the driver does not tell how much memory is in use"
+        return "the driver does not say how much memory is in use"
     if not gpu.processes and gpu.used_bytes > IDLE_BYTES:
         return f"{sized(gpu.used_bytes)} are in use, and the driver hides by whom,"
     return ""

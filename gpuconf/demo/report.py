@@ -1,4 +1,4 @@
-"""The story told: what was allocated, what failed, and why it no longer does. Pure text.
+"""The story as text: what was allocated, what failed, and why it no longer does.  Pure.
 
 A line is as long as it is; `fitted` breaks it for a terminal.
 """
@@ -77,14 +77,14 @@ def why_lines(before: Half, arithmetic: Sequence[str]) -> list[str]:
 
 
 def _training(run: Run, *, like: Run | None = None) -> str:
-    """What a training came to; in short where it is, to the bit, what ``like`` came to."""
+    """The result of a training; in short where it equals that of ``like`` to the bit."""
     if run.result is None or not learned(run):
         return _outcome(run)
-    told = run.result
-    if like is not None and like.result is not None and told["losses"] == like.result["losses"]:
+    result = run.result
+    if like is not None and like.result is not None and result["losses"] == like.result["losses"]:
         return "learns, with the same losses to the bit."
-    losses = ", ".join(f"{loss:.3f}" for loss in told["losses"])
-    return f"learns: loss {losses}; {told['accuracy'] * 100:.0f} % of unseen digits right."
+    losses = ", ".join(f"{loss:.3f}" for loss in result["losses"])
+    return f"learns: loss {losses}; {result['accuracy'] * 100:.0f} % of unseen digits right."
 
 
 def _outcome(run: Run) -> str:

@@ -30,7 +30,7 @@ _ERROR = re.compile(r"[\w.]+(Error|Exception)\b")
 class Run(NamedTuple):
     """How a script ended.
 
-    ``result`` is what it told, None if it died before.  ``created`` maps each device to the MB
+    ``result`` is what it printed, None if it died before.  ``created`` maps each device to the MB
     (TensorFlow's word for MiB) of its "Created device" line.
     """
 
@@ -42,7 +42,7 @@ class Run(NamedTuple):
 
     @property
     def last_error(self) -> str:
-        """The exception's line of the traceback, or whatever came last."""
+        """The exception's line of the traceback, or the last line."""
         lines = [line for line in self.log.splitlines() if line.strip()]
         return ([line for line in lines if _ERROR.match(line)] or lines or [""])[-1]
 
@@ -102,7 +102,7 @@ class Runner:
         """While a script holds its memory: from its ``sign`` on, a line that begins so, and until
         its stdin closes, for which it waits at its end.  How it ended is in the list afterwards.
 
-        Raises ProgramDiedError if it never came to hold any.
+        Raises ProgramDiedError if it never holds any.
         """
         started = time.monotonic()
         with self._started(program, profile, variables, sign=sign) as child:

@@ -1,4 +1,4 @@
-"""Both halves of the story, run on a card, as facts; telling them is report.py's work."""
+"""Both halves of the story, run on a card, as facts; report.py writes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Half(NamedTuple):
     """One half: the first training, the second beside it, and the script that asks for 90 %.
 
     ``free_bytes`` were free before, ``left_bytes`` once the first had begun to train; None where
-    the card tells no figures.
+    the card reports no figures.
     """
 
     first: Run
@@ -64,11 +64,11 @@ def run_half(
 
 
 def learned(run: Run) -> bool:
-    """Whether a training came to its end, with more right than wrong of what it never saw."""
+    """Whether a training finished and is right on more than half of the unseen digits."""
     return run.code == 0 and run.result is not None and run.result["accuracy"] > 0.5
 
 
 def holds(before: Half, after: Half) -> bool:
-    """Whether the story came out as the README tells it."""
+    """Whether the runs went as the README says."""
     trained = all(learned(run) for run in (before.first, after.first, after.second))
     return trained and before.second.code != 0 and after.ninety.code == 0

@@ -62,8 +62,8 @@ def correction_by(
 ) -> Correction:
     """What the trace missed at the measured batches, as far as it can be carried to the estimate's.
 
-    Under-estimates are worse than over-estimates: where it cannot be told what a larger batch
-    would have shown, nothing is taken off.
+    Under-estimates are worse than over-estimates: where it is unknown what a larger batch would
+    have shown, nothing is subtracted.
     """
     missed = {each.batch_size: each.peak_bytes - traced_at(each.batch_size) for each in measured}
     ratios = ratios_of(measured, traced_at)
@@ -148,7 +148,7 @@ def probed_batches(estimate: MemoryEstimate, traced_at: TracedAt) -> tuple[int, 
 
 
 def _peak_at(batch_size: int, estimate: MemoryEstimate, traced_at: TracedAt) -> int:
-    """The traced peak; not traced where it is far too large, as a share of the estimate tells."""
+    """The traced peak; not traced where it is far too large, judged by a share of the estimate."""
     share = estimate.peak_bytes * batch_size // estimate.batch_size
     return share if share > 2 * _BUDGET_BYTES else traced_at(batch_size)
 
@@ -157,12 +157,12 @@ def calibrated(estimate: MemoryEstimate, probe: Probe, traced_at: TracedAt) -> M
     """The estimate with its peak as the probe corrects it, and notes of how far off the trace was.
 
     Where a limit was given, the largest batch is looked for again; each batch that is tried costs
-    a call of ``traced_at``.  Layers, phases, timeline and advice stay as they were traced.
+    a call of ``traced_at``.  Layers, phases, timeline and advice are kept as traced.
     """
     traced_at = functools.cache(traced_at)
     correction = correction_by(estimate, probe.measured, traced_at)
     corrected = correction.of(estimate.peak_bytes, estimate.batch_size)
-    # What stays between steps was not measured, but is known.
+    # What remains between steps was not measured, but is known.
     peak_bytes = max(round(corrected), estimate.resident_bytes)
     largest = estimate.largest_batch
     if largest:

@@ -1,4 +1,4 @@
-"""The rehearsal as a whole: the first run, further ones for the batch, and what they come to."""
+"""The whole rehearsal: the first run, more runs for the batch, and their results."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _Found(NamedTuple):
 
 
 def _measured(first: RunResult, verdict: Verdict, again: Again | None) -> _Found:
-    """Other batches, where they can tell something; a signal now does not undo the verdict."""
+    """Measure other batches where that is useful; a signal now does not undo the verdict."""
     is_refused = verdict.failure is not None and verdict.failure.kind == "refused"
     if verdict.answer == "no verdict" or is_refused:
         return _Found()

@@ -34,7 +34,7 @@ _SILENT_S = 20.0
 
 @json_shape(computed=("package",))
 class Orders(NamedTuple):
-    """What the agent is told.  ``batch`` None leaves the program's own."""
+    """What the agent reads.  ``batch`` None leaves the program's own."""
 
     steps: int = 3
     batch: int | None = None
@@ -59,7 +59,7 @@ class RunResult(NamedTuple):
 
     ``code`` is the program's exit code, below 0 a signal's number, and None where it did all
     its steps and was ended.  ``reports`` are those of the processes in which an agent ran,
-    ``trainer`` the one of them that tells most; ``tape`` is its memory events, None without.
+    ``trainer`` the most informative of them; ``tape`` is its memory events, None without.
     ``held`` is what the card's own file said while it ran, changes only.  ``unwritten`` is the
     folder in which an agent could not write, so that reports or tape may be missing.
     """
@@ -121,9 +121,9 @@ def read_reports(folder: Path) -> tuple[dict[str, Any], ...]:
 
 
 def choose_trainer(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The process that tells most: it did the steps, or most of them, or met errors."""
+    """The most informative process: it did the steps, or most of them, or met errors."""
 
-    def tells(report: dict[str, Any]) -> tuple[bool, int, int, bool, bool]:
+    def rank(report: dict[str, Any]) -> tuple[bool, int, int, bool, bool]:
         return (
             report.get("ended") == "steps",
             report.get("steps", 0),
@@ -132,7 +132,7 @@ def choose_trainer(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "tensorflow" in report,
         )
 
-    return max(reports, key=tells, default={})
+    return max(reports, key=rank, default={})
 
 
 class _Watch:
@@ -147,7 +147,7 @@ class _Watch:
         self._until_notice = time.monotonic() + _SILENT_S
 
     def look(self) -> str:
-        """Take note of what is new; return in a few words how far the program is."""
+        """Read what is new; return in a few words how far the program is."""
         self._reports = read_reports(self._folder)
         for index in range(self._cards):
             assert self._card is not None
@@ -158,7 +158,7 @@ class _Watch:
         return _progress(choose_trainer(self._reports))
 
     def notice(self) -> str | None:
-        """A line for a program that is long in reporting, once; it may run for days like that."""
+        """Return a warning, once, about a program that has not reported; it might run for days."""
         if self._reports or time.monotonic() < self._until_notice:
             return None
         self._until_notice = math.inf

@@ -80,7 +80,7 @@ def free_bytes(spec: CardSpec) -> int:
 
 
 def reserve_bytes(spec: CardSpec) -> int:
-    """What TensorFlow leaves untouched where nobody sets a limit."""
+    """What TensorFlow leaves untouched when no limit is set."""
     major = int(spec.compute_capability.partition(".")[0])
     return reserve_of(free_bytes(spec), major)
 

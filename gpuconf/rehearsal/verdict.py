@@ -76,7 +76,7 @@ def _fits(run: RunResult, because: str) -> Verdict:
 
 
 def _without_a_tape(run: RunResult, because: str) -> Verdict:
-    """Steps of which nobody knows what memory they took, nor whose."""
+    """Steps whose use of memory is unknown."""
     if run.unwritten is not None:
         return _unwritten(run.unwritten)
     return Verdict(
@@ -133,7 +133,7 @@ def _died(run: RunResult, failure: Failure) -> Verdict:
 
 
 def _no_step(run: RunResult) -> Verdict:
-    """It ended well, and nothing was trained that we could see."""
+    """It ended with exit code 0, and no training was seen."""
     if run.unwritten is not None:
         return _unwritten(run.unwritten)
     if not run.reports:

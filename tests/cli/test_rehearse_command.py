@@ -51,7 +51,7 @@ def test_what_is_refused_before_anything_runs(tmp_path: Path) -> None:
         "no folder": ["rehearse", "--plot", here, "--", "true"],
         "nosuch": ["rehearse", "--profile", "nosuch", "--", "true"],
         "--batch": ["rehearse", "--batch", "x", "--", "true"],
-        "--card stands after": ["rehearse", "true", "--card", "8GiB"],
+        "--card comes after": ["rehearse", "true", "--card", "8GiB"],
         "did you mean 8GiB?": ["rehearse", "--card", "8 gigs", "--", "true"],
         "'nosuch-command': it was not found": ["rehearse", "--", "nosuch-command"],
         "plain.py': it may not be executed": ["rehearse", "--", str(plain)],

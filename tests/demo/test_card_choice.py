@@ -64,7 +64,7 @@ def test_the_first_gpu_that_the_caller_sees(
         ({"used_bytes": 2 * GIB}, "2048 MiB are in use, and the driver hides by whom"),
         ({"processes": None, "used_bytes": 2 * GIB}, "the driver hides by whom"),
         ({"processes": None}, ""),
-        ({"processes": None, "used_bytes": None}, "does not tell how much"),
+        ({"processes": None, "used_bytes": None}, "does not say how much"),
     ],
 )
 def test_memory_of_others_is_left_alone(facts: dict[str, object], because: str) -> None:

@@ -36,11 +36,11 @@ in_use_mib, peak_mib = (memory[name] / 2**20 for name in ("current", "peak"))
 print(f"{accuracy:.0%} of {len(labels[unseen])} unseen digits are right")
 print(f"GPU memory: {in_use_mib:.1f} MiB in use, {peak_mib:.1f} MiB at the peak")
 
-told = {
+result = {
     "losses": history.history["loss"],
     "accuracy": accuracy,
     "peak_mib": round(peak_mib),
     "trained": [began, ended],
 }
-print("RESULT", json.dumps(told), flush=True)
+print("RESULT", json.dumps(result), flush=True)
 sys.stdin.read()  # stays open, as a notebook does

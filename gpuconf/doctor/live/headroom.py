@@ -22,7 +22,7 @@ class Headroom(NamedTuple):
     """What a process needs beside its limit, and what the card has left for it.
 
     ``overhead_bytes``: the CUDA context, and with a limit that was taken at once the handles too.
-    ``spare_bytes`` is what stays when the process has all of its limit; below 0 it never gets it.
+    ``spare_bytes`` remains when the process has all of its limit; below 0 it never gets there.
     """
 
     overhead_bytes: int

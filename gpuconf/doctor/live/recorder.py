@@ -25,7 +25,7 @@ class StepFailed(Exception):  # noqa: N818  # says what happened, and is no erro
 
 
 class WrongResultError(Exception):
-    """The card computed, and other numbers than the processor."""
+    """The card computed numbers that differ from the processor's."""
 
 
 class Recorder:
@@ -41,14 +41,14 @@ class Recorder:
 
     @contextmanager
     def step(self, name: str, cards: Sequence[int], read: Read) -> Iterator[None]:
-        """Measure and record what is done inside; raise StepFailed if that raises."""
+        """Measure and record the block; raise StepFailed if it raises."""
         self.write("begin", step=name, cards=list(cards))
         before = read(cards)
         started = time.perf_counter()
         error: dict[str, str | None] | None = None
         try:
             yield
-        except Exception as raised:  # whatever it is, it is the answer
+        except Exception as raised:  # whatever it is, it is the result of the step
             error = _describe(raised)
         seconds = round(time.perf_counter() - started, 4)
         self.write(
@@ -106,11 +106,11 @@ class Gauge:
             return None, None
         try:
             return self.allocator(place)
-        except Exception:  # a card in trouble; the step that is on tells which
+        except Exception:  # a card in trouble; the current step says which
             return None, None
 
 
 def _own_bytes(gpu: Gpu) -> int | None:
-    """What this process holds; None where NVML does not tell (WSL2), or counts other pids."""
+    """What this process holds; None where NVML does not say (WSL2), or counts other pids."""
     found = [process for process in gpu.processes or () if process.pid == os.getpid()]
     return found[0].used_bytes if found else None

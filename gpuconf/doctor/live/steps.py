@@ -11,7 +11,7 @@ from gpuconf.doctor.live.recorder import Gauge, Recorder, WrongResultError
 from gpuconf.planner import GpuPlan
 
 # Tensor cores round inputs to 10 bits (TF32), which whole numbers below 8 survive; cuDNN may
-# transform before it multiplies (Winograd).  What is wrong is wrong by more than this share.
+# transform before it multiplies (Winograd).  Wrong results are off by more than this share.
 _TOLERANCE = 1e-3
 
 
@@ -37,7 +37,7 @@ class Bench:
         gpus = tf.config.list_physical_devices("GPU")
         self._recorder.write("facts", listed=len(gpus))
         if not gpus:
-            self._tell_backend()
+            self._record_backend()
             raise LookupError("TensorFlow lists no GPU")
         if only is not None:
             tf.config.set_visible_devices(gpus[only], "GPU")
@@ -48,7 +48,7 @@ class Bench:
         with self._recorder.step("context", self.places, self._gauge.read):
             logical = self._tf.config.list_logical_devices("GPU")
             if not logical:
-                self._tell_backend()
+                self._record_backend()
             self._devices = _first_devices(
                 [device.name for device in logical], self.places, self._planned
             )
@@ -67,7 +67,7 @@ class Bench:
             with self._recorder.step(name, (place,), self._gauge.read):
                 work(device)
 
-    def _tell_backend(self) -> None:
+    def _record_backend(self) -> None:
         """Keras on another backend is why gpuconf keeps TensorFlow off the cards."""
         self._recorder.write("facts", keras_backend=_keras_backend(self._tf))
 

@@ -1,1 +1,1 @@
-"""The probe: a child process that makes a few real steps and tells what they took."""
+"""``gpuconf estimate --probe``: a child runs a few real steps and measures their memory."""

@@ -29,16 +29,16 @@ def main() -> None:
     end_with_parent()
     faulthandler.enable()  # a crash in C++ then names the Python line on stderr
 
-    def tell(event: str, **facts: object) -> None:
+    def report(event: str, **facts: object) -> None:
         os.write(options.record, (json.dumps({"event": event, **facts}) + "\n").encode())
 
     try:
         _apply_profile()
         from gpuconf.footprint.probe.steps import measure
 
-        measure(Order.from_json(options.order), tell)
+        measure(Order.from_json(options.order), report)
     except BaseException as error:  # the user's code may raise anything, SystemExit too
-        tell("error", error=_described(error)._asdict())
+        report("error", error=_described(error)._asdict())
 
 
 def _apply_profile() -> None:

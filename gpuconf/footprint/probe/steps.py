@@ -18,15 +18,15 @@ from gpuconf.footprint.tensorflow.abstract_variables import variables_with_memor
 from gpuconf.keras_api.families import family_of
 from gpuconf.keras_api.layers import layers_of
 
-Tell = Callable[..., None]
+Report = Callable[..., None]
 _DEVICE = "GPU:0"
 _SEED = 20
 # Whole numbers that any model takes, where nothing says what they count.
 _SMALLEST = 2
 
 
-def measure(order: Order, tell: Tell) -> None:
-    """Make the model and its steps as ordered, and tell what TensorFlow's allocator counted.
+def measure(order: Order, report: Report) -> None:
+    """Run the model's steps as ordered, and report what TensorFlow's allocator counted.
 
     Everything is prepared as for a trace, by the same code, but that variables have memory.
     """
@@ -36,31 +36,31 @@ def measure(order: Order, tell: Tell) -> None:
         tf.config.threading.set_inter_op_parallelism_threads(1)
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
-        tell("no-gpu")
+        report("no-gpu")
         return
     details = tf.config.experimental.get_device_details(gpus[0])
-    tell("card", name=details.get("device_name", "GPU 0"))
+    report("card", name=details.get("device_name", "GPU 0"))
     with variables_with_memory():
-        _measure(order, tell)
+        _measure(order, report)
 
 
-def _measure(order: Order, tell: Tell) -> None:
-    tell("doing", what="making the model")
-    subject = _subject(order, tell)
+def _measure(order: Order, report: Report) -> None:
+    report("doing", what="making the model")
+    subject = _subject(order, report)
     batches = {size: subject.batch(size) for size in order.batch_sizes}
     build(subject.model, subject.family, batches[order.batch_sizes[0]].inputs)
     with prepared(subject.model, subject.family, subject.choice):
         _compute_as_traced(subject)
         for size, batch in batches.items():
-            tell("doing", what=f"two steps at batch {size}")
+            report("doing", what=f"two steps at batch {size}")
             first, second = _two_steps(subject, batch)
-            tell("measured", batch_size=size, peak_bytes=second, first_step_bytes=first)
+            report("measured", batch_size=size, peak_bytes=second, first_step_bytes=first)
 
 
-def _subject(order: Order, tell: Tell) -> Subject:
+def _subject(order: Order, report: Report) -> Subject:
     model, notes = load_model(order.target, folder=Path(order.folder))
     for note in notes:
-        tell("note", text=note)
+        report("note", text=note)
     policy = policy_named(order.mixed_precision)
     choice = Choice(order.training, order.optimizer, order.loss, policy, order.jit)
     return Subject(model, family_of(model), choice, order.input_shape)
@@ -123,7 +123,7 @@ class Bounds(NamedTuple):
 
 
 def bounds_of(model: Any) -> Bounds:
-    """What the model's embeddings can look up, and how many classes its outputs tell apart.
+    """What the model's embeddings can look up, and how many classes its outputs have.
 
     How many different numbers there are matters: the gradient of an embedding has a row for each.
     """

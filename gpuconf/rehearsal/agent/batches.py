@@ -1,7 +1,7 @@
 """The batch of a training, seen and changed on its way into ``fit`` or ``train_on_batch``.
 
 The report says how many examples a step takes; a second run with another number gives the second
-point of the line.  A loop of the program's own gets its batches where nobody can reach in.
+point of the line.  The batches of a program's own loop cannot be reached.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Batches:
                 self.models.add(args[0])
                 bound = inspect.signature(original).bind(*args, **kwargs)
                 prepare(bound.arguments)
-            except Exception as error:  # data of a kind that we do not know: it stays as it is
+            except Exception as error:  # data of a kind that we do not know is left as it is
                 self._tell("unknown", None, None, f"{type(error).__name__}: {error}")
                 return original(*args, **kwargs)
             result = original(*bound.args, **bound.kwargs)
@@ -93,7 +93,7 @@ class Batches:
         self._tell(kind, own, used, examples=there)
 
     def _fit_from(self, arguments: dict[str, Any], data: Iterator[Any]) -> None:
-        """A generator tells its batch only with its first one, which must not be lost."""
+        """A generator shows its batch size only in its first batch, which must not be lost."""
         arguments["x"] = resizing.generator(
             data, self._wanted, lambda own: self._tell("generator", own, self._wanted or own)
         )

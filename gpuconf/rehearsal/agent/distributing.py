@@ -1,4 +1,4 @@
-"""MirroredStrategy on simulated cards, which have no NCCL to add gradients up with."""
+"""MirroredStrategy on simulated cards, which have no NCCL to sum gradients."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Memory:
                     return
                 try:
                     self._end_tape()
-                except Exception as error:  # a full disk; the tape stays one that is not whole
+                except Exception as error:  # a full disk; the tape remains incomplete
                     self._over.set()
                     self._record.append("notes", f"the memory trace ended: {error}")
                     return

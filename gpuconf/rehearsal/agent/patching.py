@@ -1,4 +1,4 @@
-"""Wrapping functions of the frameworks, so that they stay what they were for everybody else."""
+"""Wrapping functions of the frameworks, so that other callers see no difference."""
 
 from __future__ import annotations
 

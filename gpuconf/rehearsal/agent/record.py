@@ -56,7 +56,7 @@ class Record:
                 self._write()
 
     def _write(self) -> None:
-        """The program must not fail because a disk is full; the rehearsal is told of it."""
+        """Write all facts.  A full disk fails the rehearsal, not the program."""
         unfinished = os.path.join(self.folder, REPORT + ".new")
         try:
             os.makedirs(self.folder, exist_ok=True)

@@ -68,7 +68,7 @@ def dataset_examples(data: Any, own: int | None) -> int | None:
 
 
 def dataset(data: Any, wanted: int) -> Any:
-    """The same examples in batches of ``wanted``; a fixed number of them stays a fixed one."""
+    """The same examples in batches of ``wanted``; their number stays fixed if it was."""
     import tensorflow
 
     shapes = [spec.shape for spec in tensorflow.nest.flatten(data.element_spec)]
@@ -101,14 +101,14 @@ def sequence(data: Any, own: int | None, wanted: int) -> Any:
 
 
 def generator(
-    batches: Iterator[Any], wanted: int | None, tell: Callable[[int | None], None]
+    batches: Iterator[Any], wanted: int | None, report: Callable[[int | None], None]
 ) -> Iterator[Any]:
-    """The batches as they come, or of ``wanted`` examples; calls ``tell(own size)`` once."""
+    """The batches as they come, or of ``wanted`` examples; calls ``report(own size)`` once."""
     own: int | None = None
     for batch in batches:
         if own is None:
             own = examples(batch)
-            tell(own)
+            report(own)
         if wanted is None or own is None:
             yield batch
             continue

@@ -103,7 +103,7 @@ class Steps:
 
 
 def noted(args: tuple[Any, ...], variables: dict[int, Any]) -> tuple[Any, ...]:
-    """Keep the variables, by the names of which layers are told; the arguments again.
+    """Keep the variables, whose names identify layers, and return the arguments.
 
     What can be read once only, as ``zip(gradients, variables)``, becomes a list.  A variable can
     be iterated too, and stays what it is.
