@@ -23,9 +23,9 @@ _PRECISIONS = ("float16", "bfloat16")
 
 _DESCRIPTION = """\
 Say how much GPU memory a step of fit() or predict() takes: the peak, what
-remains, the share of each layer, and the largest batch under a limit. The model's
-own training step is traced by TensorFlow and replayed in a simulation of its
-allocator: there need be no GPU, no weights are read, no data is touched.
+remains, the share of each layer, and the largest batch under a limit. The
+model's own training step is traced by TensorFlow and replayed in a simulation
+of its allocator: no GPU is needed, no weights are read, no data is touched.
 TARGET is a saved model (.keras, .h5), or the function that makes one, as
 my_module:make_model or path/to/file.py:make_model."""
 
