@@ -293,6 +293,13 @@ def failed(kind: str, message: str, hint: str | None = None, *, is_ours: bool = 
             "a simulated card cannot compute it: ",
             "a real GPU may",
         ),
+        (
+            failed("ShortageError", "not enough memory: 0 MiB is left of what is free", "wait",
+                   is_ours=True),
+            GPU,
+            "0 MiB is left of what is free",
+            "wait",
+        ),
         (failed("ValueError", "of the model\nmore"), GPU, "ValueError: of the model", "yourself"),
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from gpuconf.children.run import run_recorded
 from gpuconf.children.signals import ended_in_order
 from gpuconf.environ import before_gpuconf
-from gpuconf.errors import BackendError, UsageError
+from gpuconf.errors import BackendError, GpuconfError, UsageError
 from gpuconf.footprint.calibration import Probe, TracedAt, calibrated, probed_batches
 from gpuconf.footprint.estimating import estimate as make_estimate
 from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD, MemoryEstimate
@@ -185,9 +185,12 @@ def refusal_of(
         message = f"the probe on {where} took more than {timeout_s:.0f} s, at {record.doing!r}"
         return BackendError(message, hint=f"on a GPU it takes seconds; {without}")
     error = record.error
+    # A plain GpuconfError quotes the user's code, which may have run out of memory, say.
+    if error is not None and error.is_ours and error.kind != GpuconfError.__name__:
+        return BackendError(f"{at}: {error.message}", hint=error.hint or without)
     raised = {"type": error.kind, "message": error.message} if error is not None else None
     failure = failure_of(raised, done.output)
-    if failure.kind not in ("script", "refused"):  # also where it is the user's code that met it
+    if failure.kind not in ("script", "refused"):
         return BackendError(f"{at}: {_words(failure)}", hint=f"{_advice(failure, tier)}; {without}")
     if error is None:
         return BackendError(f"{at}: {_death(done, failure)}", hint=without)
