@@ -7,8 +7,8 @@ that does not fit.
 from gpuconf.batching.decorator import oom_safe
 from gpuconf.batching.evaluating import evaluate
 from gpuconf.batching.fitting import fit
-from gpuconf.batching.graph_session import session_evaluate
-from gpuconf.batching.known_sizes import forget
 from gpuconf.batching.predicting import predict
+from gpuconf.batching.sessions import session_evaluate
+from gpuconf.batching.size import forget
 
 __all__ = ["evaluate", "fit", "forget", "oom_safe", "predict", "session_evaluate"]

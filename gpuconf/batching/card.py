@@ -9,7 +9,8 @@ from typing import NamedTuple
 from gpuconf.keras_api.devices import gpu_limits, is_computing
 from gpuconf.units import MIB
 
-_SHARE = 0.9  # of the limit: twice the samples may need more than twice the memory, in odd pieces
+# Of a limit: twice the samples may need more than twice the memory, in odd pieces.
+_LIMIT_SHARE = 0.9
 
 
 class Card(NamedTuple):
@@ -53,7 +54,7 @@ def room_to_double(card: Card) -> Callable[[], bool]:
         peak = _info(card.name).get("peak") if card.limit_bytes is not None else None
         if peak is None or card.limit_bytes is None:
             return True
-        return in_use + 2 * (peak - in_use) < _SHARE * card.limit_bytes
+        return in_use + 2 * (peak - in_use) < _LIMIT_SHARE * card.limit_bytes
 
     return has_room
 

@@ -6,16 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from gpuconf.batching.array_rows import is_rows
 from gpuconf.batching.card import Card, card_in_use, room_to_double
-from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch, checked_retries
-from gpuconf.batching.first_size import CAREFUL, host_batch
+from gpuconf.batching.data.host_data import checked_batch_size
+from gpuconf.batching.data.rows import is_rows
+from gpuconf.batching.first_size import CAREFUL, host_batch, sample_signature
 from gpuconf.batching.gathering import Gathered
-from gpuconf.batching.host_data import checked_batch_size
-from gpuconf.batching.known_sizes import key_for
-from gpuconf.batching.parts import in_parts
-from gpuconf.batching.progress import progress_bar
-from gpuconf.batching.signature import sample_signature
+from gpuconf.batching.parts import in_parts, progress_bar
+from gpuconf.batching.size import MOST_RETRIES, CardBatch, checked_retries, key_for
 from gpuconf.errors import UsageError
 from gpuconf.keras_api import nests
 

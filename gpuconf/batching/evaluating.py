@@ -5,12 +5,20 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from gpuconf.batching.card_batch import MOST_RETRIES
-from gpuconf.batching.evaluation_step import EvaluationStep
+from gpuconf.batching.data.host_data import host_data
 from gpuconf.batching.failures import explained
-from gpuconf.batching.host_data import host_data
-from gpuconf.keras_api.families import family_of
-from gpuconf.keras_api.stepping import check_strategy, stepping
+from gpuconf.batching.first_size import size_for
+from gpuconf.batching.parts import even, in_parts
+from gpuconf.batching.size import MOST_RETRIES, CardBatch, checked_retries
+from gpuconf.batching.steps import part_losses
+from gpuconf.batching.steps.gradients import evaluated_part
+from gpuconf.batching.steps.kept import kept, make_variables
+from gpuconf.batching.steps.part_losses import LossTrackers
+from gpuconf.batching.steps.state import UndoableState
+from gpuconf.keras_api import nests
+from gpuconf.keras_api.families import family_of, has_own_step
+from gpuconf.keras_api.stepping import check_strategy, compiled, stepping
+from gpuconf.terminal import say
 
 
 def evaluate(  # noqa: PLR0917  # Keras's signature
@@ -59,3 +67,64 @@ def evaluate(  # noqa: PLR0917  # Keras's signature
             **kwargs,
         )
         return explained("evaluate", call)
+
+
+class EvaluationStep:
+    """A batch through ``test_step``, in parts that the card has room for."""
+
+    def __init__(self, model: Any, *, is_auto: bool, max_retries: int) -> None:
+        self._model = model
+        self._is_auto = is_auto
+        self._max_retries = checked_retries(max_retries)
+        self._of_whole = kept(model, "test", partial(compiled, model, model.test_step))
+        make_of_part = partial(compiled, model, partial(evaluated_part, model))
+        self._of_part = kept(model, "test in parts", make_of_part)
+        self._is_keras_s = not has_own_step(model, "test_step")
+        self._state = UndoableState(model)
+        self._trackers = LossTrackers(model)
+        self._card_batch: CardBatch | None = None
+
+    def __call__(self, data: Any) -> Any:
+        """The metrics after this batch, as Keras's ``test_function`` gives them."""
+        if self._card_batch is None:
+            self._card_batch = self._begin(data)
+        samples = nests.count(data)
+        are_told_apart = False
+        logs: Any = None
+        run = partial(self._run, data, samples)
+        parts = in_parts(samples, self._card_batch, run, state=self._state, cut=even)
+        for (logs, weight), _ in parts:  # noqa: B007
+            if weight is not None:
+                self._trackers.add(weight)
+                are_told_apart = True
+        return self._trackers.end(samples, logs) if are_told_apart else logs
+
+    def _begin(self, data: Any) -> CardBatch:
+        make_variables(self._model, self._of_whole, data)
+        return size_for(
+            "evaluate", self._model, data, is_auto=self._is_auto, max_retries=self._max_retries
+        )
+
+    def _run(self, data: Any, samples: int, start: int, end: int) -> tuple[Any, Any]:
+        """The logs, and how much the loss counts; None where the trackers are right already."""
+        import tensorflow as tf
+
+        part, size = nests.part(data, start, end), end - start
+        is_whole = size == samples
+        if not self._is_keras_s or (is_whole and not self._trackers.are_wrong_of_whole):
+            return self._of_whole(part), None
+        if start == 0:
+            self._trackers.begin()
+        if is_whole:
+            return self._of_whole(part), 1.0
+        try:
+            why = part_losses.why_indivisible(self._model)
+            if why is not None:
+                raise part_losses.IndivisibleError(why)
+            with part_losses.saying_why():
+                found: tuple[Any, Any] = self._of_part(part, tf.constant(size / samples))
+        except part_losses.IndivisibleError as error:
+            self._is_keras_s = False
+            say(f"evaluate: {error.message}; its loss is the mean of the parts' losses")
+            return self._of_whole(part), None
+        return found

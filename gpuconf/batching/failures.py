@@ -66,6 +66,21 @@ def failure_of(error: BaseException, *, computes_on_cpu: bool | None = None) -> 
     return Failure(error, summary, False)
 
 
+def attempt(work: Callable[[], Any]) -> tuple[Any, Failure | None]:
+    """What the work gives, or the out-of-memory that it ended in; other exceptions are raised.
+
+    The failure is handed back, so that nothing is done inside the ``except``: there the
+    traceback keeps alive the tensors whose memory is needed.
+    """
+    try:
+        return work(), None
+    except Exception as error:
+        failure = failure_of(error)
+        if failure is None:
+            raise
+        return None, failure
+
+
 def tell_beside(error: BaseException, why: str) -> None:
     """Say on stderr why the exception that will be raised ends it, with its diagnosis."""
     with suppress(AttributeError):
@@ -90,11 +105,9 @@ def explained(what: str, work: Callable[[], Any]) -> Any:
     except Exception as error:
         failure = failure_of(error)
         if failure is not None and not getattr(error, _TOLD, False):
-            where = (
-                "the card" if failure.is_of_the_card else "the computer's own memory, not the card"
-            )
+            where = "the card's memory" if failure.is_of_the_card else "the host's RAM"
             tell_beside(
-                error, f"{what}: no room in {where}, and not where a smaller batch could help"
+                error, f"{what}: no room in {where}, and a smaller batch does not help there"
             )
         raise
 

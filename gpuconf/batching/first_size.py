@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
-from gpuconf.batching.card import Card, current_card
+from gpuconf.batching.card import Card, current_card, room_to_double
+from gpuconf.batching.size import CardBatch, key_for, known_size
 from gpuconf.footprint import estimate
 from gpuconf.keras_api import nests
 from gpuconf.keras_api.variables import optimizer_variables, size_bytes
 from gpuconf.terminal import debug
+from gpuconf.units import MIB
 
 MOST_SAMPLES = 1024  # a card is busy with far fewer, and more cost memory alone
 CAREFUL = 32  # Keras's own default
-_MOST_BYTES = 256 << 20  # of one batch in the computer's memory
+_MOST_BYTES = 256 * MIB  # of one batch in the host's memory
 _BATCHES_AHEAD = 4  # that tf.data holds: read, made ready, in use
-_SHARE = 0.85  # of an estimate: its error, and what ran before on the card
+_ESTIMATE_SHARE = 0.85  # its error, and what ran before on the card
 
 
 def host_batch(sample_bytes: int) -> int:
@@ -40,7 +43,7 @@ def estimated(model: Any, data: Any, *, training: bool) -> Callable[[], int | No
         if free is None or free <= 0:
             return None
         try:
-            told = estimate(
+            found = estimate(
                 model,
                 CAREFUL,
                 training=training,
@@ -51,7 +54,8 @@ def estimated(model: Any, data: Any, *, training: bool) -> Callable[[], int | No
         except Exception as error:  # a model that cannot be traced alone runs all the same
             debug(f"no estimate of the batch that fits: {error}")
             return None
-        return None if told.largest_batch is None else max(1, int(told.largest_batch * _SHARE))
+        largest = found.largest_batch
+        return None if largest is None else max(1, int(largest * _ESTIMATE_SHARE))
 
     return guess
 
@@ -76,3 +80,51 @@ def _spec(leaf: Any) -> Any:
     import tensorflow as tf
 
     return tf.TensorSpec((None, *leaf.shape[1:]), tf.as_dtype(leaf.dtype))
+
+
+def model_signature(model: Any, data: Any) -> tuple[Any, ...]:
+    """Hashable: the model's kind, its weights, the precision, and one sample's shapes and types."""
+    weights = tuple((tuple(each.shape), str(each.dtype)) for each in model.weights)
+    trainable = tuple(bool(each.trainable) for each in model.weights)
+    return (
+        type(model).__qualname__,
+        hash((weights, trainable)),
+        str(getattr(model.dtype_policy, "name", model.dtype_policy)),
+        type(getattr(model, "optimizer", None)).__name__,
+        sample_signature(data),
+    )
+
+
+def sample_signature(data: Any) -> tuple[Any, ...]:
+    """Shapes and types of one sample."""
+    return tuple(
+        (tuple(leaf.shape[1:]), str(getattr(leaf, "dtype", type(leaf))))
+        for leaf in nests.leaves(data)
+    )
+
+
+def size_for(
+    what: str, model: Any, data: Any, *, is_auto: bool, max_retries: int, training: bool = False
+) -> CardBatch:
+    """The whole batch, what is known of this model and card, or (``is_auto``) an estimate.
+
+    ``data`` is the first batch.  Where an automatic size can have no estimate, it begins small and
+    doubles as long as that runs.
+    """
+    card = current_card()
+    key = key_for(what, model_signature(model, data), card)
+    guess = estimated(model, data, training=training)
+    start, room = None, None
+    if is_auto and known_size(key) is None and nests.count(data) > CAREFUL:
+        start = guess()
+        if start is None and card.free_bytes is not None:
+            start, room = CAREFUL, room_to_double(card)
+    return CardBatch(
+        key,
+        what=what,
+        most=sys.maxsize,
+        start=start,
+        room_to_double=room,
+        guess=None if start else guess,
+        max_retries=max_retries,
+    )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from gpuconf.batching.card_batch import MOST_RETRIES
-from gpuconf.batching.evaluation_step import EvaluationStep
+from gpuconf.batching.data.fit_data import Training, Validation, data_arguments
+from gpuconf.batching.data.host_data import checked_batch_size
+from gpuconf.batching.evaluating import EvaluationStep
 from gpuconf.batching.failures import explained
-from gpuconf.batching.fit_data import Training, Validation, data_arguments
-from gpuconf.batching.host_data import checked_batch_size
-from gpuconf.batching.training_step import TrainStep
+from gpuconf.batching.size import MOST_RETRIES
+from gpuconf.batching.steps.training import TrainStep
 from gpuconf.errors import UsageError
 from gpuconf.keras_api.families import family_of, has_own_step
 from gpuconf.keras_api.stepping import check_strategy, stepping

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Protocol, TypeVar
 
-from gpuconf.batching.card_batch import CardBatch, attempt
+from gpuconf.batching.failures import attempt
+from gpuconf.batching.size import CardBatch
 
 Result = TypeVar("Result")
 
@@ -70,3 +73,18 @@ def even(samples: int, most: int) -> int:
     while step > most:
         step //= 2
     return min(math.ceil(size / step) * step, most // step * step)
+
+
+@contextmanager
+def progress_bar(what: str, samples: int, wanted: bool | None) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr that goes on by so many samples; None means on a terminal only."""
+    if not (sys.stderr.isatty() if wanted is None else wanted):
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(file=sys.stderr)) as progress:
+        task = progress.add_task(what, total=samples)
+        yield lambda count: progress.advance(task, count)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator, Iterable
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from typing import Any
 
-from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch, checked_retries
-from gpuconf.batching.card_size import size_for
+from gpuconf.batching.data.host_data import host_data
 from gpuconf.batching.failures import explained
+from gpuconf.batching.first_size import size_for
 from gpuconf.batching.gathering import Gathered
-from gpuconf.batching.host_data import host_data
-from gpuconf.batching.model_building import make_variables
-from gpuconf.batching.model_state import UndoableState
 from gpuconf.batching.parts import even, in_parts
-from gpuconf.batching.sequence_reading import batches_of, is_sequence
-from gpuconf.batching.step_functions import kept
+from gpuconf.batching.size import MOST_RETRIES, CardBatch, checked_retries
+from gpuconf.batching.steps.kept import kept, make_variables
+from gpuconf.batching.steps.state import UndoableState
 from gpuconf.errors import UsageError
 from gpuconf.keras_api import nests
 from gpuconf.keras_api.families import family_of
 from gpuconf.keras_api.stepping import check_strategy, compiled, without_optionals
+
+_QUEUED = 10  # Keras's max_queue_size
 
 
 def predict(  # noqa: PLR0917  # Keras's signature
@@ -117,3 +119,52 @@ class _PredictStep:
     def _run_to_host(self, data: Any, start: int, end: int) -> Any:
         """The outputs of a part; the copy is part of what may fail."""
         return nests.mapped(nests.on_host, self._run(nests.part(data, start, end)))
+
+
+def is_sequence(data: Any) -> bool:
+    """Whether it has batches by number: a PyDataset, a Sequence of Keras 2, or the like."""
+    return hasattr(data, "__getitem__") and _length_of(data) is not None
+
+
+def batches_of(data: Any, steps: int | None) -> Generator[Any, None, None]:
+    """The batches of one epoch in order, at most ``steps`` of them.
+
+    With more than one worker threads read ahead; Keras's processes are threads here, too.
+    """
+    batches = _length_of(data)
+    assert batches is not None
+    count = batches if steps is None else min(batches, steps)
+    _call(data, "on_epoch_begin")
+    workers = int(getattr(data, "workers", None) or 1)
+    if workers > 1:
+        yield from _read_ahead(data, count, workers)
+    else:
+        yield from map(data.__getitem__, range(count))
+    _call(data, "on_epoch_end")
+
+
+def _read_ahead(data: Any, count: int, workers: int) -> Iterator[Any]:
+    most = int(getattr(data, "max_queue_size", None) or _QUEUED)
+    waiting: deque[Future[Any]] = deque()
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="gpuconf-predict")
+    try:
+        for number in range(count):
+            waiting.append(pool.submit(data.__getitem__, number))
+            if len(waiting) > most:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _length_of(data: Any) -> int | None:
+    """Keras 3 asks for ``num_batches``, which is the length unless somebody says otherwise."""
+    if hasattr(data, "num_batches"):
+        return None if data.num_batches is None else int(data.num_batches)
+    return len(data) if hasattr(data, "__len__") else None
+
+
+def _call(data: Any, hook: str) -> None:
+    """Older ones have none."""
+    getattr(data, hook, lambda: None)()

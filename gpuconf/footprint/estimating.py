@@ -6,7 +6,7 @@ from typing import Any
 
 from gpuconf.arguments import memory_size, whole_number
 from gpuconf.footprint.advice import advice_for
-from gpuconf.footprint.keras_models.choice import Choice, policy_named
+from gpuconf.footprint.keras_models.preparing import Choice, policy_named
 from gpuconf.footprint.largest_batch import largest_batch
 from gpuconf.footprint.layers import layer_rows
 from gpuconf.footprint.memory_estimate import MemoryEstimate, Peak

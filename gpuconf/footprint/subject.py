@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuconf.errors import UsageError
-from gpuconf.footprint.keras_models.choice import Choice
 from gpuconf.footprint.keras_models.data import (
     Batch,
     given_batch,
@@ -19,7 +18,7 @@ from gpuconf.footprint.keras_models.data import (
     targets_for,
 )
 from gpuconf.footprint.keras_models.outputs import build, outputs_of
-from gpuconf.footprint.keras_models.preparing import prepared
+from gpuconf.footprint.keras_models.preparing import Choice, prepared
 from gpuconf.footprint.step import Step, with_workspaces_up_to
 from gpuconf.footprint.tensorflow.tracing import trace
 from gpuconf.keras_api.families import Family, has_own_step

@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 
 from gpuconf import batching
-from gpuconf.batching.known_sizes import forget
+from gpuconf.batching.size import forget
 from tests.batching.batching_models import (
     BATCH,
     HALVES,
@@ -350,8 +350,8 @@ def check_a_failure_in_the_data_comes_through(
         trained.fitted(x=batches(), y=None, batch_size=None, shuffle=False, callbacks=[states])
     assert_same(trained.state(), states.after[len(states.after) - 1])
     told = capsys.readouterr().err
-    assert ("no room in the computer's own memory" in told) is is_host
-    assert "do not fit on the card" not in told
+    assert ("no room in the host's RAM" in told) is is_host
+    assert "samples do not fit" not in told
     _trains_as_new(trained)
 
 
@@ -369,7 +369,7 @@ def check_host_memory_is_not_cured_by_smaller_batches(
         with pytest.raises(tf.errors.ResourceExhaustedError):
             call()
         assert FAULTS.calls["forward"] == 2
-        assert "the computer's own memory is used up" in capsys.readouterr().err
+        assert "the host ran out of RAM" in capsys.readouterr().err
 
 
 def check_other_errors_are_not_retried(trained: Trained) -> None:

@@ -23,9 +23,8 @@ import tensorflow as tf
 
 import gpuconf
 from gpuconf import batching
-from gpuconf.batching.known_sizes import forget
-from gpuconf.batching.model_state import Held
-from gpuconf.batching.variable_reading import Reader
+from gpuconf.batching.size import forget
+from gpuconf.batching.steps.state import Held, Reader
 from gpuconf.errors import UsageError
 from gpuconf.keras_api import nests
 from tests.batching.batching_models import (

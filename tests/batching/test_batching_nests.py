@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from gpuconf.batching.part_weights import reductions
+from gpuconf.batching.steps.part_losses import reductions
 from gpuconf.keras_api import nests
 
 

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gpuconf.batching.card_batch import CardBatch, checked_retries
-from gpuconf.batching.known_sizes import Key, forget
 from gpuconf.batching.parts import even, in_parts
+from gpuconf.batching.size import CardBatch, Key, checked_retries, forget
 from gpuconf.errors import UsageError
 
 FULL = "OOM when allocating tensor with shape[9] on /device:GPU:0 by allocator GPU_0_bfc"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuconf.batching.sequence_reading import batches_of, is_sequence
+from gpuconf.batching.predicting import batches_of, is_sequence
 
 
 class Sequenced:

@@ -17,7 +17,7 @@ from keras import layers
 import gpuconf
 from gpuconf.errors import UsageError
 from gpuconf.footprint import MemoryEstimate
-from gpuconf.footprint.keras_models.choice import Choice
+from gpuconf.footprint.keras_models.preparing import Choice
 from gpuconf.footprint.phases import live_bytes
 from gpuconf.footprint.subject import Subject
 from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables

@@ -9,7 +9,7 @@ import keras
 import tf_keras
 from keras import layers
 
-from gpuconf.footprint.keras_models.choice import Choice
+from gpuconf.footprint.keras_models.preparing import Choice
 from gpuconf.footprint.phases import are_alike
 from gpuconf.footprint.replay import replay
 from gpuconf.footprint.step import (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from gpuconf.errors import UsageError
-from gpuconf.footprint.keras_models.model_errors import in_short
 from gpuconf.keras_api import symbolic
 from gpuconf.keras_api.families import Family
 
@@ -59,3 +59,17 @@ def _called(model: Any, family: Family, inputs: Any) -> Any:
             hint="give the shape of one sample: input_shape=(224, 224, 3), or "
             "--input-shape 224,224,3; or data=(inputs, targets)",
         ) from error
+
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_MOST_LINES = 3
+
+
+def in_short(error: Exception) -> str:
+    """Its kind and the lines that tell what happened: Keras adds the arguments of the call."""
+    text = _COLOUR.sub("", str(error))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if lines[:1] == ["in user code:"]:  # AutoGraph's: where it was comes first, what it is last
+        return lines[-1]
+    ends = [at for at, line in enumerate(lines) if line.startswith("Arguments received by")]
+    return " ".join([f"{type(error).__name__}:", *lines[: min([*ends, _MOST_LINES])]])

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpuconf.errors import BackendError
-from gpuconf.footprint.keras_models.choice import Choice, policy_named
 from gpuconf.footprint.keras_models.outputs import build
-from gpuconf.footprint.keras_models.preparing import prepared
+from gpuconf.footprint.keras_models.preparing import Choice, policy_named, prepared
 from gpuconf.footprint.loading import load_model
 from gpuconf.footprint.probe.order import Order
 from gpuconf.footprint.subject import Subject

@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpuconf.errors import GpuconfError, UsageError
-from gpuconf.footprint.keras_models.choice import Choice
 from gpuconf.footprint.keras_models.data import Batch
-from gpuconf.footprint.keras_models.layer_calls import LayerCalls
-from gpuconf.footprint.keras_models.model_errors import in_short
-from gpuconf.footprint.keras_models.variables import Known, variables_of
+from gpuconf.footprint.keras_models.layer_calls import Known, LayerCalls, variables_of
+from gpuconf.footprint.keras_models.outputs import in_short
+from gpuconf.footprint.keras_models.preparing import Choice
 from gpuconf.footprint.step import CONSTANT, DATA, OPTIMIZER_STATE, OTHER_STATE, Step, Variable
 from gpuconf.footprint.tensorflow.attribution import named_pieces, operations_of
 from gpuconf.footprint.tensorflow.memory import Handle, Value

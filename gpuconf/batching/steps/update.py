@@ -10,13 +10,10 @@ from functools import partial
 from typing import Any
 
 from gpuconf.batching.card import current_card
-from gpuconf.batching.card_batch import attempt
-from gpuconf.batching.failures import let_go, tell_beside
-from gpuconf.batching.gradient_parts import Gradients
-from gpuconf.batching.model_building import make_optimizer_variables
-from gpuconf.batching.model_state import Held, learnt_state
-from gpuconf.batching.step_functions import kept
-from gpuconf.batching.variable_reading import Reader
+from gpuconf.batching.failures import attempt, let_go, tell_beside
+from gpuconf.batching.steps.gradients import Gradients
+from gpuconf.batching.steps.kept import kept, make_optimizer_variables
+from gpuconf.batching.steps.state import Held, Reader, learnt_state
 from gpuconf.keras_api.families import family_of
 from gpuconf.keras_api.variables import size_bytes
 from gpuconf.terminal import say
@@ -58,7 +55,7 @@ class GuardedUpdate:
             return
         held.put_back()
         if self._on_host or not failure.is_of_the_card:
-            where = "on the card" if failure.is_of_the_card else "in the computer's own memory"
+            where = "on the card" if failure.is_of_the_card else "in the host's RAM"
             tell_beside(failure.error, f"fit: no room {where} for the update of the weights")
             raise failure.error
         self._on_host = True

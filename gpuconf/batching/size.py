@@ -1,18 +1,63 @@
-"""How many samples the card gets at once: found out, halved on out-of-memory, remembered."""
+"""How many samples the card gets at once: found out, halved on out-of-memory, remembered.
+
+Sizes live as long as the process, by what is computed and on which card.  The card's limit is part
+of the key: on a card that others have left more of, a larger batch is looked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuconf.arguments import whole_number
-from gpuconf.batching.failures import Failure, failure_of, let_go, tell_beside
-from gpuconf.batching.known_sizes import Key, Known, known_size, remember
+from gpuconf.batching.card import Card
+from gpuconf.batching.failures import Failure, let_go, tell_beside
 from gpuconf.terminal import say
+from gpuconf.units import MIB
 
 MOST_RETRIES = 10
 
 Guess = Callable[[], "int | None"]
+
+
+class Key(NamedTuple):
+    """What a batch size is known for: a kind of step, a model's or function's signature, a card."""
+
+    kind: str
+    signature: Any
+    card: str
+    limit_mib: int | None
+
+
+class Known(NamedTuple):
+    """The largest size that ran, and the smallest that did not."""
+
+    good: int
+    bad: int | None = None
+
+
+_KNOWN: dict[Key, Known] = {}
+
+
+def key_for(kind: str, signature: Any, card: Card) -> Key:
+    """The key of a step on a card; the signature must be hashable."""
+    limit = None if card.limit_bytes is None else card.limit_bytes // MIB
+    return Key(kind, signature, card.name, limit)
+
+
+def known_size(key: Key) -> Known | None:
+    """What earlier calls found out."""
+    return _KNOWN.get(key)
+
+
+def remember(key: Key, known: Known) -> None:
+    """Keep it for later calls."""
+    _KNOWN[key] = known
+
+
+def forget() -> None:
+    """Forget all sizes, as after other programs have left the card."""
+    _KNOWN.clear()
 
 
 class CardBatch:
@@ -77,7 +122,9 @@ class CardBatch:
         Raises the failure's error, with a diagnosis beside it, where no smaller batch can help.
         """
         if not failure.is_of_the_card:
-            self._give_up(failure, "the computer's own memory is used up, not the card's")
+            self._give_up(
+                failure, "the host ran out of RAM, and a smaller batch does not help there"
+            )
         self.refusals += 1
         self._room_to_double = None
         if size <= 1:
@@ -90,8 +137,8 @@ class CardBatch:
         self._bad = size if self._bad is None else min(self._bad, size)
         self.size = self._smaller(size)
         say(
-            f"{self._what}: {failure.summary}; {size} samples do not fit on the card at once, "
-            f"goes on with {self.size}"
+            f"{self._what}: {failure.summary}; {size} samples do not fit; "
+            f"continuing with {self.size}"
         )
         let_go(failure.error)
 
@@ -109,18 +156,3 @@ class CardBatch:
 def checked_retries(max_retries: Any) -> int:
     """How many more times a call may be out of memory after the first; raises UsageError."""
     return whole_number("max_retries", max_retries, least=0, hint=f"max_retries={MOST_RETRIES}")
-
-
-def attempt(work: Callable[[], Any]) -> tuple[Any, Failure | None]:
-    """What the work gives, or the out-of-memory that it ended in; other exceptions are raised.
-
-    The failure is handed back, so that nothing is done inside the ``except``: there the
-    traceback keeps alive the tensors whose memory is needed.
-    """
-    try:
-        return work(), None
-    except Exception as error:
-        failure = failure_of(error)
-        if failure is None:
-            raise
-        return None, failure

@@ -14,8 +14,8 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gpuconf.batching.array_rows import Rows, is_rows
-from gpuconf.batching.host_data import checked_batch_size, host_data
+from gpuconf.batching.data.host_data import checked_batch_size, host_data
+from gpuconf.batching.data.rows import Rows, is_rows
 from gpuconf.errors import UsageError
 from gpuconf.keras_api import nests
 

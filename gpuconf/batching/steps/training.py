@@ -8,18 +8,16 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from gpuconf.batching import part_weights
-from gpuconf.batching.card_batch import CardBatch, attempt, checked_retries
-from gpuconf.batching.card_size import size_for
-from gpuconf.batching.failures import Failure, tell_beside
-from gpuconf.batching.gradient_parts import GradientParts, Gradients
-from gpuconf.batching.guarded_update import GuardedUpdate
-from gpuconf.batching.loss_trackers import LossTrackers
-from gpuconf.batching.model_building import make_optimizer_variables
-from gpuconf.batching.model_state import UndoableState
-from gpuconf.batching.moving_statistics import MovingStatistics
+from gpuconf.batching.failures import Failure, attempt, tell_beside
+from gpuconf.batching.first_size import size_for
 from gpuconf.batching.parts import even
-from gpuconf.batching.step_functions import kept
+from gpuconf.batching.size import CardBatch, checked_retries
+from gpuconf.batching.steps import part_losses
+from gpuconf.batching.steps.gradients import GradientParts, Gradients
+from gpuconf.batching.steps.kept import kept, make_optimizer_variables
+from gpuconf.batching.steps.part_losses import LossTrackers
+from gpuconf.batching.steps.state import MovingStatistics, UndoableState
+from gpuconf.batching.steps.update import GuardedUpdate
 from gpuconf.keras_api import nests
 from gpuconf.keras_api.families import has_own_step
 from gpuconf.terminal import say
@@ -82,9 +80,9 @@ class TrainStep:
             max_retries=self._max_retries,
             training=True,
         )
-        why = part_weights.why_indivisible(self._model)
+        why = part_losses.why_indivisible(self._model)
         if why is not None and self._most is not None:
-            raise part_weights.IndivisibleError(why)
+            raise part_losses.IndivisibleError(why)
         if why is not None:
             found.size = sys.maxsize  # also where another model like this one was cut
         if self._most is not None:
@@ -115,7 +113,7 @@ class TrainStep:
             self._trackers.add(weight)
             self._statistics.add(share)
         self._statistics.end()
-        return self._gradients.summed(logs, is_sum=part_weights.is_sum(self._model))
+        return self._gradients.summed(logs, is_sum=part_losses.is_sum(self._model))
 
     def _tell_once(self) -> None:
         """What nobody can see from outside: how a loss of the user's own is reduced."""
@@ -134,7 +132,7 @@ class TrainStep:
         """
         try:
             yield
-        except part_weights.IndivisibleError as error:
+        except part_losses.IndivisibleError as error:
             self._state.put_back()
             if self._failure is None:
                 raise
@@ -147,7 +145,7 @@ class TrainStep:
     def _check_divisible(self) -> None:
         failure = self._failure
         assert failure is not None
-        why = part_weights.why_indivisible(self._model) if failure.is_of_the_card else None
+        why = part_losses.why_indivisible(self._model) if failure.is_of_the_card else None
         if why is not None:
             tell_beside(failure.error, f"fit: the batch cannot be taken in parts: {why}")
             raise failure.error

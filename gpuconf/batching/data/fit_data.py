@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
-from gpuconf.batching.array_rows import Rows, is_rows
-from gpuconf.batching.host_data import HostData, host_data
+from gpuconf.batching.data.host_data import HostData, host_data
+from gpuconf.batching.data.rows import Rows, is_rows
 from gpuconf.errors import UsageError
 from gpuconf.keras_api import nests
 from gpuconf.keras_api.families import Family

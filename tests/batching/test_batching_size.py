@@ -8,11 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gpuconf.batching import known_sizes
+from gpuconf.batching import size as sizes
 from gpuconf.batching.card import Card
-from gpuconf.batching.card_batch import MOST_RETRIES, CardBatch, Guess, attempt
-from gpuconf.batching.failures import Failure
-from gpuconf.batching.known_sizes import Key, Known, forget, key_for, known_size, remember
+from gpuconf.batching.failures import Failure, attempt
+from gpuconf.batching.size import (
+    MOST_RETRIES,
+    CardBatch,
+    Guess,
+    Key,
+    Known,
+    forget,
+    key_for,
+    known_size,
+    remember,
+)
 
 KEY = Key("evaluate", ("model",), "GPU:0", 1024)
 FULL = "OOM when allocating tensor with shape[9] on /device:GPU:0 by allocator GPU_0_bfc"
@@ -158,7 +167,7 @@ def test_retries_are_bounded_and_each_is_told(
     batch = sized(10**6, max_retries=retries)
     for _ in range(retries):
         batch.failed(full(), batch.size)
-    assert capsys.readouterr().err.count("do not fit on the card at once") == retries
+    assert capsys.readouterr().err.count("samples do not fit") == retries
     with pytest.raises(RuntimeError, match="OOM"):
         batch.failed(full(), batch.size)
     assert MOST_RETRIES >= 10
@@ -171,7 +180,7 @@ def test_host_memory_is_not_cured_by_smaller_batches(capsys: pytest.CaptureFixtu
     with pytest.raises(RuntimeError) as caught:
         batch.failed(failure, 64)
     assert caught.value is failure.error
-    assert "computer's own memory" in capsys.readouterr().err
+    assert "the host ran out of RAM" in capsys.readouterr().err
     assert batch.size == 64
     assert known_size(KEY) is None
 
@@ -200,4 +209,4 @@ def test_forgetting_forgets_everything() -> None:
     """As after other programs have left the card."""
     remember(KEY, Known(3))
     forget()
-    assert not known_sizes._KNOWN
+    assert not sizes._KNOWN

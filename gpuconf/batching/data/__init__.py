@@ -1,0 +1,1 @@
+"""What the calls are given: rows of arrays, batches of them, what ``fit`` gets."""

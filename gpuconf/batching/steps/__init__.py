@@ -1,0 +1,1 @@
+"""One step of a training: gradients in parts, the update, and undoing what failed."""
