@@ -15,7 +15,7 @@ from gpuconf.doctor.cards import cards_of
 from gpuconf.doctor.checks import CHECKS, run_check
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding, crash
-from gpuconf.doctor.probes import gather
+from gpuconf.doctor.gathering import gather
 from gpuconf.doctor.report import ProfileInForce, Report
 from gpuconf.doctor.selection import known_checks, selected
 from gpuconf.environ import switched_off

@@ -1,7 +1,7 @@
 """Everything the checks judge: facts of one machine, gathered once.  Unknown is None.
 
-Each field of `Facts` comes from one probe in ``gpuconf.doctor.probes``; where a probe breaks down
-its field keeps the default here, which knows nothing.
+Each field of `Facts` comes from one reader in ``gpuconf.doctor.gathering``.  Where one crashes its
+field keeps the default here: unknown.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from gpuconf.doctor.facts import Xid
-from gpuconf.doctor.probes.files import read_text, under
+from gpuconf.doctor.gathering.files import read_text, under
 
 _LOGS = ("/var/log/kern.log", "/var/log/syslog", "/var/log/messages", "/var/log/dmesg")
 _LAST_BYTES = 256 * 1024

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 
 from gpuconf.doctor.facts import KerasChoice
-from gpuconf.doctor.probes.files import read_text
+from gpuconf.doctor.gathering.files import read_text
 
 
 def read_keras_choice(environ: Mapping[str, str]) -> KerasChoice:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gpuconf.doctor.probes.files import names_in, under
+from gpuconf.doctor.gathering.files import names_in, under
 
 _DEFAULT_FOLDERS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/lib/wsl/lib")
 

@@ -1,4 +1,4 @@
-"""The probes over real trees of files, and what they read from them."""
+"""The doctor's readers of facts, over real trees of files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.doctor.facts import System
-from gpuconf.doctor.probes.system import read_system
+from gpuconf.doctor.gathering.system import read_system
 from gpuconf.units import GIB
 from tests.doctor.doctor_trees import (
     LINUX,

@@ -8,9 +8,9 @@ import stat
 from collections.abc import Mapping
 
 from gpuconf.doctor.facts import DeviceNode, System
-from gpuconf.doctor.probes.files import names_in, read_text, under
-from gpuconf.doctor.probes.kernel_log import read_xids
-from gpuconf.doctor.probes.loader import find_library
+from gpuconf.doctor.gathering.files import names_in, read_text, under
+from gpuconf.doctor.gathering.kernel_log import read_xids
+from gpuconf.doctor.gathering.loader import find_library
 from gpuconf.hardware.host_memory import available_bytes
 
 # "NVIDIA UNIX x86_64 Kernel Module  535.54.03  …", and of the open one "NVIDIA UNIX Open Kernel

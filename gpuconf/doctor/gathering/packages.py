@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from packaging.utils import canonicalize_name
 
 from gpuconf.doctor.facts import Package, Packages
-from gpuconf.doctor.probes.build_info import read_tensorflow_build, read_torch_build
-from gpuconf.doctor.probes.files import names_in, read_text
-from gpuconf.doctor.probes.keras_choice import read_keras_choice
-from gpuconf.doctor.probes.libraries import read_libraries
+from gpuconf.doctor.gathering.build_info import read_tensorflow_build, read_torch_build
+from gpuconf.doctor.gathering.files import names_in, read_text
+from gpuconf.doctor.gathering.keras_choice import read_keras_choice
+from gpuconf.doctor.gathering.libraries import read_libraries
 
 # tensorflow-2.21.0.dist-info, protobuf-3.20.3-py3.10.egg-info
 _DIST_INFO = re.compile(r"(.+?)-(\d[^-]*?)(?:-py[\d.]+)?(?:-[\w.]+)?\.(dist|egg)-info")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuconf.doctor.facts import TensorFlowBuild, TorchBuild
-from gpuconf.doctor.probes.files import read_text
+from gpuconf.doctor.gathering.files import read_text
 
 
 def read_tensorflow_build(folders: Sequence[str]) -> TensorFlowBuild | None:

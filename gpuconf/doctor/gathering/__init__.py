@@ -1,4 +1,4 @@
-"""The thin edges of the doctor: each looks at one part of the machine, once, and returns values."""
+"""The thin edges of the doctor: each reads one part of the machine, once, and returns values."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeVar
 from gpuconf import environ as environment
 from gpuconf.doctor.facts import Facts, Packages, ProfileFacts, System
 from gpuconf.doctor.finding import Finding, crash
-from gpuconf.doctor.probes.packages import read_packages
-from gpuconf.doctor.probes.profile import read_profile
-from gpuconf.doctor.probes.system import read_system
+from gpuconf.doctor.gathering.packages import read_packages
+from gpuconf.doctor.gathering.profile import read_profile
+from gpuconf.doctor.gathering.system import read_system
 from gpuconf.errors import UsageError
 from gpuconf.hardware import Inventory
 from gpuconf.hardware.health import CardHealth, read_inventory_and_health
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 
 class Gathered(NamedTuple):
-    """The facts, and a finding for each probe that crashed."""
+    """The facts, and a finding for each part that could not be read because of a bug."""
 
     facts: Facts
     crashes: tuple[Finding, ...] = ()
@@ -34,17 +34,15 @@ def gather(
     environ: Mapping[str, str] = os.environ,
     script_folder: str | None = None,
 ) -> Gathered:
-    """Look at the machine.  A probe that breaks down leaves its facts unknown, and a finding.
+    """Read the machine.  A reader that crashes leaves its facts unknown, and a finding of it.
 
     ``script_folder`` is where the search for the project's profile begins, if a script is examined.
-
-    Such a finding is ``facts.nvml`` and not ``probe.nvml``: to users --probe is another thing.
     """
     crashes: list[Finding] = []
 
-    def attempt(name: str, probe: Callable[[], _T], default: _T) -> _T:
+    def attempt(name: str, read: Callable[[], _T], default: _T) -> _T:
         try:
-            return probe()
+            return read()
         except UsageError:  # the user's own slip, in a variable: examine() raises it
             raise
         except Exception as error:

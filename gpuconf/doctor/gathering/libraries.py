@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from gpuconf.doctor.facts import CudaLibrary, TensorFlowBuild
-from gpuconf.doctor.probes.loader import find_library
+from gpuconf.doctor.gathering.loader import find_library
 
 _TIMEOUT_S = 20.0
 
