@@ -13,6 +13,19 @@ from typing import Any, NoReturn
 from gpuconf.errors import MissingDependencyError, UsageError
 from gpuconf.units import parse_size_argument
 
+# The commands: the name, which is also that of the module in cli/ (imported when it is asked for),
+# and the line that --help shows.
+COMMANDS = {
+    "plan": "show what a profile would do here and now",
+    "profiles": "list, show and check profiles",
+    "trust": "let a profile that is found in a project set every variable",
+    "init": "write a gpuconf.yaml that fits this machine",
+    "doctor": "find what is wrong with this machine, and print the command that fixes it",
+    "explain": "say from a log why a run failed, and what to change",
+    "estimate": "say what a model will take of a GPU's memory, and which batch fits",
+    "rehearse": "run a training script for a few steps on a simulated card: does it fit?",
+    "demo": "watch a training die on a crowded card, and live with one line more",
+}
 _PICTURES = (".png", ".svg")
 
 
@@ -49,6 +62,13 @@ def size_argument(text: str) -> int:
         return parse_size_argument(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
+
+
+def positive(text: str) -> int:
+    """The number in an argument that counts something; ArgumentTypeError below 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
 
 
 def check_picture(path: str) -> None:

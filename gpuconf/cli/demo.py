@@ -23,6 +23,7 @@ from gpuconf.errors import MissingDependencyError
 from gpuconf.hardware import Gpu, Inventory, read_inventory
 from gpuconf.machine_plan import plan_for
 from gpuconf.profile import load_profile
+from gpuconf.reporting.lines import Line
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
 from gpuconf.units import MIB, sized
 
@@ -96,8 +97,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _play(scene: _Scene, output: Output) -> int:
-    for line in report.fitted(scene.title.splitlines(), _width(output)):
-        output.line(line, "bold")
+    titles = report.lines_of(scene.title.splitlines())
+    output.lines((line._replace(style="bold") for line in titles), width=_width(output))
     runner = Runner(sys.executable, scene.environ, programs=(_PROGRAMS,))
     try:
         before = run_half(runner, lambda: _free_bytes(scene), output.progress, profile=None)
@@ -122,15 +123,12 @@ def _play(scene: _Scene, output: Output) -> int:
 
 def _section(output: Output, heading: str, lines: list[str]) -> None:
     output.line()
-    for line in report.fitted([heading], _width(output)):
-        output.line(line, "bold")
-    for line in report.fitted(lines, _width(output)):
-        output.line(line)
+    output.lines([Line(heading, "bold", 0), *report.lines_of(lines)], width=_width(output))
 
 
 def _width(output: Output) -> int:
     """The terminal's width, as far as lines are easy to read; programs get the same always."""
-    return min(_WIDTH, output.out.width) if output.out.file.isatty() else _WIDTH
+    return min(_WIDTH, output.width or _WIDTH)
 
 
 def _real_card(output: Output, *, even_if_used: bool) -> CardChoice:

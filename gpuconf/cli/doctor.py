@@ -6,19 +6,16 @@ import argparse
 import os
 import shlex
 import socket
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
-
-from rich.text import Text
 
 from gpuconf.cli.documents import ChecksDocument, ListedCheck
 from gpuconf.cli.output import Output
 from gpuconf.doctor import PROBE_TIMEOUT_S
 from gpuconf.errors import GpuconfError, UsageError
+from gpuconf.reporting.lines import Table
 
 if TYPE_CHECKING:
     from gpuconf.doctor.report import Report
-    from gpuconf.doctor.text import Line
 
 _DESCRIPTION = """\
 Look at the driver, the cards, the installed frameworks, the environment and
@@ -127,7 +124,7 @@ def _list_checks(options: argparse.Namespace, output: Output) -> int:
     if output.as_json:
         output.document(ChecksDocument(tuple(ListedCheck(*each) for each in listed.items())))
     else:
-        output.table(("CHECK", "WHAT IT LOOKS AT"), list(listed.items()))
+        output.table(Table(("CHECK", "WHAT IT LOOKS AT"), list(listed.items())))
     return 0
 
 
@@ -182,15 +179,14 @@ def _account() -> str | None:
 def _show(report: Report, options: argparse.Namespace, output: Output) -> None:
     from gpuconf.doctor.text import Shape, lines_of
 
-    console = output.out
     shape = Shape(
-        width=console.width if console.file.isatty() else None,
+        width=output.width,
         verbose=options.verbose or bool(options.checks),
-        ascii=not _can_write(console.encoding, "█▓▒░"),
+        ascii=not _can_write(output.out.encoding, "█▓▒░"),
     )
     if options.checks and not any(name.split(".")[0] == "cards" for name in options.checks):
         report = report._replace(cards=())
-    _print(lines_of(report, shape), output)
+    output.lines(lines_of(report, shape))
 
 
 def _can_write(encoding: str, text: str) -> bool:
@@ -199,9 +195,3 @@ def _can_write(encoding: str, text: str) -> bool:
     except (LookupError, UnicodeEncodeError):
         return False
     return True
-
-
-def _print(lines: Iterable[Line], output: Output) -> None:
-    for line in lines:
-        # soft_wrap: what is to be pasted stays one line.
-        output.out.print(Text.assemble(*line), soft_wrap=True)

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gpuconf.cli.output import Output
-from gpuconf.command_line import check_picture, size_argument
+from gpuconf.cli.pictures import drawn
+from gpuconf.command_line import check_picture, positive, size_argument
 from gpuconf.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add("target", metavar="TARGET", help="model.keras, model.h5, or module:function")
-    add("--batch-size", type=_positive, metavar="N", default=32, help="(default 32)")
+    add("--batch-size", type=positive, metavar="N", default=32, help="(default 32)")
     add("--inference", action="store_true", help="a step of predict() instead of fit()")
     add("--optimizer", metavar="NAME", help="as adam, sgd (default: the model's own)")
     add("--loss", metavar="NAME", help="as mse (default: the model's own)")
@@ -82,6 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Estimate, report, and exit with whether it fits."""
+    from gpuconf.footprint import plot
     from gpuconf.footprint.memory_limit import limit_and_budget
 
     output.as_json = options.json
@@ -96,12 +98,12 @@ def run(options: argparse.Namespace, output: Output) -> int:
         if options.probe:
             estimate = _probed(estimate, model, options, environ, output)
     estimate = estimate._replace(notes=(*notes, *estimate.notes))
-    code, drawn, said = _draw(estimate, options.plot)
-    _tell(estimate, budget, drawn, options, output)
+    picture = drawn(plot.draw, estimate, options.plot)
+    _tell(estimate, budget, picture.path, options, output)
     output.flush()
-    if said is not None:
-        output.note(said)
-    return max(code, int(estimate.fits is False))
+    if picture.said is not None:
+        output.note(picture.said)
+    return max(picture.code, int(estimate.fits is False))
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -185,36 +187,22 @@ def _probed(
     )
 
 
-def _draw(estimate: MemoryEstimate, path: str | None) -> tuple[int, str | None, str | None]:
-    """Draw the picture: the exit code, its path, what to say.  No answer is lost for a picture."""
-    if path is None:
-        return 0, None, None
-    from gpuconf.footprint import plot
-
-    try:
-        plot.draw(estimate, path)
-    except OSError as error:
-        return 1, None, f"gpuconf: error: --plot {path}: {error.strerror or error}; no picture"
-    return 0, path, f"the picture is in {path}"
-
-
 def _tell(
     estimate: MemoryEstimate,
     budget: Budget,
-    drawn: str | None,
+    picture: str | None,
     options: argparse.Namespace,
     output: Output,
 ) -> None:
     if output.as_json:
         from gpuconf.footprint.document import document_of
 
-        output.document(document_of(estimate, budget, target=options.target, plot=drawn))
+        document = document_of(estimate, budget, target=options.target, plot=picture)
+        output.document(document)
         return
     from gpuconf.footprint.text import report
 
-    width = output.out.width if output.out.file.isatty() else None
-    for line in report(estimate, budget=budget, width=width, verbose=options.verbose):
-        output.line(line.text, line.style)
+    output.lines(report(estimate, budget=budget, width=output.width, verbose=options.verbose))
 
 
 def _progress(text: str, output: Output) -> None:
@@ -257,12 +245,6 @@ def _leave_stdout_alone() -> None:
             sys.stdout.flush()
         os.dup2(2, 1)
         sys.stdout = sys.stderr
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
 
 
 def _precision(text: str) -> str:

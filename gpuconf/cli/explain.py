@@ -12,13 +12,13 @@ from io import BufferedReader
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from gpuconf.cli.output import Output, fitted
+from gpuconf.cli.output import Output
+from gpuconf.cli.pictures import Drawn, drawn
 from gpuconf.command_line import check_picture
 from gpuconf.errors import GpuconfError, UsageError
 
 if TYPE_CHECKING:
     from gpuconf.diagnosis import Diagnosis
-    from gpuconf.diagnosis.text import Line
 
 _CHUNK_BYTES = 1 << 20
 _GZIP = b"\x1f\x8b"
@@ -77,15 +77,15 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.plot is not None:
         check_picture(options.plot)
     diagnosis = _explained(options.log, output)
-    code, drawn = (0, None) if options.plot is None else _draw(diagnosis, options.plot)
+    picture = _drawn(diagnosis, options.plot)
     if options.json:
         output.document(diagnosis)
     else:
         _tell(diagnosis, options, output)
     output.flush()
-    if drawn is not None:
-        output.note(drawn)
-    return code
+    if picture.said is not None:
+        output.note(picture.said)
+    return picture.code
 
 
 def _explained(name: str, output: Output) -> Diagnosis:
@@ -170,38 +170,19 @@ def _tell(diagnosis: Diagnosis, options: argparse.Namespace, output: Output) -> 
     from gpuconf.diagnosis.tables import tables_of
     from gpuconf.diagnosis.text import styled_lines
 
-    width = output.out.width if output.out.file.isatty() else None
     # A notebook's lines are those that its cells printed, where no editor could go.
     is_file_of_lines = options.log != "-" and not options.log.endswith(".ipynb")
     source = options.log if is_file_of_lines else ""
-    for line in styled_lines(diagnosis, verbose=options.verbose, source=source):
-        output.line(line.text if width is None else _broken(line, width), line.style)
+    output.lines(styled_lines(diagnosis, verbose=options.verbose, source=source))
     for table in tables_of(diagnosis) if options.verbose else ():
         output.line()
-        output.line(table.title, "bold")
-        output.table(table.columns, table.rows)
+        output.table(table)
 
 
-def _broken(line: Line, width: int) -> str:
-    """A line for a terminal: broken between words, what follows below where its text began."""
-    if line.hang is None or len(line.text) <= width:
-        return line.text
-    head, rest = line.text[: line.hang], line.text[line.hang :]
-    first, *others = fitted(rest, width - line.hang).split("\n")
-    return "\n".join([head + first, *(" " * line.hang + other.lstrip() for other in others)])
-
-
-def _draw(diagnosis: Diagnosis, path: str) -> tuple[int, str]:
-    """Draw the picture; the exit code, and what to say.  No diagnosis is lost for a picture."""
+def _drawn(diagnosis: Diagnosis, path: str | None) -> Drawn:
     from gpuconf.diagnosis import plot
 
-    if not plot.has_picture(diagnosis.facts):
-        return 0, (
-            "no picture was drawn: the log has no dump of the allocator "
-            "(TF_CPP_MIN_LOG_LEVEL=0 lets TensorFlow write one)"
-        )
-    try:
-        plot.draw(diagnosis, path)
-    except OSError as error:
-        return 1, f"gpuconf: error: --plot {path}: {error.strerror or error}; no picture"
-    return 0, f"the picture is in {path}"
+    if path is not None and not plot.has_picture(diagnosis.facts):
+        said = "no picture was drawn: the log has no dump of the allocator "
+        return Drawn(said=f"{said}(TF_CPP_MIN_LOG_LEVEL=0 lets TensorFlow write one)")
+    return drawn(plot.draw, diagnosis, path)

@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpuconf import __version__
-from gpuconf.cli.commands import COMMANDS
 from gpuconf.cli.output import Output, drop_unwritten
-from gpuconf.command_line import CommandParser
+from gpuconf.command_line import COMMANDS, CommandParser
 from gpuconf.errors import GpuconfError
 
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
-import textwrap
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable
 from io import StringIO, TextIOWrapper
 from typing import TextIO
 
+from rich import table as rich_table
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from gpuconf.cli.commands import COMMANDS
 from gpuconf.errors import GpuconfError
+from gpuconf.reporting.lines import Line, Table, broken, fitted
 from gpuconf.reporting.plain import plain
 from gpuconf.reporting.problems import Bug, ErrorDocument, problem_of
 from gpuconf.terminal import printable, wants_colour
@@ -25,14 +23,7 @@ from gpuconf.terminal import printable, wants_colour
 SCHEMA_VERSION = 1
 
 _ERROR = "gpuconf: error:"
-_QUOTED = re.compile(r'''`[^`]*`|(?<!\w)'[^']*'|"[^"]*"''')
-_OURS = f"gpuconf (?:{'|'.join(COMMANDS)})"
-# A hint is often a command as it stands, or ends in one.
-_COMMAND = re.compile(
-    rf"(?<!\S)(?:{_OURS}|python -m|pip install|mkdir -p|df|rm|ls|unset|export) .*?(?=;|, or |$)"
-)
-_OUR_COMMAND = re.compile(rf"(?<!\S){_OURS} .*$")
-_KEPT_SPACE = "\0"
+_ENDLESS = 10**5  # columns, of a table that goes to a file
 
 
 class Output:
@@ -59,38 +50,57 @@ class Output:
         """Print a value type as JSON, with ``schema_version`` first."""
         print(json.dumps({"schema_version": SCHEMA_VERSION, **plain(value)}, indent=2))
 
+    @property
+    def width(self) -> int | None:
+        """The columns of the terminal that stdout is; None for a file or a pipe."""
+        return self.out.width if self.out.file.isatty() else None
+
     def line(self, text: str = "", style: str | None = None) -> None:
         """Print one line of text to stdout, never wrapped: people paste it."""
         self.out.print(Text(_shown(text), style=style or ""), soft_wrap=True)
 
+    def lines(self, lines: Iterable[Line], *, width: int | None = None) -> None:
+        """Print lines to stdout, broken for a terminal; ``width`` is another than its own."""
+        shown = (line._replace(text=_shown(line.text)) for line in lines)
+        for line in broken(shown, width or self.width):
+            text = Text(line.text, style=line.style)
+            for first, end, style in line.spans:
+                text.stylize(style, first, end)
+            self.out.print(text, soft_wrap=True)
+
     def prose(self, text: str, style: str | None = None) -> None:
         """Print text to stdout, broken for a terminal between words."""
-        broken = fitted(_shown(text), self.out.width) if self.out.file.isatty() else text
-        self.line(broken, style)
+        self.line(text if self.width is None else fitted(_shown(text), self.width), style)
 
     def note(self, text: str) -> None:
         """Print one line for people to stderr."""
-        self._tell(Text(self._fitted(text)))
+        self._write(Text(self._fitted(text)))
 
     def progress(self, text: str) -> None:
         """Say on stderr what a long command is doing now."""
-        self._tell(Text(self._fitted(f"… {text}"), style="dim"))
+        self._write(Text(self._fitted(f"… {text}"), style="dim"))
 
-    def table(self, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    def table(self, table: Table) -> None:
         """Print a table to stdout: folded to a terminal's width, a row a line for programs."""
-        rows = [tuple(_shown(cell) for cell in row) for row in rows]
-        if not self.out.file.isatty():
-            widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
-            for row in (columns, *rows):
-                cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-                self.line("  ".join(cells).rstrip())
-            return
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for column in columns:
-            table.add_column(Text(column, style="bold"), overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
-        self.out.print(table)
+        if table.title:
+            self.line(table.title, "bold")
+        grid = rich_table.Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for number, name in enumerate(table.columns):
+            grid.add_column(
+                Text(name, style="bold"),
+                overflow="fold",
+                justify="right" if table.is_of_figures(number) else "left",
+            )
+        for row in table.rows:
+            grid.add_row(*(Text(_shown(cell)) for cell in row))
+        self.out.print(grid) if self.width else self._whole(grid)
+
+    def _whole(self, grid: rich_table.Table) -> None:
+        """As wide as its rows are, without blanks at their ends."""
+        with self.out.capture() as captured:
+            self.out.print(grid, width=_ENDLESS, crop=False)
+        for row in captured.get().splitlines():
+            self.out.file.write(f"{row.rstrip()}\n")
 
     def error(self, error: GpuconfError) -> None:
         """Say what was refused: to stderr for people, as the one document for programs."""
@@ -98,7 +108,7 @@ class Output:
             self.document(ErrorDocument(problem_of(error)))
         text = Text(self._fitted(f"{_ERROR} {error}"))
         text.stylize("bold red", 0, len(_ERROR))
-        self._tell(text)
+        self._write(text)
 
     def bug(self, error: Exception) -> None:
         """Say that gpuconf itself is at fault, with all that a report needs."""
@@ -107,7 +117,7 @@ class Output:
         traceback.print_exc()
         self.note("gpuconf: this is a bug in gpuconf; please report it with the lines above")
 
-    def _tell(self, text: Text) -> None:
+    def _write(self, text: Text) -> None:
         self.err.print(text, soft_wrap=True)
 
     def _fitted(self, text: str) -> str:
@@ -119,31 +129,6 @@ class Output:
 def _shown(text: str) -> str:
     """``text`` as a terminal may get it: names in it may hold ESC sequences."""
     return printable(text, keep="\n\t")
-
-
-def fitted(text: str, width: int) -> str:
-    """``text`` broken at spaces, lines that follow indented; no command or path is broken.
-
-    One of those that is too long stays a line of its own, which a terminal copies as one.
-    """
-    return "\n".join(_fitted_line(line, width) for line in text.split("\n"))
-
-
-def _fitted_line(line: str, width: int) -> str:
-    if len(line) <= width:
-        return line
-    indent = " " * (len(line) - len(line.lstrip()) + 2)
-    label, hint, rest = line.rpartition("hint: ")
-    for whole in (_QUOTED, _COMMAND if hint else _OUR_COMMAND):
-        rest = whole.sub(lambda found: found[0].replace(" ", _KEPT_SPACE), rest)
-    broken = textwrap.wrap(
-        label + hint + rest,
-        width,
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
-    return "\n".join(broken).replace(_KEPT_SPACE, " ")
 
 
 class _Console(Console):
@@ -159,7 +144,7 @@ def _streams() -> list[TextIO]:
 
 
 def drop_unwritten() -> None:
-    """Let what cannot be written go, so that it does not raise again at exit."""
+    """Discard unflushed output, so that the interpreter does not raise again at exit."""
     for stream in _streams():
         _drop_unwritten(stream)
 

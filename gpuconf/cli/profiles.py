@@ -29,6 +29,7 @@ from gpuconf.profile import (
     refused_if_found,
 )
 from gpuconf.profile.search import is_path
+from gpuconf.reporting.lines import Table
 from gpuconf.reporting.problems import problem_of
 from gpuconf.terminal import printable
 
@@ -90,7 +91,7 @@ def run_list(options: argparse.Namespace, output: Output) -> int:
         if entry.error is not None:
             remark = f"broken: {entry.error.message}"
         rows.append((printable(entry.name), entry.origin, " ".join(remark.split())))
-    output.table(("NAME", "FROM", "WHAT FOR"), rows)
+    output.table(Table(("NAME", "FROM", "WHAT FOR"), rows))
     choice = chosen_profile()
     missing = "" if _can_be_found() else ", but there is no such profile"
     output.note(f"in force here: {choice.profile}, because {choice.because}{missing}")

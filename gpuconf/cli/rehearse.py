@@ -11,7 +11,8 @@ from contextlib import contextmanager
 
 from gpuconf.children.signals import ended_in_order
 from gpuconf.cli.output import Output, drop_unwritten
-from gpuconf.command_line import check_picture, size_argument
+from gpuconf.cli.pictures import Drawn, drawn
+from gpuconf.command_line import check_picture, positive, size_argument
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.hardware.reserve import CONTEXT_BYTES
 from gpuconf.profile import load_profile
@@ -59,12 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what others hold on it, such as the desktop (default with --card: 0B)")  # fmt: skip
     add("--context", type=size_argument, metavar="SIZE", default=CONTEXT_BYTES,
         help="counted for the CUDA context, 300 to 600 MB on a GPU (default 450MiB)")  # fmt: skip
-    add("--count", type=_positive, metavar="N", default=1, help="number of cards (default 1)")
+    add("--count", type=positive, metavar="N", default=1, help="number of cards (default 1)")
     add("--profile", metavar="PROFILE",
         help="as if `import gpuconf.auto` with this profile were the first line")  # fmt: skip
-    add("--steps", type=_positive, metavar="K", default=Orders().steps,
+    add("--steps", type=positive, metavar="K", default=Orders().steps,
         help="training steps until the script is ended (default 3)")  # fmt: skip
-    add("--batch", type=_positive, metavar="N",
+    add("--batch", type=positive, metavar="N",
         help="another batch size than the script's, in fit() and train_on_batch()")  # fmt: skip
     add("--plot", metavar="FILE", help="draw memory over time, as FILE.png or FILE.svg")
     add("--no-second-run", action="store_true",
@@ -91,11 +92,11 @@ def run(options: argparse.Namespace, output: Output) -> int:
         with ended_in_order():
             done = _rehearse(words, spec, options, output)
         code = done.exit_code
-        drawn, undrawn = _draw(done, options.plot)
-        _tell(done, drawn, output)
+        picture = _drawn(done, options.plot)
+        _tell(done, picture.path, output)
         output.flush()
-        if undrawn is not None:
-            output.note(undrawn)
+        if picture.said is not None:
+            output.note(picture.said)
     except GpuconfError as error:
         if error.exit_code == 1:  # which would say that it does not fit
             error.exit_code = NO_VERDICT
@@ -127,17 +128,10 @@ def _command(words: list[str]) -> list[str]:
     return words
 
 
-def _draw(done: Rehearsal, path: str | None) -> tuple[str | None, str | None]:
-    """Draw the picture; its path, or why there is none: no verdict is lost for a picture."""
-    if path is None:
-        return None, None
-    if not done.devices:
-        return None, "no picture was drawn: the run left no trace of GPU memory"
-    try:
-        plot.draw(done, path)
-    except OSError as error:
-        return None, f"gpuconf: error: --plot {path}: {error.strerror or error}; no picture"
-    return path, None
+def _drawn(done: Rehearsal, path: str | None) -> Drawn:
+    if path is not None and not done.devices:
+        return Drawn(said="no picture was drawn: the run left no trace of GPU memory")
+    return drawn(plot.draw, done, path)
 
 
 def _check_command(name: str) -> None:
@@ -213,9 +207,9 @@ def _rehearse(
         )
 
 
-def _tell(done: Rehearsal, drawn: str | None, output: Output) -> None:
+def _tell(done: Rehearsal, picture: str | None, output: Output) -> None:
     if output.as_json:
-        output.document(document_of(done, plot=drawn))
+        output.document(document_of(done, plot=picture))
         return
     output.line()
     output.prose(report.title(done), "dim")
@@ -229,22 +223,14 @@ def _tell(done: Rehearsal, drawn: str | None, output: Output) -> None:
         output.line(section.heading, "bold")
         for line in section.lines:
             output.prose(f"  {line}")
-        if section.table:
-            output.table(section.table[0], section.table[1:])
+        if section.table is not None:
+            output.table(section.table)
     if done.devices:
         output.line()
         output.prose(report.REAL, "dim")
         output.prose(report.SIMULATED, "dim")
-    if drawn is not None:
-        output.line(f"picture: {drawn}")
 
 
 def _without_other_cards(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without what names GPUs of this machine: they are not the card's."""
     return {name: value for name, value in environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)

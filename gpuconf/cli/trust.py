@@ -17,6 +17,7 @@ from gpuconf.errors import GpuconfError
 from gpuconf.profile import chain, trust
 from gpuconf.profile.powers import Link, refused_variables
 from gpuconf.profile.search import Location, locate_path, places
+from gpuconf.reporting.lines import Table
 from gpuconf.reporting.problems import problem_of
 from gpuconf.terminal import printable
 
@@ -126,7 +127,7 @@ def _list(output: Output) -> int:
         return 0
     words = {"changed": "changed since, so not trusted", "gone": "gone"}
     rows = [(words.get(entry.state, entry.state), printable(entry.path)) for entry in found]
-    output.table(("STATE", "FILE"), rows)
+    output.table(Table(("STATE", "FILE"), rows))
     return 0
 
 

@@ -1,16 +1,13 @@
-"""The story as text: what was allocated, what failed, and why it no longer does.  Pure.
-
-A line is as long as it is; `fitted` breaks it for a terminal.
-"""
+"""The story of ``gpuconf demo``: what was allocated, what failed, and why it no longer does."""
 
 from __future__ import annotations
 
 import re
-import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gpuconf.demo.runner import Run
 from gpuconf.demo.story import NINETY, PROFILE, TRAIN, Half, learned
+from gpuconf.reporting.lines import Line
 from gpuconf.units import sized
 
 _COPY = re.compile(r"/\S*/with(?:out)?_(?=\w+\.py)")  # of a script, in its folder
@@ -19,15 +16,10 @@ _CAUSE = re.compile(r"OOM when allocating|[Oo]ut of memory|CUDNN|DNN library")
 _INDENT = "   "
 
 
-def fitted(lines: Iterable[str], width: int) -> list[str]:
-    """The lines broken at ``width``, what follows indented like the beginning."""
-    broken = []
-    for line in lines:
-        indent = " " * (len(line) - len(line.lstrip(" 0123456789.")))
-        broken += textwrap.wrap(
-            line, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
-        )
-    return broken
+def lines_of(texts: Iterable[str]) -> Iterator[Line]:
+    """The texts as lines; what is broken off is indented like the beginning."""
+    for text in texts:
+        yield Line(text, hang=len(text) - len(text.lstrip(" 0123456789.")))
 
 
 def before_lines(half: Half) -> list[str]:

@@ -8,6 +8,7 @@ from gpuconf.json_shape import Count, json_shape
 from gpuconf.messages.causes import CAUSES, OF_GPU_MEMORY, CauseId, Severity
 from gpuconf.messages.reading import Evidence, Facts
 from gpuconf.reporting.plain import plain
+from gpuconf.reporting.text import text_of
 
 
 class Proposal(NamedTuple):
@@ -67,9 +68,7 @@ class Diagnosis(NamedTuple):
         return document
 
     def __str__(self) -> str:
-        from gpuconf.diagnosis.text import lines_of
-
-        return "\n".join(lines_of(self))
+        return text_of(self)
 
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
         """How IPython and Jupyter show it."""

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuconf.diagnosis.diagnosis import Diagnosis
 from gpuconf.messages.facts.dump import Dump
 from gpuconf.messages.reading import Facts
-from gpuconf.units import GIB, KIB, MIB, sized
+from gpuconf.reporting.picture import (
+    IN_USE,
+    INK,
+    LIMIT,
+    PALE,
+    canvas,
+    plain,
+    save,
+    shortened,
+    unit_for,
+)
+from gpuconf.units import sized
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_IN_USE, _FREE, _UNCLAIMED, _ASKED = "#2a6f97", "#dfe7ee", "#f4f1ea", "#c1121f"
-_INK, _PALE = "#22303c", "#6d7882"
+_FREE, _UNCLAIMED = "#dfe7ee", "#f4f1ea"
 _MOST_BARS = 12
 _LEAST_SHARE = 0.005
 _LONGEST_NAME = 48
@@ -29,22 +38,16 @@ class Bar(NamedTuple):
 
 def draw(diagnosis: Diagnosis, path: str) -> None:
     """Draw the allocator's memory, and who held it, into ``path``; raises OSError."""
-    # The object, not pyplot: no window system is asked for, and no global state is left.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     facts = diagnosis.facts
     bars, dump = holders(facts), facts.dump if _has_sums(facts.dump) else None
     heights = ([1.3] if dump is not None else []) + ([0.32 * len(bars) + 0.8] if bars else [])
-    figure = Figure(figsize=(9.6, sum(heights) + 1.3), layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle(diagnosis.title, x=0.01, ha="left", color=_INK, fontsize=13)
+    figure = canvas(9.6, sum(heights) + 1.3, diagnosis.title)
     panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     if dump is not None:
         _draw_memory(panels[0], dump)
     if bars:
         _draw_bars(panels[-1], bars, _title(facts))
-    figure.savefig(path, dpi=150, format=Path(path).suffix.lower()[1:])
+    save(figure, path, "gpuconf explain: what held the memory, from a log")
 
 
 def has_picture(facts: Facts) -> bool:
@@ -89,30 +92,30 @@ def _draw_memory(axes: Axes, dump: Dump) -> None:
     """A bar as long as the limit: in use, free chunks, unclaimed; below it what was asked for."""
     in_use, asked = dump.in_use_bytes or 0, dump.requested_bytes or 0
     free = sorted(dump.free_chunks or _free_as_one(dump), reverse=True)
-    pieces = [(in_use, _IN_USE, ""), *((size, _FREE, "") for size in free)]
+    pieces = [(in_use, IN_USE, ""), *((size, _FREE, "") for size in free)]
     pieces += [(dump.unclaimed_bytes or 0, _UNCLAIMED, "//")]
     longest = max(sum(size for size, _, _ in pieces), in_use + asked)
-    name, unit = _unit(longest)
+    name, unit = unit_for(longest)
     left = 0.0
     for size, color, hatch in pieces:
         axes.barh(0, size / unit, left=left, color=color, hatch=hatch or None, height=0.6,
-                  edgecolor=_PALE, linewidth=0.5 if size else 0)  # fmt: skip
+                  edgecolor=PALE, linewidth=0.5 if size else 0)  # fmt: skip
         left += size / unit
-    axes.annotate(f"in use {sized(in_use)}", (0, 0.45), color=_INK, fontsize=9)
+    axes.annotate(f"in use {sized(in_use)}", (0, 0.45), color=INK, fontsize=9)
     if dump.requested_bytes is not None:
-        axes.barh(-0.8, asked / unit, left=in_use / unit, color="none", edgecolor=_ASKED,
+        axes.barh(-0.8, asked / unit, left=in_use / unit, color="none", edgecolor=LIMIT,
                   height=0.4)  # fmt: skip
         # Within its box, where that is long enough; behind or before it, where there is room.
         is_long, is_late = asked > longest / 4, in_use + asked > longest * 3 / 4
         place = in_use if is_long or is_late else in_use + asked
         axes.annotate(f" asked for {sized(asked)} ", (place / unit, -0.8), va="center",
-                      ha="right" if is_late and not is_long else "left", color=_ASKED,
+                      ha="right" if is_late and not is_long else "left", color=LIMIT,
                       fontsize=9)  # fmt: skip
-    axes.set_title(_words_of(dump), loc="left", fontsize=9, color=_PALE)
+    axes.set_title(_words_of(dump), loc="left", fontsize=9, color=PALE)
     axes.set_xlim(0, longest / unit * 1.02)
     axes.set_ylim(-1.2 if dump.requested_bytes is not None else -0.5, 0.9)
-    axes.set_xlabel(name, color=_PALE)
-    _plain(axes)
+    axes.set_xlabel(name, color=PALE)
+    plain(axes)
     axes.set_yticks([])
 
 
@@ -124,38 +127,22 @@ def _words_of(dump: Dump) -> str:
     return f"{dump.allocator or 'the allocator'}{limit}{free}{claimed}"
 
 
-def _unit(size_bytes: int) -> tuple[str, int]:
-    """The axis' unit for sizes up to this one."""
-    units = (("GiB", 4 * GIB, GIB), ("MiB", MIB, MIB))
-    return next(((name, unit) for name, least, unit in units if size_bytes >= least), ("KiB", KIB))
-
-
 def _free_as_one(dump: Dump) -> tuple[int, ...]:
     return () if dump.free_bytes is None else (max(dump.free_bytes, 0),)
 
 
 def _draw_bars(axes: Axes, bars: list[Bar], title: str) -> None:
-    names = [_shortened(bar.name) for bar in bars]
-    unit_name, unit = _unit(max(bar.size_bytes for bar in bars))
+    names = [shortened(bar.name, _LONGEST_NAME) for bar in bars]
+    unit_name, unit = unit_for(max(bar.size_bytes for bar in bars))
     sizes = [bar.size_bytes / unit for bar in bars]
     places = range(len(bars))
-    axes.barh(places, sizes, color=_IN_USE, height=0.7)
+    axes.barh(places, sizes, color=IN_USE, height=0.7)
     for place, bar in zip(places, bars, strict=True):
         axes.annotate(f" {sized(bar.size_bytes)}", (bar.size_bytes / unit, place), va="center",
-                      fontsize=8, color=_INK)  # fmt: skip
+                      fontsize=8, color=INK)  # fmt: skip
     axes.set_yticks(places, names, fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(0, max(sizes) * 1.15)
-    axes.set_title(title, loc="left", fontsize=9, color=_PALE)
-    axes.set_xlabel(unit_name, color=_PALE)
-    _plain(axes)
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"…{name[-_LONGEST_NAME + 1 :]}"
-
-
-def _plain(axes: Axes) -> None:
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.tick_params(colors=_PALE, length=0)
+    axes.set_title(title, loc="left", fontsize=9, color=PALE)
+    axes.set_xlabel(unit_name, color=PALE)
+    plain(axes)

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Diagnosis
 from gpuconf.messages.facts.allocations import Allocations
 from gpuconf.messages.facts.dump import Dump
+from gpuconf.reporting.lines import Table
 from gpuconf.units import sized
 
 _MOST_ROWS = 20
-
-
-class Table(NamedTuple):
-    """A title, the columns' names, and the rows."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
 
 
 def tables_of(diagnosis: Diagnosis) -> Iterator[Table]:
@@ -45,14 +37,14 @@ def _layers(table: Allocations) -> Table:
     if rest:
         rows.append(("(smaller ones)", sized(rest), ""))
     title = f"held by layer, {sized(table.total_bytes)} in all, of {table.allocator}"
-    return Table(title, ("layer", "memory", "node"), rows)
+    return Table(("layer", "memory", "node"), rows, title)
 
 
 def _operations(dump: Dump) -> Table:
     rows = [(name, sized(size)) for name, size in dump.by_operation[:_MOST_ROWS]]
     if rest := sum(size for _, size in dump.by_operation[_MOST_ROWS:]):
         rows.append(("(others)", sized(rest)))
-    return Table("held by operation", ("operation", "memory"), rows)
+    return Table(("operation", "memory"), rows, "held by operation")
 
 
 def _chunks(dump: Dump) -> Table:
@@ -65,7 +57,7 @@ def _chunks(dump: Dump) -> Table:
     if rest:
         count, size = sum(each.number for each in rest), sum(each.total_bytes for each in rest)
         rows.append(("(others)", str(count), sized(size)))
-    return Table("chunks in use", ("size", "count", "together"), rows)
+    return Table(("size", "count", "together"), rows, "chunks in use")
 
 
 def _free(dump: Dump) -> Table:
@@ -73,4 +65,4 @@ def _free(dump: Dump) -> Table:
     rows = [(sized(size),) for size in sizes[:_MOST_ROWS]]
     if len(sizes) > _MOST_ROWS:
         rows.append((f"({len(sizes) - _MOST_ROWS} smaller ones)",))
-    return Table("free chunks", ("size",), rows)
+    return Table(("size",), rows, "free chunks")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from gpuconf.diagnosis.diagnosis import Diagnosis
 from gpuconf.messages.causes import CAUSES, NOT_GPU, SEVERITIES
@@ -13,19 +12,9 @@ from gpuconf.messages.facts.dump import Dump
 from gpuconf.messages.facts.tensor import Request
 from gpuconf.messages.outcome import speaks_of_gpus
 from gpuconf.messages.reading import Evidence, Facts
+from gpuconf.reporting.lines import Line
+from gpuconf.reporting.text import text_of
 from gpuconf.units import sized
-
-
-class Line(NamedTuple):
-    """A line: its text, a style or "", and how far what is broken off for a terminal stands in.
-
-    ``hang`` is None for what is to be pasted, which is never broken.
-    """
-
-    text: str
-    style: str = ""
-    hang: int | None = 2
-
 
 _STYLES = {"failure": "bold red", "silent-cpu-fallback": "bold yellow", "warning-only": "yellow"}
 _LABEL = 21
@@ -40,6 +29,11 @@ _MOST_LAYERS, _MOST_NODES = 3, 4
 _MOST_PROPOSALS = 3
 _MOST_EVIDENCE = 2
 _LONGEST_TEXT = 160
+
+
+@text_of.register
+def _text(diagnosis: Diagnosis) -> str:
+    return "\n".join(lines_of(diagnosis))
 
 
 def lines_of(diagnosis: Diagnosis, *, verbose: bool = False, source: str | None = "") -> list[str]:

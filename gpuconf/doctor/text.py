@@ -1,20 +1,16 @@
-"""A report as lines for a terminal: what is wrong first, then the cards, then a count.
-
-Lines are made of pieces with a style, so that nothing here knows of colours or terminals.
-"""
+"""A doctor's report as lines: what is wrong first, then the cards, then a count.  Pure."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.report import BAR_PARTS, Card, MemoryBar, Report
+from gpuconf.reporting.lines import Line, broken, line_of
 from gpuconf.units import MIB, sized
 
 Piece = tuple[str, str]  # text, and a style or ""
-Line = tuple[Piece, ...]
 
 _STYLES = {"fail": "bold red", "warn": "yellow", "crash": "magenta", "ok": "green", "skip": "dim"}
 _INDENT = 7
@@ -41,19 +37,19 @@ def lines_of(report: Report, shape: Shape = Shape()) -> list[Line]:  # noqa: B00
     lines: list[Line] = []
     for block in (list(block) for block in blocks):
         if lines and block:
-            lines.append(())
+            lines.append(Line())
         lines += block
-    return lines
+    return list(broken(lines, shape.width))
 
 
 def _findings(report: Report, shape: Shape) -> Iterator[Line]:
     driver = next((each for each in report.findings if each.id == "driver.present"), None)
     if driver is not None and driver.status == "skip":
-        yield ((driver.summary, "bold"),)
+        yield Line(driver.summary, "bold", 0)
     if not report.problems:
-        yield ((report.all_clear, "green"),)
+        yield Line(report.all_clear, "green", 0)
         if shape.verbose:
-            yield ()
+            yield Line()
     for finding in report.problems:
         yield from _finding(finding, shape)
     if shape.verbose:
@@ -64,18 +60,14 @@ def _findings(report: Report, shape: Shape) -> Iterator[Line]:
 
 def _finding(finding: Finding, shape: Shape) -> Iterator[Line]:
     label = f"{finding.status.upper():<{_INDENT}}"
-    first, *more = _wrapped(f"{finding.id}  {finding.summary}", shape)
-    name = first[: len(finding.id)] if first.startswith(finding.id) else ""
-    yield (label, _STYLES[finding.status]), (name, "bold"), (first[len(name) :], "")
-    for text in more:
-        yield ((" " * _INDENT + text, ""),)
+    pieces = (label, _STYLES[finding.status]), (finding.id, "bold"), (f"  {finding.summary}", "")
+    yield line_of(*pieces, hang=_INDENT)
     for detail in filter(None, finding.detail):
         if shape.verbose or _is_for_all(detail, finding):
-            for text in _wrapped(detail, shape):
-                yield ((" " * _INDENT + text, "dim"),)
+            yield Line(" " * _INDENT + detail, "dim", _INDENT)
     label = "fix: "
     for text in (finding.fix or "").splitlines():  # never broken: it is pasted
-        yield (f"{' ' * _INDENT}{label}", "dim"), (text, "cyan")
+        yield line_of((f"{' ' * _INDENT}{label}", "dim"), (text, "cyan"))
         label = " " * len(label)
 
 
@@ -83,13 +75,6 @@ def _is_for_all(detail: str, finding: Finding) -> bool:
     """Whether a detail is shown without -v: where a check broke, the line of source, the hint."""
     is_source = finding.id.startswith("source.") and detail.startswith("    ")
     return finding.status == "crash" or is_source or detail.startswith("hint: ")
-
-
-def _wrapped(text: str, shape: Shape, *, indent: int = _INDENT) -> list[str]:
-    if shape.width is None:
-        return [text]
-    width = max(shape.width - indent, 30)
-    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _cards(report: Report, shape: Shape) -> Iterator[Line]:
@@ -101,13 +86,13 @@ def _cards(report: Report, shape: Shape) -> Iterator[Line]:
     is_tall = bar_width < _SHORTEST_BAR
     numbers = "".join(f"{title.upper():>{_NUMBER_WIDTH}}" for title in ("total", *BAR_PARTS))
     head = f"{'GPU':<5}{'CARD':<{name_width}}  {'MEMORY, MiB':<{max(bar_width, 0)}}{numbers}"
-    yield (("GPU  CARD" if is_tall else head, "bold"),)
+    yield Line("GPU  CARD" if is_tall else head, "bold", None)
     for row in rows:
         if is_tall:
             yield from _tall_row(row, shape)
         else:
             yield _row(row, name_width, bar_width, shape)
-        yield from _below(row.card, shape)
+        yield from _below(row.card)
     if any(row.card.bar for row in rows):
         yield from _legend(report, shape)
 
@@ -137,27 +122,25 @@ def _short(name: str, longest: int) -> str:
 def _row(row: _Row, name_width: int, bar_width: int, shape: Shape) -> Line:
     begin, bar = f"{row.label:<5}{row.name:<{name_width}}  ", row.card.bar
     if bar is None:
-        return ((begin.rstrip(), ""),)
+        return Line(begin.rstrip(), hang=None)
     sizes = (bar.total_bytes, *bar)
     numbers = "".join(f"{size // MIB:>{_NUMBER_WIDTH}}" for size in sizes)
-    return (begin, ""), *_bar(bar, bar_width, shape), (numbers, "")
+    return line_of((begin, ""), *_bar(bar, bar_width, shape), (numbers, ""))
 
 
 def _tall_row(row: _Row, shape: Shape) -> Iterator[Line]:
     """Where a row does not fit: name, bar and figures below each other."""
-    yield ((f"{row.label:<5}{row.name}", ""),)
+    yield Line(f"{row.label:<5}{row.name}", hang=5)
     bar = row.card.bar
     if bar is not None:
-        yield ("     ", ""), *_bar(bar, max((shape.width or 0) - 5, _SHORTEST_BAR), shape)
+        yield line_of(("     ", ""), *_bar(bar, max((shape.width or 0) - 5, _SHORTEST_BAR), shape))
         parts = (f"{name} {size // MIB}" for name, size in zip(BAR_PARTS, bar, strict=True))
-        for text in _wrapped(f"{sized(bar.total_bytes)}: {', '.join(parts)}", shape):
-            yield ((f"     {text}", ""),)
+        yield Line(f"     {sized(bar.total_bytes)}: {', '.join(parts)}", hang=5)
 
 
-def _below(card: Card, shape: Shape) -> Iterator[Line]:
-    for text in (*_remarks(card), *_holders(card)):
-        for part in _wrapped(text, shape):
-            yield ((f"     {part}", "dim"),)
+def _below(card: Card) -> Iterator[Line]:
+    remarks = ["; ".join(card.remarks)] if card.remarks else []
+    yield from (Line(f"     {text}", "dim", 5) for text in (*remarks, *_holders(card)))
 
 
 def _bar(bar: MemoryBar, width: int, shape: Shape) -> list[Piece]:
@@ -180,10 +163,6 @@ def _lengths(bar: MemoryBar, width: int) -> list[int]:
     return lengths
 
 
-def _remarks(card: Card) -> Iterable[str]:
-    return ["; ".join(card.remarks)] if card.remarks else []
-
-
 def _holders(card: Card) -> Iterator[str]:
     holders = card.holders or ()
     for holder in holders[:_MOST_HOLDERS]:
@@ -199,17 +178,17 @@ def _legend(report: Report, shape: Shape) -> Iterator[Line]:
     used = 0
     for glyph, meaning, style in zip(glyphs, meanings, _PART_STYLES, strict=True):
         if pieces and shape.width is not None and used + len(meaning) + 4 > shape.width:
-            yield tuple(pieces)
+            yield line_of(*pieces)
             pieces, used = [], 0
         entry = [(f"{'  ' if pieces else '     '}{glyph}", style), (f" {meaning}", "dim")]
         used += sum(len(text) for text, _ in entry)
         pieces += entry
-    yield tuple(pieces)
+    yield line_of(*pieces)
 
 
 def _ending(report: Report, shape: Shape) -> Iterator[Line]:
     counts = report.counts
-    told = [f"{counts[status]} {word}" for status, word in
+    counted = [f"{counts[status]} {word}" for status, word in
             (("fail", "failed"), ("warn", "warned"), ("crash", "crashed"), ("ok", "fine"),
              ("skip", "skipped")) if counts[status] or status == "ok"]  # fmt: skip
     more = "" if shape.verbose else "; -v shows all, with details"
@@ -217,11 +196,8 @@ def _ending(report: Report, shape: Shape) -> Iterator[Line]:
     if report.profile is not None:
         profile = f"profile {report.profile.name} ({report.profile.because}); "
     if not shape.verbose:  # otherwise it stands above, as a finding
-        for text in _done(report):
-            for part in _wrapped(text, shape, indent=0):
-                yield ((part, "dim"),)
-    for text in _wrapped(f"{profile}{', '.join(told)}{more}", shape, indent=0):
-        yield ((text, "dim"),)
+        yield from (Line(text, "dim", 0) for text in _done(report))
+    yield Line(f"{profile}{', '.join(counted)}{more}", "dim", 0)
 
 
 def _done(report: Report) -> Iterator[str]:

@@ -4,6 +4,7 @@
 on it alone: ``replay`` in the simulated ``allocator``, ``phases``, ``largest_batch``, ``layers``.
 """
 
+import gpuconf.footprint.text  # noqa: F401  # registers how a MemoryEstimate is printed
 from gpuconf.footprint.estimating import estimate
 from gpuconf.footprint.memory_estimate import MemoryEstimate
 

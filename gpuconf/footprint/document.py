@@ -8,9 +8,9 @@ from gpuconf.footprint.budget import Budget
 from gpuconf.footprint.memory_estimate import Advice, LayerRow, MemoryEstimate, Moment, Phase, Tier
 from gpuconf.footprint.peak_sum import peak_kinds
 from gpuconf.footprint.step import Part, Setting
-from gpuconf.footprint.thinning import thinned
 from gpuconf.hardware.reserve import CONTEXT_BYTES
 from gpuconf.json_shape import Bytes, Count, FromOne
+from gpuconf.reporting.thinning import thinned
 
 _MOST_MOMENTS = 100
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuconf.footprint.memory_estimate import LayerRow
+from gpuconf.reporting.picture import shortened
 from gpuconf.units import mib_figure
 
 _MOST_ROWS = 10
@@ -68,12 +69,8 @@ def table_lines(rows: Sequence[TableRow], width: int | None) -> Iterator[str]:
     left = min(longest, max(left, _NARROWEST_NAME))
     for name, row in zip(("MiB", *(row.name for row in rows)), (heads, *cells), strict=True):
         numbers = [cell.rjust(size) for cell, size in zip(row, widths, strict=True)]
-        yield gap.join([_shortened(name, left).ljust(left), *numbers])
+        yield gap.join([shortened(name, left).ljust(left), *numbers])
 
 
 def _figure(size_bytes: int) -> str:
     return mib_figure(size_bytes) if size_bytes else "-"
-
-
-def _shortened(name: str, width: int) -> str:
-    return name if len(name) <= width else f"…{name[len(name) - width + 1 :]}"

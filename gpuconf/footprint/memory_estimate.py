@@ -6,8 +6,9 @@ from typing import Annotated, NamedTuple
 
 from gpuconf.footprint.step import Part, Setting
 from gpuconf.json_shape import Bytes, FromOne, Rule, json_shape
+from gpuconf.reporting.text import text_of
 
-# How a number was come by.
+# How a number was found.
 TRACED, SIMULATED_CARD, GPU = "traced", "simulated-card", "GPU"
 Tier = Annotated[str, Rule(enum=(TRACED, SIMULATED_CARD, GPU))]
 
@@ -114,8 +115,8 @@ class MemoryEstimate(NamedTuple):
     ``peak_bytes`` is the most in use during a step, ``resident_bytes`` what stays between steps
     (weights, optimizer state, metrics).  ``largest_batch`` is the largest that fits into
     ``limit_bytes``; None where no limit was given, 0 where not even one sample fits.
-    ``tier`` says how the number was come by: traced, simulated-card, GPU.  Not in it: what
-    else lies on the card, such as the CUDA context.
+    ``tier`` says how the number was found: traced, simulated-card, GPU.  Not in it: whatever
+    else is on the card, such as the CUDA context.
     """
 
     batch_size: int
@@ -144,6 +145,4 @@ class MemoryEstimate(NamedTuple):
 
     def __str__(self) -> str:
         """The report, as the command prints it."""
-        from gpuconf.footprint.text import report
-
-        return "\n".join(line.text for line in report(self))
+        return text_of(self)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconf.errors import UsageError
 from gpuconf.footprint.memory_estimate import TRACED, MemoryEstimate, Moment
 from gpuconf.footprint.picture.areas import Area, areas_of, telling_places
 from gpuconf.footprint.picture.layer_bars import draw_bars
-from gpuconf.footprint.picture.painting import INK, KINDS, LIMIT, PALE, PARTS, plain, unit_for
+from gpuconf.footprint.picture.painting import KINDS, PARTS
 from gpuconf.footprint.text import headline, modelled
-from gpuconf.footprint.thinning import thinned
+from gpuconf.reporting.picture import INK, LIMIT, PALE, PLATE, canvas, plain, save, unit_for
+from gpuconf.reporting.thinning import thinned
 from gpuconf.units import sized
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ _MOST_BARS = 20
 _NARROWEST_LABEL = 0.09  # of the axis; a narrower area has no room for its name
 _FARTHEST_LIMIT = 2.2  # times the peak; one that is farther off would flatten the rest
 _WIDTH, _TITLE_WIDTH = 10.0, 78  # inches; letters
-_PLATE = {"boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.75, "linewidth": 0}
 
 
 def draw(estimate: MemoryEstimate, path: str) -> None:
@@ -34,21 +33,15 @@ def draw(estimate: MemoryEstimate, path: str) -> None:
             "there is no picture: nothing of the step was traced",
             hint="leave --plot out to see the report alone",
         )
-    # The object, not pyplot: no window system is asked for, and no global state is left.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     rows = [row for row in estimate.layers if row.layer is not None and row.total_bytes]
     heights = [4.4, 0.24 * min(len(rows), _MOST_BARS) + 0.7] if rows else [4.4]
-    figure = Figure(figsize=(_WIDTH, sum(heights) + 1.0), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
     title = textwrap.fill(headline(estimate), _TITLE_WIDTH)
-    figure.suptitle(title, x=0.01, ha="left", color=INK, fontsize=13, fontweight="bold")
+    figure = canvas(_WIDTH, sum(heights) + 1.0, title, fontweight="bold")
     panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     _draw_step(panels[0], estimate)
     if rows:
         draw_bars(panels[1], rows[:_MOST_BARS], estimate)
-    figure.savefig(path, metadata=_metadata(path))
+    save(figure, path, "gpuconf estimate: traced, not a measurement on a GPU")
 
 
 def _draw_step(axes: Axes, estimate: MemoryEstimate) -> None:
@@ -115,7 +108,7 @@ def _draw_limit(axes: Axes, limit: int, highest: int, unit: int) -> float:
     axes.axhline(limit / unit, color=LIMIT, linewidth=1.4, linestyle=(0, (6, 3)), zorder=4)
     axes.annotate(
         words, (1, limit / unit), xycoords=("axes fraction", "data"), xytext=(-4, 4),
-        textcoords="offset points", ha="right", color=LIMIT, fontsize=9, zorder=5, bbox=_PLATE,
+        textcoords="offset points", ha="right", color=LIMIT, fontsize=9, zorder=5, bbox=PLATE,
     )  # fmt: skip
     return limit / unit * 1.08
 
@@ -132,10 +125,5 @@ def _mark_peak(axes: Axes, estimate: MemoryEstimate, place: float, height: float
     axes.annotate(
         f"peak {size}\n{where}", (place, height), xytext=(0, 8),
         textcoords="offset points", ha=side, fontsize=9, fontweight="bold", color=INK, zorder=7,
-        parse_math=False, bbox=_PLATE,
+        parse_math=False, bbox=PLATE,
     )  # fmt: skip
-
-
-def _metadata(path: str) -> dict[str, Any]:
-    key = "Description" if Path(path).suffix.lower() == ".svg" else "Comment"
-    return {key: "gpuconf estimate: traced, not a measurement on a GPU"}

@@ -1,10 +1,8 @@
-"""A MemoryEstimate told to people, in lines for a terminal of any width.  Pure text."""
+"""``gpuconf estimate``: a MemoryEstimate as lines for a terminal of any width.  Pure text."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from gpuconf.footprint.budget import Budget, card_lines, limit_lines
 from gpuconf.footprint.layer_table import table_lines, table_rows
@@ -20,6 +18,8 @@ from gpuconf.footprint.memory_estimate import (
 from gpuconf.footprint.peak_sum import peak_figures, peak_sum
 from gpuconf.footprint.phases import MOST_BATCH
 from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE
+from gpuconf.reporting.lines import Line, broken
+from gpuconf.reporting.text import text_of
 from gpuconf.units import MIB, mib_figure, sized
 
 _TIERS = {
@@ -34,15 +34,9 @@ PARTS = {
 }
 
 
-class Line(NamedTuple):
-    """A line: its text, a style or "", and how far what is broken off for a terminal stands in.
-
-    ``hang`` is None for what is never broken: rows of tables, and what is to be pasted.
-    """
-
-    text: str = ""
-    style: str = ""
-    hang: int | None = 2
+@text_of.register
+def _text(estimate: MemoryEstimate) -> str:
+    return "\n".join(line.text for line in report(estimate))
 
 
 def report(
@@ -53,19 +47,7 @@ def report(
     verbose: bool = False,
 ) -> Iterator[Line]:
     """The lines, the answer first; broken for ``width`` columns, where that is given."""
-    for line in _lines(estimate, budget or Budget(), width, verbose=verbose):
-        if width is None or line.hang is None or len(line.text) <= width:
-            yield line
-            continue
-        indent = " " * line.hang
-        for text in textwrap.wrap(
-            line.text,
-            width,
-            subsequent_indent=indent,
-            break_on_hyphens=False,
-            break_long_words=False,
-        ):
-            yield line._replace(text=text)
+    return broken(_lines(estimate, budget or Budget(), width, verbose=verbose), width)
 
 
 def _lines(
@@ -78,7 +60,7 @@ def _lines(
     yield from _layers(estimate, width, verbose=verbose)
     yield from _budget(estimate, budget)
     if estimate.advice:
-        yield from _headed("what would save how much, each traced anew")
+        yield from _headed("what would save memory, each traced anew")
         for advice in estimate.advice:
             yield from _advice(advice)
     if estimate.notes:
@@ -119,7 +101,7 @@ def headline(estimate: MemoryEstimate) -> str:
 
 
 def modelled(estimate: MemoryEstimate) -> str:
-    """How the number was come by, and of what it is."""
+    """How the number was found, and for which kind of step."""
     tier, setting = _TIERS.get(estimate.tier, estimate.tier), estimate.setting
     if setting is None:
         return tier

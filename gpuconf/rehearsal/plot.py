@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuconf.errors import UsageError
 from gpuconf.rehearsal.devices import DeviceReport, tightest
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.trace import Mark, Usage
+from gpuconf.reporting.picture import IN_USE, INK, LIMIT, PALE, PLATE, canvas, plain, save
 from gpuconf.units import MIB, sized
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_IN_USE, _HELD, _LIMIT = "#2a6f97", "#9aa7b5", "#c1121f"
-_INK, _PALE = "#22303c", "#6d7882"
+_HELD = "#9aa7b5"
 _WEIGHTS = {"build": 0.8, "step 1": 1.3}  # widths on the axis; another step's is 1
 _PHASES = ("#f4f1ea", "#e6eef4")
 
@@ -29,13 +28,8 @@ def draw(rehearsal: Rehearsal, path: str) -> None:
             "there is no picture: the run left no trace of GPU memory",
             hint="leave --plot out to see the report alone",
         )
-    # The object, not pyplot: no window system is asked for, and no global state is left.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     usage = next(usage for usage in tape.usages if usage.index == device.index)
-    figure = Figure(figsize=(10, 5), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = canvas(10, 5)
     axes = figure.add_subplot()
     start = usage.series[0].time_ns
     end = max(usage.series[-1].time_ns, *(mark.time_ns for mark in tape.marks), start + 1)
@@ -44,7 +38,7 @@ def draw(rehearsal: Rehearsal, path: str) -> None:
     _draw_memory(axes, rehearsal, device, usage, clock)
     _draw_peak(axes, rehearsal, usage, clock)
     _draw_frame(axes, rehearsal, device)
-    figure.savefig(path, metadata=_metadata(path))
+    save(figure, path, "gpuconf rehearse: a simulated card, not a measurement on a GPU")
 
 
 class Clock(NamedTuple):
@@ -127,10 +121,10 @@ def _draw_memory(
     places = [*(clock.place(point.time_ns) for point in usage.series), 1.0]
     in_use = [point.size_bytes / MIB for point in usage.series]
     in_use.append(in_use[-1])
-    axes.fill_between(places, in_use, step="post", color=_IN_USE, alpha=0.25, linewidth=0)
-    axes.step(places, in_use, where="post", color=_IN_USE, linewidth=1.1, label="in use")
+    axes.fill_between(places, in_use, step="post", color=IN_USE, alpha=0.25, linewidth=0)
+    axes.step(places, in_use, where="post", color=IN_USE, linewidth=1.1, label="in use")
     axes.axhline(
-        usage.limit_bytes / MIB, color=_LIMIT, linewidth=1.4, linestyle=(0, (6, 3)),
+        usage.limit_bytes / MIB, color=LIMIT, linewidth=1.4, linestyle=(0, (6, 3)),
         label=f"limit of TensorFlow's allocator, {sized(usage.limit_bytes)}",
     )  # fmt: skip
 
@@ -139,19 +133,19 @@ def _draw_peak(axes: Axes, rehearsal: Rehearsal, usage: Usage, clock: Clock) -> 
     """The peak, and where the allocation that failed would have led."""
     place, height = clock.place(usage.peak_time_ns), usage.peak_bytes / MIB
     side = {"ha": "right", "x": -9} if place > 0.6 else {"ha": "left", "x": 9}
-    axes.plot(place, height, "o", color=_IN_USE, markersize=5, zorder=5)
+    axes.plot(place, height, "o", color=IN_USE, markersize=5, zorder=5)
     failure = rehearsal.verdict.failure
     if rehearsal.verdict.answer != "does not fit" or failure is None or not failure.asked_bytes:
-        _say(axes, f"peak {sized(usage.peak_bytes)}", (place, height), side, color=_INK)
+        _say(axes, f"peak {sized(usage.peak_bytes)}", (place, height), side, color=INK)
         return
     top = height + failure.asked_bytes / MIB
     axes.annotate(
         "", (place, top), xytext=(place, height), zorder=4,
-        arrowprops={"arrowstyle": "-|>", "color": _LIMIT, "linewidth": 1.6},
+        arrowprops={"arrowstyle": "-|>", "color": LIMIT, "linewidth": 1.6},
     )  # fmt: skip
     axes.set_ylim(top=max(axes.get_ylim()[1], top))
     text = f"{sized(usage.peak_bytes)} in use,\n{sized(failure.asked_bytes)} more asked for"
-    _say(axes, text, (place, top), side, color=_LIMIT)
+    _say(axes, text, (place, top), side, color=LIMIT)
 
 
 def _say(
@@ -160,7 +154,7 @@ def _say(
     axes.annotate(
         text, place, xytext=(side["x"], 3), textcoords="offset points", ha=side["ha"],
         fontsize=10, fontweight="bold", color=color, zorder=6,
-        bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.75, "linewidth": 0},
+        bbox=PLATE,
     )  # fmt: skip
 
 
@@ -171,29 +165,20 @@ def _draw_frame(axes: Axes, rehearsal: Rehearsal, device: DeviceReport) -> None:
     axes.set_title(
         f"Rehearsal on a SIMULATED card of {sized(spec.total_bytes)}{of}: "
         f"{rehearsal.verdict.answer}",
-        loc="left", fontsize=13, fontweight="bold", color=_INK, pad=24,
+        loc="left", fontsize=13, fontweight="bold", color=INK, pad=24,
     )  # fmt: skip
     command = " ".join(rehearsal.command)
     axes.text(
         0, 1.02, command if len(command) < 110 else f"{command[:107]}…", fontsize=9,
-        color=_PALE, family="monospace", transform=axes.transAxes, va="bottom",
+        color=PALE, family="monospace", transform=axes.transAxes, va="bottom",
     )  # fmt: skip
     axes.set_xlim(0, 1)
     axes.set_ylim(bottom=0, top=axes.get_ylim()[1] * 1.08)
-    axes.set_ylabel("MiB of GPU memory", color=_PALE)
-    axes.tick_params(colors=_PALE, length=0)
-    axes.grid(axis="y", color="white", linewidth=0.9)
-    axes.set_axisbelow(True)
-    for side in ("top", "right", "left", "bottom"):
-        axes.spines[side].set_visible(False)
-    figure.legend(loc="outside lower center", frameon=False, fontsize=9, labelcolor=_INK, ncols=3)
+    axes.set_ylabel("MiB of GPU memory", color=PALE)
+    plain(axes, "y")
+    figure.legend(loc="outside lower center", frameon=False, fontsize=9, labelcolor=INK, ncols=3)
 
 
 def _duration(time_ns: int) -> str:
     """Of this run on the host's processor, which says nothing of a GPU's speed."""
     return f"{time_ns / 1e9:.1f} s" if time_ns >= 1e9 else f"{time_ns / 1e6:.0f} ms"
-
-
-def _metadata(path: str) -> dict[str, Any]:
-    key = "Description" if Path(path).suffix.lower() == ".svg" else "Comment"
-    return {key: "gpuconf rehearse: a simulated card, not a measurement on a GPU"}

@@ -1,4 +1,4 @@
-"""A rehearsal told to people, in lines and tables.  Pure text."""
+"""``gpuconf rehearse``: a rehearsal as lines and tables for people.  Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gpuconf.rehearsal.breakdown import Names, Row, names_of, place_of
 from gpuconf.rehearsal.devices import DeviceReport, tightest
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.target import free_bytes, reserve_bytes
+from gpuconf.reporting.lines import Table
 from gpuconf.simcard import CardSpec
 from gpuconf.units import MIB, mib_figure, sized
 
@@ -31,11 +32,11 @@ SIMULATED = (
 
 
 class Section(NamedTuple):
-    """A heading and its lines, or its table: columns first, then rows."""
+    """A heading, its lines, and its table if it has one."""
 
     heading: str
     lines: tuple[str, ...] = ()
-    table: tuple[tuple[str, ...], ...] = ()
+    table: Table | None = None
 
 
 def title(rehearsal: Rehearsal) -> str:
@@ -82,11 +83,11 @@ def sections(rehearsal: Rehearsal) -> tuple[Section, ...]:
         found.append(Section("What failed", tuple(lines)))
     if device is not None and _is_telling(rehearsal):
         sums = _limit_sum(rehearsal.spec, device.limit_bytes)
-        found.append(Section("Memory", sums, tuple(_device_table(rehearsal.devices))))
+        found.append(Section("Memory", sums, _device_table(rehearsal.devices)))
     if device is not None and device.rows and _is_telling(rehearsal):
         which = f" of GPU {device.index}" if len(rehearsal.devices) > 1 else ""
         heading = f"What the {sized(device.peak_bytes)} at the peak{which} were"
-        found.append(Section(heading, table=tuple(_row_table(device))))
+        found.append(Section(heading, table=_row_table(device)))
     found_advice = advice(rehearsal)
     if found_advice:
         found.append(Section("What would fit", tuple(found_advice)))
@@ -150,10 +151,9 @@ def _sum_lines(
     return lines
 
 
-def _device_table(devices: Sequence[DeviceReport]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [
-        ("", "may take", "peak in use", "head-room", "held on the card, with the context")
-    ]
+def _device_table(devices: Sequence[DeviceReport]) -> Table:
+    columns = ("", "may take", "peak in use", "head-room", "held on the card, with the context")
+    rows: list[tuple[str, ...]] = []
     for device in devices:
         on = f" on card {device.card}" if device.card not in (None, device.index) else ""
         held = "unknown" if device.held_bytes is None else sized(device.held_bytes)
@@ -166,20 +166,18 @@ def _device_table(devices: Sequence[DeviceReport]) -> list[tuple[str, ...]]:
                 held,
             )
         )
-    return rows
+    return Table(columns, rows)
 
 
-def _row_table(device: DeviceReport) -> list[tuple[str, ...]]:
-    table: list[tuple[str, ...]] = [("MiB", "what for", "layer", "operation", "shape")]
+def _row_table(device: DeviceReport) -> Table:
     shown = [row for row in device.rows[:_MOST_ROWS] if row.size_bytes >= _SMALLEST_ROW_BYTES]
-    table += [(mib_figure(row.size_bytes), *_row_words(row)) for row in shown]
+    rows = [(mib_figure(row.size_bytes), *_row_words(row)) for row in shown]
     rest = device.rows[len(shown) :]
     if rest:
         pieces = sum(row.pieces for row in rest)
         size = sum(row.size_bytes for row in rest)
-        table.append((mib_figure(size), f"{pieces} smaller pieces", "", "", ""))
-    width = max(len(row[0]) for row in table)
-    return [(row[0].rjust(width), *row[1:]) for row in table]
+        rows.append((mib_figure(size), f"{pieces} smaller pieces", "", "", ""))
+    return Table(("MiB", "what for", "layer", "operation", "shape"), rows)
 
 
 def _row_words(row: Row) -> tuple[str, str, str, str]:

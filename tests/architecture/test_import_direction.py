@@ -72,7 +72,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"hardware", "backends", "messages", "diagnosis", "footprint", "keras_api"},
     "images": GROUND,
     "simcard": GROUND,
-    "demo": GROUND | {"children", "hardware"},
+    "demo": GROUND | {"children", "reporting", "hardware"},
     "rehearsal": GROUND
     | {"children", "reporting", "keras_api", "messages", "wire", "simcard"}
     | {"hardware", "profile", "planner"}

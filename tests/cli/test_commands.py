@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import gpuconf.cli
-from gpuconf.cli.commands import COMMANDS
-from gpuconf.cli.output import fitted
+from gpuconf.command_line import COMMANDS
+from gpuconf.reporting.lines import fitted
 from tests.cli.commands import run_commands
 from tests.processes import run_python
 

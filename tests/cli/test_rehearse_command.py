@@ -102,9 +102,9 @@ def test_a_whole_rehearsal(tmp_path: Path) -> None:
         "batch      up to about 4096, which was measured: ",
         "; the data has no more examples than that",
         "Real: TensorFlow",
-        "picture: memory.svg",
     ):
         assert said in told
+    assert "the picture is in memory.svg" in done.stderr
     assert "simulated" in (tmp_path / "memory.svg").read_text(encoding="utf-8")
     assert not (tmp_path / "saved.keras").exists()
     # The profile's growth holds little; without it the whole limit would be held.

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpuconf.demo.report import after_lines, before_lines, fitted
+from gpuconf.demo.report import after_lines, before_lines, lines_of
 from gpuconf.demo.runner import Run
 from gpuconf.demo.story import Half, holds
+from gpuconf.reporting.lines import broken
 from gpuconf.units import MIB
 
 TOLD: dict[str, Any] = {
@@ -98,7 +99,7 @@ def test_no_line_is_broken_by_the_terminal(width: int) -> None:
     """Lines are shorter than the terminal is wide, and what goes on stands below its beginning."""
     half = _half(second=DIED)
     whole = [*before_lines(half), *after_lines(_half(), half)]
-    lines = fitted(whole, width)
+    lines = [line.text for line in broken(lines_of(whole), width)]
     assert max(map(len, lines)) <= width
     assert " ".join(" ".join(lines).split()) == " ".join(" ".join(whole).split())
     starts = ("1. ", "2. ", "3. ", "   ")

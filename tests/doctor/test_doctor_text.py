@@ -32,7 +32,7 @@ REPORT = Report((OK, WARN, CRASH, SKIP, FAIL), profile=ProfileInForce("half-card
 
 def text(report: Report, shape: Shape = Shape()) -> list[str]:  # noqa: B008  # immutable
     """The lines without their styles."""
-    return ["".join(piece for piece, _ in line) for line in lines_of(report, shape)]
+    return [line.text for line in lines_of(report, shape)]
 
 
 def test_the_worst_comes_first() -> None:

@@ -16,10 +16,10 @@ from gpuconf.footprint.budget import Budget
 from gpuconf.footprint.document import document_of
 from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD, TRACED, MemoryEstimate
 from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE
-from gpuconf.footprint.thinning import thinned
 from gpuconf.hardware import Gpu
 from gpuconf.hardware.reserve import CONTEXT_BYTES
 from gpuconf.reporting.plain import plain
+from gpuconf.reporting.thinning import thinned
 from gpuconf.units import MIB
 from tests.footprint.estimates import BARE, FITS, HOPELESS, INFERENCE, TOO_LARGE, estimate, moment
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpuconf.footprint.memory_estimate import LayerRow, MemoryEstimate
-from gpuconf.footprint.picture.painting import INK, KINDS, PALE, plain, unit_for
+from gpuconf.footprint.picture.painting import KINDS
 from gpuconf.footprint.step import ACTIVATION, GRADIENT, OPTIMIZER_STATE, TEMPORARY, WEIGHTS
+from gpuconf.reporting.picture import INK, PALE, plain, shortened, unit_for
 from gpuconf.units import sized
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ def draw_bars(axes: Axes, rows: Sequence[LayerRow], estimate: MemoryEstimate) ->
             f" {sized(row.total_bytes)}", (row.total_bytes / unit, place), va="center",
             fontsize=8, color=INK,
         )  # fmt: skip
-    axes.set_yticks(places, [_shortened(row) for row in rows], parse_math=False)
+    axes.set_yticks(
+        places, [shortened(row.layer or "", _LONGEST_NAME) for row in rows], parse_math=False
+    )
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(0, max(lefts) * 1.1)
     axes.set_xlabel(name, color=PALE)
@@ -62,8 +65,3 @@ def _title(rows: Sequence[LayerRow], estimate: MemoryEstimate) -> str:
     which = f"the {len(rows)} largest of {len(layers)} layers" if rest else "the layers"
     others = f"; the others {sized(rest)} together" if rest else ""
     return f"{which} at the peak{others}; {sized(nobodys)} of no layer"
-
-
-def _shortened(row: LayerRow) -> str:
-    name = row.layer or ""
-    return name if len(name) <= _LONGEST_NAME else f"…{name[-_LONGEST_NAME + 1 :]}"

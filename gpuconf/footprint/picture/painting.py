@@ -1,8 +1,6 @@
-"""Colours and units that both panels of an estimate's picture share."""
+"""The colours that both panels of an estimate's picture share."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal
 
 from gpuconf.footprint.step import (
     ACTIVATION,
@@ -19,10 +17,6 @@ from gpuconf.footprint.step import (
     WEIGHTS,
     WORKSPACE,
 )
-from gpuconf.units import GIB, KIB, MIB
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # From the bottom of the stack to its top: what stays is blue, what comes and goes is not.
 KINDS = {
@@ -38,20 +32,3 @@ KINDS = {
     ROUNDING: "#cfd6dc",
 }
 PARTS = {FORWARD: "#f4f1ea", BACKWARD: "#e6eef4", UPDATE: "#eef2e6"}
-LIMIT = "#c1121f"
-INK, PALE = "#22303c", "#6d7882"
-
-
-def unit_for(size_bytes: int) -> tuple[str, int]:
-    """The axis' unit for sizes up to this one."""
-    units = (("GiB", 4 * GIB, GIB), ("MiB", MIB, MIB))
-    return next(((name, unit) for name, least, unit in units if size_bytes >= least), ("KiB", KIB))
-
-
-def plain(axes: Axes, grid: Literal["x", "y"]) -> None:
-    """No frame; the grid of one axis behind what is drawn."""
-    for side in ("top", "right", "left", "bottom"):
-        axes.spines[side].set_visible(False)
-    axes.tick_params(colors=PALE, length=0, labelsize=8.5)
-    axes.grid(axis=grid, color="white" if grid == "y" else "#e3e7ea", linewidth=0.9)
-    axes.set_axisbelow(True)

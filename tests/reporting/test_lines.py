@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.cli.output import fitted
+from gpuconf.reporting.lines import fitted
 
 COMMAND = "gpuconf rehearse --card 4GiB --used 1.2GiB --profile small-laptop -- python train.py"
 

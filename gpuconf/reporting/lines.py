@@ -1,0 +1,109 @@
+"""Lines and tables for people, and the one way to break a line for a terminal.  Pure."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from gpuconf.command_line import COMMANDS
+
+_QUOTED = re.compile(r'''`[^`]*`|(?<!\w)'[^']*'|"[^"]*"''')
+_OURS = f"gpuconf (?:{'|'.join(COMMANDS)})"
+# A hint is often a command as it stands, or ends in one.
+_COMMAND = re.compile(
+    rf"(?<!\S)(?:{_OURS}|python -m|pip install|mkdir -p|df|rm|ls|unset|export) .*?(?=;|, or |$)"
+)
+_OUR_COMMAND = re.compile(rf"(?<!\S){_OURS} .*$")
+_KEPT_SPACE = "\0"
+_NARROWEST = 30  # columns for text; on a narrower terminal lines run over its edge
+
+
+class Line(NamedTuple):
+    """A line for people.
+
+    ``hang`` is how far the rest of a line that is broken for a terminal is indented; None for
+    what is never broken: rows of tables, and what is to be pasted.  ``spans`` are parts of the
+    text with a style of their own, as (first, end, style).
+    """
+
+    text: str = ""
+    style: str = ""
+    hang: int | None = 2
+    spans: tuple[tuple[int, int, str], ...] = ()
+
+
+class Table(NamedTuple):
+    """Columns' names, and rows of cells; a column of nothing but figures is aligned right."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    title: str = ""
+
+    def is_of_figures(self, column: int) -> bool:
+        """Whether every cell of this column is a number or a size, or empty."""
+        return all(_FIGURE.fullmatch(row[column]) for row in self.rows)
+
+
+_FIGURE = re.compile(r"(?:-|-?[\d.]+(?: (?:B|KiB|MiB))?)?")
+
+
+def line_of(*pieces: tuple[str, str], hang: int | None = None) -> Line:
+    """A line of pieces, each a text and its style."""
+    spans, place = [], 0
+    for text, style in pieces:
+        if style:
+            spans.append((place, place + len(text), style))
+        place += len(text)
+    return Line("".join(text for text, _ in pieces), "", hang, tuple(spans))
+
+
+def broken(lines: Iterable[Line], width: int | None) -> Iterator[Line]:
+    """The lines for a terminal of ``width`` columns; as they are for a file, whose width is None.
+
+    Of a broken line the beginning, as far as it hangs, stays in its place.
+    """
+    for line in lines:
+        if width is None or line.hang is None or len(line.text) <= width:
+            yield line
+            continue
+        head, rest = line.text[: line.hang], line.text[line.hang :]
+        room = max(width - line.hang, _NARROWEST)
+        first, *others = _pieces(rest, room, indent="")
+        yield Line(head + first, line.style, line.hang, _clipped(line.spans, len(head + first)))
+        for other in others:
+            yield Line(" " * line.hang + other, line.style, line.hang)
+
+
+def fitted(text: str, width: int) -> str:
+    """``text`` broken at spaces, lines that follow indented; no command or path is broken.
+
+    One of those that is too long stays a line of its own, which a terminal copies as one.
+    """
+    lines = []
+    for line in text.split("\n"):
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        lines += [line] if len(line) <= width else _pieces(line, width, indent=indent)
+    return "\n".join(lines)
+
+
+def _pieces(line: str, width: int, *, indent: str) -> list[str]:
+    """One line broken between words, except within a command, a name in quotes, a path."""
+    label, hint, rest = line.rpartition("hint: ")
+    for whole in (_QUOTED, _COMMAND if hint else _OUR_COMMAND):
+        rest = whole.sub(lambda found: found[0].replace(" ", _KEPT_SPACE), rest)
+    pieces = textwrap.wrap(
+        label + hint + rest,
+        width,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    return [piece.replace(_KEPT_SPACE, " ") for piece in pieces] or [""]
+
+
+def _clipped(
+    spans: Iterable[tuple[int, int, str]], length: int
+) -> tuple[tuple[int, int, str], ...]:
+    return tuple((first, min(end, length), style) for first, end, style in spans if first < length)
