@@ -125,20 +125,24 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
-def sized(size_bytes: float) -> str:
-    """``size_bytes`` for people: ``6144 MiB``, ``37.5 MiB``, ``12 KiB``, ``300 B``.  Rounded down.
+def sized(size_bytes: float, *, cut: bool = False) -> str:
+    """``size_bytes`` for people: ``6144 MiB``, ``37.5 MiB``, ``12 KiB``, ``300 B``.
 
     Whole MiB from 100 MiB on, whatever the size: the unit of nvidia-smi and of TensorFlow's log,
     in which sums add up and a limit of 5735 MiB differs from a peak of 5701 MiB.  Below that one
-    decimal, below 1 MiB KiB, below 1 KiB bytes.  `exact_size` writes what is typed back.
+    decimal where it is not 0, below 1 MiB KiB, below 1 KiB bytes; to the nearest.  With ``cut``
+    always whole MiB, rounded down as TensorFlow takes a limit.  `exact_size` writes what is typed
+    back.
     """
+    if cut:
+        return f"{int(size_bytes // MIB)} MiB"
     if size_bytes < 0:
         return f"-{sized(-size_bytes)}"
     for unit, factor in (("MiB", MIB), ("KiB", KIB)):
-        whole, tenth = divmod(int(size_bytes * 10) // factor, 10)
-        if whole or size_bytes == 0:
-            return f"{whole}.{tenth} {unit}" if tenth and whole < 100 else f"{whole} {unit}"
-    return f"{int(size_bytes)} B"
+        if size_bytes >= factor or size_bytes == 0:
+            number = round(size_bytes / factor, 1 if size_bytes < 99.95 * factor else None)
+            return f"{number:g} {unit}" if number < 100 else f"{number:.0f} {unit}"
+    return f"{round(size_bytes)} B"
 
 
 def mib_figure(size_bytes: float) -> str:

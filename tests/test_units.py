@@ -167,21 +167,27 @@ def test_amounts_as_text(amount: Amount, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("size_bytes", "text"),
-    [(0, "0 MiB"), (300, "300 B"), (KIB, "1 KiB"), (3972, "3.8 KiB"), (576 * KIB, "576 KiB"),
-     (MIB - 1, "1023 KiB"), (MIB, "1 MiB"), (75 * MIB // 2, "37.5 MiB"), (64 * MIB, "64 MiB"),
-     (100 * MIB - 1, "99.9 MiB"), (7784 * MIB - 1, "7783 MiB"), (6 * GIB, "6144 MiB"),
-     (0.5, "0 B"), (-24 * MIB, "-24 MiB")],
+    [(0, "0 MiB"), (300, "300 B"), (KIB, "1 KiB"), (3972, "3.9 KiB"), (576 * KIB, "576 KiB"),
+     (MIB - 1, "1024 KiB"), (MIB, "1 MiB"), (75 * MIB // 2, "37.5 MiB"), (64 * MIB, "64 MiB"),
+     (100 * MIB - 1, "100 MiB"), (7784 * MIB - 1, "7784 MiB"), (6 * GIB, "6144 MiB"),
+     (128 * MIB - 256, "128 MiB"), (0.5, "0 B"), (-24 * MIB, "-24 MiB")],
 )  # fmt: skip
 def test_sizes_for_people(size_bytes: float, text: str) -> None:
-    """One spelling, rounded down as TensorFlow's log does: a byte less is not yet that MiB."""
+    """One spelling, in MiB at any size; no decimal that says nothing."""
     assert units.sized(size_bytes) == text
 
 
+def test_a_limit_is_cut_as_tensorflow_does() -> None:
+    """One byte less than a MiB is not yet that MiB."""
+    assert units.sized(7784 * MIB - 1, cut=True) == "7783 MiB"
+    assert units.sized(25 * MIB - 1, cut=True) == "24 MiB"
+
+
 @given(st.integers(0, units.LARGEST_SIZE))
-def test_a_size_for_people_never_promises_more(size_bytes: int) -> None:
-    """What is shown as free is free, and at most a tenth or a hundredth is not shown."""
+def test_a_size_for_people_is_near(size_bytes: int) -> None:
+    """A twentieth of the smallest figure at most, and half a per cent of one of three digits."""
     shown = units.parse_size(units.sized(size_bytes))
-    assert shown <= size_bytes <= shown * 1.11 + 1
+    assert abs(shown - size_bytes) <= size_bytes * (0.005 if size_bytes >= 100 * MIB else 0.05)
 
 
 @given(st.lists(st.integers(-(2**45), 2**45), max_size=12))

@@ -123,8 +123,8 @@ def _print(plan: Plan, changes: dict[str, str], settings: list[Setting], output:
 
 def _print_gpu(plan: GpuPlan, growth: str | None, output: Output) -> None:
     gpu = plan.gpu
-    total = sized(gpu.total_bytes) if gpu.total_bytes is not None else "unknown"
-    free = sized(gpu.free_bytes) if gpu.free_bytes is not None else "unknown"
+    total = sized(gpu.total_bytes, cut=True) if gpu.total_bytes is not None else "unknown"
+    free = sized(gpu.free_bytes, cut=True) if gpu.free_bytes is not None else "unknown"
     output.line(f"GPU {gpu.index}  {gpu.name or 'unnamed'}  {gpu.uuid or ''}".rstrip(), "bold")
     output.line(f"  total {total}, free now {free}")
     for process in gpu.processes or ():

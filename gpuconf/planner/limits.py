@@ -33,9 +33,9 @@ def _limit(gpu: Gpu, rules: GpuRules) -> tuple[int | None, list[str]]:
     smallest = min(terms)
     limit = max(smallest, 0) // MIB * MIB
     if len(terms) > 1:
-        lines.append(f"limit = min({', '.join(sized(term) for term in terms)}) = {sized(limit)}")
+        lines.append(f"limit = min({', '.join(_mib(term) for term in terms)}) = {_mib(limit)}")
     else:
-        lines.append(f"limit = {sized(limit)}")
+        lines.append(f"limit = {_mib(limit)}")
     return limit, lines
 
 
@@ -50,14 +50,14 @@ def _terms(gpu: Gpu, rules: GpuRules) -> tuple[list[int], list[str]]:
             lines.append(f"fraction {fraction:g} × total: dropped, the total is unknown")
         else:
             terms.append(Amount(share=fraction).of(total) or 0)
-            lines.append(f"fraction {fraction:g} × {sized(total)} total = {sized(terms[-1])}")
+            lines.append(f"fraction {fraction:g} × {_mib(total)} total = {_mib(terms[-1])}")
     if memory.memory_limit is not None:
         size = memory.memory_limit.of(total)
         if size is None:
             lines.append(f"memory_limit {memory.memory_limit}: dropped, the total is unknown")
         else:
             terms.append(size)
-            lines.append(f"memory_limit {memory.memory_limit} = {sized(size)}")
+            lines.append(f"memory_limit {memory.memory_limit} = {_mib(size)}")
     if terms or memory.keep_free is not None or rules.virtual_devices:
         _add_free_term(terms, lines, gpu, rules)
     return terms, lines
@@ -71,9 +71,9 @@ def _add_free_term(terms: list[int], lines: list[str], gpu: Gpu, rules: GpuRules
         lines.append(f"free - keep_free: dropped, the {unknown} is unknown")
         return
     terms.append(gpu.free_bytes + gpu.own_bytes - keep_bytes)
-    own = f" + {sized(gpu.own_bytes)} held by this process" if gpu.own_bytes else ""
-    free = f"{sized(gpu.free_bytes)} free{own}"
-    lines.append(f"{free} - {sized(keep_bytes)} keep_free = {sized(terms[-1])}")
+    own = f" + {_mib(gpu.own_bytes)} held by this process" if gpu.own_bytes else ""
+    free = f"{_mib(gpu.free_bytes)} free{own}"
+    lines.append(f"{free} - {_mib(keep_bytes)} keep_free = {_mib(terms[-1])}")
 
 
 def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
@@ -84,8 +84,8 @@ def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     left = plan.limit_bytes if plan.limit_bytes is not None else unlimited
     if left is None or left >= max(needed or 0, MIB):
         return plan
-    short = f"{sized(left)} is left"
-    short += f", and at_least asks for {sized(needed)}" if needed else ", which is nothing"
+    short = f"{_mib(left)} is left"
+    short += f", and at_least asks for {_mib(needed)}" if needed else ", which is nothing"
     best = _limit_when_idle(plan.gpu, rules)
     possible = best is None or best >= max(needed or 0, MIB)
     return plan._replace(
@@ -107,9 +107,9 @@ def _with_logical_devices(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
         return plan._replace(arithmetic=(*plan.arithmetic, line))
     whole = tuple((size or 0) // MIB * MIB for size in sizes)
     total = sum(whole)
-    sum_shown = f"{' + '.join(str(size // MIB) for size in whole)} = {sized(total)}"
+    sum_shown = f"{' + '.join(str(size // MIB) for size in whole)} = {_mib(total)}"
     fits = limit is None or total <= limit
-    against = "" if limit is None else f" {'≤' if fits else '>'} {sized(limit)} limit"
+    against = "" if limit is None else f" {'≤' if fits else '>'} {_mib(limit)} limit"
     plan = plan._replace(
         logical_devices_bytes=whole,
         arithmetic=(*plan.arithmetic, f"virtual_devices {sum_shown}{against}"),
@@ -129,3 +129,8 @@ def _devices_fit_when_idle(gpu: Gpu, rules: GpuRules) -> bool:
         return True
     sizes = [(amount.of(best) or 0) // MIB * MIB for amount in rules.virtual_devices]
     return sum(sizes) <= best and min(sizes) > 0
+
+
+def _mib(size_bytes: int) -> str:
+    """Cut as the limit is, so that the sum leads to it."""
+    return sized(size_bytes, cut=True)

@@ -8,6 +8,7 @@ import pytest
 
 from gpuconf.cli.output import Output
 from gpuconf.errors import GpuconfError
+from gpuconf.reporting.lines import Table
 
 NAME = "python\x1b]0;owned\x07\udcff"
 SHOWN = r"python\x1b]0;owned\x07\udcff"
@@ -20,7 +21,7 @@ def test_every_way_to_print_text_escapes_control_characters(
     output = Output()
     output.line(f"a\n{NAME}")
     output.prose(NAME)
-    output.table(("NAME", "PID"), [(NAME, "1")])
+    output.table(Table(("NAME", "PID"), [(NAME, "1")]))
     output.note(NAME)
     output.progress(NAME)
     output.error(GpuconfError(NAME, hint=NAME))

@@ -97,8 +97,8 @@ def _hold_fraction(options: Any, share: float, gpu: GpuPlan) -> list[Held]:
     total = gpu.gpu.total_bytes or 0
     return [
         Held(
-            f"per_process_gpu_memory_fraction {asked:g} ({sized(int(asked * total))})",
-            f"{share:.4g} ({sized(gpu.limit_bytes or 0)})",
+            f"per_process_gpu_memory_fraction {asked:g} ({sized(int(asked * total), cut=True)})",
+            f"{share:.4g} ({sized(gpu.limit_bytes or 0, cut=True)})",
         )
     ]
 
