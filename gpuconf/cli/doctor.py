@@ -1,4 +1,4 @@
-"""``gpuconf doctor``: what is wrong with this machine, and the command that mends it."""
+"""``gpuconf doctor``: what is wrong with this machine, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """\
 Look at the driver, the cards, the installed frameworks, the environment and
-the profile, and say what is wrong, each with a command that mends it. Nothing
+the profile, and say what is wrong, each with a command that fixes it. Nothing
 is changed, and no framework is imported here: it takes a second or so."""
 
 _EXAMPLES = """\

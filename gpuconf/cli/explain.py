@@ -157,7 +157,7 @@ def _read(file: BufferedReader, shown: str) -> Diagnosis:
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    """The file in pieces.  A terminal tells its end once, by a piece that is not full."""
+    """The file in pieces.  A terminal signals its end only once, by a piece that is not full."""
     size = _CHUNK_BYTES
     while size == _CHUNK_BYTES:
         chunk = file.read(_CHUNK_BYTES)

@@ -21,7 +21,7 @@ from gpuconf.profile.search import places
 from gpuconf.units import GIB, MIB, exact_size, sized
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
-_SMALL_CARD_BYTES = 4 * GIB + 256 * MIB  # a "4 GB" card tells a little more or less than 4 GiB
+_SMALL_CARD_BYTES = 4 * GIB + 256 * MIB  # a "4 GB" card reports a little more or less than 4 GiB
 
 
 class Proposal(NamedTuple):
@@ -111,7 +111,9 @@ def _by_use(gpus: Sequence[Gpu]) -> Proposal:
         return Proposal("half-card", "other programs hold memory on a card now")
     held = max((gpu.used_bytes or 0 for gpu in gpus if gpu.processes is None), default=0)
     if held > IDLE_BYTES:  # WSL2, or a container that hides its neighbours
-        return Proposal("shared-desktop", f"{sized(held)} are in use, and the driver hides by whom")
+        return Proposal(
+            "shared-desktop", f"{sized(held)} are in use, and the driver hides by which processes"
+        )
     if all(gpu.total_bytes is None for gpu in gpus):
         return Proposal("shared-desktop", "the driver reports no memory figures")
     return Proposal("dedicated", "no display and no other program uses the cards")

@@ -9,7 +9,7 @@ Drawable = TypeVar("Drawable")
 
 
 class Drawn(NamedTuple):
-    """What became of a picture: its path, what to say on stderr, and the exit code for that."""
+    """A picture's outcome: its path, what to say on stderr, and the exit code for that."""
 
     path: str | None = None
     said: str | None = None

@@ -129,10 +129,10 @@ def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     if code is not None and diagnosis.severity in ("failure", "not-gpu"):
         place = code.file if code.line is None else f"{code.file}:{code.line}"
         yield "your code", f"{place}  {code.code or ''}".rstrip()
-    told = " ".join(each.text for each in diagnosis.evidence)
+    said = " ".join(each.text for each in diagnosis.evidence)
     for name, value in facts.details.items() if diagnosis.cause != NOT_GPU else ():
         shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-        if shown not in told or name == "missing_libraries":  # else the line above has it
+        if shown not in said or name == "missing_libraries":  # else the line above has it
             yield name.replace("_", " "), shown
 
 

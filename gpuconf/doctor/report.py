@@ -16,7 +16,7 @@ class MemoryBar(NamedTuple):
     """A card's memory in four parts, in bytes, which sum to its total."""
 
     others_bytes: Bytes
-    """In use, not by this user's processes as far as the driver tells."""
+    """In use, not by this user's processes as far as the driver reports."""
     ours_bytes: Bytes
     """In use by this user's processes."""
     may_take_bytes: Bytes

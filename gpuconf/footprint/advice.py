@@ -29,11 +29,11 @@ class _Change(NamedTuple):
 
 
 def advice_for(
-    subject: Subject, told: MemoryEstimate, limit: Limit | None, *, allow_growth: bool
+    subject: Subject, estimate: MemoryEstimate, limit: Limit | None, *, allow_growth: bool
 ) -> tuple[Advice, ...]:
     """The changes that save something, the best first; a change that fails is left out."""
-    found, peak_bytes = [], told.peak_bytes
-    for change in _changes(subject, told):
+    found, peak_bytes = [], estimate.peak_bytes
+    for change in _changes(subject, estimate):
         try:
             step = change.trace()
         except GpuconfError:
@@ -45,11 +45,11 @@ def advice_for(
     return tuple(sorted(found, key=lambda advice: advice.peak_bytes))
 
 
-def _changes(subject: Subject, told: MemoryEstimate) -> list[_Change]:
-    found, batch_size = [], told.batch_size
+def _changes(subject: Subject, estimate: MemoryEstimate) -> list[_Change]:
+    found, batch_size = [], estimate.batch_size
     smaller = batch_size // 2
-    if told.fits is False:
-        smaller = told.largest_batch or 0
+    if estimate.fits is False:
+        smaller = estimate.largest_batch or 0
     if smaller and not subject.is_of_one_batch_size:
         how = f"batch_size={smaller}"
         found.append(_Change(f"batch {smaller}", how, lambda: subject.trace(smaller)))

@@ -1,4 +1,4 @@
-"""What lies on a card besides the model: lines of the budget, none of them the model's."""
+"""The limit and the card: what is needed beside the model itself."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def correction_by(
     if _bends(estimate, measured, traced_at):
         note = (
             f"batch {size} has its peak in another part of the step than batch {large}, of which "
-            "the probe tells little: nothing is taken off"
+            "the probe shows little: nothing is taken off"
         )
         return Correction(large, max(0, *missed.values()), note=note)
     at_large = missed[large] if note is None else max(missed.values())
@@ -98,8 +98,8 @@ def _missed_per_sample(
     if _LEAST_RATIO * traced <= real <= _MOST_RATIO * traced:
         return real - traced, None
     note = (
-        f"a sample more took {sized(real)}, and {sized(traced)} in the trace: too far "
-        "apart to tell of other batches, so it is not counted by the sample"
+        f"one more sample took {sized(real)}, and {sized(traced)} in the trace: too far "
+        "apart for other batches, so it is not counted by the sample"
     )
     return 0.0, note
 

@@ -48,7 +48,7 @@ def title(rehearsal: Rehearsal) -> str:
     if "keras" in trainer:
         frameworks.append(" ".join(trainer["keras"]))
     batch = (trainer.get("batch") or {}).get("used")
-    told = [
+    setting = [
         *frameworks,
         *([f"profile {rehearsal.orders.profile}"] if rehearsal.orders.profile else []),
         *([f"batch {batch}"] if batch else []),
@@ -56,7 +56,7 @@ def title(rehearsal: Rehearsal) -> str:
     return (
         f"{cards} of {sized(spec.total_bytes)}{of_each}, {sized(spec.used_bytes)} used by others, "
         f"{sized(spec.context_bytes)} for the CUDA context"
-        + (f"\n{', '.join(told)}" if told else "")
+        + (f"\n{', '.join(setting)}" if setting else "")
     )
 
 
@@ -104,7 +104,7 @@ def _is_telling(rehearsal: Rehearsal) -> bool:
 
 
 def _limit_sum(spec: CardSpec, limit_bytes: int) -> tuple[str, ...]:
-    """Where the limit comes from, as far as that can be told."""
+    """Where the limit comes from, as far as that is known."""
     total, used, context = map(sized, (spec.total_bytes, spec.used_bytes, spec.context_bytes))
     left = f"{total} - {used} used - {context} context"
     reserve = reserve_bytes(spec)

@@ -206,7 +206,7 @@ def create_card(path: str | os.PathLike[str], spec: CardSpec) -> Card:
 
 
 def _file_error(path: Path, number: int) -> BackendError:
-    """What the system said about a card file, and the command that mends it or shows more."""
+    """What the system said about a card file, and the command that fixes it or shows more."""
     if number == errno.ENOSPC:
         hint = f"make room there: df -h {shlex.quote(str(path.parent))}"
     elif number != errno.ENOENT:

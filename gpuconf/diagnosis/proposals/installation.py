@@ -11,7 +11,7 @@ from gpuconf.messages.reading import Facts
 _WITH_CUDA = "pip install 'tensorflow[and-cuda]'"
 _LOOK = Proposal(
     "see what is wrong with this machine",
-    "driver, cards, packages and libraries, each with the command that mends it",
+    "driver, cards, packages and libraries, each with the command that fixes it",
     "command",
     "gpuconf doctor",
 )
