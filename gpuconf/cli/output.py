@@ -98,7 +98,7 @@ class Output:
     def _whole(self, grid: rich_table.Table) -> None:
         """As wide as its rows are, without blanks at their ends."""
         with self.out.capture() as captured:
-            self.out.print(grid, width=_ENDLESS, crop=False)
+            self.out.print(grid)
         for row in captured.get().splitlines():
             self.out.file.write(f"{row.rstrip()}\n")
 
@@ -161,9 +161,11 @@ def _console(stream: TextIO | None, color: str) -> Console:
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="replace")  # an ASCII terminal shows ? for ×, and no traceback
     coloured = wants_colour(stream, choice=color)
+    # A process that was started without stdout or stderr has None there, or a closed stream.
+    file = StringIO() if stream is None or stream.closed else stream
     return _Console(
-        # A process that was started without stdout or stderr has None there.
-        file=StringIO() if stream is None else stream,
+        file=file,
+        width=None if file.isatty() else _ENDLESS,
         force_terminal=coloured,
         color_system="standard" if coloured else None,
         no_color=not coloured,

@@ -189,7 +189,7 @@ def test_tables_of_a_report() -> None:
         ("", "450 MiB", "conv1/BiasAdd"),
     ]
     assert used.rows[0] == ("450 MiB", "3", "1350 MiB")
-    assert [row[0] for row in free.rows] == ["164 MiB", "21 MiB"]
+    assert [row[0] for row in free.rows] == ["165 MiB", "21.1 MiB"]
 
 
 def test_long_tables_are_cut_and_say_so() -> None:

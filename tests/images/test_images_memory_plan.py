@@ -81,7 +81,7 @@ def test_a_limit_that_is_too_small_shows_the_sum() -> None:
 
 def test_a_cache_that_does_not_fit_is_refused_with_another_way() -> None:
     """20,000 pictures of 147 KiB are 2.8 GiB: on disk they may be kept."""
-    with pytest.raises(UsageError, match=r"2873 MiB for the cache") as caught:
+    with pytest.raises(UsageError, match=r"2874 MiB for the cache") as caught:
         plan("2GiB", cached=True)
     assert caught.value.hint is not None
     assert 'cache="image-cache"' in caught.value.hint

@@ -76,7 +76,7 @@ def test_what_tensorflow_leaves_free(card: str, capability: str, expected: int) 
 
 def test_the_sum_of_the_limit() -> None:
     """The reserve by name where it is TensorFlow's own; else what it was allowed."""
-    left = "4096 MiB - 1228 MiB used - 450 MiB context"
+    left = "4096 MiB - 1229 MiB used - 450 MiB context"
     own = f"{left} - 1536 MiB that TensorFlow leaves free = 881 MiB"
     assert own in told(rehearsal())
     limited = DeviceReport(0, 0, 500 * MIB, 400 * MIB, None, ())
