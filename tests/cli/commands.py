@@ -60,8 +60,8 @@ def run_commands(
     program = _PROGRAM.format(commands=json.dumps(commands))
     results = json.loads(run_python(program, folder, environ=environ))
     return [
-        Done(*result, command=" ".join(words[:1]))
-        for result, words in zip(results, commands, strict=True)
+        Done(code, out, err, " ".join(words[:1]))
+        for (code, out, err), words in zip(results, commands, strict=True)
     ]
 
 

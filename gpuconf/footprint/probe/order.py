@@ -10,7 +10,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from gpuconf.children.records import UnreadableError, decoded, json_objects
 from gpuconf.footprint.calibration import Measured
+from gpuconf.json_shape import Bytes, Count
+from gpuconf.reporting.plain import plain
 
 PROGRAM = f"{__package__}.program"
 
@@ -36,17 +39,16 @@ class Order(NamedTuple):
 
     def as_json(self) -> str:
         """For the command line of the child."""
-        return json.dumps(self._asdict())
+        return json.dumps(plain(self))
 
     @classmethod
     def from_json(cls, text: str) -> Order:
         """What `as_json` wrote."""
-        fields = json.loads(text)
-        return cls(**{**fields, "batch_sizes": tuple(fields["batch_sizes"])})
+        return decoded(cls, json.loads(text))
 
 
 class ProbeError(NamedTuple):
-    """What ended the child: an exception's type and text, and the hint of one of gpuconf's own."""
+    """What ended the child: an exception, and whether it is one of gpuconf's own."""
 
     kind: str
     message: str
@@ -73,25 +75,34 @@ class Record(NamedTuple):
 def read_record(text: str) -> Record:
     """Read what a child wrote so far; never raise."""
     record = Record()
-    for line in text.splitlines():
-        with suppress(ValueError, TypeError, KeyError, RecursionError):
-            told = json.loads(line)
-            record = record._replace(**_CHANGES[told["event"]](record, told))
+    for line in json_objects(text):
+        change = _CHANGES.get(str(line.get("event")))
+        with suppress(UnreadableError):
+            record = record if change is None else record._replace(**change(record, line))
     return record
 
 
-def _measured(record: Record, told: dict[str, Any]) -> dict[str, Any]:
-    measured = Measured(int(told["batch_size"]), int(told["peak_bytes"]))
-    firsts = (*record.first_step_bytes, int(told["first_step_bytes"]))
+class _TwoSteps(NamedTuple):
+    """The line with the peaks of two steps at a batch."""
+
+    batch_size: Count
+    peak_bytes: Bytes
+    first_step_bytes: Bytes
+
+
+def _measured(record: Record, line: dict[str, Any]) -> dict[str, Any]:
+    found = decoded(_TwoSteps, line)
+    measured = Measured(found.batch_size, found.peak_bytes)
+    firsts = (*record.first_step_bytes, found.first_step_bytes)
     return {"measured": (*record.measured, measured), "first_step_bytes": firsts}
 
 
 # What each kind of line changes in the record.
 _CHANGES: dict[str, Callable[[Record, dict[str, Any]], dict[str, Any]]] = {
-    "doing": lambda _, told: {"doing": str(told["what"])},
-    "card": lambda _, told: {"card": str(told["name"])},
+    "doing": lambda _, line: {"doing": decoded(str, line.get("what"))},
+    "card": lambda _, line: {"card": decoded(str, line.get("name"))},
     "no-gpu": lambda *_: {"has_no_gpu": True},
-    "note": lambda record, told: {"notes": (*record.notes, str(told["text"]))},
+    "note": lambda record, line: {"notes": (*record.notes, decoded(str, line.get("text")))},
     "measured": _measured,
-    "error": lambda _, told: {"error": ProbeError(**told["error"])},
+    "error": lambda _, line: {"error": decoded(ProbeError, line.get("error"))},
 }

@@ -16,6 +16,7 @@ from gpuconf.children.signals import end_with_parent
 from gpuconf.environ import switched_off
 from gpuconf.errors import GpuconfError
 from gpuconf.footprint.probe.order import Order, ProbeError
+from gpuconf.reporting.plain import plain
 
 _LONGEST_MESSAGE = 20_000
 
@@ -38,7 +39,7 @@ def main() -> None:
 
         measure(Order.from_json(options.order), report)
     except BaseException as error:  # the user's code may raise anything, SystemExit too
-        report("error", error=_described(error)._asdict())
+        report("error", error=plain(_described(error)))
 
 
 def _apply_profile() -> None:
