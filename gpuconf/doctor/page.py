@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import io
 import os
-import tempfile
+import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 
@@ -274,29 +275,17 @@ def write_page(report: Report, path: str) -> None:
     content = page_text(report).encode("utf-8", "backslashreplace")
     # A link stays a link, to the new page.
     target = os.path.realpath(path)
-    unfinished = None
+    unfinished = f"{target}.{os.getpid()}.tmp"
     try:
-        with tempfile.NamedTemporaryFile(
-            dir=os.path.dirname(target), prefix=".gpuconf-", suffix=".html", delete=False
-        ) as file:
-            unfinished = file.name
+        with open(unfinished, "wb") as file:
             file.write(content)
-        os.chmod(unfinished, _mode(target))
+        if os.path.exists(target):
+            shutil.copymode(target, unfinished)
         os.replace(unfinished, target)
     except OSError as error:
-        if unfinished is not None and os.path.exists(unfinished):
+        with suppress(OSError):
             os.unlink(unfinished)
         folder = os.path.dirname(target)
         raise UsageError(
             f"--report {path}: it could not be written: {error.strerror}", hint=f"df -h {folder}"
         ) from None
-
-
-def _mode(target: str) -> int:
-    """The permissions that the file has, or that a new one would get: a temporary one is 0600."""
-    try:
-        return os.stat(target).st_mode & 0o777
-    except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask

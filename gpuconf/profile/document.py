@@ -177,11 +177,8 @@ def _node(node: yaml.Node, key: str, file: str) -> Node:
     if isinstance(node, yaml.SequenceNode):
         items = (_node(item, f"{key}[{place}]", file) for place, item in enumerate(node.value))
         return Sequence(tuple(items), mark)
-    return Scalar(node.value, _is_quoted(node), mark)
-
-
-def _is_quoted(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.ScalarNode) and bool(node.style or node.tag == _CORE + "str")
+    is_quoted = isinstance(node, yaml.ScalarNode) and bool(node.style)
+    return Scalar(node.value, is_quoted or node.tag == _CORE + "str", mark)
 
 
 def _mapping(node: yaml.MappingNode, key: str, file: str) -> Mapping:
