@@ -108,7 +108,7 @@ def _remarks(gpu: Gpu, facts: Facts, *, is_visible: bool, is_planned: bool) -> l
     if health.compute_mode in ("exclusive", "prohibited"):
         found.append(f"compute mode {health.compute_mode}")
     if gpu.total_bytes is None and not gpu.mig_instances:
-        found.append("tells no memory")
+        found.append("memory unknown")
     if not is_visible:
         found.append("not visible to CUDA programs")
     elif not is_planned and not gpu.mig_instances and facts.profile.plan is not None:

@@ -105,7 +105,7 @@ class CudaLibrary(NamedTuple):
 
 
 class KerasChoice(NamedTuple):
-    """The backend Keras 3 will take, and who says so: a variable, a file, or nobody."""
+    """The backend Keras 3 will take, and what says so: a variable, a file, or nothing."""
 
     backend: str = "tensorflow"
     set_by: str = "Keras's default"
@@ -115,8 +115,8 @@ class KerasChoice(NamedTuple):
 class Packages(NamedTuple):
     """What is installed for this Python, read without importing any of it.
 
-    ``tensorflow`` and ``torch`` are their builds, None where they are not installed or do not
-    tell.  ``libraries`` is empty where no CUDA build of TensorFlow is installed.
+    ``tensorflow`` and ``torch`` are their builds, None where they are not installed or
+    unknown.  ``libraries`` is empty where no CUDA build of TensorFlow is installed.
     """
 
     python: tuple[int, int] = (0, 0)
@@ -170,7 +170,7 @@ class Facts(NamedTuple):
 
     @property
     def expects_gpu(self) -> bool:
-        """Whether anything tells of an NVIDIA GPU here, working or not."""
+        """Whether there is any sign of an NVIDIA GPU here, working or not."""
         system = self.system
         seen = system.pci_cards or system.module_version or system.nodes
         return self.has_gpu or bool(seen) or (system.has_dxg and system.has_wsl_library)

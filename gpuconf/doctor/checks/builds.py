@@ -85,7 +85,7 @@ def _cudnn(facts: Facts) -> Finding:
 
 
 def _least_cudnn(facts: Facts) -> str | None:
-    """The cuDNN in the wheel's extra and-cuda: the build tells the major version only."""
+    """The cuDNN in the wheel's extra and-cuda: the build has the major version only."""
     package = facts.packages.installed.get(tensorflow_name(facts.packages) or "")
     for text in package.requires if package else ():
         wish = parse_requirement(text, python=facts.packages.python)
@@ -98,13 +98,13 @@ def _compute_capability(facts: Facts) -> Finding:
     """Code for sm_XY runs on cards of major X with a minor of Y or more; PTX is compiled by the
     driver for any newer card (CUDA C++ programming guide, "Compute capability").  In TensorFlow's
     list compute_XY means both (third_party/gpus/cuda_configure.bzl: --cuda-include-ptx=sm_XY
-    beside --cuda-gpu-arch=sm_XY)."""
+    with --cuda-gpu-arch=sm_XY)."""
     build = facts.packages.tensorflow
     if build is None or not build.compute_capabilities:
         return skip(_NO_CUDA_BUILD)
     known = [gpu for gpu in facts.inventory.gpus if gpu.compute_capability is not None]
     if not known:
-        return skip("no card tells its compute capability" if facts.has_gpu else NO_GPU)
+        return skip("no card reports its compute capability" if facts.has_gpu else NO_GPU)
     has = f"this TensorFlow has {', '.join(build.compute_capabilities)}"
     how = {gpu: _coverage(gpu.compute_capability or (0, 0), build.compute_capabilities)
            for gpu in known}  # fmt: skip
@@ -129,11 +129,11 @@ def _compute_capability(facts: Facts) -> Finding:
 
 
 def _cards(gpus: list[Gpu]) -> str:
-    told = []
+    names = []
     for gpu in gpus:
         major, minor = gpu.compute_capability or (0, 0)
-        told.append(f"{gpu.name or f'GPU {gpu.index}'} (compute capability {major}.{minor})")
-    return ", ".join(dict.fromkeys(told))
+        names.append(f"{gpu.name or f'GPU {gpu.index}'} (compute capability {major}.{minor})")
+    return ", ".join(dict.fromkeys(names))
 
 
 def _coverage(card: tuple[int, int], capabilities: tuple[str, ...]) -> str:
@@ -181,19 +181,19 @@ def _keras_backend(facts: Facts) -> Finding:
     if choice.problem is not None:
         fix = f"rm {shlex.quote(choice.set_by)}   # Keras writes a new one"
         return warn(choice.problem, fix=fix)
-    told = f"Keras {version} computes with {choice.backend}, set by {choice.set_by}"
+    choice_text = f"Keras {version} computes with {choice.backend}, set by {choice.set_by}"
     there = _backends_there(packages)
     if choice.backend not in _BACKENDS:
         fix = f"export KERAS_BACKEND={next(iter(there), 'tensorflow')}"
-        return fail(f"{told}, which is no backend: its import fails", fix=fix)
+        return fail(f"{choice_text}, which is no backend: its import fails", fix=fix)
     if choice.backend not in there:
         wheel = _WITH_CUDA.get(choice.backend) if facts.has_gpu else None
         other = f"   # or: export KERAS_BACKEND={there[0]}" if there else ""
         fix = f"pip install {wheel or choice.backend}{other}"
-        return fail(f"{told}, which is not installed", fix=fix)
+        return fail(f"{choice_text}, which is not installed", fix=fix)
     if choice.backend == "torch" and facts.has_gpu and is_for_cpu(packages.torch):
-        return warn(f"{told}, which is built for the CPU", fix=TORCH_FOR_GPUS)
-    return ok(told)
+        return warn(f"{choice_text}, which is built for the CPU", fix=TORCH_FOR_GPUS)
+    return ok(choice_text)
 
 
 CHECKS = (

@@ -49,7 +49,7 @@ def _memory(facts: Facts) -> Finding:
     """A full card among others is daily life; that no card has room is not."""
     known = [gpu for gpu in _devices(facts) if gpu.total_bytes and gpu.free_bytes is not None]
     if not known:
-        return skip("no card tells its memory" if facts.has_gpu else NO_GPU)
+        return skip("no card reports its memory" if facts.has_gpu else NO_GPU)
     lines = [
         f"{named(gpu)}: {sized(gpu.free_bytes or 0)} of {sized(gpu.total_bytes or 0)} free"
         for gpu in known

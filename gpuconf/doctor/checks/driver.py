@@ -91,7 +91,7 @@ def _module(facts: Facts) -> Finding:
             fix="sudo reboot",
         )
     if module is None or facts.inventory.problem is not None:
-        return skip("no kernel module of NVIDIA is told of here")
+        return skip("no version of NVIDIA's kernel module is to be seen here")
     return ok(f"kernel module and library fit: {module}")
 
 
@@ -140,7 +140,7 @@ def _container(facts: Facts) -> Finding:
         )
     if facts.has_gpu:
         return ok(f"this {kind} container was given {_count(facts)}")
-    return skip(f"a {kind} container, and nothing tells of a GPU on its host")
+    return skip(f"a {kind} container, and no sign of a GPU on its host")
 
 
 def _wsl(facts: Facts) -> Finding:
@@ -148,7 +148,7 @@ def _wsl(facts: Facts) -> Finding:
     if not system.is_wsl:
         return skip("this is not WSL")
     if facts.has_gpu:
-        return ok("WSL2 with Windows' own driver", "memory per process is not told there")
+        return ok("WSL2 with Windows' own driver", "memory per process is not reported there")
     if not system.has_wsl_library:
         return skip("WSL, and Windows brings no NVIDIA driver into it")
     if not system.has_dxg:
@@ -182,16 +182,16 @@ def _cuda(facts: Facts) -> Finding:
         return skip(NO_GPU)
     if not asked:
         return skip("no framework with a CUDA build is installed")
-    told = " and ".join(f"{name} is built for CUDA {version}" for name, version in asked.items())
+    builds = " and ".join(f"{name} is built for CUDA {version}" for name, version in asked.items())
     majors = [int(version.split(".")[0]) for version in asked.values()]
     if max(majors) > serves[0]:
         return fail(
             f"driver {facts.inventory.driver_version} serves CUDA up to {serves[0]}.{serves[1]}, "
-            f"but {told}",
+            f"but {builds}",
             f"needed is driver {_OLDEST_DRIVER.get(max(majors), 'of that CUDA')} or newer",
             fix=_install(facts),
         )
-    return ok(f"the driver serves CUDA up to {serves[0]}.{serves[1]}; {told}")
+    return ok(f"the driver serves CUDA up to {serves[0]}.{serves[1]}; {builds}")
 
 
 CHECKS = (

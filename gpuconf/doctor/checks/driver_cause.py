@@ -7,7 +7,7 @@ from typing import Literal
 from gpuconf.doctor.facts import Facts
 
 Cause = Literal[
-    "none",  # nothing is wrong, or nothing tells of a GPU
+    "none",  # nothing is wrong, or there is no sign of a GPU
     "mismatch",
     "lost",
     "wsl",

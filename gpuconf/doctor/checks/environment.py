@@ -40,7 +40,7 @@ def _growth(facts: Facts) -> Finding:
 
 
 def meant_growth(value: str) -> str:
-    """What somebody who wrote ``value`` means; nothing at all is TensorFlow's default."""
+    """What the author of ``value`` means; an empty text is TensorFlow's default."""
     return "false" if value.strip().lower() in ("0", "false", "no", "off", "") else "true"
 
 
@@ -67,7 +67,7 @@ def _visible_devices(facts: Facts) -> Finding:
             f"{_VISIBLE}={value} shows {len(seen.devices)} of the {len(value.split(','))} it names",
             *reasons,
             f"shown: {named}",
-            fix=f"export {_VISIBLE}={kept}   # and what you meant besides",
+            fix=f"export {_VISIBLE}={kept}   # and any other you meant",
         )
     return ok(f"{_VISIBLE}={value} shows {named}")
 
@@ -121,7 +121,7 @@ def _jax_fraction(facts: Facts) -> Finding:
 
 
 def _meant_share(value: str) -> str:
-    """The share that somebody who thinks in percent means; else JAX's own default."""
+    """The share that is meant where the value is in percent; else JAX's own default."""
     try:
         share = float(value.rstrip("%")) / 100
     except ValueError:

@@ -58,8 +58,8 @@ def _ecc(facts: Facts) -> Finding:
             fix=f"nvidia-smi -q -d ECC,PAGE_RETIREMENT,ROW_REMAPPER -i {bad[0][0].index}",
         )
     if all(health.ecc_enabled is None for _, health in found):
-        return skip("these cards have no ECC, or do not tell")
-    return ok("no memory errors are told")
+        return skip("these cards have no ECC, or do not report it")
+    return ok("no memory errors are reported")
 
 
 def _xid(facts: Facts) -> Finding:
@@ -102,7 +102,7 @@ def _compute_mode(facts: Facts) -> Finding:
             fix=f"sudo nvidia-smi -i {single.index} -c DEFAULT",
         )
     if not any(modes.values()):
-        return skip("the compute mode is not told")
+        return skip("the compute mode is not reported")
     return ok("every card takes several programs at once")
 
 

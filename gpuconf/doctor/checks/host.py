@@ -26,7 +26,7 @@ def _memory(facts: Facts) -> Finding:
     if not facts.expects_gpu:
         return skip(NO_GPU)
     if available is None:
-        return skip("the machine does not tell its memory")
+        return skip("the size of the host's memory is unknown")
     if available < _LEAST_HOST_BYTES:
         return warn(
             f"only {sized(available)} of host memory are available: the kernel may kill a training",

@@ -50,7 +50,7 @@ def _leftover(facts: Facts) -> Finding:
         )
     known = any(gpu.processes is not None for gpu in facts.inventory.gpus)
     if not known:
-        return skip("the driver does not tell who holds memory")
+        return skip("the driver does not report who holds memory")
     return ok("who holds memory is running")
 
 

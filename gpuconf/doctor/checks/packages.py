@@ -33,7 +33,7 @@ _DOES_NOT_START = {
     ("jax", "jaxlib"): "jax refuses to start with this jaxlib",
     # github.com/pytorch/vision, README: each release is compiled for one of torch.
     ("torchvision", "torch"): "its import fails: operator torchvision::nms does not exist",
-    ("torchaudio", "torch"): "torchaudio's libraries do not load beside another torch",
+    ("torchaudio", "torch"): "torchaudio's libraries do not load with another torch",
 }
 # On PyPI torch for Linux is the CUDA build; the one for the CPU has a version like 2.9.0+cpu.
 TORCH_FOR_GPUS = "pip install --force-reinstall --index-url https://pypi.org/simple torch"
@@ -51,7 +51,7 @@ def _tensorflow(facts: Facts) -> Finding:
         return skip("TensorFlow is not installed for this Python")
     version = packages.version(name)
     if build is None:
-        return ok(f"{name} {version}, which does not tell how it was built")
+        return ok(f"{name} {version}, whose kind of build is unknown")
     if build.is_cuda or build.is_rocm:
         made = (
             f"CUDA {build.cuda_version}, cuDNN {build.cudnn_version}" if build.is_cuda else "ROCm"
@@ -78,7 +78,7 @@ def _copies(facts: Facts) -> Finding:
     if found == ["tensorflow-gpu"]:
         # pypi.org/project/tensorflow-gpu: removed in December 2022; `tensorflow` is the same.
         return warn(
-            f"{listed}: the package tensorflow-gpu has been given up, and gets no updates",
+            f"{listed}: the package tensorflow-gpu is no longer maintained",
             fix="pip uninstall -y tensorflow-gpu && pip install 'tensorflow[and-cuda]'",
         )
     return ok(f"one TensorFlow: {listed}") if found else skip("TensorFlow is not installed")
@@ -96,12 +96,14 @@ def _requirements(facts: Facts) -> Finding:
     for name, wish in broken:
         key = ("tensorflow" if name in _TENSORFLOWS else name, wish.name)
         fatal = fatal or _DOES_NOT_START.get(key)
-        lines.append(_told(facts.packages, name, wish))
-    fixes = " ".join(dict.fromkeys(_mended(facts.packages, name, wish) for name, wish in broken))
-    tell = fail if fatal else warn
+        lines.append(_conflict(facts.packages, name, wish))
+    fixes = " ".join(
+        dict.fromkeys(_to_install(facts.packages, name, wish) for name, wish in broken)
+    )
+    judge = fail if fatal else warn
     more = f"; and {len(lines) - 1} more" if len(lines) > 1 else ""
     because = (fatal,) if fatal else ()
-    return tell(f"{lines[0]}{more}", *because, *lines[1:], fix=f"pip install {fixes}")
+    return judge(f"{lines[0]}{more}", *because, *lines[1:], fix=f"pip install {fixes}")
 
 
 def _broken(packages: Packages) -> Iterator[tuple[str, Requirement]]:
@@ -115,14 +117,14 @@ def _broken(packages: Packages) -> Iterator[tuple[str, Requirement]]:
                 yield package.name, wish
 
 
-def _told(packages: Packages, name: str, wish: Requirement) -> str:
+def _conflict(packages: Packages, name: str, wish: Requirement) -> str:
     return (
         f"{name} {packages.version(name)} wants {wish.name}{wish.clauses}, "
         f"and {packages.version(wish.name)} is installed"
     )
 
 
-def _mended(packages: Packages, name: str, wish: Requirement) -> str:
+def _to_install(packages: Packages, name: str, wish: Requirement) -> str:
     """What to install: what goes with the framework that is there, not another framework."""
     if (name, wish.name) == ("tf-keras", "tensorflow"):
         minor = release(packages.version("tensorflow") or "")[:2]
@@ -153,8 +155,8 @@ def _cuda_packages(facts: Facts) -> Finding:
     if not broken:
         return ok("NVIDIA's pip packages are those that the frameworks ask for")
     apart = "frameworks that want different ones each need an environment of their own"
-    lines = [_told(packages, name, wish) for name, wish in broken]
-    fixes = " ".join(dict.fromkeys(_mended(packages, name, wish) for name, wish in broken))
+    lines = [_conflict(packages, name, wish) for name, wish in broken]
+    fixes = " ".join(dict.fromkeys(_to_install(packages, name, wish) for name, wish in broken))
     return warn(lines[0], *lines[1:], apart, fix=f"pip install {fixes}")
 
 
@@ -197,14 +199,14 @@ def is_for_cpu(build: TorchBuild | None) -> bool:
 
 
 def _torch(facts: Facts) -> Finding:
-    """A torch for the CPU is a fault where it is what computes: beside another framework that has
-    CUDA it may be meant, and Keras's own choice of it is told by packages.keras_backend."""
+    """A torch for the CPU is a fault where it does the computing.  Next to another framework with
+    CUDA it may be meant, and packages.keras_backend reports Keras's own choice of it."""
     packages = facts.packages
     version, build = packages.version("torch"), packages.torch
     if version is None:
         return skip("torch is not installed for this Python")
     if build is None:
-        return ok(f"torch {version}, which does not tell how it was built")
+        return ok(f"torch {version}, whose kind of build is unknown")
     if build.cuda_version is not None:
         return ok(f"torch {version}, built for CUDA {build.cuda_version}")
     if build.rocm_version is not None:
@@ -230,7 +232,7 @@ def _nvml_binding(facts: Facts) -> Finding:
         )
     if other is not None and release(other) < (12,):
         return warn(
-            f"pynvml {other}, which has been given up, hides nvidia-ml-py {ours or ''}".rstrip(),
+            f"pynvml {other}, no longer maintained, hides nvidia-ml-py {ours or ''}".rstrip(),
             "both bring a module named pynvml; the older one does not know newer drivers",
             fix="pip uninstall -y pynvml && pip install --force-reinstall nvidia-ml-py",
         )

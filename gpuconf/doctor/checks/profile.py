@@ -76,7 +76,7 @@ def _judge(plan: Plan, facts: Facts) -> Finding:
             )
         return ok(f"under profile {name} programs run on the CPU", *plan.notes)
     if not plan.gpus:
-        return skip(f"profile {name}: no card tells its memory", *plan.notes)
+        return skip(f"profile {name}: no card reports its memory", *plan.notes)
     shares = [
         f"GPU {gpu.gpu.index} {'no limit' if gpu.limit_bytes is None else sized(gpu.limit_bytes)}"
         for gpu in plan.gpus

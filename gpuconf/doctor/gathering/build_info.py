@@ -16,7 +16,7 @@ from gpuconf.doctor.gathering.files import read_text
 
 
 def read_tensorflow_build(folders: Sequence[str]) -> TensorFlowBuild | None:
-    """The build of the first TensorFlow in ``folders``; None where none tells."""
+    """The build of the first TensorFlow in ``folders``; None where none says so."""
     text = _first_text(folders, "tensorflow/python/platform/build_info.py")
     value = _assigned(text, "build_info")
     if isinstance(value, ast.Call) and value.args:  # collections.OrderedDict([(…, …), …])
@@ -35,7 +35,7 @@ def read_tensorflow_build(folders: Sequence[str]) -> TensorFlowBuild | None:
 
 
 def read_torch_build(folders: Sequence[str]) -> TorchBuild | None:
-    """The build of the first torch in ``folders``; None where there is none, or it does not tell.
+    """The build of the first torch in ``folders``; None where there is none, or it is unknown.
 
     ``hip`` is the version of ROCm's runtime, and None in builds for CUDA and the CPU.
     """

@@ -1,6 +1,6 @@
 """Xid lines: what the driver wrote to the kernel's log when a card or a program went wrong.
 
-NVML tells of Xids only while one listens.  The log is readable to the group adm on Debian and
+NVML reports Xids only to a listener.  The log is readable to the group adm on Debian and
 Ubuntu, which their first user is in; elsewhere to root.
 """
 

@@ -29,7 +29,7 @@ _SONAMES = {
            "cusparse": "12"},
 }  # fmt: skip
 
-# Run with the paths as JSON; tells for each the loader's complaint, or the library's version.
+# Run with the paths as JSON; prints for each the loader's complaint, or the library's version.
 _OPEN = """
 import ctypes, json, sys
 found = {}
@@ -109,21 +109,21 @@ def _open_all(
         how, lines = f"it ended the process ({done.returncode})", done.stdout.splitlines()
     except subprocess.TimeoutExpired as error:
         how, lines = f"it did not open within {_TIMEOUT_S:.0f} s", _lines(error.stdout)
-    told = _last_told(lines)
-    missing = [path for path in paths if path not in told]
-    told.update({path: (how if path == missing[0] else None, None) for path in missing})
-    return {path: (problem, version) for path, (problem, version) in told.items()}
+    found = _last_record(lines)
+    missing = [path for path in paths if path not in found]
+    found.update({path: (how if path == missing[0] else None, None) for path in missing})
+    return {path: (problem, version) for path, (problem, version) in found.items()}
 
 
-def _last_told(lines: Sequence[str]) -> dict[str, tuple[str | None, int | None]]:
+def _last_record(lines: Sequence[str]) -> dict[str, tuple[str | None, int | None]]:
     """The newest of the child's lines; a library's initialiser may print what it likes."""
     for line in reversed(lines):
         try:
-            told = json.loads(line)
+            found = json.loads(line)
         except ValueError:
             continue
-        if isinstance(told, dict):
-            return told
+        if isinstance(found, dict):
+            return found
     return {}
 
 

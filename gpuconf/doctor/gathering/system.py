@@ -24,7 +24,7 @@ _CONTAINERS = ("docker", "kubepods", "containerd", "libpod", "lxc", "garden")
 
 
 def read_system(*, root: str, environ: Mapping[str, str]) -> System:
-    """Gather what files tell."""
+    """Gather what is in files."""
     kernel = read_text(under(root, "/proc/version")) or ""
     shm_bytes, shm_free_bytes = _shared_memory(root)
     return System(
