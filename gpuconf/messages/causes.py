@@ -59,9 +59,12 @@ CAUSES: dict[str, Cause] = {
             *_LIBRARIES,
         ),
     ),
-    "no-device": Cause("no GPU is available to the process", _of("missing-libs")),
+    "no-device": Cause(
+        "no GPU is available to the process", _of("missing-libs", "gpu-only-operation")
+    ),
     "missing-libs": Cause(
-        "CUDA libraries are missing", _of("cudnn-internal", "cublas-alloc", "xla-toolchain")
+        "CUDA libraries are missing",
+        _of("cudnn-internal", "cublas-alloc", "xla-toolchain", "gpu-only-operation"),
     ),
     "compute-capability": Cause(
         "this build does not know the card's compute capability",
@@ -86,6 +89,7 @@ CAUSES: dict[str, Cause] = {
         "JAX found no memory on the card", _of("oom-device-tensor", "oom-device-startup")
     ),
     "host-oom": Cause("the host ran out of RAM"),
+    "gpu-only-operation": Cause("an operation runs on real GPUs only"),
     NOT_GPU: Cause("no known GPU problem"),
 }
 CauseId = Annotated[str, Rule(enum=tuple(CAUSES))]

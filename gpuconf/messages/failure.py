@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from gpuconf.json_shape import Bytes, Count
 from gpuconf.messages.causes import NOT_GPU, OF_GPU_MEMORY, CauseId
 from gpuconf.messages.facts.tensor import Tensor, node_in, requested_bytes
-from gpuconf.messages.headline import headline, plain
+from gpuconf.messages.headline import headline
 from gpuconf.messages.reader import read, read_error
 from gpuconf.messages.reading import Reading
 
@@ -24,19 +24,13 @@ _BRIDGE_LOAD = (
     "libgpuconf_bridge.so: undefined symbol",
     "kernel bridge of the simulated card was built for TensorFlow",
 )
-_BRIDGE_REFUSES = re.compile(r"a simulated card cannot compute (\w{1,200})")
-# What TensorFlow's CPU kernels, which compute here, cannot: "The Conv2D op currently only supports
-# the NHWC tensor format on the CPU", "Default MaxPoolingOp only supports NHWC on device type CPU".
-_CPU_REFUSES = re.compile(
-    r"\b(\w{1,40})(?: [oO]p)?(?: is)?(?: currently)? only supports? [^\n]{0,50}?"
-    r"(?:(?:on|for) (?:the |device type )?CPU\b|\bNHWC\b)"
-)
 _NCCL = re.compile(r"\bNCCL\b|\bNccl|CollectiveReduce|CollectiveBcast|CollectiveAllReduce")
 _WITHOUT_NCCL = (
     "simulated cards have no NCCL; MirroredStrategy("
     "cross_device_ops=tf.distribute.HierarchicalCopyAllReduce()) does without"
 )
 # Libraries that a simulated card lacks; where they report a lack of memory, memory it is.
+_GPU_ONLY = "gpu-only-operation"
 _NOT_SIMULATED = ("cudnn-internal", "cublas-alloc")
 # A line of TensorFlow's log: "I0000 00:00:17…", "2026-11-21 12:00:00.1: W tensorflow/…".
 _LOG_LINE = re.compile(
@@ -76,7 +70,8 @@ def failure_of(error: Mapping[str, Any] | None, stderr: str) -> Failure:
     _, launched, below = stderr.partition(f"{_KERNEL}\n")
     if launched:
         name = _short_kernel(below.partition("\n")[0])
-        return Failure("kernel", f"the program launched the GPU kernel {name}", node=name)
+        message = f"the program launched the GPU kernel {name}"
+        return Failure("kernel", message, node=name, cause=_GPU_ONLY)
     for line in f"{(error or {}).get('message', '')}\n{stderr}".splitlines():
         if any(words in line for words in _BRIDGE_LOAD):
             return Failure("bridge", line.strip().removeprefix("gpuconf: error: "))
@@ -90,29 +85,24 @@ def failure_of(error: Mapping[str, Any] | None, stderr: str) -> Failure:
 
 def _of_error(kind: str, message: str, stderr: str) -> Failure:
     text = f"{kind}: {message}"
-    reading = read_error(kind, message, stderr)
-    line = headline(message, reading)
+    reading = read(text)
+    if reading.evidence:  # an error of the script's own says nothing of what the log has
+        reading = read_error(kind, message, stderr)
+    line, details = headline(message, reading), reading.facts.details
     first = f"{kind}: {line}"
     if reading.cause == "host-oom":
         return _of_memory("host_memory", line if _tensor(reading) else first, reading)
-    status = str(reading.facts.details.get("status", ""))
+    status, operation = str(details.get("status", "")), details.get("operation")
     if reading.cause in _NOT_SIMULATED and not status.endswith("ALLOC_FAILED"):
         return Failure("kernel", first, node=node_in(text), cause=reading.cause)
+    if reading.cause == _GPU_ONLY and isinstance(operation, str):
+        return Failure("kernel", f"{operation}: {line}", node=operation, cause=_GPU_ONLY)
     if reading.cause in OF_GPU_MEMORY:
         found = _of_memory("gpu_memory", line if _tensor(reading) else first, reading)
         return _with_log(found, read(f"{stderr}\n{text}"))
-    return _of_the_simulation(message) or Failure("script", first, cause=reading.cause)
-
-
-def _of_the_simulation(message: str) -> Failure | None:
-    """What a real card could do, and a simulated one cannot."""
-    refused = _BRIDGE_REFUSES.search(message) or _CPU_REFUSES.search(message)
-    if refused is not None:
-        line = plain(message.splitlines()[0])
-        return Failure("kernel", f"{refused[1]}: {line}", node=refused[1])
     if _NCCL.search(message):
-        return Failure("kernel", _WITHOUT_NCCL, node=node_in(message))
-    return None
+        return Failure("kernel", _WITHOUT_NCCL, node=node_in(message), cause=reading.cause)
+    return Failure("script", first, cause=reading.cause)
 
 
 def _tensor(reading: Reading) -> Tensor | None:

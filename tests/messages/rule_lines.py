@@ -6,6 +6,11 @@ Written for these tests after the wordings of the programs named beside them.
 from __future__ import annotations
 
 THESE: dict[str, tuple[str, ...]] = {
+    "layout-of-gpus": (
+        "The Conv2D op currently only supports the NHWC tensor format on the CPU. The op was given",
+        "Default MaxPoolingOp only supports NHWC on device type CPU",
+        "CPU BiasOp only supports NHWC.",
+    ),
     "profiler-library-missing": (
         "W tensorflow/x/dso_loader.cc:60] Could not load dynamic library 'libcupti.so.11.2'",
         "E tensorflow/x/cupti_tracer.cc:1666] function cupti_interface_->Subscribe( &subscriber_, "
@@ -94,6 +99,7 @@ THESE["library-missing"] = (
 )
 
 NOT_THESE: dict[str, tuple[str, ...]] = {
+    "layout-of-gpus": ("ValueError: a layer that only supports two inputs",),
     "tensor-refused": (
         "OOM when allocating tensor with shape[9,9] and type float on "
         "/job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu",

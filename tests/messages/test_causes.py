@@ -27,6 +27,8 @@ LINES: dict[str, str] = {
     "cudnn-internal": "cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
     "torch-oom": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
     "jax-oom": "XlaRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for 2.00GiB",
+    "gpu-only-operation": "UnimplementedError: The Conv2D op currently only supports the NHWC "
+    "tensor format on the CPU. The op was given the format: NCHW",
     "host-oom": "MemoryError: Unable to allocate 9.00 GiB for an array with shape (9, 9)",
 }
 PIECES = """\

@@ -54,7 +54,6 @@ CASES = [
     Case("cudnn-internal", "DNN library initialization failed.", "FailedPreconditionError"),
     Case("cublas-alloc", "Attempting to perform BLAS operation using StreamExecutor without BLAS "
          "support"),
-    Case("cublas-alloc", "something else", log="failed to create cublas handle: cublas error"),
     Case("cublas-alloc", "Blas xGEMM launch failed : a.shape=[1,512,512]"),
     Case("xla-toolchain", "libdevice not found at ./libdevice.10.bc [Op:__inference_one_step]"),
     Case("compute-capability", "CUDA error: no kernel image is available for execution on the "
@@ -68,6 +67,12 @@ CASES = [
          "cannot open shared object file"),
     Case("illegal-address", "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"),
     Case("illegal-address", "uncorrectable ECC error encountered"),
+    Case("gpu-only-operation", "The Conv2D op currently only supports the NHWC tensor format on "
+         "the CPU. The op was given the format: NCHW [Op:Conv2D]", "UnimplementedError"),
+    Case("gpu-only-operation", "Default MaxPoolingOp only supports NHWC on device type CPU",
+         "InvalidArgumentError"),
+    Case("gpu-only-operation", "gpuconf: a simulated card cannot compute CTCLossV2 (node ctc): "
+         "TensorFlow has a CUDA kernel for it and no CPU kernel", "UnimplementedError"),
     Case("host-oom", "Unable to allocate 8. GiB for an array", "MemoryError"),
     Case("host-oom", "MemoryError: in a generator\nTraceback", "ResourceExhaustedError"),
     Case("host-oom", "OOM when allocating tensor with shape[9] and type float on /device:CPU:0 by "
@@ -107,6 +112,15 @@ def test_who_knows_the_exception_knows_more() -> None:
     assert by_explain(case) == "oom-device-startup"
     assert (by_doctor(case), by_rehearse(case)) == ("xla-toolchain",) * 2
     assert explain(f"{case.kind}: {case.message}").cause == "xla-toolchain"
+
+
+def test_who_knows_the_program_knows_more() -> None:
+    """The doctor's child does nothing of its own; a script may survive what its log has."""
+    case = Case(
+        "cublas-alloc", "something else", log="failed to create cublas handle: cublas error"
+    )
+    assert (by_explain(case), by_doctor(case)) == ("cublas-alloc",) * 2
+    assert by_rehearse(case) == "not-a-gpu-problem"
 
 
 def test_who_knows_the_card_knows_more() -> None:

@@ -38,6 +38,7 @@ _FAMILIES: dict[str, _Family] = {
     "jax-oom": frameworks.for_jax,
     "torch-oom": frameworks.for_torch,
     "illegal-address": faults.for_fault,
+    "gpu-only-operation": installation.for_gpu_only,
 }
 
 

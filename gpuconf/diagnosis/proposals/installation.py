@@ -202,3 +202,19 @@ def for_toolchain(facts: Facts) -> Iterator[Proposal]:
             "code",
             "model.compile(optimizer, loss, jit_compile=False)",
         )
+
+
+def for_gpu_only(_facts: Facts) -> Iterator[Proposal]:
+    """A GPU in use, or a layout that the CPU can compute too."""
+    yield Proposal(
+        "see why no GPU is used",
+        "the operation ran on the CPU, or on a simulated card, which computes there",
+        "command",
+        "gpuconf doctor",
+    )
+    yield Proposal(
+        "put the channels last",
+        "the CPU computes pictures in that order only",
+        "code",
+        'keras.config.set_image_data_format("channels_last")  # (height, width, channels)',
+    )

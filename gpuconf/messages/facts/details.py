@@ -24,6 +24,8 @@ class Details(TypedDict, total=False):
     """The version of the driver's library."""
     minimum_capability: str
     """The least compute capability that this build knows."""
+    operation: str
+    """The operation that only a GPU computes."""
     multiprocessors: str
     """How many multiprocessors the card has that TensorFlow leaves out."""
     status: str
@@ -76,6 +78,10 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("kernel_driver", re.compile(r"kernel version (\d[\d.]{0,20}\d)")),
     ("library_driver", re.compile(r"DSO version (\d[\d.]{0,20}\d)")),
     ("minimum_capability", re.compile(r"minimum required Cuda capability is (\d\.\d)")),
+    ("operation", re.compile(r"a simulated card cannot compute (\w{1,80})")),
+    ("operation", re.compile(
+        r"\b(\w{1,40})(?: [oO]p)?(?: is)?(?: currently)? only supports? "
+        r".{0,50}?(?:(?:on|for) (?:the |device type )?CPU\b|\bNHWC\b)")),
     ("multiprocessors", re.compile(r"with (?:core|multiprocessor) count: (\d{1,9})\b")),
     ("status", re.compile(r"\b(CU(?:DNN|BLAS|SOLVER|SPARSE)_STATUS_\w{1,60}|CUDA_ERROR_\w{1,60})")),
     ("matrices", re.compile(r"(m=\d{1,19}, n=\d{1,19}, k=\d{1,19})")),
