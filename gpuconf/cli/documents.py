@@ -6,6 +6,7 @@ The schemas in configs/ are made from these types by `make generated`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 from gpuconf.json_shape import Bytes, Count, Rule, json_shape
@@ -18,14 +19,15 @@ json_shape(computed=("status",))(Setting)
 json_shape(hidden=("framework",))(FrameworkLimit)
 
 
-class PlannedGpu(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PlannedGpu:
     """A GPU that a program would see, and what it may take of it."""
 
     uuid: str | None
     """As nvidia-smi -L prints it."""
     name: str | None
     """The card's name."""
-    index: Count  # type: ignore[assignment]  # hides tuple.index
+    index: Count
     """As nvidia-smi counts."""
     total_bytes: Bytes | None
     """Its memory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuconf.footprint.budget import Budget
@@ -45,10 +46,11 @@ class PlacedMoment(NamedTuple):
     """All that is in use."""
 
 
-class GpuNow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class GpuNow:
     """A GPU of this machine, now."""
 
-    index: Count  # type: ignore[assignment]  # hides tuple.index
+    index: Count
     """As nvidia-smi counts."""
     name: str | None
     """Its name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from gpuconf.json_shape import Bytes, Count, json_shape
 from gpuconf.rehearsal.breakdown import Row, first_step_ns, names_of, rows_of
@@ -11,10 +11,11 @@ from gpuconf.rehearsal.runs import RunResult
 
 
 @json_shape(computed=("head_room_bytes",), renamed={"rows": "at_peak"})
-class DeviceReport(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DeviceReport:
     """One GPU device of TensorFlow: its limit, and what the program made of it."""
 
-    index: Count  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    index: Count
     """TensorFlow's number for it."""
     card: Count | None
     """The number of the simulated card it is on."""

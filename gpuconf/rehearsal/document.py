@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from gpuconf.children.records import decoded
@@ -14,7 +15,8 @@ from gpuconf.rehearsal.target import Allowance
 from gpuconf.rehearsal.verdict import Answer
 
 
-class RehearsedCard(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RehearsedCard:
     """The simulated card."""
 
     total_bytes: Bytes
@@ -23,7 +25,7 @@ class RehearsedCard(NamedTuple):
     """What others hold of it."""
     context_bytes: Bytes
     """What the CUDA context of a process takes."""
-    count: FromOne  # type: ignore[assignment]  # hides tuple.count
+    count: FromOne
     """How many such cards there are."""
 
 
