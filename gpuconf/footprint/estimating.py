@@ -6,15 +6,14 @@ from typing import Any
 
 from gpuconf.arguments import memory_size, whole_number
 from gpuconf.footprint.advice import advice_for
+from gpuconf.footprint.breakdown import layer_rows, timeline
 from gpuconf.footprint.keras_models.preparing import Choice, policy_named
 from gpuconf.footprint.largest_batch import largest_batch
-from gpuconf.footprint.layers import layer_rows
 from gpuconf.footprint.memory_estimate import MemoryEstimate, Peak
 from gpuconf.footprint.phases import phases_of
 from gpuconf.footprint.replay import Limit, Replay, replay
 from gpuconf.footprint.step import CONSTANT, WORKSPACE, Step
 from gpuconf.footprint.subject import Subject
-from gpuconf.footprint.timeline import timeline
 from gpuconf.keras_api.families import family_of
 from gpuconf.units import sized
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuconf.footprint.layers import layer_rows
+from gpuconf.footprint.breakdown import layer_rows
 from gpuconf.footprint.memory_estimate import LayerRow
 from gpuconf.footprint.replay import replay
 from gpuconf.footprint.step import (
