@@ -208,7 +208,7 @@ def _tell_what_cannot_be_shown(error: MissingDependencyError, output: Output) ->
         free_bytes=SPEC.total_bytes - SPEC.used_bytes,
     )
     lines = [f"   {line}" for line in _arithmetic(gpu)]
-    output.line(
+    output.prose(
         "No GPU to use here, and no simulated card, so nothing can be run. What would be set:"
     )
     _section(output, f"{PROFILE} on a card of {sized(SPEC.total_bytes)}", lines)

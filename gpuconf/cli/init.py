@@ -54,8 +54,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
         proposal = Proposal(parent, "it was asked for with --extends")
     text = render(proposal, inventory)
     _write(options.output, text, overwrite=options.force)
-    output.line(f"wrote {options.output}: extends {proposal.extends}, because {proposal.because}")
-    output.line("next: `gpuconf plan` shows what it does here")
+    output.prose(f"wrote {options.output}: extends {proposal.extends}, because {proposal.because}")
+    output.prose("next: `gpuconf plan` shows what it does here")
     if inventory.problem is not None:
         output.note(f"note: {inventory.problem}")
     return 0

@@ -126,18 +126,18 @@ def _print_gpu(plan: GpuPlan, growth: str | None, output: Output) -> None:
     total = sized(gpu.total_bytes, cut=True) if gpu.total_bytes is not None else "unknown"
     free = sized(gpu.free_bytes, cut=True) if gpu.free_bytes is not None else "unknown"
     output.line(f"GPU {gpu.index}  {gpu.name or 'unnamed'}  {gpu.uuid or ''}".rstrip(), "bold")
-    output.line(f"  total {total}, free now {free}")
+    output.prose(f"  total {total}, free now {free}")
     for process in gpu.processes or ():
         held = sized(process.used_bytes) if process.used_bytes is not None else "unknown size"
-        output.line(f"  held by pid {process.pid} {process.name or ''}: {held}".rstrip())
+        output.prose(f"  held by pid {process.pid} {process.name or ''}: {held}".rstrip())
     _print_rules(plan, growth, output)
 
 
 def _print_rules(plan: GpuPlan, growth: str | None, output: Output) -> None:
     for line in plan.arithmetic:
         style = "green" if line.startswith("limit =") else None
-        output.line(f"  {line}", style)
+        output.prose(f"  {line}", style)
     if growth is not None:
-        output.line(f"  allow_growth {_GROWTH.get(growth, growth)}")
+        output.prose(f"  allow_growth {_GROWTH.get(growth, growth)}")
     for line in plan.sums[len(plan.arithmetic) :]:
-        output.line(f"  {line}")
+        output.prose(f"  {line}")

@@ -109,7 +109,7 @@ def _say_trusted(reading: _Reading, output: Output) -> None:
     names = [name for name, _ in refused_variables(reading.file.root)]
     sets = ", ".join(names) if names else "only what needs no trust"
     output.line(f"trusted until it changes: {path}")
-    output.line(f"  it sets {sets}")
+    output.prose(f"  it sets {sets}")
     for other in _lacking(reading):
         output.note(f"it extends a file that needs trust of its own: gpuconf trust {_shell(other)}")
     if reading.problem is not None:

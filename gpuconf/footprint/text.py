@@ -73,9 +73,9 @@ def _budget(estimate: MemoryEstimate, budget: Budget) -> Iterator[Line]:
     if limit is not None:
         yield from _headed("the limit")
         lines = limit_lines(peak, limit, budget, fits=estimate.fits)
-        yield from (Line(f"  {text}", hang=15) for text in lines)
+        yield from (Line(f"  {text}", hang=17) for text in lines)
     yield from _headed("the card")
-    yield from (Line(f"  {text}", hang=15) for text in card_lines(peak, budget))
+    yield from (Line(f"  {text}", hang=17) for text in card_lines(peak, budget))
 
 
 def _headed(heading: str) -> Iterator[Line]:
@@ -124,7 +124,8 @@ def _peak(estimate: MemoryEstimate) -> Iterator[Line]:
         size = figure.rjust(widest)
         if figure == "0.0" and row.sign != "=":
             continue  # a few bytes, which would look like an empty row
-        yield Line(f"  {row.sign} {size} MiB  {row.words}", "bold" if row.sign == "=" else "", 14)
+        style = "bold" if row.sign == "=" else ""
+        yield Line(f"  {row.sign} {size} MiB  {row.words}", style, widest + 10)
 
 
 def place_in_words(place: Peak | Phase) -> str:

@@ -22,7 +22,7 @@ FIRST_LINE = "import gpuconf.auto   # the first line of the script, before keras
 
 def profile(title: str, reason: str, *lines: str) -> Proposal:
     """A profile to save beside the script."""
-    head = "# gpuconf.yaml, beside the script whose first line is: import gpuconf.auto"
+    head = "# gpuconf.yaml, beside a script that starts with: import gpuconf.auto"
     return Proposal(title, reason, "profile", "\n".join([head, *lines]))
 
 
