@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpuconf.errors import UsageError
+from gpuconf.footprint.layer_bars import KINDS, draw_bars
 from gpuconf.footprint.memory_estimate import TRACED, MemoryEstimate, Moment
-from gpuconf.footprint.picture.areas import Area, areas_of, telling_places
-from gpuconf.footprint.picture.layer_bars import draw_bars
-from gpuconf.footprint.picture.painting import KINDS, PARTS
+from gpuconf.footprint.step_areas import COLORS, Area, areas_of, telling_places
 from gpuconf.footprint.text import headline, modelled
 from gpuconf.reporting.picture import INK, LIMIT, PALE, PLATE, canvas, plain, save, unit_for
 from gpuconf.reporting.thinning import thinned
@@ -71,7 +70,7 @@ def _draw_areas(axes: Axes, areas: Sequence[Area], count: int) -> None:
     """The parts of the step behind the curve, their names below it."""
     ticks, words = [], []
     for area in areas:
-        axes.axvspan(area.first, area.end, color=PARTS[area.part], linewidth=0, zorder=0)
+        axes.axvspan(area.first, area.end, color=COLORS[area.part], linewidth=0, zorder=0)
         if area.end - area.first > _NARROWEST_LABEL * count:
             ticks.append((area.first + area.end) / 2)
             words.append(area.name)

@@ -178,7 +178,7 @@ def test_verbose_has_what_the_short_report_leaves_out(folder: Path) -> None:
     log = str(SIMULATED / "logs" / "oom-session-report.log")
     short, long = run_commands(folder, ["explain", log], ["explain", "-v", log])
     assert "held by layer" not in short.out
-    assert "\nlayer      memory      node\nconv1      900.00 MiB\n" in long.out
+    assert "\nlayer       memory  node\nconv1      900 MiB\n" in long.out
     assert "harmless:" in long.out
     assert len(long.out.splitlines()) > len(short.out.splitlines()) + 15
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from gpuconf.errors import UsageError
 from gpuconf.footprint import plot
 from gpuconf.footprint.memory_estimate import GPU, LayerRow, MemoryEstimate
-from gpuconf.footprint.picture.areas import Area, areas_of, telling_places
 from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE
+from gpuconf.footprint.step_areas import Area, areas_of, telling_places
 from gpuconf.units import GIB, MIB
 from tests.footprint.estimates import BARE, FITS, INFERENCE, TOO_LARGE, estimate, moment
 
@@ -69,7 +69,7 @@ def test_a_limit_far_above_is_told_in_words(tmp_path: Path) -> None:
 def test_what_a_probe_measured_stands_beside_the_trace(tmp_path: Path) -> None:
     """The curve is the trace's; the peak's name has both numbers."""
     texts = drawn(estimate(tier=GPU, peak_bytes=1100 * MIB), tmp_path)
-    assert any("1095 MiB as measured, 1024 MiB traced" in text for text in texts)
+    assert any("1100 MiB as measured, 1024 MiB traced" in text for text in texts)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gpuconf.footprint.memory_estimate import Moment
 from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE
 
+COLORS = {FORWARD: "#f4f1ea", BACKWARD: "#e6eef4", UPDATE: "#eef2e6"}
 _ORDER = (FORWARD, BACKWARD, UPDATE)
 _LEAST_CHANGE = 1 / 2000  # of the peak
 _LEAST_SHARE = 0.2  # of a stretch, to be named with it

@@ -6,14 +6,37 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpuconf.footprint.memory_estimate import LayerRow, MemoryEstimate
-from gpuconf.footprint.picture.painting import KINDS
-from gpuconf.footprint.step import ACTIVATION, GRADIENT, OPTIMIZER_STATE, TEMPORARY, WEIGHTS
+from gpuconf.footprint.step import (
+    ACTIVATION,
+    CONSTANT,
+    DATA,
+    GRADIENT,
+    OPTIMIZER_STATE,
+    OTHER_STATE,
+    ROUNDING,
+    TEMPORARY,
+    WEIGHTS,
+    WORKSPACE,
+)
 from gpuconf.reporting.picture import INK, PALE, plain, shortened, unit_for
 from gpuconf.units import sized
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# From the bottom of the stack to its top: what stays is blue, what comes and goes is not.
+KINDS = {
+    WEIGHTS: "#1d3f5e",
+    OPTIMIZER_STATE: "#2a6f97",
+    OTHER_STATE: "#7fa8c4",
+    CONSTANT: "#8d99a6",
+    DATA: "#5b8c5a",
+    ACTIVATION: "#e0a33b",
+    GRADIENT: "#c8553d",
+    TEMPORARY: "#8a6bb1",
+    WORKSPACE: "#b98b6a",
+    ROUNDING: "#cfd6dc",
+}
 _LONGEST_NAME = 40
 _COLUMNS = {
     "parameters": ("parameters_bytes", KINDS[WEIGHTS]),
