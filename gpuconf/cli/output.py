@@ -162,7 +162,7 @@ def _console(stream: TextIO | None, color: str) -> Console:
         stream.reconfigure(errors="replace")  # an ASCII terminal shows ? for ×, and no traceback
     coloured = wants_colour(stream, choice=color)
     # A process that was started without stdout or stderr has None there, or a closed stream.
-    file = StringIO() if stream is None or stream.closed else stream
+    file = StringIO() if stream is None or getattr(stream, "closed", False) else stream
     return _Console(
         file=file,
         width=None if file.isatty() else _ENDLESS,
