@@ -78,6 +78,22 @@ def test_the_users_own_sitecustomize_runs(tmp_path: Path) -> None:
     assert (done.code, done.stderr) == (0, "")
 
 
+def test_a_finder_in_front_does_not_hide_an_import(tmp_path: Path) -> None:
+    """A sitecustomize that puts a finder of its own first, as some tools do, bypasses nobody."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "tensorflow.py").write_text("__version__ = '0.standin'\n")
+    (tmp_path / "there" / "sitecustomize.py").write_text(
+        "import sys\nfrom importlib.machinery import PathFinder\n"
+        "sys.meta_path.insert(0, PathFinder)\n"
+    )
+    done = _run(
+        tmp_path,
+        "try:\n    import tensorflow\nexcept Exception:\n    pass\n",
+        PYTHONPATH=str(tmp_path / "there"),
+    )
+    assert done.trainer["tensorflow"] == "0.standin"
+
+
 @pytest.mark.parametrize("option", ["-I", "-S", "-E"])
 def test_without_an_agent_there_is_no_verdict(tmp_path: Path, option: str) -> None:
     """A Python that was told to see nothing of us ends well, and that proves nothing."""

@@ -57,6 +57,13 @@ def start(folder: str, orders: dict[str, Any]) -> None:
     hooks.set("tensorflow", on_tensorflow)
     for name in _KERAS:
         hooks.set(name, on_keras)
+
+    # A finder of the program's or of its sitecustomize, put in front of ours, would bypass it.
+    def keep_first(event: str, args: tuple[Any, ...]) -> None:
+        if event == "import" and args[0] in ("tensorflow", *_KERAS):
+            hooks.keep_first(args[0])
+
+    sys.addaudithook(keep_first)
     os.register_at_fork(after_in_child=record.begin_again)
 
 
