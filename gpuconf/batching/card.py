@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from gpuconf.keras_api.devices import gpu_limits, is_computing
@@ -34,7 +35,9 @@ def current_card(environ: Mapping[str, str] = os.environ) -> Card:
 
     if not tf.config.list_logical_devices("GPU"):
         return Card("CPU:0", _limit_of_cpu(environ))
-    limit = next((size for name, size in gpu_limits() if name.endswith("GPU:0")), None)
+    limit = None
+    with suppress(ImportError, AttributeError):  # names of another version: it is not known
+        limit = next((size for name, size in gpu_limits() if name.endswith("GPU:0")), None)
     return Card("GPU:0", limit or None, _in_use("GPU:0"))
 
 

@@ -18,7 +18,7 @@ def traced(name: str, step: Callable[[Any], Any], data: Any) -> Any:
     try:
         from tensorflow.python.framework.func_graph import func_graph_from_py_func
     except ImportError as error:
-        why = f"this TensorFlow traces graphs in a way that is not known here: {error}"
+        why = f"this TensorFlow traces graphs in a way unknown here: {error}"
         raise BackendError(why, hint=_HINT) from error
     return func_graph_from_py_func(name, step, (data,), {})
 
@@ -26,9 +26,12 @@ def traced(name: str, step: Callable[[Any], Any], data: Any) -> Any:
 def function_graph(graph: Any, name: str) -> Any:
     """The graph of a function by the name by which an operation of ``graph`` calls it.
 
-    Raises KeyError where neither the graph nor one around it has such a function.
+    Raises KeyError where neither the graph nor one around it has such a function, BackendError
+    where this TensorFlow has no such way.
     """
     while graph is not None:
+        if not hasattr(graph, "_get_function"):
+            raise BackendError("this TensorFlow keeps functions in a way unknown here", hint=_HINT)
         function = graph._get_function(name)
         if function is not None:
             return function.graph

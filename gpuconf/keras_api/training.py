@@ -58,12 +58,16 @@ def strategy_class() -> Any:
 def profiler_modules() -> list[ModuleType]:
     """The modules through which programs start TensorFlow's profiler, of which there is one.
 
-    The first is TensorFlow's own, which ``keras.callbacks.TensorBoard`` calls.
+    The first is TensorFlow's own, where there is one; ``keras.callbacks.TensorBoard`` calls it.
     """
     import tensorflow as tf
-    from tensorflow.python.profiler import profiler_v2
 
-    return [profiler_v2, tf.profiler.experimental]
+    public = tf.profiler.experimental
+    try:
+        from tensorflow.python.profiler import profiler_v2
+    except ImportError:
+        return [public]
+    return [profiler_v2, public]
 
 
 def dataset_batch_size(data: Any) -> int | None:

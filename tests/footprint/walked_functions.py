@@ -14,9 +14,8 @@ from tensorflow.python.framework import func_graph
 from gpuconf.footprint.phases import live_bytes
 from gpuconf.footprint.step import CONSTANT, DATA, OTHER_STATE, Piece, Step, Variable
 from gpuconf.footprint.tensorflow.attribution import operations_of
-from gpuconf.footprint.tensorflow.memory import Handle, Value
+from gpuconf.footprint.tensorflow.memory import Handle, Value, size_of
 from gpuconf.footprint.tensorflow.order import source
-from gpuconf.footprint.tensorflow.sizes import size_of
 from gpuconf.footprint.tensorflow.walk import Walk
 from gpuconf.units import MIB
 

@@ -90,7 +90,7 @@ def named_pieces(pieces: Sequence[Piece], operations: Sequence[Operation]) -> tu
 
 
 def _kind(piece: Piece, last_user: int, operations: Sequence[Operation]) -> str:
-    """A result of the way back that the update needs is a gradient."""
+    """A result of the backward pass that the update needs is a gradient."""
     part = operations[piece.first].part
     if part == FORWARD:
         return ACTIVATION

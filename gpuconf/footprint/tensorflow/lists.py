@@ -1,4 +1,4 @@
-"""TensorLists: what loops collect step by step, above all for the way back.
+"""TensorLists: what loops collect step by step, above all for the backward pass.
 
 A list holds its elements, which share the memory of the tensors that were put in.
 Source: ``tensorflow/core/kernels/list_kernels.h``.
@@ -7,78 +7,83 @@ Source: ``tensorflow/core/kernels/list_kernels.h``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from gpuconf.footprint.tensorflow.memory import Buffer, Items, Value
-from gpuconf.footprint.tensorflow.sizes import size_of
+from gpuconf.footprint.tensorflow.memory import Buffer, Items, Ledger, Value, size_of
 
-if TYPE_CHECKING:
-    from gpuconf.footprint.tensorflow.walk import Walk
 
-Rule = Callable[["Walk", Any, Sequence[Value], int], Sequence[Value]]
+class Moment(NamedTuple):
+    """Where the walk is: the turn of the loop, the number of the operation, and the ledger."""
+
+    ledger: Ledger
+    turn: int
+    now: int
+
+
+Rule = Callable[[Moment, Any, Sequence[Value]], Sequence[Value]]
 
 
 def _elements(value: Value) -> tuple[Value, ...]:
     return value.elements if isinstance(value, Items) else ()
 
 
-def _empty(_walk: Walk, _operation: Any, _inputs: Sequence[Value], _now: int) -> Sequence[Value]:
+def _empty(_at: Moment, _operation: Any, _inputs: Sequence[Value]) -> Sequence[Value]:
     return [Items(())]
 
 
-def _same(_walk: Walk, _operation: Any, inputs: Sequence[Value], _now: int) -> Sequence[Value]:
+def _same(_at: Moment, _operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
     return [Items(_elements(inputs[0]))]
 
 
-def _push(_walk: Walk, _operation: Any, inputs: Sequence[Value], _now: int) -> Sequence[Value]:
+def _push(_at: Moment, _operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
     return [Items((*_elements(inputs[0]), inputs[1]))]
 
 
-def _pop(_walk: Walk, _operation: Any, inputs: Sequence[Value], now: int) -> Sequence[Value]:
+def _pop(at: Moment, _operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
     elements = _elements(inputs[0])
     if not elements:
         return [Items(()), None]
     if isinstance(last := elements[-1], Buffer | Items):
-        last.use(now)
+        last.use(at.now)
     return [Items(elements[:-1]), last]
 
 
-def _set(walk: Walk, _operation: Any, inputs: Sequence[Value], _now: int) -> Sequence[Value]:
+def _set(at: Moment, _operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
     """At the place of the turn that the loop is in: other orders need as much memory."""
     elements = _elements(inputs[0])
-    if walk.turn >= len(elements):
+    if at.turn >= len(elements):
         return [Items((*elements, inputs[2]))]
-    return [Items((*elements[: walk.turn], inputs[2], *elements[walk.turn + 1 :]))]
+    return [Items((*elements[: at.turn], inputs[2], *elements[at.turn + 1 :]))]
 
 
-def _get(walk: Walk, operation: Any, inputs: Sequence[Value], now: int) -> Sequence[Value]:
+def _get(at: Moment, operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
     elements = _elements(inputs[0])
     if isinstance(inputs[0], Items):
-        inputs[0].use(now)
-    found = elements[walk.turn] if walk.turn < len(elements) else None
+        inputs[0].use(at.now)
+    found = elements[at.turn] if at.turn < len(elements) else None
     if found is None and (size := size_of(operation.outputs[0])):
-        return [walk.new(operation.outputs[0], size, now)]  # an element never set: zeros
+        return [at.ledger.new(operation.outputs[0], size, at.now)]  # an element never set: zeros
     return [found]
 
 
-def _from_tensor(walk: Walk, operation: Any, inputs: Sequence[Value], now: int) -> Sequence[Value]:
+def _from_tensor(at: Moment, operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
     """Every element is a copy of its own."""
     tensor = operation.inputs[0]
     size, count = size_of(tensor), tensor.shape[0] if tensor.shape.rank else None
     if not size or not count:
         return [Items((inputs[0],))]
-    return [Items(tuple(walk.new(tensor, size // count, now) for _ in range(count)))]
+    return [Items(tuple(at.ledger.new(tensor, size // count, at.now) for _ in range(count)))]
 
 
-def _stack(walk: Walk, operation: Any, inputs: Sequence[Value], now: int) -> Sequence[Value]:
+def _stack(at: Moment, operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
     """One tensor of all the elements."""
     if isinstance(inputs[0], Items):
-        inputs[0].use(now)
+        inputs[0].use(at.now)
     size = size_of(operation.outputs[0])
     if size is None:
         known = [each for each in _elements(inputs[0]) if isinstance(each, Buffer)]
         size = sum(each.size_bytes for each in known)
-    return [walk.new(operation.outputs[0], size, now) if size else None]
+    return [at.ledger.new(operation.outputs[0], size, at.now) if size else None]
 
 
 OPERATIONS: dict[str, Rule] = {

@@ -6,11 +6,33 @@ which buffers end where, so which operation may write its result over its input.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpuconf.footprint.step import TEMPORARY, WORKSPACE, Piece, Variable
+
+_NO_BYTES = frozenset({"resource", "variant", "string"})
+
+
+def count_of(tensor: Any) -> int | None:
+    """The number of elements, or None where the shape is not known."""
+    shape = tensor.shape
+    return math.prod(shape.as_list()) if shape.is_fully_defined() else None
+
+
+def size_of(tensor: Any) -> int | None:
+    """Bytes on the device, or None where the shape is not known; handles have none."""
+    if tensor.dtype.name in _NO_BYTES:
+        return 0
+    count = count_of(tensor)
+    return None if count is None else int(count * tensor.dtype.size)
+
+
+def shape_of(tensor: Any) -> tuple[int, ...]:
+    """The shape, or an empty one where it is not known."""
+    return tuple(tensor.shape.as_list()) if tensor.shape.is_fully_defined() else ()
 
 
 @dataclass(slots=True, eq=False)
@@ -81,6 +103,13 @@ class Ledger:
         """Note a new buffer."""
         self._buffers.append(buffer)
         return buffer
+
+    def new(
+        self, tensor: Any, size_bytes: int, now: int, *, takes_from: tuple[Buffer, ...] = ()
+    ) -> Buffer:
+        """A new tensor's memory."""
+        shape, dtype = shape_of(tensor), tensor.dtype.name
+        return self.add(Buffer(size_bytes, now, now, shape, dtype, takes_from=takes_from))
 
     def workspace(self, size_bytes: int, now: int) -> None:
         """Note memory that an operation uses for itself."""

@@ -44,7 +44,7 @@ TAKES: dict[str, tuple[int, ...] | None] = {
     "TensorScatterUpdate": (0,),
     "TensorScatterAdd": (0,),
 }
-# Outputs of unknown shape that are empty: what cuDNN reserves for the way back is nothing, or a
+# Outputs of unknown shape that are empty: what cuDNN reserves for the backward pass is nothing or a
 # bit for each element in half precision.
 EMPTY = {"FusedBatchNormV3": (5,)}
 # ... into another output than the first.

@@ -3,8 +3,8 @@
 An operation is ready when its inputs and those before it by control are done.  Source:
 ``tensorflow/core/common_runtime/executor.cc`` (``ScheduleReady``).  On a GPU, where every operation
 is only launched, one without inputs begins a queue, and what becomes ready behind it is put at its
-end.  So what needs no data is computed first of all; and a weight is updated while the way back
-goes on, as soon as its gradient is there.
+end.  So what needs no data is computed first of all; and a weight is updated during the backward
+pass, as soon as its gradient is there.
 """
 
 from __future__ import annotations

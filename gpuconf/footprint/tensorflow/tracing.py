@@ -14,9 +14,8 @@ from gpuconf.footprint.keras_models.outputs import in_short
 from gpuconf.footprint.keras_models.preparing import Choice
 from gpuconf.footprint.step import CONSTANT, DATA, OPTIMIZER_STATE, OTHER_STATE, Step, Variable
 from gpuconf.footprint.tensorflow.attribution import named_pieces, operations_of
-from gpuconf.footprint.tensorflow.memory import Handle, Value
+from gpuconf.footprint.tensorflow.memory import Handle, Value, size_of
 from gpuconf.footprint.tensorflow.order import source
-from gpuconf.footprint.tensorflow.sizes import size_of
 from gpuconf.footprint.tensorflow.walk import Walk
 from gpuconf.keras_api import graphs
 from gpuconf.keras_api.families import Family

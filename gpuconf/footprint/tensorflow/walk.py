@@ -7,9 +7,16 @@ from typing import Any, NamedTuple
 
 from gpuconf.footprint.step import CONSTANT
 from gpuconf.footprint.tensorflow import lists, loops, operations
-from gpuconf.footprint.tensorflow.memory import Buffer, Handle, Items, Ledger, Value
+from gpuconf.footprint.tensorflow.memory import (
+    Buffer,
+    Handle,
+    Items,
+    Ledger,
+    Value,
+    count_of,
+    size_of,
+)
 from gpuconf.footprint.tensorflow.order import executed, source
-from gpuconf.footprint.tensorflow.sizes import count_of, shape_of, size_of
 from gpuconf.footprint.tensorflow.workspaces import workspace_bytes
 
 _SMALLEST_CONSTANT_BYTES = 1024  # smaller ones are folded away, or on the host
@@ -105,7 +112,8 @@ class Walk:
             if isinstance(value, Buffer):
                 value.use(now)
         if operation.type in lists.OPERATIONS:
-            return lists.OPERATIONS[operation.type](self, operation, inputs, now)
+            moment = lists.Moment(self.ledger, self.turn, now)
+            return lists.OPERATIONS[operation.type](moment, operation, inputs)
         if operation.type == "ReadVariableOp":
             return [self._read(operation, inputs[0], now)]
         if operation.type == "AssignVariableOp" or operations.updates_variable(operation.type):
@@ -130,15 +138,7 @@ class Walk:
             size = self._unknown(operation, tensor)
         if not size:
             return None
-        return self.new(tensor, size, now, takes_from=_takes_from(operation, number, inputs))
-
-    def new(
-        self, tensor: Any, size_bytes: int, now: int, *, takes_from: tuple[Buffer, ...] = ()
-    ) -> Buffer:
-        """A new tensor's memory."""
-        shape, dtype = shape_of(tensor), tensor.dtype.name
-        buffer = Buffer(size_bytes, now, now, shape, dtype, takes_from=takes_from)
-        return self.ledger.add(buffer)
+        return self.ledger.new(tensor, size, now, takes_from=_takes_from(operation, number, inputs))
 
     def _unknown(self, operation: Any, tensor: Any) -> int:
         """A size that depends on the data is taken to be that of the largest input."""
@@ -150,7 +150,7 @@ class Walk:
         if not isinstance(value, Handle):
             return self._result(operation, 0, (), now)
         if value.is_sparse:
-            return self.new(operation.outputs[0], value.variable.size_bytes, now)
+            return self.ledger.new(operation.outputs[0], value.variable.size_bytes, now)
         reader = Buffer(0, now, now, pinned=True)
         value.readers.append(reader)
         return reader
