@@ -10,7 +10,7 @@ import importlib
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -43,7 +43,7 @@ def missing_in_keras(keras: ModuleType) -> Iterator[str]:
     version = str(keras.__version__)
     kinds = {ANY_KERAS, KERAS_3 if version.startswith("3") else KERAS_2, keras.__name__}
     rows = [row for row in NAMES if row.of in kinds and _applies(row, version)]
-    objects = {kind: partial(make, keras) for kind, make in _OF_KERAS.items()}
+    objects = {kind: cache(partial(make, keras)) for kind, make in _OF_KERAS.items()}
     yield from _missing(rows, f"{keras.__name__} {version}", objects)
 
 
@@ -156,6 +156,7 @@ def _called(keras: Any) -> Any:
     return model
 
 
+@cache
 def _compiled(keras: Any) -> Any:
     import tensorflow as tf
 
