@@ -1,8 +1,10 @@
-"""The functions of each framework through which devices are made, by name; imports none."""
+"""The functions of each framework through which devices are made, and a look before they run."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 
 class Entrance(NamedTuple):
@@ -24,3 +26,21 @@ ENTRANCES = {
     # The last function before XLA's variables are read, and in an older JAX the one before that.
     "jax": Entrance("jax._src.xla_bridge", ("discover_pjrt_plugins", "backends")),
 }
+
+
+def is_watched(owner: object, name: str) -> bool:
+    """Whether `call_before` has wrapped the function ``name`` of ``owner``."""
+    return hasattr(getattr(owner, name), "of_gpuconf")
+
+
+def call_before(owner: object, name: str, before: Callable[[], None]) -> None:
+    """Wrap the function ``name`` of ``owner``: ``before`` is called ahead of each of its calls."""
+    original: Callable[..., Any] = getattr(owner, name)
+
+    @functools.wraps(original)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        before()
+        return original(*args, **kwargs)
+
+    watched.of_gpuconf = True  # type: ignore[attr-defined]
+    setattr(owner, name, watched)

@@ -6,12 +6,10 @@ So the plan is bound right before: JAX finds its plugins then, and reads the var
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from gpuconf.backends.entrances import ENTRANCES
+from gpuconf.backends.entrances import ENTRANCES, call_before, is_watched
 from gpuconf.environ import Change
 from gpuconf.profile.schema import OWNED_VARIABLES
 from gpuconf.settings import Setting
@@ -70,7 +68,7 @@ def watch(bind: Callable[[Callable[[Plan], None]], None], record: Callable[[Sett
     bridge = sys.modules.get(_BRIDGE)
     names = ENTRANCES["jax"].functions
     name = next((name for name in names if hasattr(bridge, name)), None)
-    if name is not None and hasattr(getattr(bridge, name), "of_gpuconf"):
+    if name is not None and is_watched(bridge, name):
         return ""
     if has_gpu_backend():
         why = "JAX had made its GPU backend before gpuconf was imported; it keeps its own limit"
@@ -80,14 +78,10 @@ def watch(bind: Callable[[Callable[[Plan], None]], None], record: Callable[[Sett
         why = f"this JAX has no {_BRIDGE}.{names[0]}: its limit was computed when it was imported"
         record(Setting("jax memory limit", "bound at JAX's first backend", None, why))
         return ""
-    entrance: Callable[..., Any] = getattr(bridge, name)
 
-    @functools.wraps(entrance)
-    def bound(*args: Any, **kwargs: Any) -> Any:
+    def before() -> None:
         if not getattr(bridge, "_backends", None):
             bind(lambda _plan: None)  # the variables are the whole of it
-        return entrance(*args, **kwargs)
 
-    bound.of_gpuconf = True  # type: ignore[attr-defined]  # so that it is wrapped once
-    setattr(bridge, name, bound)
+    call_before(bridge, name, before)
     return ""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from gpuconf.backends.entrances import ENTRANCES
+from gpuconf.backends.entrances import ENTRANCES, call_before, is_watched
 from gpuconf.environ import Change
 from gpuconf.profile.schema import OWNED_VARIABLES
 from gpuconf.settings import Setting
@@ -67,25 +66,21 @@ def watch(
         bind(lambda plan: _cap(torch, plan, record))
         return
     module, (name,), _ = ENTRANCES["torch"]
-    start: Callable[[], None] | None = getattr(cuda, name, None)
-    if start is None:
+    if not hasattr(cuda, name):
         why = f"this torch has no {module}.{name}, so CUDA's start cannot be seen"
         record(Setting("torch memory limit", "the plan's", None, why))
         return
-    if hasattr(start, "of_gpuconf"):
+    if is_watched(cuda, name):
         return
 
-    @functools.wraps(start)
-    def bound_start() -> None:
+    def before() -> None:
         is_initializing = getattr(getattr(cuda, "_tls", None), "is_initializing", False)
         if not cuda.is_initialized() and not is_initializing:
             bind(lambda _plan: None)
-        start()
 
-    bound_start.of_gpuconf = True  # type: ignore[attr-defined]  # so that it is wrapped once
     record(Setting("torch memory limit", "the plan's, when torch starts CUDA"))
     cuda._lazy_call(lambda: bind(lambda plan: _cap(torch, plan, record)))
-    setattr(cuda, name, bound_start)  # last: where this was interrupted, it is done again
+    call_before(cuda, name, before)  # last: where this was interrupted, it is done again
 
 
 def _cap(torch: Any, plan: Plan, record: Record) -> None:
