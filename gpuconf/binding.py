@@ -8,7 +8,7 @@ Three moments, each later and more certain than the one before:
 3. :meth:`Binding.bind`, when a framework lists or makes its devices: the limit that counts.  Card,
    process and variables may have changed since; then the plan is made anew.
 
-After that nothing is planned again in this process: its own memory would count as somebody else's.
+After that nothing is planned again in this process: its own memory would count as another's.
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ class Binding:
                     self._depth = depth
         except GpuconfError as error:
             raise error.with_traceback(None) from None  # its message says all; our frames, nothing
-        except BaseException:  # of an interrupt, too, that came as the lock was let go
+        except BaseException:  # of an interrupt, too, that came as the lock was released
             with self._lock:
                 if before is not None and number and self._completed == number:
                     self._restore(before)

@@ -76,7 +76,7 @@ def plan(profile: str | os.PathLike[str] | None = None, **overrides: object) -> 
     """The plan that :func:`configure` would carry out with these arguments; changes nothing.
 
     Where that profile's plan holds in this process already, that one: a plan made now would count
-    this process's own memory as somebody else's.
+    this process's own memory as another's.
     """
     from gpuconf.machine_plan import plan_within
 

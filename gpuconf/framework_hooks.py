@@ -110,7 +110,7 @@ def _catch_up(binding: Binding, name: str) -> None:
     binding.prepare_for_program()  # the figures may be short, which the framework itself will say
     try:
         import_hook.meet(name)
-    except Exception as error:  # the import that brought us here is somebody else's
+    except Exception as error:  # the import that brought us here is the user's
         reason = error.message if isinstance(error, GpuconfError) else repr(error)
         why = f"it was imported without gpuconf's hook: {reason}"
         setting = Setting(f"plan of {name}", "in force", "not in force", why)

@@ -73,7 +73,7 @@ class OwnEnvironment:
     def changed_since(
         self, ours: Mapping[str, str], watched: tuple[str | None, ...]
     ) -> dict[str, str]:
-        """Those of ``ours``, and of the watched, that somebody has changed since, as they are."""
+        """Those of ``ours``, and of the watched, that have changed since, as they are."""
         kept = environment.set_by_gpuconf(self._environ)
         names = [name for name in ours if name not in kept]
         for name, was in zip(WATCHED, watched, strict=True):

@@ -1,4 +1,4 @@
-"""TensorFlow's own count of the memory of its devices, read in somebody else's training."""
+"""TensorFlow's own count of the memory of its devices, read during the user's own training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuconf.terminal import say
 
 _DEVICE = re.compile(r"(?:(?:/.*/|/)?device:|/)?(?P<kind>[A-Za-z_]+):(?P<number>[0-9]+)")
 _OTHER_BACKEND = re.compile(r"keras\.src\.backend\.(jax|torch|numpy|openvino)\b")
-_WHY_NO_GPU = "TensorFlow uses no GPU here, and `gpuconf doctor` tells why"
+_WHY_NO_GPU = "TensorFlow uses no GPU here, `gpuconf doctor` says why"
 
 
 class Use(NamedTuple):

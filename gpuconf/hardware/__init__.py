@@ -1,4 +1,4 @@
-"""The machine's GPUs: what NVML tells of them, and which of them CUDA shows to a program."""
+"""The machine's GPUs: what NVML reports about them, and which of them CUDA shows to a program."""
 
 from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory
 from gpuconf.hardware.nvml import read_inventory

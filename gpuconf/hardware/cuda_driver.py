@@ -7,7 +7,7 @@ import os
 
 
 def has_started() -> bool:
-    """Whether somebody in this process has called cuInit: CUDA has read its variables then."""
+    """Whether cuInit has been called in this process: CUDA has read its variables then."""
     return _started_driver() is not None
 
 

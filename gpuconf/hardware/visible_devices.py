@@ -104,8 +104,8 @@ def visible_devices_value(devices: Sequence[Gpu]) -> str:
     """Return the CUDA_VISIBLE_DEVICES that shows just ``devices``, in this order: UUIDs.
 
     Where a UUID is unknown all of them are written as indices, since CUDA does not take both
-    in one list; indices mean these cards only with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``, which
-    `needs_pci_order` tells.  No device at all is ``-1``.
+    in one list; indices mean these cards only with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``, see
+    `needs_pci_order`.  No device at all is ``-1``.
     """
     if needs_pci_order(devices):
         return ",".join(str(gpu.index) for gpu in devices)

@@ -48,7 +48,7 @@ def _dropped_rules(profile: Profile, gpu: GpuPlan, problem: str) -> list[str]:
 def value_without_figures(
     profile: Profile, value: str | None, chosen_by_parent: str | None = None
 ) -> str | None:
-    """The CUDA_VISIBLE_DEVICES where nobody can say what GPUs there are; None to leave it alone.
+    """The CUDA_VISIBLE_DEVICES where the GPUs are unknown; None to leave it alone.
 
     A number of a list is a place in ``value``, the user's own list, where there is one, and a UUID
     must stand in it: a scheduler's list is narrowed, never widened.  What a parent process chose

@@ -94,7 +94,7 @@ def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
 
 
 def _limit_when_idle(gpu: Gpu, rules: GpuRules) -> int | None:
-    """The limit if nobody else held memory: what waiting can lead to at best; None if unknown."""
+    """The limit if no other process held memory: the best case of waiting; None if unknown."""
     limit, _ = _limit(gpu._replace(free_bytes=gpu.total_bytes, own_bytes=0), rules)
     return gpu.total_bytes if limit is None else limit
 

@@ -66,7 +66,7 @@ class GpuPlan(NamedTuple):
 class Plan(NamedTuple):
     """The whole decision, before anything is set.
 
-    ``gpus`` are the GPUs a framework is to see, in its order.  Where the machine tells nothing
+    ``gpus`` are the GPUs a framework is to see, in its order.  Where the machine reports nothing
     about its GPUs (no NVML), ``gpus`` is empty and ``unknown_gpu`` holds the rules for whatever
     GPU a framework finds.  ``visible`` are those it would see without us.
     ``cuda_visible_devices`` and ``cuda_device_order`` are the values to write, None to leave the

@@ -58,7 +58,7 @@ def variables_to_write(
     if bound.entries and not bound.order_certain:
         everything = inherited is None and len(chosen) == len(visible.devices)
         return None if everything else narrow(bound, chosen), None
-    # Where a UUID is unknown the value counts in nvidia-smi's order, which CUDA must be told.
+    # Where a UUID is unknown the value counts in nvidia-smi's order; CUDA needs a variable for it.
     order = "PCI_BUS_ID" if needs_pci_order(chosen) else None
     return visible_devices_value(chosen), order
 

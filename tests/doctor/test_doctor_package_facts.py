@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpuconf.doctor.facts import TensorFlowBuild, TorchBuild
-from gpuconf.doctor.gathering.keras_choice import read_keras_choice
 from gpuconf.doctor.gathering.libraries import cudnn_version, read_libraries
-from gpuconf.doctor.gathering.packages import read_packages
+from gpuconf.doctor.gathering.packages import read_keras_choice, read_packages
 from tests.doctor.doctor_trees import (
     library,
     package,

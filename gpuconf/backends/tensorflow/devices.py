@@ -64,7 +64,7 @@ def _assign(tf: Any, physical: list[Any], plan: Plan) -> tuple[list[Any], list[G
     """Those of TensorFlow's GPUs that the plan wants, and the plan of each.
 
     CUDA_VISIBLE_DEVICES made the orders equal, except where CUDA alone knows how it counts
-    unequal cards; those are told apart by name.
+    unequal cards; those are distinguished by name.
     """
     if plan.hides_gpus:
         return [], []
@@ -101,7 +101,7 @@ def _paired(
 
 
 def _smallest(plan: Plan) -> GpuPlan:
-    """What any GPU may have where nobody can say which is which.
+    """What any GPU may have where it is unknown which is which.
 
     TensorFlow passes over old or weak GPUs, and may then list another number than planned.
     """

@@ -10,7 +10,7 @@ tf.config alone does not hold a script to a plan (tests/backends and tests/accep
   device that has a memory limit;
 - a script's own ``set_logical_device_configuration`` replaces the plan's.
 
-So the functions below are wrapped.  Each wrapper does what the plan says, tells what it changed,
+So the functions below are wrapped.  Each wrapper does what the plan says, reports what it changed,
 and afterwards the limit that the device really has is read back.
 
 The plan is bound, and goes to tf.config, when TensorFlow first lists its GPUs, in the process that
@@ -247,7 +247,7 @@ class Guards:
         result = original(
             server, server_or_cluster_def, job_name, task_index, protocol, held, start
         )
-        self._made_devices(dict, held.gpu_options)  # a server does not tell its devices' limits
+        self._made_devices(dict, held.gpu_options)  # a server does not report its limits
         return result
 
     # --- settings of the script's own -----------------------------------------------------------

@@ -36,7 +36,7 @@ SILENT_MAKERS = frozenset(
 def devices_exist() -> Evidence | None:
     """The evidence that TensorFlow's GPU devices were made already; None if they were not.
 
-    The eager context's handle tells for tensors and variables.  ``list_local_devices`` and its
+    The eager context's handle shows it for tensors and variables.  ``list_local_devices`` and its
     kin leave that handle empty; then the driver knows, because the devices hold the card's
     primary context.
     """

@@ -13,7 +13,7 @@ from gpuconf.units import MIB, sized
 def of_context(context: Any) -> dict[str, int]:
     """Device name -> limit in bytes, of the eager context's GPUs.
 
-    The C API has told memory with each device since TF 1.x; Python's public calls leave it out.
+    The C API has reported memory with each device since TF 1.x; Python's public calls leave it out.
     """
     from tensorflow.python import pywrap_tfe
     from tensorflow.python.client import pywrap_tf_session as c_api
@@ -74,7 +74,7 @@ def _groups(
     counts = [max(1, len(v.memory_limit_mb)) for v in options.experimental.virtual_devices]
     counts = counts or [1] * len(used)
     if len(counts) != len(used) or sum(counts) != len(names):
-        # TensorFlow passed over a GPU: nobody can say which, so the largest limit holds for all.
+        # TensorFlow passed over a GPU, it is unknown which, so the largest limit holds for all.
         known = [gpu for gpu in used if gpu is not None]
         largest = max(known, key=lambda gpu: gpu.limit_bytes or 0, default=None)
         return [([name], largest) for name in names]

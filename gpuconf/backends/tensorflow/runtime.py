@@ -73,7 +73,7 @@ def _installed(tf: Any, source: Source) -> Guards:
 
 
 def release() -> None:
-    """Let go of TensorFlow: what scripts ask for goes through as it is."""
+    """Release TensorFlow: what scripts ask for passes through unchanged."""
     if _guards is not None:
         _guards.take(None)
 

@@ -5,6 +5,7 @@ The folders of ``sys.path`` are read directly; importlib.metadata would cost 30 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -12,10 +13,9 @@ from collections.abc import Mapping, Sequence
 
 from packaging.utils import canonicalize_name
 
-from gpuconf.doctor.facts import Package, Packages
+from gpuconf.doctor.facts import KerasChoice, Package, Packages
 from gpuconf.doctor.gathering.build_info import read_tensorflow_build, read_torch_build
 from gpuconf.doctor.gathering.files import names_in, read_text
-from gpuconf.doctor.gathering.keras_choice import read_keras_choice
 from gpuconf.doctor.gathering.libraries import read_libraries
 
 # tensorflow-2.21.0.dist-info, protobuf-3.20.3-py3.10.egg-info
@@ -64,3 +64,32 @@ def _requirements(path: str) -> tuple[str, ...]:
     key = "Requires-Dist:"
     lines = (line for line in header.splitlines() if line.startswith(key))
     return tuple(line[len(key) :].strip() for line in lines)
+
+
+def read_keras_choice(environ: Mapping[str, str]) -> KerasChoice:
+    """KERAS_BACKEND where it is not empty, else keras.json, else tensorflow.
+
+    Read as keras/src/backend/config.py reads it.
+    """
+    named = environ.get("KERAS_BACKEND")
+    if named:
+        return KerasChoice(named, "KERAS_BACKEND")
+    path = os.path.join(_keras_folder(environ), "keras.json")
+    text = read_text(path)
+    if text is None:
+        return KerasChoice()
+    try:
+        config = json.loads(text)
+        backend = config.get("backend", "tensorflow")
+    except (ValueError, AttributeError) as error:
+        # Keras goes on with its defaults where the file is no JSON, and says nothing.
+        problem = f"{path} cannot be read ({error}), and Keras passes over it"
+        return KerasChoice(set_by=path, problem=problem)
+    return KerasChoice(str(backend), path if "backend" in config else "Keras's default")
+
+
+def _keras_folder(environ: Mapping[str, str]) -> str:
+    if "KERAS_HOME" in environ:
+        return environ["KERAS_HOME"]
+    home = environ.get("HOME") or os.path.expanduser("~")
+    return os.path.join(home if os.access(home, os.W_OK) else "/tmp", ".keras")

@@ -7,9 +7,8 @@ import re
 import stat
 from collections.abc import Mapping
 
-from gpuconf.doctor.facts import DeviceNode, System
+from gpuconf.doctor.facts import DeviceNode, System, Xid
 from gpuconf.doctor.gathering.files import names_in, read_text, under
-from gpuconf.doctor.gathering.kernel_log import read_xids
 from gpuconf.doctor.gathering.loader import find_library
 from gpuconf.hardware.host_memory import available_bytes
 
@@ -21,6 +20,11 @@ _NVIDIA = "0x10de"
 _DISTRIBUTION = re.compile(r"""^(ID|ID_LIKE)=["']?([^"'\n]*)""", re.MULTILINE)
 _DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller
 _CONTAINERS = ("docker", "kubepods", "containerd", "libpod", "lxc", "garden")
+_LOGS = ("/var/log/kern.log", "/var/log/syslog", "/var/log/messages", "/var/log/dmesg")
+_LAST_BYTES = 256 * 1024
+_BOOT = "Linux version "
+# NVRM: Xid (PCI:0000:01:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)[^)]*\): (\d+)")
 
 
 def read_system(*, root: str, environ: Mapping[str, str]) -> System:
@@ -132,3 +136,24 @@ def _mps_is_running(root: str, environ: Mapping[str, str]) -> bool:
     """Whether the pipe of NVIDIA's MPS daemon is where a program would look for it."""
     folder = environ.get("CUDA_MPS_PIPE_DIRECTORY") or "/tmp/nvidia-mps"
     return os.path.exists(os.path.join(under(root, folder), "control"))
+
+
+def read_xids(root: str) -> tuple[Xid, ...] | None:
+    """The Xids since the machine started, oldest first; None where no log can be read.
+
+    An Xid is what the driver writes to the kernel's log when a card or a program went wrong; NVML
+    reports them only while one listens.  The log is readable to the group adm on Debian and Ubuntu,
+    which their first user is in; elsewhere to root.
+    """
+    for path in _LOGS:
+        text = read_text(under(root, path), last_bytes=_LAST_BYTES)
+        if text is not None:
+            return find_xids(text)
+    return None
+
+
+def find_xids(log: str) -> tuple[Xid, ...]:
+    """The Xids in the text of a kernel log, from its last start on."""
+    since_boot = log.rpartition(_BOOT)[2]
+    matches = ((line, _XID.search(line)) for line in since_boot.splitlines())
+    return tuple(Xid(int(match[2]), match[1], line.strip()) for line, match in matches if match)
