@@ -221,8 +221,7 @@ def _tell(done: Rehearsal, picture: str | None, output: Output) -> None:
     for section in report.sections(done):
         output.line()
         output.line(section.heading, "bold")
-        for line in section.lines:
-            output.prose(f"  {line}")
+        output.lines(report.lines_of(section))
         if section.table is not None:
             output.table(section.table)
     if done.devices:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpuconf.messages.failure import Failure
@@ -11,10 +12,11 @@ from gpuconf.rehearsal.breakdown import Names, Row, names_of, place_of
 from gpuconf.rehearsal.devices import DeviceReport, tightest
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.target import free_bytes, reserve_bytes
-from gpuconf.reporting.lines import Table
+from gpuconf.reporting.lines import Line, Table
 from gpuconf.simcard import CardSpec
 from gpuconf.units import MIB, mib_figure, sized
 
+_LABEL = re.compile(r" {11}|\w[\w ]{0,9}  +")
 _MOST_ROWS = 8
 _SMALLEST_ROW_BYTES = MIB // 20  # less would stand there as 0.0
 # What TensorFlow calls what no line of a script names.
@@ -37,6 +39,13 @@ class Section(NamedTuple):
     heading: str
     lines: tuple[str, ...] = ()
     table: Table | None = None
+
+
+def lines_of(section: Section) -> Iterator[Line]:
+    """Its lines, indented; what is broken off stands below the text, not below its label."""
+    for text in section.lines:
+        label = _LABEL.match(text)
+        yield Line(f"  {text}", hang=2 + (len(label[0]) if label else 2))
 
 
 def title(rehearsal: Rehearsal) -> str:
@@ -80,19 +89,19 @@ def sections(rehearsal: Rehearsal) -> tuple[Section, ...]:
     failure, device = rehearsal.verdict.failure, tightest(rehearsal.devices)
     if failure is not None and rehearsal.verdict.answer == "does not fit":
         lines = _failure_lines(failure, names, rehearsal.devices)
-        found.append(Section("What failed", tuple(lines)))
+        found.append(Section("what failed", tuple(lines)))
     if device is not None and _is_telling(rehearsal):
         sums = _limit_sum(rehearsal.spec, device.limit_bytes)
-        found.append(Section("Memory", sums, _device_table(rehearsal.devices)))
+        found.append(Section("memory", sums, _device_table(rehearsal.devices)))
     if device is not None and device.rows and _is_telling(rehearsal):
         which = f" of GPU {device.index}" if len(rehearsal.devices) > 1 else ""
-        heading = f"What the {sized(device.peak_bytes)} at the peak{which} were"
+        heading = f"what the {sized(device.peak_bytes)} at the peak{which} were"
         found.append(Section(heading, table=_row_table(device)))
     found_advice = advice(rehearsal)
     if found_advice:
-        found.append(Section("What would fit", tuple(found_advice)))
+        found.append(Section("what would fit", tuple(found_advice)))
     if rehearsal.notes or rehearsal.survived:
-        found.append(Section("Notes", tuple(_notes(rehearsal))))
+        found.append(Section("notes", tuple(_notes(rehearsal))))
     return tuple(found)
 
 
@@ -145,9 +154,7 @@ def _sum_lines(
     needed, limit = in_use + asked, limits[0]
     lines = [f"in use     {sized(in_use)}; {sized(needed)} with that, of {sized(limit)}"]
     if needed <= limit:
-        lines.append(
-            "           so enough was free, but in no one piece of that size (fragmentation)"
-        )
+        lines.append("           so enough was free, but fragmented: no piece was that large")
     return lines
 
 

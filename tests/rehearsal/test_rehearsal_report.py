@@ -105,7 +105,7 @@ def test_fragmentation_is_called_that() -> None:
     failure = failure_of({"type": "ResourceExhaustedError", "message": OOM}, log)
     assert "fragmentation" not in told(rehearsal())
     verdict = Verdict("does not fit", "out of GPU memory in step 1", 1, failure)
-    assert "in no one piece of that size (fragmentation)" in told(rehearsal(verdict=verdict))
+    assert "enough was free, but fragmented" in told(rehearsal(verdict=verdict))
 
 
 def test_a_profile_that_helps() -> None:
