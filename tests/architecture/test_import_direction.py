@@ -26,6 +26,10 @@ GROUND = {
     "worker_process",
     "json_shape",
 }
+# What any wing may stand on; the way of `import gpuconf.auto` may not.
+MIDDLE = {"reporting", "children", "keras_api", "messages", "notebook", "wire"}
+# What makes a plan, for those who show one or keep to one.
+PLANNING = {"hardware", "profile", "planner", "machine_plan"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "units": set(),
@@ -56,44 +60,29 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"hardware", "profile", "planner", "machine_plan", "own_environment", "report"}
     | {"binding", "framework_hooks"},
     "exception_hooks": {"environ", "errors", "terminal", "diagnosis"},
+    "auto": {"bootstrap", "errors", "exception_hooks"},
+    "pyinstaller_hook": {"profile"},
+    # The middle floor.
+    "wire": set(),
+    "notebook": set(),
     "reporting": GROUND,
     "children": GROUND,
-    "notebook": set(),
-    "wire": set(),
-    "messages": GROUND | {"notebook"},
-    "diagnosis": GROUND | {"messages", "wire", "reporting"},
-    "auto": {"bootstrap", "errors", "exception_hooks"},
     "keras_api": GROUND,
-    "footprint": GROUND
-    | {"children", "reporting", "messages", "keras_api", "hardware", "profile", "planner"}
-    | {"machine_plan", "simcard", "auto"},
-    "callbacks": GROUND | {"keras_api"},
-    "batching": GROUND
-    | {"hardware", "backends", "messages", "diagnosis", "footprint", "keras_api"},
-    "images": GROUND,
+    "messages": GROUND | {"notebook"},
+    # The wings.
     "simcard": GROUND,
-    "demo": GROUND | {"children", "reporting", "hardware"},
-    "rehearsal": GROUND
-    | {"children", "reporting", "keras_api", "messages", "wire", "simcard"}
-    | {"hardware", "profile", "planner"}
-    | {"auto"},
-    "pyinstaller_hook": {"profile"},
-    "doctor": GROUND
-    | {
-        "children",
-        "reporting",
-        "messages",
-        "notebook",
-        "hardware",
-        "profile",
-        "planner",
-        "machine_plan",
-    }
-    | {"auto"},
+    "images": GROUND,
+    "callbacks": GROUND | MIDDLE,
+    "diagnosis": GROUND | MIDDLE,
+    "demo": GROUND | MIDDLE | {"hardware"},
+    "doctor": GROUND | MIDDLE | PLANNING | {"auto"},
+    "footprint": GROUND | MIDDLE | PLANNING | {"simcard", "auto"},
+    "batching": GROUND | MIDDLE | {"hardware", "backends", "diagnosis", "footprint"},
+    "rehearsal": GROUND | MIDDLE | PLANNING | {"simcard", "auto"},
     "cli": GROUND
-    | {"reporting"}
-    | {"hardware", "profile", "planner", "machine_plan"}
-    | {"children", "demo", "messages", "diagnosis", "doctor", "footprint", "simcard", "rehearsal"},
+    | MIDDLE
+    | PLANNING
+    | {"demo", "diagnosis", "doctor", "footprint", "simcard", "rehearsal"},
     "__main__": {"cli"},
     "__init__": {
         *("errors", "profile", "planner", "report"),
@@ -136,6 +125,19 @@ def test_imports_go_down(path: Path) -> None:
     room = room_of(path)
     allowed = MAY_IMPORT[room] | {room}
     assert imported_rooms(path.read_text(encoding="utf-8")) <= allowed
+
+
+def test_the_bootstrap_stands_on_the_ground_alone() -> None:
+    """What `import gpuconf.auto` may reach is no room of the middle floor.
+
+    The exception hooks are left out: only those who ask for them load them.
+    """
+    reached, ahead = set[str](), {"bootstrap", "framework_hooks", "binding", "backends"}
+    while ahead:
+        room = ahead.pop()
+        reached.add(room)
+        ahead |= MAY_IMPORT[room] - reached
+    assert not reached & MIDDLE
 
 
 def test_the_check_can_fail() -> None:
