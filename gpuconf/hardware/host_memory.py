@@ -7,6 +7,8 @@ import re
 
 from gpuconf.units import KIB
 
+_STATISTICS = "sys/fs/cgroup/memory.stat"
+
 
 def available_bytes(root: str = "/") -> int | None:
     """Host memory that a new program may take: what is available, and what its group allows.
@@ -20,7 +22,9 @@ def available_bytes(root: str = "/") -> int | None:
         _text(root, f"sys/fs/cgroup/memory.{name}").strip() for name in ("max", "current")
     )
     if limit.isdecimal() and used.isdecimal():  # "max" is no limit
-        found.append(max(int(limit) - int(used), 0))
+        cached = re.search(r"^inactive_file (\d+)$", _text(root, _STATISTICS), re.MULTILINE)
+        kept = int(used) - (int(cached[1]) if cached else 0)  # files' pages are given back
+        found.append(max(int(limit) - kept, 0))
     return min(found, default=None)
 
 

@@ -132,4 +132,6 @@ def test_host_memory_is_what_the_control_group_leaves(tmp_path: Path) -> None:
     unlimited = {f"{group}.max": "max\n", f"{group}.current": f"{GIB}\n"}
     assert read(machine(tmp_path / "a", **meminfo)).available_bytes == 8 * GIB
     assert read(machine(tmp_path / "b", **meminfo, **limited)).available_bytes == 3 * GIB
+    cached = {"/sys/fs/cgroup/memory.stat": f"anon 9\ninactive_file {GIB}\n"}
+    assert read(machine(tmp_path / "d", **meminfo, **limited, **cached)).available_bytes == 4 * GIB
     assert read(machine(tmp_path / "c", **meminfo, **unlimited)).available_bytes == 8 * GIB
