@@ -127,7 +127,7 @@ def _fate(wish: Change, theirs: str | None, *, kept: bool) -> Setting:
         f"{wish.name}={theirs} was set before gpuconf and stays; "
         f"`unset {wish.name}` to let the profile's {wish.setting} decide"
     )
-    return Setting(wish.name, wish.value, theirs, why)
+    return Setting(wish.name, wish.value, theirs, why, wish.name)
 
 
 def patch_for(changes: Mapping[str, str], note: Note, environ: Mapping[str, str]) -> Patch:

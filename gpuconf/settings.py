@@ -16,6 +16,8 @@ class Setting(NamedTuple):
     """What was read back; None while the framework is not imported or has not made its devices."""
     why_not: str | None = None
     """Why the two differ; None where they do not."""
+    variable: str | None = None
+    """The environment variable that made them differ; None where it is something else."""
 
     @property
     def status(self) -> str:

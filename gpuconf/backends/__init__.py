@@ -55,9 +55,12 @@ def voided_caps(plan: Plan | None, environ: Mapping[str, str]) -> list[Setting]:
     """For each framework whose limit will not act as a cap in ``environ``, a Setting says why."""
     if plan is None or not plan.limits_memory:
         return []
-    found = {"tensorflow": tensorflow.voided_cap(environ), "jax": jax.voided_cap(environ)}
+    found = {
+        "tensorflow": (tensorflow.ALLOCATOR, tensorflow.voided_cap(environ)),
+        "jax": (jax.ALLOCATOR, jax.voided_cap(environ)),
+    }
     return [
-        Setting(f"memory limit of {name} as a cap", "yes", "no", why)
-        for name, why in found.items()
+        Setting(f"memory limit of {name} as a cap", "yes", "no", why, variable)
+        for name, (variable, why) in found.items()
         if why is not None
     ]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # JAX knows both names and refuses to start when both are set; older ones know only the second.
 _NEW_FRACTION = "XLA_CLIENT_MEM_FRACTION"
 _FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
-_ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
+ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
 _PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 _BRIDGE = ENTRANCES["jax"].module
 _GPU_BACKENDS = {"cuda", "gpu", "rocm"}
@@ -49,8 +49,8 @@ def limit_wishes(plan: Plan, baseline: Mapping[str, str]) -> list[Change]:
 
 def voided_cap(environ: Mapping[str, str]) -> str | None:
     """Why JAX's fraction will not cap anything in ``environ``; None where it will."""
-    if environ.get(_ALLOCATOR) == "platform":
-        return f"with {_ALLOCATOR}=platform JAX takes memory call by call, without a cap"
+    if environ.get(ALLOCATOR) == "platform":
+        return f"with {ALLOCATOR}=platform JAX takes memory call by call, without a cap"
     return None
 
 

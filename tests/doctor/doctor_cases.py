@@ -46,8 +46,9 @@ _WSL: dict[str, Any] = {
     "pci_cards": (),
     "has_wsl_library": True,
 }
-_VOIDED = Setting("memory limit of tensorflow as a cap", "yes", "no", "TF_GPU_ALLOCATOR=…")
-_KEPT = Setting("TF_FORCE_GPU_ALLOW_GROWTH", "true", "false", "it was set before gpuconf")
+_VOIDED = Setting("memory limit of tensorflow as a cap", "yes", "no", "…", "TF_GPU_ALLOCATOR")
+_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
+_KEPT = Setting(_GROWTH, "true", "false", "it was set before gpuconf", _GROWTH)
 _SHORTAGE = ShortageError("profile x: not enough memory\n  the sum", hint="stop one")
 _BAD = ProfileError("unknown key", hint="write `memory`", file="a.yaml", line=3, column=1)
 _REFUSED = ProfileError(

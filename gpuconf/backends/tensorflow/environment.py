@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpuconf.profile import Profile
 
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
+ALLOCATOR = "TF_GPU_ALLOCATOR"
 
 
 def wishes(profile: Profile, growth: bool | None, *, has_tf_keras: bool) -> list[Change]:
@@ -32,7 +33,7 @@ def wishes(profile: Profile, growth: bool | None, *, has_tf_keras: bool) -> list
         value = "true" if growth else "false"
         found.append(_change(GROWTH, value, valid=("true", "false")))
     if rules.allocator == "cuda_malloc_async":
-        found.append(_change("TF_GPU_ALLOCATOR", rules.allocator))
+        found.append(_change(ALLOCATOR, rules.allocator))
     if rules.cudnn_workspace_limit is not None:
         # At least 1: TensorFlow takes 0 for "no workspace at all".
         value = str(max(rules.cudnn_workspace_limit // MIB, 1))
@@ -49,7 +50,7 @@ def _change(name: str, value: str, *, valid: tuple[str, ...] | None = None) -> C
 
 def voided_cap(environ: Mapping[str, str]) -> str | None:
     """Why no limit will cap anything in ``environ``; None where limits will."""
-    if environ.get("TF_GPU_ALLOCATOR") == "cuda_malloc_async":
+    if environ.get(ALLOCATOR) == "cuda_malloc_async":
         return (
             "with TF_GPU_ALLOCATOR=cuda_malloc_async TensorFlow's limit is not a cap; "
             "`unset TF_GPU_ALLOCATOR` for one that is"

@@ -92,17 +92,13 @@ def _environment(facts: Facts) -> Finding:
     undone = [setting for setting in profile.settings if setting.why_not is not None]
     if not undone:
         return ok(f"no variable of yours undoes what profile {profile.name} asks for")
-    names = [setting.name for setting in undone]
-    variables = [name for name in names if name in facts.environ]
-    # "memory limit of tensorflow as a cap": the variable stands in the reason.
-    voiding = [name for name in ("TF_GPU_ALLOCATOR", "XLA_PYTHON_CLIENT_ALLOCATOR")
-               if any(name in (setting.why_not or "") for setting in undone)]  # fmt: skip
+    variables = dict.fromkeys(each.variable for each in undone if each.variable is not None)
     return warn(
         f"variables of yours undo what profile {profile.name} asks for: "
-        f"{', '.join(dict.fromkeys([*variables, *voiding])) or ', '.join(names)}",
+        f"{', '.join(variables or [setting.name for setting in undone])}",
         *map(str, undone),
-        fix=f"unset {' '.join(dict.fromkeys([*variables, *voiding]))}"
-        if variables or voiding
+        fix=f"unset {' '.join(variables)}"
+        if variables
         else f"gpuconf plan {shlex.quote(profile.wanted)}",
     )
 
