@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jsonschema
 import pytest
 
+from gpuconf.json_shape import Bytes, Rule
 from tests.cli.commands import ROOT, schema
 
 
@@ -75,3 +76,58 @@ def test_no_object_takes_other_fields(command: str) -> None:
         assert each["additionalProperties"] is False, name
         assert each["required"] in ([], list(each["properties"])), name
         assert bool(each["required"]) != (name == "details"), name
+
+
+class Piece(NamedTuple):
+    """A piece.
+
+    Further words.
+    """
+
+    size_bytes: Bytes | None
+    """Its size, ``None`` where it is unknown."""
+    kind: Literal["a", "b"] | None
+    parts: tuple[Piece, ...] = ()
+    """Its parts."""
+    share: Annotated[float, Rule(minimum=0, maximum=1)] = 0.5
+    """A share."""
+
+
+def test_what_is_made_of_a_value_type() -> None:
+    """Descriptions, bounds, choices, null, types that hold their own kind; one word is missing."""
+    made = GENERATE.schema_of("show", Piece)
+    assert made["oneOf"] == [{"$ref": "#/definitions/piece"}]
+    piece = made["definitions"]["piece"]
+    assert piece["description"] == "A piece"
+    assert piece["required"] == ["schema_version", "size_bytes", "kind", "parts", "share"]
+    del piece["properties"]["schema_version"]
+    assert piece["properties"] == {
+        "size_bytes": {
+            "description": "Its size, `null` where it is unknown",
+            "type": ["integer", "null"],
+            "minimum": 0,
+        },
+        "kind": {"enum": ["a", "b", None]},
+        "parts": {
+            "description": "Its parts",
+            "type": "array",
+            "items": {"$ref": "#/definitions/piece"},
+        },
+        "share": {"description": "A share", "type": "number", "minimum": 0, "maximum": 1},
+    }
+    assert [place for place, field in properties(made) if not field.get("description")] == [
+        ".definitions.piece.kind"
+    ]
+
+
+class PIECE(NamedTuple):
+    """Another type whose definition would have the name of the first."""
+
+    first: Piece
+    """The first."""
+
+
+def test_two_types_of_one_name_are_refused() -> None:
+    """One of them would be described as the other."""
+    with pytest.raises(ValueError, match="two types are named piece"):
+        GENERATE.schema_of("show", PIECE)
