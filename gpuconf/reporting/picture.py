@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpuconf.units import GIB, KIB, MIB
+from gpuconf.units import KIB, MIB
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,9 +42,8 @@ def save(figure: Figure, path: str, about: str) -> None:
 
 
 def unit_for(size_bytes: int) -> tuple[str, int]:
-    """The unit, and its bytes, of an axis up to this size."""
-    units = (("GiB", 4 * GIB, GIB), ("MiB", MIB, MIB))
-    return next(((name, unit) for name, least, unit in units if size_bytes >= least), ("KiB", KIB))
+    """The unit, and its bytes, of an axis up to this size: that of the sizes written on it."""
+    return ("MiB", MIB) if size_bytes >= MIB else ("KiB", KIB)
 
 
 def shortened(name: str, longest: int) -> str:
