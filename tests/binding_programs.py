@@ -36,6 +36,7 @@ def facts(nvml: Nvml, machine: standin.Machine) -> str:
 
 
 INTERRUPT = """
+import collections
 import gpuconf.import_hook as import_hook
 HERE = os.path.dirname(gpuconf.__file__)
 # Pure: it reads a file, thousands of lines of ours, and sets nothing.
@@ -47,17 +48,28 @@ def state():
             binding.environment._has_own_note(), list(sys.meta_path),
             list(import_hook._hooks._hooks))
 
-def interrupted_at(number, function):
-    '''Run the function, with KeyboardInterrupt at that line of ours; False if it has fewer.'''
-    seen = 0
+def place(frame):
+    '''The line, and those from which it is reached.'''
+    lines = []
+    while frame is not None:
+        lines.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(lines)
+
+def interrupted_from(number, function, times):
+    '''Run the function, with KeyboardInterrupt at that line of ours or the first after it at a
+    place where there were not two yet; its number, or None if there is none.'''
+    seen, at = 0, None
     def trace(frame, event, arg):
-        nonlocal seen
+        nonlocal seen, at
         file = frame.f_code.co_filename
         if not file.startswith(HERE) or file.startswith(PURE):
             return None
         if event == "line":
             seen += 1
-            if seen == number:
+            if seen >= number and times[here := place(frame)] < 2:
+                times[here] += 1
+                at = seen
                 sys.settrace(None)
                 raise KeyboardInterrupt
         return trace
@@ -65,16 +77,15 @@ def interrupted_at(number, function):
     try:
         function()
     except KeyboardInterrupt:
-        return True
+        pass
     finally:
         sys.settrace(None)
-    return False
+    return at
 
 def at_every_line(function):
-    before, number = state(), 1
-    while interrupted_at(number, function):
+    before, number, times = state(), 0, collections.Counter()
+    while (number := interrupted_from(number + 1, function, times)) is not None:
         assert state() == before, (number, [
             (a, b) for a, b in zip(before, state()) if a != b])
-        number += 1
-    return number - 1
+    return times.total()
 """

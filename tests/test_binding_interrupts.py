@@ -1,4 +1,7 @@
-"""KeyboardInterrupt at every line of what plans and binds: all or nothing."""
+"""KeyboardInterrupt at every line of what plans and binds: all or nothing.
+
+A line that is reached several times the same way, as in a loop, is interrupted twice.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ binding._state = binding._state._replace(load=lambda: half)  # read once: YAML t
 grow_old()
 lines = at_every_line(lambda: binding.bind(plans.append))
 assert binding.is_bound and gpuconf.activation().profile == "half-card"
-assert lines > 300, lines
+assert lines > 800, lines
 """
     run_python(START + INTERRUPT + program, tmp_path, environ=nvml(TWO), timeout_s=300)
 
@@ -43,7 +46,7 @@ def test_an_interrupt_at_any_line_of_the_planning(tmp_path: Path, nvml: Nvml) ->
 sys.stderr = open(os.devnull, "w")
 import gpuconf.planner, gpuconf.hardware.cuda_driver  # their own imports are not the point
 lines = at_every_line(binding.prepare)
-assert gpuconf.activation().plan is not None and lines > 200, lines
+assert gpuconf.activation().plan is not None and lines > 800, lines
 """
     run_python(START + INTERRUPT + program, tmp_path, environ=nvml(TWO), timeout_s=300)
 
@@ -54,6 +57,6 @@ def test_an_interrupt_at_any_line_of_configure(tmp_path: Path, nvml: Nvml) -> No
     program = """
 sys.stderr = open(os.devnull, "w")
 lines = at_every_line(lambda: gpuconf.configure("cpu-only"))
-assert gpuconf.activation().profile == "cpu-only" and lines > 300, lines
+assert gpuconf.activation().profile == "cpu-only" and lines > 800, lines
 """
     run_python(START + INTERRUPT + program, tmp_path, environ=nvml(TWO), timeout_s=300)
