@@ -42,6 +42,9 @@ _FLAGS = (
     # As `tf.sysconfig.get_compile_flags()` says, for every version tried.
     *("-D_GLIBCXX_USE_CXX11_ABI=1", "-DEIGEN_MAX_ALIGN_BYTES=64"),
 )
+# The two that take longest.  The others are compiled as one file: most of the time goes into
+# TensorFlow's headers, once for each.
+_LONGEST = ("host_rnn.cc", "host_convolution.cc")
 _LINK_FLAGS = ("-shared", "-l:libtensorflow_framework.so.2", "-l:libtensorflow_cc.so.2", "-ldl")
 
 
@@ -147,21 +150,24 @@ def _fingerprint(tensorflow: InstalledTensorFlow, compiler: tuple[str, ...], sou
 def _build(
     tensorflow: InstalledTensorFlow, compiler: tuple[str, ...], sources: Path, made: Path
 ) -> None:
-    files = sorted(sources.glob("*.cc"))
+    rest = made / "rest.cc"
+    others = sorted(file for file in sources.glob("*.cc") if file.name not in _LONGEST)
+    rest.write_text("".join(f'#include "{file.name}"\n' for file in others), encoding="utf-8")
+    files = [*(sources / name for name in _LONGEST), rest]
     flags = (
         *_FLAGS,
         f'-DGPUCONF_TENSORFLOW_VERSION="{tensorflow.version}"',
         *("-isystem", str(tensorflow.headers), "-I", str(sources)),
     )
-    objects = [f"{source.stem}.o" for source in files]
+    objects = [f"{file.stem}.o" for file in files]
     compile_all(
         (
-            (*compiler, *flags, "-c", str(source), "-o", name)
-            for source, name in zip(files, objects, strict=True)
+            (*compiler, *flags, "-c", str(file), "-o", name)
+            for file, name in zip(files, objects, strict=True)
         ),
         made,
     )
     link = ("-o", LIBRARY, *objects, f"-L{tensorflow.folder}", *_LINK_FLAGS)
     compile_all([(*compiler, *link)], made)
-    for name in objects:
+    for name in (*objects, rest.name):
         (made / name).unlink()
