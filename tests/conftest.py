@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -26,17 +27,26 @@ ROOT = Path(__file__).resolve().parents[1]
 hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
 
-# The files that take a minute or more.
-_LONGEST = {
-    "test_computed_alike",
+# The files that take longest, with the waiting of their programs, in this order.
+_LONGEST = (
     "test_demo_command",
-    "test_fits_on_one_card",
+    "test_computed_alike",
+    "test_in_tensorflow",
+    "test_binding_interrupts",
     "test_on_simulated_card",
-    "test_probe_on_card",
     "test_rehearsal_programs",
-    "test_simcard_tensorflow",
+    "test_batching_limit",
+    "test_probe_on_card",
+    "test_rehearse_command",
+    "test_images_streams",
+    "test_borders_on_card",
     "test_tensorflow_reconfigured",
-}
+    "test_simcard_tensorflow",
+    "test_tensorflow_imports",
+    "test_binding_matrix",
+    "test_live_on_simulated_card",
+    "test_fits_on_one_card",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,10 +55,22 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.loadscopereorder = False
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """While thousands of tests are collected, and afterwards among them, look for no garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest files and end with the quick ones, so that no worker idles long."""
     slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
-    items.sort(key=lambda item: (item.path not in slow, item.path.stem not in _LONGEST))
+    rank = {stem: place for place, stem in enumerate(_LONGEST)}
+    items.sort(key=lambda item: (item.path not in slow, rank.get(item.path.stem, len(rank))))
 
 
 @pytest.fixture(scope="session", autouse=True)
