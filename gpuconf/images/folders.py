@@ -114,6 +114,6 @@ def _report(folder: bytes, left_out: Counter[str], beside: int) -> None:
     name = os.fsdecode(folder)
     if left_out:
         kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(left_out.items()))
-        say(f"images: left out {left_out.total()} files of {name} that are no images: {kinds}")
+        say(f"images: left out {left_out.total()} files of {name} that are not images: {kinds}")
     if beside:
         say(f"images: left out {beside} images of {name} that lie beside its class folders")

@@ -42,7 +42,7 @@ def make_labels(
         values, class_names = _numbered(values, class_names, where)
     if values.dtype.kind not in "iubf":
         raise UsageError(
-            f"labels of type {values.dtype} are no numbers and no names",
+            f"labels of type {values.dtype} are neither numbers nor names",
             hint="labels=[0, 1, …] or names of classes",
         )
     if values.dtype.kind == "f":
@@ -61,7 +61,7 @@ def _as_array(given: Any, count: int) -> Any:
     try:
         values = np.asarray(given)
     except ValueError as error:  # rows of different lengths
-        raise UsageError(f"labels are no array: {error}", hint="labels=[0, 1, …]") from None
+        raise UsageError(f"labels are not an array: {error}", hint="labels=[0, 1, …]") from None
     if values.dtype.kind in "US":  # which would make text of a NaN among names
         values = np.asarray(given, dtype=object)
     length = 0 if values.ndim == 0 else len(values)
@@ -142,7 +142,7 @@ def _refuse(
 def _whole(values: Any, mode: str, where: Where) -> Any:
     import numpy as np
 
-    _refuse(values != np.floor(values), f"are no whole numbers, which {mode!r} needs", where)
+    _refuse(values != np.floor(values), f"are not whole numbers, which {mode!r} needs", where)
     return values.astype(np.int64)
 
 

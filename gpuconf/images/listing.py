@@ -95,7 +95,7 @@ def _read_list(name: bytes, source: Source) -> Table:
     text = os.fsdecode(name)
     if not text.lower().endswith(TABLE_EXTENSIONS):
         raise UsageError(
-            f"{text} is no folder and no list ({', '.join(TABLE_EXTENSIONS)})",
+            f"{text} is neither a folder nor a list ({', '.join(TABLE_EXTENSIONS)})",
             hint=f"for a single image: [{text!r}]" if os.path.exists(name) else f"ls {text}",
         )
     if not os.path.exists(name):
@@ -122,14 +122,14 @@ def encode(paths: Iterable[Any], origin: Origin) -> list[bytes]:
     """File names as bytes in any encoding; a UsageError names an entry that is no file name."""
     if not isinstance(paths, Iterable):
         raise UsageError(
-            f"paths={paths!r} is no folder, list of files, or file with such a list",
+            f"paths={paths!r} is not a folder, a list of files, or a file with such a list",
             hint='stream("photos", size=(224, 224))',
         )
     encoded = []
     for place, path in enumerate(paths):
         if not isinstance(path, (str, bytes, os.PathLike)) or not os.fspath(path):
             raise UsageError(
-                f"a path is no file name but {path!r}: {origin.named([place])}",
+                f"a path is not a file name: {path!r}: {origin.named([place])}",
                 hint="leave entries without a name out",
             )
         encoded.append(os.fsencode(path))
@@ -147,7 +147,7 @@ def check_files(paths: Sequence[bytes]) -> None:
     named = "\n".join(f"  {os.fsdecode(path)}: {why}" for path, why in bad[:_NAMED])
     more = f"\n  and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
     raise ImageError(
-        f"{len(bad)} of {len(paths)} files are no images:\n{named}{more}",
+        f"{len(bad)} of {len(paths)} files are not images:\n{named}{more}",
         hint=SKIP_HINT,
         path=os.fsdecode(bad[0][0]),
     )

@@ -86,7 +86,7 @@ def _check_size(size: Any) -> tuple[int, int]:
         height, width = (whole_number("size", side) for side in pair)
     except (UsageError, ValueError):
         raise UsageError(
-            f"size={size!r} is no pair of whole numbers (height, width)", hint="size=(224, 224)"
+            f"size={size!r} is not a pair of whole numbers (height, width)", hint="size=(224, 224)"
         ) from None
     return height, width
 
@@ -127,6 +127,6 @@ def check_split(validation_split: Any, subset: str | None) -> None:
     check_choice("subset", subset, SUBSETS)
     if not isinstance(validation_split, float) or not 0 < validation_split < 1:
         raise UsageError(
-            f"validation_split={validation_split!r} is no share between 0 and 1",
+            f"validation_split={validation_split!r} is not a share between 0 and 1",
             hint="validation_split=0.2",
         )

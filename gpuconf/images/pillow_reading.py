@@ -158,10 +158,10 @@ def _what_it_is(data: bytes) -> str:
          "a pointer of Git LFS: git lfs pull"),
     ):  # fmt: skip
         if data.lstrip()[: len(magic)].lower() == magic.lower():
-            return f"is {kind} and no image"
+            return f"is {kind} and not an image"
     if b"ftyphei" in start or b"ftypmif" in start or b"ftypavif" in start:
         return "is HEIC or AVIF, which this Pillow cannot read; save it as JPEG"
-    return f"is no image; it begins with {start!r}"
+    return f"is not an image; it begins with {start!r}"
 
 
 def _reason(error: Exception) -> str:

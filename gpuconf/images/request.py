@@ -126,7 +126,7 @@ class Request:
     def make(self, one: Callable[[Part], Any], *, decoder: str) -> Any:
         """``one`` of the images, of their subset, or of both subsets, with their attributes.
 
-        ``decoder`` tells pictures in a cache apart that were made otherwise.
+        ``decoder`` distinguishes pictures in a cache that were made differently.
         """
         part = partial(self._part, decoder=decoder)
         images = list_images(self.source)

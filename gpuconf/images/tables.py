@@ -127,7 +127,7 @@ def _csv_columns(file: str, path_column: str) -> _Columns:
             placed = list(_with_lines(rows))
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(
-            f"{file} is no CSV file in UTF-8: {error}",
+            f"{file} is not a CSV file in UTF-8: {error}",
             hint=f"iconv -f {_encoding_of(file)} -t UTF-8 {file} > new.csv",
         ) from None
     for line, row in placed:
@@ -204,7 +204,7 @@ def _refuse_decimal_commas(cells: list[Any], origin: Origin) -> None:
     if text and all(_MAYBE_DECIMAL_COMMA.fullmatch(cells[place]) for place in text):
         first = next(place for place in text if "," in cells[place])
         raise UsageError(
-            f"{cells[first]!r} is no number: {origin.named([first])}",
+            f"{cells[first]!r} is not a number: {origin.named([first])}",
             hint=f"decimals with a point: sed 's/,/./g' {origin.source} > new.csv",
         )
 
@@ -227,5 +227,5 @@ def _parquet_columns(file: str) -> _Columns:
         with parquet.ParquetFile(file) as opened:
             names = opened.schema_arrow.names
     except ArrowInvalid as error:
-        raise UsageError(f"{file} is no Parquet file: {error}", hint=f"file {file}") from None
+        raise UsageError(f"{file} is not a Parquet file: {error}", hint=f"file {file}") from None
     return _Columns(Origin(file), names, read)

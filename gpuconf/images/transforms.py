@@ -27,7 +27,7 @@ def make_scale(scale: Any) -> Transform | None:
         return lambda images: images * factor
     if callable(scale):
         return _one_step(scale, training=False)
-    raise UsageError(f"scale={scale!r} is no way to scale", hint=_HINT)
+    raise UsageError(f"scale={scale!r} is not a way to scale", hint=_HINT)
 
 
 def _named_scale(scale: str) -> Transform:
@@ -52,7 +52,7 @@ def make_augment(augment: Any) -> Transform | None:
     wrong = [part for part in parts if not callable(part)]
     if wrong or not parts or isinstance(augment, str):
         raise UsageError(
-            f"augment={augment!r} is no Keras layer, function, or list of them",
+            f"augment={augment!r} is not a Keras layer, a function, or a list of them",
             hint='augment=[keras.layers.RandomFlip("horizontal"), keras.layers.RandomZoom(0.1)]',
         )
     steps = [_one_step(part, training=True) for part in parts]

@@ -118,11 +118,11 @@ def broken_files(folder: Path) -> dict[str, tuple[Path, str]]:
     contents = {
         "half.jpg": (jpeg[: len(jpeg) // 2], "truncated"),
         "half.png": (png[: len(png) // 2], "truncated"),
-        "text.jpg": (b"these are words\n" * 9, "no image"),
+        "text.jpg": (b"these are words\n" * 9, "not an image"),
         "page.jpg": (b"<!DOCTYPE html><title>404</title>", "HTML"),
         "pointer.jpg": (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
         "empty.jpg": (b"", "empty"),
-        "head.jpg": (jpeg[:3], "no image"),
+        "head.jpg": (jpeg[:3], "not an image"),
     }
     found = {}
     for name, (data, word) in contents.items():

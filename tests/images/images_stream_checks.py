@@ -433,9 +433,9 @@ def check_names_of_every_kind(tmp_path: Path, capfd: pytest.CaptureFixture[str])
     assert len(greys(broken)) == 6
     assert [failure.path for failure in broken.skipped] == [os.fsdecode(raw)]
     assert [failure.reason for failure in broken.skipped] == [
-        "is no image; it begins with b'broken'"
+        "is not an image; it begins with b'broken'"
     ]
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"udcff.*no image"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"udcff.*not an image"):
         list(stream(paths, size=(8, 8)))
     assert "udcff" in capfd.readouterr().err
     os.unlink(raw)
@@ -622,7 +622,7 @@ def check_fit_names_the_broken_file(tmp_path: Path) -> None:
     model.add(keras.layers.Dense(1))
     model.compile("sgd", "mse")
     dataset = stream(paths, [0.0] * 9, size=(8, 8), batch_size=2)
-    with pytest.raises(Exception, match=r"005\.png: is no image"):
+    with pytest.raises(Exception, match=r"005\.png: is not an image"):
         model.fit(dataset, shuffle=False, verbose=0)
 
 

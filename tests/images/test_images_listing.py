@@ -122,7 +122,7 @@ def test_a_parquet_list(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no column 'file'.*path, label, other"):
         listed(tmp_path / "list.parquet", path_column="file")
     (tmp_path / "no.parquet").write_bytes(b"these are words, not a table")
-    with pytest.raises(UsageError, match="no Parquet file"):
+    with pytest.raises(UsageError, match="not a Parquet file"):
         listed(tmp_path / "no.parquet")
 
 
@@ -140,7 +140,7 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("file,label\na.png,1\n", "no column 'path'; its columns are: file, label"),
         ("path,label\na.png,1,2\n", "line 2 of .*list.csv has 3 cells, the line of names 2"),
         ("path,label\na.png,1\n\nb.png,\n", r"1 labels are missing: line 4 \(.*/b.png\) of .*csv"),
-        ('path,label\n"a\nb",1\nb.png,x\n,1\n', "no file name but '': line 5 of .*list.csv\n"),
+        ('path,label\n"a\nb",1\nb.png,x\n,1\n', "not a file name: '': line 5 of .*list.csv\n"),
         ("path,path,label\na.png,b.png,1\n", "2 columns 'path'"),
         ("path,label\n", "no image in"),
         ("", "no column 'path'"),
@@ -174,7 +174,7 @@ def test_a_csv_list_with_semicolons_or_tabs(tmp_path: Path) -> None:
         ("path|label\na.png|1\n", "are: path|label", "by commas, semicolons or tabs"),
         ("a.png,1\nb.png,2\n", "are: a.png, 1", "into the first line: path,label"),
         ("", "are: none", "into the first line: path,label"),
-        ("path;label\na.png;1\nb.png;0,5\n", "'0,5' is no number: line 3 of", "sed"),
+        ("path;label\na.png;1\nb.png;0,5\n", "'0,5' is not a number: line 3 of", "sed"),
         ("path;label\na.png;1;2\n", "line 2 of", "holds a semicolon in quotation marks"),
     ],
 )
@@ -201,7 +201,7 @@ def test_a_list_in_another_encoding(tmp_path: Path, encoding: str, said: str) ->
     """The hint is a command that fixes it."""
     file = tmp_path / "list.csv"
     file.write_text("path,label\ngröße.png,1\n", encoding=encoding)
-    with pytest.raises(UsageError, match="no CSV file in UTF-8") as caught:
+    with pytest.raises(UsageError, match="not a CSV file in UTF-8") as caught:
         listed(file)
     assert caught.value.hint == f"iconv -f {said} -t UTF-8 {file} > new.csv"
 
@@ -255,7 +255,7 @@ def test_a_table_in_memory() -> None:
     ("columns", "words"),
     [
         ({"image": ["a.png"]}, r"the DataFrame has no column 'path'.*: image\n.*column=\"image\""),
-        ({"path": ["a.png", None]}, "no file name but .*: row 1 of the DataFrame, counted from 0"),
+        ({"path": ["a.png", None]}, "not a file name: .*: row 1 of the DataFrame, counted from 0"),
         (
             {"path": ["a.png", "b.png"], "label": ["x", None]},
             r"missing: row 1 \(b.png\) of the DataFrame, counted from 0",
@@ -273,7 +273,7 @@ def test_a_list_in_another_encoding_is_refused(tmp_path: Path) -> None:
     """With the command that fixes it."""
     file = tmp_path / "list.csv"
     file.write_bytes("path\ngrün.png\n".encode("latin-1"))
-    with pytest.raises(UsageError, match="no CSV file in UTF-8") as caught:
+    with pytest.raises(UsageError, match="not a CSV file in UTF-8") as caught:
         listed(file)
     assert "iconv" in str(caught.value.hint)
 
@@ -297,13 +297,13 @@ def test_sequences_of_paths() -> None:
 @pytest.mark.parametrize(
     ("paths", "labels", "words"),
     [
-        (["a.png", float("nan")], None, "no file name but .*: image 1, counted from 0"),
-        (["a.png", None], None, "no file name but .*: image 1, counted from 0"),
-        (["a.png", ""], None, "no file name but .*: image 1, counted from 0"),
+        (["a.png", float("nan")], None, "not a file name: .*: image 1, counted from 0"),
+        (["a.png", None], None, "not a file name: .*: image 1, counted from 0"),
+        (["a.png", ""], None, "not a file name: .*: image 1, counted from 0"),
         (7, None, "paths=7"),
         ([], None, "no image in the list"),
         (["a.png"], "inferred", "class folders"),
-        ("no/such/folder", None, "no folder and no list"),
+        ("no/such/folder", None, "neither a folder nor a list"),
         ("no/such.csv", None, "there is no file"),
     ],
 )
@@ -328,11 +328,11 @@ def test_paths_at_fault(paths: Any, labels: Any, words: str) -> None:
         ([0, 1, 2], {"label_mode": "binary"}, "none of the classes 0 to 1"),
         (["a", "b", "c"], {"label_mode": "binary"}, "needs two classes"),
         ([0, -1, 2], {"label_mode": "categorical"}, "none of the classes"),
-        ([0.5, 1, 2], {"label_mode": "categorical"}, "no whole numbers"),
+        ([0.5, 1, 2], {"label_mode": "categorical"}, "not whole numbers"),
         ([[0], [1], [2]], {"label_mode": "categorical"}, "the shape"),
         ([1, 2, 3], {"class_names": ["a", "b"]}, "none of the classes 0 to 1"),
-        ([[1], [1, 2], [3]], {}, "no array"),
-        ([1 + 1j, 2, 3], {}, "no numbers"),
+        ([[1], [1, 2], [3]], {}, "not an array"),
+        ([1 + 1j, 2, 3], {}, "neither numbers nor names"),
     ],
 )
 def test_labels_at_fault(labels: Any, options: dict[str, Any], words: str) -> None:

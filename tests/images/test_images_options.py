@@ -48,7 +48,7 @@ from gpuconf.images.transforms import make_augment, make_scale
         ({"crop_to_aspect_ratio": True, "pad_to_aspect_ratio": True}, "exclude each other"),
         ({"validation_split": 0.2}, "give both or none"),
         ({"subset": "training"}, "give both or none"),
-        ({"validation_split": 2.0, "subset": "both"}, "no share"),
+        ({"validation_split": 2.0, "subset": "both"}, "not a share"),
         ({"validation_split": 0.2, "subset": "test"}, "subset='test'"),
         ({"validation_split": 0.2, "subset": "training"}, "overlap"),
     ],
