@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.report import BAR_PARTS, Card, MemoryBar, Report
 from gpuconf.reporting.lines import Line, broken, line_of
-from gpuconf.units import MIB, sized
+from gpuconf.units import MIB
 
 Piece = tuple[str, str]  # text, and a style or ""
 
@@ -123,8 +124,7 @@ def _row(row: _Row, name_width: int, bar_width: int, shape: Shape) -> Line:
     begin, bar = f"{row.label:<5}{row.name:<{name_width}}  ", row.card.bar
     if bar is None:
         return Line(begin.rstrip(), hang=None)
-    sizes = (bar.total_bytes, *bar)
-    numbers = "".join(f"{size // MIB:>{_NUMBER_WIDTH}}" for size in sizes)
+    numbers = "".join(f"{figure:>{_NUMBER_WIDTH}}" for figure in _figures(bar))
     return line_of((begin, ""), *_bar(bar, bar_width, shape), (numbers, ""))
 
 
@@ -134,8 +134,15 @@ def _tall_row(row: _Row, shape: Shape) -> Iterator[Line]:
     bar = row.card.bar
     if bar is not None:
         yield line_of(("     ", ""), *_bar(bar, max((shape.width or 0) - 5, _SHORTEST_BAR), shape))
-        parts = (f"{name} {size // MIB}" for name, size in zip(BAR_PARTS, bar, strict=True))
-        yield Line(f"     {sized(bar.total_bytes)}: {', '.join(parts)}", hang=5)
+        total, *figures = _figures(bar)
+        parts = (f"{name} {size}" for name, size in zip(BAR_PARTS, figures, strict=True))
+        yield Line(f"     {total} MiB: {', '.join(parts)}", hang=5)
+
+
+def _figures(bar: MemoryBar) -> list[int]:
+    """The card and its parts in whole MiB, which add up."""
+    ends = [end // MIB for end in accumulate(bar, initial=0)]
+    return [ends[-1], *(end - begin for begin, end in pairwise(ends))]
 
 
 def _below(card: Card) -> Iterator[Line]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from gpuconf.doctor.live.record import STEPS
 from gpuconf.doctor.measured import Holder, LiveStep, MeasuredRun, ProbedCard
 from gpuconf.doctor.report import Card, MemoryBar, ProfileInForce, Report
 from gpuconf.doctor.text import Shape, lines_of
-from gpuconf.units import GIB, MIB
+from gpuconf.units import GIB, KIB, MIB
 
 LONG = "one two three four five six seven eight nine ten " * 4
 FIX = f"export SOMETHING={'x' * 120}"
@@ -51,6 +53,16 @@ def test_verbose_shows_the_rest_with_details() -> None:
     assert "       a detail" in lines
     assert "       a detail" not in text(REPORT)
     assert "       where" in text(REPORT)
+
+
+@pytest.mark.parametrize("width", [70, 120])
+def test_a_cards_figures_add_up(width: int) -> None:
+    """Though no part is a whole number of MiB."""
+    odd = CARD._replace(bar=MemoryBar(*(1000 * MIB + 700 * KIB,) * 4))
+    lines = text(REPORT._replace(cards=(odd,)), Shape(width=width))
+    (row,) = (line for line in lines if " 1000" in line)
+    total, *parts = map(int, re.findall(r"\b\d{4}\b", row))
+    assert total == sum(parts) == 4002
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 120])
