@@ -12,7 +12,7 @@ from gpuconf.rehearsal.runs import Orders
 from gpuconf.rehearsal.suggestion import MARGIN, NEARLY_FULL, Suggestion
 from gpuconf.units import MIB, exact_size, sized
 
-_WORTH_TELLING_BYTES = 64 * MIB
+_WORTH_SHOWING_BYTES = 64 * MIB
 
 
 def advice(rehearsal: Rehearsal) -> list[str]:
@@ -85,7 +85,7 @@ def _profile_lines(rehearsal: Rehearsal) -> list[str]:
     device, failure = tightest(rehearsal.devices), rehearsal.verdict.failure
     peak, limit = (device.peak_bytes, device.limit_bytes) if device is not None else (0, 0)
     asked = (failure.asked_bytes if failure is not None else None) or 0
-    needed = max(peak + asked, limit + _WORTH_TELLING_BYTES)
+    needed = max(peak + asked, limit + _WORTH_SHOWING_BYTES)
     best = next(iter(rehearsal.allowances), None)
     if best is None or best.limit_bytes < needed or best.profile == rehearsal.orders.profile:
         return []

@@ -90,10 +90,10 @@ def sections(rehearsal: Rehearsal) -> tuple[Section, ...]:
     if failure is not None and rehearsal.verdict.answer == "does not fit":
         lines = _failure_lines(failure, names, rehearsal.devices)
         found.append(Section("what failed", tuple(lines)))
-    if device is not None and _is_telling(rehearsal):
+    if device is not None and _shows_training(rehearsal):
         sums = _limit_sum(rehearsal.spec, device.limit_bytes)
         found.append(Section("memory", sums, _device_table(rehearsal.devices)))
-    if device is not None and device.rows and _is_telling(rehearsal):
+    if device is not None and device.rows and _shows_training(rehearsal):
         which = f" of GPU {device.index}" if len(rehearsal.devices) > 1 else ""
         heading = f"what the {sized(device.peak_bytes)} at the peak{which} were"
         found.append(Section(heading, table=_row_table(device)))
@@ -105,7 +105,7 @@ def sections(rehearsal: Rehearsal) -> tuple[Section, ...]:
     return tuple(found)
 
 
-def _is_telling(rehearsal: Rehearsal) -> bool:
+def _shows_training(rehearsal: Rehearsal) -> bool:
     """Whether the peak is one of a training: not of a script that failed before it began."""
     failure = rehearsal.verdict.failure
     is_oom = failure is not None and failure.kind == "gpu_memory"
