@@ -29,7 +29,7 @@ _NOT_OF_MEMORY = (
 )
 
 _OUR_CALLS = re.compile(r"gpuconf\.(?:fit|evaluate|predict|session_evaluate|oom_safe)\(")
-_TOLD = "_gpuconf_told"  # on an exception whose diagnosis stands on stderr already
+_EXPLAINED = "_gpuconf_explained"  # on an exception whose diagnosis stands on stderr already
 
 
 class Failure(NamedTuple):
@@ -41,12 +41,12 @@ class Failure(NamedTuple):
 
 
 def failure_of(error: BaseException, *, computes_on_cpu: bool | None = None) -> Failure | None:
-    """The out-of-memory that an exception tells of; None where it is about something else.
+    """The out-of-memory that an exception reports; None where it is about something else.
 
     ``computes_on_cpu`` says that there is no card, so that TensorFlow's CPU allocator stands for
     it; None looks.
     """
-    if not _may_tell_of_memory(error):
+    if not _may_be_of_memory(error):
         return None
     kind, text = type(error).__name__, str(error)
     reading = read_error(kind, text)
@@ -81,15 +81,15 @@ def attempt(work: Callable[[], Any]) -> tuple[Any, Failure | None]:
         return None, failure
 
 
-def tell_beside(error: BaseException, why: str) -> None:
+def explain_beside(error: BaseException, why: str) -> None:
     """Say on stderr why the exception that will be raised ends it, with its diagnosis."""
     with suppress(AttributeError):
-        setattr(error, _TOLD, True)
+        setattr(error, _EXPLAINED, True)
     say(why)
     diagnosis = explain(error)
     proposals = tuple(each for each in diagnosis.proposals if not _is_tried(each))
-    told = str(diagnosis._replace(proposals=proposals))
-    for line in told.splitlines():
+    explanation = str(diagnosis._replace(proposals=proposals))
+    for line in explanation.splitlines():
         say(f"  {line}".rstrip())
 
 
@@ -104,9 +104,9 @@ def explained(what: str, work: Callable[[], Any]) -> Any:
         return work()
     except Exception as error:
         failure = failure_of(error)
-        if failure is not None and not getattr(error, _TOLD, False):
+        if failure is not None and not getattr(error, _EXPLAINED, False):
             where = "the card's memory" if failure.is_of_the_card else "the host's RAM"
-            tell_beside(
+            explain_beside(
                 error, f"{what}: no room in {where}, and a smaller batch does not help there"
             )
         raise
@@ -126,7 +126,7 @@ def let_go(error: BaseException) -> None:
         left += [each.__cause__, each.__context__]
 
 
-def _may_tell_of_memory(error: BaseException) -> bool:
+def _may_be_of_memory(error: BaseException) -> bool:
     """Whether it is of a framework, or a MemoryError; a ValueError that quotes a log is not."""
     if isinstance(error, (MemoryError, RuntimeError)):
         return True

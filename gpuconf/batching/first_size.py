@@ -28,7 +28,7 @@ def host_batch(sample_bytes: int) -> int:
 
 
 def estimated(model: Any, data: Any, *, training: bool) -> Callable[[], int | None]:
-    """Asked, it says how many samples should fit now; None where nothing can tell.
+    """Asked, it says how many samples should fit now; None where that is unknown.
 
     ``data`` is a batch as ``fit`` gets it; of it only shapes and types are kept.
     """

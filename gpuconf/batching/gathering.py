@@ -54,7 +54,7 @@ class Gathered:
             if hasattr(array, "flush"):
                 array.flush()  # a memmap's file is complete
         if self._given:
-            self._tell_rest()
+            self._say_what_is_unwritten()
             return self._nest
         if self._filled == self._samples:
             return nests.refilled(self._nest, self._arrays)
@@ -101,7 +101,7 @@ class Gathered:
                     hint=hint,
                 )
 
-    def _tell_rest(self) -> None:
+    def _say_what_is_unwritten(self) -> None:
         """Of rows that stay as they were; nobody knew before how many samples there are."""
         assert self._arrays is not None
         rows = len(self._arrays[0])

@@ -168,9 +168,9 @@ def _agreed_count(cut: dict[Any, Rows]) -> int:
     counts = {rows.count for rows in cut.values()}
     if len(counts) == 1 and counts != {0}:
         return counts.pop()
-    told = ", ".join(f"{key.name} {rows.count}" for key, rows in cut.items())
+    given = ", ".join(f"{key.name} {rows.count}" for key, rows in cut.items())
     raise UsageError(
-        f"the arrays that are to be cut have no samples, or different numbers of them: {told}"
+        f"the arrays that are to be cut have no samples, or different numbers of them: {given}"
         if cut
         else "no placeholder of the feed has an open first dimension, so nothing can be cut",
         hint="whole=[placeholder] for what is fed as it is",

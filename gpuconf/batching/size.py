@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from gpuconf.arguments import whole_number
 from gpuconf.batching.card import Card
-from gpuconf.batching.failures import Failure, let_go, tell_beside
+from gpuconf.batching.failures import Failure, explain_beside, let_go
 from gpuconf.terminal import say
 from gpuconf.units import MIB
 
@@ -149,7 +149,7 @@ class CardBatch:
         return half if guessed is None else max(1, min(half, guessed))
 
     def _give_up(self, failure: Failure, why: str) -> None:
-        tell_beside(failure.error, f"{self._what}: {why}")
+        explain_beside(failure.error, f"{self._what}: {why}")
         raise failure.error
 
 

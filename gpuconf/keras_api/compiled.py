@@ -29,7 +29,7 @@ def forward(model: Any, x: Any, training: bool) -> Any:
 
 
 def loss_tracker(model: Any) -> Any:
-    """Keras 3's mean of the loss; None in Keras 2, where ``compute_loss`` tells its own."""
+    """Keras 3's mean of the loss; None in Keras 2, where ``compute_loss`` updates its own."""
     return getattr(model, "_loss_tracker", None)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.batching.failures import failure_of, let_go, tell_beside
+from gpuconf.batching.failures import explain_beside, failure_of, let_go
 from gpuconf.diagnosis import explain
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus"
@@ -104,7 +104,7 @@ def test_what_has_just_failed_is_not_proposed(capsys: pytest.CaptureFixture[str]
     words = "OOM when allocating tensor with shape[10000,28,28,32] and type float on /device:GPU:0"
     error = RuntimeError(f"{words} by allocator GPU_0_bfc")
     assert "gpuconf.evaluate(model, x, y)" in str(explain(error))
-    tell_beside(error, "evaluate: not even one sample fits")
+    explain_beside(error, "evaluate: not even one sample fits")
     said = capsys.readouterr().err
     assert "evaluate: not even one sample fits" in said
     assert "mixed_float16" in said
@@ -124,7 +124,7 @@ def test_other_cures_are_proposed(
     words: str, stays: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Profiles, and images from their paths: nobody has tried these."""
-    tell_beside(MemoryError(words) if "allocate" in words else RuntimeError(words), "evaluate")
+    explain_beside(MemoryError(words) if "allocate" in words else RuntimeError(words), "evaluate")
     assert stays in capsys.readouterr().err
 
 

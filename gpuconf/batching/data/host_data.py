@@ -102,9 +102,9 @@ def _agreed_count(nest: Any, rows: list[Rows]) -> int:
     counts = {each.count for each in rows}
     if len(counts) > 1:
         names = [name for part, name in zip(nest, _NAMES, strict=False) for _ in nests.leaves(part)]
-        told = [f"{name} {each.count}" for name, each in zip(names, rows, strict=True)]
+        named = [f"{name} {each.count}" for name, each in zip(names, rows, strict=True)]
         raise UsageError(
-            f"the arrays have different numbers of samples: {', '.join(told)}",
+            f"the arrays have different numbers of samples: {', '.join(named)}",
             hint=f"print({', '.join(f'len({name})' for name in dict.fromkeys(names))})",
         )
     if counts == {0}:

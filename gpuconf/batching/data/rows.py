@@ -96,9 +96,9 @@ def _check_columns(source: Any) -> None:
         return
     others = {name: kind for name, kind in kinds.items() if getattr(kind, "kind", "O") == "O"}
     if others and len(others) < len(kinds):
-        told = ", ".join(f"{name!r} ({kind})" for name, kind in list(others.items())[:5])
+        listed = ", ".join(f"{name!r} ({kind})" for name, kind in list(others.items())[:5])
         raise UsageError(
-            f"a frame with columns of numbers and others: {told}",
+            f"a frame with columns of numbers and others: {listed}",
             hint='x.select_dtypes("number"), or the columns given as x.drop(columns=[...])',
         )
 

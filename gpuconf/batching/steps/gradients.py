@@ -89,7 +89,7 @@ class GradientParts:
 
     def _whole(self, data: Any) -> Any:
         values, found = self._gradients(data, None)
-        return values, told(self._model, found)
+        return values, logged(self._model, found)
 
     def _part(self, data: Any, share: Any) -> Any:
         import tensorflow as tf
@@ -104,7 +104,7 @@ class GradientParts:
                 wide = _wide(value)
                 self._sum(number, wide).assign_add(wide * tf.cast(found.weight, wide.dtype))
         self._weight.assign_add(found.weight)
-        return told(self._model, found), found.weight, rows
+        return logged(self._model, found), found.weight, rows
 
     def _sum(self, number: int, value: Any) -> Any:
         """The variable to which gradients of this weight are added; made while that is traced."""
@@ -189,9 +189,9 @@ def computed(model: Any, data: Any, share: Any, *, training: bool) -> Computed:
     return Computed(loss, weight, samples, x, y, y_pred, sample_weight)
 
 
-def told(model: Any, found: Computed) -> Any:
-    """Tell the trackers and metrics; gives the logs."""
-    tracker = loss_tracker(model)  # Keras 2's has been told by compute_loss
+def logged(model: Any, found: Computed) -> Any:
+    """Update the trackers and metrics; gives the logs."""
+    tracker = loss_tracker(model)  # Keras 2's is updated by compute_loss
     if tracker is not None:
         tracker.update_state(found.loss, sample_weight=found.samples)
     return model.compute_metrics(found.x, found.y, found.y_pred, sample_weight=found.sample_weight)
@@ -200,7 +200,7 @@ def told(model: Any, found: Computed) -> Any:
 def evaluated_part(model: Any, data: Any, share: Any) -> tuple[Any, Any]:
     """Keras's ``test_step`` for a part of a batch: its logs, and how much its loss counts."""
     found = computed(model, data, share, training=False)
-    return told(model, found), found.weight
+    return logged(model, found), found.weight
 
 
 def _sum_of(losses: Any) -> Any:

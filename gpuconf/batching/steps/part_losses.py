@@ -116,7 +116,7 @@ class LossTrackers:
 
     @property
     def are_wrong_of_whole(self) -> bool:
-        """Whether what Keras tells them of a whole batch has to be put right."""
+        """Whether their values for a whole batch have to be corrected."""
         return bool(output_trackers(self._model))
 
     def begin(self) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from gpuconf.batching.failures import Failure, attempt, tell_beside
+from gpuconf.batching.failures import Failure, attempt, explain_beside
 from gpuconf.batching.first_size import size_for
 from gpuconf.batching.parts import even
 from gpuconf.batching.size import CardBatch, checked_retries
@@ -40,7 +40,7 @@ class TrainStep:
         self._update = GuardedUpdate(model)
         self._trackers = LossTrackers(model)
         self._card_batch: CardBatch | None = None
-        self._has_told = False
+        self._has_said = False
         self._failure: Failure | None = None  # of this step, after which it is taken in parts
 
     def __call__(self, data: Any) -> Any:
@@ -103,7 +103,7 @@ class TrainStep:
 
     def _of_parts(self, data: Any, samples: int, size: int) -> Gradients:
         logs: Any = None
-        self._tell_once()
+        self._say_once()
         self._gradients.begin()
         self._statistics.begin()
         for start in range(0, samples, size):
@@ -115,14 +115,14 @@ class TrainStep:
         self._statistics.end()
         return self._gradients.summed(logs, is_sum=part_losses.is_sum(self._model))
 
-    def _tell_once(self) -> None:
+    def _say_once(self) -> None:
         """What nobody can see from outside: how a loss of the user's own is reduced."""
-        if not self._has_told and has_own_step(self._model, "compute_loss"):
+        if not self._has_said and has_own_step(self._model, "compute_loss"):
             say(
                 "fit: the model's own compute_loss is taken for a mean over the samples; another "
                 "loss would count wrong in parts"
             )
-        self._has_told = True
+        self._has_said = True
 
     @contextmanager
     def _undoing(self) -> Iterator[None]:
@@ -136,7 +136,7 @@ class TrainStep:
             self._state.put_back()
             if self._failure is None:
                 raise
-            tell_beside(self._failure.error, f"fit: {error.message}")
+            explain_beside(self._failure.error, f"fit: {error.message}")
             raise self._failure.error from None
         except BaseException:
             self._state.put_back()
@@ -147,5 +147,5 @@ class TrainStep:
         assert failure is not None
         why = part_losses.why_indivisible(self._model) if failure.is_of_the_card else None
         if why is not None:
-            tell_beside(failure.error, f"fit: the batch cannot be taken in parts: {why}")
+            explain_beside(failure.error, f"fit: the batch cannot be taken in parts: {why}")
             raise failure.error

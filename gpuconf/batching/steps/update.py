@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from gpuconf.batching.card import current_card
-from gpuconf.batching.failures import attempt, let_go, tell_beside
+from gpuconf.batching.failures import attempt, explain_beside, let_go
 from gpuconf.batching.steps.gradients import Gradients
 from gpuconf.batching.steps.kept import kept, make_optimizer_variables
 from gpuconf.batching.steps.state import Held, Reader, learnt_state
@@ -56,7 +56,7 @@ class GuardedUpdate:
         held.put_back()
         if self._on_host or not failure.is_of_the_card:
             where = "on the card" if failure.is_of_the_card else "in the host's RAM"
-            tell_beside(failure.error, f"fit: no room {where} for the update of the weights")
+            explain_beside(failure.error, f"fit: no room {where} for the update of the weights")
             raise failure.error
         self._on_host = True
         size = sized(size_bytes(written))
