@@ -17,14 +17,14 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.cli.commands import Done, gpuconf, run_commands
+from tests.cli.commands import Done, gpuconf, run_commands, schema
 from tests.processes import clean_environment, run
 
 needs_tensorflow = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
 )
 ROOT = Path(__file__).resolve().parents[2]
-SCHEMA = json.loads((ROOT / "configs" / "estimate.schema.json").read_text(encoding="utf-8"))
+SCHEMA = schema("estimate")
 
 MODULE = """
 import atexit, os

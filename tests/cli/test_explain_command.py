@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import gzip
-import json
 import os
 import pty
 import re
@@ -22,7 +21,7 @@ import jsonschema
 import pytest
 
 from gpuconf.diagnosis import explain
-from tests.cli.commands import Done, gpuconf, run_commands
+from tests.cli.commands import Done, gpuconf, run_commands, schema
 from tests.processes import clean_environment, run
 
 pytestmark = pytest.mark.slow  # waits for programs
@@ -32,7 +31,7 @@ SIMULATED = ROOT / "tests" / "diagnosis" / "simulated"
 LOGS = sorted((SIMULATED / "logs").iterdir())
 OOM, HEALTHY = SIMULATED / "logs" / "oom-eager.log", SIMULATED / "logs" / "healthy.log"
 NOTEBOOK, DUMP = SIMULATED / "logs" / "notebook.ipynb", SIMULATED / "dumps" / "oom-memory-dump"
-SCHEMA = json.loads((ROOT / "configs" / "explain.schema.json").read_text(encoding="utf-8"))
+SCHEMA = schema("explain")
 HEADLINE = "no room on the card for a tensor (oom-device-tensor): the run failed"
 
 

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 import jsonschema
 
+from tests.cli.commands import schema
 from tests.processes import run_python
 
-SCHEMA = json.loads(
-    Path(__file__).resolve().parents[2].joinpath("configs/doctor.schema.json").read_text()
-)
+SCHEMA = schema("doctor")
 VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
 
 _PROGRAM = """

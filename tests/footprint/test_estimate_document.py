@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -21,10 +19,10 @@ from gpuconf.hardware.reserve import CONTEXT_BYTES
 from gpuconf.reporting.plain import plain
 from gpuconf.reporting.thinning import thinned
 from gpuconf.units import MIB
+from tests.cli.commands import schema
 from tests.footprint.estimates import BARE, FITS, HOPELESS, INFERENCE, TOO_LARGE, estimate, moment
 
-ROOT = Path(__file__).resolve().parents[2]
-SCHEMA = json.loads((ROOT / "configs" / "estimate.schema.json").read_text(encoding="utf-8"))
+SCHEMA = schema("estimate")
 CASES: tuple[dict[str, Any], ...] = (
     {},
     FITS,
@@ -43,23 +41,6 @@ def written(made: MemoryEstimate, budget: Budget | None = None) -> dict[str, Any
         json.dumps({"schema_version": 1, **told}, allow_nan=False)
     )
     return document
-
-
-def properties(schema: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every field that is described anywhere in ``schema``, with its place."""
-    if isinstance(schema, dict):
-        for name, field in schema.get("properties", {}).items():
-            yield f"{place}.{name}", field
-        for name, each in schema.items():
-            yield from properties(each, f"{place}.{name}")
-
-
-def test_the_schema_is_one() -> None:
-    """By the rules for schemas; every field is described, and no object takes others."""
-    jsonschema.Draft7Validator.check_schema(SCHEMA)
-    assert [place for place, field in properties(SCHEMA) if not field.get("description")] == []
-    objects = SCHEMA["definitions"].items()
-    assert [name for name, each in objects if each.get("additionalProperties", False)] == []
 
 
 def test_the_schema_knows_every_tier_and_part() -> None:
