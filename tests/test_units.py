@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -224,3 +227,17 @@ def test_a_size_that_was_nearly_one(written: str, meant: str) -> None:
     assert units.parse_size_argument("4GiB") == 4 * GIB
     with pytest.raises(ValueError, match="number and a unit"):
         units.parse_size_argument("plenty")
+
+
+_OWN_SPELLING = re.compile(r"\} (?:GiB|KiB)|/ ?(?:KIB|MIB|GIB)[^{}\n]*:[^{}\n]*f\}")
+
+
+def test_sizes_have_one_writer() -> None:
+    """No other file makes GiB or KiB of bytes, or gives MiB decimals of its own."""
+    assert _OWN_SPELLING.search('f"{size / GIB:.2f} of it"')
+    assert _OWN_SPELLING.search('f"{size:.1f} GiB"')
+    package = Path(units.__file__).parent
+    for file in package.rglob("*.py"):
+        if file.name != "units.py":
+            found = _OWN_SPELLING.search(file.read_text(encoding="utf-8"))
+            assert found is None, f"{file}: {found and found[0]}; use units.sized"
