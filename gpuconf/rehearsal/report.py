@@ -14,7 +14,7 @@ from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.target import free_bytes, reserve_bytes
 from gpuconf.reporting.lines import Line, Table
 from gpuconf.simcard import CardSpec
-from gpuconf.units import MIB, mib_figure, sized
+from gpuconf.units import MIB, mib_figures, sized
 
 _LABEL = re.compile(r" {11}|\w[\w ]{0,9}  +")
 _MOST_ROWS = 8
@@ -178,12 +178,14 @@ def _device_table(devices: Sequence[DeviceReport]) -> Table:
 
 def _row_table(device: DeviceReport) -> Table:
     shown = [row for row in device.rows[:_MOST_ROWS] if row.size_bytes >= _SMALLEST_ROW_BYTES]
-    rows = [(mib_figure(row.size_bytes), *_row_words(row)) for row in shown]
     rest = device.rows[len(shown) :]
+    *figures, rest_figure = mib_figures(
+        [*(row.size_bytes for row in shown), sum(row.size_bytes for row in rest)]
+    )
+    rows = [(size, *_row_words(row)) for size, row in zip(figures, shown, strict=True)]
     if rest:
         pieces = sum(row.pieces for row in rest)
-        size = sum(row.size_bytes for row in rest)
-        rows.append((mib_figure(size), f"{pieces} smaller pieces", "", "", ""))
+        rows.append((rest_figure, f"{pieces} smaller pieces", "", "", ""))
     return Table(("MiB", "what for", "layer", "operation", "shape"), rows)
 
 
