@@ -36,8 +36,8 @@ def facts(nvml: Nvml, machine: standin.Machine) -> str:
 
 
 INTERRUPT = """
-import collections
 import gpuconf.import_hook as import_hook
+from tests.interrupts import interruptions
 HERE = os.path.dirname(gpuconf.__file__)
 # Pure: it reads a file, thousands of lines of ours, and sets nothing.
 PURE = os.path.join(HERE, "profile", "")
@@ -48,44 +48,11 @@ def state():
             binding.environment._has_own_note(), list(sys.meta_path),
             list(import_hook._hooks._hooks))
 
-def place(frame):
-    '''The line, and those from which it is reached.'''
-    lines = []
-    while frame is not None:
-        lines.append((frame.f_code, frame.f_lineno))
-        frame = frame.f_back
-    return tuple(lines)
-
-def interrupted_from(number, function, times):
-    '''Run the function, with KeyboardInterrupt at that line of ours or the first after it at a
-    place where there were not two yet; its number, or None if there is none.'''
-    seen, at = 0, None
-    def trace(frame, event, arg):
-        nonlocal seen, at
-        file = frame.f_code.co_filename
-        if not file.startswith(HERE) or file.startswith(PURE):
-            return None
-        if event == "line":
-            seen += 1
-            if seen >= number and times[here := place(frame)] < 2:
-                times[here] += 1
-                at = seen
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        return trace
-    sys.settrace(trace)
-    try:
-        function()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        sys.settrace(None)
-    return at
-
 def at_every_line(function):
-    before, number, times = state(), 0, collections.Counter()
-    while (number := interrupted_from(number + 1, function, times)) is not None:
+    before, count = state(), 0
+    for number in interruptions(function, HERE, except_in=PURE):
+        count += 1
         assert state() == before, (number, [
             (a, b) for a, b in zip(before, state()) if a != b])
-    return times.total()
+    return count
 """

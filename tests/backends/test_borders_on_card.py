@@ -242,38 +242,16 @@ import tensorflow as tf
 {LIMITS}
 from gpuconf import bootstrap
 from gpuconf.backends.tensorflow import runtime
+from tests.interrupts import interruptions
 here = os.path.dirname(gpuconf.__file__)
 traced = tuple(os.path.join(here, name) for name in ("backends", "binding.py"))
 guards, wrong, number = runtime._guards, [], 0
 from tensorflow.python.eager import context
 context.context()._physical_devices = None
-def interrupted():
-    seen = 0
-    def trace(frame, event, arg):
-        nonlocal seen
-        if not frame.f_code.co_filename.startswith(traced):
-            return None
-        if event == "line":
-            seen += 1
-            if seen == number:
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        return trace
-    sys.settrace(trace)
-    try:
-        guards.configure()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(None)
-    return False
 def state():
     return dict(os.environ), str(gpuconf.activation()), bootstrap._binding.is_bound
 before = state()
-while True:
-    number += 1
-    if not interrupted():
-        break
+for number in interruptions(guards.configure, traced):
     if state() != before or guards.is_configured:
         wrong.append(number)
 tf.constant([1.0])
