@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuconf.doctor.live.evidence import Evidence
+from gpuconf.doctor.live.failed_step import FailedStep
 from gpuconf.doctor.live.reasons import reason_of
 from gpuconf.doctor.measured import Memory, StepError
 from gpuconf.units import GIB, MIB
@@ -70,7 +70,7 @@ _OOM = "OOM when allocating tensor with shape[16,8,14,14] and type float on GPU:
 def test_known_words(step: str, error: str, log: str, summary: str, fix: str) -> None:
     """Each is told by its cause, and has a fix that fits it."""
     made = record(*([passed("context", 0)] if step != "context" else []))
-    reason = reason_of(Evidence(step, StepError("InternalError", error), made, log, card()))
+    reason = reason_of(FailedStep(step, StepError("InternalError", error), made, log, card()))
     assert summary in reason.summary
     assert fix in reason.fix
     assert can_be_pasted(reason.fix)
@@ -82,7 +82,7 @@ def test_a_refusal_speaks_for_itself() -> None:
     error = StepError(
         "ShortageError", "profile x: not enough\n  0.7 × 8\n  held by pid 3", "stop 3"
     )
-    reason = reason_of(Evidence("start", error, record()))
+    reason = reason_of(FailedStep("start", error, record()))
     assert reason.summary == "profile x: not enough"
     assert reason.detail == ("0.7 × 8", "held by pid 3", "hint: stop 3")
     assert reason.fix.startswith("nvidia-smi  #")
@@ -92,7 +92,7 @@ def test_a_refusal_speaks_for_itself() -> None:
 def test_too_late_asks_who_imports_tensorflow() -> None:
     """The hint for scripts would send a person to a first line that is there already."""
     error = StepError("TooLateError", "TensorFlow has already made its devices", "make it first")
-    reason = reason_of(Evidence("start", error, record()))
+    reason = reason_of(FailedStep("start", error, record()))
     assert "importtime" in reason.fix
     assert can_be_pasted(reason.fix)
     assert "make it first" not in reason.detail
@@ -101,7 +101,7 @@ def test_too_late_asks_who_imports_tensorflow() -> None:
 def test_wrong_numbers() -> None:
     """They are the card's fault, and the numbers are told."""
     error = StepError("WrongResultError", "3 of 9 numbers are wrong")
-    reason = reason_of(Evidence("matmul", error, record()))
+    reason = reason_of(FailedStep("matmul", error, record()))
     assert "wrong numbers" in reason.summary
     assert "3 of 9 numbers are wrong" in reason.detail
 
@@ -110,7 +110,7 @@ def test_wrong_numbers() -> None:
 def test_an_import_that_fails(step: str) -> None:
     """TensorFlow in the first step, Keras in the last; the module is named."""
     error = StepError("ModuleNotFoundError", "No module named 'absl'")
-    reason = reason_of(Evidence(step, error, record()))
+    reason = reason_of(FailedStep(step, error, record()))
     assert ("Keras" if step == "fit" else "TensorFlow") in reason.summary
     assert "absl" in reason.summary
     assert "pip" in reason.fix
@@ -120,7 +120,7 @@ def test_an_internal_error_of_cudnn_on_a_tight_card_is_memory() -> None:
     """CUDNN_STATUS_INTERNAL_ERROR with little left is the same failure by another name."""
     tight = passed("convolution", 0)._replace(before=(Memory(free_bytes=300 * MIB),))
     error = StepError("UnknownError", "Could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR")
-    reason = reason_of(Evidence("convolution", error, record(tight), card=card()))
+    reason = reason_of(FailedStep("convolution", error, record(tight), card=card()))
     assert "no memory is left" in reason.summary
 
 
@@ -128,13 +128,13 @@ def test_a_small_card_gets_the_small_profile() -> None:
     """4 GiB or less: small-laptop bounds what cuDNN may ask for."""
     small = card()._replace(total_bytes=4 * GIB)
     error = StepError("InternalError", "CUDNN_STATUS_ALLOC_FAILED")
-    assert "small-laptop" in reason_of(Evidence("convolution", error, record(), card=small)).fix
+    assert "small-laptop" in reason_of(FailedStep("convolution", error, record(), card=small)).fix
 
 
 def test_a_small_limit_is_not_the_cards_fault() -> None:
     """Out of memory under a limit far below what was free: the profile allows too little."""
     error = StepError("ResourceExhaustedError", _OOM)
-    reason = reason_of(Evidence("fit", error, record(), card=card(limit=100 * MIB)))
+    reason = reason_of(FailedStep("fit", error, record(), card=card(limit=100 * MIB)))
     assert "the profile allows too little" in reason.summary
     assert reason.fix.startswith("gpuconf plan shared-desktop")
 
@@ -142,7 +142,7 @@ def test_a_small_limit_is_not_the_cards_fault() -> None:
 def test_the_telling_line_of_a_graphs_error() -> None:
     """TensorFlow's own first line says nothing."""
     error = StepError("ResourceExhaustedError", f"Graph execution error:\n\nDetected at\n{_OOM}")
-    reason = reason_of(Evidence("fit", error, record(), card=card()))
+    reason = reason_of(FailedStep("fit", error, record(), card=card()))
     assert reason.detail[0] == f"ResourceExhaustedError: {_OOM}"
 
 
@@ -150,5 +150,5 @@ def test_a_roomier_card_is_named() -> None:
     """The fix for a full card is another one, where there is one."""
     error = StepError("InternalError", "cudaSetDevice() on GPU:0 failed. Status: out of memory")
     full, other = card(0, free=200 * MIB), card(1)
-    reason = reason_of(Evidence("context", error, record(), card=full, others=(other,)))
+    reason = reason_of(FailedStep("context", error, record(), card=full, others=(other,)))
     assert f"CUDA_VISIBLE_DEVICES={other.uuid}" in reason.fix

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuconf.doctor.live import fixes
-from gpuconf.doctor.live.evidence import Evidence, Reason, first_line
+from gpuconf.doctor.live.failed_step import FailedStep, Reason, first_line
 from gpuconf.doctor.measured import ProbedCard
 from gpuconf.messages import Reading
 from gpuconf.messages.causes import CAUSES, NOT_GPU
@@ -23,39 +23,39 @@ _CUINIT_FIXES = {
 }
 
 
-def reason_by_cause(evidence: Evidence, reading: Reading) -> Reason | None:
+def reason_by_cause(failed: FailedStep, reading: Reading) -> Reason | None:
     """What the cause that was read comes to here; None where none was found."""
     if reading.cause == NOT_GPU:
         return None
-    made = _BY_CAUSE.get(reading.cause, _other)(evidence, reading)
+    made = _BY_CAUSE.get(reading.cause, _other)(failed, reading)
     return made._replace(cause=reading.cause)
 
 
-def _cudnn(evidence: Evidence, reading: Reading) -> Reason:
+def _cudnn(failed: FailedStep, reading: Reading) -> Reason:
     status = _detail(reading, "status")
     shown = f" ({status})" if status else ""
-    if reading.cause == "cudnn-handle-alloc" or _is_tight(evidence):
+    if reading.cause == "cudnn-handle-alloc" or _is_tight(failed):
         return Reason(
-            f"no memory is left for cuDNN in the {evidence.step}{shown}",
-            fixes.leave_room_for_handles(evidence.record, evidence.card),
-            (*fixes.memory_lines(evidence.card), _BESIDE),
+            f"no memory is left for cuDNN in the {failed.step}{shown}",
+            fixes.leave_room_for_handles(failed.record, failed.card),
+            (*fixes.memory_lines(failed.card), _BESIDE),
         )
     return Reason(
         f"cuDNN does not work{shown}",
         f"unset LD_LIBRARY_PATH; {fixes.WITH_LIBRARIES}",
-        (*_said(evidence, reading), "a full card is the other cause of this"),
+        (*_said(failed, reading), "a full card is the other cause of this"),
     )
 
 
-def _cublas(evidence: Evidence, reading: Reading) -> Reason:
+def _cublas(failed: FailedStep, reading: Reading) -> Reason:
     return Reason(
         "cuBLAS's handle cannot be made, most often for lack of memory",
-        fixes.leave_room_for_handles(evidence.record, evidence.card),
-        (*_shown(reading), *fixes.memory_lines(evidence.card), _BESIDE),
+        fixes.leave_room_for_handles(failed.record, failed.card),
+        (*_shown(reading), *fixes.memory_lines(failed.card), _BESIDE),
     )
 
 
-def _toolchain(_evidence: Evidence, reading: Reading) -> Reason:
+def _toolchain(_failed: FailedStep, reading: Reading) -> Reason:
     return Reason(
         "XLA, with which Keras compiles on a GPU, lacks CUDA's compiler files",
         f"{fixes.WITH_LIBRARIES}  # or export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda",
@@ -63,7 +63,7 @@ def _toolchain(_evidence: Evidence, reading: Reading) -> Reason:
     )
 
 
-def _capability(evidence: Evidence, reading: Reading) -> Reason:
+def _capability(failed: FailedStep, reading: Reading) -> Reason:
     """TensorFlow leaves the card out, or has no code for it."""
     card, details = reading.facts.card, reading.facts.details
     if "multiprocessors" in details:
@@ -80,7 +80,7 @@ def _capability(evidence: Evidence, reading: Reading) -> Reason:
             "export GPUCONF_PROFILE=cpu-only  # an older TensorFlow may still take the card",
             _shown(reading),
         )
-    version = evidence.record.fact("tensorflow") or "of this environment"
+    version = failed.record.fact("tensorflow") or "of this environment"
     return Reason(
         f"TensorFlow {version} has no code for this card's compute capability, nor can the driver "
         "translate it",
@@ -92,7 +92,7 @@ def _capability(evidence: Evidence, reading: Reading) -> Reason:
     )
 
 
-def _versions(_evidence: Evidence, reading: Reading) -> Reason:
+def _versions(_failed: FailedStep, reading: Reading) -> Reason:
     loaded, built = _detail(reading, "loaded_cudnn"), _detail(reading, "compiled_cudnn")
     if loaded and built:
         rule = "cuDNN's major version must be the same, its minor version equal or higher"
@@ -109,7 +109,7 @@ def _versions(_evidence: Evidence, reading: Reading) -> Reason:
     )
 
 
-def _no_device(evidence: Evidence, reading: Reading) -> Reason:
+def _no_device(failed: FailedStep, reading: Reading) -> Reason:
     status = _detail(reading, "status")
     if status == "CUDA_ERROR_DEVICE_UNAVAILABLE" or "device_refused" in reading.facts.details:
         return Reason(
@@ -118,7 +118,7 @@ def _no_device(evidence: Evidence, reading: Reading) -> Reason:
             _shown(reading),
         )
     if "missing_libraries" in reading.facts.details:
-        return _missing(evidence, reading)
+        return _missing(failed, reading)
     return Reason(
         f"CUDA does not start{f': {status}' if status else ''}",
         _CUINIT_FIXES.get(status, "nvidia-smi; gpuconf doctor driver"),
@@ -126,7 +126,7 @@ def _no_device(evidence: Evidence, reading: Reading) -> Reason:
     )
 
 
-def _missing(_evidence: Evidence, reading: Reading) -> Reason:
+def _missing(_failed: FailedStep, reading: Reading) -> Reason:
     names: Any = reading.facts.details.get("missing_libraries", ["a CUDA library"])
     if any(name.startswith("libcuda.so") for name in names):
         return Reason(
@@ -139,59 +139,59 @@ def _missing(_evidence: Evidence, reading: Reading) -> Reason:
     return Reason(summary, fixes.WITH_LIBRARIES, _shown(reading))
 
 
-def _broken(evidence: Evidence, reading: Reading) -> Reason:
+def _broken(failed: FailedStep, reading: Reading) -> Reason:
     status = _detail(reading, "status")
     return Reason(
-        f"the card failed in the {evidence.step}{f' ({status})' if status else ''}",
+        f"the card failed in the {failed.step}{f' ({status})' if status else ''}",
         fixes.SEE_KERNEL_LOG,
         (*_shown(reading), "nvidia-smi -q -d ECC,PAGE_RETIREMENT shows faults of its memory"),
     )
 
 
-def _memory(evidence: Evidence, reading: Reading) -> Reason:
-    card = evidence.card
-    lines = (*_said(evidence, reading), *fixes.memory_lines(card))
-    if evidence.step in ("start", "context"):
+def _memory(failed: FailedStep, reading: Reading) -> Reason:
+    card = failed.card
+    lines = (*_said(failed, reading), *fixes.memory_lines(card))
+    if failed.step in ("start", "context"):
         free = "" if card is None or card.free_bytes is None else f": {sized(card.free_bytes)} free"
         return Reason(
             f"no CUDA context can be made, the card is full{free}",
-            fixes.free_the_card(card, evidence.others),
+            fixes.free_the_card(card, failed.others),
             (*lines, "a context takes some 300 to 600 MB before the first tensor", _SAYS_SO),
         )
     if _limit_is_the_wall(card):
         return Reason(
-            f"out of memory in the {evidence.step}: the profile allows too little",
-            f"gpuconf plan {shlex.quote(evidence.record.fact('profile') or '')}  "
+            f"out of memory in the {failed.step}: the profile allows too little",
+            f"gpuconf plan {shlex.quote(failed.record.fact('profile') or '')}  "
             "# shows which rule makes the limit: raise that one",
             lines,
         )
     return Reason(
-        f"out of memory in the {evidence.step}, which needs less than 100 MB: the card is full",
-        fixes.free_the_card(card, evidence.others),
+        f"out of memory in the {failed.step}, which needs less than 100 MB: the card is full",
+        fixes.free_the_card(card, failed.others),
         lines,
     )
 
 
-def _host_memory(evidence: Evidence, reading: Reading) -> Reason:
+def _host_memory(failed: FailedStep, reading: Reading) -> Reason:
     return Reason(
-        f"the host ran out of RAM in the {evidence.step}",
+        f"the host ran out of RAM in the {failed.step}",
         "free -h; ps aux --sort=-rss | head",
         _shown(reading),
     )
 
 
-def _other(evidence: Evidence, reading: Reading) -> Reason:
-    summary = f"the {evidence.step} step failed: {CAUSES[reading.cause].title}"
-    return Reason(summary, fixes.by_hand(evidence.record, evidence.only), _shown(reading))
+def _other(failed: FailedStep, reading: Reading) -> Reason:
+    summary = f"the {failed.step} step failed: {CAUSES[reading.cause].title}"
+    return Reason(summary, fixes.by_hand(failed.record, failed.only), _shown(reading))
 
 
 def _detail(reading: Reading, name: str) -> str:
     return str(reading.facts.details.get(name, ""))
 
 
-def _said(evidence: Evidence, reading: Reading) -> tuple[str, ...]:
+def _said(failed: FailedStep, reading: Reading) -> tuple[str, ...]:
     """The exception in one line; without one, the lines of the log."""
-    return (first_line(evidence.error),) if evidence.error.kind else _shown(reading)
+    return (first_line(failed.error),) if failed.error.kind else _shown(reading)
 
 
 def _shown(reading: Reading) -> tuple[str, ...]:
@@ -206,14 +206,14 @@ def _limit_is_the_wall(card: ProbedCard | None) -> bool:
     return card.limit_bytes < card.free_bytes / 2
 
 
-def _is_tight(evidence: Evidence) -> bool:
+def _is_tight(failed: FailedStep) -> bool:
     """Whether less than a gibibyte was left on the card when the step began."""
-    steps = [step for step in evidence.record.steps if step.step == evidence.step and step.before]
+    steps = [step for step in failed.record.steps if step.step == failed.step and step.before]
     free = [memory.free_bytes for step in steps for memory in step.before]
     return any(size is not None and size < GIB for size in free)
 
 
-_BY_CAUSE: dict[str, Callable[[Evidence, Reading], Reason]] = {
+_BY_CAUSE: dict[str, Callable[[FailedStep, Reading], Reason]] = {
     "cudnn-handle-alloc": _cudnn,
     "cudnn-internal": _cudnn,
     "cublas-alloc": _cublas,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from gpuconf.doctor.live import fixes
-from gpuconf.doctor.live.evidence import Reason
+from gpuconf.doctor.live.failed_step import Reason
 from gpuconf.doctor.live.record import STEPS, Run
 from gpuconf.doctor.measured import LiveStep
 from gpuconf.messages import read

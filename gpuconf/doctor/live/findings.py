@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpuconf.doctor.finding import Finding, Status
 from gpuconf.doctor.live import headroom
-from gpuconf.doctor.live.evidence import Reason
+from gpuconf.doctor.live.failed_step import Reason
 from gpuconf.doctor.live.outcome import Outcome, Trouble, outcomes, start_trouble
 from gpuconf.doctor.live.reasons import reason_of_unseen
 from gpuconf.doctor.live.record import STEPS, Record, Run, Skip

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuconf.doctor.live.deaths import last_step, reason_of_death
-from gpuconf.doctor.live.evidence import Evidence, Reason
+from gpuconf.doctor.live.failed_step import FailedStep, Reason
 from gpuconf.doctor.live.reasons import reason_of, reason_of_unseen
 from gpuconf.doctor.live.record import STEPS, Record, Run
 from gpuconf.doctor.measured import LiveStep, ProbedCard
@@ -106,7 +106,7 @@ def _trouble(run: Run, place: int) -> Trouble | None:
 def _explain(run: Run, step: LiveStep, place: int | None) -> Reason:
     assert step.error is not None
     is_one = place is not None and len(step.cards) == 1
-    evidence = Evidence(
+    failed = FailedStep(
         step.step,
         step.error,
         run.record,
@@ -115,7 +115,7 @@ def _explain(run: Run, step: LiveStep, place: int | None) -> Reason:
         others=tuple(card for card in run.record.cards if card.place != place),
         only=run.only,
     )
-    return reason_of(evidence)
+    return reason_of(failed)
 
 
 def _came_through(run: Run, place: int) -> bool:

@@ -6,7 +6,7 @@ import shlex
 
 from gpuconf.doctor.live import fixes
 from gpuconf.doctor.live.by_cause import reason_by_cause
-from gpuconf.doctor.live.evidence import Evidence, Reason, first_line
+from gpuconf.doctor.live.failed_step import FailedStep, Reason, first_line
 from gpuconf.doctor.live.record import Record
 from gpuconf.doctor.measured import StepError
 from gpuconf.messages import read, read_error
@@ -17,25 +17,25 @@ _REFUSALS = (
 )
 
 
-def reason_of(evidence: Evidence) -> Reason:
+def reason_of(failed: FailedStep) -> Reason:
     """Why the step failed: gpuconf's own refusals first, then what the exception and log say."""
-    error = evidence.error
+    error = failed.error
     if error.hint is not None or error.kind in _REFUSALS:
-        return _refused(evidence)
+        return _refused(failed)
     if error.kind == "WrongResultError":
-        return _wrong(evidence)
+        return _wrong(failed)
     if error.kind in ("ImportError", "ModuleNotFoundError"):
-        return _not_importable(evidence)
-    reading = read_error(error.kind, error.message, evidence.log)
-    return reason_by_cause(evidence, reading) or _unknown(evidence)
+        return _not_importable(failed)
+    reading = read_error(error.kind, error.message, failed.log)
+    return reason_by_cause(failed, reading) or _unknown(failed)
 
 
-def _refused(evidence: Evidence) -> Reason:
+def _refused(failed: FailedStep) -> Reason:
     """gpuconf said no before TensorFlow could: its own message and hint.
 
     A hint is a sentence, whose quoted commands a shell would run: no fix to paste.
     """
-    error, record = evidence.error, evidence.record
+    error, record = failed.error, failed.record
     summary, *detail = error.message.splitlines() or [error.kind]
     profile = record.fact("profile")
     fix = f"gpuconf plan {shlex.quote(profile)}" if profile else "gpuconf plan"
@@ -52,31 +52,31 @@ def _refused(evidence: Evidence) -> Reason:
     return Reason(summary.rstrip(":."), fix, tuple(line.strip() for line in detail))
 
 
-def _wrong(evidence: Evidence) -> Reason:
+def _wrong(failed: FailedStep) -> Reason:
     return Reason(
-        f"the {evidence.step} computes wrong numbers",
+        f"the {failed.step} computes wrong numbers",
         fixes.SEE_KERNEL_LOG,
         (
-            evidence.error.message,
+            failed.error.message,
             "the same computation by the processor is taken as right; a card that overheats, is "
             "overclocked, or has failing memory does this",
         ),
     )
 
 
-def _not_importable(evidence: Evidence) -> Reason:
-    what = "Keras" if evidence.step == "fit" else "TensorFlow"
+def _not_importable(failed: FailedStep) -> Reason:
+    what = "Keras" if failed.step == "fit" else "TensorFlow"
     return Reason(
-        f"{what} cannot be imported: {first_line(evidence.error)}",
+        f"{what} cannot be imported: {first_line(failed.error)}",
         "pip check; pip install --force-reinstall tensorflow",
     )
 
 
-def _unknown(evidence: Evidence) -> Reason:
+def _unknown(failed: FailedStep) -> Reason:
     return Reason(
-        f"the {evidence.step} step failed: {first_line(evidence.error)}",
-        fixes.by_hand(evidence.record, evidence.only),
-        tuple(evidence.error.message.splitlines()[1:6]),
+        f"the {failed.step} step failed: {first_line(failed.error)}",
+        fixes.by_hand(failed.record, failed.only),
+        tuple(failed.error.message.splitlines()[1:6]),
     )
 
 
@@ -87,8 +87,8 @@ def reason_of_unseen(record: Record, log: str) -> Reason:
             "this TensorFlow was built without CUDA",
             f"pip uninstall -y tensorflow-cpu; {fixes.WITH_LIBRARIES}",
         )
-    evidence = Evidence("start", StepError("", ""), record, log)
-    return reason_by_cause(evidence, read(log)) or Reason(
+    failed = FailedStep("start", StepError("", ""), record, log)
+    return reason_by_cause(failed, read(log)) or Reason(
         "TensorFlow lists too few GPUs, and does not say why",
         fixes.by_hand(record),
         (f"CUDA libraries that are missing are the usual reason: {fixes.WITH_LIBRARIES}",),

@@ -10,7 +10,7 @@ from gpuconf.messages import headline, read_error
 from gpuconf.messages.causes import NOT_GPU
 
 
-class Evidence(NamedTuple):
+class FailedStep(NamedTuple):
     """What is known of a step that failed: on ``card``, None where it was on several at once.
 
     ``log`` is what the child wrote to stdout and stderr; ``others`` are the other cards.
