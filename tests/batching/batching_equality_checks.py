@@ -15,6 +15,8 @@ import pytest
 import tensorflow as tf
 
 from gpuconf import batching
+from gpuconf.batching import evaluating, first_size
+from gpuconf.batching.size import CardBatch, Key
 from tests.batching.batching_models import (
     BATCH,
     HALVES,
@@ -260,16 +262,16 @@ def _check_evaluation(case: Case) -> None:
 
 def _evaluated_in_parts(model: Any, data: dict[str, Any]) -> Any:
     """As on a card of which a size is remembered; the public way to it is an out-of-memory."""
-    batching.evaluation_step.size_for = lambda *_, **options: _of_six(options["max_retries"])
+    evaluating.size_for = lambda *_, **options: _of_six(options["max_retries"])
     try:
         return batching.evaluate(model, verbose=0, return_dict=True, **data)
     finally:
-        batching.evaluation_step.size_for = batching.card_size.size_for
+        evaluating.size_for = first_size.size_for
 
 
 def _of_six(max_retries: int) -> Any:
-    key = batching.known_sizes.Key("check", (), "", None)
-    return batching.card_batch.CardBatch(key, what="check", most=6, max_retries=max_retries)
+    key = Key("check", (), "", None)
+    return CardBatch(key, what="check", most=6, max_retries=max_retries)
 
 
 def check_losses_of_outputs_count_samples() -> None:
