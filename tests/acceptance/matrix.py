@@ -1,7 +1,11 @@
-"""The acceptance on several TensorFlows, each in its own virtual environment: `make matrix`."""
+"""Every TensorFlow that gpuconf supports, each in its own virtual environment: `make matrix`.
+
+First all are asked for the private names that gpuconf leans on, then each runs the acceptance.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import venv
@@ -12,19 +16,29 @@ ROOT = Path(__file__).resolve().parents[2]
 # Name of the environment -> what it gets besides gpuconf itself.
 ENVIRONMENTS = {
     ".venv-tf215": ["tensorflow==2.15.1"],
+    ".venv-tf216": ["tensorflow==2.16.2", "tf_keras==2.16.0"],
+    ".venv-tf217": ["tensorflow==2.17.1", "tf_keras==2.17.0"],
+    ".venv-tf218": ["tensorflow==2.18.1", "tf_keras==2.18.0"],
+    ".venv-tf219": ["tensorflow==2.19.1", "tf_keras==2.19.0"],
+    ".venv-tf220": ["tensorflow==2.20.0", "tf_keras==2.20.1"],
     ".venv-newest": ["tensorflow", "tf_keras"],
 }
+CONTRACT = ROOT / "tests" / "keras_api" / "contract_program.py"
 WRITTEN = ROOT / "docs" / "matrix.md"
 HEAD = """# What holds on which TensorFlow
 
 Written by `make matrix`: every row is a check of `tests/acceptance/checks.py`, run by real
-TensorFlow on the simulated card.
+TensorFlow on the simulated card. Above each table: whether every private name of
+`gpuconf/keras_api/contract.py` is there.
 """
 
 
 # The lines between a table's head and its rows, and of a row that is not as expected.
 RULE, CROSS = "| --- |", "✗"
-_NO_WHEEL_SINCE = {"tensorflow==2.15.1": (3, 12)}
+_NO_WHEEL_SINCE = {
+    "tensorflow==2.15.1": (3, 12),
+    **{f"tensorflow=={version}": (3, 13) for version in ("2.16.2", "2.17.1", "2.18.1", "2.19.1")},
+}
 
 
 class MatrixError(Exception):
@@ -59,18 +73,34 @@ def python_of(name: str, packages: list[str]) -> Path:
     return python
 
 
-def table_of(name: str, command: Sequence[str]) -> tuple[str, int]:
+def contract_of(name: str, command: Sequence[str]) -> str:
+    """What ``command`` says of the private names, every one being there; it takes half a minute.
+
+    Raises MatrixError where one is missing, with all that are.
+    """
+    print(f"{name}: private names", file=sys.stderr, flush=True)
+    quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=quiet)
+    if done.returncode != 0:
+        raise MatrixError(f"{name} lacks private names, or could not say:\n{done.stdout}")
+    return done.stdout.strip()
+
+
+def table_of(name: str, command: Sequence[str], contract: str) -> tuple[str, int]:
     """The table that ``command`` prints, and its exit code; its stderr is shown as it comes."""
     print(f"{name}:", file=sys.stderr, flush=True)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if RULE not in done.stdout:
         raise MatrixError(f"{name} printed no table (exit code {done.returncode}), see above")
-    return f"## {done.stdout}", done.returncode
+    title, _, table = done.stdout.partition("\n")
+    return f"## {title}\n\nPrivate names: {contract}\n{table}", done.returncode
 
 
-def write_page(commands: Mapping[str, Sequence[str]], written: Path) -> int:
+def write_page(
+    commands: Mapping[str, Sequence[str]], written: Path, contracts: Mapping[str, str]
+) -> int:
     """Write the page once every environment has printed its table; 1 if a check failed."""
-    tables = [table_of(name, command) for name, command in commands.items()]
+    tables = [table_of(name, command, contracts[name]) for name, command in commands.items()]
     page = "\n".join([HEAD, *(table for table, _ in tables)])
     written.write_text(page, encoding="utf-8")
     print(page)
@@ -79,11 +109,12 @@ def write_page(commands: Mapping[str, Sequence[str]], written: Path) -> int:
 
 def main() -> int:
     """Run all, print and write the tables; exit 1 if one is missing or a check failed."""
+    acceptance = [sys.executable, "-m", "tests.acceptance", "--python"]
     try:
         pythons = {name: str(python_of(name, given)) for name, given in ENVIRONMENTS.items()}
-        table = [sys.executable, "-m", "tests.acceptance", "--python"]
-        commands = {name: [*table, python] for name, python in pythons.items()}
-        return write_page(commands, WRITTEN)
+        contracts = {n: contract_of(n, [python, str(CONTRACT)]) for n, python in pythons.items()}
+        commands = {name: [*acceptance, python] for name, python in pythons.items()}
+        return write_page(commands, WRITTEN, contracts)
     except MatrixError as error:
         print(f"matrix: {error}; {WRITTEN.name} is left as it was", file=sys.stderr)
         return 1

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from gpuconf.simcard.bridge import TRIED_VERSIONS
 from tests.acceptance import matrix
 
 GOOD = [sys.executable, "-c", "print('today\\n\\n| what |\\n| --- |\\n| ✓ |')"]
 FAILED_CHECK = [sys.executable, "-c", "print('today\\n\\n| --- |\\n| ✗ |'); raise SystemExit(1)"]
+ALL_THERE = dict.fromkeys(("one", "two"), "all 9 names are there")
 CRASH = [sys.executable, "-c", "import sys; sys.exit('the card fell out')"]
 
 
@@ -24,17 +27,24 @@ def test_the_committed_page_is_whole() -> None:
     assert len(sections) == len(matrix.ENVIRONMENTS)
     for section, packages in zip(sections, matrix.ENVIRONMENTS.values(), strict=True):
         assert packages[0].replace("==", " ") in section.partition("\n")[0]
+        assert re.search(r"\nPrivate names: all \d+ names are there\n", section)
         assert section.count(f"\n{matrix.RULE}") == 1
         assert section.count("| ✓ |") > 10
         assert matrix.CROSS not in section
 
 
+def test_the_kernel_bridge_takes_the_versions_of_the_page() -> None:
+    """Every version that the bridge says it was tried with has a table, and no other has one."""
+    page = matrix.WRITTEN.read_text(encoding="utf-8")
+    assert set(re.findall(r"\n## .*, tensorflow (\d+\.\d+)", page)) == set(TRIED_VERSIONS)
+
+
 def test_a_table_each(tmp_path: Path) -> None:
     """The page has a section for each environment; a failed check is shown, and is exit code 1."""
     page = tmp_path / "page.md"
-    assert matrix.write_page({"one": GOOD, "two": GOOD}, page) == 0
+    assert matrix.write_page({"one": GOOD, "two": GOOD}, page, ALL_THERE) == 0
     assert page.read_text(encoding="utf-8").count("## today") == 2
-    assert matrix.write_page({"one": GOOD, "two": FAILED_CHECK}, page) == 1
+    assert matrix.write_page({"one": GOOD, "two": FAILED_CHECK}, page, ALL_THERE) == 1
     assert matrix.CROSS in page.read_text(encoding="utf-8")
 
 
@@ -43,9 +53,18 @@ def test_a_crash_leaves_the_page_alone(tmp_path: Path, capfd: pytest.CaptureFixt
     page = tmp_path / "page.md"
     page.write_text("the good page")
     with pytest.raises(matrix.MatrixError, match=r"two printed no table \(exit code 1\)"):
-        matrix.write_page({"one": GOOD, "two": CRASH}, page)
+        matrix.write_page({"one": GOOD, "two": CRASH}, page, ALL_THERE)
     assert page.read_text() == "the good page"
     assert "two:\nthe card fell out" in capfd.readouterr().err
+
+
+def test_a_missing_name_ends_it(capfd: pytest.CaptureFixture[str]) -> None:
+    """The names that an environment lacks are shown, and no acceptance begins."""
+    assert matrix.contract_of("one", [sys.executable, "-c", "print('all 9')"]) == "all 9"
+    lacking = [sys.executable, "-c", "print('no _a'); raise SystemExit(1)"]
+    with pytest.raises(matrix.MatrixError, match=r"two lacks private names.*\nno _a"):
+        matrix.contract_of("two", lacking)
+    assert "two: private names" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -54,6 +73,8 @@ def test_a_crash_leaves_the_page_alone(tmp_path: Path, capfd: pytest.CaptureFixt
         (["tensorflow==2.15.1"], (3, 11), True),
         (["tensorflow==2.15.1"], (3, 12), False),
         (["tensorflow==2.15.1"], (3, 13), False),
+        (["tensorflow==2.19.1"], (3, 12), True),
+        (["tensorflow==2.19.1"], (3, 13), False),
         (["tensorflow", "tf_keras"], (3, 13), True),
     ],
 )
