@@ -67,8 +67,8 @@ class RehearsalDocument(NamedTuple):
     """The profile that was named."""
     tensorflow: str | None
     """TensorFlow's version; None where the script did not import it."""
-    keras: str | None
-    """Keras's version."""
+    keras: tuple[str, str] | None
+    """Keras's package, keras or tf_keras, and its version."""
     steps: Count
     """The training steps that were done."""
     script_exit_code: int | None

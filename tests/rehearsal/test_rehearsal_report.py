@@ -132,7 +132,11 @@ def test_a_refusing_profile() -> None:
 
 def test_the_document() -> None:
     """Shapes are lists of numbers; what profiles allow is in bytes."""
-    document: Any = json.loads(json.dumps(plain(document_of(rehearsal()))))
+    trainer = {"steps": 3, "tensorflow": "2.21.0", "keras": ["keras", "3.15.1"]}
+    trainer["batch"] = {"kind": "arrays", "own": 8, "used": 8, "why_not": None, "examples": 64}
+    done = rehearsal(first=RunResult(1, (), trainer, None, (), "", 1.0))
+    document: Any = json.loads(json.dumps(plain(document_of(done))))
+    assert (document["keras"], document["batch"]) == (trainer["keras"], trainer["batch"])
     jsonschema.validate({"schema_version": 1, **document}, schema("rehearse"))
     assert document["gpus"][0]["at_peak"][0]["shape"] == [8, 1024, 1024]
     assert document["profiles"][0]["limit_bytes"] == 2099 * MIB
