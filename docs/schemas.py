@@ -23,7 +23,7 @@ from typing import (
     is_typeddict,
 )
 
-from gpuconf.json_shape import Rule, field_names, shape_of, written_names
+from gpuconf.json_shape import FieldRule, field_names, shape_of, written_names
 
 Schema = dict[str, Any]
 
@@ -99,7 +99,7 @@ class _Definitions:
 
     def _compound(self, origin: Any, arguments: tuple[Any, ...]) -> Schema:
         if origin is Annotated:
-            rules = [_keywords(each) for each in arguments[1:] if isinstance(each, Rule)]
+            rules = [_keywords(each) for each in arguments[1:] if isinstance(each, FieldRule)]
             known = next((rule for rule in rules if "enum" in rule), None)
             return known or {
                 **self._schema(arguments[0]),
@@ -136,7 +136,7 @@ def _name(cls: type) -> str:
     return re.sub("(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
 
 
-def _keywords(rule: Rule) -> Schema:
+def _keywords(rule: FieldRule) -> Schema:
     given = {name: value for name, value in rule._asdict().items() if value is not None}
     return {
         _KEYWORDS.get(name, name): list(value) if isinstance(value, tuple) else value

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gpuconf.errors import UsageError
 from gpuconf.settings import Setting
-from gpuconf.state_note import STATE_VARIABLE, Note, Record, encode, read_note
+from gpuconf.state_note import STATE_VARIABLE, SetVariable, StateNote, encode, read_note
 
 # CUDA reads these: which GPUs a process sees.
 VISIBILITY = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
@@ -130,7 +130,7 @@ def _fate(wish: Change, theirs: str | None, *, kept: bool) -> Setting:
     return Setting(wish.name, wish.value, theirs, why, wish.name)
 
 
-def patch_for(changes: Mapping[str, str], note: Note, environ: Mapping[str, str]) -> Patch:
+def patch_for(changes: Mapping[str, str], note: StateNote, environ: Mapping[str, str]) -> Patch:
     """What makes ``environ`` the baseline plus ``changes``, with ``note`` of them for children.
 
     Pure.  ``note`` says who writes it and why; its records are made here.
@@ -140,12 +140,12 @@ def patch_for(changes: Mapping[str, str], note: Note, environ: Mapping[str, str]
         name: baseline.get(name) for name in set_by_gpuconf(environ) if name not in changes
     }
     after |= changes
-    records = tuple(Record(name, value, baseline.get(name)) for name, value in changes.items())
+    records = tuple(SetVariable(name, value, baseline.get(name)) for name, value in changes.items())
     after[STATE_VARIABLE] = encode(note._replace(records=records))
     return Patch({name: (environ.get(name), value) for name, value in after.items()})
 
 
-def _records(environ: Mapping[str, str]) -> tuple[Record, ...]:
+def _records(environ: Mapping[str, str]) -> tuple[SetVariable, ...]:
     note = read_note(environ)
     return () if note is None else note.records
 

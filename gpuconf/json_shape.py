@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 Type = TypeVar("Type", bound=type)
 
 
-class Rule(NamedTuple):
+class FieldRule(NamedTuple):
     """What a field's value must keep to, beyond its type; each part is a keyword of JSON Schema."""
 
     minimum: int | None = None
@@ -24,12 +24,12 @@ class Rule(NamedTuple):
     enum: tuple[str, ...] | None = None
 
 
-Count = Annotated[int, Rule(minimum=0)]
-Bytes = Annotated[int, Rule(minimum=0)]
-FromOne = Annotated[int, Rule(minimum=1)]
+Count = Annotated[int, FieldRule(minimum=0)]
+Bytes = Annotated[int, FieldRule(minimum=0)]
+FromOne = Annotated[int, FieldRule(minimum=1)]
 
 
-class Shape(NamedTuple):
+class JsonShape(NamedTuple):
     """How a value type differs from its fields.
 
     ``computed`` are properties that are written too, ``hidden`` fields that are not, ``renamed``
@@ -46,7 +46,7 @@ class Shape(NamedTuple):
         return self.renamed.get(name, name)
 
 
-_SHAPES: dict[type, Shape] = {}
+_SHAPES: dict[type, JsonShape] = {}
 
 
 def json_shape(
@@ -59,15 +59,15 @@ def json_shape(
     """Declare how a value type is written where that is not just its fields."""
 
     def declare(cls: Type) -> Type:
-        _SHAPES[cls] = Shape(computed, hidden, renamed or {}, keywords or {})
+        _SHAPES[cls] = JsonShape(computed, hidden, renamed or {}, keywords or {})
         return cls
 
     return declare
 
 
-def shape_of(cls: type) -> Shape:
+def shape_of(cls: type) -> JsonShape:
     """The declared shape; that of the bare fields where none is declared."""
-    return _SHAPES.get(cls, Shape())
+    return _SHAPES.get(cls, JsonShape())
 
 
 def field_names(cls: type) -> tuple[str, ...] | None:

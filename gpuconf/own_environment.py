@@ -12,7 +12,7 @@ from gpuconf import state_note
 from gpuconf.environ import VISIBILITY, WATCHED, Patch
 from gpuconf.errors import ProfileError
 from gpuconf.profile import ParentChoice, absolute_path
-from gpuconf.state_note import Note
+from gpuconf.state_note import StateNote
 
 PROFILE_VARIABLE = "GPUCONF_PROFILE"
 
@@ -26,7 +26,7 @@ class Written(NamedTuple):
 
     patches: tuple[Patch, ...] = ()
     pid: int = 0
-    parent: Note | None = None
+    parent: StateNote | None = None
     inherited: Mapping[str, str] = {}
 
 
@@ -53,7 +53,7 @@ class OwnEnvironment:
         """The variables that a plan depends on, as they stand."""
         return tuple(self._environ.get(name) for name in WATCHED)
 
-    def parent_note(self) -> Note | None:
+    def parent_note(self) -> StateNote | None:
         """What this process's parent left for it; None if nothing."""
         return self._written.parent if self._has_own_note() else state_note.read_note(self._environ)
 
@@ -98,7 +98,7 @@ class OwnEnvironment:
         named = self.named_profile
         asked = (absolute_path(named) or named) if named else named
         writer = state_note.this_process()
-        note = Note(writer, (), choice.profile, choice.origin, asked or "", gpus or ())
+        note = StateNote(writer, (), choice.profile, choice.origin, asked or "", gpus or ())
         patch = environment.patch_for(changes, note, self._environ)
         if asked != named:
             patch = Patch({**patch.values, PROFILE_VARIABLE: (named, asked)})

@@ -24,7 +24,7 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _ESCAPES = (("%", "%25"), (",", "%2C"), (";", "%3B"), ("=", "%3D"))
 
 
-class Record(NamedTuple):
+class SetVariable(NamedTuple):
     """A variable that was set: its name, our value, and the value before (None: it was unset)."""
 
     name: str
@@ -40,7 +40,7 @@ class Writer(NamedTuple):
     pid: int
 
 
-class Note(NamedTuple):
+class StateNote(NamedTuple):
     """What a process tells its children.
 
     ``profile`` is an absolute path, or a name where ``origin`` is ``shipped``; both are empty where
@@ -49,7 +49,7 @@ class Note(NamedTuple):
     """
 
     writer: Writer
-    records: tuple[Record, ...] = ()
+    records: tuple[SetVariable, ...] = ()
     profile: str = ""
     origin: str = ""
     asked: str = ""
@@ -66,7 +66,7 @@ def this_process() -> Writer:
     return Writer(os.uname().nodename, boot, os.getpid())
 
 
-def read_note(environ: Mapping[str, str], reader: Writer | None = None) -> Note | None:
+def read_note(environ: Mapping[str, str], reader: Writer | None = None) -> StateNote | None:
     """The note in ``environ``; None if there is none that ``reader`` (this process) may believe.
 
     A note of another format, machine or boot is none: what its variables mean here is unknown.
@@ -82,7 +82,7 @@ def read_note(environ: Mapping[str, str], reader: Writer | None = None) -> Note 
     return note if here else None
 
 
-def encode(note: Note) -> str:
+def encode(note: StateNote) -> str:
     """The text of ``note``."""
     writer = note.writer
     fields = [("host", writer.host), ("boot", writer.boot), ("pid", str(writer.pid))]
@@ -97,18 +97,18 @@ def encode(note: Note) -> str:
     return ";".join([FORMAT, *parts])
 
 
-def _decode(text: str) -> Note | None:
+def _decode(text: str) -> StateNote | None:
     head, *parts = text.split(";")
     if head != FORMAT:
         return None
     fields: dict[str, str] = {}
-    records: list[Record] = []
+    records: list[SetVariable] = []
     for part in parts:
         name, _, value = part.partition("=")
         if name == "set":
             values = [_unescape(each) for each in value.split(",")]
             if len(values) in (2, 3):
-                records.append(Record(*values))
+                records.append(SetVariable(*values))
         else:
             fields[name] = value
     pid = fields.get("pid", "")
@@ -121,7 +121,7 @@ def _decode(text: str) -> Note | None:
     profile, origin, asked = (
         _unescape(fields.get(name, "")) for name in ("profile", "origin", "asked")
     )
-    return Note(writer, tuple(records), profile, origin, asked, gpus)
+    return StateNote(writer, tuple(records), profile, origin, asked, gpus)
 
 
 def _escape(text: str) -> str:

@@ -213,8 +213,8 @@ history = model.fit(x, y, epochs=2, verbose=0, validation_data=(x, y), callbacks
 told = dict(history.history)
 """
 _LOST = """
-from gpuconf.callbacks.gauge import Gauge
-gauge = Gauge()
+from gpuconf.callbacks.gauge import DeviceGauge
+gauge = DeviceGauge()
 gauge.find("CPU:0", model)
 gauge._devices = ("GPU:7",)  # which TensorFlow has not
 gauge.reset()

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import jsonschema
 import pytest
 
-from gpuconf.json_shape import Bytes, Rule
+from gpuconf.json_shape import Bytes, FieldRule
 from tests.cli.commands import ROOT, schema
 
 
@@ -89,7 +89,7 @@ class Piece(NamedTuple):
     kind: Literal["a", "b"] | None
     parts: tuple[Piece, ...] = ()
     """Its parts."""
-    share: Annotated[float, Rule(minimum=0, maximum=1)] = 0.5
+    share: Annotated[float, FieldRule(minimum=0, maximum=1)] = 0.5
     """A share."""
 
 

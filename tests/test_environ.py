@@ -15,11 +15,11 @@ from gpuconf.environ import (
     switched_off,
 )
 from gpuconf.errors import UsageError
-from gpuconf.state_note import STATE_VARIABLE, Note, Writer, encode, read_note, this_process
+from gpuconf.state_note import STATE_VARIABLE, StateNote, Writer, encode, read_note, this_process
 
 GROWTH = Change("TF_FORCE_GPU_ALLOW_GROWTH", "true", "memory.allow_growth", ("true", "false"))
 DEVICES = Change("CUDA_VISIBLE_DEVICES", "GPU-1", "gpus", overrules=True)
-NOTE = Note(this_process())
+NOTE = StateNote(this_process())
 
 
 def apply(changes: dict[str, str], environ: dict[str, str]) -> None:
@@ -204,7 +204,7 @@ def test_a_note_says_who_wrote_it_and_why(
 ) -> None:
     """Writer, profile, origin, GPUCONF_PROFILE and GPUs come back, whatever is in them."""
     host, boot, profile, origin, asked = texts
-    note = Note(Writer(host, boot, pid), (), profile, origin, asked, tuple(gpus))
+    note = StateNote(Writer(host, boot, pid), (), profile, origin, asked, tuple(gpus))
     environ = {STATE_VARIABLE: encode(note)}
     assert read_note(environ, Writer(host, boot, 1)) == note
 
@@ -216,7 +216,7 @@ def test_a_note_says_who_wrote_it_and_why(
 )
 def test_a_note_that_travelled_is_not_believed(reader: Writer) -> None:
     """What it calls gpuconf's may be a scheduler's own value here."""
-    note = Note(Writer("host", "boot", 1))
+    note = StateNote(Writer("host", "boot", 1))
     environ = {STATE_VARIABLE: encode(note)}
     assert read_note(environ, Writer("host", "boot", 2)) == note
     assert read_note(environ, reader) is None
@@ -224,7 +224,7 @@ def test_a_note_that_travelled_is_not_believed(reader: Writer) -> None:
 
 def test_a_login_nodes_note_beside_a_schedulers_value() -> None:
     """The scheduler's own 0 stays, though the login node's note says that 0 was ours."""
-    theirs = Note(Writer("login", "its boot", 4242))
+    theirs = StateNote(Writer("login", "its boot", 4242))
     login: dict[str, str] = {}
     patch_for({"CUDA_VISIBLE_DEVICES": "0"}, theirs, login).apply(login)
     assert before_gpuconf(login) == {"CUDA_VISIBLE_DEVICES": "0"}

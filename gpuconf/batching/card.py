@@ -14,7 +14,7 @@ from gpuconf.units import MIB
 _LIMIT_SHARE = 0.9
 
 
-class Card(NamedTuple):
+class TensorFlowDevice(NamedTuple):
     """TensorFlow's device, ``GPU:0`` or ``CPU:0``, and bytes of its allocator; unknown is None."""
 
     name: str
@@ -29,24 +29,24 @@ class Card(NamedTuple):
         return max(0, self.limit_bytes - (self.in_use_bytes or 0))
 
 
-def current_card(environ: Mapping[str, str] = os.environ) -> Card:
+def current_card(environ: Mapping[str, str] = os.environ) -> TensorFlowDevice:
     """The first GPU, where there is one; makes TensorFlow's devices, if nothing has yet."""
     import tensorflow as tf
 
     if not tf.config.list_logical_devices("GPU"):
-        return Card("CPU:0", _limit_of_cpu(environ))
+        return TensorFlowDevice("CPU:0", _limit_of_cpu(environ))
     limit = None
     with suppress(ImportError, AttributeError):  # names of another version: it is not known
         limit = next((size for name, size in gpu_limits() if name.endswith("GPU:0")), None)
-    return Card("GPU:0", limit or None, _in_use("GPU:0"))
+    return TensorFlowDevice("GPU:0", limit or None, _in_use("GPU:0"))
 
 
-def card_in_use() -> Card | None:
+def card_in_use() -> TensorFlowDevice | None:
     """The card, if TensorFlow computes already; asking must not make it take one."""
     return current_card() if is_computing() else None
 
 
-def room_to_double(card: Card) -> Callable[[], bool]:
+def room_to_double(card: TensorFlowDevice) -> Callable[[], bool]:
     """Asked after a batch: whether one of twice the size should fit, by the most that was in use.
 
     Where the allocator keeps no count nobody knows, and it says yes.

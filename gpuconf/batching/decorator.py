@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from gpuconf.batching.card import Card, card_in_use, room_to_double
+from gpuconf.batching.card import TensorFlowDevice, card_in_use, room_to_double
 from gpuconf.batching.data.host_data import checked_batch_size
 from gpuconf.batching.data.rows import is_rows
 from gpuconf.batching.first_size import CAREFUL, host_batch, sample_signature
-from gpuconf.batching.gathering import Gathered
+from gpuconf.batching.gathering import GatheredOutputs
 from gpuconf.batching.parts import in_parts, progress_bar
 from gpuconf.batching.size import MOST_RETRIES, CardBatch, checked_retries, key_for
 from gpuconf.errors import UsageError
@@ -115,7 +115,7 @@ class _Call:
         """What the function gives for all samples, batch by batch."""
         results: list[Any] = []
         sizes: list[int] = []
-        gathered = Gathered(samples=self.samples)
+        gathered = GatheredOutputs(samples=self.samples)
         run = functools.partial(self._part, combine is None)
         with progress_bar(self.name, self.samples, progress) as advance:
             for result, size in in_parts(self.samples, card_batch, run):
@@ -147,7 +147,7 @@ class _Call:
 
 def _size_for(key: Any, call: _Call, most: int | None, max_retries: int) -> CardBatch:
     """``most`` is None for an automatic size."""
-    card = card_in_use() or Card("any")
+    card = card_in_use() or TensorFlowDevice("any")
     sample_bytes = call.data_bytes // call.samples
     return CardBatch(
         key_for("call", (*key, sample_signature(call.data)), card),

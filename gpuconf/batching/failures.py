@@ -32,7 +32,7 @@ _OUR_CALLS = re.compile(r"gpuconf\.(?:fit|evaluate|predict|session_evaluate|oom_
 _EXPLAINED = "_gpuconf_explained"  # on an exception whose diagnosis stands on stderr already
 
 
-class Failure(NamedTuple):
+class OutOfMemory(NamedTuple):
     """An out-of-memory: the exception, its first line, and whether a smaller batch may help."""
 
     error: BaseException
@@ -40,7 +40,7 @@ class Failure(NamedTuple):
     is_of_the_card: bool
 
 
-def failure_of(error: BaseException, *, computes_on_cpu: bool | None = None) -> Failure | None:
+def failure_of(error: BaseException, *, computes_on_cpu: bool | None = None) -> OutOfMemory | None:
     """The out-of-memory that an exception reports; None where it is about something else.
 
     ``computes_on_cpu`` says that there is no card, so that TensorFlow's CPU allocator stands for
@@ -55,18 +55,18 @@ def failure_of(error: BaseException, *, computes_on_cpu: bool | None = None) -> 
     summary = line[max(0, line.find("OOM when")) :][:200]
     if reading.cause in _CARD_IS_FULL:
         is_curable = not any(word in text for word in _NOT_OF_MEMORY)
-        return Failure(error, summary, True) if is_curable else None
+        return OutOfMemory(error, summary, True) if is_curable else None
     if reading.cause != "host-oom":
         return None
     request = reading.facts.request
     is_of_cpu = request.allocator in ("cpu", "mklcpu") or (request.device or "").startswith("CPU")
     if is_of_cpu and "MemoryError" not in line + text:
         on_cpu = _computes_on_cpu() if computes_on_cpu is None else computes_on_cpu
-        return Failure(error, summary, on_cpu)
-    return Failure(error, summary, False)
+        return OutOfMemory(error, summary, on_cpu)
+    return OutOfMemory(error, summary, False)
 
 
-def attempt(work: Callable[[], Any]) -> tuple[Any, Failure | None]:
+def attempt(work: Callable[[], Any]) -> tuple[Any, OutOfMemory | None]:
     """What the work gives, or the out-of-memory that it ended in; other exceptions are raised.
 
     The failure is handed back, so that nothing is done inside the ``except``: there the

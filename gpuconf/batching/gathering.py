@@ -9,7 +9,7 @@ from gpuconf.keras_api import nests
 from gpuconf.terminal import say
 
 
-class Gathered:
+class GatheredOutputs:
     """The outputs of all samples, in order.
 
     With the number of ``samples`` known they are written into arrays of that length, made at the

@@ -13,7 +13,7 @@ from typing import Any
 from gpuconf.batching.data.host_data import host_data
 from gpuconf.batching.failures import explained
 from gpuconf.batching.first_size import size_for
-from gpuconf.batching.gathering import Gathered
+from gpuconf.batching.gathering import GatheredOutputs
 from gpuconf.batching.parts import even, in_parts
 from gpuconf.batching.size import MOST_RETRIES, CardBatch, checked_retries
 from gpuconf.batching.steps.kept import kept, make_variables
@@ -52,7 +52,7 @@ def predict(  # noqa: PLR0917  # Keras's signature
     given = host_data(x, batch_size=batch_size, floatx=floatx, steps=steps)
     steps = given.batches if steps is None else steps
     samples = given.samples if steps == given.batches else None
-    gathered = Gathered(samples=samples, out=out)
+    gathered = GatheredOutputs(samples=samples, out=out)
     step = _PredictStep(model, is_auto=given.is_auto, max_retries=max_retries)
     if not isinstance(callbacks, family.keras.callbacks.CallbackList):
         callbacks = family.keras.callbacks.CallbackList(
@@ -69,7 +69,9 @@ def predict(  # noqa: PLR0917  # Keras's signature
     return gathered.result()
 
 
-def _run(model: Any, batches: Iterable[Any], callbacks: Any, step: Any, gathered: Gathered) -> None:
+def _run(
+    model: Any, batches: Iterable[Any], callbacks: Any, step: Any, gathered: GatheredOutputs
+) -> None:
     """Keras's loop of ``predict``, whose callbacks get the outputs as arrays."""
     model.stop_predicting = False
     callbacks.on_predict_begin()
@@ -103,7 +105,7 @@ class _PredictStep:
         self._state = UndoableState(model)
         self._card_batch: CardBatch | None = None
 
-    def __call__(self, data: Any, gathered: Gathered) -> Any:
+    def __call__(self, data: Any, gathered: GatheredOutputs) -> Any:
         """Write the outputs; gives those of the whole batch."""
         data = without_optionals(data)
         if self._card_batch is None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuconf.backends.tensorflow.readback import of_session
-from gpuconf.batching.card import Card
+from gpuconf.batching.card import TensorFlowDevice
 from gpuconf.batching.data.host_data import checked_batch_size
-from gpuconf.batching.data.rows import Rows
+from gpuconf.batching.data.rows import SampleRows
 from gpuconf.batching.first_size import CAREFUL, host_batch
 from gpuconf.batching.parts import in_parts, progress_bar
 from gpuconf.batching.size import MOST_RETRIES, CardBatch, checked_retries, key_for
@@ -61,7 +61,11 @@ def session_evaluate(
 
 
 def _run(
-    compute: Callable[..., Any], fed: dict[Any, Any], cut: dict[Any, Rows], start: int, end: int
+    compute: Callable[..., Any],
+    fed: dict[Any, Any],
+    cut: dict[Any, SampleRows],
+    start: int,
+    end: int,
 ) -> Any:
     import numpy as np
 
@@ -105,11 +109,15 @@ class _LocalVariables:
 
 
 def _size_for(
-    session: Any, cut: dict[Any, Rows], names: tuple[str, ...], most: int | None, max_retries: int
+    session: Any,
+    cut: dict[Any, SampleRows],
+    names: tuple[str, ...],
+    most: int | None,
+    max_retries: int,
 ) -> CardBatch:
     limits = of_session(session)
     name, limit = min(limits.items(), default=("CPU:0", None))
-    card = Card(name.rpartition("device:")[2] or name, limit)
+    card = TensorFlowDevice(name.rpartition("device:")[2] or name, limit)
     shapes = tuple(rows.sample_shape for rows in cut.values())
     is_auto = most is None
     sample_bytes = sum(rows.sample_bytes for rows in cut.values())
@@ -138,11 +146,11 @@ def _placeholder(graph: Any, key: Any) -> Any:
     return element.outputs[0] if hasattr(element, "outputs") else element
 
 
-def _cut(graph: Any, fed: dict[Any, Any], whole: Any) -> dict[Any, Rows]:
+def _cut(graph: Any, fed: dict[Any, Any], whole: Any) -> dict[Any, SampleRows]:
     """What is cut into batches, by placeholder; floats in the placeholder's precision."""
     kept = {id(_placeholder(graph, key)) for key in _as_list(whole)}
     return {
-        key: Rows(value, key.dtype.as_numpy_dtype if key.dtype.is_floating else "float64")
+        key: SampleRows(value, key.dtype.as_numpy_dtype if key.dtype.is_floating else "float64")
         for key, value in fed.items()
         if id(key) not in kept and _is_open(key, value)
     }
@@ -164,7 +172,7 @@ def _is_open(placeholder: Any, value: Any) -> bool:
     return is_open and len(value.shape if hasattr(value, "shape") else np.shape(value)) > 0
 
 
-def _agreed_count(cut: dict[Any, Rows]) -> int:
+def _agreed_count(cut: dict[Any, SampleRows]) -> int:
     counts = {rows.count for rows in cut.values()}
     if len(counts) == 1 and counts != {0}:
         return counts.pop()

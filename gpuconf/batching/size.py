@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpuconf.arguments import whole_number
-from gpuconf.batching.card import Card
-from gpuconf.batching.failures import Failure, explain_beside, let_go
+from gpuconf.batching.card import TensorFlowDevice
+from gpuconf.batching.failures import OutOfMemory, explain_beside, let_go
 from gpuconf.terminal import say
 from gpuconf.units import MIB
 
@@ -20,7 +20,7 @@ MOST_RETRIES = 10
 Guess = Callable[[], "int | None"]
 
 
-class Key(NamedTuple):
+class SizeKey(NamedTuple):
     """What a batch size is known for: a kind of step, a model's or function's signature, a card."""
 
     kind: str
@@ -29,28 +29,28 @@ class Key(NamedTuple):
     limit_mib: int | None
 
 
-class Known(NamedTuple):
+class KnownSize(NamedTuple):
     """The largest size that ran, and the smallest that did not."""
 
     good: int
     bad: int | None = None
 
 
-_KNOWN: dict[Key, Known] = {}
+_KNOWN: dict[SizeKey, KnownSize] = {}
 
 
-def key_for(kind: str, signature: Any, card: Card) -> Key:
+def key_for(kind: str, signature: Any, card: TensorFlowDevice) -> SizeKey:
     """The key of a step on a card; the signature must be hashable."""
     limit = None if card.limit_bytes is None else card.limit_bytes // MIB
-    return Key(kind, signature, card.name, limit)
+    return SizeKey(kind, signature, card.name, limit)
 
 
-def known_size(key: Key) -> Known | None:
+def known_size(key: SizeKey) -> KnownSize | None:
     """What earlier calls found out."""
     return _KNOWN.get(key)
 
 
-def remember(key: Key, known: Known) -> None:
+def remember(key: SizeKey, known: KnownSize) -> None:
     """Keep it for later calls."""
     _KNOWN[key] = known
 
@@ -71,7 +71,7 @@ class CardBatch:
 
     def __init__(
         self,
-        key: Key,
+        key: SizeKey,
         *,
         what: str,
         most: int,
@@ -105,7 +105,7 @@ class CardBatch:
         if known is None or size > known.good or known.bad != self._bad:
             if known is not None and self._bad is None:
                 size = max(size, known.good)
-            remember(self._key, Known(size, self._bad))
+            remember(self._key, KnownSize(size, self._bad))
         if self._room_to_double is not None and size >= self.size:
             self._double(self._room_to_double)
 
@@ -116,7 +116,7 @@ class CardBatch:
         else:
             self.size = doubled
 
-    def failed(self, failure: Failure, size: int) -> None:
+    def failed(self, failure: OutOfMemory, size: int) -> None:
         """A batch of this size did not run: a smaller one next, or the user's own error.
 
         Raises the failure's error, with a diagnosis beside it, where no smaller batch can help.
@@ -148,7 +148,7 @@ class CardBatch:
         guessed = guess() if guess is not None and half > 1 else None
         return half if guessed is None else max(1, min(half, guessed))
 
-    def _give_up(self, failure: Failure, why: str) -> None:
+    def _give_up(self, failure: OutOfMemory, why: str) -> None:
         explain_beside(failure.error, f"{self._what}: {why}")
         raise failure.error
 

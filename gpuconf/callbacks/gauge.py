@@ -20,7 +20,7 @@ class Use(NamedTuple):
     peak_bytes: int
 
 
-class Gauge:
+class DeviceGauge:
     """TensorFlow's own count for some devices; never raises, and says once why it cannot count."""
 
     def __init__(self) -> None:

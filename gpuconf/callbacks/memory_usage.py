@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from gpuconf.callbacks.gauge import Gauge, Use, is_device, kind_and_number
+from gpuconf.callbacks.gauge import DeviceGauge, Use, is_device, kind_and_number
 from gpuconf.errors import UsageError
 from gpuconf.keras_api.hooks import KerasHooks
 
@@ -58,7 +58,7 @@ class MemoryUsage(KerasHooks):
         self.estimate = estimate
         self.device = device
         self.last: dict[str, float] = {}
-        self._gauge = Gauge()
+        self._gauge = DeviceGauge()
         self._is_in_epoch = False
         self._training_peaks: dict[str, int] = {}
         self._validation_peaks: dict[str, int] = {}

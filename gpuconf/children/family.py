@@ -27,7 +27,7 @@ _POLL_S = 0.01
 _PATIENCE_S = 20.0
 
 
-class Family:
+class ProcessFamily:
     """The processes of one command, as a context: when it is left, all of them are gone.
 
     Time-outs, errors, Ctrl-C, SIGTERM and SIGHUP all leave it.  Only SIGKILL is used, which a
@@ -48,12 +48,12 @@ class Family:
         self._context = contextlib.ExitStack()
         self.is_gone = True
 
-    def __enter__(self) -> Family:
+    def __enter__(self) -> ProcessFamily:
         self._old_sessions = {process.session for process in _processes()}
         self._context.enter_context(ended_in_order())
         self._context.enter_context(_subreaper())
-        self._context.callback(Family._living.discard, self._mark)
-        Family._living.add(self._mark)
+        self._context.callback(ProcessFamily._living.discard, self._mark)
+        ProcessFamily._living.add(self._mark)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -112,7 +112,7 @@ class Family:
         if self._mark in marks:
             return True
         is_new_child = process.parent == os.getpid() and process.session not in self._old_sessions
-        return is_new_child and not Family._living & marks
+        return is_new_child and not ProcessFamily._living & marks
 
 
 class _Process(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from gpuconf.json_shape import Rule, field_names, shape_of
+from gpuconf.json_shape import FieldRule, field_names, shape_of
 
 Value = TypeVar("Value")
 
@@ -121,7 +121,7 @@ def _object(data: object) -> Mapping[str, Any]:
 
 
 def _checked(value: Any, rules: tuple[Any, ...]) -> Any:
-    for rule in (each for each in rules if isinstance(each, Rule)):
+    for rule in (each for each in rules if isinstance(each, FieldRule)):
         _if(rule.minimum is None or value >= rule.minimum, value)
         _if(rule.maximum is None or value <= rule.maximum, value)
         _if(rule.min_length is None or len(value) >= rule.min_length, value)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from gpuconf.children.family import Family
+from gpuconf.children.family import ProcessFamily
 from gpuconf.errors import BackendError
 
 _POLL_S = 0.05
@@ -46,7 +46,7 @@ def run_recorded(
     ``patience_s`` seconds after its end.  Raises BackendError where it cannot be started.
     """
     with memory_file("record") as record, memory_file("output") as output:
-        with Family(patience_s=patience_s) as family:
+        with ProcessFamily(patience_s=patience_s) as family:
             try:
                 child = family.start(
                     [*command, "--record", str(record)],

@@ -78,10 +78,10 @@ def run(options: argparse.Namespace, output: Output) -> int:
         return _list_checks(options, output)
     _refuse_bad_words(options)
     # Here, so that the other commands do not pay for it.
-    from gpuconf.doctor.examination import Request, examine
+    from gpuconf.doctor.examination import ExaminationRequest, examine
 
     report = examine(
-        Request(
+        ExaminationRequest(
             ids=tuple(options.checks),
             profile=options.profile,
             scripts=tuple(options.script),
@@ -177,9 +177,9 @@ def _account() -> str | None:
 
 
 def _show(report: Report, options: argparse.Namespace, output: Output) -> None:
-    from gpuconf.doctor.text import Shape, lines_of
+    from gpuconf.doctor.text import TextLayout, lines_of
 
-    shape = Shape(
+    shape = TextLayout(
         width=output.width,
         verbose=options.verbose or bool(options.checks),
         ascii=not _can_write(output.out.encoding, "█▓▒░"),

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
-from gpuconf.json_shape import Bytes, Count, Rule, json_shape
+from gpuconf.json_shape import Bytes, Count, FieldRule, json_shape
 from gpuconf.planner.plan import FrameworkLimit
 from gpuconf.profile.trust import TrustedFile
-from gpuconf.reporting.problems import Problem, ProfileProblem
+from gpuconf.reporting.problems import ErrorProblem, ProfileProblem
 from gpuconf.settings import Setting
 
 json_shape(computed=("status",))(Setting)
@@ -69,13 +69,13 @@ class ListedProfile(NamedTuple):
     """Its name."""
     path: str
     """Its file."""
-    origin: Annotated[str, Rule(enum=("project", "user", "shipped"))]
+    origin: Annotated[str, FieldRule(enum=("project", "user", "shipped"))]
     """Whose it is."""
     description: str | None
     """What it says that it is for."""
     is_shadowed: bool
     """Whether a nearer one of the same name hides it."""
-    error: Problem | ProfileProblem | None
+    error: ErrorProblem | ProfileProblem | None
     """What is wrong with it."""
 
 
@@ -104,9 +104,9 @@ class CheckedProfile(NamedTuple):
     """The file, or the profile's name, as it was given."""
     ok: bool
     """Whether it is good."""
-    errors: tuple[Problem | ProfileProblem, ...]
+    errors: tuple[ErrorProblem | ProfileProblem, ...]
     """All that is wrong with it."""
-    refused_if_found: tuple[Problem | ProfileProblem, ...]
+    refused_if_found: tuple[ErrorProblem | ProfileProblem, ...]
     """What of a good file is refused where gpuconf finds it in a project that is not trusted."""
 
 
@@ -119,7 +119,7 @@ class NewlyTrusted(NamedTuple):
     """The variables that it sets and that need trust."""
     untrusted: tuple[str, ...]
     """The files that it extends and that need trust of their own."""
-    problem: Problem | ProfileProblem | None
+    problem: ErrorProblem | ProfileProblem | None
     """Why one of those cannot be read."""
 
 

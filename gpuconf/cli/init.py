@@ -24,7 +24,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
 _SMALL_CARD_BYTES = 4 * GIB + 256 * MIB  # a "4 GB" card reports a little more or less than 4 GiB
 
 
-class Proposal(NamedTuple):
+class ProfileProposal(NamedTuple):
     """The shipped profile that fits, and why."""
 
     extends: str
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     proposal = propose(inventory)
     if options.extends is not None:
         parent = _as_seen_from(options.output, options.extends)
-        proposal = Proposal(parent, "it was asked for with --extends")
+        proposal = ProfileProposal(parent, "it was asked for with --extends")
     text = render(proposal, inventory)
     _write(options.output, text, overwrite=options.force)
     output.prose(f"wrote {options.output}: extends {proposal.extends}, because {proposal.because}")
@@ -90,40 +90,40 @@ def _as_seen_from(file: str, profile: str) -> str:
     return relative if "/" in relative else f"./{relative}"
 
 
-def propose(inventory: Inventory) -> Proposal:
+def propose(inventory: Inventory) -> ProfileProposal:
     """The shipped profile that fits ``inventory``; pure."""
     gpus = inventory.gpus
     if inventory.problem is not None:
-        return Proposal("shared-desktop", "nothing is known of the GPUs")
+        return ProfileProposal("shared-desktop", "nothing is known of the GPUs")
     if not gpus:
-        return Proposal("cpu-only", "the driver knows no GPU")
+        return ProfileProposal("cpu-only", "the driver knows no GPU")
     totals = [gpu.total_bytes for gpu in gpus if gpu.total_bytes is not None]
     if totals and max(totals) <= _SMALL_CARD_BYTES:
-        return Proposal("small-laptop", f"the card has {sized(max(totals))}")
+        return ProfileProposal("small-laptop", f"the card has {sized(max(totals))}")
     if any(gpu.display_active or _drawing(gpu) for gpu in gpus):
-        return Proposal("shared-desktop", "a card drives a display")
+        return ProfileProposal("shared-desktop", "a card drives a display")
     return _by_use(gpus)
 
 
-def _by_use(gpus: Sequence[Gpu]) -> Proposal:
+def _by_use(gpus: Sequence[Gpu]) -> ProfileProposal:
     """For cards of some size without a display: by what others hold of them."""
     if any(gpu.processes for gpu in gpus):
-        return Proposal("half-card", "other programs hold memory on a card now")
+        return ProfileProposal("half-card", "other programs hold memory on a card now")
     held = max((gpu.used_bytes or 0 for gpu in gpus if gpu.processes is None), default=0)
     if held > IDLE_BYTES:  # WSL2, or a container that hides its neighbours
-        return Proposal(
+        return ProfileProposal(
             "shared-desktop", f"{sized(held)} are in use, and the driver hides by which processes"
         )
     if all(gpu.total_bytes is None for gpu in gpus):
-        return Proposal("shared-desktop", "the driver reports no memory figures")
-    return Proposal("dedicated", "no display and no other program uses the cards")
+        return ProfileProposal("shared-desktop", "the driver reports no memory figures")
+    return ProfileProposal("dedicated", "no display and no other program uses the cards")
 
 
 def _drawing(gpu: Gpu) -> bool:
     return any(process.kind == "graphics" for process in gpu.processes or ())
 
 
-def render(proposal: Proposal, inventory: Inventory) -> str:
+def render(proposal: ProfileProposal, inventory: Inventory) -> str:
     """The file's text: what was seen, what was chosen and why, and every key one may want."""
     extends = proposal.extends
     if not _PLAIN.fullmatch(extends):

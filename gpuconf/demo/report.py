@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpuconf.demo.runner import Run
+from gpuconf.demo.runner import ScriptRun
 from gpuconf.demo.story import NINETY, PROFILE, TRAIN, Half, learned
 from gpuconf.reporting.lines import Line
 from gpuconf.units import sized
@@ -68,7 +68,7 @@ def why_lines(before: Half, arithmetic: Sequence[str]) -> list[str]:
     ]
 
 
-def _training(run: Run, *, like: Run | None = None) -> str:
+def _training(run: ScriptRun, *, like: ScriptRun | None = None) -> str:
     """The result of a training; in short where it equals that of ``like`` to the bit."""
     if run.result is None or not learned(run):
         return _outcome(run)
@@ -79,7 +79,7 @@ def _training(run: Run, *, like: Run | None = None) -> str:
     return f"learns: loss {losses}; {result['accuracy'] * 100:.0f} % of unseen digits right."
 
 
-def _outcome(run: Run) -> str:
+def _outcome(run: ScriptRun) -> str:
     if run.code == 0:
         is_training = "accuracy" in (run.result or {})
         return "learns too little." if is_training and not learned(run) else "runs."
@@ -87,7 +87,7 @@ def _outcome(run: Run) -> str:
     return f"dies ({ended}, after {run.seconds:.0f} s)."
 
 
-def _end(run: Run) -> list[str]:
+def _end(run: ScriptRun) -> list[str]:
     """Where in the script it died, and of what; nothing if it lived."""
     if run.code == 0:
         return []
@@ -96,7 +96,7 @@ def _end(run: Run) -> list[str]:
     return [*where, _INDENT + _error(run)]
 
 
-def _error(run: Run) -> str:
+def _error(run: ScriptRun) -> str:
     """The exception, with its cause, which Keras puts below a traceback of its own."""
     error = run.last_error.removeprefix("tensorflow.python.framework.errors_impl.")
     name, _, rest = error.partition(": ")
@@ -107,7 +107,7 @@ def _error(run: Run) -> str:
     return error
 
 
-def _refusal(run: Run) -> str:
+def _refusal(run: ScriptRun) -> str:
     if run.refusals:
         others = len(run.refusals) - 1
         tries = "one smaller try" if others == 1 else f"{others} smaller tries"
@@ -117,11 +117,11 @@ def _refusal(run: Run) -> str:
     return f"{_outcome(run)} This card has 90 % free; on a crowded one it fails."
 
 
-def _limits(run: Run) -> str:
+def _limits(run: ScriptRun) -> str:
     return " + ".join(f"{mb} MiB" for mb in run.created.values()) or "unknown"
 
 
-def _peak(run: Run) -> str:
+def _peak(run: ScriptRun) -> str:
     return "" if run.result is None else f"; at the peak {run.result['peak_mib']} MiB are in use"
 
 
@@ -130,7 +130,7 @@ def _taken(half: Half) -> str:
     return _size((half.free_bytes or 0) - (half.left_bytes or 0) if known else None)
 
 
-def _said(run: Run) -> list[str]:
+def _said(run: ScriptRun) -> list[str]:
     lines = [line for line in run.log.splitlines() if line.startswith("gpuconf: Session")]
     return [_COPY.sub("", line) for line in lines]
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpuconf.children.family import Family
+from gpuconf.children.family import ProcessFamily
 from gpuconf.children.run import memory_file, whole_text_of
 from gpuconf.errors import GpuconfError
 
@@ -27,7 +27,7 @@ _CREATED = re.compile(r"Created device \S+device:(GPU:\d+) with (\d+) MB memory"
 _ERROR = re.compile(r"[\w.]+(Error|Exception)\b")
 
 
-class Run(NamedTuple):
+class ScriptRun(NamedTuple):
     """How a script ended.
 
     ``result`` is what it printed, None if it died before.  ``created`` maps each device to the MB
@@ -56,7 +56,7 @@ class Run(NamedTuple):
 class ProgramDiedError(GpuconfError):
     """A script that was to hold its memory ended, or was killed, before it gave its sign."""
 
-    def __init__(self, program: str, run: Run) -> None:
+    def __init__(self, program: str, run: ScriptRun) -> None:
         ended = f"exit code {run.code}, after {run.seconds:.0f} s"
         super().__init__(f"{program} ended ({ended}) before it held anything: {run.last_error}")
         self.run = run
@@ -84,7 +84,7 @@ class Runner:
         self._copies = tempfile.TemporaryDirectory(prefix="gpuconf-")
         self.folder = Path(self._copies.name)
 
-    def run(self, program: str, *, profile: str | None = None, **variables: str) -> Run:
+    def run(self, program: str, *, profile: str | None = None, **variables: str) -> ScriptRun:
         """Run a script to its end; with ``profile``, as its copy with one line more."""
         started = time.monotonic()
         with self._started(program, profile, variables) as child:
@@ -98,7 +98,7 @@ class Runner:
         profile: str | None = None,
         sign: str = RESULT,
         **variables: str,
-    ) -> Iterator[list[Run]]:
+    ) -> Iterator[list[ScriptRun]]:
         """While a script holds its memory: from its ``sign`` on, a line that begins so, and until
         its stdin closes, for which it waits at its end.  How it ended is in the list afterwards.
 
@@ -108,7 +108,7 @@ class Runner:
         with self._started(program, profile, variables, sign=sign) as child:
             if not child.gives_sign():
                 raise ProgramDiedError(program, _read(child.finish(), started))
-            ended: list[Run] = []
+            ended: list[ScriptRun] = []
             yield ended
             ended.append(_read(child.finish(), started))
 
@@ -154,7 +154,7 @@ class _Child:
 
     def __init__(
         self,
-        family: Family,
+        family: ProcessFamily,
         process: subprocess.Popen[bytes],
         output: int,
         *,
@@ -201,7 +201,7 @@ def _started_child(
     It has ``timeout_s`` in all, of which only the time counts in which we wait for it, first for
     its sign, a line that begins with ``sign``, and then for its end.
     """
-    with memory_file("output") as output, Family() as family:
+    with memory_file("output") as output, ProcessFamily() as family:
         process = family.start(
             command, environ, stdin=subprocess.PIPE, stdout=output, stderr=output
         )
@@ -212,11 +212,11 @@ def _started_child(
             process.stdin.close()
 
 
-def _read(end: _End, started: float) -> Run:
+def _read(end: _End, started: float) -> ScriptRun:
     """What the output says; of a killed script the last line may have been cut off."""
     whole = [line for line in end.output.splitlines(keepends=True) if line.endswith("\n")]
     results = [line.removeprefix(RESULT) for line in whole if line.startswith(RESULT)]
     result = json.loads(results[-1]) if results else None
     created = {name: int(mb) for name, mb in _CREATED.findall(end.output)}
     log = f"{end.output}\n{end.verdict}\n" if end.verdict else end.output
-    return Run(end.code, log, result, created, time.monotonic() - started)
+    return ScriptRun(end.code, log, result, created, time.monotonic() - started)

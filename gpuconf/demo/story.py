@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpuconf.demo.runner import Run, Runner
+from gpuconf.demo.runner import Runner, ScriptRun
 
 TRAIN, NINETY = "train_digits.py", "ninety_percent.py"
 PROFILE = "half-card"
@@ -22,9 +22,9 @@ class Half(NamedTuple):
     the card reports no figures.
     """
 
-    first: Run
-    second: Run
-    ninety: Run
+    first: ScriptRun
+    second: ScriptRun
+    ninety: ScriptRun
     free_bytes: int | None
     left_bytes: int | None
 
@@ -63,7 +63,7 @@ def run_half(
     return Half(ended[0], second, ninety, before, left)
 
 
-def learned(run: Run) -> bool:
+def learned(run: ScriptRun) -> bool:
     """Whether a training finished and is right on more than half of the unseen digits."""
     return run.code == 0 and run.result is not None and run.result["accuracy"] > 0.5
 

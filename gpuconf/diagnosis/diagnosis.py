@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from gpuconf.json_shape import Count, json_shape
 from gpuconf.messages.causes import CAUSES, OF_GPU_MEMORY, CauseId, Severity
-from gpuconf.messages.reading import Evidence, Facts
+from gpuconf.messages.reading import Evidence, LogFacts
 from gpuconf.reporting.plain import plain
 from gpuconf.reporting.text import text_of
 
@@ -45,7 +45,7 @@ class Diagnosis(NamedTuple):
     """The lines of follow-up and unrelated errors."""
     notes: tuple[Evidence, ...] = ()
     """Harmless lines that look bad."""
-    facts: Facts = Facts()
+    facts: LogFacts = LogFacts()
     """What the log says beyond the cause."""
     proposals: tuple[Proposal, ...] = ()
     """What to change, the likeliest to help first."""

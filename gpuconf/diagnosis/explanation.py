@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from gpuconf.diagnosis.diagnosis import Diagnosis
 from gpuconf.diagnosis.memory_map import looks_like_memory_map, read_memory_map
 from gpuconf.diagnosis.proposals import proposals_for
-from gpuconf.messages import Evidence, Facts, Reading, read, read_chunks
+from gpuconf.messages import Evidence, LogFacts, Reading, read, read_chunks
 
 
 def explain(exc_or_text: BaseException | str | bytes) -> Diagnosis:
@@ -42,7 +42,7 @@ def _diagnosis(reading: Reading) -> Diagnosis:
 
 def _of_memory_map(data: bytes) -> Reading:
     """What TF_BFC_MEMORY_DUMP left: TensorFlow writes it when a tensor is refused."""
-    facts = Facts(dump=read_memory_map(data))
+    facts = LogFacts(dump=read_memory_map(data))
     means = "TensorFlow writes this file when its allocator has refused a tensor"
     evidence = Evidence(1, f"dump of {facts.dump.allocator if facts.dump else ''}", means, None, 1)
     return Reading("oom-device-tensor", "failure", evidence=(evidence,), facts=facts)

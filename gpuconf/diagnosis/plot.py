@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpuconf.diagnosis.diagnosis import Diagnosis
 from gpuconf.messages.facts.dump import Dump
-from gpuconf.messages.reading import Facts
+from gpuconf.messages.reading import LogFacts
 from gpuconf.reporting.picture import (
     IN_USE,
     INK,
@@ -50,7 +50,7 @@ def draw(diagnosis: Diagnosis, path: str) -> None:
     save(figure, path, "gpuconf explain: what held the memory, from a log")
 
 
-def has_picture(facts: Facts) -> bool:
+def has_picture(facts: LogFacts) -> bool:
     """Whether there is anything to draw."""
     return bool(holders(facts)) or _has_sums(facts.dump)
 
@@ -59,7 +59,7 @@ def _has_sums(dump: Dump | None) -> bool:
     return dump is not None and bool(dump.in_use_bytes or dump.free_bytes or dump.unclaimed_bytes)
 
 
-def holders(facts: Facts) -> list[Bar]:
+def holders(facts: LogFacts) -> list[Bar]:
     """Who held the most: layers where the log names them, then operations, then sizes."""
     if facts.allocations is not None:
         bars = [Bar(layer.name, layer.size_bytes) for layer in facts.allocations.layers]
@@ -81,7 +81,7 @@ def holders(facts: Facts) -> list[Bar]:
     return shown + ([Bar("(smaller ones)", rest)] if rest else [])
 
 
-def _title(facts: Facts) -> str:
+def _title(facts: LogFacts) -> str:
     if facts.allocations is not None:
         return "held by layer"
     named = facts.dump is not None and facts.dump.by_operation

@@ -9,9 +9,9 @@ from gpuconf.diagnosis.diagnosis import Diagnosis
 from gpuconf.messages.causes import CAUSES, NOT_GPU, SEVERITIES
 from gpuconf.messages.facts.allocations import Allocations
 from gpuconf.messages.facts.dump import Dump
-from gpuconf.messages.facts.tensor import Request
+from gpuconf.messages.facts.tensor import MemoryRequest
 from gpuconf.messages.outcome import speaks_of_gpus
-from gpuconf.messages.reading import Evidence, Facts
+from gpuconf.messages.reading import Evidence, LogFacts
 from gpuconf.reporting.lines import Line
 from gpuconf.reporting.text import text_of
 from gpuconf.units import sized
@@ -136,7 +136,7 @@ def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
             yield name.replace("_", " "), shown
 
 
-def _asked(request: Request, *, on_card: bool) -> Iterator[tuple[str, str]]:
+def _asked(request: MemoryRequest, *, on_card: bool) -> Iterator[tuple[str, str]]:
     tensor = request.tensor
     if tensor is not None:
         dtype = tensor.dtype or "float32 (the message names no type)"
@@ -150,7 +150,7 @@ def _asked(request: Request, *, on_card: bool) -> Iterator[tuple[str, str]]:
         yield "by", request.node
 
 
-def _card(facts: Facts) -> Iterator[tuple[str, str]]:
+def _card(facts: LogFacts) -> Iterator[tuple[str, str]]:
     card = facts.card
     if card is None:
         return

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 from gpuconf.doctor.facts import Facts
-from gpuconf.doctor.measured import Holder
-from gpuconf.doctor.report import Card, MemoryBar
+from gpuconf.doctor.measured import MeasuredHolder
+from gpuconf.doctor.report import CardReport, MemoryBar
 from gpuconf.hardware import Gpu, holders
 from gpuconf.hardware.health import CardHealth
 from gpuconf.hardware.holders import Process, holders_of
@@ -14,7 +14,7 @@ from gpuconf.planner import GpuPlan
 from gpuconf.planner.visibility import see
 
 
-def cards_of(facts: Facts) -> tuple[Card, ...]:
+def cards_of(facts: Facts) -> tuple[CardReport, ...]:
     """Every card of the machine, in NVML's order."""
     environ = facts.environ
     value, order = environ.get("CUDA_VISIBLE_DEVICES"), environ.get("CUDA_DEVICE_ORDER")
@@ -30,12 +30,14 @@ def identity(gpu: Gpu) -> object:
     return gpu.uuid or (gpu.index, gpu.mig_ids)
 
 
-def _card(gpu: Gpu, facts: Facts, visible: set[object], planned: dict[object, GpuPlan]) -> Card:
+def _card(
+    gpu: Gpu, facts: Facts, visible: set[object], planned: dict[object, GpuPlan]
+) -> CardReport:
     plan = planned.get(identity(gpu))
     shown = shown_holders(gpu, facts)
     instances = tuple(_card(part, facts, visible, planned) for part in gpu.mig_instances)
     is_visible = identity(gpu) in visible or any(part.is_visible for part in instances)
-    return Card(
+    return CardReport(
         index=gpu.index,
         uuid=gpu.uuid,
         name=gpu.name,
@@ -55,7 +57,9 @@ def _card(gpu: Gpu, facts: Facts, visible: set[object], planned: dict[object, Gp
     )
 
 
-def _bar(gpu: Gpu, shown: tuple[Holder, ...] | None, plan: GpuPlan | None) -> MemoryBar | None:
+def _bar(
+    gpu: Gpu, shown: tuple[MeasuredHolder, ...] | None, plan: GpuPlan | None
+) -> MemoryBar | None:
     """The four parts; a profile without a limit may take all that is free."""
     if gpu.total_bytes is None or gpu.free_bytes is None or gpu.mig_instances:
         return None
@@ -69,15 +73,15 @@ def _bar(gpu: Gpu, shown: tuple[Holder, ...] | None, plan: GpuPlan | None) -> Me
     return MemoryBar(used - ours, ours, may_take, gpu.free_bytes - may_take)
 
 
-def shown_holders(gpu: Gpu, facts: Facts) -> tuple[Holder, ...] | None:
+def shown_holders(gpu: Gpu, facts: Facts) -> tuple[MeasuredHolder, ...] | None:
     """Who holds memory, the largest first, as the report shows it; None where that is unknown."""
     found = holders_of(gpu, facts.processes)
     return None if found is None else tuple(map(_shown, found))
 
 
-def _shown(holder: holders.Holder) -> Holder:
+def _shown(holder: holders.Holder) -> MeasuredHolder:
     known = holder.process or Process(holder.pid)
-    return Holder(
+    return MeasuredHolder(
         holder.pid,
         name=holder.name,
         user=known.user,

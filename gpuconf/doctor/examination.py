@@ -47,7 +47,7 @@ _SHOWN_PACKAGES = (
 )
 
 
-class Request(NamedTuple):
+class ExaminationRequest(NamedTuple):
     """What to examine: ids of checks (none means all), scripts to read, whether to probe.
 
     ``root`` is where /proc, /dev, /sys and /etc are read; another than ``/`` is for tests.
@@ -62,7 +62,7 @@ class Request(NamedTuple):
 
 
 def examine(
-    request: Request,
+    request: ExaminationRequest,
     *,
     environ: Mapping[str, str] = os.environ,
     progress: Callable[[str], None] = lambda _: None,
@@ -100,7 +100,7 @@ def examine(
     )
 
 
-def _wanted_ids(request: Request) -> frozenset[str] | None:
+def _wanted_ids(request: ExaminationRequest) -> frozenset[str] | None:
     """The ids that were asked for; None where nothing narrows them."""
     if not request.ids:
         return None
@@ -144,7 +144,9 @@ def _refusal(findings: Iterable[Finding], facts: Facts) -> str | None:
     return "profile.plan" if statuses.get("profile.plan") in ("fail", "warn") else None
 
 
-def _probe(request: Request, refusal: str | None, progress: Callable[[str], None]) -> LiveReport:
+def _probe(
+    request: ExaminationRequest, refusal: str | None, progress: Callable[[str], None]
+) -> LiveReport:
     from gpuconf.doctor.live import LiveReport, measure
 
     if refusal is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from typing import Annotated, Literal, NamedTuple
 
-from gpuconf.json_shape import Rule, json_shape
+from gpuconf.json_shape import FieldRule, json_shape
 
 Status = Literal["ok", "warn", "fail", "skip", "crash"]
 
@@ -20,13 +20,13 @@ _NEEDS_FIX = {
 class Finding(NamedTuple):
     """One answer of one check."""
 
-    id: Annotated[str, Rule(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_-]+)*$")]
+    id: Annotated[str, FieldRule(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_-]+)*$")]
     """The check; its first part is a group: driver, cards, packages, environment, host, profile,
     source, live, probe.
     """
     status: Status
     """crash: the check itself broke down, which is a bug in gpuconf."""
-    summary: Annotated[str, Rule(min_length=1)]
+    summary: Annotated[str, FieldRule(min_length=1)]
     """One line, without a full stop."""
     detail: tuple[str, ...] = ()
     """Further lines: what was seen, and where it is known from."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from gpuconf.json_shape import Bytes, Count, Rule, json_shape
+from gpuconf.json_shape import Bytes, Count, FieldRule, json_shape
 from gpuconf.units import sized
 
 
-class Holder(NamedTuple):
+class MeasuredHolder(NamedTuple):
     """A process that holds memory on a card.  Unknown is None."""
 
     pid: int
@@ -21,7 +21,7 @@ class Holder(NamedTuple):
     """What it holds."""
     since: str | None = None
     """Its start, ISO 8601 with the zone."""
-    kind: Annotated[str, Rule(enum=("compute", "graphics"))] = "compute"
+    kind: Annotated[str, FieldRule(enum=("compute", "graphics"))] = "compute"
     """What it does on the card."""
     state: str | None = None
     """The kernel's letter: R, S, D, T stopped, Z dead."""
@@ -36,7 +36,7 @@ class Holder(NamedTuple):
         return f"pid {self.pid} {self.name or '(name unknown)'}{user} holds {held}{since}"
 
 
-class Memory(NamedTuple):
+class CardMemory(NamedTuple):
     """What is taken on one card at one moment, in bytes.  Unknown is None."""
 
     used_bytes: Bytes | None = None
@@ -69,7 +69,7 @@ class ProbedCard(NamedTuple):
     """What the profile allows TensorFlow; None: no limit."""
     allow_growth: bool | None = None
     """Whether the limit is taken step by step."""
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[MeasuredHolder, ...] = ()
     """Who held memory before; the documents have them with the cards."""
 
 
@@ -91,11 +91,11 @@ class LiveStep(NamedTuple):
     """Which one: start, context, matmul, convolution or fit."""
     cards: tuple[Count, ...] = ()
     """The places of the cards it was tried on."""
-    seconds: Annotated[float, Rule(minimum=0)] | None = None
+    seconds: Annotated[float, FieldRule(minimum=0)] | None = None
     """How long it took; None where it did not end."""
-    before: tuple[Memory, ...] = ()
+    before: tuple[CardMemory, ...] = ()
     """Memory of each of its cards."""
-    after: tuple[Memory, ...] = ()
+    after: tuple[CardMemory, ...] = ()
     """The same, when it had ended."""
     error: StepError | None = None
     """Why it failed; None where it did not."""
@@ -117,7 +117,7 @@ class MeasuredRun(NamedTuple):
     """Its steps, in order."""
 
 
-class Probe(NamedTuple):
+class LiveProbe(NamedTuple):
     """The runs of the probe's child."""
 
     runs: tuple[MeasuredRun, ...]

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from gpuconf import __version__
 from gpuconf.doctor.finding import Finding
-from gpuconf.doctor.report import Card, MemoryBar, Report
+from gpuconf.doctor.report import CardReport, MemoryBar, Report
 from gpuconf.errors import UsageError
 from gpuconf.units import sized
 
@@ -188,7 +188,7 @@ def _details(finding: Finding) -> Iterator[Text]:
         yield Text(f"{_BELOW}{line}", _PALE)
 
 
-def _card(card: Card, report: Report, number: str) -> Iterator[Text]:
+def _card(card: CardReport, report: Report, number: str) -> Iterator[Text]:
     yield Text(f"GPU {number}: {card.name or 'name unknown'}", "bold")
     if card.bar is not None:
         yield from _bar(card.bar, report)
@@ -223,7 +223,7 @@ def _bar(bar: MemoryBar, report: Report) -> Iterator[Text]:
     yield Text("  ").join(legend)
 
 
-def _facts(card: Card) -> list[tuple[str, str]]:
+def _facts(card: CardReport) -> list[tuple[str, str]]:
     """What is known of a card beside its memory."""
     capability = card.compute_capability
     visible = {True: "yes", False: "no, a program does not see it", None: None}[card.is_visible]

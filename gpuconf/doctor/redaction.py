@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from gpuconf.doctor.finding import Finding
-from gpuconf.doctor.report import Card, Report
+from gpuconf.doctor.report import CardReport, Report
 
 _T = TypeVar("_T")
 _OTHERS_HOME = re.compile(r"(?<![\w~])/(home|Users)/[^/\s:,;'\"`)]+")
@@ -49,7 +49,7 @@ class Redactor:
             return self.text(value)  # type: ignore[return-value]  # a str for a str
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             fields = zip(value._fields, value, strict=True)
-            kept = _KEPT_FIELDS if isinstance(value, Finding | Card) else set()
+            kept = _KEPT_FIELDS if isinstance(value, Finding | CardReport) else set()
             made = {name: each if name in kept else self._value(each) for name, each in fields}
             return type(value)(**made)
         if isinstance(value, tuple):

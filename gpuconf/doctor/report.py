@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Annotated, NamedTuple, get_args
 
 from gpuconf.doctor.finding import Finding, Status
-from gpuconf.doctor.measured import Holder, MeasuredRun, Probe
-from gpuconf.json_shape import Bytes, Count, Rule, json_shape
+from gpuconf.doctor.measured import LiveProbe, MeasuredHolder, MeasuredRun
+from gpuconf.json_shape import Bytes, Count, FieldRule, json_shape
 
 BAR_PARTS = ("others", "yours", "allowed", "left")
 
@@ -40,7 +40,7 @@ class MemoryBar(NamedTuple):
     computed=("capability",),
     renamed={"capability": "compute_capability"},
 )
-class Card(NamedTuple):
+class CardReport(NamedTuple):
     """A GPU, or under ``instances`` a MIG instance of one, as the report shows it."""
 
     index: Count  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
@@ -68,15 +68,15 @@ class Card(NamedTuple):
     """The sum that made the limit."""
     bar: MemoryBar | None = None
     """Its memory in parts; None where it is unknown."""
-    holders: tuple[Holder, ...] | None = None
+    holders: tuple[MeasuredHolder, ...] | None = None
     """Who holds memory on it; None where the driver does not say."""
     remarks: tuple[str, ...] = ()
     """For people: "drives the display", "lost"."""
-    instances: tuple[Card, ...] = ()
+    instances: tuple[CardReport, ...] = ()
     """Its MIG instances."""
 
     @property
-    def capability(self) -> Annotated[str, Rule(pattern=r"^[0-9]+\.[0-9]+$")] | None:
+    def capability(self) -> Annotated[str, FieldRule(pattern=r"^[0-9]+\.[0-9]+$")] | None:
         """Its compute capability, such as 8.6."""
         return None if self.compute_capability is None else "{}.{}".format(*self.compute_capability)
 
@@ -111,7 +111,7 @@ class Report(NamedTuple):
 
     findings: tuple[Finding, ...]
     """What the checks found, in their order."""
-    cards: tuple[Card, ...] = ()
+    cards: tuple[CardReport, ...] = ()
     """The machine's GPUs."""
     made_at: str = ""
     """ISO 8601 with the zone."""
@@ -167,6 +167,6 @@ class Report(NamedTuple):
         return dict(self.environment)
 
     @property
-    def measured(self) -> Probe | None:
+    def measured(self) -> LiveProbe | None:
         """What --probe measured; None without it."""
-        return None if self.probe is None else Probe(self.probe)
+        return None if self.probe is None else LiveProbe(self.probe)

@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from gpuconf.doctor.finding import Finding
-from gpuconf.doctor.report import BAR_PARTS, Card, MemoryBar, Report
+from gpuconf.doctor.report import BAR_PARTS, CardReport, MemoryBar, Report
 from gpuconf.reporting.lines import Line, broken, line_of
 from gpuconf.units import MIB
 
@@ -24,7 +24,7 @@ _SHORTEST_BAR, _LONGEST_BAR = 12, 40
 _MOST_HOLDERS = 4
 
 
-class Shape(NamedTuple):
+class TextLayout(NamedTuple):
     """How to write: in how many columns (None for a file or pipe), and whether all or problems."""
 
     width: int | None = None
@@ -32,7 +32,7 @@ class Shape(NamedTuple):
     ascii: bool = False
 
 
-def lines_of(report: Report, shape: Shape = Shape()) -> list[Line]:  # noqa: B008  # immutable
+def lines_of(report: Report, shape: TextLayout = TextLayout()) -> list[Line]:  # noqa: B008  # immutable
     """The whole report."""
     blocks = [_findings(report, shape), _cards(report, shape), _ending(report, shape)]
     lines: list[Line] = []
@@ -43,7 +43,7 @@ def lines_of(report: Report, shape: Shape = Shape()) -> list[Line]:  # noqa: B00
     return list(broken(lines, shape.width))
 
 
-def _findings(report: Report, shape: Shape) -> Iterator[Line]:
+def _findings(report: Report, shape: TextLayout) -> Iterator[Line]:
     driver = next((each for each in report.findings if each.id == "driver.present"), None)
     if driver is not None and driver.status == "skip":
         yield Line(driver.summary, "bold", 0)
@@ -59,7 +59,7 @@ def _findings(report: Report, shape: Shape) -> Iterator[Line]:
                 yield from _finding(finding, shape)
 
 
-def _finding(finding: Finding, shape: Shape) -> Iterator[Line]:
+def _finding(finding: Finding, shape: TextLayout) -> Iterator[Line]:
     label = f"{finding.status.upper():<{_INDENT}}"
     pieces = (label, _STYLES[finding.status]), (finding.id, "bold"), (f"  {finding.summary}", "")
     yield line_of(*pieces, hang=_INDENT)
@@ -78,7 +78,7 @@ def _is_for_all(detail: str, finding: Finding) -> bool:
     return finding.status == "crash" or is_source or detail.startswith("hint: ")
 
 
-def _cards(report: Report, shape: Shape) -> Iterator[Line]:
+def _cards(report: Report, shape: TextLayout) -> Iterator[Line]:
     rows = list(_rows(report.cards, shape))
     if not rows:
         return
@@ -101,10 +101,10 @@ def _cards(report: Report, shape: Shape) -> Iterator[Line]:
 class _Row(NamedTuple):
     label: str
     name: str
-    card: Card
+    card: CardReport
 
 
-def _rows(cards: Iterable[Card], shape: Shape) -> Iterator[_Row]:
+def _rows(cards: Iterable[CardReport], shape: TextLayout) -> Iterator[_Row]:
     """A row for each card, and below it one for each of its MIG instances."""
     is_narrow = shape.width is not None and shape.width < 100
     longest = _LONGEST_NAME_IN_80 if is_narrow else _LONGEST_NAME
@@ -120,7 +120,7 @@ def _short(name: str, longest: int) -> str:
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
-def _row(row: _Row, name_width: int, bar_width: int, shape: Shape) -> Line:
+def _row(row: _Row, name_width: int, bar_width: int, shape: TextLayout) -> Line:
     begin, bar = f"{row.label:<5}{row.name:<{name_width}}  ", row.card.bar
     if bar is None:
         return Line(begin.rstrip(), hang=None)
@@ -128,7 +128,7 @@ def _row(row: _Row, name_width: int, bar_width: int, shape: Shape) -> Line:
     return line_of((begin, ""), *_bar(bar, bar_width, shape), (numbers, ""))
 
 
-def _tall_row(row: _Row, shape: Shape) -> Iterator[Line]:
+def _tall_row(row: _Row, shape: TextLayout) -> Iterator[Line]:
     """Where a row does not fit: name, bar and figures below each other."""
     yield Line(f"{row.label:<5}{row.name}", hang=5)
     bar = row.card.bar
@@ -145,12 +145,12 @@ def _figures(bar: MemoryBar) -> list[int]:
     return [ends[-1], *(end - begin for begin, end in pairwise(ends))]
 
 
-def _below(card: Card) -> Iterator[Line]:
+def _below(card: CardReport) -> Iterator[Line]:
     remarks = ["; ".join(card.remarks)] if card.remarks else []
     yield from (Line(f"     {text}", "dim", 5) for text in (*remarks, *_holders(card)))
 
 
-def _bar(bar: MemoryBar, width: int, shape: Shape) -> list[Piece]:
+def _bar(bar: MemoryBar, width: int, shape: TextLayout) -> list[Piece]:
     glyphs = _ASCII_GLYPHS if shape.ascii else _GLYPHS
     lengths = _lengths(bar, width)
     return [
@@ -170,7 +170,7 @@ def _lengths(bar: MemoryBar, width: int) -> list[int]:
     return lengths
 
 
-def _holders(card: Card) -> Iterator[str]:
+def _holders(card: CardReport) -> Iterator[str]:
     holders = card.holders or ()
     for holder in holders[:_MOST_HOLDERS]:
         yield str(holder)
@@ -178,7 +178,7 @@ def _holders(card: Card) -> Iterator[str]:
         yield f"and {len(holders) - _MOST_HOLDERS} more processes"
 
 
-def _legend(report: Report, shape: Shape) -> Iterator[Line]:
+def _legend(report: Report, shape: TextLayout) -> Iterator[Line]:
     glyphs = _ASCII_GLYPHS if shape.ascii else _GLYPHS
     meanings = MemoryBar.meanings(report.profile.name if report.profile else "the profile")
     pieces: list[Piece] = []
@@ -193,7 +193,7 @@ def _legend(report: Report, shape: Shape) -> Iterator[Line]:
     yield line_of(*pieces)
 
 
-def _ending(report: Report, shape: Shape) -> Iterator[Line]:
+def _ending(report: Report, shape: TextLayout) -> Iterator[Line]:
     counts = report.counts
     counted = [f"{counts[status]} {word}" for status, word in
             (("fail", "failed"), ("warn", "warned"), ("crash", "crashed"), ("ok", "fine"),

@@ -30,7 +30,7 @@ _SHARE_OF_SEARCH = 50
 TracedAt = Callable[[int], int]
 
 
-class Measured(NamedTuple):
+class MeasuredPeak(NamedTuple):
     """The most in use during a step at a batch size, in bytes of TensorFlow's allocator."""
 
     batch_size: int
@@ -58,7 +58,7 @@ class Correction(NamedTuple):
 
 
 def correction_by(
-    estimate: MemoryEstimate, measured: Sequence[Measured], traced_at: TracedAt
+    estimate: MemoryEstimate, measured: Sequence[MeasuredPeak], traced_at: TracedAt
 ) -> Correction:
     """What the trace missed at the measured batches, as far as it can be carried to the estimate's.
 
@@ -82,14 +82,14 @@ def correction_by(
     return Correction(large, at_large, per_sample, max(ratios.values()), note)
 
 
-def ratios_of(measured: Sequence[Measured], traced_at: TracedAt) -> dict[int, float]:
+def ratios_of(measured: Sequence[MeasuredPeak], traced_at: TracedAt) -> dict[int, float]:
     return {
         each.batch_size: each.peak_bytes / max(1, traced_at(each.batch_size)) for each in measured
     }
 
 
 def _missed_per_sample(
-    measured: Sequence[Measured], traced_at: TracedAt
+    measured: Sequence[MeasuredPeak], traced_at: TracedAt
 ) -> tuple[float, str | None]:
     """Bytes that a sample takes beyond its trace; 0 and why, where the two are too far apart."""
     if len(measured) == 1:
@@ -104,7 +104,7 @@ def _missed_per_sample(
     return 0.0, note
 
 
-def _rises(measured: Sequence[Measured], traced_at: TracedAt) -> tuple[float, float]:
+def _rises(measured: Sequence[MeasuredPeak], traced_at: TracedAt) -> tuple[float, float]:
     """Bytes by which a sample more raises the peak between two batches: measured, and traced."""
     small, large = measured
     rise = large.batch_size - small.batch_size
@@ -112,7 +112,7 @@ def _rises(measured: Sequence[Measured], traced_at: TracedAt) -> tuple[float, fl
     return (large.peak_bytes - small.peak_bytes) / rise, traced / rise
 
 
-def _bends(estimate: MemoryEstimate, measured: Sequence[Measured], traced_at: TracedAt) -> bool:
+def _bends(estimate: MemoryEstimate, measured: Sequence[MeasuredPeak], traced_at: TracedAt) -> bool:
     """Whether the trace rises otherwise from the larger measured batch on than between the two."""
     _, within = _rises(measured, traced_at)
     large = measured[-1].batch_size
@@ -120,7 +120,7 @@ def _bends(estimate: MemoryEstimate, measured: Sequence[Measured], traced_at: Tr
     return not beyond / _MOST_BEND <= within <= beyond * _MOST_BEND
 
 
-class Probe(NamedTuple):
+class CardProbe(NamedTuple):
     """What a child measured on a card: ``tier`` is ``simulated-card`` or ``GPU``.
 
     ``measured`` are one or two batches, the smaller first: a model that is built for one batch
@@ -130,7 +130,7 @@ class Probe(NamedTuple):
 
     tier: str
     card: str
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredPeak, ...]
     first_step_bytes: int | None = None
     notes: tuple[str, ...] = ()
 
@@ -153,7 +153,7 @@ def _peak_at(batch_size: int, estimate: MemoryEstimate, traced_at: TracedAt) -> 
     return share if share > 2 * _BUDGET_BYTES else traced_at(batch_size)
 
 
-def calibrated(estimate: MemoryEstimate, probe: Probe, traced_at: TracedAt) -> MemoryEstimate:
+def calibrated(estimate: MemoryEstimate, probe: CardProbe, traced_at: TracedAt) -> MemoryEstimate:
     """The estimate with its peak as the probe corrects it, and notes of how far off the trace was.
 
     Where a limit was given, the largest batch is looked for again; each batch that is tried costs
@@ -221,7 +221,7 @@ def _bounds(start: int, runs: Callable[[int], bool]) -> tuple[int, int]:
 
 
 def _notes(
-    estimate: MemoryEstimate, probe: Probe, correction: Correction, traced_at: TracedAt
+    estimate: MemoryEstimate, probe: CardProbe, correction: Correction, traced_at: TracedAt
 ) -> tuple[str, ...]:
     ratios = ratios_of(probe.measured, traced_at)
     compared = " and ".join(

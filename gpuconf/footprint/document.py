@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuconf.footprint.budget import Budget
 from gpuconf.footprint.memory_estimate import Advice, LayerRow, MemoryEstimate, Moment, Phase, Tier
 from gpuconf.footprint.peak_sum import peak_kinds
-from gpuconf.footprint.step import Part, Setting
+from gpuconf.footprint.step import Part, TraceSetting
 from gpuconf.hardware.reserve import CONTEXT_BYTES
 from gpuconf.json_shape import Bytes, Count, FromOne
 from gpuconf.reporting.thinning import thinned
@@ -92,7 +92,7 @@ class EstimateDocument(NamedTuple):
     """Whether this batch fits the limit; None without one."""
     tier: Tier
     """How the numbers were obtained."""
-    setting: Setting | None
+    setting: TraceSetting | None
     """What was estimated."""
     peak: PeakDocument
     """Where the most is in use."""

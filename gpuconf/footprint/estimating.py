@@ -7,7 +7,7 @@ from typing import Any
 from gpuconf.arguments import memory_size, whole_number
 from gpuconf.footprint.advice import advice_for
 from gpuconf.footprint.breakdown import layer_rows, timeline
-from gpuconf.footprint.keras_models.preparing import Choice, policy_named
+from gpuconf.footprint.keras_models.preparing import EstimateChoice, policy_named
 from gpuconf.footprint.largest_batch import largest_batch
 from gpuconf.footprint.memory_estimate import MemoryEstimate, Peak
 from gpuconf.footprint.phases import phases_of
@@ -62,7 +62,7 @@ def estimate(
     BackendError for Keras on another backend than TensorFlow.
     """
     family = family_of(model)
-    choice = Choice(training, optimizer, loss, policy_named(mixed_precision), jit)
+    choice = EstimateChoice(training, optimizer, loss, policy_named(mixed_precision), jit)
     most_workspace = _bytes_of("workspace_limit", workspace_limit)
     subject = Subject(model, family, choice, input_shape, data, most_workspace)
     limit_bytes = _bytes_of("limit", limit)

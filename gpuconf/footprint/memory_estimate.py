@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from gpuconf.footprint.step import Part, Setting
-from gpuconf.json_shape import Bytes, FromOne, Rule, json_shape
+from gpuconf.footprint.step import Part, TraceSetting
+from gpuconf.json_shape import Bytes, FieldRule, FromOne, json_shape
 from gpuconf.reporting.text import text_of
 
 # How a number was found.
 TRACED, SIMULATED_CARD, GPU = "traced", "simulated-card", "GPU"
-Tier = Annotated[str, Rule(enum=(TRACED, SIMULATED_CARD, GPU))]
+Tier = Annotated[str, FieldRule(enum=(TRACED, SIMULATED_CARD, GPU))]
 
 
 @json_shape(computed=("total_bytes",))
@@ -53,7 +53,7 @@ class Phase(NamedTuple):
 
     base_bytes: int
     """At batch 0."""
-    per_sample_bytes: Annotated[float, Rule(minimum=0)]
+    per_sample_bytes: Annotated[float, FieldRule(minimum=0)]
     """For each sample of the batch."""
     first_batch: FromOne
     """From this batch on, until the next phase's."""
@@ -122,7 +122,7 @@ class MemoryEstimate(NamedTuple):
     batch_size: int
     peak_bytes: int
     resident_bytes: int
-    setting: Setting | None
+    setting: TraceSetting | None
     peak: Peak
     layers: tuple[LayerRow, ...]
     phases: tuple[Phase, ...]

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
-from gpuconf.json_shape import Rule, json_shape
+from gpuconf.json_shape import FieldRule, json_shape
 
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
-Part = Annotated[str, Rule(enum=(FORWARD, BACKWARD, UPDATE))]
+Part = Annotated[str, FieldRule(enum=(FORWARD, BACKWARD, UPDATE))]
 # What a piece of memory is for.
 WEIGHTS, OPTIMIZER_STATE, OTHER_STATE = "weights", "optimizer state", "other state"
 ACTIVATION, GRADIENT, TEMPORARY = "activation", "gradient", "temporary"
@@ -60,7 +60,7 @@ class Piece(NamedTuple):
 
 
 @json_shape(hidden=("notes",))
-class Setting(NamedTuple):
+class TraceSetting(NamedTuple):
     """What was traced: in which mode, with which optimizer and precision."""
 
     training: bool
@@ -94,7 +94,7 @@ class Step(NamedTuple):
     pieces: tuple[Piece, ...]
     layers: Mapping[str, str] = MappingProxyType({})
     notes: tuple[str, ...] = ()
-    setting: Setting | None = None
+    setting: TraceSetting | None = None
     spare_bytes: int = 0
 
     @property

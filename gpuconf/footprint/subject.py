@@ -18,10 +18,10 @@ from gpuconf.footprint.keras_models.data import (
     targets_for,
 )
 from gpuconf.footprint.keras_models.outputs import build, outputs_of
-from gpuconf.footprint.keras_models.preparing import Choice, prepared
+from gpuconf.footprint.keras_models.preparing import EstimateChoice, prepared
 from gpuconf.footprint.step import Step, with_workspaces_up_to
 from gpuconf.footprint.tensorflow.tracing import trace
-from gpuconf.keras_api.families import Family, has_own_step
+from gpuconf.keras_api.families import KerasFamily, has_own_step
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Subject:
     """
 
     model: Any
-    family: Family
-    choice: Choice
+    family: KerasFamily
+    choice: EstimateChoice
     input_shape: Any = None
     data: Any = None
     workspace_limit_bytes: int | None = None

@@ -17,7 +17,7 @@ ProblemCode = Literal[
 ]
 
 
-class Problem(NamedTuple):
+class NvmlProblem(NamedTuple):
     """Why NVML could not be asked: a code for programs, a sentence for people."""
 
     code: ProblemCode
@@ -81,6 +81,6 @@ class Inventory(NamedTuple):
     problem_code: ProblemCode | None = None
 
     @classmethod
-    def unknown(cls, problem: Problem) -> Inventory:
+    def unknown(cls, problem: NvmlProblem) -> Inventory:
         """The inventory of a machine whose NVML could not be asked."""
         return cls(problem=problem.sentence, problem_code=problem.code)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuconf.hardware import patience
-from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory, Problem
+from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory, NvmlProblem
 from gpuconf.terminal import printable
 
 if TYPE_CHECKING:
@@ -29,21 +29,21 @@ _REQUIRED = ("NVMLError", "nvmlInit", "nvmlShutdown", "nvmlDeviceGetCount")
 
 # NVML's return codes: nvmlReturn_t in nvml.h.
 PROBLEMS = {
-    4: Problem(
+    4: NvmlProblem(
         "no_permission",
         "NVML may not be used by this user: the device files under /dev/nvidia* are not readable",
     ),
-    9: Problem("not_loaded", "the NVIDIA driver is installed but not loaded"),
-    12: Problem(
+    9: NvmlProblem("not_loaded", "the NVIDIA driver is installed but not loaded"),
+    12: NvmlProblem(
         "no_library",
         "no NVIDIA driver here (libnvidia-ml.so.1 cannot be loaded; a container needs --gpus)",
     ),
-    13: Problem("too_old", "the NVIDIA driver is too old for the installed nvidia-ml-py"),
-    15: Problem(
+    13: NvmlProblem("too_old", "the NVIDIA driver is too old for the installed nvidia-ml-py"),
+    15: NvmlProblem(
         "lost",
         "a GPU has fallen off the bus, and NVML does not start until the machine is restarted",
     ),
-    18: Problem(
+    18: NvmlProblem(
         "mismatch",
         "the NVIDIA driver that is loaded and its library differ in version, as after an update "
         "without a restart",
@@ -82,7 +82,7 @@ def read_inventory(*, nvml: ModuleType | None = None, processes: bool = True) ->
 def ask(
     nvml: ModuleType | None,
     question: Callable[[ModuleType], T],
-    unanswered: Callable[[Problem], T],
+    unanswered: Callable[[NvmlProblem], T],
     *,
     environ: Mapping[str, str] = os.environ,
 ) -> T:
@@ -94,18 +94,18 @@ def ask(
     timeout_s = patience.read_timeout_s(environ)
     # Imported here: a thread that imports while its caller is inside an import may deadlock.
     binding = _import_binding() if nvml is None else _checked(nvml)
-    if isinstance(binding, Problem):
+    if isinstance(binding, NvmlProblem):
         return unanswered(binding)
     try:
         return patience.wait_for(
             lambda: _ask_between(binding, question, unanswered), timeout_s=timeout_s
         )
     except patience.NoAnswerError as error:
-        return unanswered(Problem("no_answer", str(error)))
+        return unanswered(NvmlProblem("no_answer", str(error)))
 
 
 def _ask_between(
-    binding: ModuleType, question: Callable[[ModuleType], T], unanswered: Callable[[Problem], T]
+    binding: ModuleType, question: Callable[[ModuleType], T], unanswered: Callable[[NvmlProblem], T]
 ) -> T:
     problem = _init(binding)
     if problem is not None:
@@ -116,7 +116,7 @@ def _ask_between(
         query(binding, "nvmlShutdown")
 
 
-def _import_binding() -> ModuleType | Problem:
+def _import_binding() -> ModuleType | NvmlProblem:
     """Import ``pynvml``; return it, or why it cannot be used."""
     try:
         import pynvml
@@ -129,23 +129,23 @@ def _import_binding() -> ModuleType | Problem:
         why = f"the installed pynvml is broken ({kind}: {error}); nvidia-ml-py is needed"
     else:
         return _checked(pynvml)
-    return Problem("no_binding", why)
+    return NvmlProblem("no_binding", why)
 
 
-def _checked(nvml: ModuleType) -> ModuleType | Problem:
+def _checked(nvml: ModuleType) -> ModuleType | NvmlProblem:
     missing = [name for name in _REQUIRED if not hasattr(nvml, name)]
     if not missing:
         return nvml
     why = f"the installed pynvml is not nvidia-ml-py: it has no {missing[0]}"
-    return Problem("no_binding", why)
+    return NvmlProblem("no_binding", why)
 
 
-def _init(nvml: ModuleType) -> Problem | None:
+def _init(nvml: ModuleType) -> NvmlProblem | None:
     """Start NVML; return why it does not start, or None."""
     try:
         nvml.nvmlInit()
     except Exception as error:  # NVMLError, or OSError and AttributeError of old bindings
-        other = Problem("other", f"NVML does not start ({error})")
+        other = NvmlProblem("other", f"NVML does not start ({error})")
         code: object = getattr(error, "value", None)
         return PROBLEMS.get(code, other) if isinstance(code, int) else other
     return None
@@ -173,7 +173,7 @@ def read_started(nvml: ModuleType, *, processes: bool = True) -> Inventory:
     count = query(nvml, "nvmlDeviceGetCount")
     if count is None:
         why = "NVML starts but does not say how many GPUs there are"
-        return Inventory.unknown(Problem("other", why))
+        return Inventory.unknown(NvmlProblem("other", why))
     return Inventory(
         gpus=tuple(_read_gpu(nvml, index, processes=processes) for index in range(count)),
         driver_version=query(nvml, "nvmlSystemGetDriverVersion"),

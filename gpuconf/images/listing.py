@@ -12,7 +12,7 @@ from gpuconf.errors import UsageError
 from gpuconf.images.failures import SKIP_HINT, ImageError, Origin
 from gpuconf.images.folders import EXTENSIONS, list_folder
 from gpuconf.images.labels import Labels, make_labels
-from gpuconf.images.tables import TABLE_EXTENSIONS, Table, read_table, take_table
+from gpuconf.images.tables import TABLE_EXTENSIONS, ImageTable, read_table, take_table
 
 _NAMED = 5
 
@@ -32,7 +32,7 @@ class ImageList(NamedTuple):
         return ImageList(paths, labels)
 
 
-class Source(NamedTuple):
+class ImageSource(NamedTuple):
     """What a caller gave to say which images, with which labels."""
 
     paths: Any
@@ -53,7 +53,7 @@ class _Found(NamedTuple):
     origin: Origin
 
 
-def list_images(source: Source) -> ImageList:
+def list_images(source: ImageSource) -> ImageList:
     """All the files of a folder, a list in a file, a table, or a sequence, with their labels."""
     paths, labels, class_names, origin = _find(source)
     if not paths:
@@ -68,14 +68,14 @@ def list_images(source: Source) -> ImageList:
     return ImageList(paths, made)
 
 
-def _find(source: Source) -> _Found:
+def _find(source: ImageSource) -> _Found:
     given = source.paths
     inferred = isinstance(source.labels, str) and source.labels == "inferred"
     if isinstance(given, (str, bytes, os.PathLike)):
         name = os.path.expanduser(os.fsencode(given))
         if os.path.isdir(name):
             return _find_in_folder(name, source, inferred)
-        table: Table | None = _read_list(name, source)
+        table: ImageTable | None = _read_list(name, source)
     else:
         table = take_table(given, path_column=source.path_column, label_column=source.label_column)
     if table is not None:
@@ -90,7 +90,7 @@ def _find(source: Source) -> _Found:
     return _Found(encode(given, origin), source.labels, source.class_names, origin)
 
 
-def _read_list(name: bytes, source: Source) -> Table:
+def _read_list(name: bytes, source: ImageSource) -> ImageTable:
     """The entries of a file, which must exist and be of a kind that lists images."""
     text = os.fsdecode(name)
     if not text.lower().endswith(TABLE_EXTENSIONS):
@@ -103,7 +103,7 @@ def _read_list(name: bytes, source: Source) -> Table:
     return read_table(text, path_column=source.path_column, label_column=source.label_column)
 
 
-def _find_in_folder(name: bytes, source: Source, inferred: bool) -> _Found:
+def _find_in_folder(name: bytes, source: ImageSource, inferred: bool) -> _Found:
     own = source.labels is None or inferred
     folder = list_folder(
         name, source.class_names if own else None, follow_links=source.follow_links

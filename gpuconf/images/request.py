@@ -15,7 +15,7 @@ from gpuconf.arguments import whole_number
 from gpuconf.errors import UsageError
 from gpuconf.images.caching import IN_MEMORY, Cache, make_cache
 from gpuconf.images.failures import Failures
-from gpuconf.images.listing import ImageList, Source, check_files, list_images, split
+from gpuconf.images.listing import ImageList, ImageSource, check_files, list_images, split
 from gpuconf.images.memory_plan import Demand, MemoryPlan, plan_memory
 from gpuconf.images.options import (
     LABEL_MODES,
@@ -41,7 +41,7 @@ _FLAGS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
+class ImageRequest:
     """What the caller wants of which images: the arguments of `stream` and `sequence`, as given.
 
     Both functions take them from here; docs/images.md describes each.
@@ -86,9 +86,9 @@ class Request:
         )
 
     @property
-    def source(self) -> Source:
+    def source(self) -> ImageSource:
         """What says which images, with which labels."""
-        return Source(
+        return ImageSource(
             self.paths,
             self.labels,
             self.label_mode,
@@ -191,7 +191,7 @@ class Part:
     Validation is neither shuffled nor augmented.
     """
 
-    request: Request
+    request: ImageRequest
     images: ImageList
     file_paths: tuple[str, ...]
     plan: MemoryPlan

@@ -16,7 +16,7 @@ from gpuconf.errors import MissingDependencyError, UsageError
 from gpuconf.images.failures import SKIP_HINT, ImageError
 from gpuconf.images.options import check_choice
 from gpuconf.images.pillow_reading import Lanes, import_pillow, read_picture
-from gpuconf.images.request import Part, Request, answering
+from gpuconf.images.request import ImageRequest, Part, answering
 
 # Keras's names to those of Pillow, which always averages when it makes a picture smaller.
 _RESAMPLINGS = {
@@ -28,8 +28,8 @@ _RESAMPLINGS = {
 }
 
 
-@answering(Request)
-def sequence(request: Request) -> Any:
+@answering(ImageRequest)
+def sequence(request: ImageRequest) -> Any:
     """Batches of images from files as a `keras.utils.PyDataset`, for Keras on any backend.
 
     Arguments and results are those of `stream`, as numpy arrays; the values differ slightly,
@@ -49,7 +49,7 @@ def sequence(request: Request) -> Any:
     return request.make(_sequence_class(), decoder=decoder)
 
 
-class Batches:
+class ImageBatches:
     """Batches of the images of a part by number, in an order that changes with each epoch."""
 
     def __init__(self, part: Part) -> None:
@@ -169,13 +169,13 @@ def _sequence_class() -> Any:
     base, options = _base()
 
     class ImageSequence(base):  # type: ignore[misc,valid-type]
-        """`Batches` as Keras wants them."""
+        """`ImageBatches` as Keras wants them."""
 
         def __init__(self, part: Part) -> None:
             # Two batches are read at a time, by the same threads, so that one is always ready.
             given = {"workers": 2, "max_queue_size": part.plan.batches_waiting} if options else {}
             super().__init__(**given)
-            self._batches = Batches(part)
+            self._batches = ImageBatches(part)
 
         def __len__(self) -> int:
             return len(self._batches)

@@ -17,7 +17,7 @@ from gpuconf.images.caching import kept_or_made
 from gpuconf.images.decoding import make_decode
 from gpuconf.images.failures import SKIP_HINT, ImageError, out_of_memory
 from gpuconf.images.pillow_reading import examine
-from gpuconf.images.request import Part, Request, answering
+from gpuconf.images.request import ImageRequest, Part, answering
 from gpuconf.images.slow_decoding import SlowDecoder
 from gpuconf.images.transforms import label_vectors
 from gpuconf.pipeline_calls import ending_early
@@ -26,8 +26,8 @@ from gpuconf.pipeline_calls import ending_early
 _NO_EPOCH = -1
 
 
-@answering(Request)
-def stream(request: Request) -> Any:
+@answering(ImageRequest)
+def stream(request: ImageRequest) -> Any:
     """Batches of images from files, for ``fit``, ``evaluate`` and ``predict``.
 
     ``paths`` is a folder, with a folder for each class or without; a ``.csv``, ``.tsv`` or

@@ -21,7 +21,7 @@ _MAYBE_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+(,[0-9]+)?")
 _DEFAULT_LABEL = "label"
 
 
-class Table(NamedTuple):
+class ImageTable(NamedTuple):
     """Paths as the table has them, and labels; None without such a column."""
 
     paths: list[Any]
@@ -37,7 +37,7 @@ class _Columns(NamedTuple):
     read: Callable[[Any], list[Any]]
 
 
-def read_table(file: str, *, path_column: str, label_column: str | None) -> Table:
+def read_table(file: str, *, path_column: str, label_column: str | None) -> ImageTable:
     """Read the columns of a file; relative paths start at the file's own folder."""
     is_parquet = file.lower().endswith(".parquet")
     columns = _parquet_columns(file) if is_parquet else _csv_columns(file, path_column)
@@ -47,7 +47,7 @@ def read_table(file: str, *, path_column: str, label_column: str | None) -> Tabl
     return table._replace(paths=placed)
 
 
-def take_table(given: Any, *, path_column: str, label_column: str | None) -> Table | None:
+def take_table(given: Any, *, path_column: str, label_column: str | None) -> ImageTable | None:
     """The columns of a table in memory, of any library or a dict; None for anything else."""
     names = list(given) if isinstance(given, Mapping) else getattr(given, "columns", None)
     if names is None:
@@ -64,14 +64,14 @@ def take_table(given: Any, *, path_column: str, label_column: str | None) -> Tab
     return _table(_Columns(origin, names, read), path_column, label_column)
 
 
-def _table(columns: _Columns, path_column: str, label_column: str | None) -> Table:
+def _table(columns: _Columns, path_column: str, label_column: str | None) -> ImageTable:
     label = _DEFAULT_LABEL if label_column is None else label_column
     _require(columns, path_column, "path_column", label)
     paths, labels = columns.read(path_column), None
     if label_column is not None or label in columns.names:
         _require(columns, label, "label_column", path_column)
         labels = columns.read(label)
-    return Table(paths, labels, columns.origin)
+    return ImageTable(paths, labels, columns.origin)
 
 
 def _is_name(path: Any) -> bool:

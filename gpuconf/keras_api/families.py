@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gpuconf.errors import BackendError, UsageError
 
 
-class Family(NamedTuple):
+class KerasFamily(NamedTuple):
     """A Keras: Keras 3, or Keras 2 as ``tf_keras`` or TensorFlow's own before 2.16."""
 
     keras: Any
@@ -16,7 +16,7 @@ class Family(NamedTuple):
     is_keras_3: bool
 
 
-def family_of(model: Any) -> Family:
+def family_of(model: Any) -> KerasFamily:
     """The Keras that a model is of.
 
     Raises UsageError for what is no model, BackendError for other backends than TensorFlow.
@@ -26,7 +26,7 @@ def family_of(model: Any) -> Family:
         if keras is None or not hasattr(keras, "Model"):
             continue
         if isinstance(model, keras.Model):
-            family = Family(keras, name, keras.__version__.startswith("3"))
+            family = KerasFamily(keras, name, keras.__version__.startswith("3"))
             _check_backend(family)
             return family
         if isinstance(model, keras.layers.Layer):
@@ -43,7 +43,7 @@ def has_own_step(model: Any, name: str) -> bool:
     return name in vars(model) or getattr(type(model), name) is not getattr(base, name)
 
 
-def _check_backend(family: Family) -> None:
+def _check_backend(family: KerasFamily) -> None:
     if not family.is_keras_3:
         return
     backend = family.keras.backend.backend()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpuconf.errors import UsageError
-from gpuconf.keras_api.families import Family
+from gpuconf.keras_api.families import KerasFamily
 
 
 def layers_of(model: Any, *, include_self: bool = False) -> list[Any]:
@@ -35,7 +35,7 @@ def leaves_with_weights(model: Any) -> list[Any]:
 
 
 @contextmanager
-def recomputed(layers: list[Any], family: Family) -> Iterator[None]:
+def recomputed(layers: list[Any], family: KerasFamily) -> Iterator[None]:
     """Inside, these layers compute their results again in the backward pass, and keep none.
 
     Raises UsageError where this Keras has no way to do so.

@@ -5,6 +5,6 @@
 
 from gpuconf.messages.headline import headline
 from gpuconf.messages.reader import read, read_chunks, read_error
-from gpuconf.messages.reading import Evidence, Facts, Reading
+from gpuconf.messages.reading import Evidence, LogFacts, Reading
 
-__all__ = ["Evidence", "Facts", "Reading", "headline", "read", "read_chunks", "read_error"]
+__all__ = ["Evidence", "LogFacts", "Reading", "headline", "read", "read_chunks", "read_error"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NamedTuple
 
-from gpuconf.json_shape import Rule
+from gpuconf.json_shape import FieldRule
 
 Severity = Literal["failure", "silent-cpu-fallback", "warning-only", "not-gpu"]
 
@@ -92,4 +92,4 @@ CAUSES: dict[str, Cause] = {
     "gpu-only-operation": Cause("an operation runs on real GPUs only"),
     NOT_GPU: Cause("no known GPU problem"),
 }
-CauseId = Annotated[str, Rule(enum=tuple(CAUSES))]
+CauseId = Annotated[str, FieldRule(enum=tuple(CAUSES))]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gpuconf.messages.log.shapes import PhraseIndex, says, shapes_of
-from gpuconf.messages.log.watchers import Line
+from gpuconf.messages.log.watchers import LogLine
 from gpuconf.messages.rules import Rule
 
 # Messages are broken over lines; the figures stand in what follows.
@@ -23,7 +23,7 @@ _OF_ITS_OWN = re.compile(r"\.(?:cc|h|py):\d|^\s{0,9}(?:Traceback|File )|^\w{0,99
 class Excerpt:
     """A line, the ids of the rules that it matches, and the lines below it."""
 
-    line: Line
+    line: LogLine
     rules: list[str] = field(default_factory=list)
     following: list[str] = field(default_factory=list)
 
@@ -84,7 +84,7 @@ class RuleMatches:
         self._open: list[Excerpt] = []
         self._said_by = PhraseIndex((said, rule) for rule in rules for said in rule.phrases)
 
-    def see(self, line: Line) -> None:
+    def see(self, line: LogLine) -> None:
         """Note the rules that a line matches."""
         shape, rules = self._rules_that_say(line.text)
         excerpt = None
@@ -103,7 +103,7 @@ class RuleMatches:
         said_by = {rule.id: rule for rule in self._said_by.said_in(words)}
         return b" ".join(words), list(said_by.values())
 
-    def follow(self, line: Line) -> None:
+    def follow(self, line: LogLine) -> None:
         """Keep a line below one that was noted."""
         self.wants -= 1
         for excerpt in self._open:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuconf.messages.log.watchers import Line
+from gpuconf.messages.log.watchers import LogLine
 
 _MOST = 2000
 # What only a running training writes; figures of loss and step also stand in summaries.
@@ -71,7 +71,7 @@ def says_nothing(line: str) -> bool:
 class Raised(NamedTuple):
     """An exception's last line: where it stands, the class and what it says."""
 
-    line: Line
+    line: LogLine
     kind: str
     message: str
 
@@ -81,7 +81,7 @@ class Raised(NamedTuple):
         return self.kind.rpartition(".")[2]
 
 
-class Outcome:
+class OutcomeWatcher:
     """Watches a log for signs of life and of death."""
 
     phrases: Sequence[str] = (
@@ -98,13 +98,13 @@ class Outcome:
 
     def __init__(self) -> None:
         self.raised: list[Raised] = []
-        self.cut_off: list[Line] = []
+        self.cut_off: list[LogLine] = []
         self.wants = 0
         self.has_gpu = False  # whether a framework made a device of a GPU
         self._steps: list[int] = []
         self._last_step = -1
 
-    def see(self, line: Line) -> None:
+    def see(self, line: LogLine) -> None:
         """Note what a line tells of the run."""
         text = line.text[:_MOST]
         if _STEPS.search(text) or (_FIGURES.search(text) and self._goes_on(text)):
@@ -119,7 +119,7 @@ class Outcome:
         elif _FATAL_LINE.search(text) or _CUT_OFF.search(text):
             self.cut_off.append(line)
 
-    def follow(self, line: Line) -> None:
+    def follow(self, line: LogLine) -> None:
         """Take the message of an exception that has none in its own line."""
         self.wants -= 1
         text, last = line.text.strip(), self.raised[-1]

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Iterable, Mapping
 
 from gpuconf.messages.facts.allocations import AllocationReader
-from gpuconf.messages.facts.card import Card, CardReader
+from gpuconf.messages.facts.card import CardReader, LoggedCard
 from gpuconf.messages.facts.details import batch_size_in, details_in
 from gpuconf.messages.facts.dump import Dump, DumpReader
 from gpuconf.messages.facts.software import SoftwareReader
@@ -16,11 +16,11 @@ from gpuconf.messages.log.notebook import printed_by_cells
 from gpuconf.messages.log.stream import LogReader
 from gpuconf.messages.log.watchers import Watcher
 from gpuconf.messages.matches import RuleMatch, RuleMatches
-from gpuconf.messages.outcome import Outcome
-from gpuconf.messages.reading import Evidence, Facts, Reading
+from gpuconf.messages.outcome import OutcomeWatcher
+from gpuconf.messages.reading import Evidence, LogFacts, Reading
 from gpuconf.messages.refinement import refined_causes
 from gpuconf.messages.rules import all_rules
-from gpuconf.messages.verdict import Verdict, judge
+from gpuconf.messages.verdict import LogVerdict, judge
 
 _END_OF_LOG = 64 * 1024
 
@@ -63,7 +63,7 @@ class _Reader:
     """All watchers of a log, and what they saw."""
 
     def __init__(self) -> None:
-        self.outcome, self.dumps, self.frames = Outcome(), DumpReader(), FrameReader()
+        self.outcome, self.dumps, self.frames = OutcomeWatcher(), DumpReader(), FrameReader()
         self.cards, self.software, self.tables = CardReader(), SoftwareReader(), AllocationReader()
         self.matches = RuleMatches(all_rules())
         watchers: list[Watcher] = [self.outcome, self.frames, self.cards]
@@ -86,7 +86,7 @@ class _Reader:
             self.log.line_count,
         )
 
-    def _facts(self, verdict: Verdict, dump: Dump | None, card: Card | None) -> Facts:
+    def _facts(self, verdict: LogVerdict, dump: Dump | None, card: LoggedCard | None) -> LogFacts:
         excerpts = [excerpt for match in verdict.shown_by for excerpt in match.excerpts]
         texts = [excerpt.text for excerpt in excerpts]
         if verdict.raised is not None:  # it names the operation if nothing before it does
@@ -96,7 +96,7 @@ class _Reader:
         if verdict.raised is not None:
             numbers = [verdict.raised.line.number, *numbers]
         asked = None if dump is None else dump.requested_bytes
-        return Facts(
+        return LogFacts(
             request=request_of(verdict.cause, lines, texts, asked),
             card=card,
             dump=dump,
@@ -112,7 +112,7 @@ class _Reader:
         )
 
 
-def _exception(verdict: Verdict) -> str | None:
+def _exception(verdict: LogVerdict) -> str | None:
     if verdict.raised is None:
         return None
     message = verdict.raised.message

@@ -7,11 +7,11 @@ from typing import NamedTuple
 from gpuconf.json_shape import Count, FromOne
 from gpuconf.messages.causes import CauseId, Severity
 from gpuconf.messages.facts.allocations import Allocations
-from gpuconf.messages.facts.card import Card
+from gpuconf.messages.facts.card import LoggedCard
 from gpuconf.messages.facts.details import Details
 from gpuconf.messages.facts.dump import Dump
 from gpuconf.messages.facts.software import Framework
-from gpuconf.messages.facts.tensor import Request
+from gpuconf.messages.facts.tensor import MemoryRequest
 from gpuconf.messages.facts.user_code import Frame
 
 
@@ -32,12 +32,12 @@ class Evidence(NamedTuple):
     """Whether it says less than the other lines of its cause."""
 
 
-class Facts(NamedTuple):
+class LogFacts(NamedTuple):
     """What the log says beyond the cause; None and empty is what it does not say."""
 
-    request: Request = Request()
+    request: MemoryRequest = MemoryRequest()
     """What was asked for, and refused."""
-    card: Card | None = None
+    card: LoggedCard | None = None
     """The GPU."""
     dump: Dump | None = None
     """The allocator's state when it refused."""
@@ -75,5 +75,5 @@ class Reading(NamedTuple):
     evidence: tuple[Evidence, ...] = ()
     consequences: tuple[Evidence, ...] = ()
     notes: tuple[Evidence, ...] = ()
-    facts: Facts = Facts()
+    facts: LogFacts = LogFacts()
     line_count: int = 0

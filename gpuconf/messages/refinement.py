@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpuconf.messages.facts.card import Card
+from gpuconf.messages.facts.card import LoggedCard
 from gpuconf.messages.facts.dump import Dump
 from gpuconf.messages.matches import RuleMatch
-from gpuconf.messages.outcome import Outcome
+from gpuconf.messages.outcome import OutcomeWatcher
 
 # Less of a card free than this, and others hold it.
 _FREE_SHARE = 0.25
@@ -20,7 +20,10 @@ _TENSORFLOW = re.compile(r"tensorflow|OP_REQUIRES|\[Op:|\{\{node|rendezvous", re
 
 
 def refined_causes(
-    found: Mapping[str, RuleMatch], outcome: Outcome, dump: Dump | None, card: Card | None
+    found: Mapping[str, RuleMatch],
+    outcome: OutcomeWatcher,
+    dump: Dump | None,
+    card: LoggedCard | None,
 ) -> dict[str, str]:
     """Other causes than the rules' own, by the rules' ids."""
     refined: dict[str, str] = {}
@@ -61,7 +64,7 @@ def _is_a_small_part(dump: Dump) -> bool:
     return asked < limit // 4 and in_use > limit // 2
 
 
-def _is_jax(found: Mapping[str, RuleMatch], outcome: Outcome) -> bool:
+def _is_jax(found: Mapping[str, RuleMatch], outcome: OutcomeWatcher) -> bool:
     if "jax-refused" in found:
         return True
     if _XLA not in found:
@@ -75,7 +78,7 @@ def _is_jax(found: Mapping[str, RuleMatch], outcome: Outcome) -> bool:
     return not kinds and not of_tensorflow and "RESOURCE_EXHAUSTED" in text
 
 
-def _was_full_at_start(card: Card | None) -> bool:
+def _was_full_at_start(card: LoggedCard | None) -> bool:
     if card is None or card.free_bytes is None or card.total_bytes is None:
         return False
     return card.free_bytes < _FREE_SHARE * card.total_bytes

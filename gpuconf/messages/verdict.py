@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuconf.messages.causes import CAUSES, NOT_GPU, Severity
-from gpuconf.messages.log.watchers import Line
+from gpuconf.messages.log.watchers import LogLine
 from gpuconf.messages.matches import RuleMatch
-from gpuconf.messages.outcome import Outcome, Raised, speaks_of_gpus
+from gpuconf.messages.outcome import OutcomeWatcher, Raised, speaks_of_gpus
 from gpuconf.messages.rules import Level
 from gpuconf.units import GIB
 
@@ -31,7 +31,7 @@ _SOFT = re.compile(
 )
 
 
-class Verdict(NamedTuple):
+class LogVerdict(NamedTuple):
     """The root cause, how bad it is, further causes in order, and the lines that show the root.
 
     ``harmless`` are warnings without meaning; ``raised`` is the exception that ended the run,
@@ -45,15 +45,15 @@ class Verdict(NamedTuple):
     consequences: tuple[RuleMatch, ...]
     harmless: tuple[RuleMatch, ...]
     raised: Raised | None
-    cut_off: Line | None
+    cut_off: LogLine | None
 
 
 def judge(
     found: Mapping[str, RuleMatch],
-    outcome: Outcome,
-    last: Line,
+    outcome: OutcomeWatcher,
+    last: LogLine,
     refined: Mapping[str, str] | None = None,
-) -> Verdict:
+) -> LogVerdict:
     """Judge the rules that a log matched; ``refined`` has other causes for some rules' ids."""
     return _Judge(found, outcome, last, refined or {}).verdict()
 
@@ -62,8 +62,8 @@ class _Judge:
     def __init__(
         self,
         found: Mapping[str, RuleMatch],
-        outcome: Outcome,
-        last: Line,
+        outcome: OutcomeWatcher,
+        last: LogLine,
         refined: Mapping[str, str],
     ) -> None:
         self._outcome, self._last, self._refined = outcome, last, refined
@@ -72,7 +72,7 @@ class _Judge:
         ended = [each for each in outcome.raised if each.name not in _NOT_RAISED_IN_ANGER]
         self._raised = ended[-1] if ended else None
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> LogVerdict:
         """The first of: a failure, a fall back to the CPU, a warning, nothing."""
         if self._failing:
             return self._verdict(self._root(self._candidates()), "failure")
@@ -89,12 +89,12 @@ class _Judge:
             return self._verdict(self._root(mild), "warning-only")
         return self._verdict(None, "not-gpu")
 
-    def _ended_in(self, lines: Sequence[Line]) -> bool:
+    def _ended_in(self, lines: Sequence[LogLine]) -> bool:
         """Whether one of the lines is itself the program's end."""
         ends = {line.number for line in self._outcome.cut_off}
         return any(line.number in ends for line in lines)
 
-    def _was_caught(self, lines: Sequence[Line]) -> bool:
+    def _was_caught(self, lines: Sequence[LogLine]) -> bool:
         """Whether a message stands alone, without its exception, and the run went on."""
         last = lines[-1].number
         near = range(lines[0].number, last + _BELOW_A_RAISE)
@@ -162,12 +162,12 @@ class _Judge:
             ),
         )
 
-    def _verdict(self, root: RuleMatch | None, severity: Severity) -> Verdict:
+    def _verdict(self, root: RuleMatch | None, severity: Severity) -> LogVerdict:
         cause = NOT_GPU if root is None else self._cause(root)
         matches = [each for each in self._all if self._level(each) not in ("harmless", "hint")]
         matches = [each for each in matches if each.rule.level != "big-allocation" or each is root]
         others = [self._cause(each) for each in matches if self._cause(each) != cause]
-        return Verdict(
+        return LogVerdict(
             cause,
             severity,
             tuple(dict.fromkeys(others)),
@@ -198,5 +198,5 @@ class _Judge:
             return rule.softly
         return rule.level
 
-    def _goes_on_below(self, line: Line) -> bool:
+    def _goes_on_below(self, line: LogLine) -> bool:
         return self._outcome.progress_after(line.number) >= _LINES_OF_PROGRESS

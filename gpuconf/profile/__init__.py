@@ -24,18 +24,18 @@ from gpuconf.profile.loading import (
 from gpuconf.profile.model import Profile
 from gpuconf.profile.search import (
     DEFAULT_PROFILE,
-    Choice,
     Location,
     ParentChoice,
+    ProfileChoice,
     absolute_path,
 )
 
 __all__ = [
     "DEFAULT_PROFILE",
-    "Choice",
     "Location",
     "ParentChoice",
     "Profile",
+    "ProfileChoice",
     "ProfileEntry",
     "absolute_path",
     "check_profile",

@@ -31,7 +31,7 @@ class Chain(NamedTuple):
 
 def read_chain(
     location: search.Location,
-    searched: tuple[search.Place, ...],
+    searched: tuple[search.ProfileFolder, ...],
     environ: Environment[str, str] = os.environ,
 ) -> Chain:
     """The profile at ``location`` with all it extends; raises the first ProfileError."""
@@ -43,7 +43,7 @@ def read_chain(
 
 def try_chain(
     location: search.Location,
-    searched: tuple[search.Place, ...],
+    searched: tuple[search.ProfileFolder, ...],
     environ: Environment[str, str] = os.environ,
 ) -> tuple[Chain | None, list[ProfileError]]:
     """The merged chain, or None and what is wrong: each problem of the first file that has any."""
@@ -56,7 +56,7 @@ def try_chain(
 
 def try_links(
     location: search.Location,
-    searched: tuple[search.Place, ...],
+    searched: tuple[search.ProfileFolder, ...],
     environ: Environment[str, str] | None,
 ) -> tuple[list[Link], list[ProfileError]]:
     """The files of a chain as far as they are good, and what is wrong with the last of them.
@@ -121,7 +121,7 @@ def _asked_for(error: ProfileError, children: list[Link]) -> ProfileError:
 
 
 def _parent(
-    name: str | None, links: list[Link], searched: tuple[search.Place, ...]
+    name: str | None, links: list[Link], searched: tuple[search.ProfileFolder, ...]
 ) -> search.Location | None:
     """The file that the last of ``links`` extends; refuses cycles and long chains."""
     named = links[-1].root.get("extends")
@@ -159,7 +159,7 @@ def _nothing_further_up(name: str, missing: ProfileNotFoundError) -> ProfileNotF
 
 
 def _lookup(
-    name: str, child: search.Location, searched: tuple[search.Place, ...]
+    name: str, child: search.Location, searched: tuple[search.ProfileFolder, ...]
 ) -> search.Location | None:
     """A path begins at the child's folder; a child's own name means the next one further up."""
     if search.is_path(name):

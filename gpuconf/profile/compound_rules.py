@@ -12,7 +12,7 @@ from gpuconf.profile.problems import nearest, problem, quoted
 from gpuconf.profile.rules import (
     STEERING_CHARACTER,
     JsonSchema,
-    Rule,
+    ValueRule,
     amount,
     refuse,
     scalar,
@@ -56,7 +56,7 @@ def _member_hint(node: Scalar) -> str:
     return "the numbers and UUIDs of this machine: nvidia-smi -L"
 
 
-def gpus() -> Rule:
+def gpus() -> ValueRule:
     """Which GPUs the program may see."""
     member: JsonSchema = {
         "anyOf": [
@@ -74,7 +74,7 @@ def gpus() -> Rule:
         },
     }
     listed: JsonSchema = {"type": "array", "minItems": 1, "uniqueItems": True, "items": member}
-    return Rule(_read_gpus, {"anyOf": [{"enum": ["all", "none"]}, listed, pick]}, _GPUS_SAYS)
+    return ValueRule(_read_gpus, {"anyOf": [{"enum": ["all", "none"]}, listed, pick]}, _GPUS_SAYS)
 
 
 def _read_gpus(node: Node, key: str) -> GpuSelection:
@@ -131,7 +131,7 @@ def _read_count(node: Scalar, key: str) -> int:
     return int(node.text)
 
 
-def on_shortage() -> Rule:
+def on_shortage() -> ValueRule:
     """What to do when too little is left: a word, or ``{wait: 10min}``, or ``wait 10min``."""
     wait: JsonSchema = {
         "type": "object",
@@ -141,7 +141,7 @@ def on_shortage() -> Rule:
     }
     said: JsonSchema = {"type": "string", "pattern": rf"^wait:?\s+{_DURATION_PATTERN}$"}
     schema: JsonSchema = {"anyOf": [{"enum": ["fail", "cpu"]}, wait, said]}
-    return Rule(_read_shortage, schema, _SHORTAGE_SAYS)
+    return ValueRule(_read_shortage, schema, _SHORTAGE_SAYS)
 
 
 def _read_shortage(node: Node, key: str) -> OnShortage:
@@ -175,7 +175,7 @@ def _wait(node: Scalar, duration: str, key: str) -> OnShortage:
     return OnShortage("wait", seconds)
 
 
-def virtual_devices() -> Rule:
+def virtual_devices() -> ValueRule:
     """The logical devices that each visible GPU is cut into."""
     item = amount(of="of the GPU's limit", example="50%")
     says = f"a list of sizes or percentages, such as [2GiB, 2GiB], at most {MOST_VIRTUAL_DEVICES}"
@@ -189,7 +189,7 @@ def virtual_devices() -> Rule:
         return tuple(value for value in values if isinstance(value, Amount))
 
     schema: JsonSchema = {"type": "array", "maxItems": MOST_VIRTUAL_DEVICES, "items": item.schema}
-    return Rule(read, schema, says)
+    return ValueRule(read, schema, says)
 
 
 def _virtual_hint(node: Node) -> str:
@@ -200,7 +200,7 @@ def _virtual_hint(node: Node) -> str:
     return "write `virtual_devices: [50%, 50%]`, or null for none"
 
 
-def env(owned: Environment[str, str]) -> Rule:
+def env(owned: Environment[str, str]) -> ValueRule:
     """Environment variables, each value the literal text that was written.
 
     ``owned`` are those that gpuconf sets itself, each with the key that decides it.
@@ -219,7 +219,7 @@ def env(owned: Environment[str, str]) -> Rule:
         },
         "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
     }
-    return Rule(functools.partial(_read_env, owned), schema, "a mapping of variables to text")
+    return ValueRule(functools.partial(_read_env, owned), schema, "a mapping of variables to text")
 
 
 def _read_env(owned: Environment[str, str], node: Node, key: str) -> tuple[tuple[str, str], ...]:

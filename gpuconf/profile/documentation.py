@@ -6,7 +6,7 @@ import json
 
 from gpuconf.profile.combinations import editor_rules
 from gpuconf.profile.compound_rules import INDEX_OR_UUID_PATTERN
-from gpuconf.profile.rules import JsonSchema, Rule
+from gpuconf.profile.rules import JsonSchema, ValueRule
 from gpuconf.profile.schema import PROFILE, Key, PerGpu, Section
 
 
@@ -42,7 +42,7 @@ def _section(section: Section, definitions: JsonSchema) -> JsonSchema:
 def _property(key: Key, definitions: JsonSchema) -> JsonSchema:
     """What ``key`` may hold; null is always allowed, since it removes an inherited rule."""
     about: JsonSchema = {"description": _described(key)}
-    if isinstance(key.rule, Rule):
+    if isinstance(key.rule, ValueRule):
         return {**about, "anyOf": [key.rule.schema, {"type": "null"}]}
     if isinstance(key.rule, PerGpu):
         each = _reference(key.rule.section, definitions)
@@ -62,7 +62,7 @@ def _reference(section: Section, definitions: JsonSchema) -> JsonSchema:
 
 def _described(key: Key) -> str:
     text = key.description
-    if isinstance(key.rule, Rule):
+    if isinstance(key.rule, ValueRule):
         text += f" Write {key.rule.says}."
     return f"{text} Default: {key.default}." if key.default else text
 
@@ -83,7 +83,9 @@ def _table(title: str, keys: list[Key], about: str = "") -> str:
 
 
 def _row(key: Key) -> str:
-    says = key.rule.says if isinstance(key.rule, Rule) else "GPUs, each with memory and the like"
+    says = (
+        key.rule.says if isinstance(key.rule, ValueRule) else "GPUs, each with memory and the like"
+    )
     example = f"`{key.name}: {key.example}`"
     cells = [f"`{key.name}`", says, key.description, key.default, example]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -34,7 +34,7 @@ class _Found(NamedTuple):
 
     location: search.Location
     because: str
-    searched: tuple[search.Place, ...]
+    searched: tuple[search.ProfileFolder, ...]
 
 
 def load_profile(
@@ -90,7 +90,7 @@ def chosen_profile(
     directory: PathOrName | None = None,
     script_folder: str | None = None,
     parent: search.ParentChoice | None = None,
-) -> search.Choice:
+) -> search.ProfileChoice:
     """The name or path that applies where code names none, and why."""
     searched = search.places(environ, _text(directory), script_folder)
     return search.choose(environ, searched, parent)

@@ -9,7 +9,7 @@ from gpuconf.profile.compound_rules import gpu_member
 from gpuconf.profile.model import GpuRules
 from gpuconf.profile.nodes import Mapping, Mark, Node, Scalar, merged
 from gpuconf.profile.problems import nearest, problem, quoted
-from gpuconf.profile.rules import Rule, refuse
+from gpuconf.profile.rules import ValueRule, refuse
 from gpuconf.profile.schema import GPU, OWNED_VARIABLES, PROFILE, PerGpu, Section
 
 # More than anybody reads at once; the search for what was meant takes time for each.
@@ -72,9 +72,9 @@ def _read_keys(
 
 
 def _read_value(
-    rule: Rule | Section | PerGpu, node: Node, key: str, problems: list[ProfileError]
+    rule: ValueRule | Section | PerGpu, node: Node, key: str, problems: list[ProfileError]
 ) -> object:
-    if isinstance(rule, Rule):
+    if isinstance(rule, ValueRule):
         return rule.read(node, key)
     if isinstance(rule, Section):
         return _read_section(rule, node, key, problems)

@@ -34,7 +34,7 @@ _NOT_ZERO = r"(?=[^1-9]*[1-9])"
 JsonSchema = dict[str, Any]
 
 
-class Rule(NamedTuple):
+class ValueRule(NamedTuple):
     """``read(node, key)`` returns the value or raises ProfileError; ``says`` is for people."""
 
     read: Callable[[Node, str], object]
@@ -58,7 +58,7 @@ def scalar(node: Node, key: str, rule: str, example: str) -> Scalar:
     return node
 
 
-def flag(*, example: str = "true") -> Rule:
+def flag(*, example: str = "true") -> ValueRule:
     """true or false, also as YAML 1.1's on, off, yes and no; never a number or quoted text."""
     says = "true or false"
 
@@ -72,10 +72,12 @@ def flag(*, example: str = "true") -> Rule:
         return value
 
     words = "^([Oo][Nn]|[Oo][Ff][Ff]|[Yy][Ee][Ss]|[Nn][Oo])$"
-    return Rule(read, {"anyOf": [{"type": "boolean"}, {"type": "string", "pattern": words}]}, says)
+    return ValueRule(
+        read, {"anyOf": [{"type": "boolean"}, {"type": "string", "pattern": words}]}, says
+    )
 
 
-def choice(*choices: str) -> Rule:
+def choice(*choices: str) -> ValueRule:
     """One of a few words."""
     says = "one of " + ", ".join(choices)
 
@@ -88,10 +90,10 @@ def choice(*choices: str) -> Rule:
             )
         return node.text
 
-    return Rule(read, {"type": "string", "enum": list(choices)}, says)
+    return ValueRule(read, {"type": "string", "enum": list(choices)}, says)
 
 
-def text(*, says: str, example: str) -> Rule:
+def text(*, says: str, example: str) -> ValueRule:
     """Any text, taken as it was written."""
 
     def read(node: Node, key: str) -> str:
@@ -107,10 +109,10 @@ def text(*, says: str, example: str) -> Rule:
         "maxLength": _LONGEST_TEXT,
         "pattern": f"^{STEERING_CHARACTER.pattern.replace('[', '[^', 1)}*$",
     }
-    return Rule(read, schema, says)
+    return ValueRule(read, schema, says)
 
 
-def fraction() -> Rule:
+def fraction() -> ValueRule:
     """A part of the card: a number above 0, up to 1, or a percentage."""
     says = "a number above 0 and at most 1, or a percentage such as 70%"
 
@@ -127,7 +129,7 @@ def fraction() -> Rule:
             {"type": "string", "pattern": f"^{_NOT_ZERO}{_SHARE_PATTERN}$"},
         ]
     }
-    return Rule(read, schema, says)
+    return ValueRule(read, schema, says)
 
 
 def _percentage(written: str) -> float | None:
@@ -159,7 +161,7 @@ def _fraction_hint(node: Scalar, value: float | None) -> str:
     return f"write 0.7, or 1 for all of the card; {unified}"
 
 
-def size(*, at_least: int = 0, example: str) -> Rule:
+def size(*, at_least: int = 0, example: str) -> ValueRule:
     """A number of bytes with its unit, from ``at_least`` bytes upwards."""
     floor = f", at least {exact_size(at_least)}" if at_least else ""
     says = "a size such as 6GiB, 512MiB or 900 MB" + floor
@@ -175,10 +177,10 @@ def size(*, at_least: int = 0, example: str) -> Rule:
         return value
 
     pattern = f"^{_NOT_ZERO if at_least else ''}{_SIZE_PATTERN}$"
-    return Rule(read, {"type": "string", "pattern": pattern}, says)
+    return ValueRule(read, {"type": "string", "pattern": pattern}, says)
 
 
-def amount(*, of: str, zero: bool = False, example: str) -> Rule:
+def amount(*, of: str, zero: bool = False, example: str) -> ValueRule:
     """A size, or a percentage ``of`` something; from 1 MiB upwards unless ``zero`` may be."""
     says = f"a size such as 6GiB or 900 MB, or a percentage {of}"
 
@@ -194,7 +196,7 @@ def amount(*, of: str, zero: bool = False, example: str) -> Rule:
         return value
 
     pattern = f"^{'' if zero else _NOT_ZERO}({_SIZE_PATTERN}|{_SHARE_PATTERN})$"
-    return Rule(read, {"type": "string", "pattern": pattern}, says)
+    return ValueRule(read, {"type": "string", "pattern": pattern}, says)
 
 
 def _is_worth_a_rule(value: Amount) -> bool:

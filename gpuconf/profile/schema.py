@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from gpuconf.profile.compound_rules import env, gpus, on_shortage, virtual_devices
 from gpuconf.profile.model import GpuRules, JaxRules, MemoryRules, TensorFlowRules, TorchRules
-from gpuconf.profile.rules import Rule, amount, choice, flag, fraction, size, text
+from gpuconf.profile.rules import ValueRule, amount, choice, flag, fraction, size, text
 from gpuconf.units import MIB
 
 
@@ -24,7 +24,7 @@ class Key(NamedTuple):
     """
 
     name: str
-    rule: Rule | Section | PerGpu
+    rule: ValueRule | Section | PerGpu
     description: str
     default: str = ""
     example: str = ""

@@ -42,7 +42,7 @@ _SUFFIXES = (".yaml", ".yml")
 _OWN_FILE = "gpuconf"
 
 
-class Place(NamedTuple):
+class ProfileFolder(NamedTuple):
     """A folder of profiles; ``origin`` is project, user or shipped.
 
     ``own_file`` is the path of the project's or the user's own profile, without its suffix, or
@@ -65,7 +65,7 @@ class Location(NamedTuple):
     origin: str
 
 
-class Choice(NamedTuple):
+class ProfileChoice(NamedTuple):
     """The profile that applies, a name or path, and why, for messages.
 
     ``location`` is its file where that is known without looking for a name.
@@ -88,22 +88,22 @@ class ParentChoice(NamedTuple):
 
 def places(
     environ: Mapping[str, str], directory: str | None, script_folder: str | None = None
-) -> tuple[Place, ...]:
+) -> tuple[ProfileFolder, ...]:
     """Every folder that is searched, in order; none of them need exist."""
     found = [
-        Place("project", os.path.join(folder, ".gpuconf"), os.path.join(folder, "gpuconf"))
+        ProfileFolder("project", os.path.join(folder, ".gpuconf"), os.path.join(folder, "gpuconf"))
         for folder in project_folders(environ, directory, script_folder)
     ]
     config = user_folder(environ, "XDG_CONFIG_HOME", ".config")
     if config is not None:
-        found.append(Place("user", config, os.path.join(config, "gpuconf")))
-    found.append(Place("shipped", shipped_folder()))
+        found.append(ProfileFolder("user", config, os.path.join(config, "gpuconf")))
+    found.append(ProfileFolder("shipped", shipped_folder()))
     return tuple(found)
 
 
 def choose(
-    environ: Mapping[str, str], searched: tuple[Place, ...], parent: ParentChoice | None
-) -> Choice:
+    environ: Mapping[str, str], searched: tuple[ProfileFolder, ...], parent: ParentChoice | None
+) -> ProfileChoice:
     """What applies where no profile is named in code.
 
     ``parent`` is by default what the note in ``environ`` says.  A GPUCONF_PROFILE that came down
@@ -115,15 +115,15 @@ def choose(
         parent = ParentChoice(note.profile, note.origin)
         named = "" if named == note.asked.strip() else named
     if named:
-        return Choice(named, "GPUCONF_PROFILE names it")
+        return ProfileChoice(named, "GPUCONF_PROFILE names it")
     if parent is not None:
-        return Choice(parent.profile, BY_PARENT, _chosen_by_parent(parent))
+        return ProfileChoice(parent.profile, BY_PARENT, _chosen_by_parent(parent))
     for place in searched:
         for path in _with_suffix(place, place.own_file) if place.own_file else ():
             whose = "the project's" if place.origin == "project" else "your"
             location = Location(place.origin, path, place.origin)
-            return Choice(path, f"it is {whose} own file", location)
-    return Choice(DEFAULT_PROFILE, "nothing else is set")
+            return ProfileChoice(path, f"it is {whose} own file", location)
+    return ProfileChoice(DEFAULT_PROFILE, "nothing else is set")
 
 
 def _chosen_by_parent(parent: ParentChoice) -> Location | None:
@@ -141,7 +141,7 @@ def is_path(name: str) -> bool:
     return "/" in name or os.sep in name or name.endswith(_SUFFIXES) or name in ("", ".", "..")
 
 
-def candidates(name: str, searched: tuple[Place, ...]) -> Iterator[Location]:
+def candidates(name: str, searched: tuple[ProfileFolder, ...]) -> Iterator[Location]:
     """The files that the profile ``name`` may be, the one that rules first."""
     if is_path(name) or "\x00" in name:
         return
@@ -152,11 +152,11 @@ def candidates(name: str, searched: tuple[Place, ...]) -> Iterator[Location]:
             yield from _locations(place, name, os.path.join(place.folder, name))
 
 
-def _locations(place: Place, name: str, stem: str) -> list[Location]:
+def _locations(place: ProfileFolder, name: str, stem: str) -> list[Location]:
     return [Location(name, path, place.origin) for path in _with_suffix(place, stem)]
 
 
-def _with_suffix(place: Place, stem: str) -> list[str]:
+def _with_suffix(place: ProfileFolder, stem: str) -> list[str]:
     # lexists: a broken link or a folder of that name is a mistake to report, not to pass over.
     is_there = is_shipped if place.origin == "shipped" else os.path.lexists
     return [stem + suffix for suffix in _SUFFIXES if is_there(stem + suffix)]
@@ -177,7 +177,7 @@ def locate_path(path: str, folder: str | None, home: str | None = None) -> Locat
     return Location(_name_of(full, "path"), full, "path")
 
 
-def is_users_own(path: str, searched: tuple[Place, ...]) -> bool:
+def is_users_own(path: str, searched: tuple[ProfileFolder, ...]) -> bool:
     """Whether ``path`` is in the user's own folder of profiles."""
     folder = os.path.dirname(os.path.abspath(path))
     return any(place.origin == "user" and place.folder == folder for place in searched)
@@ -203,7 +203,7 @@ def absolute_path(
         return None
 
 
-def all_locations(searched: tuple[Place, ...]) -> list[Location]:
+def all_locations(searched: tuple[ProfileFolder, ...]) -> list[Location]:
     """Every profile that is there, the ones that rule before those they shadow."""
     found = []
     for place in searched:
@@ -218,7 +218,7 @@ def all_locations(searched: tuple[Place, ...]) -> list[Location]:
     return found
 
 
-def _listed(place: Place) -> list[str]:
+def _listed(place: ProfileFolder) -> list[str]:
     if place.origin == "shipped":
         return shipped_files()
     try:
@@ -228,7 +228,7 @@ def _listed(place: Place) -> list[str]:
 
 
 def not_found(
-    name: str, searched: tuple[Place, ...], mark: Mark, because: str = ""
+    name: str, searched: tuple[ProfileFolder, ...], mark: Mark, because: str = ""
 ) -> ProfileNotFoundError:
     """The error for a name that no place has, with the nearest name that one has."""
     found = all_locations(searched)

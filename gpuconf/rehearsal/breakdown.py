@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuconf.json_shape import Bytes, Count, json_shape
-from gpuconf.rehearsal.trace import Allocation, Tape, Usage
+from gpuconf.rehearsal.trace import Tape, TracedAllocation, Usage
 
 WEIGHTS, SLOTS, DATA = "weights", "optimizer state", "data and other"
 OTHER = "other computation"
@@ -24,7 +24,7 @@ _EAGER_BACKWARD = ("Grad", "Backprop")
 _EAGER_UPDATE = ("ResourceApply", "Sqrt", "AssignSubVariableOp", "AssignAddVariableOp")
 
 
-class Names(NamedTuple):
+class ProgramNames(NamedTuple):
     """What the agent knows of the program: layers, optimizers, and bytes of each variable."""
 
     layers: frozenset[str] = frozenset()
@@ -60,10 +60,10 @@ class Row(NamedTuple):
         return tuple(int(size) for size in re.findall("[0-9]+", self.shape))
 
 
-def names_of(report: Mapping[str, Any]) -> Names:
+def names_of(report: Mapping[str, Any]) -> ProgramNames:
     """The names in an agent's report."""
     model = report.get("model") or {}
-    return Names(
+    return ProgramNames(
         frozenset(model.get("layers", ())),
         frozenset(name.lower() for name in model.get("optimizers", ())),
         tuple(model.get("weights", ())),
@@ -71,10 +71,10 @@ def names_of(report: Mapping[str, Any]) -> Names:
     )
 
 
-def rows_of(usage: Usage, names: Names, *, first_step_ns: int | None) -> tuple[Row, ...]:
+def rows_of(usage: Usage, names: ProgramNames, *, first_step_ns: int | None) -> tuple[Row, ...]:
     """All that was live at the peak, the largest first; the sizes add up to the peak."""
     weights, slots = Counter(names.weights), Counter(names.slots)
-    groups: dict[tuple[str, str | None, str | None, bool], list[Allocation]] = {}
+    groups: dict[tuple[str, str | None, str | None, bool], list[TracedAllocation]] = {}
     for each in sorted(usage.live_at_peak, key=_time):  # weights are made before their slots
         what, layer, op = place_of(each.op, names)
         if what not in (FORWARD, BACKWARD) and not each.is_workspace:
@@ -85,11 +85,11 @@ def rows_of(usage: Usage, names: Names, *, first_step_ns: int | None) -> tuple[R
     return tuple(sorted(rows, key=lambda row: -row.size_bytes))
 
 
-def _time(each: Allocation) -> int:
+def _time(each: TracedAllocation) -> int:
     return each.time_ns
 
 
-def _row(key: tuple[str, str | None, str | None, bool], members: Sequence[Allocation]) -> Row:
+def _row(key: tuple[str, str | None, str | None, bool], members: Sequence[TracedAllocation]) -> Row:
     what, layer, op, is_workspace = key
     largest = max(members, key=lambda each: each.size_bytes)
     size = sum(each.size_bytes for each in members)
@@ -98,7 +98,7 @@ def _row(key: tuple[str, str | None, str | None, bool], members: Sequence[Alloca
 
 
 def _kept(
-    each: Allocation,
+    each: TracedAllocation,
     weights: Counter[int],
     slots: Counter[int],
     what: str,
@@ -118,7 +118,7 @@ def _kept(
     return None
 
 
-def place_of(op: str | None, names: Names) -> tuple[str, str | None, str | None]:
+def place_of(op: str | None, names: ProgramNames) -> tuple[str, str | None, str | None]:
     """An operation's name as (what it is for, layer, kind of operation).
 
     ``StatefulPartitionedCall/gradient_tape/sequential_1/c2_1/convolution/Conv2DBackpropFilter``
@@ -148,7 +148,7 @@ def _eager(kind: str) -> str:
     return DATA if kind in _DATA_OPS else OTHER
 
 
-def _layer(part: str, names: Names) -> str | None:
+def _layer(part: str, names: ProgramNames) -> str | None:
     """The layer that a part of a name stands for: Keras 3 adds ``_1`` to it in some places."""
     if part in names.layers:
         return part

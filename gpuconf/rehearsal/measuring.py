@@ -20,14 +20,14 @@ _CHANGEABLE = ("arrays", "tf.data", "generator", "sequence", "train_on_batch")
 Again = Callable[[int], RunResult]
 
 
-class Measured(NamedTuple):
+class MeasuredBatches(NamedTuple):
     """The batches that fit, with their peaks; the smallest that failed, if any did."""
 
     fitting: tuple[Measurement, ...] = ()
     failed: int | None = None
     kept_bytes: int | None = None  # weights and optimizer's state, of the last that fitted
 
-    def with_run(self, run: RunResult, batch: int) -> Measured:
+    def with_run(self, run: RunResult, batch: int) -> MeasuredBatches:
         """This and a run that fitted."""
         device = tightest(devices_of(run))
         used = (run.trainer.get("batch") or {}).get("used") or batch
@@ -37,7 +37,7 @@ class Measured(NamedTuple):
         point = Measurement(used, device.peak_bytes)
         return self._replace(fitting=tuple(sorted({*self.fitting, point})), kept_bytes=kept)
 
-    def without(self, batch: int) -> Measured:
+    def without(self, batch: int) -> MeasuredBatches:
         """This and a run that did not fit."""
         return self._replace(failed=min(batch, self.failed or batch))
 
@@ -57,7 +57,7 @@ def find_batch(
     if verdict.failure is not None and verdict.failure.node == "_EagerConst":
         return (), Suggestion(None, "it failed on the data as a whole, not on a batch of it")
     fits = verdict.answer == "fits"
-    measured = Measured().with_run(first, used) if fits else Measured(failed=used)
+    measured = MeasuredBatches().with_run(first, used) if fits else MeasuredBatches(failed=used)
     if again is None:
         return measured.fitting, None
     measured, why_not = _two_that_fit(measured, used, again)
@@ -68,7 +68,9 @@ def find_batch(
     return _confirmed(found, measured, again, line)
 
 
-def _two_that_fit(measured: Measured, used: int, again: Again) -> tuple[Measured, str | None]:
+def _two_that_fit(
+    measured: MeasuredBatches, used: int, again: Again
+) -> tuple[MeasuredBatches, str | None]:
     """Go down until two fit; or why there can be no suggestion."""
     for size in _further_batches(used, is_fitting=bool(measured.fitting)):
         result = again(size)
@@ -85,7 +87,7 @@ def _two_that_fit(measured: Measured, used: int, again: Again) -> tuple[Measured
 
 
 def _confirmed(
-    found: Suggestion, measured: Measured, again: Again, line: Callable[..., Suggestion]
+    found: Suggestion, measured: MeasuredBatches, again: Again, line: Callable[..., Suggestion]
 ) -> tuple[tuple[Measurement, ...], Suggestion]:
     """Run what is suggested; where it does not fit, something nearer to what does; where it leaves
     much room, what ``line`` through the largest two gives then."""
@@ -112,13 +114,13 @@ def _confirmed(
     return measured.fitting, _concluded(found, measured)
 
 
-def _leaves_room(measured: Measured, result: RunResult) -> bool:
+def _leaves_room(measured: MeasuredBatches, result: RunResult) -> bool:
     device = tightest(devices_of(result))
     peak = measured.fitting[-1].peak_bytes
     return device is not None and peak < NEARLY_FULL * device.limit_bytes
 
 
-def _concluded(found: Suggestion, measured: Measured) -> Suggestion:
+def _concluded(found: Suggestion, measured: MeasuredBatches) -> Suggestion:
     """The suggestion as measured: the largest that fitted, or the smaller one suggested."""
     largest = measured.fitting[-1]
     if found.batch is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpuconf.errors import UsageError
 from gpuconf.rehearsal.devices import DeviceReport, tightest
 from gpuconf.rehearsal.rehearse import Rehearsal
-from gpuconf.rehearsal.trace import Mark, Usage
+from gpuconf.rehearsal.trace import TapeMark, Usage
 from gpuconf.reporting.picture import IN_USE, INK, LIMIT, PALE, PLATE, canvas, plain, save
 from gpuconf.units import MIB, sized
 
@@ -70,7 +70,7 @@ class Clock(NamedTuple):
         return 1.0
 
 
-def phases(marks: tuple[Mark, ...], start_ns: int, end_ns: int) -> list[tuple[str, int, int]]:
+def phases(marks: tuple[TapeMark, ...], start_ns: int, end_ns: int) -> list[tuple[str, int, int]]:
     """The stretches of time as (name, from, to), in nanoseconds: build, then step by step."""
     begins = {int(m.text[5:]): m.time_ns for m in marks if _is_number(m.text, "step ")}
     ends = {int(m.text[11:]): m.time_ns for m in marks if _is_number(m.text, "after step ")}

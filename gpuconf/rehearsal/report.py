@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuconf.messages.failure import Failure
 from gpuconf.rehearsal.advice import advice
-from gpuconf.rehearsal.breakdown import Names, Row, names_of, place_of
+from gpuconf.rehearsal.breakdown import ProgramNames, Row, names_of, place_of
 from gpuconf.rehearsal.devices import DeviceReport, tightest
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.target import free_bytes, reserve_bytes
@@ -33,7 +33,7 @@ SIMULATED = (
 )
 
 
-class Section(NamedTuple):
+class ReportSection(NamedTuple):
     """A heading, its lines, and its table if it has one."""
 
     heading: str
@@ -41,7 +41,7 @@ class Section(NamedTuple):
     table: Table | None = None
 
 
-def lines_of(section: Section) -> Iterator[Line]:
+def lines_of(section: ReportSection) -> Iterator[Line]:
     """Its lines, indented; what is broken off stands below the text, not below its label."""
     for text in section.lines:
         label = _LABEL.match(text)
@@ -82,26 +82,26 @@ def headline(rehearsal: Rehearsal) -> str:
     return text
 
 
-def sections(rehearsal: Rehearsal) -> tuple[Section, ...]:
+def sections(rehearsal: Rehearsal) -> tuple[ReportSection, ...]:
     """All that follows the headline."""
     found = []
     names = names_of(rehearsal.first.trainer)
     failure, device = rehearsal.verdict.failure, tightest(rehearsal.devices)
     if failure is not None and rehearsal.verdict.answer == "does not fit":
         lines = _failure_lines(failure, names, rehearsal.devices)
-        found.append(Section("what failed", tuple(lines)))
+        found.append(ReportSection("what failed", tuple(lines)))
     if device is not None and _shows_training(rehearsal):
         sums = _limit_sum(rehearsal.spec, device.limit_bytes)
-        found.append(Section("memory", sums, _device_table(rehearsal.devices)))
+        found.append(ReportSection("memory", sums, _device_table(rehearsal.devices)))
     if device is not None and device.rows and _shows_training(rehearsal):
         which = f" of GPU {device.index}" if len(rehearsal.devices) > 1 else ""
         heading = f"what the {sized(device.peak_bytes)} at the peak{which} were"
-        found.append(Section(heading, table=_row_table(device)))
+        found.append(ReportSection(heading, table=_row_table(device)))
     found_advice = advice(rehearsal)
     if found_advice:
-        found.append(Section("what would fit", tuple(found_advice)))
+        found.append(ReportSection("what would fit", tuple(found_advice)))
     if rehearsal.notes or rehearsal.survived:
-        found.append(Section("notes", tuple(_notes(rehearsal))))
+        found.append(ReportSection("notes", tuple(_notes(rehearsal))))
     return tuple(found)
 
 
@@ -125,7 +125,9 @@ def _limit_sum(spec: CardSpec, limit_bytes: int) -> tuple[str, ...]:
     return ()
 
 
-def _failure_lines(failure: Failure, names: Names, devices: Sequence[DeviceReport]) -> list[str]:
+def _failure_lines(
+    failure: Failure, names: ProgramNames, devices: Sequence[DeviceReport]
+) -> list[str]:
     if failure.kind == "refused":
         # Its hint is for a GPU of this machine; what helps here stands in the advice.
         return [line for line in failure.message.splitlines() if "hint: " not in line]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gpuconf
-from gpuconf.children.family import Family
+from gpuconf.children.family import ProcessFamily
 from gpuconf.children.passthrough import Passthrough
 from gpuconf.errors import BackendError, UsageError
 from gpuconf.json_shape import json_shape
@@ -46,7 +46,7 @@ class Orders(NamedTuple):
         return str(_PACKAGE)
 
 
-class Held(NamedTuple):
+class HeldOnCard(NamedTuple):
     """What all processes of the run held on one card at a time, their contexts included."""
 
     time_ns: int
@@ -68,7 +68,7 @@ class RunResult(NamedTuple):
     reports: tuple[dict[str, Any], ...]
     trainer: dict[str, Any]
     tape: Tape | None
-    held: tuple[Held, ...]
+    held: tuple[HeldOnCard, ...]
     stderr: str
     seconds: float
     unwritten: str | None = None
@@ -93,7 +93,7 @@ def run_once(
     started = time.monotonic()
     passthrough = Passthrough(is_shown=is_shown, stdout_to_stderr=stdout_to_stderr)
     with passthrough as sinks, _folder(orders) as folder:
-        with Family() as family:
+        with ProcessFamily() as family:
             child = _start(family, command, _with_agent(environ, folder), sinks)
             watch = _Watch(folder, card)
             while child.poll() is None and not watch.is_over():
@@ -143,7 +143,7 @@ class _Watch:
         self._card = card
         self._cards = card.describe().count if card is not None else 0
         self._reports: tuple[dict[str, Any], ...] = ()
-        self.held: list[Held] = []
+        self.held: list[HeldOnCard] = []
         self._until_notice = time.monotonic() + _SILENT_S
 
     def look(self) -> str:
@@ -154,7 +154,7 @@ class _Watch:
             size = sum(process.used_bytes for process in self._card.processes(index))
             last = next((held for held in reversed(self.held) if held.card == index), None)
             if last is None or last.size_bytes != size:
-                self.held.append(Held(time.time_ns(), index, size))
+                self.held.append(HeldOnCard(time.time_ns(), index, size))
         return _progress(choose_trainer(self._reports))
 
     def notice(self) -> str | None:
@@ -213,7 +213,7 @@ def _cannot_write(error: OSError) -> BackendError:
 
 
 def _start(
-    family: Family, command: Sequence[str], environ: Mapping[str, str], sinks: Passthrough
+    family: ProcessFamily, command: Sequence[str], environ: Mapping[str, str], sinks: Passthrough
 ) -> subprocess.Popen[bytes]:
     try:
         child = family.start(

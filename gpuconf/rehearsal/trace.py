@@ -26,7 +26,7 @@ _EARLIEST_EPOCH_NS = 10**18  # a time below that counts from the start of the ta
 _MOST_POINTS = 4000
 
 
-class Allocation(NamedTuple):
+class TracedAllocation(NamedTuple):
     """A piece of memory in use: ``size_bytes`` taken for ``asked_bytes``, by which operation.
 
     ``is_workspace`` says that the operation uses it for itself and gives it back at its end.
@@ -59,10 +59,10 @@ class Usage(NamedTuple):
     peak_bytes: int
     peak_time_ns: int
     series: tuple[Point, ...]
-    live_at_peak: tuple[Allocation, ...]
+    live_at_peak: tuple[TracedAllocation, ...]
 
 
-class Mark(NamedTuple):
+class TapeMark(NamedTuple):
     """A moment that the agent has put on the tape."""
 
     time_ns: int
@@ -73,7 +73,7 @@ class Tape(NamedTuple):
     """All that the tapes of a process hold, by allocator; ``is_whole`` unless one was lost."""
 
     usages: tuple[Usage, ...] = ()
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[TapeMark, ...] = ()
     is_whole: bool = True
 
 
@@ -102,7 +102,7 @@ def tape_of(events: Sequence[Event], *, is_whole: bool = True) -> Tape:
     marks = []
     for event in events:
         if event.name.startswith(MARK):
-            marks.append(Mark(event.time_ns, event.name.removeprefix(MARK)))
+            marks.append(TapeMark(event.time_ns, event.name.removeprefix(MARK)))
             continue
         name = str(event.stats.get("allocator_name", ""))
         if name.startswith(_ALLOCATORS):
@@ -115,7 +115,7 @@ def _usage(allocator: str, events: Sequence[Event]) -> Usage:
     """Two passes: the first finds the peak, the second what was live just then."""
     series = [Point(event.time_ns, _number(event, "bytes_allocated")) for event in events]
     peak = max(range(len(series)), key=lambda place: series[place].size_bytes)
-    live: dict[int, Allocation] = {}
+    live: dict[int, TracedAllocation] = {}
     for event in events[: peak + 1]:
         address = _number(event, "addr")
         if event.name == ALLOCATION:
@@ -154,9 +154,9 @@ def _height(point: Point) -> int:
     return point.size_bytes
 
 
-def _allocation(event: Event) -> Allocation:
+def _allocation(event: Event) -> TracedAllocation:
     stats = event.stats
-    return Allocation(
+    return TracedAllocation(
         time_ns=event.time_ns,
         size_bytes=_number(event, "allocation_bytes"),
         asked_bytes=_number(event, "requested_bytes"),

@@ -17,7 +17,7 @@ class Bug(NamedTuple):
     """What Python says of it."""
 
 
-class Problem(NamedTuple):
+class ErrorProblem(NamedTuple):
     """What was refused."""
 
     type: str
@@ -50,14 +50,14 @@ class ProfileProblem(NamedTuple):
 class ErrorDocument(NamedTuple):
     """The command failed."""
 
-    error: Problem | ProfileProblem | Bug
+    error: ErrorProblem | ProfileProblem | Bug
     """What was refused, or the bug."""
 
 
-def problem_of(error: GpuconfError) -> Problem | ProfileProblem:
+def problem_of(error: GpuconfError) -> ErrorProblem | ProfileProblem:
     """What an error says."""
     name = type(error).__name__
     if isinstance(error, ProfileError):
         place = error.file, error.line, error.column, error.key
         return ProfileProblem(name, error.message, error.hint, *place)
-    return Problem(name, error.message, error.hint)
+    return ErrorProblem(name, error.message, error.hint)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpuconf.demo.runner import Run
+from gpuconf.demo.runner import ScriptRun
 from gpuconf.units import MIB
 from tests.acceptance.stage import PROGRAMS, Stage
 
@@ -87,7 +87,7 @@ def two_halves_run(stage: Stage) -> list[Row]:
     ]
 
 
-def _end(run: Run) -> str:
+def _end(run: ScriptRun) -> str:
     return "exit 0" if run.code == 0 else f"exit {run.code}: {run.last_error[:80]}"
 
 
@@ -175,12 +175,12 @@ def cpu_only_hides(stage: Stage) -> list[Row]:
     return [Row("cpu-only", "0 GPUs, tensor on CPU:0", seen, seen == "0 GPUs, tensor on CPU:0")]
 
 
-def _ran_on_the_cpu(run: Run) -> bool:
+def _ran_on_the_cpu(run: ScriptRun) -> bool:
     return run.code == 0 and (run.result or {}).get("device") == "CPU:0"
 
 
 # What a program on a full card must come to, by the profile's on_shortage.
-_POLICIES: dict[str, Callable[[Run], bool]] = {
+_POLICIES: dict[str, Callable[[ScriptRun], bool]] = {
     "fail": lambda run: run.code != 0 and "errors.ShortageError" in run.log,
     "cpu": _ran_on_the_cpu,
     "{wait: 3s}": lambda run: run.code != 0 and "waited 3s in vain" in run.log,

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from gpuconf import batching
 from gpuconf.batching import evaluating, first_size
-from gpuconf.batching.size import CardBatch, Key
+from gpuconf.batching.size import CardBatch, SizeKey
 from tests.batching.batching_models import (
     BATCH,
     HALVES,
@@ -270,7 +270,7 @@ def _evaluated_in_parts(model: Any, data: dict[str, Any]) -> Any:
 
 
 def _of_six(max_retries: int) -> Any:
-    key = Key("check", (), "", None)
+    key = SizeKey("check", (), "", None)
     return CardBatch(key, what="check", most=6, max_retries=max_retries)
 
 

@@ -24,7 +24,7 @@ import tensorflow as tf
 import gpuconf
 from gpuconf import batching
 from gpuconf.batching.size import forget
-from gpuconf.batching.steps.state import Held, Reader
+from gpuconf.batching.steps.state import HeldValues, Reader
 from gpuconf.errors import UsageError
 from gpuconf.keras_api import nests
 from tests.batching.batching_models import (
@@ -368,7 +368,7 @@ def check_many_variables_are_held_at_once_and_not_copied() -> None:
     model = dense(*(layers.Dense(8) for _ in range(20)))
     reader = Reader(model, model.variables)
     assert reader.read is Reader(model, model.variables).read
-    held, values = Held(reader), reader.read()
+    held, values = HeldValues(reader), reader.read()
     assert addresses(values) == addresses(
         Reader(model, [each]).read()[0] for each in model.variables
     )

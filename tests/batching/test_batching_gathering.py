@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gpuconf.batching.gathering import Gathered
+from gpuconf.batching.gathering import GatheredOutputs
 from gpuconf.errors import UsageError
 from gpuconf.keras_api import nests
 
@@ -19,7 +19,7 @@ FIRST = np.arange(6.0).reshape(3, 2)
 
 def gathered(*parts: Any, **options: Any) -> Any:
     """The outputs of some parts, each of which says how many samples it is of."""
-    found = Gathered(**options)
+    found = GatheredOutputs(**options)
     for outputs, samples in parts:
         found.add(outputs, samples)
     return found.result()
@@ -30,7 +30,7 @@ def test_outputs_are_gathered_in_order(sizes: list[int], is_known: bool) -> None
     """Rows of all batches, whether or not their number was known, in the model's own nest."""
     total = sum(sizes)
     rows = np.arange(total * 3, dtype="float32").reshape(total, 3)
-    gathered = Gathered(samples=total if is_known else None)
+    gathered = GatheredOutputs(samples=total if is_known else None)
     start = 0
     for size in sizes:
         part = rows[start : start + size]
@@ -46,7 +46,7 @@ def test_outputs_are_gathered_in_order(sizes: list[int], is_known: bool) -> None
 def test_outputs_go_into_a_file(tmp_path: Path) -> None:
     """``out`` is written and given back; the file is complete without being closed."""
     out = np.lib.format.open_memmap(tmp_path / "out.npy", "w+", "float32", (4, 2))
-    gathered = Gathered(samples=4, out=out)
+    gathered = GatheredOutputs(samples=4, out=out)
     gathered.add(np.ones((3, 2), "float32"), 3)
     gathered.add(np.zeros((1, 2), "float32"), 1)
     assert gathered.result() is out
@@ -57,7 +57,7 @@ def test_outputs_go_into_a_file(tmp_path: Path) -> None:
 def test_an_out_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
     """With a hint that makes the right one, and nothing is written."""
     out = np.zeros(shape, "float32")
-    gathered = Gathered(samples=4, out=out)
+    gathered = GatheredOutputs(samples=4, out=out)
     with pytest.raises(UsageError, match="out has shape") as caught:
         gathered.add(np.ones((4, 2), "float32"), 4)
     assert "(4, 2)" in str(caught.value.hint)
@@ -67,7 +67,7 @@ def test_an_out_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
 def test_more_outputs_than_room_are_refused() -> None:
     """A dataset that is longer than ``out``: an error, not a file that ends early."""
     out = np.zeros((4, 2))
-    gathered = Gathered(samples=None, out=out)
+    gathered = GatheredOutputs(samples=None, out=out)
     gathered.add(np.ones((3, 2)), 3)
     with pytest.raises(UsageError, match="room for 4"):
         gathered.add(np.ones((3, 2)), 3)
@@ -75,7 +75,7 @@ def test_more_outputs_than_room_are_refused() -> None:
 
 def test_rows_that_stay_as_they_were_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     """A generator that ends early: the rest of ``out`` is not the model's."""
-    gathered = Gathered(samples=None, out=np.zeros((4, 2)))
+    gathered = GatheredOutputs(samples=None, out=np.zeros((4, 2)))
     gathered.add(np.ones((3, 2)), 3)
     gathered.result()
     assert "out has 4 rows, of which the first 3 were written" in capsys.readouterr().err
@@ -86,13 +86,13 @@ def test_an_out_that_cannot_be_written_is_refused() -> None:
     out = np.zeros((3, 2))
     out.flags.writeable = False
     with pytest.raises(UsageError, match="read-only") as caught:
-        Gathered(samples=3, out=out).add(np.ones((3, 2)), 3)
+        GatheredOutputs(samples=3, out=out).add(np.ones((3, 2)), 3)
     assert 'mmap_mode="r+"' in str(caught.value.hint)
 
 
 def test_no_outputs_at_all() -> None:
     """Nothing was computed: None."""
-    assert Gathered(samples=None).result() is None
+    assert GatheredOutputs(samples=None).result() is None
 
 
 def test_parts_of_a_batch_are_joined() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from gpuconf.batching.parts import even, in_parts
-from gpuconf.batching.size import CardBatch, Key, checked_retries, forget
+from gpuconf.batching.size import CardBatch, SizeKey, checked_retries, forget
 from gpuconf.errors import UsageError
 
 FULL = "OOM when allocating tensor with shape[9] on /device:GPU:0 by allocator GPU_0_bfc"
@@ -43,7 +43,9 @@ class Counted:
 def sized(most: int, max_retries: int = 99) -> CardBatch:
     """A size of which nothing is known."""
     forget()
-    return CardBatch(Key("parts", (), "GPU:0", 1), what="test", most=most, max_retries=max_retries)
+    return CardBatch(
+        SizeKey("parts", (), "GPU:0", 1), what="test", most=most, max_retries=max_retries
+    )
 
 
 @given(some.integers(0, 300), some.integers(1, 300), some.integers(1, 300), some.booleans())
@@ -71,7 +73,7 @@ def test_a_size_that_grows_is_taken_at_once() -> None:
     """The rest of the samples is cut anew as soon as the card takes more."""
     forget()
     growing = CardBatch(
-        Key("parts", (), "GPU:0", 1), what="test", most=64, start=8, room_to_double=lambda: True
+        SizeKey("parts", (), "GPU:0", 1), what="test", most=64, start=8, room_to_double=lambda: True
     )
     counted = Counted(fits=99)
     list(in_parts(100, growing, counted.run))

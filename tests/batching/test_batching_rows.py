@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from gpuconf.batching.data.host_data import checked_batch_size, host_data
-from gpuconf.batching.data.rows import Rows, is_rows
+from gpuconf.batching.data.rows import SampleRows, is_rows
 from gpuconf.errors import UsageError
 from gpuconf.keras_api import nests
 
@@ -45,14 +45,14 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.fixture(scope="module", params=SOURCES)
-def rows(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Rows:
+def rows(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SampleRows:
     """Rows of one kind of source."""
-    return Rows(SOURCES[request.param](tmp_path_factory.mktemp("rows")), "float32")
+    return SampleRows(SOURCES[request.param](tmp_path_factory.mktemp("rows")), "float32")
 
 
 @given(some.permutations(range(40)), some.integers(1, 40), some.booleans())
 def test_rows_come_in_the_order_asked_for(
-    rows: Rows, order: list[int], size: int, is_sorted: bool
+    rows: SampleRows, order: list[int], size: int, is_sorted: bool
 ) -> None:
     """Any places in any order, and runs of them; in Keras's own precision."""
     places = np.array(sorted(order[:size]) if is_sorted else order[:size])
@@ -62,7 +62,7 @@ def test_rows_come_in_the_order_asked_for(
     np.testing.assert_array_equal(found, VALUES[places].astype("float32"))
 
 
-def test_what_is_known_of_a_source(rows: Rows) -> None:
+def test_what_is_known_of_a_source(rows: SampleRows) -> None:
     """Its length and what a sample takes, without reading it."""
     assert (rows.count, rows.sample_shape, rows.sample_bytes) == (40, (3,), 12)
 
@@ -70,12 +70,12 @@ def test_what_is_known_of_a_source(rows: Rows) -> None:
 @pytest.mark.parametrize("kind", ["uint8", "int64", "bool"])
 def test_whole_numbers_keep_their_type(kind: str) -> None:
     """Images stay bytes until the model makes floats of them."""
-    assert Rows(np.ones((2, 2), kind), "float32").at(np.array([0])).dtype == kind
+    assert SampleRows(np.ones((2, 2), kind), "float32").at(np.array([0])).dtype == kind
 
 
 def test_a_series_is_one_column() -> None:
     """Labels are often a column of a frame."""
-    found = Rows(pd.Series([1, 2, 3], index=[7, 8, 9]), "float32").at(np.array([2, 0]))
+    found = SampleRows(pd.Series([1, 2, 3], index=[7, 8, 9]), "float32").at(np.array([2, 0]))
     np.testing.assert_array_equal(found, [3, 1])
 
 
@@ -109,7 +109,7 @@ def test_lists_of_numbers_and_of_arrays() -> None:
 def test_a_single_number_has_no_samples() -> None:
     """Refused by name."""
     with pytest.raises(UsageError, match="no samples") as caught:
-        Rows(np.float32(3), "float32")
+        SampleRows(np.float32(3), "float32")
     assert caught.value.hint
 
 
@@ -128,14 +128,14 @@ MIXED = pd.DataFrame({"age": [31, 47], "name": ["Ann", "Bo"]})
 def test_values_of_different_kinds_are_refused(source: Any, words: str) -> None:
     """By name, instead of TensorFlow's internal error at the first batch."""
     with pytest.raises(UsageError, match=words) as caught:
-        Rows(source, "float32")
+        SampleRows(source, "float32")
     assert "select_dtypes" in str(caught.value.hint)
 
 
 def test_texts_are_taken() -> None:
     """NumPy and pandas hold them as objects."""
     texts = pd.Series(["a", "bc", "d"], dtype=object)
-    assert Rows(texts, "float32").at(np.array([1, 2])).tolist() == ["bc", "d"]
+    assert SampleRows(texts, "float32").at(np.array([1, 2])).tolist() == ["bc", "d"]
 
 
 @pytest.mark.parametrize("size", [0, -1, 1.5, True, "large", [32]])

@@ -9,21 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from gpuconf.batching import size as sizes
-from gpuconf.batching.card import Card
-from gpuconf.batching.failures import Failure, attempt
+from gpuconf.batching.card import TensorFlowDevice
+from gpuconf.batching.failures import OutOfMemory, attempt
 from gpuconf.batching.size import (
     MOST_RETRIES,
     CardBatch,
     Guess,
-    Key,
-    Known,
+    KnownSize,
+    SizeKey,
     forget,
     key_for,
     known_size,
     remember,
 )
 
-KEY = Key("evaluate", ("model",), "GPU:0", 1024)
+KEY = SizeKey("evaluate", ("model",), "GPU:0", 1024)
 FULL = "OOM when allocating tensor with shape[9] on /device:GPU:0 by allocator GPU_0_bfc"
 
 
@@ -32,9 +32,9 @@ def _nothing_known() -> None:
     forget()
 
 
-def full(*, of_the_card: bool = True) -> Failure:
+def full(*, of_the_card: bool = True) -> OutOfMemory:
     """An out-of-memory as `failure_of` tells it."""
-    return Failure(RuntimeError(FULL), FULL, of_the_card)
+    return OutOfMemory(RuntimeError(FULL), FULL, of_the_card)
 
 
 def sized(
@@ -116,7 +116,7 @@ def test_no_doubling_where_there_is_no_room() -> None:
 def test_the_size_is_remembered_for_this_key_alone() -> None:
     """The next call begins with what ran; another shape, card or limit begins anew."""
     taken(sized(100), 100, fits=30)
-    assert known_size(KEY) == Known(25, 50)
+    assert known_size(KEY) == KnownSize(25, 50)
     again = sized(100)
     assert again.size == 25
     taken(again, 100, fits=30)
@@ -143,7 +143,7 @@ def test_a_larger_wish_is_tried_where_nothing_was_refused() -> None:
 def test_a_small_last_batch_does_not_shrink_what_is_known() -> None:
     """The rest of the samples is smaller than what fits, and is not remembered as the best."""
     taken(sized(32), 33, fits=1000)
-    assert known_size(KEY) == Known(32, None)
+    assert known_size(KEY) == KnownSize(32, None)
 
 
 def test_one_sample_that_does_not_fit_raises_the_users_error(
@@ -201,12 +201,12 @@ def test_an_attempt_hands_back_only_out_of_memory() -> None:
 
 def test_keys_count_whole_mebibytes_of_the_limit() -> None:
     """A limit is part of the key, and no limit is another key."""
-    assert key_for("fit", ("m",), Card("GPU:0", (5 << 20) + 1)).limit_mib == 5
-    assert key_for("fit", ("m",), Card("GPU:0")).limit_mib is None
+    assert key_for("fit", ("m",), TensorFlowDevice("GPU:0", (5 << 20) + 1)).limit_mib == 5
+    assert key_for("fit", ("m",), TensorFlowDevice("GPU:0")).limit_mib is None
 
 
 def test_forgetting_forgets_everything() -> None:
     """As after other programs have left the card."""
-    remember(KEY, Known(3))
+    remember(KEY, KnownSize(3))
     forget()
     assert not sizes._KNOWN

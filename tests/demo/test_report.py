@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpuconf.demo.report import after_lines, before_lines, lines_of
-from gpuconf.demo.runner import Run
+from gpuconf.demo.runner import ScriptRun
 from gpuconf.demo.story import Half, holds
 from gpuconf.reporting.lines import broken
 from gpuconf.units import MIB
@@ -18,9 +18,9 @@ TOLD: dict[str, Any] = {
     "peak_mib": 1099,
     "trained": [100.0, 112.0],
 }
-TRAINED = Run(0, "", TOLD, {"GPU:0": 3942}, 20.0)
-RAN = Run(0, "", {"total": 1.0}, {"GPU:0": 3942}, 5.0)
-DIED = Run(
+TRAINED = ScriptRun(0, "", TOLD, {"GPU:0": 3942}, 20.0)
+RAN = ScriptRun(0, "", {"total": 1.0}, {"GPU:0": 3942}, 5.0)
+DIED = ScriptRun(
     1,
     """Traceback (most recent call last):
   File "/tmp/gpuconf-x/without_train_digits.py", line 31, in <module>
@@ -43,7 +43,7 @@ OOM when allocating tensor with shape[512,128,128,32] and type float
 LATER = TRAINED._replace(result={**TOLD, "trained": [105.0, 118.0]})
 
 
-def _half(first: Run = TRAINED, second: Run = LATER, ninety: Run = RAN) -> Half:
+def _half(first: ScriptRun = TRAINED, second: ScriptRun = LATER, ninety: ScriptRun = RAN) -> Half:
     """A half as it should be, but for what is given."""
     return Half(first, second, ninety, 9319 * MIB, 1536 * MIB)
 
@@ -89,7 +89,9 @@ def test_trainings_one_after_the_other_did_not_train_at_once() -> None:
         ({"second": DIED}, {"first": TRAINED._replace(result={**TOLD, "accuracy": 0.1})}, False),
     ],
 )
-def test_when_the_story_holds(before: dict[str, Run], after: dict[str, Run], is_so: bool) -> None:
+def test_when_the_story_holds(
+    before: dict[str, ScriptRun], after: dict[str, ScriptRun], is_so: bool
+) -> None:
     """The second dies without the line, all else lives, and whoever trains has learned."""
     assert holds(_half(**before), _half(**after)) == is_so
 

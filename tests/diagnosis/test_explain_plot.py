@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 
 from gpuconf.diagnosis import Diagnosis, explain, plot
-from gpuconf.messages.facts.allocations import Allocation, Allocations
+from gpuconf.messages.facts.allocations import Allocations, NodeAllocation
 from gpuconf.messages.facts.dump import Chunks, Dump
-from gpuconf.messages.reading import Facts
+from gpuconf.messages.reading import LogFacts
 from gpuconf.units import GIB, KIB, MIB
 
 pytestmark = pytest.mark.slow  # draws
@@ -36,7 +36,7 @@ def drawn(diagnosis: Diagnosis, folder: Path) -> list[str]:
 
 def of_facts(**facts: object) -> Diagnosis:
     """A tensor's refusal with these facts."""
-    return Diagnosis("oom-device-tensor", "failure", facts=Facts(**facts))  # type: ignore[arg-type]
+    return Diagnosis("oom-device-tensor", "failure", facts=LogFacts(**facts))  # type: ignore[arg-type]
 
 
 def test_pieces(tmp_path: Path) -> None:
@@ -109,13 +109,13 @@ def test_what_was_asked_for_is_within_the_axis(
 def test_whether_there_is_anything_to_draw() -> None:
     """A dump with sizes or a table with rows; a log without, or with empty ones, has none."""
     empty = Allocations(1, "GPU:0", "GPU_0_bfc", (), 0)
-    assert not plot.has_picture(Facts())
-    assert not plot.has_picture(Facts(allocations=empty))
-    assert not plot.has_picture(Facts(dump=Dump(0, allocator="GPU_0_bfc", limit_bytes=0)))
-    assert plot.has_picture(Facts(allocations=empty._replace(rest_bytes=1)))
-    assert not plot.has_picture(Facts(dump=Dump(0, limit_bytes=GIB)))
-    assert plot.has_picture(Facts(dump=Dump(0, limit_bytes=GIB, in_use_bytes=1)))
-    assert plot.has_picture(Facts(dump=Dump(0, in_use=(Chunks(GIB, 1),))))
+    assert not plot.has_picture(LogFacts())
+    assert not plot.has_picture(LogFacts(allocations=empty))
+    assert not plot.has_picture(LogFacts(dump=Dump(0, allocator="GPU_0_bfc", limit_bytes=0)))
+    assert plot.has_picture(LogFacts(allocations=empty._replace(rest_bytes=1)))
+    assert not plot.has_picture(LogFacts(dump=Dump(0, limit_bytes=GIB)))
+    assert plot.has_picture(LogFacts(dump=Dump(0, limit_bytes=GIB, in_use_bytes=1)))
+    assert plot.has_picture(LogFacts(dump=Dump(0, in_use=(Chunks(GIB, 1),))))
 
 
 def test_a_dump_that_was_cut_off(tmp_path: Path) -> None:
@@ -127,13 +127,13 @@ def test_a_dump_that_was_cut_off(tmp_path: Path) -> None:
 
 def test_many_holders_are_a_few_bars(tmp_path: Path) -> None:
     """The largest by name, the others as one; nothing is lost of the sum, and units fit."""
-    nodes = tuple(Allocation(f"layer{number}", GIB // (number + 1)) for number in range(30))
+    nodes = tuple(NodeAllocation(f"layer{number}", GIB // (number + 1)) for number in range(30))
     table = Allocations(1, "GPU:0", "GPU_0_bfc", nodes, 5)
-    bars = plot.holders(Facts(allocations=table))
+    bars = plot.holders(LogFacts(allocations=table))
     assert len(bars) == 13
     assert (bars[0].name, bars[-1].name) == ("layer0", "(smaller ones)")
     assert sum(bar.size_bytes for bar in bars) == table.total_bytes
-    tiny = Allocations(1, "GPU:0", "GPU_0_bfc", (Allocation("bias", 512),), 0)
+    tiny = Allocations(1, "GPU:0", "GPU_0_bfc", (NodeAllocation("bias", 512),), 0)
     assert {"bias", "512 B", "KiB"} <= set(drawn(of_facts(allocations=tiny), tmp_path))
 
 
@@ -141,7 +141,8 @@ def test_a_long_name_keeps_its_end(tmp_path: Path) -> None:
     """Where the layer's own name stands; what XML and matplotlib read as signs is text."""
     name = "model/" + "block/" * 20 + "conv<1>$x^2$"
     texts = drawn(
-        of_facts(allocations=Allocations(1, "GPU:0", "bfc", (Allocation(name, GIB),), 0)), tmp_path
+        of_facts(allocations=Allocations(1, "GPU:0", "bfc", (NodeAllocation(name, GIB),), 0)),
+        tmp_path,
     )
     assert any(text.startswith("…") and len(text) <= 48 for text in texts), texts
 

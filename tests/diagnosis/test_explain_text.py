@@ -13,10 +13,10 @@ from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.tables import tables_of
 from gpuconf.diagnosis.text import lines_of, styled_lines
 from gpuconf.messages.causes import CAUSES, SEVERITIES
-from gpuconf.messages.facts.allocations import Allocation, Allocations
-from gpuconf.messages.facts.card import Card, Holder
+from gpuconf.messages.facts.allocations import Allocations, NodeAllocation
+from gpuconf.messages.facts.card import LoggedCard, LoggedProcess
 from gpuconf.messages.facts.dump import Chunks, Dump, OperationBytes
-from gpuconf.messages.reading import Evidence, Facts
+from gpuconf.messages.reading import Evidence, LogFacts
 from gpuconf.units import GIB, MIB
 
 LOGS = sorted(Path(__file__).parent.glob("simulated/logs/*"))
@@ -38,8 +38,12 @@ FULL = Diagnosis(
     ),
     consequences=(Evidence(20, "came", "a consequence", "cudnn-internal", 1),),
     notes=(Evidence(2, "noise", "harmless noise", None, 4), Evidence(3, "b", "more", None, 1)),
-    facts=Facts(
-        card=Card("A card", 8 * GIB, holders=(Holder(42, "python", GIB), Holder(43, None, MIB))),
+    facts=LogFacts(
+        card=LoggedCard(
+            "A card",
+            8 * GIB,
+            holders=(LoggedProcess(42, "python", GIB), LoggedProcess(43, None, MIB)),
+        ),
         details={"xid": [31, 13], "allocator_asked_for": "cuda_malloc_async"},
     ),
     proposals=tuple(
@@ -168,11 +172,11 @@ def test_no_line_of_a_log_can_move_the_cursor(text: str) -> None:
     """What comes from the log has no control characters, nor more lines than it should."""
     spoiled = FULL._replace(
         evidence=(Evidence(1, text, "means", "oom-device-tensor", 1),),
-        facts=Facts(exception=text, details={"event": text}, card=Card(text)),
+        facts=LogFacts(exception=text, details={"event": text}, card=LoggedCard(text)),
     )
     plain = FULL._replace(
         evidence=(Evidence(1, "x", "means", "oom-device-tensor", 1),),
-        facts=Facts(exception="x", details={"event": "x"}, card=Card("x")),
+        facts=LogFacts(exception="x", details={"event": "x"}, card=LoggedCard("x")),
     )
     lines = lines_of(spoiled, verbose=True)
     assert not [char for line in lines for char in line if ord(char) < 32 or 127 <= ord(char) < 160]
@@ -201,9 +205,9 @@ def test_long_tables_are_cut_and_say_so() -> None:
         free_chunks=tuple(range(100, 130)),
         by_operation=tuple(OperationBytes(f"op{number}", MIB) for number in range(30)),
     )
-    nodes = tuple(Allocation(f"layer{number}", MIB) for number in range(30))
+    nodes = tuple(NodeAllocation(f"layer{number}", MIB) for number in range(30))
     table = Allocations(1, "GPU:0", "GPU_0_bfc", nodes, 7 * MIB)
-    tables = list(tables_of(FULL._replace(facts=Facts(dump=dump, allocations=table))))
+    tables = list(tables_of(FULL._replace(facts=LogFacts(dump=dump, allocations=table))))
     for each in tables:
         assert len(each.rows) <= 21
         assert {len(row) for row in each.rows} == {len(each.columns)}

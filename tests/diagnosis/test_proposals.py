@@ -16,11 +16,11 @@ from gpuconf.diagnosis import Diagnosis, Proposal, explain
 from gpuconf.diagnosis.proposals import proposals_for
 from gpuconf.diagnosis.proposals.batches import batch_of, fitting_batch
 from gpuconf.messages.causes import CAUSES, NOT_GPU
-from gpuconf.messages.facts.card import Card, Holder
+from gpuconf.messages.facts.card import LoggedCard, LoggedProcess
 from gpuconf.messages.facts.dump import Dump
-from gpuconf.messages.facts.tensor import Request, tensor_of
+from gpuconf.messages.facts.tensor import MemoryRequest, tensor_of
 from gpuconf.messages.facts.user_code import Frame
-from gpuconf.messages.reading import Facts
+from gpuconf.messages.reading import LogFacts
 from gpuconf.units import GIB, MIB
 
 LOGS = Path(__file__).parent / "simulated" / "logs"
@@ -39,11 +39,11 @@ def everything_proposed() -> list[tuple[str, Proposal]]:
     """Every proposal for every log that we made, and for every cause with nothing known."""
     made = [(path.name, explain(path.read_bytes())) for path in sorted(LOGS.iterdir())]
     of_logs = [(name, each) for name, found in made for each in found.proposals]
-    facts = Facts(versions={"tensorflow": "2.12.0"}, details={"compiled_cudnn": "9.3.0"})
+    facts = LogFacts(versions={"tensorflow": "2.12.0"}, details={"compiled_cudnn": "9.3.0"})
     of_causes = [
         (cause, each)
         for cause in CAUSES
-        for known in (Facts(), facts)
+        for known in (LogFacts(), facts)
         for each in proposals_for(cause, "failure", known)
     ]
     return [*of_logs, *of_causes]
@@ -54,7 +54,7 @@ PROPOSED = everything_proposed()
 
 def test_every_cause_has_a_change() -> None:
     """All but what is no matter of a GPU."""
-    without = [cause for cause in CAUSES if not proposals_for(cause, "failure", Facts())]
+    without = [cause for cause in CAUSES if not proposals_for(cause, "failure", LogFacts())]
     assert without == [NOT_GPU]
 
 
@@ -95,11 +95,11 @@ def test_the_batch_by_the_dumps_figures() -> None:
     assert by_hand.paste == "model.fit(x, y, batch_size=32)"
 
 
-def facts_of(shape: tuple[int, ...], node: str = "conv/Conv2D", **known: Any) -> Facts:
+def facts_of(shape: tuple[int, ...], node: str = "conv/Conv2D", **known: Any) -> LogFacts:
     """Facts about a float32 tensor of ``shape`` that was refused."""
     tensor = tensor_of(shape, "float")
     assert tensor is not None
-    return Facts(Request(tensor, tensor.size_bytes, node=node))._replace(**known)
+    return LogFacts(MemoryRequest(tensor, tensor.size_bytes, node=node))._replace(**known)
 
 
 BATCHES = {
@@ -167,9 +167,9 @@ def test_a_whole_data_set_at_once() -> None:
 def test_the_others_on_the_card() -> None:
     """They are pointed at where the log shows them, and not where it shows that there are none."""
     tensor = facts_of((64, 64, 64, 64))
-    busy = Card(total_bytes=8 * GIB, free_bytes=3 * GIB)
-    alone = Card(total_bytes=8 * GIB, free_bytes=8 * GIB)
-    held = Card(holders=(Holder(1, "Xorg", GIB), Holder(2, "python", GIB)))
+    busy = LoggedCard(total_bytes=8 * GIB, free_bytes=3 * GIB)
+    alone = LoggedCard(total_bytes=8 * GIB, free_bytes=8 * GIB)
+    held = LoggedCard(holders=(LoggedProcess(1, "Xorg", GIB), LoggedProcess(2, "python", GIB)))
     for card, shown in ((busy, True), (held, True), (alone, False), (None, False)):
         made = proposals_for("oom-device-tensor", "failure", tensor._replace(card=card))
         assert any(each.paste == "gpuconf doctor cards" for each in made) == shown
@@ -177,8 +177,8 @@ def test_the_others_on_the_card() -> None:
 
 def test_a_limit_far_below_the_card_is_raised() -> None:
     """And one that is near it is not."""
-    low = Card(total_bytes=24 * GIB, limit_bytes=2 * GIB)
-    high = Card(total_bytes=24 * GIB, limit_bytes=22 * GIB)
+    low = LoggedCard(total_bytes=24 * GIB, limit_bytes=2 * GIB)
+    high = LoggedCard(total_bytes=24 * GIB, limit_bytes=22 * GIB)
     for card, shown in ((low, True), (high, False)):
         made = proposals_for("oom-device-tensor", "failure", facts_of((64, 64, 64, 64), card=card))
         assert any("allow TensorFlow more" in each.title for each in made) == shown
@@ -189,7 +189,7 @@ def test_half_precision_only_for_float32() -> None:
     half = tensor_of((64, 64, 64, 64), "half")
     for facts, shown in (
         (facts_of((64, 64, 64, 64)), True),
-        (Facts(Request(half)), False),
+        (LogFacts(MemoryRequest(half)), False),
         (facts_of((64, 64, 64, 64), versions={"tensorflow": "1.15.0"}), False),
     ):
         made = proposals_for("oom-device-tensor", "failure", facts)
@@ -199,7 +199,7 @@ def test_half_precision_only_for_float32() -> None:
 def test_fragmentation_by_version() -> None:
     """The asynchronous allocator came with TensorFlow 2.5."""
     for version, shown in (("2.4.1", False), ("2.12.0", True), ("1.15.2", False)):
-        made = proposals_for("fragmentation", "failure", Facts(versions={"tensorflow": version}))
+        made = proposals_for("fragmentation", "failure", LogFacts(versions={"tensorflow": version}))
         assert any("cuda_malloc_async" in each.paste for each in made) == shown
 
 
@@ -236,7 +236,7 @@ def test_a_warning_needs_no_change() -> None:
 def test_where_a_late_call_stands() -> None:
     """The user's own line is named in the change."""
     frame = Frame(1, "train.py", 12, None)
-    made = proposals_for("late-config", "failure", Facts(user_code=frame))
+    made = proposals_for("late-config", "failure", LogFacts(user_code=frame))
     assert any("train.py:12" in each.title for each in made)
 
 

@@ -10,23 +10,23 @@ import pytest
 
 from gpuconf.diagnosis import Proposal
 from gpuconf.diagnosis.proposals import proposals_for
-from gpuconf.messages.facts.tensor import Request, tensor_of
+from gpuconf.messages.facts.tensor import MemoryRequest, tensor_of
 from gpuconf.messages.facts.user_code import Frame
-from gpuconf.messages.reading import Facts
+from gpuconf.messages.reading import LogFacts
 from tests.diagnosis.pasted_code import values_of
 
 TENSOR, WHOLE, HOST = "oom-device-tensor", "whole-array-copied", "host-oom"
 
 
-def refused(*shape: int, code: str | None = None, batch: int | None = None) -> Facts:
+def refused(*shape: int, code: str | None = None, batch: int | None = None) -> LogFacts:
     """Facts about a float32 tensor of ``shape``, and the user's line."""
     tensor = tensor_of(shape, "float") if shape else None
     frame = Frame(1, "train.py", 3, None, code) if code else None
     node = "conv/Conv2D" if shape else None
-    return Facts(Request(tensor, node=node), batch_size=batch, user_code=frame)
+    return LogFacts(MemoryRequest(tensor, node=node), batch_size=batch, user_code=frame)
 
 
-def pastes(cause: str, facts: Facts) -> list[str]:
+def pastes(cause: str, facts: LogFacts) -> list[str]:
     """What is to be pasted, without the imports of gpuconf."""
     made = proposals_for(cause, "failure", facts)
     return [each.paste.removeprefix("import gpuconf\n") for each in made]
@@ -34,7 +34,7 @@ def pastes(cause: str, facts: Facts) -> list[str]:
 
 STEP, SET = (64, 28, 28, 32), (10000, 28, 28, 32)
 # Cause and facts, the first paste, and the second one's first line.
-CASES: dict[str, tuple[str, Facts, str, str]] = {
+CASES: dict[str, tuple[str, LogFacts, str, str]] = {
     "fit": (
         TENSOR,
         refused(*STEP, code="model.fit(a, b, batch_size=64)", batch=64),
@@ -173,12 +173,12 @@ def test_pictures_that_were_scaled_are_scaled(code: str) -> None:
 
 def test_pytorchs_data_come_by_pytorchs_loader() -> None:
     """Who uses PyTorch is not told to load images with Keras."""
-    made = pastes(HOST, Facts(framework="torch"))
+    made = pastes(HOST, LogFacts(framework="torch"))
     assert "DataLoader" in made[0]
     assert not any("keras" in paste for paste in made)
 
 
-def code_of(cause: str, facts: Facts) -> list[Proposal]:
+def code_of(cause: str, facts: LogFacts) -> list[Proposal]:
     """The changes that are Python and change no settings."""
     made = proposals_for(cause, "failure", facts)
     return [each for each in made if each.kind in ("code", "batch") and "half p" not in each.title]

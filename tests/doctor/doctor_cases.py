@@ -8,7 +8,7 @@ from gpuconf.doctor.facts import TorchBuild, Xid
 from gpuconf.errors import ProfileError, ShortageError
 from gpuconf.hardware import Inventory
 from gpuconf.hardware.health import CardHealth
-from gpuconf.hardware.inventory import Problem
+from gpuconf.hardware.inventory import NvmlProblem
 from gpuconf.planner import Plan
 from gpuconf.profile.model import Note
 from gpuconf.settings import Setting
@@ -69,7 +69,7 @@ TROUBLES = (
     Case("driver.present", "fail", "too old", broken(13)),
     Case("driver.present", "fail", "NVML does not start",
          SOUND._replace(
-             inventory=Inventory.unknown(Problem("other", "NVML does not start (error 777)")))),
+             inventory=Inventory.unknown(NvmlProblem("other", "NVML does not start (error 777)")))),
     Case("driver.module", "fail", "differ in version (module 570.86.15)", broken(18)),
     Case("driver.module", "fail", "module is 570.86.15, and its library 575.51.02",
          broken(12, library_version="575.51.02")),

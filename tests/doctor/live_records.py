@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuconf.doctor.live.record import STEPS, Record, Run
-from gpuconf.doctor.measured import Holder, LiveStep, Memory, ProbedCard, StepError
+from gpuconf.doctor.live.record import STEPS, ChildRun, LiveRecord
+from gpuconf.doctor.measured import CardMemory, LiveStep, MeasuredHolder, ProbedCard, StepError
 from gpuconf.units import GIB, MIB
 
 TOTAL = 11264 * MIB
@@ -23,14 +23,14 @@ def card(
 ) -> ProbedCard:
     """A card of 11264 MiB that a desktop is on."""
     uuid = f"GPU-{place}e8d35e3"
-    holders = (Holder(4242, "python3", used_bytes=2 * GIB),)
+    holders = (MeasuredHolder(4242, "python3", used_bytes=2 * GIB),)
     return ProbedCard(place, f"GPU {place} RTX ({uuid})", uuid, TOTAL, free, limit, growth, holders)
 
 
 def passed(name: str, *places: int, own: int = 450 * MIB, seconds: float = 0.5) -> LiveStep:
     """A step that went well on the cards at ``places``."""
     used = TOTAL - 9319 * MIB + own
-    memory = Memory(used, TOTAL - used, own, 1280, 3 * MIB)
+    memory = CardMemory(used, TOTAL - used, own, 1280, 3 * MIB)
     each = (memory,) * len(places)
     return LiveStep(name, places, seconds, each, each)
 
@@ -45,10 +45,10 @@ def record(
     cards: Sequence[ProbedCard] = (card(),),
     listed: int | None = None,
     over: bool = True,
-) -> Record:
+) -> LiveRecord:
     """A record of these steps."""
     facts = (*FACTS, ("listed", str(len(cards) if listed is None else listed)))
-    return Record(tuple(cards), steps, facts, is_over=over)
+    return LiveRecord(tuple(cards), steps, facts, is_over=over)
 
 
 def up_to(last: str, *places: int) -> list[LiveStep]:
@@ -58,9 +58,11 @@ def up_to(last: str, *places: int) -> list[LiveStep]:
     return [*steps, *(passed(name, *places) for name in before if name in STEPS[2:])]
 
 
-def run(made: Record, output: str = "", code: int | None = 0, only: int | None = None) -> Run:
+def run(
+    made: LiveRecord, output: str = "", code: int | None = 0, only: int | None = None
+) -> ChildRun:
     """A child that ended with ``code``; None: its time was up."""
-    return Run(made, output, code, 120.0, only)
+    return ChildRun(made, output, code, 120.0, only)
 
 
 def whole(*places: int, own: int = 450 * MIB) -> list[LiveStep]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuconf.doctor.facts import KerasChoice, TensorFlowBuild, TorchBuild
 from gpuconf.hardware import Inventory
-from gpuconf.hardware.inventory import Problem
+from gpuconf.hardware.inventory import NvmlProblem
 from tests.doctor.doctor_machines import BUILD, CUDART, CUDNN, PACKAGES, SOUND, Case, card, packages
 
 _NO_CUDA = TensorFlowBuild(is_cuda=False)
@@ -42,7 +42,7 @@ TROUBLES = (
     Case("packages.nvml_binding", "warn", "pip uninstall -y pynvml",
          packages(("pynvml", "11.5.3"))),
     Case("packages.nvml_binding", "fail", "another pynvml",
-         SOUND._replace(inventory=Inventory.unknown(Problem("no_binding", "another pynvml")))),
+         SOUND._replace(inventory=Inventory.unknown(NvmlProblem("no_binding", "another pynvml")))),
     Case("packages.cuda_libraries", "fail", "libcudart.so.12 cannot be found",
          packages(libraries=(CUDART._replace(path=None, place=None), CUDNN))),
     Case("packages.cuda_libraries", "fail", "unset LD_LIBRARY_PATH",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpuconf.doctor.finding import Finding
-from gpuconf.doctor.measured import Holder
+from gpuconf.doctor.measured import MeasuredHolder
 from gpuconf.doctor.redaction import Redactor, redactor_for
-from gpuconf.doctor.report import Card, ProfileInForce, Report
+from gpuconf.doctor.report import CardReport, ProfileInForce, Report
 
 REDACTOR = Redactor(home="/home/alice", hosts=["wolf.example.org"], users=["alice", "bob"])
 
@@ -41,11 +41,11 @@ def test_a_home_that_is_everything_takes_nothing(home: str, text: str) -> None:
 
 def test_a_whole_report_is_redacted() -> None:
     """Every text in it, at any depth, those who hold a card by name; ids and UUIDs stay."""
-    holder = Holder(3, "/home/carol/bin/python", "carol", kind="compute", state="S")
-    part = Card(0, uuid="MIG-wolf", name="wolf", holders=(holder._replace(user="dave"),))
+    holder = MeasuredHolder(3, "/home/carol/bin/python", "carol", kind="compute", state="S")
+    part = CardReport(0, uuid="MIG-wolf", name="wolf", holders=(holder._replace(user="dave"),))
     report = Report(
         (Finding("wolf.x", "warn", "carol and dave on wolf", ("/root/a",), fix="rm /root/a"),),
-        cards=(Card(0, uuid="GPU-1", holders=(holder,), instances=(part,)),),
+        cards=(CardReport(0, uuid="GPU-1", holders=(holder,), instances=(part,)),),
         command="gpuconf doctor --script /root/train.py",
         versions=(("gpuconf", "1"),),
         environment=(("LD_LIBRARY_PATH", "/root/lib:/home/carol/lib:/scratch/erin/lib"),),
@@ -63,7 +63,7 @@ def test_a_whole_report_is_redacted() -> None:
     assert done.profile.source == "~/gpuconf.yaml"
     (card,) = done.cards
     assert card.uuid == "GPU-1"
-    assert card.holders == (Holder(3, "/home/<user>/bin/python", "<user>", state="S"),)
+    assert card.holders == (MeasuredHolder(3, "/home/<user>/bin/python", "<user>", state="S"),)
     assert (card.instances[0].uuid, card.instances[0].name) == ("MIG-wolf", "<host>")
     for name in ("carol", "dave", "erin", "/root"):
         assert name not in str(done)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.live.record import STEPS
-from gpuconf.doctor.measured import Holder, LiveStep, MeasuredRun, ProbedCard
-from gpuconf.doctor.report import Card, MemoryBar, ProfileInForce, Report
-from gpuconf.doctor.text import Shape, lines_of
+from gpuconf.doctor.measured import LiveStep, MeasuredHolder, MeasuredRun, ProbedCard
+from gpuconf.doctor.report import CardReport, MemoryBar, ProfileInForce, Report
+from gpuconf.doctor.text import TextLayout, lines_of
 from gpuconf.units import GIB, KIB, MIB
 
 LONG = "one two three four five six seven eight nine ten " * 4
@@ -22,17 +22,17 @@ FAIL = Finding("b.fails", "fail", "it does not work", fix="first line\n    secon
 CRASH = Finding("c.breaks", "crash", "a bug", ("where",), fix="report it")
 OK = Finding("d.fine", "ok", "fine", ("why it is",))
 SKIP = Finding("driver.present", "skip", "no NVIDIA GPU here")
-CARD = Card(
+CARD = CardReport(
     0,
     name="NVIDIA A100-SXM4-40GB with a name that is long",
     bar=MemoryBar(3 * GIB, GIB, 7 * GIB, GIB),
-    holders=tuple(Holder(pid, "python3", "alice", pid * MIB) for pid in range(6)),
+    holders=tuple(MeasuredHolder(pid, "python3", "alice", pid * MIB) for pid in range(6)),
     remarks=("drives the display",),
 )
 REPORT = Report((OK, WARN, CRASH, SKIP, FAIL), profile=ProfileInForce("half-card", None, "so"))
 
 
-def text(report: Report, shape: Shape = Shape()) -> list[str]:  # noqa: B008  # immutable
+def text(report: Report, shape: TextLayout = TextLayout()) -> list[str]:  # noqa: B008  # immutable
     """The lines without their styles."""
     return [line.text for line in lines_of(report, shape)]
 
@@ -47,7 +47,7 @@ def test_the_worst_comes_first() -> None:
 
 def test_verbose_shows_the_rest_with_details() -> None:
     """Also what is fine and skipped; the details of a problem are for those who ask."""
-    lines = text(REPORT, Shape(verbose=True))
+    lines = text(REPORT, TextLayout(verbose=True))
     assert "OK     d.fine  fine" in lines
     assert "       why it is" in lines
     assert "       a detail" in lines
@@ -59,7 +59,7 @@ def test_verbose_shows_the_rest_with_details() -> None:
 def test_a_cards_figures_add_up(width: int) -> None:
     """Though no part is a whole number of MiB."""
     odd = CARD._replace(bar=MemoryBar(*(1000 * MIB + 700 * KIB,) * 4))
-    lines = text(REPORT._replace(cards=(odd,)), Shape(width=width))
+    lines = text(REPORT._replace(cards=(odd,)), TextLayout(width=width))
     (row,) = (line for line in lines if " 1000" in line)
     total, *parts = map(int, re.findall(r"\b\d{4}\b", row))
     assert total == sum(parts) == 4002
@@ -68,8 +68,8 @@ def test_a_cards_figures_add_up(width: int) -> None:
 @pytest.mark.parametrize("width", [40, 80, 100, 120])
 def test_lines_fit_the_terminal_except_what_is_pasted(width: int) -> None:
     """Everything is broken at spaces, and a fix is not."""
-    report = REPORT._replace(cards=(CARD, Card(1), CARD._replace(index=2)))
-    lines = text(report, Shape(width=width, verbose=True))
+    report = REPORT._replace(cards=(CARD, CardReport(1), CARD._replace(index=2)))
+    lines = text(report, TextLayout(width=width, verbose=True))
     assert f"       fix: {FIX}" in lines
     assert lines[lines.index("       fix: first line") + 1] == "                second line"
     assert [line for line in lines if len(line) > width and FIX not in line] == []
@@ -93,7 +93,10 @@ def test_a_script_in_which_nothing_was_found() -> None:
     assert text(Report((OK, clean)))[0] == "nothing is wrong with this machine"
     for report in (Report((OK, clean)), REPORT._replace(findings=(*REPORT.findings, clean))):
         assert text(report)[-2] == clean.summary
-        assert text(report, Shape(verbose=True)).count(f"OK     source.clean  {clean.summary}") == 1
+        assert (
+            text(report, TextLayout(verbose=True)).count(f"OK     source.clean  {clean.summary}")
+            == 1
+        )
 
 
 def test_a_probe_that_came_through_is_told_in_one_line() -> None:
@@ -103,7 +106,7 @@ def test_a_probe_that_came_through_is_told_in_one_line() -> None:
     line = "probe: context, matmul, convolution and fit on GPU 0 GeForce RTX 3060: fine, 6.2 s"
     fine = Report((OK,), probe=(run,))
     assert line in text(fine)
-    assert line not in text(fine, Shape(verbose=True))
+    assert line not in text(fine, TextLayout(verbose=True))
     tight = Finding("live.headroom", "warn", "tight", fix="fix")
     died = run._replace(steps=(*steps[:-1], steps[-1]._replace(seconds=None)))
     for report in (Report((OK, tight), probe=(run,)), Report((OK,), probe=(died,)),
@@ -125,7 +128,7 @@ def test_the_line_of_source_and_a_hint_are_shown_to_all() -> None:
 
 def test_a_card_in_a_row() -> None:
     """The bar shares its width as the memory is shared, the figures are MiB, four holders."""
-    lines = text(Report((OK,), cards=(CARD,)), Shape(width=120))
+    lines = text(Report((OK,), cards=(CARD,)), TextLayout(width=120))
     begin = next(place for place, line in enumerate(lines) if line.startswith("GPU"))
     bar = "".join(sign for sign in lines[begin + 1] if sign in "█▓▒░")
     assert bar == "█" * 10 + "▓" * 3 + "▒" * 24 + "░" * 3
@@ -138,7 +141,7 @@ def test_a_card_in_a_row() -> None:
 
 def test_a_card_in_a_narrow_terminal() -> None:
     """Its bar and figures stand below its name, and the legend is broken between its parts."""
-    lines = text(Report((OK,), cards=(CARD,)), Shape(width=50))
+    lines = text(Report((OK,), cards=(CARD,)), TextLayout(width=50))
     begin = lines.index("GPU  CARD")
     assert lines[begin + 1] == "0    A100-SXM4-40GB wi…"
     assert lines[begin + 2].count("█") == 11
@@ -151,7 +154,7 @@ def test_a_card_in_a_narrow_terminal() -> None:
 
 def test_a_terminal_that_knows_ascii_only() -> None:
     """The bar and its legend are made of other signs."""
-    lines = text(Report((OK,), cards=(CARD,)), Shape(ascii=True))
+    lines = text(Report((OK,), cards=(CARD,)), TextLayout(ascii=True))
     assert all(line.isascii() for line in lines if "…" not in line)
     assert "#" * 10 + "+" * 3 in "\n".join(lines)
 
@@ -173,7 +176,7 @@ def test_a_bar_is_always_as_wide_as_the_others(
     """Whatever the parts; one that is more than a hundredth is seen."""
     report = Report((OK,), cards=(CARD._replace(bar=MemoryBar(*sizes)), CARD))
     bars = ["".join(sign for sign in line if sign in "█▓▒░")
-            for line in text(report, Shape(width=width))]  # fmt: skip
+            for line in text(report, TextLayout(width=width))]  # fmt: skip
     rows = [bar for bar in bars if len(bar) > 4]  # the legend has four signs
     assert len(rows) == 2
     assert len(rows[0]) == len(rows[1])

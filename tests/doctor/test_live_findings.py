@@ -11,7 +11,7 @@ from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.live import LIVE_CHECKS
 from gpuconf.doctor.live.findings import findings_of
 from gpuconf.doctor.live.outcome import places_to_try_alone
-from gpuconf.doctor.live.record import Record, Run, Skip
+from gpuconf.doctor.live.record import ChildRun, LiveRecord, Skip
 from gpuconf.units import MIB
 from tests.doctor.live_records import card, failed, passed, record, run, up_to, whole
 from tests.doctor.shell_fixes import can_be_pasted
@@ -21,7 +21,7 @@ _TWO = (card(0), card(1))
 _IDS = [f"live.{name}" for name in ("start", "context", "matmul", "convolution", "fit")]
 
 
-def by_id(*runs: Run) -> dict[str, list[Finding]]:
+def by_id(*runs: ChildRun) -> dict[str, list[Finding]]:
     """The findings by their id; each is one that `LIVE_CHECKS` knows, and can be acted on."""
     found: dict[str, list[Finding]] = {}
     for finding in findings_of(runs):
@@ -34,7 +34,7 @@ def by_id(*runs: Run) -> dict[str, list[Finding]]:
     return found
 
 
-def statuses(*runs: Run) -> dict[str, list[str]]:
+def statuses(*runs: ChildRun) -> dict[str, list[str]]:
     """The statuses by id."""
     return {name: [each.status for each in found] for name, found in by_id(*runs).items()}
 
@@ -95,7 +95,7 @@ def test_death_between_steps_and_after_the_last() -> None:
 
 def test_death_before_the_first_word() -> None:
     """A child that could not even begin is a failed start."""
-    found = by_id(run(Record(), "ModuleNotFoundError: No module named 'gpuconf'", code=1))
+    found = by_id(run(LiveRecord(), "ModuleNotFoundError: No module named 'gpuconf'", code=1))
     assert found["live.start"][0].status == "fail"
     assert "exit code 1" in found["live.start"][0].summary
     assert "ModuleNotFoundError" in found["live.start"][0].detail[0]
@@ -117,7 +117,7 @@ def test_nothing_to_probe() -> None:
     """No GPU, or a profile that uses none, is one calm line; cards given up for lack a warning."""
     calm = run(record(passed("start"))._replace(skip=Skip("no GPU here")))
     assert by_id(calm) == {"live.start": [Finding("live.start", "skip", "no GPU here")]}
-    given_up = run(Record(skip=Skip("no GPU will do", ("225 MiB free",), is_calm=False)))
+    given_up = run(LiveRecord(skip=Skip("no GPU will do", ("225 MiB free",), is_calm=False)))
     assert statuses(given_up) == {"live.start": ["warn"]}
 
 

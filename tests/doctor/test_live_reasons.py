@@ -6,7 +6,7 @@ import pytest
 
 from gpuconf.doctor.live.failed_step import FailedStep
 from gpuconf.doctor.live.reasons import reason_of
-from gpuconf.doctor.measured import Memory, StepError
+from gpuconf.doctor.measured import CardMemory, StepError
 from gpuconf.units import GIB, MIB
 from tests.doctor.live_records import card, passed, record
 from tests.doctor.shell_fixes import can_be_pasted
@@ -118,7 +118,7 @@ def test_an_import_that_fails(step: str) -> None:
 
 def test_an_internal_error_of_cudnn_on_a_tight_card_is_memory() -> None:
     """CUDNN_STATUS_INTERNAL_ERROR with little left is the same failure by another name."""
-    tight = passed("convolution", 0)._replace(before=(Memory(free_bytes=300 * MIB),))
+    tight = passed("convolution", 0)._replace(before=(CardMemory(free_bytes=300 * MIB),))
     error = StepError("UnknownError", "Could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR")
     reason = reason_of(FailedStep("convolution", error, record(tight), card=card()))
     assert "no memory is left" in reason.summary

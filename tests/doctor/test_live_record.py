@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.doctor.live.record import Record, read_record
+from gpuconf.doctor.live.record import LiveRecord, read_record
 from gpuconf.doctor.live.recorder import Recorder, StepFailed
-from gpuconf.doctor.measured import Holder, Memory, ProbedCard, StepError
+from gpuconf.doctor.measured import CardMemory, MeasuredHolder, ProbedCard, StepError
 from gpuconf.errors import ShortageError
 from gpuconf.reporting.plain import plain
 
@@ -43,10 +43,12 @@ WRITTEN = _written()
 def test_what_is_written_is_read() -> None:
     """Cards, steps with their memory, errors with their hint, and the step that did not end."""
     record = read_record(WRITTEN)
-    assert record.cards == (ProbedCard(0, "GPU 0", holders=(Holder(7, "Xorg", used_bytes=9),)),)
+    assert record.cards == (
+        ProbedCard(0, "GPU 0", holders=(MeasuredHolder(7, "Xorg", used_bytes=9),)),
+    )
     context, matmul, fit = record.steps
     assert context.has_passed
-    assert context.before == context.after == (Memory(5, 6, None, 1, 2),)
+    assert context.before == context.after == (CardMemory(5, 6, None, 1, 2),)
     assert matmul.error == StepError("ShortageError", "too little", "stop one")
     assert not matmul.has_passed
     assert record.unfinished == fit
@@ -90,7 +92,7 @@ def test_any_json_is_read(lines: list[tuple[object, dict[str, object]]]) -> None
     """Fields of the wrong kind are unknown; nothing raises, and the types hold."""
     text = "\n".join(json.dumps({**fields, "event": event}) for event, fields in lines)
     record = read_record(text)
-    assert isinstance(record, Record)
+    assert isinstance(record, LiveRecord)
     for step in record.steps:
         assert step.seconds is None or 0 <= step.seconds < float("inf")
         json.dumps(plain(step))
@@ -99,7 +101,7 @@ def test_any_json_is_read(lines: list[tuple[object, dict[str, object]]]) -> None
 @given(st.text())
 def test_any_text_is_read(text: str) -> None:
     """What is no line of ours is passed over."""
-    assert isinstance(read_record(text), Record)
+    assert isinstance(read_record(text), LiveRecord)
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"event": "end", "seconds": 1e999}', "NaN"])

@@ -17,7 +17,7 @@ from keras import layers
 import gpuconf
 from gpuconf.errors import UsageError
 from gpuconf.footprint import MemoryEstimate
-from gpuconf.footprint.keras_models.preparing import Choice
+from gpuconf.footprint.keras_models.preparing import EstimateChoice
 from gpuconf.footprint.phases import live_bytes
 from gpuconf.footprint.subject import Subject
 from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
@@ -105,7 +105,7 @@ def check_more_samples_need_more() -> None:
         peaks = [each.peak_bytes for each in made]
         assert peaks == sorted(peaks)
         assert len({each.resident_bytes for each in made}) == 1
-        subject = Subject(model, family_of(model), Choice())
+        subject = Subject(model, family_of(model), EstimateChoice())
         for batch in (16, 32):
             phase = [each for each in made[1].phases if each.first_batch <= batch][-1]
             said = phase.base_bytes + phase.per_sample_bytes * batch

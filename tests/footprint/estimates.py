@@ -25,11 +25,11 @@ from gpuconf.footprint.step import (
     UPDATE,
     WEIGHTS,
     WORKSPACE,
-    Setting,
+    TraceSetting,
 )
 from gpuconf.units import GIB, MIB
 
-SETTING = Setting(
+SETTING = TraceSetting(
     training=True,
     jit=False,
     precision="float32",

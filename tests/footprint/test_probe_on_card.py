@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gpuconf.errors import BackendError, GpuconfError, MissingDependencyError
-from gpuconf.footprint.calibration import Probe
+from gpuconf.footprint.calibration import CardProbe
 from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD
 from gpuconf.footprint.probe.measuring import measure
 from gpuconf.footprint.probe.order import Order
@@ -72,7 +72,7 @@ def broken():
     return Broken()
 """
 
-Measure = Callable[..., Probe]
+Measure = Callable[..., CardProbe]
 
 
 @pytest.fixture(autouse=True)
@@ -118,7 +118,7 @@ def probe(
     (tmp_path / "models.py").write_text(_MODULE, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
 
-    def begin(name: str, *, order: dict[str, Any] | None = None, **options: Any) -> Probe:
+    def begin(name: str, *, order: dict[str, Any] | None = None, **options: Any) -> CardProbe:
         asked = Order(f"models:{name}", str(tmp_path), (2, 4))._replace(**(order or {}))
         given = {"environ": environ, "inventory": Inventory(), "timeout_s": 120, **options}
         return measure(asked, progress=lambda _: None, **given)

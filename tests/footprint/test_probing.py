@@ -10,10 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.footprint.calibration import Measured, Probe, calibrated, correction_by, probed_batches
+from gpuconf.footprint.calibration import (
+    CardProbe,
+    MeasuredPeak,
+    calibrated,
+    correction_by,
+    probed_batches,
+)
 from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD, TRACED
 from gpuconf.footprint.probe.measuring import ProbeRun, refusal_of
-from gpuconf.footprint.probe.order import Order, ProbeError, Record, read_record
+from gpuconf.footprint.probe.order import MeasurementRecord, Order, ProbeError, read_record
 from gpuconf.units import GIB, MIB
 from tests.footprint.estimates import PEAK_BYTES, estimate
 
@@ -25,9 +31,11 @@ def line(base_mib: float, per_sample_mib: float) -> Trace:
     return lambda batch: round((base_mib + per_sample_mib * batch) * MIB)
 
 
-def probe(*measured: tuple[int, int], tier: str = SIMULATED_CARD, first: int = 0) -> Probe:
+def probe(*measured: tuple[int, int], tier: str = SIMULATED_CARD, first: int = 0) -> CardProbe:
     """A probe of these batches and peaks."""
-    return Probe(tier, "NVIDIA A30", tuple(Measured(*each) for each in measured), first or None)
+    return CardProbe(
+        tier, "NVIDIA A30", tuple(MeasuredPeak(*each) for each in measured), first or None
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +107,7 @@ def test_a_measured_batch_is_its_own_truth() -> None:
 
 def test_one_measured_batch() -> None:
     """A model that is built for one batch size has one measurement, and no growth."""
-    correction = correction_by(estimate(), [Measured(32, PEAK_BYTES + 7)], lambda _: PEAK_BYTES)
+    correction = correction_by(estimate(), [MeasuredPeak(32, PEAK_BYTES + 7)], lambda _: PEAK_BYTES)
     assert correction.of(PEAK_BYTES, 32) == PEAK_BYTES + 7
 
 
@@ -198,8 +206,8 @@ def test_the_largest_batch_is_never_too_large(
         largest_batch=largest,
         limit_bytes=trace(largest) + 10,
     )
-    measured = [Measured(batch, real(batch)) for batch in (4, 8)]
-    found = calibrated(made, Probe(GPU, "", tuple(measured)), trace).largest_batch
+    measured = [MeasuredPeak(batch, real(batch)) for batch in (4, 8)]
+    found = calibrated(made, CardProbe(GPU, "", tuple(measured)), trace).largest_batch
     assert found is not None
     tolerance = 2 * largest + 10  # of rounded bytes
     assert found == 0 or real(found) <= trace(largest) + tolerance
@@ -232,10 +240,10 @@ def test_a_record_is_read_as_far_as_it_goes() -> None:
             '{"event": "measured", "batch_size": 4, "peak_by',
         ]
     )
-    assert read_record(text) == Record(
+    assert read_record(text) == MeasurementRecord(
         doing="two steps at batch 2",
         card="NVIDIA A30",
-        measured=(Measured(2, 7),),
+        measured=(MeasuredPeak(2, 7),),
         first_step_bytes=(9,),
         notes=("of the loading",),
     )
@@ -249,7 +257,7 @@ def test_an_order_comes_through_as_it_was() -> None:
 
 
 _ORDER = Order("my:model", ".", (2, 4))
-_AT = Record(doing="two steps at batch 2")
+_AT = MeasurementRecord(doing="two steps at batch 2")
 
 
 def failed(kind: str, message: str, hint: str | None = None, *, is_ours: bool = False) -> ProbeRun:

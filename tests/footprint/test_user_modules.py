@@ -9,8 +9,8 @@ import pytest
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.footprint.targets.user_errors import error_in_user_code, trains_in
 from gpuconf.footprint.targets.user_modules import (
+    ModelOrigin,
     OwnError,
-    Place,
     attribute_of,
     function_wanted,
     imported,
@@ -28,20 +28,22 @@ def write(path: Path, text: str = "") -> Path:
 def test_modules_are_in_the_folder() -> None:
     """By dots, with a function or a path of names; a call's brackets are a slip."""
     here = Path("/here")
-    assert place_of("models:make", here) == Place("models", "make", here)
-    assert place_of("pkg.models:Nets.small", here) == Place("pkg.models", "Nets.small", here)
-    assert place_of("models:make()", here) == Place("models", "make", here)
+    assert place_of("models:make", here) == ModelOrigin("models", "make", here)
+    assert place_of("pkg.models:Nets.small", here) == ModelOrigin("pkg.models", "Nets.small", here)
+    assert place_of("models:make()", here) == ModelOrigin("models", "make", here)
 
 
 def test_files_are_modules_too(tmp_path: Path) -> None:
     """With or without .py; one that is in a package is imported as a part of it."""
     alone = write(tmp_path / "src" / "train-v2.py")
-    assert place_of(f"{alone}:make", Path("/")) == Place("train-v2", "make", alone.parent, alone)
+    assert place_of(f"{alone}:make", Path("/")) == ModelOrigin(
+        "train-v2", "make", alone.parent, alone
+    )
     assert place_of(f"{alone}"[:-3] + ":make", Path("/")).file == alone
     write(tmp_path / "pkg" / "__init__.py")
     write(tmp_path / "pkg" / "sub" / "__init__.py")
     inner = write(tmp_path / "pkg" / "sub" / "nets.py")
-    assert place_of(f"{inner}:make", Path("/")) == Place("pkg.sub.nets", "make", tmp_path)
+    assert place_of(f"{inner}:make", Path("/")) == ModelOrigin("pkg.sub.nets", "make", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -75,10 +77,10 @@ def test_a_module_that_is_not_there(tmp_path: Path) -> None:
     """The nearest in the folder, or how to name a file; of a package that is none, too."""
     write(tmp_path / "my_nets.py")
     with pytest.raises(UsageError, match="hint: gpuconf estimate my_nets:make"):
-        imported(Place("my_net", "make", tmp_path))
+        imported(ModelOrigin("my_net", "make", tmp_path))
     for name in ("nosuchmodule", "nosuchpackage.nets", "json.decoder.nets", "this_file.x.y"):
         with pytest.raises(UsageError, match="there is no module"):
-            imported(Place(name, "make", tmp_path))
+            imported(ModelOrigin(name, "make", tmp_path))
 
 
 def test_a_program_without_a_function(tmp_path: Path) -> None:
@@ -94,7 +96,7 @@ def test_a_program_without_a_function(tmp_path: Path) -> None:
         assert str(error).endswith("a.py:make_model")
 
 
-def raised(folder: Path, text: str) -> tuple[BaseException, Place]:
+def raised(folder: Path, text: str) -> tuple[BaseException, ModelOrigin]:
     """What a file with this text raises when it is imported."""
     file = write(folder / "own_code.py", text)
     place = place_of(f"{file}:make", folder)

@@ -9,7 +9,7 @@ import keras
 import tf_keras
 from keras import layers
 
-from gpuconf.footprint.keras_models.preparing import Choice
+from gpuconf.footprint.keras_models.preparing import EstimateChoice
 from gpuconf.footprint.phases import are_alike
 from gpuconf.footprint.replay import replay
 from gpuconf.footprint.step import (
@@ -30,7 +30,7 @@ BATCH = 8
 
 def traced(model: Any, batch_size: int = BATCH, **options: Any) -> Step:
     """A step of the model; the options are those of a choice."""
-    return Subject(model, family_of(model), Choice(**options)).trace(batch_size)
+    return Subject(model, family_of(model), EstimateChoice(**options)).trace(batch_size)
 
 
 def bytes_by_kind(step: Step) -> Counter[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from gpuconf.hardware import Gpu, GpuProcess, Inventory
 from gpuconf.hardware.holders import Holder, holders_of, read_processes
-from gpuconf.state_note import Note, encode, this_process
+from gpuconf.state_note import StateNote, encode, this_process
 from gpuconf.terminal import printable
 from gpuconf.units import GIB, MIB
 from tests.doctor.doctor_trees import machine, process
@@ -88,7 +88,7 @@ def test_nobody_and_unknown_are_two_things() -> None:
     ("environ", "profile"),
     [
         ({"GPUCONF_PROFILE": "half-card"}, "half-card"),
-        ({"GPUCONF_STATE": encode(Note(this_process(), profile="notebook"))}, "notebook"),
+        ({"GPUCONF_STATE": encode(StateNote(this_process(), profile="notebook"))}, "notebook"),
         ({}, None),
     ],
 )

@@ -15,7 +15,7 @@ from PIL import Image
 
 from gpuconf.errors import UsageError
 from gpuconf.images import ImageError, sequence, stream
-from gpuconf.images.request import Request
+from gpuconf.images.request import ImageRequest
 from gpuconf.images.slow_decoding import SlowDecoder
 from tests.images.image_files import (
     CORNERS,
@@ -406,7 +406,7 @@ def check_a_lack_of_memory_that_is_over_is_forgotten(tmp_path: Path) -> None:
 
 def check_of_what_there_was_no_memory_for_the_name_is_kept(tmp_path: Path) -> None:
     """And no error, whose traceback would hold the bytes of the file."""
-    request = Request([str(plain(tmp_path / "b.png", 1))], size=(8, 8))
+    request = ImageRequest([str(plain(tmp_path / "b.png", 1))], size=(8, 8))
     slow = SlowDecoder(request.picture, stream(request.paths, size=(8, 8)).memory_plan)
     path = os.fsencode(lacking_memory(tmp_path / "a.jpg", 1))
     with pytest.raises(MemoryError, match=r"a\.jpg"):

@@ -56,7 +56,7 @@ import numpy as np
 from PIL import Image
 from functools import partial
 from gpuconf.images.memory_plan import PILLOW_BYTES_PER_PIXEL, decoding_bytes
-from gpuconf.images.request import Request
+from gpuconf.images.request import ImageRequest
 from gpuconf.images.sequences import Batches
 from gpuconf.images.slow_decoding import SlowDecoder
 
@@ -80,7 +80,7 @@ image.resize((80, 80)).save("small", "BMP")
 image, colours, kinds = None, None, list(kinds)
 found = {}
 for name in kinds:
-    request = Request([name], size=(64, 64), host_limit="8GiB")
+    request = ImageRequest([name], size=(64, 64), host_limit="8GiB")
     batches = request.make(Batches, decoder="")
     read = partial(batches.batch, 0)
     if os.environ["READER"] == "stream":

@@ -14,7 +14,7 @@ import pytest
 from gpuconf.errors import MissingDependencyError, UsageError
 from gpuconf.images import ImageError
 from gpuconf.images.labels import make_labels
-from gpuconf.images.listing import ImageList, Source, check_files, list_images, split
+from gpuconf.images.listing import ImageList, ImageSource, check_files, list_images, split
 from tests.images.image_files import plain
 
 
@@ -27,7 +27,7 @@ def listed(paths: Any, labels: Any = None, **changes: Any) -> ImageList:
         "label_column": None,
         "follow_links": False,
     }
-    return list_images(Source(paths, labels, **{**defaults, **changes}))
+    return list_images(ImageSource(paths, labels, **{**defaults, **changes}))
 
 
 def names(images: ImageList) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from gpuconf.errors import BackendError, UsageError
 from gpuconf.keras_api import compiled, graphs, layers, symbolic, training, variables
-from gpuconf.keras_api.families import Family
+from gpuconf.keras_api.families import KerasFamily
 from gpuconf.keras_api.restoring import restored
 
 INNER = SimpleNamespace(name="inner", weights=[1])
@@ -55,7 +55,7 @@ def test_a_model_of_which_nothing_is_noted() -> None:
 def test_no_recomputing(keras: Any) -> None:
     """A Keras without rematerialization, or with another way to it, is one clear error."""
     with pytest.raises(UsageError, match="this Keras"):
-        layers.recomputed([INNER], Family(keras, "keras", True)).__enter__()
+        layers.recomputed([INNER], KerasFamily(keras, "keras", True)).__enter__()
 
 
 def test_functions_of_a_graph_that_cannot_be_found() -> None:

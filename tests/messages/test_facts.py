@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gpuconf.diagnosis import explain
 from gpuconf.messages.facts.allocations import layer_of
-from gpuconf.messages.facts.card import Holder
+from gpuconf.messages.facts.card import LoggedProcess
 from gpuconf.messages.facts.tensor import request_in, requested_bytes, tensor_in
 from gpuconf.units import GIB, MIB
 
@@ -123,8 +123,8 @@ def test_who_else_holds_the_card() -> None:
     assert facts.card.driver == "470.82.01"
     assert (facts.card.total_bytes, facts.card.free_bytes) == (8192 * MIB, 392 * MIB)
     assert facts.card.holders == (
-        Holder(1234, "/usr/lib/xorg/Xorg", 200 * MIB),
-        Holder(4242, "python train.py", 7500 * MIB),
+        LoggedProcess(1234, "/usr/lib/xorg/Xorg", 200 * MIB),
+        LoggedProcess(4242, "python train.py", 7500 * MIB),
     )
     assert facts.versions["cuda"] == "11.4"
 

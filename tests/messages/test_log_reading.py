@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gpuconf.diagnosis import explain, explain_chunks
 from gpuconf.messages.log.stream import ENOUGH_OF_A_SHAPE, LogReader
-from gpuconf.messages.log.watchers import Line
+from gpuconf.messages.log.watchers import LogLine
 
 LOGS = Path(__file__).parents[1] / "diagnosis" / "simulated" / "logs"
 MANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -28,19 +28,19 @@ class Recorder:
     ) -> None:
         self.phrases: Sequence[str] = phrases
         self.parts: Sequence[str] = parts
-        self.seen: list[Line] = []
-        self.followed: list[Line] = []
+        self.seen: list[LogLine] = []
+        self.followed: list[LogLine] = []
         self.kept: list[tuple[int, bytes]] = []
         self.wants = 0
         self._behind = behind
         self._keeps = keeps
 
-    def see(self, line: Line) -> None:
+    def see(self, line: LogLine) -> None:
         """Record a line."""
         self.seen.append(line)
         self.wants = self._behind
 
-    def follow(self, line: Line) -> None:
+    def follow(self, line: LogLine) -> None:
         """Record a line behind another."""
         self.followed.append(line)
         self.wants -= 1
@@ -83,7 +83,7 @@ def test_phrases_are_words_next_to_each_other(line: str, is_seen: bool) -> None:
     """Case, digits and punctuation do not count; parts of words, gaps, other orders do not do."""
     recorder = Recorder("CUDA error: out of memory")
     recorder.read(f"first\n{line}\nlast\n".encode())
-    assert recorder.seen == ([Line(2, line)] if is_seen else [])
+    assert recorder.seen == ([LogLine(2, line)] if is_seen else [])
 
 
 def test_parts_are_found_within_words() -> None:
@@ -106,14 +106,14 @@ def test_followers_get_the_lines_behind() -> None:
     recorder = Recorder("alarm", behind=3)
     recorder.read(f"0\nalarm\na\n\n2\n{'z' * MIB}\nb\nalarm\nc".encode())
     assert recorder.numbers == [2, 8]
-    assert recorder.followed == [Line(3, "a"), Line(4, ""), Line(5, "2"), Line(9, "c")]
+    assert recorder.followed == [LogLine(3, "a"), LogLine(4, ""), LogLine(5, "2"), LogLine(9, "c")]
 
 
 def test_line_ends_of_windows_are_no_lines() -> None:
     """Those who follow get no empty lines between the lines."""
     recorder = Recorder("alarm", behind=2)
     recorder.read(b"alarm\r\r\na\r\r\nb\r\r\n")
-    assert recorder.followed == [Line(2, "a"), Line(3, "b")]
+    assert recorder.followed == [LogLine(2, "a"), LogLine(3, "b")]
 
 
 @pytest.mark.parametrize(
@@ -165,14 +165,14 @@ def test_lines_packed_into_json_are_read_one_by_one(padding: int) -> None:
     text = json.dumps({"log": "a\n" + " pad" * (padding // 4) + "\nalarm: x\nb\n"})
     recorder = Recorder("alarm")
     recorder.read(f"first\n{text}\nlast\n".encode())
-    assert recorder.seen == [Line(2, "alarm: x")]
+    assert recorder.seen == [LogLine(2, "alarm: x")]
 
 
 def test_paths_of_windows_are_no_packed_lines() -> None:
     r"""The ``\n`` in ``C:\new`` is no end of a line."""
     recorder = Recorder("alarm")
     recorder.read(b"C:\\new\\nets\\net.py alarm\n")
-    assert recorder.seen == [Line(1, r"C:\new\nets\net.py alarm")]
+    assert recorder.seen == [LogLine(1, r"C:\new\nets\net.py alarm")]
 
 
 def test_of_one_shape_the_first_and_the_last_are_seen() -> None:
@@ -235,14 +235,16 @@ def test_dump_behind_a_long_log_is_kept() -> None:
 @pytest.mark.parametrize("end", ["", "\n", "\n\n", "\n  \n--\n", "\n123\n", "\n$ \r\n"])
 def test_last_line_with_a_word(end: str) -> None:
     """Empty lines, figures and a prompt behind the last words are not the last of a log."""
-    assert Recorder("alarm").read(f"first\nlast words{end}".encode()).last == Line(2, "last words")
+    assert Recorder("alarm").read(f"first\nlast words{end}".encode()).last == LogLine(
+        2, "last words"
+    )
 
 
 @pytest.mark.parametrize("log", [b"", b"\n", b"\r", b"\x1b[0m", b"\xef\xbb\xbf"])
 def test_nothing_is_read_from_nothing(log: bytes) -> None:
     """Logs without a word."""
     recorder = Recorder("alarm", parts=["a"])
-    assert recorder.read(log).last == Line(0, "")
+    assert recorder.read(log).last == LogLine(0, "")
     assert recorder.seen == []
 
 

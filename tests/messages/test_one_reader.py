@@ -9,7 +9,7 @@ import pytest
 from gpuconf.diagnosis import explain
 from gpuconf.doctor.live.failed_step import FailedStep
 from gpuconf.doctor.live.reasons import reason_of
-from gpuconf.doctor.live.record import Record
+from gpuconf.doctor.live.record import LiveRecord
 from gpuconf.doctor.measured import StepError
 from gpuconf.messages.failure import failure_of
 
@@ -92,7 +92,7 @@ def by_explain(case: Case) -> str:
 def by_doctor(case: Case) -> str:
     """The cause of a step that raised this."""
     error = StepError(case.kind, case.message)
-    return reason_of(FailedStep("fit", error, Record(), case.log)).cause
+    return reason_of(FailedStep("fit", error, LiveRecord(), case.log)).cause
 
 
 def by_rehearse(case: Case) -> str:

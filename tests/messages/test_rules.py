@@ -12,7 +12,7 @@ import gpuconf.messages.rules
 from gpuconf.diagnosis import explain
 from gpuconf.messages.causes import CAUSES, NOT_GPU
 from gpuconf.messages.log.shapes import says
-from gpuconf.messages.log.watchers import Line
+from gpuconf.messages.log.watchers import LogLine
 from gpuconf.messages.matches import RuleMatches
 from gpuconf.messages.rules import Rule, all_rules, read_rules
 from tests.messages.healthy_lines import HEALTHY_LINES
@@ -25,7 +25,7 @@ DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "explain.md"
 def met_by(text: str) -> set[str]:
     """The ids of the rules that a line meets."""
     matches = RuleMatches(all_rules())
-    matches.see(Line(1, text))
+    matches.see(LogLine(1, text))
     return set(matches.found)
 
 

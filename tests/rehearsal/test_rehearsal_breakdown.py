@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.rehearsal.breakdown import Names, place_of, rows_of
-from gpuconf.rehearsal.trace import Allocation, Usage
+from gpuconf.rehearsal.breakdown import ProgramNames, place_of, rows_of
+from gpuconf.rehearsal.trace import TracedAllocation, Usage
 
-NAMES = Names(frozenset({"c1", "c2", "d_2"}), frozenset({"adam"}), (400, 16), (400, 400, 16, 16))
+NAMES = ProgramNames(
+    frozenset({"c1", "c2", "d_2"}), frozenset({"adam"}), (400, 16), (400, 400, 16, 16)
+)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ def test_the_place_of_an_operation(
 
 
 _ALLOCATIONS = st.builds(
-    Allocation,
+    TracedAllocation,
     time_ns=st.integers(0, 100),
     size_bytes=st.integers(1, 10**9),
     asked_bytes=st.sampled_from([16, 400, 5000]),
@@ -58,7 +60,7 @@ _ALLOCATIONS = st.builds(
 
 
 @given(st.lists(_ALLOCATIONS, max_size=40), st.none() | st.integers(0, 100))
-def test_the_rows_add_up(live: list[Allocation], first_step_ns: int | None) -> None:
+def test_the_rows_add_up(live: list[TracedAllocation], first_step_ns: int | None) -> None:
     """Every byte at the peak is in one row, the largest row first."""
     total = sum(each.size_bytes for each in live)
     usage = Usage(0, 10**12, total, 50, (), tuple(live))
@@ -71,7 +73,8 @@ def test_the_rows_add_up(live: list[Allocation], first_step_ns: int | None) -> N
 def test_variables_are_known_by_their_size() -> None:
     """As many as there are of that size: weights first, which are made first, then their slots."""
     live = tuple(
-        Allocation(time, 512, 400, "Fill", None, None, is_workspace=False) for time in range(4)
+        TracedAllocation(time, 512, 400, "Fill", None, None, is_workspace=False)
+        for time in range(4)
     )
     rows = rows_of(Usage(0, 10**6, 2048, 9, (), live), NAMES, first_step_ns=2)
     found = {row.what: row.pieces for row in rows}

@@ -15,21 +15,21 @@ from gpuconf.rehearsal.devices import DeviceReport
 from gpuconf.rehearsal.document import document_of
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.report import headline, sections, title
-from gpuconf.rehearsal.runs import Held, Orders, RunResult
+from gpuconf.rehearsal.runs import HeldOnCard, Orders, RunResult
 from gpuconf.rehearsal.suggestion import Measurement, Suggestion
-from gpuconf.rehearsal.trace import Mark, Point, Tape, Usage
+from gpuconf.rehearsal.trace import Point, Tape, TapeMark, Usage
 from gpuconf.rehearsal.verdict import Verdict
 from gpuconf.reporting.plain import plain
 from gpuconf.simcard import CardSpec
 from gpuconf.units import MIB, parse_size
 
 MARKS = (
-    Mark(40, "step 1"),
-    Mark(70, "after step 1"),
-    Mark(72, "step 2"),
-    Mark(90, "after step 2"),
-    Mark(91, "step 3"),
-    Mark(95, "error"),
+    TapeMark(40, "step 1"),
+    TapeMark(70, "after step 1"),
+    TapeMark(72, "step 2"),
+    TapeMark(90, "after step 2"),
+    TapeMark(91, "step 3"),
+    TapeMark(95, "error"),
 )
 
 
@@ -54,7 +54,7 @@ def test_the_clock_goes_forward(times: list[int], probes: list[int]) -> None:
     """Later is never further left, and everything is on the axis, whatever the phases."""
     marks = []
     for number, (begin, end) in enumerate(zip(times[::2], times[1::2], strict=False), start=1):
-        marks += [Mark(begin, f"step {number}"), Mark(end, f"after step {number}")]
+        marks += [TapeMark(begin, f"step {number}"), TapeMark(end, f"after step {number}")]
     clock = plot.Clock.of(plot.phases(tuple(marks), 0, 1001))
     places = [clock.place(probe) for probe in probes]
     assert places == sorted(places)
@@ -74,7 +74,7 @@ def rehearsal(*, fits: bool) -> Rehearsal:
         "keras": ["keras", "3.15.1"],
         "batch": {"used": 8},
     }
-    held = (Held(5, 0, 50 * MIB), Held(60, 0, 120 * MIB))
+    held = (HeldOnCard(5, 0, 50 * MIB), HeldOnCard(60, 0, 120 * MIB))
     return Rehearsal(
         command=("python", "train.py", "--name", "two words"),
         spec=CardSpec(

@@ -13,7 +13,7 @@ from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
 from gpuconf.rehearsal.report import sections
 from gpuconf.rehearsal.runs import Orders, RunResult
 from gpuconf.rehearsal.suggestion import MARGIN, Measurement, sensible, suggest
-from gpuconf.rehearsal.trace import Allocation, Tape, Usage
+from gpuconf.rehearsal.trace import Tape, TracedAllocation, Usage
 from gpuconf.simcard import CardSpec
 from gpuconf.units import MIB
 
@@ -173,7 +173,7 @@ def test_a_line_that_was_too_steep_is_drawn_again() -> None:
             "batch": {"kind": "arrays", "own": 32, "used": batch, "examples": 1800},
             "model": {"weights": [9 * MIB], "slots": []},
         }
-        live = (Allocation(0, 9 * MIB, 9 * MIB, "x/Initializer/x", None, None, False),)
+        live = (TracedAllocation(0, 9 * MIB, 9 * MIB, "x/Initializer/x", None, None, False),)
         tape = Tape((Usage(0, 1610 * MIB, peak, 0, (), live),), ())
         return RunResult(None, (report,), report, tape, (), "", 1.0)
 

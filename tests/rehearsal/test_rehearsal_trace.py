@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.rehearsal.trace import Allocation, Point, tape_of, thinned
+from gpuconf.rehearsal.trace import Point, TracedAllocation, tape_of, thinned
 from gpuconf.rehearsal.xplane import Event, TraceError, read_events
 
 
@@ -152,4 +152,4 @@ def test_workspaces_are_told_from_results(region: str, is_workspace: bool) -> No
     event = memory(1, 10, 100, 100)
     event.stats.update(region_type=region, tf_op="(null)", shape="[2,3]", data_type=19)
     (live,) = tape_of([event]).usages[0].live_at_peak
-    assert live == Allocation(1, 100, 100, None, "[2,3]", "float16", is_workspace)
+    assert live == TracedAllocation(1, 100, 100, None, "[2,3]", "float16", is_workspace)

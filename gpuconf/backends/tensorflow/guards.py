@@ -28,7 +28,7 @@ from typing import Any, Protocol
 from gpuconf.backends import keras_backend
 from gpuconf.backends.tensorflow import devices, readback
 from gpuconf.backends.tensorflow.environment import GROWTH
-from gpuconf.backends.tensorflow.session_config import Held, hold_to_plan, scaled_to
+from gpuconf.backends.tensorflow.session_config import HeldToPlan, hold_to_plan, scaled_to
 from gpuconf.callsite import CallSite, user_call_site
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.settings import Setting
@@ -36,7 +36,7 @@ from gpuconf.terminal import say
 from gpuconf.units import MIB
 
 
-class Source(Protocol):
+class PlanSource(Protocol):
     """Where the plan comes from: gpuconf.binding.Binding."""
 
     def bind(self, apply: Callable[[Plan], None]) -> None:
@@ -58,7 +58,7 @@ class Guards:
 
     def __init__(self, tensorflow: Any) -> None:
         self._tensorflow = tensorflow
-        self.source: Source | None = None
+        self.source: PlanSource | None = None
         self.plan: Plan | None = None
         self.devices_made_at: CallSite | str | None = None
         self.physical: list[GpuPlan | None] = []
@@ -92,7 +92,7 @@ class Guards:
             "tensorflow.python.client._pywrap_device_lib", "list_devices", self._list_devices
         )
 
-    def take(self, source: Source | None) -> None:
+    def take(self, source: PlanSource | None) -> None:
         """From now on hold TensorFlow to the plan of ``source``; None lets go of it."""
         self.source, self.plan = source, None
         self.physical, self.is_configured = [], source is None
@@ -265,7 +265,7 @@ class Guards:
             os.environ.setdefault(GROWTH, "true" if enable else "false")
             self.record(Setting(GROWTH, str(enable).lower(), os.environ[GROWTH]))
         elif bool(enable) != plan.allow_growth:
-            self._tell("set_memory_growth", [Held(str(enable), str(plan.allow_growth))])
+            self._tell("set_memory_growth", [HeldToPlan(str(enable), str(plan.allow_growth))])
         return None
 
     def _get_memory_growth(self, original: Callable[..., Any], context: Any, device: Any) -> Any:
@@ -284,7 +284,7 @@ class Guards:
         held = scaled_to(asked, limit)
         if [int(size) for size in asked] != held:
             asked_text, got_text = (" + ".join(f"{n:g}" for n in sizes) for sizes in (asked, held))
-            change = Held(f"memory_limit {asked_text} MiB", f"{got_text} MiB")
+            change = HeldToPlan(f"memory_limit {asked_text} MiB", f"{got_text} MiB")
             self._tell("set_logical_device_configuration", [change])
         scaled = [
             logical._replace(memory_limit=size) for logical, size in zip(wanted, held, strict=True)
@@ -339,7 +339,7 @@ class Guards:
             if setting.why_not is not None:
                 say(str(setting))
 
-    def _tell(self, function: str, changes: list[Held]) -> None:
+    def _tell(self, function: str, changes: list[HeldToPlan]) -> None:
         site = user_call_site()
         where = f"{function} at {site}" if site else function
         name = "" if self.plan is None else self.plan.profile.name

@@ -9,7 +9,7 @@ from gpuconf.backends import jax
 from gpuconf.hardware import cuda_driver
 
 
-class Evidence(NamedTuple):
+class DeviceEvidence(NamedTuple):
     """That the devices exist, how we know, and the names of calls that leave this evidence."""
 
     how: str
@@ -33,7 +33,7 @@ SILENT_MAKERS = frozenset(
 )
 
 
-def devices_exist() -> Evidence | None:
+def devices_exist() -> DeviceEvidence | None:
     """The evidence that TensorFlow's GPU devices were made already; None if they were not.
 
     The eager context's handle shows it for tensors and variables.  ``list_local_devices`` and its
@@ -43,10 +43,10 @@ def devices_exist() -> Evidence | None:
     from tensorflow.python.eager import context
 
     if getattr(context.context(), "_context_handle", None) is not None:
-        return Evidence("the eager context is initialised", EAGER_MAKERS)
+        return DeviceEvidence("the eager context is initialised", EAGER_MAKERS)
     if cuda_driver.has_primary_context() and not _others_use_cuda():
         how = "this process has a CUDA context, as list_local_devices or a Session makes it"
-        return Evidence(how, SILENT_MAKERS)
+        return DeviceEvidence(how, SILENT_MAKERS)
     return None
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuconf.backends import keras_session
 from gpuconf.backends.tensorflow import lateness
-from gpuconf.backends.tensorflow.guards import Guards, Source
+from gpuconf.backends.tensorflow.guards import Guards, PlanSource
 from gpuconf.errors import TooLateError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _too_late(where: str, *, hint: str) -> TooLateError:
     return TooLateError(text, hint=hint)
 
 
-def apply(profile: Profile, tf: Any, source: Source) -> None:
+def apply(profile: Profile, tf: Any, source: PlanSource) -> None:
     """Hold the imported TensorFlow to ``profile`` from now on.
 
     Its plan comes from ``source`` when TensorFlow first lists its GPUs, now if it has; see
@@ -60,7 +60,7 @@ def apply(profile: Profile, tf: Any, source: Source) -> None:
         _guards.configure()
 
 
-def _installed(tf: Any, source: Source) -> Guards:
+def _installed(tf: Any, source: PlanSource) -> Guards:
     """Guards around TensorFlow; those of an attempt that was interrupted let everything through."""
     guards = Guards(tf)
     guards.take(source)
@@ -78,7 +78,7 @@ def release() -> None:
         _guards.take(None)
 
 
-def hold_again(source: Source) -> None:
+def hold_again(source: PlanSource) -> None:
     """After a plan that was refused: the next listing binds that of ``source`` again."""
     if _guards is not None and _guards.devices_made_at is None:
         _guards.take(source)

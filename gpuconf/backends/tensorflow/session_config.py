@@ -11,7 +11,7 @@ from gpuconf.planner import GpuPlan, Plan
 from gpuconf.units import MIB, sized
 
 
-class Held(NamedTuple):
+class HeldToPlan(NamedTuple):
     """What a script asked for and what it got, each in a few words."""
 
     asked: str
@@ -20,7 +20,7 @@ class Held(NamedTuple):
 
 def hold_to_plan(
     config: Any, plan: Plan, physical: Sequence[GpuPlan | None] = ()
-) -> tuple[Any, list[Held]]:
+) -> tuple[Any, list[HeldToPlan]]:
     """Return a copy of the ConfigProto ``config`` in which no GPU gets more than the plan's.
 
     ``physical`` is the plan of each of TensorFlow's GPUs, by default the plan's own.  The plan is
@@ -87,7 +87,7 @@ def share_of(gpu: GpuPlan) -> float:
     return (limit + MIB // 2) / total
 
 
-def _hold_fraction(options: Any, share: float, gpu: GpuPlan) -> list[Held]:
+def _hold_fraction(options: Any, share: float, gpu: GpuPlan) -> list[HeldToPlan]:
     asked = options.per_process_gpu_memory_fraction
     if 0 < asked <= share:
         return []
@@ -96,14 +96,14 @@ def _hold_fraction(options: Any, share: float, gpu: GpuPlan) -> list[Held]:
         return []
     total = gpu.gpu.total_bytes or 0
     return [
-        Held(
+        HeldToPlan(
             f"per_process_gpu_memory_fraction {asked:g} ({sized(int(asked * total), cut=True)})",
             f"{share:.4g} ({sized(gpu.limit_bytes or 0, cut=True)})",
         )
     ]
 
 
-def _hold_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> list[Held]:
+def _hold_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> list[HeldToPlan]:
     """Scale down each GPU's virtual devices whose sum is over its limit."""
     notes = []
     for virtual, gpu in zip(options.experimental.virtual_devices, gpus, strict=False):
@@ -115,7 +115,7 @@ def _hold_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> list[Held]:
             continue
         virtual.memory_limit_mb[:] = held
         if asked:
-            notes.append(Held(f"virtual devices of {_sum(asked)} MiB", f"{_sum(held)} MiB"))
+            notes.append(HeldToPlan(f"virtual devices of {_sum(asked)} MiB", f"{_sum(held)} MiB"))
     return notes
 
 

@@ -18,7 +18,7 @@ from gpuconf.callsite import notebook_cells, user_frame
 _WHOLE_FILE = sys.maxsize
 
 
-class _Place(NamedTuple):
+class _EarlierSource(NamedTuple):
     """Some source that ran before us, down to ``before_line``."""
 
     name: str
@@ -42,21 +42,21 @@ def likely_line(makers: frozenset[str]) -> str | None:
     return None
 
 
-def _places(frame: FrameType) -> Iterator[_Place]:
+def _places(frame: FrameType) -> Iterator[_EarlierSource]:
     for number, cell in enumerate(notebook_cells(frame)[1:-1], start=1):
-        yield _Place(f"In [{number}]", str(cell))
+        yield _EarlierSource(f"In [{number}]", str(cell))
     filename = frame.f_code.co_filename
     source = "".join(linecache.getlines(filename, frame.f_globals))
-    yield _Place(filename, source, frame.f_lineno)
+    yield _EarlierSource(filename, source, frame.f_lineno)
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None) or ""
         installed = "site-packages" in path or path.startswith(sys.base_prefix)
         ours = getattr(module, "__name__", "").partition(".")[0] == "gpuconf"
         if path.endswith(".py") and not installed and not ours and path != filename:
-            yield _Place(path, "".join(linecache.getlines(path)))
+            yield _EarlierSource(path, "".join(linecache.getlines(path)))
 
 
-def _first_call(place: _Place, makers: frozenset[str]) -> int | None:
+def _first_call(place: _EarlierSource, makers: frozenset[str]) -> int | None:
     try:
         tree = ast.parse(place.source)
     except (SyntaxError, ValueError):

@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from gpuconf.batching.data.host_data import HostData, host_data
-from gpuconf.batching.data.rows import Rows, is_rows
+from gpuconf.batching.data.rows import SampleRows, is_rows
 from gpuconf.errors import UsageError
 from gpuconf.keras_api import nests
-from gpuconf.keras_api.families import Family
+from gpuconf.keras_api.families import KerasFamily
 
 
 class Training(NamedTuple):
@@ -34,7 +34,9 @@ class Validation(NamedTuple):
     steps: int | None
 
 
-def data_arguments(family: Family, training: Training, validation: Validation) -> dict[str, Any]:
+def data_arguments(
+    family: KerasFamily, training: Training, validation: Validation
+) -> dict[str, Any]:
     """Keras's arguments that say which data: arrays as datasets, in batches of the host.
 
     Raises UsageError for arrays of different lengths, and a split of what is no array.
@@ -52,7 +54,7 @@ def data_arguments(family: Family, training: Training, validation: Validation) -
 
 
 def _train_and_apart(
-    training: Training, validation: Validation, floatx: str, family: Family
+    training: Training, validation: Validation, floatx: str, family: KerasFamily
 ) -> tuple[HostData, Any]:
     """The data to learn from, and those to validate with; None where there are none."""
     arrays = (training.x, training.y, training.sample_weight)
@@ -109,7 +111,7 @@ def _of_all_classes(class_weight: Any, y: Any) -> Any:
     is_one_array = nests.is_written_out(y) or hasattr(y, "shape")
     if not class_weight or not is_one_array:
         return class_weight
-    labels = Rows(y, "float32")
+    labels = SampleRows(y, "float32")
     is_one_hot = bool(labels.sample_shape) and labels.sample_shape[-1] > 1
     last = labels.sample_shape[-1] - 1 if is_one_hot else labels.at(np.arange(labels.count)).max()
     return {**dict.fromkeys(range(int(last) + 1), 1.0), **class_weight}

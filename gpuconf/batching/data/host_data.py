@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from gpuconf.arguments import whole_number
 from gpuconf.batching.card import current_card
-from gpuconf.batching.data.rows import Rows, is_rows
+from gpuconf.batching.data.rows import SampleRows, is_rows
 from gpuconf.batching.first_size import CAREFUL, host_batch
 from gpuconf.errors import UsageError
 from gpuconf.keras_api import nests
@@ -63,7 +63,7 @@ def host_data(
         given = {name: value for name, value in given.items() if value is not None or name == "x"}
         return HostData(given, is_auto=batch_size == "auto")
     nest = _without_last_nones((x, y, sample_weight))
-    rows = [Rows(leaf, floatx) for leaf in nests.leaves(nest)]
+    rows = [SampleRows(leaf, floatx) for leaf in nests.leaves(nest)]
     count = _agreed_count(nest, rows)
     first, end = (math.floor(count * share) for share in section)
     if end <= first:
@@ -80,7 +80,7 @@ def host_data(
     return HostData({"x": dataset}, batch_size == "auto", places.samples, places.batches)
 
 
-def _automatic(rows: list[Rows]) -> int:
+def _automatic(rows: list[SampleRows]) -> int:
     """How many are handed over at once: many, where what the card can hold is known."""
     if current_card().limit_bytes is None:
         return CAREFUL
@@ -97,7 +97,7 @@ def checked_batch_size(
     return whole_number(name, batch_size, hint=hint, otherwise=otherwise)
 
 
-def _agreed_count(nest: Any, rows: list[Rows]) -> int:
+def _agreed_count(nest: Any, rows: list[SampleRows]) -> int:
     """How many samples all arrays have, x's, y's and the weights'."""
     counts = {each.count for each in rows}
     if len(counts) > 1:
@@ -112,7 +112,9 @@ def _agreed_count(nest: Any, rows: list[Rows]) -> int:
     return rows[0].count
 
 
-def _dataset(nest: Any, rows: list[Rows], places: Places, shuffle: bool | str, repeats: int) -> Any:
+def _dataset(
+    nest: Any, rows: list[SampleRows], places: Places, shuffle: bool | str, repeats: int
+) -> Any:
     """A ``tf.data.Dataset`` of batches, cut on the host while the step before is computed."""
     import tensorflow as tf
 

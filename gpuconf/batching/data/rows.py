@@ -8,7 +8,7 @@ from gpuconf.errors import UsageError
 from gpuconf.keras_api import nests
 
 
-class Rows:
+class SampleRows:
     """Samples of one array, memmap, HDF5 dataset, frame, sparse matrix, tensor or list.
 
     Floats come in the precision that Keras computes in, as Keras's own adapters give them.

@@ -24,7 +24,7 @@ Read = Callable[[], "list[Any]"]
 Compiled = dict[tuple[int, ...], tuple["list[Any]", Read]]
 
 
-class Held:
+class HeldValues:
     """The values of a model's variables at one moment, on their device, or on the host."""
 
     def __init__(self, reader: Reader, *, on_host: bool = False) -> None:
@@ -47,14 +47,14 @@ class UndoableState:
     def __init__(self, model: Any) -> None:
         self._model = model
         self._reader: Reader | None = None
-        self._held: Held | None = None
+        self._held: HeldValues | None = None
 
     def hold(self) -> None:
         """Note the values as they are now."""
         reader = self._reader or Reader(self._model, small_state(self._model))
         if self._held is not None:
             self._reader = reader  # a step has run, so there will be no more variables
-        self._held = Held(reader)
+        self._held = HeldValues(reader)
 
     def put_back(self) -> None:
         """Undo what has changed since; a metric that is new since then begins anew."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from gpuconf.batching.failures import Failure, attempt, explain_beside
+from gpuconf.batching.failures import OutOfMemory, attempt, explain_beside
 from gpuconf.batching.first_size import size_for
 from gpuconf.batching.parts import even
 from gpuconf.batching.size import CardBatch, checked_retries
@@ -41,7 +41,7 @@ class TrainStep:
         self._trackers = LossTrackers(model)
         self._card_batch: CardBatch | None = None
         self._has_said = False
-        self._failure: Failure | None = None  # of this step, after which it is taken in parts
+        self._failure: OutOfMemory | None = None  # of this step, after which it is taken in parts
 
     def __call__(self, data: Any) -> Any:
         """The logs of the step, as Keras's ``train_function`` gives them."""

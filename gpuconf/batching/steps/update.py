@@ -13,7 +13,7 @@ from gpuconf.batching.card import current_card
 from gpuconf.batching.failures import attempt, explain_beside, let_go
 from gpuconf.batching.steps.gradients import Gradients
 from gpuconf.batching.steps.kept import kept, make_optimizer_variables
-from gpuconf.batching.steps.state import Held, Reader, learnt_state
+from gpuconf.batching.steps.state import HeldValues, Reader, learnt_state
 from gpuconf.keras_api.families import family_of
 from gpuconf.keras_api.variables import size_bytes
 from gpuconf.terminal import say
@@ -45,7 +45,7 @@ class GuardedUpdate:
         written = self._reader.variables
         if self._on_host is None:
             self._on_host = not _has_room_for(written)
-        held = Held(self._reader, on_host=self._on_host)
+        held = HeldValues(self._reader, on_host=self._on_host)
         try:
             _, failure = attempt(partial(self._apply, gradients.values, gradients.divisor))
         except BaseException:

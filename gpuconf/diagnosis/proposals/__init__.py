@@ -15,9 +15,9 @@ from gpuconf.diagnosis.proposals import (
     installation,
 )
 from gpuconf.messages.causes import Severity
-from gpuconf.messages.reading import Facts
+from gpuconf.messages.reading import LogFacts
 
-_Family = Callable[[Facts], Iterable[Proposal]]
+_Family = Callable[[LogFacts], Iterable[Proposal]]
 
 _FAMILIES: dict[str, _Family] = {
     "oom-device-tensor": device_memory.for_tensor,
@@ -42,7 +42,7 @@ _FAMILIES: dict[str, _Family] = {
 }
 
 
-def proposals_for(cause: str, severity: Severity, facts: Facts) -> tuple[Proposal, ...]:
+def proposals_for(cause: str, severity: Severity, facts: LogFacts) -> tuple[Proposal, ...]:
     """The changes for a cause, the first the likeliest to help; none for what is no GPU's matter.
 
     What a run survived needs no change, unless something is still not as it was meant.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuconf.messages.facts.tensor import Request, is_of_weights, makes_a_tensor
-from gpuconf.messages.reading import Facts
+from gpuconf.messages.facts.tensor import MemoryRequest, is_of_weights, makes_a_tensor
+from gpuconf.messages.reading import LogFacts
 from gpuconf.units import sized
 
 # What of Keras works on batches.
@@ -20,20 +20,20 @@ class Fit(NamedTuple):
     because: str
 
 
-def batch_of(facts: Facts) -> int | None:
+def batch_of(facts: LogFacts) -> int | None:
     """The run's batch: from its code, else the tensor's first dimension where that looks so."""
     return facts.batch_size if facts.batch_size is not None else facts.request.likely_batch
 
 
-def is_of_a_batch(facts: Facts) -> bool:
+def is_of_a_batch(facts: LogFacts) -> bool:
     """Whether what was refused may have been of a batch: not weights, nor a bare constant."""
     node, code = facts.request.node, facts.user_code.code if facts.user_code else None
     if node is not None:
         return not is_of_weights(node) and not makes_a_tensor(node)
-    return facts.request != Request() or any(f".{call}(" in (code or "") for call in CALLS)
+    return facts.request != MemoryRequest() or any(f".{call}(" in (code or "") for call in CALLS)
 
 
-def fitting_batch(facts: Facts) -> Fit | None:
+def fitting_batch(facts: LogFacts) -> Fit | None:
     """The largest power of two that may fit; None where the log has no batch above 1.
 
     All that was in use is taken to grow with the batch.  Weights do not, so a little more may
@@ -61,7 +61,7 @@ def _by_figures(batch: int, asked: int, in_use: int | None, room: int) -> Fit | 
     )
 
 
-def _figures(facts: Facts) -> tuple[int | None, int | None, int | None]:
+def _figures(facts: LogFacts) -> tuple[int | None, int | None, int | None]:
     """Bytes asked for, bytes in use, bytes there are; of one allocator."""
     request, dump, card = facts.request, facts.dump, facts.card
     asked = request.tensor.size_bytes if request.tensor is not None else request.size_bytes

@@ -6,7 +6,7 @@ import re
 
 from gpuconf.diagnosis.proposals.batches import CALLS
 from gpuconf.diagnosis.proposals.wording import known_version, tensorflow_version
-from gpuconf.messages.reading import Facts
+from gpuconf.messages.reading import LogFacts
 
 _OLDEST_TENSORFLOW = (2, 15)
 _OLDEST_PYTHON = (3, 10)
@@ -24,7 +24,7 @@ _PASTES = {
 }
 
 
-def gpuconf_serves(facts: Facts) -> bool:
+def gpuconf_serves(facts: LogFacts) -> bool:
     """Whether gpuconf's calls run where the log comes from, and are not what failed."""
     if facts.framework in ("torch", "jax") or facts.on_windows or "gpuconf." in _code(facts):
         return False
@@ -43,26 +43,26 @@ def by_keras(call: str, batch: int) -> str:
     return f"model.{call}({'x' if call == 'predict' else 'x, y'}, batch_size={batch})"
 
 
-def keras_call(facts: Facts) -> str | None:
+def keras_call(facts: LogFacts) -> str | None:
     """Which of Keras's calls the user's line has."""
     return next((name for name in CALLS if f".{name}(" in _code(facts)), None)
 
 
-def is_keras(facts: Facts) -> bool:
+def is_keras(facts: LogFacts) -> bool:
     """Whether the user's line is one of Keras, or not known."""
     return not _code(facts) or keras_call(facts) is not None
 
 
-def runs_graph(facts: Facts) -> bool:
+def runs_graph(facts: LogFacts) -> bool:
     """Whether the user's line runs a graph in a session, as in TensorFlow 1."""
     return bool(_RUNS_SESSION.search(_code(facts)) or _EVALUATES.search(_code(facts)))
 
 
-def evaluates_graph(facts: Facts) -> bool:
+def evaluates_graph(facts: LogFacts) -> bool:
     """Whether it does so without training, as far as its words tell."""
     code = _code(facts)
     return runs_graph(facts) and (_EVALUATES.search(code) is not None or not _TRAINS.search(code))
 
 
-def _code(facts: Facts) -> str:
+def _code(facts: LogFacts) -> str:
     return (facts.user_code.code if facts.user_code is not None else None) or ""

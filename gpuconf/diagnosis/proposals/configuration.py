@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.wording import FIRST_LINE, profile
-from gpuconf.messages.reading import Facts
+from gpuconf.messages.reading import LogFacts
 
 _GROWTH = (
     "for gpu in tf.config.list_physical_devices('GPU'):\n"
@@ -19,7 +19,7 @@ _LIMIT = (
 )
 
 
-def for_growth(_facts: Facts) -> Iterator[Proposal]:
+def for_growth(_facts: LogFacts) -> Iterator[Proposal]:
     """The same on every visible GPU, or one GPU visible."""
     yield Proposal(
         "set growth on every GPU",
@@ -35,7 +35,7 @@ def for_growth(_facts: Facts) -> Iterator[Proposal]:
     )
 
 
-def for_late(facts: Facts) -> Iterator[Proposal]:
+def for_late(facts: LogFacts) -> Iterator[Proposal]:
     """First, before anything makes devices."""
     frame = facts.user_code
     where = f" ({frame.file}:{frame.line})" if frame is not None and frame.line else ""
@@ -60,7 +60,7 @@ def for_late(facts: Facts) -> Iterator[Proposal]:
     )
 
 
-def _is_limit(facts: Facts) -> bool:
+def _is_limit(facts: LogFacts) -> bool:
     """Whether the call that came too late was one for limits, not for growth."""
     code = (facts.user_code.code if facts.user_code is not None else None) or ""
     return "logical_device" in code or "virtual_device" in code

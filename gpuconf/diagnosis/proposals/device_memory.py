@@ -18,7 +18,7 @@ from gpuconf.diagnosis.proposals.wording import (
     tensorflow_version,
 )
 from gpuconf.messages.facts.tensor import is_of_weights
-from gpuconf.messages.reading import Facts
+from gpuconf.messages.reading import LogFacts
 from gpuconf.units import GIB, MIB, sized
 
 # Weights of this size are of a layer that could be another.
@@ -32,13 +32,13 @@ _COPIED_WHOLE = (
 )
 
 
-def for_tensor(facts: Facts) -> Iterator[Proposal]:
+def for_tensor(facts: LogFacts) -> Iterator[Proposal]:
     """A smaller batch, a limit that is not the wall, the others on the card, smaller numbers."""
     found = list(_for_tensor(facts))
     yield from found or [SEE_OTHERS]
 
 
-def _for_tensor(facts: Facts) -> Iterator[Proposal]:
+def _for_tensor(facts: LogFacts) -> Iterator[Proposal]:
     if _is_larger_than_the_card(facts):
         yield Proposal(
             "compute it in pieces: one tensor is larger than the card",
@@ -64,7 +64,7 @@ def _for_tensor(facts: Facts) -> Iterator[Proposal]:
     yield from accumulated_gradients(facts)
 
 
-def for_whole_array(facts: Facts) -> Iterator[Proposal]:
+def for_whole_array(facts: LogFacts) -> Iterator[Proposal]:
     """Hand it over in batches; the batch size does not matter to its copying."""
     call, batch = keras_call(facts) or "fit", facts.batch_size or 32
     if gpuconf_serves(facts):
@@ -106,7 +106,7 @@ def _as_data_set(call: str, batch: int) -> Proposal:
     )
 
 
-def for_fragmentation(facts: Facts) -> Iterator[Proposal]:
+def for_fragmentation(facts: LogFacts) -> Iterator[Proposal]:
     """Another allocator; tensors of the same sizes; the batch last."""
     version = tensorflow_version(facts)
     if version is None or version >= (2, 5):
@@ -127,7 +127,7 @@ def for_fragmentation(facts: Facts) -> Iterator[Proposal]:
     )
 
 
-def for_startup(facts: Facts) -> Iterator[Proposal]:
+def for_startup(facts: LogFacts) -> Iterator[Proposal]:
     """The others, a share of what is free now, or waiting."""
     yield SEE_OTHERS
     card = facts.card
@@ -149,7 +149,7 @@ def for_startup(facts: Facts) -> Iterator[Proposal]:
     )
 
 
-def _smaller_layer(facts: Facts) -> Iterator[Proposal]:
+def _smaller_layer(facts: LogFacts) -> Iterator[Proposal]:
     """For weights that are too many: of a Dense below Flatten, or an Embedding."""
     node, tensor = facts.request.node or "", facts.request.tensor
     if tensor is None or not is_of_weights(node) or tensor.size_bytes < _LARGE_WEIGHTS:
@@ -163,13 +163,13 @@ def _smaller_layer(facts: Facts) -> Iterator[Proposal]:
     )
 
 
-def _asked(facts: Facts) -> str:
+def _asked(facts: LogFacts) -> str:
     tensor = facts.request.tensor
     size = tensor.size_bytes if tensor is not None else facts.request.size_bytes
     return "more than there is" if size is None else sized(size)
 
 
-def _is_larger_than_the_card(facts: Facts) -> bool:
+def _is_larger_than_the_card(facts: LogFacts) -> bool:
     tensor, card = facts.request.tensor, facts.card
     size = tensor.size_bytes if tensor is not None else facts.request.size_bytes
     total = card.total_bytes if card is not None else None
@@ -177,18 +177,18 @@ def _is_larger_than_the_card(facts: Facts) -> bool:
     return size is not None and size > (total if total is not None else 288 * 10**9)
 
 
-def _limit(facts: Facts) -> int | None:
+def _limit(facts: LogFacts) -> int | None:
     if facts.dump is not None and facts.dump.limit_bytes is not None:
         return facts.dump.limit_bytes
     return facts.card.limit_bytes if facts.card is not None else None
 
 
-def _limit_is_the_wall(facts: Facts) -> bool:
+def _limit_is_the_wall(facts: LogFacts) -> bool:
     limit, total = _limit(facts), facts.card.total_bytes if facts.card is not None else None
     return limit is not None and total is not None and limit < 0.6 * total
 
 
-def _others_hold_much(facts: Facts) -> bool:
+def _others_hold_much(facts: LogFacts) -> bool:
     """Whether the log shows that others were there; unknown is no."""
     card = facts.card
     if card is None:
@@ -200,12 +200,12 @@ def _others_hold_much(facts: Facts) -> bool:
     return card.free_bytes < 0.85 * card.total_bytes
 
 
-def _limit_is_tiny(facts: Facts) -> bool:
+def _limit_is_tiny(facts: LogFacts) -> bool:
     limit = _limit(facts)
     return limit is not None and limit < _TINY_LIMIT
 
 
-def _raise_limit(facts: Facts) -> Proposal:
+def _raise_limit(facts: LogFacts) -> Proposal:
     limit, card = _limit(facts), facts.card
     total = card.total_bytes if card is not None else None
     return profile(
@@ -217,7 +217,7 @@ def _raise_limit(facts: Facts) -> Proposal:
     )
 
 
-def _half_precision(facts: Facts) -> Iterator[Proposal]:
+def _half_precision(facts: LogFacts) -> Iterator[Proposal]:
     tensor = facts.request.tensor
     if is_version_1(facts) or (tensor is not None and tensor.dtype != "float32"):
         return

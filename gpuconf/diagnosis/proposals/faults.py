@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Proposal
-from gpuconf.messages.reading import Facts
+from gpuconf.messages.reading import LogFacts
 
 # Of NVIDIA's list of Xid errors, those that people meet: what each says, and what mends it.
 _XIDS: dict[int, tuple[str, str]] = {
@@ -48,7 +48,7 @@ _HEALTH = Proposal(
 )
 
 
-def for_fault(facts: Facts) -> Iterator[Proposal]:
+def for_fault(facts: LogFacts) -> Iterator[Proposal]:
     """What an Xid says; else which operation it was."""
     xids = facts.details.get("xid")
     known = [xid for xid in xids if xid in _XIDS] if isinstance(xids, list) else []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.calls import by_gpuconf, gpuconf_serves
-from gpuconf.messages.reading import Facts
+from gpuconf.messages.reading import LogFacts
 
 # A line that makes numbers from 0 to 1 of pictures.
 SCALES = re.compile(r"/=?\s{0,9}255")
@@ -27,7 +27,7 @@ _ARRAY_FILE = Proposal(
 )
 
 
-def from_files(facts: Facts, *, call: str = "fit") -> Iterator[Proposal]:
+def from_files(facts: LogFacts, *, call: str = "fit") -> Iterator[Proposal]:
     """By gpuconf first, where it can be used; else, and then, by the framework's own loader."""
     if facts.framework == "torch":
         yield _WITH_TORCH
@@ -47,7 +47,7 @@ def from_files(facts: Facts, *, call: str = "fit") -> Iterator[Proposal]:
     )
 
 
-def _stream(facts: Facts, size: tuple[int, int], call: str) -> Proposal:
+def _stream(facts: LogFacts, size: tuple[int, int], call: str) -> Proposal:
     # The outputs of predict stand in the order of the files.
     order = ", shuffle=False" if call == "predict" else ""
     code = facts.user_code.code if facts.user_code is not None else None
@@ -64,7 +64,7 @@ def _stream(facts: Facts, size: tuple[int, int], call: str) -> Proposal:
     )
 
 
-def _picture_size(facts: Facts) -> tuple[int, int]:
+def _picture_size(facts: LogFacts) -> tuple[int, int]:
     """Height and width of the pictures in the array that found no room, where it has some."""
     tensor = facts.request.tensor
     shape = tensor.shape if tensor is not None else ()
@@ -72,7 +72,7 @@ def _picture_size(facts: Facts) -> tuple[int, int]:
     return (shape[-3], shape[-2]) if is_pictures else _SIZE
 
 
-def is_no_picture(facts: Facts) -> bool:
+def is_no_picture(facts: LogFacts) -> bool:
     """Whether the array that found no room is known to be a list or a table of numbers."""
     tensor = facts.request.tensor
     return tensor is not None and len(tensor.shape) <= 2

@@ -8,14 +8,14 @@ from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.batches import fitting_batch, is_of_a_batch
 from gpuconf.diagnosis.proposals.wording import HALF_THE_BATCH, SEE_OTHERS, little_is_free
 from gpuconf.messages.facts.tensor import told_size
-from gpuconf.messages.reading import Facts
+from gpuconf.messages.reading import LogFacts
 from gpuconf.units import sized
 
 # More than this share of what a process holds, unused, is fragmented.
 _MUCH_UNUSED = 0.2
 
 
-def for_jax(facts: Facts) -> Iterator[Proposal]:
+def for_jax(facts: LogFacts) -> Iterator[Proposal]:
     """Less at once; no memory taken in advance where others need some."""
     if little_is_free(facts):
         yield SEE_OTHERS
@@ -39,7 +39,7 @@ def for_jax(facts: Facts) -> Iterator[Proposal]:
         yield SEE_OTHERS
 
 
-def for_torch(facts: Facts) -> Iterator[Proposal]:
+def for_torch(facts: LogFacts) -> Iterator[Proposal]:
     """A smaller batch; pieces only where the message shows that much lies unused."""
     yield from _batch(facts)
     unused = _unused_share(facts)
@@ -61,7 +61,7 @@ def for_torch(facts: Facts) -> Iterator[Proposal]:
         yield SEE_OTHERS
 
 
-def _batch(facts: Facts) -> Iterator[Proposal]:
+def _batch(facts: LogFacts) -> Iterator[Proposal]:
     fit = fitting_batch(facts)
     if fit is not None:
         yield Proposal(
@@ -72,7 +72,7 @@ def _batch(facts: Facts) -> Iterator[Proposal]:
         yield HALF_THE_BATCH
 
 
-def _others_hold_some(facts: Facts) -> bool:
+def _others_hold_some(facts: LogFacts) -> bool:
     """Whether more of the card is taken than PyTorch's own process holds; unknown is no."""
     card, reserved = facts.card, _size(facts, "torch_reserved")
     if card is None or card.total_bytes is None or card.free_bytes is None:
@@ -81,7 +81,7 @@ def _others_hold_some(facts: Facts) -> bool:
     return bool(own) and card.total_bytes - card.free_bytes - own > 0.15 * card.total_bytes
 
 
-def _unused_share(facts: Facts) -> float | None:
+def _unused_share(facts: LogFacts) -> float | None:
     """What of PyTorch's own memory no tensor holds; newer and older messages tell it."""
     held, unused = _size(facts, "torch_allocated"), _size(facts, "torch_unallocated")
     reserved = _size(facts, "torch_reserved")
@@ -92,5 +92,5 @@ def _unused_share(facts: Facts) -> float | None:
     return unused / (held + unused)
 
 
-def _size(facts: Facts, name: str) -> int | None:
+def _size(facts: LogFacts, name: str) -> int | None:
     return told_size(str(facts.details.get(name, "")))

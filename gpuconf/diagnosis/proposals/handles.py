@@ -12,7 +12,7 @@ from gpuconf.diagnosis.proposals.wording import (
     little_is_free,
     profile,
 )
-from gpuconf.messages.reading import Facts
+from gpuconf.messages.reading import LogFacts
 
 _WHY = (
     "handles and workspaces of cuDNN and cuBLAS come on top of what the framework takes; a process "
@@ -26,7 +26,7 @@ _BLOCKING = Proposal(
 )
 
 
-def for_handles(facts: Facts) -> Iterator[Proposal]:
+def for_handles(facts: LogFacts) -> Iterator[Proposal]:
     """Leave room beside the framework's own memory; where little is free, the others first."""
     crowded = little_is_free(facts)
     if crowded:
@@ -38,7 +38,7 @@ def for_handles(facts: Facts) -> Iterator[Proposal]:
         yield SEE_OTHERS
 
 
-def _room(facts: Facts) -> Proposal:
+def _room(facts: LogFacts) -> Proposal:
     if facts.framework == "torch":
         return Proposal(
             "leave room on the card beside PyTorch's own memory",
@@ -63,7 +63,7 @@ def _room(facts: Facts) -> Proposal:
     )
 
 
-def for_cudnn(facts: Facts) -> Iterator[Proposal]:
+def for_cudnn(facts: LogFacts) -> Iterator[Proposal]:
     """Most often a full card; else a cuDNN of another version."""
     driver = facts.details.get("perhaps_insufficient_driver")
     if driver is not None:

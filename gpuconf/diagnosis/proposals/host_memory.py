@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.files import from_files, is_no_picture
-from gpuconf.messages.reading import Facts
+from gpuconf.messages.reading import LogFacts
 
 # What an array may be held as instead, and how many times less that takes.
 _SMALLER = {"float64": ("float32", 2), "float32": ("uint8", 4), "int64": ("uint8", 8)}
@@ -45,7 +45,7 @@ _WHO_USES_IT = Proposal(
 )
 
 
-def for_host(facts: Facts) -> Iterator[Proposal]:
+def for_host(facts: LogFacts) -> Iterator[Proposal]:
     """Stream, hold smaller numbers, or ask for more."""
     if "paging_file" in facts.details:
         yield _PAGING_FILE
@@ -59,7 +59,7 @@ def for_host(facts: Facts) -> Iterator[Proposal]:
     yield _ASK_FOR_MORE if of_slurm else _WHO_USES_IT
 
 
-def _smaller_numbers(facts: Facts) -> Iterator[Proposal]:
+def _smaller_numbers(facts: LogFacts) -> Iterator[Proposal]:
     tensor = facts.request.tensor
     dtype = tensor.dtype if tensor is not None else None
     if dtype not in _SMALLER or (dtype == "float32" and is_no_picture(facts)):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.wording import tensorflow_version
-from gpuconf.messages.reading import Facts
+from gpuconf.messages.reading import LogFacts
 
 _WITH_CUDA = "pip install 'tensorflow[and-cuda]'"
 _LOOK = Proposal(
@@ -33,11 +33,11 @@ _WITH_GPU = Proposal(
 )
 
 
-def _reinstall(facts: Facts) -> str:
+def _reinstall(facts: LogFacts) -> str:
     return _REINSTALL.get(facts.framework or "", _WITH_CUDA)
 
 
-def for_libraries(facts: Facts) -> Iterator[Proposal]:
+def for_libraries(facts: LogFacts) -> Iterator[Proposal]:
     """From pip, all in the versions that go together; for old builds, those that are named."""
     missing = facts.details.get("missing_libraries")
     named = f" ({', '.join(missing)})" if isinstance(missing, list) else ""
@@ -78,7 +78,7 @@ _UPDATE_DRIVER = Proposal(
 )
 
 
-def for_driver(facts: Facts) -> Iterator[Proposal]:
+def for_driver(facts: LogFacts) -> Iterator[Proposal]:
     """cuDNN, or the driver, or a restart after an update."""
     details = facts.details
     if "allocator_asked_for" in details:
@@ -103,7 +103,7 @@ def for_driver(facts: Facts) -> Iterator[Proposal]:
     yield _LOOK
 
 
-def for_capability(facts: Facts) -> Iterator[Proposal]:
+def for_capability(facts: LogFacts) -> Iterator[Proposal]:
     """A newer build for a newer card, an older one for an older card."""
     card, least = facts.card, facts.details.get("minimum_capability")
     capability = card.compute_capability if card is not None else None
@@ -161,7 +161,7 @@ _WHAT_HIDES_IT = Proposal(
 )
 
 
-def for_no_device(facts: Facts) -> Iterator[Proposal]:
+def for_no_device(facts: LogFacts) -> Iterator[Proposal]:
     """The driver, the variable that hides cards, the container, the CPU-only package."""
     details = facts.details
     with_gpu = _WITH_GPU._replace(paste=_reinstall(facts))
@@ -181,7 +181,7 @@ def for_no_device(facts: Facts) -> Iterator[Proposal]:
         yield with_gpu
 
 
-def for_toolchain(facts: Facts) -> Iterator[Proposal]:
+def for_toolchain(facts: LogFacts) -> Iterator[Proposal]:
     """pip's compiler files, or the system's, or no XLA."""
     yield Proposal(
         "install CUDA's compiler files with the framework",
@@ -204,7 +204,7 @@ def for_toolchain(facts: Facts) -> Iterator[Proposal]:
         )
 
 
-def for_gpu_only(_facts: Facts) -> Iterator[Proposal]:
+def for_gpu_only(_facts: LogFacts) -> Iterator[Proposal]:
     """A GPU in use, or a layout that the CPU can compute too."""
     yield Proposal(
         "see why no GPU is used",

@@ -16,7 +16,7 @@ from gpuconf.diagnosis.proposals.calls import (
     runs_graph,
 )
 from gpuconf.diagnosis.proposals.wording import HALF_THE_BATCH, is_version_1
-from gpuconf.messages.reading import Facts
+from gpuconf.messages.reading import LogFacts
 
 # A first dimension that no one takes for a batch on purpose.
 _WHOLE_DATA_SET = 1000
@@ -48,7 +48,7 @@ _WAYS = {
 }
 
 
-def smaller_batch(facts: Facts) -> Iterator[Proposal]:
+def smaller_batch(facts: LogFacts) -> Iterator[Proposal]:
     """By gpuconf first, where it can be used; then by hand, with the batch that may fit."""
     fit = fitting_batch(facts)
     if fit is None:
@@ -63,7 +63,7 @@ def smaller_batch(facts: Facts) -> Iterator[Proposal]:
     yield by_hand._replace(reason=f"without gpuconf{learns}; {_MEASURE}")
 
 
-def accumulated_gradients(facts: Facts) -> Iterator[Proposal]:
+def accumulated_gradients(facts: LogFacts) -> Iterator[Proposal]:
     """Keras's own way to the same effective batch, for a training that the log shows."""
     if keras_call(facts) != "fit" or is_version_1(facts) or batch_of(facts) == 1:
         return
@@ -77,7 +77,7 @@ def accumulated_gradients(facts: Facts) -> Iterator[Proposal]:
     )
 
 
-def _of_unknown_size(facts: Facts) -> Iterator[Proposal]:
+def _of_unknown_size(facts: LogFacts) -> Iterator[Proposal]:
     tensor = facts.request.tensor
     is_one = tensor is not None and tensor.shape[0] == 1
     if batch_of(facts) is not None or not is_of_a_batch(facts) or is_one:
@@ -89,7 +89,7 @@ def _of_unknown_size(facts: Facts) -> Iterator[Proposal]:
     yield HALF_THE_BATCH
 
 
-def _by_gpuconf(facts: Facts, fit: Fit) -> Proposal | None:
+def _by_gpuconf(facts: LogFacts, fit: Fit) -> Proposal | None:
     call = _our_call(facts, fit)
     if call is None or not gpuconf_serves(facts):
         return None
@@ -99,7 +99,7 @@ def _by_gpuconf(facts: Facts, fit: Fit) -> Proposal | None:
     return Proposal(title, f"{looks}{about}; {reason}", "code", by_gpuconf(call, fit.batch))
 
 
-def _our_call(facts: Facts, fit: Fit) -> str | None:
+def _our_call(facts: LogFacts, fit: Fit) -> str | None:
     """Which of gpuconf's serves; None for what may be a training step of the user's own."""
     if evaluates_graph(facts):
         return "session_evaluate"
@@ -108,7 +108,7 @@ def _our_call(facts: Facts, fit: Fit) -> str | None:
     return "oom_safe" if _is_whole(facts, fit) and not runs_graph(facts) else None
 
 
-def _by_hand(facts: Facts, fit: Fit) -> Proposal:
+def _by_hand(facts: LogFacts, fit: Fit) -> Proposal:
     call = _keras_call(facts, fit)
     if not _is_whole(facts, fit):
         return Proposal(
@@ -131,7 +131,7 @@ def _by_hand(facts: Facts, fit: Fit) -> Proposal:
     )
 
 
-def _is_whole(facts: Facts, fit: Fit) -> bool:
+def _is_whole(facts: LogFacts, fit: Fit) -> bool:
     """Whether what was computed at once looks like a whole data set."""
     return fit.batch >= _WHOLE_DATA_SET and facts.batch_size is None
 
@@ -140,10 +140,10 @@ def _looks_whole(fit: Fit) -> str:
     return f"the first dimension, {fit.batch}, looks like a whole data set given at once"
 
 
-def _keras_call(facts: Facts, fit: Fit) -> str:
+def _keras_call(facts: LogFacts, fit: Fit) -> str:
     """The call of the user's line, else the one that is likely."""
     return keras_call(facts) or ("evaluate" if _is_whole(facts, fit) else "fit")
 
 
-def _is_fit(facts: Facts, fit: Fit) -> bool:
+def _is_fit(facts: LogFacts, fit: Fit) -> bool:
     return is_keras(facts) and _keras_call(facts, fit) == "fit"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuconf.diagnosis.diagnosis import Proposal
-from gpuconf.messages.reading import Facts
+from gpuconf.messages.reading import LogFacts
 
 SEE_OTHERS = Proposal(
     "see who else holds the card, and end what is not needed",
@@ -26,7 +26,7 @@ def profile(title: str, reason: str, *lines: str) -> Proposal:
     return Proposal(title, reason, "profile", "\n".join([head, *lines]))
 
 
-def little_is_free(facts: Facts) -> bool:
+def little_is_free(facts: LogFacts) -> bool:
     """Whether the log shows that others hold most of the card; unknown is no."""
     card = facts.card
     if card is None:
@@ -36,17 +36,17 @@ def little_is_free(facts: Facts) -> bool:
     return card.free_bytes < card.total_bytes // 4
 
 
-def is_version_1(facts: Facts) -> bool:
+def is_version_1(facts: LogFacts) -> bool:
     """Whether the log is TensorFlow 1's, where there are sessions and no tf.config."""
     return facts.versions.get("tensorflow", "").startswith(("0.", "1."))
 
 
-def tensorflow_version(facts: Facts) -> tuple[int, int] | None:
+def tensorflow_version(facts: LogFacts) -> tuple[int, int] | None:
     """TensorFlow's version in the log; None where it tells none."""
     return known_version(facts, "tensorflow")
 
 
-def known_version(facts: Facts, package: str) -> tuple[int, int] | None:
+def known_version(facts: LogFacts, package: str) -> tuple[int, int] | None:
     """The first two numbers of a version in the log; None where it tells none."""
     parts = facts.versions.get(package, "").split(".")
     return (int(parts[0]), int(parts[1])) if len(parts) > 1 and parts[1].isdigit() else None

@@ -20,7 +20,7 @@ from gpuconf.hardware.holders import read_processes
 _T = TypeVar("_T")
 
 
-class Gathered(NamedTuple):
+class GatheredFacts(NamedTuple):
     """The facts, and a finding for each part that could not be read because of a bug."""
 
     facts: Facts
@@ -33,7 +33,7 @@ def gather(
     root: str = "/",
     environ: Mapping[str, str] = os.environ,
     script_folder: str | None = None,
-) -> Gathered:
+) -> GatheredFacts:
     """Read the machine.  A reader that crashes leaves its facts unknown, and a finding of it.
 
     ``script_folder`` is where the search for the project's profile begins, if a script is examined.
@@ -73,4 +73,4 @@ def gather(
         ),
         environ=baseline,
     )
-    return Gathered(facts, tuple(crashes))
+    return GatheredFacts(facts, tuple(crashes))

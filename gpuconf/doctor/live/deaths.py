@@ -6,7 +6,7 @@ import signal
 
 from gpuconf.doctor.live import fixes
 from gpuconf.doctor.live.failed_step import Reason
-from gpuconf.doctor.live.record import STEPS, Run
+from gpuconf.doctor.live.record import STEPS, ChildRun
 from gpuconf.doctor.measured import LiveStep
 from gpuconf.messages import read
 
@@ -29,7 +29,7 @@ _CRASH = (
 )
 
 
-def last_step(run: Run) -> LiveStep:
+def last_step(run: ChildRun) -> LiveStep:
     """The step in which a run ended: one that did not end, else the one after the last."""
     if run.record.unfinished is not None:
         return run.record.unfinished
@@ -38,7 +38,7 @@ def last_step(run: Run) -> LiveStep:
     return LiveStep(following if run.record.steps else "start", done.cards)
 
 
-def reason_of_death(run: Run, step: LiveStep) -> Reason | None:
+def reason_of_death(run: ChildRun, step: LiveStep) -> Reason | None:
     """Why ``run`` did not go to its end in order; None if it did."""
     if run.code is None:
         return _hung(run, step)
@@ -74,7 +74,7 @@ def last_words(output: str, *, most: int = 4) -> tuple[str, ...]:
     return tuple(line[:300] for line in (list(dict.fromkeys(said)) or lines[-2:])[-most:])
 
 
-def _hung(run: Run, step: LiveStep) -> Reason:
+def _hung(run: ChildRun, step: LiveStep) -> Reason:
     lines = last_words(run.output)
     if run.is_stuck:
         lines = ("not even SIGKILL ended it: it hangs inside the driver", *lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuconf.doctor.live.record import Record
+from gpuconf.doctor.live.record import LiveRecord
 from gpuconf.doctor.measured import ProbedCard, StepError
 from gpuconf.messages import headline, read_error
 from gpuconf.messages.causes import NOT_GPU
@@ -18,7 +18,7 @@ class FailedStep(NamedTuple):
 
     step: str
     error: StepError
-    record: Record
+    record: LiveRecord
     log: str = ""
     card: ProbedCard | None = None
     others: tuple[ProbedCard, ...] = ()

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from gpuconf.doctor.finding import Finding, Status
 from gpuconf.doctor.live import headroom
 from gpuconf.doctor.live.failed_step import Reason
-from gpuconf.doctor.live.outcome import Outcome, Trouble, outcomes, start_trouble
+from gpuconf.doctor.live.outcome import CardOutcome, Trouble, outcomes, start_trouble
 from gpuconf.doctor.live.reasons import reason_of_unseen
-from gpuconf.doctor.live.record import STEPS, Record, Run, Skip
-from gpuconf.doctor.measured import LiveStep, Memory
+from gpuconf.doctor.live.record import STEPS, ChildRun, LiveRecord, Skip
+from gpuconf.doctor.measured import CardMemory, LiveStep
 from gpuconf.units import sized
 
 LIVE_CHECKS: dict[str, str] = {
@@ -29,7 +29,7 @@ _DONE = {
 }
 
 
-def findings_of(runs: Sequence[Run]) -> tuple[Finding, ...]:
+def findings_of(runs: Sequence[ChildRun]) -> tuple[Finding, ...]:
     """What the runs came to; the first is the one with all cards, the others had one alone."""
     together = runs[0]
     if together.record.skip is not None:
@@ -57,7 +57,7 @@ def _skipped(skip: Skip) -> Finding:
     return Finding("live.start", "warn", skip.reason, skip.detail, "nvidia-smi; gpuconf plan")
 
 
-def _is_nobodys(record: Record) -> bool:
+def _is_nobodys(record: LiveRecord) -> bool:
     """Whether TensorFlow lists no GPU, and the driver told of none either."""
     return record.fact("listed") == "0" and not record.cards
 
@@ -70,7 +70,7 @@ def _not_reached(trouble: Trouble) -> list[Finding]:
     ]
 
 
-def _start(run: Run) -> Finding:
+def _start(run: ChildRun) -> Finding:
     """TensorFlow has started; fewer cards than the profile means is a warning."""
     record = run.record
     listed, wanted = record.fact("listed") or "?", len(record.cards)
@@ -92,7 +92,7 @@ def _start(run: Run) -> Finding:
     return Finding("live.start", "ok", f"{summary}, {seconds or 0:.1f} s", tuple(detail))
 
 
-def _of_step(name: str, cards: Sequence[Outcome]) -> list[Finding]:
+def _of_step(name: str, cards: Sequence[CardOutcome]) -> list[Finding]:
     """One finding for all cards on which a step passed, and one for each where it did not."""
     made: list[Finding] = []
     passed = [(card, step) for card in cards for step in card.passed if step.step == name]
@@ -113,7 +113,7 @@ def _of_step(name: str, cards: Sequence[Outcome]) -> list[Finding]:
     return made
 
 
-def _only_together(name: str, cards: Sequence[Outcome]) -> list[Finding]:
+def _only_together(name: str, cards: Sequence[CardOutcome]) -> list[Finding]:
     """Cards that each do alone what they do not do together; told once."""
     if any(card.trouble is not None for card in cards):
         return []
@@ -124,7 +124,7 @@ def _only_together(name: str, cards: Sequence[Outcome]) -> list[Finding]:
     return [_fail(f"live.{name}", found[0].reason._replace(summary=summary))]
 
 
-def _headroom(cards: Sequence[Outcome]) -> list[Finding]:
+def _headroom(cards: Sequence[CardOutcome]) -> list[Finding]:
     through = [card for card in cards if any(step.step == "fit" for step in card.passed)]
     found = [headroom.finding_for(card.card, card.record) for card in through]
     known = [finding for finding in found if finding is not None]
@@ -142,12 +142,12 @@ def _gpus(count: int) -> str:
     return f"{count} GPU" if count == 1 else f"{count} GPUs"
 
 
-def _measured(outcome: Outcome, step: LiveStep) -> str:
+def _measured(outcome: CardOutcome, step: LiveStep) -> str:
     """Seconds and memory of one step on one card, as far as known."""
     place = outcome.card.place
     number = step.cards.index(place)
-    before = step.before[number] if number < len(step.before) else Memory()
-    after = step.after[number] if number < len(step.after) else Memory()
+    before = step.before[number] if number < len(step.before) else CardMemory()
+    after = step.after[number] if number < len(step.after) else CardMemory()
     parts = [f"{step.seconds or 0:.2f} s"]
     if before.used_bytes is not None and after.used_bytes is not None:
         parts.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from gpuconf.doctor import PROBE_TIMEOUT_S
-from gpuconf.doctor.live.record import Record
+from gpuconf.doctor.live.record import LiveRecord
 from gpuconf.doctor.measured import ProbedCard
 from gpuconf.units import GIB, MIB, exact_size, parse_size, sized
 
@@ -23,7 +23,7 @@ def with_more_time(timeout_s: float) -> str:
     return f"nvidia-smi; {AGAIN} --timeout {wanted:.0f}  # TensorFlow alone takes 5 to 10 s"
 
 
-def keep_more_free(record: Record, least_bytes: int = 0) -> str:
+def keep_more_free(record: LiveRecord, least_bytes: int = 0) -> str:
     """A profile of the project's own that leaves more of the card to what no limit covers.
 
     ``least_bytes`` is what is known to be needed; the profile's own rule is doubled.
@@ -43,7 +43,7 @@ def keep_more_free(record: Record, least_bytes: int = 0) -> str:
     )
 
 
-def leave_room_for_handles(record: Record, card: ProbedCard | None) -> str:
+def leave_room_for_handles(record: LiveRecord, card: ProbedCard | None) -> str:
     """What makes room for cuDNN's and cuBLAS's handles and workspaces."""
     is_small = card is not None and (card.total_bytes or _SMALL_CARD + 1) <= _SMALL_CARD
     if is_small and record.fact("profile") != "small-laptop":
@@ -63,7 +63,7 @@ def free_the_card(card: ProbedCard | None, others: tuple[ProbedCard, ...] = ()) 
     return f"nvidia-smi  # then {stop}; without a GPU: export GPUCONF_PROFILE=cpu-only"
 
 
-def by_hand(record: Record, only: int | None = None) -> str:
+def by_hand(record: LiveRecord, only: int | None = None) -> str:
     """The child again, with all that TensorFlow writes."""
     profile = record.fact("profile")
     named = f"GPUCONF_PROFILE={shlex.quote(profile)} " if profile else ""

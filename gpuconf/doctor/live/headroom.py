@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.live import fixes
-from gpuconf.doctor.live.record import Record
-from gpuconf.doctor.measured import Memory, ProbedCard
+from gpuconf.doctor.live.record import LiveRecord
+from gpuconf.doctor.measured import CardMemory, ProbedCard
 from gpuconf.units import MIB, sized
 
 # For cuDNN's and cuBLAS's handles, where growth hides them; a judgement, not a measurement.
@@ -29,7 +29,7 @@ class Headroom(NamedTuple):
     spare_bytes: int
 
 
-def headroom_on(card: ProbedCard, record: Record) -> Headroom | None:
+def headroom_on(card: ProbedCard, record: LiveRecord) -> Headroom | None:
     """The headroom on a card that passed all its steps; None where figures are missing."""
     overhead = _overhead_bytes(card, record)
     if overhead is None or card.limit_bytes is None or card.free_bytes is None:
@@ -37,7 +37,7 @@ def headroom_on(card: ProbedCard, record: Record) -> Headroom | None:
     return Headroom(overhead, card.free_bytes - card.limit_bytes - overhead)
 
 
-def finding_for(card: ProbedCard, record: Record) -> Finding | None:
+def finding_for(card: ProbedCard, record: LiveRecord) -> Finding | None:
     """What the headroom comes to; None where it cannot be known."""
     room = headroom_on(card, record)
     if room is None or card.limit_bytes is None:
@@ -60,7 +60,7 @@ def finding_for(card: ProbedCard, record: Record) -> Finding | None:
     )
 
 
-def _overhead_bytes(card: ProbedCard, record: Record) -> int | None:
+def _overhead_bytes(card: ProbedCard, record: LiveRecord) -> int | None:
     """What the process holds beyond the allocator's own.
 
     With growth, as soon as the context is there, before the first tensor.  Without, in the end,
@@ -78,9 +78,9 @@ def _overhead_bytes(card: ProbedCard, record: Record) -> int | None:
     return held - card.limit_bytes if held >= card.limit_bytes else held
 
 
-def _held_bytes(card: ProbedCard, after: tuple[Memory, ...], number: int) -> int | None:
+def _held_bytes(card: ProbedCard, after: tuple[CardMemory, ...], number: int) -> int | None:
     """What the process holds on the card: NVML's figure for it, or what the card has lost."""
-    memory = after[number] if number < len(after) else Memory()
+    memory = after[number] if number < len(after) else CardMemory()
     if memory.own_bytes is not None:
         return memory.own_bytes
     if memory.free_bytes is None or card.free_bytes is None:

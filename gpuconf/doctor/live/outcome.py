@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gpuconf.doctor.live.deaths import last_step, reason_of_death
 from gpuconf.doctor.live.failed_step import FailedStep, Reason
 from gpuconf.doctor.live.reasons import reason_of, reason_of_unseen
-from gpuconf.doctor.live.record import STEPS, Record, Run
+from gpuconf.doctor.live.record import STEPS, ChildRun, LiveRecord
 from gpuconf.doctor.measured import LiveStep, ProbedCard
 
 
@@ -23,26 +23,26 @@ class Trouble(NamedTuple):
     reason: Reason
 
 
-class Outcome(NamedTuple):
+class CardOutcome(NamedTuple):
     """One card's: the steps that passed, and its trouble.
 
     ``together`` is the trouble with all cards at once of a card that was tried again alone.
     """
 
     card: ProbedCard
-    record: Record
+    record: LiveRecord
     passed: tuple[LiveStep, ...] = ()
     trouble: Trouble | None = None
     together: Trouble | None = None
 
 
-def places_of(record: Record) -> tuple[int, ...]:
+def places_of(record: LiveRecord) -> tuple[int, ...]:
     """The cards the run was about, by TensorFlow's numbers."""
     context = next((step for step in record.steps if step.step == "context"), None)
     return tuple(card.place for card in record.cards) if context is None else context.cards
 
 
-def places_to_try_alone(run: Run) -> tuple[int, ...]:
+def places_to_try_alone(run: ChildRun) -> tuple[int, ...]:
     """After a run of several cards that went wrong: those that did not come through it.
 
     None where TensorFlow itself did not start, which it would not do for one card either.
@@ -54,7 +54,7 @@ def places_to_try_alone(run: Run) -> tuple[int, ...]:
     return tuple(place for place in places if not _came_through(run, place))
 
 
-def outcomes(runs: Sequence[Run]) -> tuple[Outcome, ...]:
+def outcomes(runs: Sequence[ChildRun]) -> tuple[CardOutcome, ...]:
     """What became of each card; ``runs`` begins with the one of all cards."""
     together = runs[0]
     alone = {run.only: run for run in runs[1:]}
@@ -63,7 +63,7 @@ def outcomes(runs: Sequence[Run]) -> tuple[Outcome, ...]:
     )
 
 
-def start_trouble(run: Run) -> Trouble | None:
+def start_trouble(run: ChildRun) -> Trouble | None:
     """What kept TensorFlow from starting or listing its cards; None if it did."""
     for step in run.record.steps:
         if step.step == "start" and step.error is not None:
@@ -75,7 +75,7 @@ def start_trouble(run: Run) -> Trouble | None:
     return None if reason is None else Trouble("start", reason)
 
 
-def _outcome(place: int, together: Run, alone: Run | None) -> Outcome:
+def _outcome(place: int, together: ChildRun, alone: ChildRun | None) -> CardOutcome:
     run = together if alone is None else alone
     card = (
         _card(place, run.record)
@@ -84,7 +84,7 @@ def _outcome(place: int, together: Run, alone: Run | None) -> Outcome:
     )
     passed = tuple(s for s in run.record.steps if place in s.cards and s.has_passed)
     trouble = start_trouble(run) if alone is not None else None
-    return Outcome(
+    return CardOutcome(
         card,
         run.record,
         passed,
@@ -93,7 +93,7 @@ def _outcome(place: int, together: Run, alone: Run | None) -> Outcome:
     )
 
 
-def _trouble(run: Run, place: int) -> Trouble | None:
+def _trouble(run: ChildRun, place: int) -> Trouble | None:
     """The first thing that went wrong on a card."""
     for step in run.record.steps:
         if place in step.cards and step.error is not None:
@@ -103,7 +103,7 @@ def _trouble(run: Run, place: int) -> Trouble | None:
     return None if reason is None else Trouble(last.step, reason)
 
 
-def _explain(run: Run, step: LiveStep, place: int | None) -> Reason:
+def _explain(run: ChildRun, step: LiveStep, place: int | None) -> Reason:
     assert step.error is not None
     is_one = place is not None and len(step.cards) == 1
     failed = FailedStep(
@@ -118,10 +118,10 @@ def _explain(run: Run, step: LiveStep, place: int | None) -> Reason:
     return reason_of(failed)
 
 
-def _came_through(run: Run, place: int) -> bool:
+def _came_through(run: ChildRun, place: int) -> bool:
     done = {step.step for step in run.record.steps if place in step.cards and step.has_passed}
     return STEPS[-1] in done and _trouble(run, place) is None
 
 
-def _card(place: int | None, record: Record) -> ProbedCard | None:
+def _card(place: int | None, record: LiveRecord) -> ProbedCard | None:
     return next((card for card in record.cards if card.place == place), None)

@@ -13,7 +13,7 @@ from gpuconf.doctor import PROBE_TIMEOUT_S
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.live.findings import findings_of
 from gpuconf.doctor.live.outcome import places_to_try_alone
-from gpuconf.doctor.live.record import Run, read_record
+from gpuconf.doctor.live.record import ChildRun, read_record
 from gpuconf.doctor.measured import LiveStep, MeasuredRun
 
 # Less than this does not even start TensorFlow, on a slow disk.
@@ -52,7 +52,7 @@ def measure(
     """
     deadline = time.monotonic() + timeout_s
 
-    def run(only: int | None, limit_s: float) -> Run:
+    def run(only: int | None, limit_s: float) -> ChildRun:
         return run_child(
             profile=profile,
             only=only,
@@ -82,7 +82,7 @@ def run_child(
     share_if_several: float = 1.0,
     environ: Mapping[str, str] = os.environ,
     python: str = sys.executable,
-) -> Run:
+) -> ChildRun:
     """Run one child to its end, or for ``timeout_s`` seconds; ``progress`` hears of each step.
 
     If it finds several cards, only ``share_if_several`` of that time is its own.  Raises
@@ -103,7 +103,7 @@ def run_child(
     ended = run_recorded(
         command, _child_environ(environ, profile), watch=watch, patience_s=_PATIENCE_S
     )
-    return Run(
+    return ChildRun(
         record=read_record(ended.record),
         output=ended.output,
         code=ended.code,

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from gpuconf.children.signals import end_with_parent
-from gpuconf.doctor.live.recorder import Gauge, Recorder, StepFailed
+from gpuconf.doctor.live.recorder import CardGauge, Recorder, StepFailed
 from gpuconf.environ import switched_off
 from gpuconf.hardware import Gpu, Inventory, read_inventory, resolve
 from gpuconf.planner import GpuPlan, Plan, label
@@ -38,12 +38,12 @@ def main() -> None:
 
 
 def _probe(recorder: Recorder, only: int | None) -> None:
-    gauge = Gauge(())
+    gauge = CardGauge(())
     with recorder.step("start", (), gauge.read):
         planned = _configure(recorder)
         if planned is None:
             return
-        gauge = Gauge([each.gpu for each in planned])
+        gauge = CardGauge([each.gpu for each in planned])
         import tensorflow as tf
 
         from gpuconf.doctor.live import steps

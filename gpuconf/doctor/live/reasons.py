@@ -7,7 +7,7 @@ import shlex
 from gpuconf.doctor.live import fixes
 from gpuconf.doctor.live.by_cause import reason_by_cause
 from gpuconf.doctor.live.failed_step import FailedStep, Reason, first_line
-from gpuconf.doctor.live.record import Record
+from gpuconf.doctor.live.record import LiveRecord
 from gpuconf.doctor.measured import StepError
 from gpuconf.messages import read, read_error
 
@@ -80,7 +80,7 @@ def _unknown(failed: FailedStep) -> Reason:
     )
 
 
-def reason_of_unseen(record: Record, log: str) -> Reason:
+def reason_of_unseen(record: LiveRecord, log: str) -> Reason:
     """Why TensorFlow lists none, or fewer, of the cards in ``record``: from what it wrote."""
     if record.fact("is_cuda_build") == "False":
         return Reason(

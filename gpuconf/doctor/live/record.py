@@ -24,7 +24,7 @@ class Skip(NamedTuple):
     is_calm: bool = True
 
 
-class Record(NamedTuple):
+class LiveRecord(NamedTuple):
     """All that a child wrote.
 
     ``facts`` are versions and the profile's name and ``keep_free``, as text; ``notes`` are
@@ -48,7 +48,7 @@ class Record(NamedTuple):
         return next((step for step in self.steps if step.seconds is None), None)
 
 
-class Run(NamedTuple):
+class ChildRun(NamedTuple):
     """A child that has ended, or was ended.
 
     ``only`` is the place of its one card, None where it had them all.  ``code`` is its exit code,
@@ -57,7 +57,7 @@ class Run(NamedTuple):
     ``is_stuck`` says that not even SIGKILL ended it.
     """
 
-    record: Record
+    record: LiveRecord
     output: str = ""
     code: int | None = 0
     timeout_s: float = 0.0
@@ -77,9 +77,9 @@ class _Notes(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def read_record(text: str) -> Record:
+def read_record(text: str) -> LiveRecord:
     """Read what a child wrote so far; never raise."""
-    record = Record()
+    record = LiveRecord()
     for line in json_objects(text):
         change = _CHANGES.get(str(line.get("event")))
         with suppress(UnreadableError):
@@ -87,12 +87,12 @@ def read_record(text: str) -> Record:
     return record
 
 
-def _begun(record: Record, line: dict[str, Any]) -> Record:
+def _begun(record: LiveRecord, line: dict[str, Any]) -> LiveRecord:
     step = decoded(LiveStep, line)._replace(seconds=None)
     return record._replace(steps=(*record.steps, step))
 
 
-def _ended(record: Record, line: dict[str, Any]) -> Record:
+def _ended(record: LiveRecord, line: dict[str, Any]) -> LiveRecord:
     """The step that was begun is replaced by its end, which is one even without a figure."""
     ended = decoded(LiveStep, line)
     begun = LiveStep(ended.step, ended.cards)
@@ -100,13 +100,13 @@ def _ended(record: Record, line: dict[str, Any]) -> Record:
     return record._replace(steps=(*others, ended._replace(seconds=ended.seconds or 0.0)))
 
 
-def _with_facts(record: Record, line: dict[str, Any]) -> Record:
+def _with_facts(record: LiveRecord, line: dict[str, Any]) -> LiveRecord:
     facts = ((name, str(value)) for name, value in line.items() if name != "event")
     return record._replace(facts=(*record.facts, *facts))
 
 
 # What each kind of line changes in the record.
-_CHANGES: dict[str, Callable[[Record, dict[str, Any]], Record]] = {
+_CHANGES: dict[str, Callable[[LiveRecord, dict[str, Any]], LiveRecord]] = {
     "begin": _begun,
     "end": _ended,
     "cards": lambda record, line: record._replace(cards=decoded(_Cards, line).cards),

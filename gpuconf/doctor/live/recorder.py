@@ -70,7 +70,7 @@ def _describe(error: Exception) -> dict[str, str | None]:
     return {"kind": type(error).__name__, "message": str(error)[:_LONGEST_MESSAGE], "hint": None}
 
 
-class Gauge:
+class CardGauge:
     """Reads the memory of the cards, which TensorFlow knows by their place in ``gpus``."""
 
     def __init__(self, gpus: Sequence[Gpu]) -> None:

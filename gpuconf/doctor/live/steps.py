@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuconf.doctor.live.recorder import Gauge, Recorder, WrongResultError
+from gpuconf.doctor.live.recorder import CardGauge, Recorder, WrongResultError
 from gpuconf.planner import GpuPlan
 
 # Tensor cores round inputs to 10 bits (TF32), which whole numbers below 8 survive; cuDNN may
@@ -19,7 +19,7 @@ class Bench:
     """One imported TensorFlow on the cards of the plan."""
 
     def __init__(
-        self, tf: Any, recorder: Recorder, gauge: Gauge, planned: Sequence[GpuPlan]
+        self, tf: Any, recorder: Recorder, gauge: CardGauge, planned: Sequence[GpuPlan]
     ) -> None:
         self._tf = tf
         self._recorder = recorder

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from gpuconf.doctor.source import rewrites
-from gpuconf.doctor.source.script import Problem, Script, argument
+from gpuconf.doctor.source.script import Script, ScriptProblem, argument
 from gpuconf.doctor.source.sets import is_held_out, is_measured, is_whole
 
 # Methods that take what they are given as one batch, and those that take it in batches.
@@ -20,7 +20,7 @@ _TENSOR_MAKERS = {"tensorflow.constant", "tensorflow.convert_to_tensor"}
 _LONGEST_CALL = 60
 
 
-def whole_set_at_once(script: Script) -> Iterator[Problem]:
+def whole_set_at_once(script: Script) -> Iterator[ScriptProblem]:
     """``source.whole_set``: memory for all samples at once, where 32 at a time would do."""
     if any(_last_name(call.func) in _TOYS for call, _ in script.calls()):
         return
@@ -29,7 +29,7 @@ def whole_set_at_once(script: Script) -> Iterator[Problem]:
             yield from _problems_of(script, call, name)
 
 
-def _problems_of(script: Script, call: ast.Call, name: str) -> Iterator[Problem]:
+def _problems_of(script: Script, call: ast.Call, name: str) -> Iterator[ScriptProblem]:
     method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     if method in _ONE_BATCH and is_whole(script, argument(call, 0, "x")):
         fix = rewrites.of_one_batch(script, call, _ONE_BATCH[method])
@@ -47,8 +47,8 @@ def _problems_of(script: Script, call: ast.Call, name: str) -> Iterator[Problem]
         yield _problem(call, _quoted(call), rewrites.of_session(script, call, feed))
 
 
-def _problem(call: ast.Call, how: str, fix: str) -> Problem:
-    return Problem(
+def _problem(call: ast.Call, how: str, fix: str) -> ScriptProblem:
+    return ScriptProblem(
         "source.whole_set",
         "warn",
         call,
@@ -58,10 +58,10 @@ def _problem(call: ast.Call, how: str, fix: str) -> Problem:
     )
 
 
-def _one_tensor(script: Script, call: ast.Call) -> Problem:
+def _one_tensor(script: Script, call: ast.Call) -> ScriptProblem:
     statement = next((each for each in script.above(call) if isinstance(each, ast.stmt)), None)
     whole = statement if isinstance(statement, ast.Assign | ast.Expr) else call
-    return Problem(
+    return ScriptProblem(
         "source.whole_set",
         "warn",
         call,

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from gpuconf.doctor.checks.environment import GROWTH, meant_growth
 from gpuconf.doctor.source import makers
-from gpuconf.doctor.source.flow import Line, Step
-from gpuconf.doctor.source.script import Problem, Script, first_in, imported_modules
+from gpuconf.doctor.source.flow import CodeEvent, CodePath
+from gpuconf.doctor.source.script import Script, ScriptProblem, first_in, imported_modules
 
 # Read once, when this package is imported.  TF 2.21, Keras 3.15 and jax 0.10 were run with each
 # set one line too late; tests/doctor/source/test_source_facts.py runs them again.
@@ -36,14 +36,14 @@ _READ_AT_FIRST_USE: dict[str, tuple[frozenset[str], ...]] = {
 _FORMER = {"TF_CPP_MIN_VLOG_LEVEL": "TF_CPP_MIN_LOG_LEVEL"}
 
 
-class Setting(NamedTuple):
+class ScriptVariable(NamedTuple):
     """A variable that the script sets: its name and, where it is a literal, its value."""
 
     variable: str
     value: ast.expr | None
 
 
-def settings_at(script: Script, node: ast.AST) -> list[Setting]:
+def settings_at(script: Script, node: ast.AST) -> list[ScriptVariable]:
     """The variables that one statement or call sets."""
     if isinstance(node, ast.Assign):
         targets = [each for each in node.targets if isinstance(each, ast.Subscript)]
@@ -55,7 +55,7 @@ def settings_at(script: Script, node: ast.AST) -> list[Setting]:
     else:
         found = []
     named = ((script.constant(name), value) for name, value in found)
-    return [Setting(name, value) for name, value in named if isinstance(name, str)]
+    return [ScriptVariable(name, value) for name, value in named if isinstance(name, str)]
 
 
 def _set_by_call(script: Script, call: ast.Call) -> list[tuple[ast.expr, ast.expr]]:
@@ -84,7 +84,7 @@ def _is_environ(script: Script, node: ast.AST) -> bool:
     return script.names.of(node) == "os.environ"
 
 
-def late_variables(script: Script) -> Iterator[Problem]:
+def late_variables(script: Script) -> Iterator[ScriptProblem]:
     """``source.env_late``: a variable set after what reads it has read it."""
     for line in script.lines:
         for index in range(line.own_from, len(line.steps)):
@@ -96,8 +96,8 @@ def late_variables(script: Script) -> Iterator[Problem]:
 
 
 def _read_before(
-    script: Script, line: Line, index: int, setting: Setting
-) -> tuple[Step, str] | None:
+    script: Script, line: CodePath, index: int, setting: ScriptVariable
+) -> tuple[CodeEvent, str] | None:
     """The step that has read the variable by then, and in words what it did."""
     variable = _FORMER.get(setting.variable, setting.variable)
     packages = _READ_AT_IMPORT.get(variable, ())
@@ -116,14 +116,14 @@ def _read_before(
     return None
 
 
-def _is_repeated(script: Script, line: Line, setting: Setting, read: Step) -> bool:
+def _is_repeated(script: Script, line: CodePath, setting: ScriptVariable, read: CodeEvent) -> bool:
     """Whether the same value was set in time as well."""
     earlier = line.steps[: line.steps.index(read)]
     in_time = [each for step in earlier for each in settings_at(script, step.node)]
     return any(_is_same(each, setting) for each in in_time)
 
 
-def _is_same(one: Setting, other: Setting) -> bool:
+def _is_same(one: ScriptVariable, other: ScriptVariable) -> bool:
     if one.variable != other.variable or one.value is None or other.value is None:
         return False
     return ast.dump(one.value) == ast.dump(other.value)
@@ -142,10 +142,12 @@ def _package(node: ast.AST, packages: tuple[str, ...]) -> str:
     return ""
 
 
-def _late(script: Script, node: ast.AST, setting: Setting, step: Step, how: str) -> Problem:
+def _late(
+    script: Script, node: ast.AST, setting: ScriptVariable, step: CodeEvent, how: str
+) -> ScriptProblem:
     text = ast.unparse(setting.value) if setting.value is not None else '"…"'
     earlier = ast.unparse(step.node).partition("\n")[0]
-    return Problem(
+    return ScriptProblem(
         "source.env_late",
         "warn",
         node,
@@ -155,14 +157,14 @@ def _late(script: Script, node: ast.AST, setting: Setting, step: Step, how: str)
     )
 
 
-def growth_spelling(script: Script) -> Iterator[Problem]:
+def growth_spelling(script: Script) -> Iterator[ScriptProblem]:
     """``source.growth_value``: TensorFlow knows ``true`` and ``false``, and ignores all else."""
     for node in ast.walk(script.tree):
         for setting in settings_at(script, node):
             value = script.constant(setting.value)
             if setting.variable != GROWTH or value is None or value in ("true", "false"):
                 continue
-            yield Problem(
+            yield ScriptProblem(
                 "source.growth_value",
                 "warn",
                 node,

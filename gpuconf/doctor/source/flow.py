@@ -15,48 +15,48 @@ _Arms = tuple[tuple[int, str], ...]
 _Kinds = (ast.Call, ast.Import, ast.ImportFrom, ast.Assign, ast.AugAssign)
 
 
-class Step(NamedTuple):
+class CodeEvent(NamedTuple):
     """Something that happens, and the arms of ``if``, ``except`` and ``case`` it stands in."""
 
     node: ast.Call | ast.Import | ast.ImportFrom | ast.Assign | ast.AugAssign
     arms: _Arms
 
-    def surely_precedes(self, later: Step) -> bool:
+    def surely_precedes(self, later: CodeEvent) -> bool:
         """Whether this, being earlier, happens whenever ``later`` does."""
         return self.arms == later.arms[: len(self.arms)]
 
-    def excludes(self, other: Step) -> bool:
+    def excludes(self, other: CodeEvent) -> bool:
         """Whether they stand in two arms of one ``if``."""
         mine = dict(self.arms)
         return any(mine.get(fork, arm) != arm for fork, arm in other.arms)
 
 
-class Line(NamedTuple):
+class CodePath(NamedTuple):
     """One way through the file; the steps before ``own_from`` belong to another line too."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[CodeEvent, ...]
     own_from: int = 0
 
 
-def lines_through(tree: ast.Module) -> tuple[Line, ...]:
+def lines_through(tree: ast.Module) -> tuple[CodePath, ...]:
     """The ways through a file: as it is run, then each function that nobody calls."""
     walker = _Walker(tree)
     walker.statements(tree.body)
-    lines = [Line(tuple(walker.steps))]
+    lines = [CodePath(tuple(walker.steps))]
     # Whoever imports the file, or a spawned worker, never runs what stands under __main__.
     imported = tuple(step for step in walker.steps if step not in walker.under_main)
     for function in walker.every_function:
         if function not in walker.called:
             walker.steps = []
             walker.enter(function)
-            lines.append(Line(imported + tuple(walker.steps), len(imported)))
+            lines.append(CodePath(imported + tuple(walker.steps), len(imported)))
     return tuple(lines)
 
 
 class _Walker:
     def __init__(self, tree: ast.Module) -> None:
-        self.steps: list[Step] = []
-        self.under_main: set[Step] = set()
+        self.steps: list[CodeEvent] = []
+        self.under_main: set[CodeEvent] = set()
         self.called: set[Function] = set()
         self.every_function: list[Function] = []
         self._by_name: dict[str, Function] = {}
@@ -156,7 +156,7 @@ class _Walker:
     def _step(self, node: ast.AST) -> None:
         if not isinstance(node, _Kinds):
             return
-        self.steps.append(Step(node, self._arms))
+        self.steps.append(CodeEvent(node, self._arms))
         if isinstance(node, ast.Call):
             function = self._by_name.get(_local_name(node.func))
             if function is not None and function not in self.called:

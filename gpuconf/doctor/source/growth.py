@@ -6,14 +6,14 @@ import ast
 from collections.abc import Iterator
 
 from gpuconf.doctor.source.environment import settings_at
-from gpuconf.doctor.source.flow import Line, Step
+from gpuconf.doctor.source.flow import CodeEvent, CodePath
 from gpuconf.doctor.source.script import (
     LISTS_GPUS,
     SETS_GROWTH,
     SETS_LIMIT,
     SETS_VISIBLE,
-    Problem,
     Script,
+    ScriptProblem,
     argument,
 )
 
@@ -30,7 +30,7 @@ ONE_OF_BOTH = (
 )
 
 
-def one_gpu_only(script: Script) -> Iterator[Problem]:
+def one_gpu_only(script: Script) -> Iterator[ScriptProblem]:
     """``source.growth_one_gpu``: where two GPUs are visible, TensorFlow refuses to start."""
     calls = [
         call for call, name in script.calls() if name == SETS_GROWTH and _turns_on(script, call)
@@ -42,7 +42,7 @@ def one_gpu_only(script: Script) -> Iterator[Problem]:
     for call, gpu in gpus.items():
         if gpu is None or _asks_for_the_number(script, call) or _has_gpuconf(script, call):
             continue
-        yield Problem(
+        yield ScriptProblem(
             "source.growth_one_gpu",
             "warn",
             call,
@@ -129,7 +129,7 @@ def _has_gpuconf(script: Script, call: ast.Call) -> bool:
     return bool(places) and all(script.uses_gpuconf_before(*place) for place in places)
 
 
-def growth_and_limit(script: Script) -> Iterator[Problem]:
+def growth_and_limit(script: Script) -> Iterator[ScriptProblem]:
     """``source.growth_and_limit``: both on one GPU; tf.config cannot do that."""
     for line in script.lines:
         for index in range(line.own_from, len(line.steps)):
@@ -142,7 +142,7 @@ def growth_and_limit(script: Script) -> Iterator[Problem]:
                 yield _both(script, node, earlier, growth_is_last=name == SETS_GROWTH)
 
 
-def _other_setting(script: Script, line: Line, index: int, name: str) -> Step | None:
+def _other_setting(script: Script, line: CodePath, index: int, name: str) -> CodeEvent | None:
     here = line.steps[index]
     other = SETS_LIMIT if name == SETS_GROWTH else SETS_GROWTH
     for step in line.steps[:index]:
@@ -168,10 +168,12 @@ def _same_gpu(script: Script, one: ast.AST, other: ast.AST) -> bool:
     return gpus[0] == gpus[1] or _EVERY_GPU in gpus
 
 
-def _both(script: Script, node: ast.AST, earlier: Step, *, growth_is_last: bool) -> Problem:
+def _both(
+    script: Script, node: ast.AST, earlier: CodeEvent, *, growth_is_last: bool
+) -> ScriptProblem:
     outcome = "raises ValueError" if growth_is_last else "makes TensorFlow drop the growth silently"
     second = "growth after a limit" if growth_is_last else "a limit after growth"
-    return Problem(
+    return ScriptProblem(
         "source.growth_and_limit",
         "fail" if growth_is_last else "warn",
         node,
@@ -181,7 +183,7 @@ def _both(script: Script, node: ast.AST, earlier: Step, *, growth_is_last: bool)
     )
 
 
-def swallowed_errors(script: Script) -> Iterator[Problem]:
+def swallowed_errors(script: Script) -> Iterator[ScriptProblem]:
     """``source.error_swallowed``: the setting failed, and the training goes on without it."""
     both = {problem.node for problem in growth_and_limit(script)}
     one_gpu = {problem.node for problem in one_gpu_only(script)}
@@ -203,7 +205,7 @@ def swallowed_errors(script: Script) -> Iterator[Problem]:
 
 def _swallowed(
     script: Script, node: ast.Try, handler: ast.ExceptHandler, setting: str, instead: str | None
-) -> Problem:
+) -> ScriptProblem:
     body = instead or "\n".join(map(ast.unparse, node.body))
     if len(body.splitlines()) > _LONGEST_FIX:
         body = growth_for_all(script)
@@ -211,7 +213,7 @@ def _swallowed(
     if instead == ONE_OF_BOTH:
         why = "# no try, and not both for one GPU:"
     caught = ast.unparse(handler.type) if handler.type else "everything"
-    return Problem(
+    return ScriptProblem(
         "source.error_swallowed",
         "warn",
         handler,

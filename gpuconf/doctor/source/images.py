@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gpuconf.doctor.source.flow import Function
 from gpuconf.doctor.source.rewrites import of_images
-from gpuconf.doctor.source.script import Problem, Script, imports_tensorflow
+from gpuconf.doctor.source.script import Script, ScriptProblem, imports_tensorflow
 
 _READERS = {"imread", "load_img"}  # by the last name: cv2, skimage, imageio, matplotlib, Keras
 _OPENERS = {"PIL.Image.open", "Image.open"}
@@ -31,7 +31,7 @@ _SHRINK: tuple[str, ...] = (
 _SHRINK += ("mean", "std", "sum", "shape", "size", "len", "detect", "mode", "info", "name", "count")
 
 
-def images_in_a_list(script: Script) -> Iterator[Problem]:
+def images_in_a_list(script: Script) -> Iterator[ScriptProblem]:
     """``source.images_in_list``: host memory for every image, decoded, and for the array again."""
     if not any(imports_tensorflow(node) for node in ast.walk(script.tree)):
         return
@@ -45,8 +45,8 @@ def images_in_a_list(script: Script) -> Iterator[Problem]:
             yield _problem(script, node)
 
 
-def _problem(script: Script, node: ast.AST) -> Problem:
-    return Problem(
+def _problem(script: Script, node: ast.AST) -> ScriptProblem:
+    return ScriptProblem(
         "source.images_in_list",
         "warn",
         node,

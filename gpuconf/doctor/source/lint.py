@@ -12,8 +12,14 @@ from collections.abc import Callable, Iterator
 
 from gpuconf.doctor.finding import Finding, crash
 from gpuconf.doctor.source import batches, environment, growth, images, order, sessions, workers
-from gpuconf.doctor.source.script import Problem, Script
-from gpuconf.doctor.source.text import Source, UnreadableSourceError, parse, read_text, source_of
+from gpuconf.doctor.source.script import Script, ScriptProblem
+from gpuconf.doctor.source.text import (
+    SourceText,
+    UnreadableSourceError,
+    parse,
+    read_text,
+    source_of,
+)
 
 SOURCE_CHECKS: dict[str, str] = {
     "source.syntax": "the script is Python that can be read",
@@ -31,7 +37,7 @@ SOURCE_CHECKS: dict[str, str] = {
     "source.workers": "gpuconf reaches the workers of joblib, loky, Dask and Ray",
     "source.clean": "none of the patterns above was found in the script",
 }
-_CHECKS: dict[str, Callable[[Script], Iterator[Problem]]] = {
+_CHECKS: dict[str, Callable[[Script], Iterator[ScriptProblem]]] = {
     "source.auto_missing": order.missing_auto,
     "source.auto_late": order.late_auto,
     "source.env_late": environment.late_variables,
@@ -82,7 +88,7 @@ def findings_in(text: str, filename: str) -> tuple[Finding, ...]:
     return (*_told(script, problems), *(crash for _, crash in found if crash is not None))
 
 
-def _examine(check_id: str, script: Script) -> tuple[list[Problem], Finding | None]:
+def _examine(check_id: str, script: Script) -> tuple[list[ScriptProblem], Finding | None]:
     """What one check finds; a crash is a finding, and does not end the doctor."""
     try:
         return list(_CHECKS[check_id](script)), None
@@ -90,10 +96,10 @@ def _examine(check_id: str, script: Script) -> tuple[list[Problem], Finding | No
         return [], crash(check_id, error)
 
 
-def _told(script: Script, problems: list[Problem]) -> Iterator[Finding]:
+def _told(script: Script, problems: list[ScriptProblem]) -> Iterator[Finding]:
     """The problems as findings: equal ones told once, silenced ones not at all."""
     heard = [each for each in problems if not _is_ignored(script.source, each)]
-    places: dict[tuple[str, str], list[Problem]] = {}
+    places: dict[tuple[str, str], list[ScriptProblem]] = {}
     for each in sorted(heard, key=lambda each: getattr(each.node, "lineno", 0)):
         places.setdefault((each.id, each.what), []).append(each)
     for same in places.values():
@@ -106,7 +112,7 @@ def _told(script: Script, problems: list[Problem]) -> Iterator[Finding]:
         yield Finding("source.clean", "ok", what, note)
 
 
-def _finding(script: Script, same: list[Problem]) -> Finding:
+def _finding(script: Script, same: list[ScriptProblem]) -> Finding:
     first = same[0]
     where = list(dict.fromkeys(script.place(each.node) for each in same))
     number = getattr(first.node, "lineno", 1)
@@ -124,7 +130,7 @@ def _quoted(lines: list[str]) -> list[str]:
     return [f"    {line.strip()}" for line in shown if line.strip()]
 
 
-def _is_ignored(source: Source, problem: Problem) -> bool:
+def _is_ignored(source: SourceText, problem: ScriptProblem) -> bool:
     first = getattr(problem.node, "lineno", 1)
     last = getattr(problem.node, "end_lineno", None) or first
     if isinstance(problem.node, ast.ExceptHandler):
@@ -142,7 +148,7 @@ def _spelled(ids: str) -> set[str]:
     return {each.strip().replace("-", "_") for each in ids.split(",")}
 
 
-def _syntax_error(source: Source, error: SyntaxError) -> Finding:
+def _syntax_error(source: SourceText, error: SyntaxError) -> Finding:
     place = source.place(error.lineno or 1, error.offset or 1)
     return Finding(
         "source.syntax",

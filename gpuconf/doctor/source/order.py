@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from gpuconf.doctor.source import makers
-from gpuconf.doctor.source.flow import Line, Step
+from gpuconf.doctor.source.flow import CodeEvent, CodePath
 from gpuconf.doctor.source.growth import (
     ONE_OF_BOTH,
     growth_and_limit,
@@ -18,8 +18,8 @@ from gpuconf.doctor.source.script import (
     SETS_GROWTH,
     SETS_LIMIT,
     SETS_VISIBLE,
-    Problem,
     Script,
+    ScriptProblem,
     argument,
     first_in,
     imported_modules,
@@ -35,7 +35,7 @@ _SETTINGS = {
 _OTHER_FRAMEWORKS = ("jax", "torch", "flax")
 
 
-def missing_auto(script: Script) -> Iterator[Problem]:
+def missing_auto(script: Script) -> Iterator[ScriptProblem]:
     """``source.auto_missing``: a script that computes, and to which no profile applies."""
     imports = [
         node for node in ast.walk(script.tree) if isinstance(node, ast.Import | ast.ImportFrom)
@@ -45,7 +45,7 @@ def missing_auto(script: Script) -> Iterator[Problem]:
     for node in sorted(imports, key=lambda each: each.lineno):
         roots = {module.partition(".")[0] for module in imported_modules(node)}
         if imports_tensorflow(node) or roots & set(_OTHER_FRAMEWORKS):
-            yield Problem(
+            yield ScriptProblem(
                 "source.auto_missing",
                 "ok",
                 node,
@@ -56,7 +56,7 @@ def missing_auto(script: Script) -> Iterator[Problem]:
             return
 
 
-def late_auto(script: Script) -> Iterator[Problem]:
+def late_auto(script: Script) -> Iterator[ScriptProblem]:
     """``source.auto_late``: our line after TensorFlow's import, or even after its devices."""
     for line in script.lines:
         for index in range(line.own_from, len(line.steps)):
@@ -74,10 +74,10 @@ def late_auto(script: Script) -> Iterator[Problem]:
                 yield _late_auto(node, "warn", "TensorFlow is imported before it", where, our_line)
 
 
-def _late_auto(node: ast.AST, status: str, what: str, where: str, our_line: str) -> Problem:
+def _late_auto(node: ast.AST, status: str, what: str, where: str, our_line: str) -> ScriptProblem:
     is_fail = status == "fail"
     why = "so it raises TooLateError" if is_fail else "variables read at import stay as they were"
-    return Problem(
+    return ScriptProblem(
         "source.auto_late",
         "fail" if is_fail else "warn",
         node,
@@ -87,19 +87,19 @@ def _late_auto(node: ast.AST, status: str, what: str, where: str, our_line: str)
     )
 
 
-def _imported_before(line: Line, index: int) -> Step | None:
+def _imported_before(line: CodePath, index: int) -> CodeEvent | None:
     found = [step for step in line.steps[:index] if imports_tensorflow(step.node)]
     return first_in(line, index, found)
 
 
-def _made_before(script: Script, line: Line, index: int) -> Step | None:
+def _made_before(script: Script, line: CodePath, index: int) -> CodeEvent | None:
     found = [
         step for step in line.steps[:index] if makers.is_maker(script, step.node, makers.TENSORFLOW)
     ]
     return first_in(line, index, found)
 
 
-def early_devices(script: Script) -> Iterator[Problem]:
+def early_devices(script: Script) -> Iterator[ScriptProblem]:
     """``source.devices_early``: devices are made before the settings that they should get."""
     # A fix must not hand back what another finding has called wrong.
     instead = {problem.node: growth_for_all(script) for problem in one_gpu_only(script)}
@@ -118,12 +118,14 @@ def early_devices(script: Script) -> Iterator[Problem]:
                 yield _too_late(script, node, made, name, fix)
 
 
-def _too_late(script: Script, node: ast.Call, made: Step, name: str, fix: str) -> Problem:
+def _too_late(
+    script: Script, node: ast.Call, made: CodeEvent, name: str, fix: str
+) -> ScriptProblem:
     maker = made.node
     assert isinstance(maker, ast.Call)  # is_maker saw one
     is_silent = script.names.of(maker.func) in makers.TENSORFLOW_SILENT
     outcome = "is ignored without a word" if is_silent else "raises RuntimeError"
-    return Problem(
+    return ScriptProblem(
         "source.devices_early",
         "fail",
         node,

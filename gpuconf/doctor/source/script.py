@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuconf.doctor.finding import Status
-from gpuconf.doctor.source.flow import Function, Line, Step, lines_through
+from gpuconf.doctor.source.flow import CodeEvent, CodePath, Function, lines_through
 from gpuconf.doctor.source.names import Names
-from gpuconf.doctor.source.text import Source
+from gpuconf.doctor.source.text import SourceText
 
 # Importing one of these imports TensorFlow, or is it.
 _FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
@@ -24,7 +24,7 @@ _GRAPH_MODE = {
 _GPUCONF_CALLS = ("gpuconf.configure", "gpuconf.install_session")
 
 
-class Problem(NamedTuple):
+class ScriptProblem(NamedTuple):
     """What a check found: at which node, in a few words, why it matters, and the rewrite.
 
     ``what`` goes into one line after the place; problems of equal ``what`` are told once.
@@ -41,11 +41,11 @@ class Problem(NamedTuple):
 class Script:
     """A script's tree, its names, and the ways through it."""
 
-    def __init__(self, source: Source, tree: ast.Module) -> None:
+    def __init__(self, source: SourceText, tree: ast.Module) -> None:
         self.source = source
         self.tree = tree
         self.names = Names(tree)
-        self.lines: tuple[Line, ...] = lines_through(tree)
+        self.lines: tuple[CodePath, ...] = lines_through(tree)
         self.tf = self.names.alias("tensorflow", "tf")
         self._parents = {
             child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)
@@ -74,7 +74,7 @@ class Script:
         """The function that ``node`` stands in; None at the top."""
         return next((each for each in self.above(node) if isinstance(each, Function)), None)
 
-    def uses_gpuconf_before(self, line: Line, index: int) -> bool:
+    def uses_gpuconf_before(self, line: CodePath, index: int) -> bool:
         """Whether gpuconf is in force when step ``index`` of ``line`` runs."""
         return any(self.starts_gpuconf(step.node) for step in line.steps[:index])
 
@@ -164,7 +164,7 @@ def imports_tensorflow(node: ast.AST) -> bool:
     return any(module.startswith(_FRAMEWORKS) for module in imported_modules(node))
 
 
-def first_in(line: Line, index: int, wanted: list[Step]) -> Step | None:
+def first_in(line: CodePath, index: int, wanted: list[CodeEvent]) -> CodeEvent | None:
     """The first of ``wanted`` that has surely run when step ``index`` of ``line`` does."""
     return next((step for step in wanted if step.surely_precedes(line.steps[index])), None)
 

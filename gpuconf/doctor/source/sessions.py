@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from gpuconf.doctor.source.environment import settings_at
 from gpuconf.doctor.source.flow import Function
-from gpuconf.doctor.source.script import Problem, Script, imported_modules
+from gpuconf.doctor.source.script import Script, ScriptProblem, imported_modules
 
 _V1_NAMES = {
     f"tensorflow.{name}" for name in ("Session", "InteractiveSession", "ConfigProto", "GPUOptions")
@@ -27,7 +27,7 @@ _SAFE_HANDLERS = {"AttributeError", "ImportError", "ModuleNotFoundError", "Excep
 _FRACTION = "per_process_gpu_memory_fraction"
 
 
-def version_1_sessions(script: Script) -> Iterator[Problem]:
+def version_1_sessions(script: Script) -> Iterator[ScriptProblem]:
     """``source.v1_session``: a session where there is none to be had, or nobody to take it."""
     yield from _old_module(script)
     if any(name == "gpuconf.install_session" for _, name in script.calls()):
@@ -50,7 +50,7 @@ def version_1_sessions(script: Script) -> Iterator[Problem]:
             yield _problem(script, call, f"Keras 3 has no {own}", why)._replace(status="warn")
 
 
-def _old_module(script: Script) -> Iterator[Problem]:
+def _old_module(script: Script) -> Iterator[ScriptProblem]:
     """Imports of Keras's former TensorFlow backend; without one, what is called by its name."""
     what = "Keras has had no `backend.tensorflow_backend` since 2.4"
     imports = [node for node in ast.walk(script.tree) if _OLD_MODULE in imported_modules(node)]
@@ -75,8 +75,8 @@ def _none_of(names: list[str]) -> str:
     return f"no {names[0]}" if len(names) == 1 else f"none of {', '.join(names)}"
 
 
-def _problem(script: Script, node: ast.AST, what: str, why: str) -> Problem:
-    return Problem("source.v1_session", "fail", node, what, (why,), _rewrite(script))
+def _problem(script: Script, node: ast.AST, what: str, why: str) -> ScriptProblem:
+    return ScriptProblem("source.v1_session", "fail", node, what, (why,), _rewrite(script))
 
 
 def _rewrite(script: Script) -> str:

@@ -26,7 +26,7 @@ _ASSIGNED_MAGIC = re.compile(r"^(?P<target>\s*[\w\s,.]+=\s*)[%!]\s*[A-Za-z]")
 _PYTHON_CELL_MAGICS = {"time", "timeit", "capture", "prun", "python", "python3", "memit"}
 
 
-class Source(NamedTuple):
+class SourceText(NamedTuple):
     """Source text and the name it goes by.
 
     ``cell_starts`` are the lines of ``text`` at which the code cells of a notebook begin, counted
@@ -117,19 +117,19 @@ def _script_in(folder: str) -> str:
     return os.path.normpath(os.path.join(folder, name))
 
 
-def source_of(text: str, filename: str) -> Source:
+def source_of(text: str, filename: str) -> SourceText:
     """``text`` as source; a notebook by its name's ending.
 
     Raises UnreadableSourceError for a notebook that is no notebook.
     """
     if not filename.endswith(_NOTEBOOK):
-        return Source(filename, text)
+        return SourceText(filename, text)
     lines: list[str] = []
     starts = []
     for cell in _code_cells(text):
         starts.append(len(lines) + 1)
         lines += _python_only(lines_of(cell))
-    return Source(filename, "\n".join(lines) + "\n", tuple(starts) or (1,))
+    return SourceText(filename, "\n".join(lines) + "\n", tuple(starts) or (1,))
 
 
 def _code_cells(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from gpuconf.doctor.source.script import Problem, Script, argument
+from gpuconf.doctor.source.script import Script, ScriptProblem, argument
 
 _Sent = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -27,7 +27,7 @@ _DASK_CLIENTS = {"dask.distributed.Client", "distributed.Client"}
 _CALLS_DEEP = 3
 
 
-def unreached_workers(script: Script) -> Iterator[Problem]:
+def unreached_workers(script: Script) -> Iterator[ScriptProblem]:
     """``source.workers``: functions that use a framework, sent to workers without gpuconf."""
     if not any(script.starts_gpuconf(node) for node in ast.walk(script.tree)):
         return
@@ -37,7 +37,7 @@ def unreached_workers(script: Script) -> Iterator[Problem]:
     yield from _ray(script)
 
 
-def _joblib(script: Script) -> Iterator[Problem]:
+def _joblib(script: Script) -> Iterator[ScriptProblem]:
     sent = _first_bare(script, _passed_to(script, {"joblib.delayed"}))
     for call, name in script.calls():
         if sent is not None and name == "joblib.Parallel" and _has_bare_processes(script, call):
@@ -73,7 +73,7 @@ def _applies_to(script: Script, context: ast.Call, pool: ast.Call) -> bool:
     return not is_head or blocks[0] in script.above(pool)
 
 
-def _loky(script: Script) -> Iterator[Problem]:
+def _loky(script: Script) -> Iterator[ScriptProblem]:
     for call, name in script.calls():
         if name not in _LOKY_POOLS or _start_gpuconf(script, call.keywords):
             continue
@@ -86,7 +86,7 @@ def _loky(script: Script) -> Iterator[Problem]:
             yield _problem(script, call, "loky", sent, fix)
 
 
-def _dask(script: Script) -> Iterator[Problem]:
+def _dask(script: Script) -> Iterator[ScriptProblem]:
     """A client of workers that were started elsewhere; those it starts import the script."""
     if any(_is_run_on_workers(script, call) for call, _ in script.calls()):
         return
@@ -108,7 +108,7 @@ def _is_run_on_workers(script: Script, call: ast.Call) -> bool:
     return is_run and any(_starts(script, each) for each in call.args)
 
 
-def _ray(script: Script) -> Iterator[Problem]:
+def _ray(script: Script) -> Iterator[ScriptProblem]:
     for call, name in script.calls():
         if name == "ray.init" and _start_gpuconf(script, call.keywords):
             return  # runtime_env={"worker_process_setup_hook": …}
@@ -127,8 +127,8 @@ def _ray(script: Script) -> Iterator[Problem]:
             yield _problem(script, sent, "Ray", sent, fix)
 
 
-def _problem(script: Script, node: ast.AST, library: str, sent: _Sent, fix: str) -> Problem:
-    return Problem(
+def _problem(script: Script, node: ast.AST, library: str, sent: _Sent, fix: str) -> ScriptProblem:
+    return ScriptProblem(
         "source.workers",
         "warn",
         node,

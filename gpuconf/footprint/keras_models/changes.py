@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpuconf.errors import UsageError
 from gpuconf.footprint.keras_models.data import inputs_of
 from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
-from gpuconf.keras_api.families import Family
+from gpuconf.keras_api.families import KerasFamily
 from gpuconf.keras_api.layers import is_leaf, layers_of, leaves_with_weights, recomputed
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def frozen_but_the_head(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def recomputing(model: Any, family: Family) -> Iterator[None]:
+def recomputing(model: Any, family: KerasFamily) -> Iterator[None]:
     """Layers compute their results again in the backward pass, instead of keeping them.
 
     Not those whose call takes ``training`` or a mask: Keras cannot do these in a traced step.

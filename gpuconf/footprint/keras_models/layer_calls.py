@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from gpuconf.footprint.step import OPTIMIZER_STATE, OTHER_STATE, WEIGHTS, Variable
-from gpuconf.keras_api.families import Family
+from gpuconf.keras_api.families import KerasFamily
 from gpuconf.keras_api.variables import bytes_of, handle_of, optimizer_variables, path_of
 
 _OWN_MODULES = ("keras.", "tf_keras.", "keras_hub.", "keras_nlp.", "keras_cv.")
@@ -31,7 +31,7 @@ class LayerCalls:
     attention layer is one row, whatever it is made of.
     """
 
-    def __init__(self, model: Any, family: Family) -> None:
+    def __init__(self, model: Any, family: KerasFamily) -> None:
         self._model = model
         self._family = family
         self._stack: list[Any] = []
@@ -90,14 +90,14 @@ class LayerCalls:
         return found
 
 
-class Known(NamedTuple):
+class KnownVariables(NamedTuple):
     """All variables, each once, and those behind TensorFlow's handles, by the handle's identity."""
 
     variables: tuple[Variable, ...]
     by_handle: Mapping[int, Variable]
 
 
-def variables_of(model: Any, layers: Mapping[int, str], *, training: bool) -> Known:
+def variables_of(model: Any, layers: Mapping[int, str], *, training: bool) -> KnownVariables:
     """Weights, optimizer state where it is trained, and the rest: metrics, random seeds."""
     weights = list(model.weights)
     paths = {path_of(each): layers.get(id(each)) for each in weights}
@@ -112,7 +112,7 @@ def variables_of(model: Any, layers: Mapping[int, str], *, training: bool) -> Kn
                     layer = _layer_by_name(path_of(each), paths)
                 found[id(each)] = (each, Variable(path_of(each), bytes_of(each), kind, layer))
     handles = {id(handle_of(each)): variable for each, variable in found.values()}
-    return Known(tuple(variable for _, variable in found.values()), handles)
+    return KnownVariables(tuple(variable for _, variable in found.values()), handles)
 
 
 def _layer_by_name(name: str, paths: Mapping[str, str | None]) -> str | None:

@@ -7,10 +7,10 @@ from typing import Any
 
 from gpuconf.errors import UsageError
 from gpuconf.keras_api import symbolic
-from gpuconf.keras_api.families import Family
+from gpuconf.keras_api.families import KerasFamily
 
 
-def outputs_of(model: Any, family: Family, inputs: Any) -> Any:
+def outputs_of(model: Any, family: KerasFamily, inputs: Any) -> Any:
     """The specs of the outputs for inputs of these specs.
 
     A model that was never called is built by it.  Raises UsageError where it refuses the inputs.
@@ -30,7 +30,7 @@ def outputs_of(model: Any, family: Family, inputs: Any) -> Any:
     return tf.nest.map_structure(spec, outputs)
 
 
-def build(model: Any, family: Family, inputs: Any) -> None:
+def build(model: Any, family: KerasFamily, inputs: Any) -> None:
     """Build a model that was never called: its weights are made, as a call would make them."""
     if not model.built or not hasattr(model, "weights"):
         _called(model, family, inputs)
@@ -41,7 +41,7 @@ def _is_open(leaf: Any) -> bool:
     return leaf.shape is None or None in tuple(leaf.shape)[1:]
 
 
-def _called(model: Any, family: Family, inputs: Any) -> Any:
+def _called(model: Any, family: KerasFamily, inputs: Any) -> Any:
     """Call it on symbolic inputs, as a functional model does with its layers."""
     import tensorflow as tf
 

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from gpuconf.errors import UsageError
-from gpuconf.footprint.step import Setting
+from gpuconf.footprint.step import TraceSetting
 from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
-from gpuconf.keras_api.families import Family, has_own_step
+from gpuconf.keras_api.families import KerasFamily, has_own_step
 from gpuconf.keras_api.layers import layers_of
 from gpuconf.keras_api.restoring import restored
 from gpuconf.keras_api.variables import build_optimizer, is_built
@@ -21,7 +21,7 @@ _PRECISIONS = {
 }  # fmt: skip
 
 
-class Choice(NamedTuple):
+class EstimateChoice(NamedTuple):
     """How the model is to be estimated; None leaves what the model says."""
 
     training: bool = True
@@ -52,7 +52,7 @@ _NOT_XLA = (
 
 
 @contextmanager
-def prepared(model: Any, family: Family, choice: Choice) -> Iterator[Setting]:
+def prepared(model: Any, family: KerasFamily, choice: EstimateChoice) -> Iterator[TraceSetting]:
     """The model with the optimizer, the loss and the precision of the choice, and what they are.
 
     Optimizer state made for it has no memory, and afterwards the model is as it was.
@@ -66,13 +66,15 @@ def prepared(model: Any, family: Family, choice: Choice) -> Iterator[Setting]:
         yield _setting(model, family, choice, notes)
 
 
-def _setting(model: Any, family: Family, choice: Choice, notes: list[str]) -> Setting:
+def _setting(
+    model: Any, family: KerasFamily, choice: EstimateChoice, notes: list[str]
+) -> TraceSetting:
     import tensorflow as tf
 
     trains = choice.training
     optimizer = model.optimizer if trains else None
     inner = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
-    return Setting(
+    return TraceSetting(
         training=trains,
         jit=choice.jit,
         precision=choice.policy or _policy(model),
@@ -104,7 +106,7 @@ def _name_of(loss: Any) -> str | None:
     return str(getattr(loss, "name", None) or getattr(loss, "__name__", type(loss).__name__))
 
 
-def _compile(model: Any, family: Family, choice: Choice, notes: list[str]) -> None:
+def _compile(model: Any, family: KerasFamily, choice: EstimateChoice, notes: list[str]) -> None:
     own = getattr(model, "optimizer", None)
     is_compiled = own is not None
     made = choice.optimizer is not None or not is_compiled or not is_built(own)
@@ -134,7 +136,7 @@ def _assumed_loss(model: Any, notes: list[str]) -> str | None:
     return DEFAULT_LOSS
 
 
-def _optimizer(wanted: Any, family: Family) -> Any:
+def _optimizer(wanted: Any, family: KerasFamily) -> Any:
     """A new optimizer like the one that is named or given: it has no state yet."""
     optimizers = family.keras.optimizers
     if not isinstance(wanted, str | dict | type) and hasattr(wanted, "get_config"):
@@ -147,7 +149,7 @@ def _optimizer(wanted: Any, family: Family) -> Any:
         ) from None
 
 
-def _scale_losses(model: Any, family: Family) -> None:
+def _scale_losses(model: Any, family: KerasFamily) -> None:
     """Under mixed_float16 Keras scales the loss, and skips steps that overflow."""
     if not family.is_keras_3 or model.dtype_policy.name != "mixed_float16":
         return
@@ -157,7 +159,7 @@ def _scale_losses(model: Any, family: Family) -> None:
 
 
 @contextmanager
-def _precision(model: Any, family: Family, policy: str | None) -> Iterator[None]:
+def _precision(model: Any, family: KerasFamily, policy: str | None) -> Iterator[None]:
     """All layers of the model under another dtype policy, for a while."""
     if policy is None:
         yield

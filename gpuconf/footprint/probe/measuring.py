@@ -13,10 +13,10 @@ from gpuconf.children.run import run_recorded
 from gpuconf.children.signals import ended_in_order
 from gpuconf.environ import before_gpuconf
 from gpuconf.errors import BackendError, GpuconfError, UsageError
-from gpuconf.footprint.calibration import Probe, TracedAt, calibrated, probed_batches
+from gpuconf.footprint.calibration import CardProbe, TracedAt, calibrated, probed_batches
 from gpuconf.footprint.estimating import estimate as make_estimate
 from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD, MemoryEstimate
-from gpuconf.footprint.probe.order import PROGRAM, Order, Record, read_record
+from gpuconf.footprint.probe.order import PROGRAM, MeasurementRecord, Order, read_record
 from gpuconf.hardware import Inventory, read_inventory
 from gpuconf.hardware.host_memory import available_bytes
 from gpuconf.messages.failure import Failure, failure_of
@@ -40,7 +40,7 @@ class ProbeRun(NamedTuple):
     ``code`` is below 0 for a signal, and None where the child was ended because its time was up.
     """
 
-    record: Record
+    record: MeasurementRecord
     output: str
     code: int | None
 
@@ -91,7 +91,7 @@ def measure(
     python: str = sys.executable,
     inventory: Inventory | None = None,
     card_bytes: int | None = None,
-) -> Probe:
+) -> CardProbe:
     """Have a child make two steps at each batch of the order, and return what it measured.
 
     On this machine's GPU under ``profile`` (None: the one that applies anyway) where TensorFlow
@@ -165,12 +165,12 @@ def _largest_card_bytes() -> int:
     return min(max(share, _LEAST_CARD_BYTES), _LARGEST_CARD_BYTES)
 
 
-def _probe_of(done: ProbeRun, order: Order, tier: str, where: str, timeout_s: float) -> Probe:
+def _probe_of(done: ProbeRun, order: Order, tier: str, where: str, timeout_s: float) -> CardProbe:
     """What a child measured; BackendError where it did not come to the end of its order."""
     record = done.record
     if record.error is None and len(record.measured) == len(order.batch_sizes):
         firsts = max(record.first_step_bytes)
-        return Probe(tier, record.card or "GPU 0", record.measured, firsts, record.notes)
+        return CardProbe(tier, record.card or "GPU 0", record.measured, firsts, record.notes)
     raise refusal_of(done, order, tier=tier, where=where, timeout_s=timeout_s)
 
 

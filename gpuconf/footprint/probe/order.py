@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from gpuconf.children.records import UnreadableError, decoded, json_objects
-from gpuconf.footprint.calibration import Measured
+from gpuconf.footprint.calibration import MeasuredPeak
 from gpuconf.json_shape import Bytes, Count
 from gpuconf.reporting.plain import plain
 
@@ -56,7 +56,7 @@ class ProbeError(NamedTuple):
     is_ours: bool = False
 
 
-class Record(NamedTuple):
+class MeasurementRecord(NamedTuple):
     """All that a child wrote.
 
     ``doing`` is what it was at, ``card`` the name of its card; ``has_no_gpu`` that TensorFlow had
@@ -66,15 +66,15 @@ class Record(NamedTuple):
     doing: str = "starting TensorFlow"
     card: str | None = None
     has_no_gpu: bool = False
-    measured: tuple[Measured, ...] = ()
+    measured: tuple[MeasuredPeak, ...] = ()
     first_step_bytes: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
     error: ProbeError | None = None
 
 
-def read_record(text: str) -> Record:
+def read_record(text: str) -> MeasurementRecord:
     """Read what a child wrote so far; never raise."""
-    record = Record()
+    record = MeasurementRecord()
     for line in json_objects(text):
         change = _CHANGES.get(str(line.get("event")))
         with suppress(UnreadableError):
@@ -90,15 +90,15 @@ class _TwoSteps(NamedTuple):
     first_step_bytes: Bytes
 
 
-def _measured(record: Record, line: dict[str, Any]) -> dict[str, Any]:
+def _measured(record: MeasurementRecord, line: dict[str, Any]) -> dict[str, Any]:
     found = decoded(_TwoSteps, line)
-    measured = Measured(found.batch_size, found.peak_bytes)
+    measured = MeasuredPeak(found.batch_size, found.peak_bytes)
     firsts = (*record.first_step_bytes, found.first_step_bytes)
     return {"measured": (*record.measured, measured), "first_step_bytes": firsts}
 
 
 # What each kind of line changes in the record.
-_CHANGES: dict[str, Callable[[Record, dict[str, Any]], dict[str, Any]]] = {
+_CHANGES: dict[str, Callable[[MeasurementRecord, dict[str, Any]], dict[str, Any]]] = {
     "doing": lambda _, line: {"doing": decoded(str, line.get("what"))},
     "card": lambda _, line: {"card": decoded(str, line.get("name"))},
     "no-gpu": lambda *_: {"has_no_gpu": True},

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from gpuconf.errors import BackendError
 from gpuconf.footprint.keras_models.outputs import build
-from gpuconf.footprint.keras_models.preparing import Choice, policy_named, prepared
+from gpuconf.footprint.keras_models.preparing import EstimateChoice, policy_named, prepared
 from gpuconf.footprint.loading import load_model
 from gpuconf.footprint.probe.order import Order
 from gpuconf.footprint.subject import Subject
@@ -61,7 +61,7 @@ def _subject(order: Order, report: Report) -> Subject:
     for note in notes:
         report("note", text=note)
     policy = policy_named(order.mixed_precision)
-    choice = Choice(order.training, order.optimizer, order.loss, policy, order.jit)
+    choice = EstimateChoice(order.training, order.optimizer, order.loss, policy, order.jit)
     return Subject(model, family_of(model), choice, order.input_shape)
 
 

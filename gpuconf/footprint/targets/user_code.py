@@ -13,8 +13,8 @@ from gpuconf.errors import UsageError
 from gpuconf.footprint.targets.restoring import RestoredModel
 from gpuconf.footprint.targets.user_errors import error_in_user_code, trains_in
 from gpuconf.footprint.targets.user_modules import (
+    ModelOrigin,
     OwnError,
-    Place,
     attribute_of,
     code_of_the_user,
     imported,
@@ -50,7 +50,7 @@ def _without_our_arguments(target: str) -> Iterator[None]:
         sys.argv = before
 
 
-def _model(target: str, place: Place) -> RestoredModel:
+def _model(target: str, place: ModelOrigin) -> RestoredModel:
     before = set(sys.modules)
     try:
         return RestoredModel(_built(target, place, abstract_variables()))
@@ -66,7 +66,7 @@ def _model(target: str, place: Place) -> RestoredModel:
     return RestoredModel(model, (note,))
 
 
-def _built(target: str, place: Place, scope: AbstractContextManager[None]) -> Any:
+def _built(target: str, place: ModelOrigin, scope: AbstractContextManager[None]) -> Any:
     with scope:
         found = attribute_of(imported(place), place)
         if is_model(found):

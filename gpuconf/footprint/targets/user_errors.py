@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 
 from gpuconf.errors import GpuconfError
-from gpuconf.footprint.targets.user_modules import Place
+from gpuconf.footprint.targets.user_modules import ModelOrigin
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _LIBRARIES = (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
@@ -19,7 +19,7 @@ _MOST_FRAMES = 8
 _LONGEST_MESSAGE = 1500
 
 
-def error_in_user_code(target: str, error: BaseException, place: Place) -> GpuconfError:
+def error_in_user_code(target: str, error: BaseException, place: ModelOrigin) -> GpuconfError:
     """An error with the traceback's lines in the user's files; exit code 1, not a bug of ours."""
     lines = _lines(user_frames(error), place.folder)
     if trains_in(error):
@@ -38,7 +38,7 @@ def error_in_user_code(target: str, error: BaseException, place: Place) -> Gpuco
     )
 
 
-def _reproduction(place: Place) -> str:
+def _reproduction(place: ModelOrigin) -> str:
     """A command that shows the whole traceback."""
     if place.file is not None:
         code = f"import runpy; runpy.run_path('{place.file.name}')['{place.attribute}']()"

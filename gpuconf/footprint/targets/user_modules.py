@@ -20,7 +20,7 @@ _MOST_NAMES = 6
 _LIKELY = ("model", "make", "build", "create", "net")
 
 
-class Place(NamedTuple):
+class ModelOrigin(NamedTuple):
     """Where a model is made: a module, the folder to import it from, and a name in it.
 
     ``file`` is there where the module was named by its path, and is not in a package.
@@ -51,7 +51,7 @@ def code_of_the_user() -> Iterator[None]:
         raise OwnError(error) from error
 
 
-def place_of(target: str, folder: Path) -> Place:
+def place_of(target: str, folder: Path) -> ModelOrigin:
     """The parts of ``target``; UsageError if it is neither of the two.
 
     A file within a package is imported as a part of it, so that its relative imports work.
@@ -67,10 +67,10 @@ def place_of(target: str, folder: Path) -> Place:
             f"{target!r} is neither a file that is there nor module:function",
             hint="give model.keras, or: gpuconf estimate my_module:make_model",
         )
-    return Place(module, attribute, folder)
+    return ModelOrigin(module, attribute, folder)
 
 
-def _place_in_file(path: Path, attribute: str) -> Place:
+def _place_in_file(path: Path, attribute: str) -> ModelOrigin:
     if not path.is_file():
         raise UsageError(f"there is no file {path}", hint=f"ls {shlex.quote(str(path.parent))}")
     if not all(name.isidentifier() for name in attribute.split(".")):
@@ -83,10 +83,10 @@ def _place_in_file(path: Path, attribute: str) -> Place:
     while (folder / "__init__.py").is_file() and folder != folder.parent:
         names.insert(0, folder.name)
         folder = folder.parent
-    return Place(".".join(names), attribute, folder, path if len(names) == 1 else None)
+    return ModelOrigin(".".join(names), attribute, folder, path if len(names) == 1 else None)
 
 
-def imported(place: Place) -> ModuleType:
+def imported(place: ModelOrigin) -> ModuleType:
     """The module; UsageError if there is none, OwnError for what it raises."""
     if place.file is not None:
         return _imported_file(place.module, place.file)
@@ -110,7 +110,7 @@ def _can_be_found(name: str) -> bool:
         return name in sys.modules or importlib.util.find_spec(name) is not None
 
 
-def _hint_for_module(place: Place) -> str:
+def _hint_for_module(place: ModelOrigin) -> str:
     names = [path.stem for path in place.folder.glob("*.py")]
     names += [path.parent.name for path in place.folder.glob("*/__init__.py")]
     close = get_close_matches(place.module, names, n=1)
@@ -130,7 +130,7 @@ def _imported_file(name: str, file: Path) -> ModuleType:
     return module
 
 
-def attribute_of(module: ModuleType, place: Place) -> Any:
+def attribute_of(module: ModuleType, place: ModelOrigin) -> Any:
     """What the place names in the module: ``make``, ``Models.small``; UsageError if nothing."""
     found: Any = module
     for name in place.attribute.split("."):
@@ -140,7 +140,7 @@ def attribute_of(module: ModuleType, place: Place) -> Any:
     return found
 
 
-def _nothing_there(holder: Any, name: str, place: Place) -> UsageError:
+def _nothing_there(holder: Any, name: str, place: ModelOrigin) -> UsageError:
     where = place.module if place.file is None else place.file.name
     own = [
         each

@@ -16,13 +16,13 @@ from gpuconf.footprint.step import (
     Operation,
     Piece,
 )
-from gpuconf.footprint.tensorflow.walk import Place
+from gpuconf.footprint.tensorflow.walk import OperationPlace
 
 _TAPE = "gradient_tape"  # what TensorFlow puts before the names of a tape's gradients
 
 
 def operations_of(
-    graph: Any, places: Iterable[Place], spans: Iterable[Span]
+    graph: Any, places: Iterable[OperationPlace], spans: Iterable[Span]
 ) -> tuple[Operation, ...]:
     """The operations that run, with their part and layer.
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from gpuconf.footprint.tensorflow.memory import Buffer, Items, Ledger, Value, size_of
 
 
-class Moment(NamedTuple):
+class WalkMoment(NamedTuple):
     """Where the walk is: the turn of the loop, the number of the operation, and the ledger."""
 
     ledger: Ledger
@@ -20,26 +20,26 @@ class Moment(NamedTuple):
     now: int
 
 
-Rule = Callable[[Moment, Any, Sequence[Value]], Sequence[Value]]
+Rule = Callable[[WalkMoment, Any, Sequence[Value]], Sequence[Value]]
 
 
 def _elements(value: Value) -> tuple[Value, ...]:
     return value.elements if isinstance(value, Items) else ()
 
 
-def _empty(_at: Moment, _operation: Any, _inputs: Sequence[Value]) -> Sequence[Value]:
+def _empty(_at: WalkMoment, _operation: Any, _inputs: Sequence[Value]) -> Sequence[Value]:
     return [Items(())]
 
 
-def _same(_at: Moment, _operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
+def _same(_at: WalkMoment, _operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
     return [Items(_elements(inputs[0]))]
 
 
-def _push(_at: Moment, _operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
+def _push(_at: WalkMoment, _operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
     return [Items((*_elements(inputs[0]), inputs[1]))]
 
 
-def _pop(at: Moment, _operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
+def _pop(at: WalkMoment, _operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
     elements = _elements(inputs[0])
     if not elements:
         return [Items(()), None]
@@ -48,7 +48,7 @@ def _pop(at: Moment, _operation: Any, inputs: Sequence[Value]) -> Sequence[Value
     return [Items(elements[:-1]), last]
 
 
-def _set(at: Moment, _operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
+def _set(at: WalkMoment, _operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
     """At the place of the turn that the loop is in: other orders need as much memory."""
     elements = _elements(inputs[0])
     if at.turn >= len(elements):
@@ -56,7 +56,7 @@ def _set(at: Moment, _operation: Any, inputs: Sequence[Value]) -> Sequence[Value
     return [Items((*elements[: at.turn], inputs[2], *elements[at.turn + 1 :]))]
 
 
-def _get(at: Moment, operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
+def _get(at: WalkMoment, operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
     elements = _elements(inputs[0])
     if isinstance(inputs[0], Items):
         inputs[0].use(at.now)
@@ -66,7 +66,7 @@ def _get(at: Moment, operation: Any, inputs: Sequence[Value]) -> Sequence[Value]
     return [found]
 
 
-def _from_tensor(at: Moment, operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
+def _from_tensor(at: WalkMoment, operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
     """Every element is a copy of its own."""
     tensor = operation.inputs[0]
     size, count = size_of(tensor), tensor.shape[0] if tensor.shape.rank else None
@@ -75,7 +75,7 @@ def _from_tensor(at: Moment, operation: Any, inputs: Sequence[Value]) -> Sequenc
     return [Items(tuple(at.ledger.new(tensor, size // count, at.now) for _ in range(count)))]
 
 
-def _stack(at: Moment, operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
+def _stack(at: WalkMoment, operation: Any, inputs: Sequence[Value]) -> Sequence[Value]:
     """One tensor of all the elements."""
     if isinstance(inputs[0], Items):
         inputs[0].use(at.now)

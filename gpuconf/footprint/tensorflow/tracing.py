@@ -9,21 +9,23 @@ from typing import Any
 
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.footprint.keras_models.data import Batch
-from gpuconf.footprint.keras_models.layer_calls import Known, LayerCalls, variables_of
+from gpuconf.footprint.keras_models.layer_calls import KnownVariables, LayerCalls, variables_of
 from gpuconf.footprint.keras_models.outputs import in_short
-from gpuconf.footprint.keras_models.preparing import Choice
+from gpuconf.footprint.keras_models.preparing import EstimateChoice
 from gpuconf.footprint.step import CONSTANT, DATA, OPTIMIZER_STATE, OTHER_STATE, Step, Variable
 from gpuconf.footprint.tensorflow.attribution import named_pieces, operations_of
 from gpuconf.footprint.tensorflow.memory import Handle, Value, size_of
 from gpuconf.footprint.tensorflow.order import source
 from gpuconf.footprint.tensorflow.walk import Walk
 from gpuconf.keras_api import graphs
-from gpuconf.keras_api.families import Family
+from gpuconf.keras_api.families import KerasFamily
 
 _SPARE_SUMS = 3
 
 
-def trace(model: Any, family: Family, batch: Batch, batch_size: int, choice: Choice) -> Step:
+def trace(
+    model: Any, family: KerasFamily, batch: Batch, batch_size: int, choice: EstimateChoice
+) -> Step:
     """Trace ``train_step`` or ``predict_step`` on a batch of these specs; a :class:`Step` of it.
 
     Raises UsageError where the model refuses the batch, with the model's own words.
@@ -43,7 +45,7 @@ def trace(model: Any, family: Family, batch: Batch, batch_size: int, choice: Cho
     return Step(batch_size, variables, operations, pieces, kinds, _notes(walk), spare_bytes=spare)
 
 
-def _in_use(graph: Any, known: Known) -> Iterable[Variable]:
+def _in_use(graph: Any, known: KnownVariables) -> Iterable[Variable]:
     """All, but for the state of an optimizer that a step of the model's own does not use."""
     found = {id(known.by_handle.get(id(outside))) for outside, _ in graph.captures}
     states = [each for each in known.variables if each.kind == OPTIMIZER_STATE]
@@ -52,7 +54,7 @@ def _in_use(graph: Any, known: Known) -> Iterable[Variable]:
     return [each for each in known.variables if each.kind != OPTIMIZER_STATE]
 
 
-def _walked(graph: Any, known: Known) -> tuple[Walk, list[Variable]]:
+def _walked(graph: Any, known: KnownVariables) -> tuple[Walk, list[Variable]]:
     """The walk of any step but the first, and the variables that are not the model's."""
     inside = {id(tensor) for _, tensor in graph.captures}
     data = [each for each in graph.inputs if id(each) not in inside]
@@ -112,7 +114,9 @@ def _shown(data: Any) -> str:
     return ", ".join(f"{spec.dtype.name}{spec.shape.as_list()}" for spec in specs)
 
 
-def _arguments(graph: Any, walk: Walk, known: Known, captured: list[Variable]) -> dict[int, Value]:
+def _arguments(
+    graph: Any, walk: Walk, known: KnownVariables, captured: list[Variable]
+) -> dict[int, Value]:
     """What the graph is given: variables, captured constants, and the batch."""
     import tensorflow as tf
 
@@ -128,7 +132,9 @@ def _arguments(graph: Any, walk: Walk, known: Known, captured: list[Variable]) -
     return values
 
 
-def _handle(outside: Any, inside: Any, known: Known, captured: list[Variable]) -> Handle | None:
+def _handle(
+    outside: Any, inside: Any, known: KnownVariables, captured: list[Variable]
+) -> Handle | None:
     variable = known.by_handle.get(id(outside))
     if variable is None:
         size = graphs.handled_bytes(inside)

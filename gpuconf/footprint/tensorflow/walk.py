@@ -22,7 +22,7 @@ from gpuconf.footprint.tensorflow.workspaces import workspace_bytes
 _SMALLEST_CONSTANT_BYTES = 1024  # smaller ones are folded away, or on the host
 
 
-class Place(NamedTuple):
+class OperationPlace(NamedTuple):
     """An operation: its kind, and the name of that of the top graph in or under which it is."""
 
     name: str
@@ -34,7 +34,7 @@ class Walk:
 
     def __init__(self) -> None:
         self.ledger = Ledger()
-        self.places: list[Place] = []
+        self.places: list[OperationPlace] = []
         self.unknown: list[str] = []  # operations whose result's size nobody knows
         self.endless: list[str] = []  # loops whose number of turns nobody knows
         self.largest_sum_bytes = 0  # of three or more gradients
@@ -54,7 +54,7 @@ class Walk:
         values: Mapping[int, Value],
         *,
         data: Iterable[Any] = (),
-        under: Place | None = None,
+        under: OperationPlace | None = None,
     ) -> dict[int, Value]:
         """Walk all operations that the outputs need; give what every tensor has become.
 
@@ -78,13 +78,15 @@ class Walk:
     def finish(self) -> int:
         """The number of positions; what stays for the whole step ends at the last one."""
         if not self.places:
-            self.places.append(Place("step", "NoOp"))
+            self.places.append(OperationPlace("step", "NoOp"))
         end = len(self.places) - 1
         for buffer in self._kept:
             buffer.last = end
         return end + 1
 
-    def _operation(self, operation: Any, known: dict[int, Value], under: Place | None) -> None:
+    def _operation(
+        self, operation: Any, known: dict[int, Value], under: OperationPlace | None
+    ) -> None:
         inputs = [known.get(id(source(tensor))) for tensor in operation.inputs]
         kind = operation.type
         place = _place(operation, under)
@@ -105,14 +107,16 @@ class Walk:
         for tensor, value in zip(operation.outputs, outputs, strict=False):
             known[id(tensor)] = value
 
-    def _compute(self, operation: Any, inputs: Sequence[Value], place: Place) -> Sequence[Value]:
+    def _compute(
+        self, operation: Any, inputs: Sequence[Value], place: OperationPlace
+    ) -> Sequence[Value]:
         now = len(self.places)
         self.places.append(place)
         for value in inputs:
             if isinstance(value, Buffer):
                 value.use(now)
         if operation.type in lists.OPERATIONS:
-            moment = lists.Moment(self.ledger, self.turn, now)
+            moment = lists.WalkMoment(self.ledger, self.turn, now)
             return lists.OPERATIONS[operation.type](moment, operation, inputs)
         if operation.type == "ReadVariableOp":
             return [self._read(operation, inputs[0], now)]
@@ -170,12 +174,14 @@ class Walk:
             self._constants[id(operation)] = self.kept(size, CONSTANT)
         return self._constants[id(operation)]
 
-    def _body(self, graph: Any, inputs: Sequence[Value], place: Place) -> Sequence[Value]:
+    def _body(self, graph: Any, inputs: Sequence[Value], place: OperationPlace) -> Sequence[Value]:
         arguments = {id(tensor): value for tensor, value in zip(graph.inputs, inputs, strict=True)}
         known = self.graph(graph, arguments, under=place)
         return [known.get(id(source(tensor))) for tensor in graph.outputs]
 
-    def _loop(self, operation: Any, values: Sequence[Value], place: Place) -> Sequence[Value]:
+    def _loop(
+        self, operation: Any, values: Sequence[Value], place: OperationPlace
+    ) -> Sequence[Value]:
         body = loops.function_graph(operation, "body")
         turns = loops.number_of_turns(operation, self.turns)
         if turns is None:
@@ -189,8 +195,8 @@ class Walk:
         return values
 
 
-def _place(operation: Any, under: Place | None) -> Place:
-    return Place(operation.name if under is None else under.name, operation.type)
+def _place(operation: Any, under: OperationPlace | None) -> OperationPlace:
+    return OperationPlace(operation.name if under is None else under.name, operation.type)
 
 
 def _takes_from(operation: Any, number: int, inputs: Sequence[Value]) -> tuple[Buffer, ...]:

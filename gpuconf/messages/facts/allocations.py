@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuconf.json_shape import Bytes, json_shape
 from gpuconf.messages.facts.tensor import told_size
-from gpuconf.messages.log.watchers import Line
+from gpuconf.messages.log.watchers import LogLine
 
 _DEVICE = re.compile(r"Current usage from device: ([^\s,]{1,200}), allocator: (\w{1,60})")
 _ROW = re.compile(r"^\s*(\d[\d.]{0,20}[KMGT]?i?B) from (\S{1,500})")
@@ -20,7 +20,7 @@ _REWRITTEN = re.compile(
 )
 
 
-class Allocation(NamedTuple):
+class NodeAllocation(NamedTuple):
     """What one node of the graph held."""
 
     node: str
@@ -36,7 +36,7 @@ class Layer(NamedTuple):
     """Its name."""
     size_bytes: Bytes
     """What its nodes held."""
-    nodes: tuple[Allocation, ...]
+    nodes: tuple[NodeAllocation, ...]
     """Its nodes."""
 
 
@@ -49,7 +49,7 @@ class Allocations(NamedTuple):
     """The device, as TensorFlow writes it."""
     allocator: str
     """As GPU_0_bfc."""
-    nodes: tuple[Allocation, ...]
+    nodes: tuple[NodeAllocation, ...]
     rest_bytes: Bytes
     """What smaller nodes held, whose names the report leaves out."""
 
@@ -61,7 +61,7 @@ class Allocations(NamedTuple):
     @property
     def layers(self) -> tuple[Layer, ...]:
         """The nodes by the layer whose they are, the largest layer first."""
-        groups: dict[str, list[Allocation]] = {}
+        groups: dict[str, list[NodeAllocation]] = {}
         for node in self.nodes:
             groups.setdefault(layer_of(node.node), []).append(node)
         layers = [
@@ -100,7 +100,7 @@ class AllocationReader:
     def __init__(self) -> None:
         self._tables: list[Allocations] = []
 
-    def see(self, line: Line) -> None:
+    def see(self, line: LogLine) -> None:
         """Note a table's head, one of its rows, or its end."""
         text = line.text[:2000]
         if found := _DEVICE.search(text):
@@ -108,7 +108,7 @@ class AllocationReader:
         elif not self._tables:
             return
         elif found := _ROW.match(text):
-            row = Allocation(found[2], told_size(found[1]) or 0)
+            row = NodeAllocation(found[2], told_size(found[1]) or 0)
             last = self._tables[-1]
             if row not in last.nodes or len(last.nodes) < 200:
                 self._tables[-1] = last._replace(nodes=(*last.nodes, row))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuconf.json_shape import Bytes, Count
 from gpuconf.messages.facts.tensor import first_group, told_size
-from gpuconf.messages.log.watchers import Line
+from gpuconf.messages.log.watchers import LogLine
 from gpuconf.units import MIB
 
 _CREATED = re.compile(r"device:GPU:\d{1,4} with (\d{1,12}) MB memory")
@@ -45,7 +45,7 @@ _DRIVER = re.compile(
 )
 
 
-class Holder(NamedTuple):
+class LoggedProcess(NamedTuple):
     """A process on the card."""
 
     pid: Count
@@ -56,7 +56,7 @@ class Holder(NamedTuple):
     """What it holds of the card."""
 
 
-class Card(NamedTuple):
+class LoggedCard(NamedTuple):
     """A GPU as the log describes it.  Unknown is None."""
 
     name: str | None = None
@@ -71,7 +71,7 @@ class Card(NamedTuple):
     """As 8.6."""
     driver: str | None = None
     """The version of the driver."""
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[LoggedProcess, ...] = ()
     """The processes on it, if the log tells."""
 
 
@@ -91,9 +91,9 @@ class CardReader:
     def __init__(self) -> None:
         self._told: dict[str, str] = {}
         self._sizes: dict[str, int] = {}
-        self._holders: dict[int, Holder] = {}
+        self._holders: dict[int, LoggedProcess] = {}
 
-    def see(self, line: Line) -> None:
+    def see(self, line: LogLine) -> None:
         """Note what a line says, where it is the first to say it."""
         text = line.text[:2000]
         described, capability = _DESCRIBED.search(text), _CAPABILITY.search(text)
@@ -128,19 +128,19 @@ class CardReader:
         memory, process = _SMI_MEMORY.search(text), _SMI_PROCESS.search(text)
         if process is not None:
             pid, name, used = process.groups()
-            self._holders[int(pid)] = Holder(int(pid), name, int(used) * MIB)
+            self._holders[int(pid)] = LoggedProcess(int(pid), name, int(used) * MIB)
         elif memory is not None:
             used_mib, total_mib = int(memory[1]), int(memory[2])
             self._sizes.setdefault("total", total_mib * MIB)
             self._sizes.setdefault("free", (total_mib - used_mib) * MIB)
         for pid, size in _TORCH_PROCESS.findall(text):
-            self._holders[int(pid)] = Holder(int(pid), None, told_size(size) or 0)
+            self._holders[int(pid)] = LoggedProcess(int(pid), None, told_size(size) or 0)
 
-    def card(self) -> Card | None:
+    def card(self) -> LoggedCard | None:
         """The card; None where the log says nothing of one."""
         if not (self._told or self._sizes or self._holders):
             return None
-        return Card(
+        return LoggedCard(
             self._told.get("name"),
             self._sizes.get("total"),
             self._sizes.get("free"),

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Annotated, NamedTuple
 
-from gpuconf.json_shape import Bytes, Count, Rule, json_shape
+from gpuconf.json_shape import Bytes, Count, FieldRule, json_shape
 from gpuconf.messages.facts.tensor import told_size
 from gpuconf.messages.log.encodings import decoded
 
@@ -86,7 +86,7 @@ class Dump(NamedTuple):
     """The sizes of the free chunks within the regions; None where the log lacks some of them."""
     unclaimed_bytes: Bytes | None = None
     """What of the limit the allocator had not yet taken from the card."""
-    map_free_share: Annotated[float, Rule(minimum=0, maximum=1)] | None = None
+    map_free_share: Annotated[float, FieldRule(minimum=0, maximum=1)] | None = None
     """The share of free memory in the map that was drawn."""
     by_operation: tuple[OperationBytes, ...] = ()
     """What operations hold, the largest first."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from gpuconf.messages.facts.tensor import first_group
-from gpuconf.messages.log.watchers import Line
+from gpuconf.messages.log.watchers import LogLine
 
 Framework = Literal["tensorflow", "jax", "torch"]
 
@@ -53,7 +53,7 @@ class SoftwareReader:
         self.versions: dict[str, str] = {}
         self._mentions: Counter[Framework] = Counter()
 
-    def see(self, line: Line) -> None:
+    def see(self, line: LogLine) -> None:
         """Count a line's framework, and note the versions in it."""
         text = line.text[:1000]
         self.on_windows = self.on_windows or _WINDOWS.search(text) is not None

@@ -80,7 +80,7 @@ class Tensor(NamedTuple):
 
 
 @json_shape(computed=("likely_batch",))
-class Request(NamedTuple):
+class MemoryRequest(NamedTuple):
     """What was asked for: by which operation or node, of which allocator, how many bytes."""
 
     tensor: Tensor | None = None
@@ -105,10 +105,10 @@ class Request(NamedTuple):
         return None if is_filter or is_other_matrix else shape[0]
 
 
-def request_in(text: str) -> Request:
+def request_in(text: str) -> MemoryRequest:
     """What a message says was asked for; nothing where it says nothing."""
     tensor = tensor_in(text)
-    return Request(
+    return MemoryRequest(
         tensor,
         requested_bytes(text) if tensor is None or tensor.dtype is None else tensor.size_bytes,
         node_in(text),
@@ -182,26 +182,26 @@ def node_in(text: str) -> str | None:
     return None
 
 
-def request_of(cause: str, lines: list[str], texts: list[str], asked: int | None) -> Request:
+def request_of(cause: str, lines: list[str], texts: list[str], asked: int | None) -> MemoryRequest:
     """What the cause's own lines, those below them, or ``asked``, the dump's, say was asked for."""
     if cause == NOT_GPU:
-        return Request()
+        return MemoryRequest()
     if cause == "oom-device-startup":  # the region, not what a later operation asked for
-        return _filled(Request(), map(request_in, lines))._replace(tensor=None, node=None)
+        return _filled(MemoryRequest(), map(request_in, lines))._replace(tensor=None, node=None)
     told = _one_refusal(
         [*map(request_in, reversed(lines)), *map(request_in, reversed(texts))], asked
     )
     return told if told.size_bytes is not None else told._replace(size_bytes=asked)
 
 
-def _one_refusal(told: list[Request], asked: int | None) -> Request:
+def _one_refusal(told: list[MemoryRequest], asked: int | None) -> MemoryRequest:
     """Of several refusals the last, of which the dump is; what is missing, from its other lines."""
     sized = [each for each in told if each.size_bytes is not None]
     of_dump = [each for each in sized if asked is None or _is_about(each.size_bytes, asked)]
     with_tensor = [each for each in of_dump if each.tensor is not None]
     base = next(iter([*with_tensor, *of_dump]), None)
     if base is None:
-        base = Request(size_bytes=asked)
+        base = MemoryRequest(size_bytes=asked)
     same = [each for each in sized if _is_about(each.size_bytes, base.size_bytes or 0)]
     return _filled(base, [*same, *(each for each in told if each.size_bytes is None)])
 
@@ -211,7 +211,7 @@ def _is_about(size: int | None, other: int) -> bool:
     return size is not None and abs(size - other) <= max(other // 8, 4096)
 
 
-def _filled(base: Request, others: Iterable[Request]) -> Request:
+def _filled(base: MemoryRequest, others: Iterable[MemoryRequest]) -> MemoryRequest:
     for other in others:
         told = other._asdict()
         base = base._replace(

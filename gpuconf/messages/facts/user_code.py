@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gpuconf.json_shape import Count, FromOne
-from gpuconf.messages.log.watchers import Line
+from gpuconf.messages.log.watchers import LogLine
 
 _FILE_LINE = re.compile(r'File "([^"]{1,400})", line (\d{1,9})(?:, in (\S{1,120}))?')
 # IPython's: "train.py:12, in main()", "<ipython-input-3-ab12> in <module>", "Cell In[3], line 12".
@@ -59,7 +59,7 @@ class FrameReader:
         self._open = False
         self._is_python = False  # whose code stands in the next line; IPython's, behind an arrow
 
-    def see(self, line: Line) -> None:
+    def see(self, line: LogLine) -> None:
         """Note a frame of the user's own."""
         frame = _frame(line)
         if frame is None:
@@ -70,7 +70,7 @@ class FrameReader:
             self._is_python = _FILE_LINE.search(line.text) is not None
             self.wants = 12
 
-    def follow(self, line: Line) -> None:
+    def follow(self, line: LogLine) -> None:
         """Take the code of the frame that was seen last, from below it."""
         self.wants -= 1
         if not (self._open and self._frames) or line.number == self._frames[-1].number:
@@ -111,7 +111,7 @@ def _with_code(frames: list[Frame]) -> Frame:
     return next((frame for frame in reversed(frames) if frame.code), frames[-1])
 
 
-def _frame(line: Line) -> Frame | None:
+def _frame(line: LogLine) -> Frame | None:
     text = line.text[:1000]
     found = _FILE_LINE.search(text)
     if found is not None:

@@ -11,7 +11,7 @@ _PIECE = 16384
 _ESCAPED_NEWLINE = b"\\n"
 
 
-class Rows:
+class LogRows:
     """Cuts one chunk after the other; ``count`` is the number of the last line so far."""
 
     def __init__(self) -> None:

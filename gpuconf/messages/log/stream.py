@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
 from gpuconf.messages.log.encodings import decoded, whole_lines
-from gpuconf.messages.log.rows import Rows
+from gpuconf.messages.log.rows import LogRows
 from gpuconf.messages.log.shapes import shapes_of
 from gpuconf.messages.log.watchers import (
     NOT_MET,
     Follower,
     Keeper,
-    Line,
+    LogLine,
     ShapeState,
     ShapeWatchers,
     Watcher,
@@ -41,7 +41,7 @@ class LogReader:
         self, watchers: Sequence[Watcher], followers: Sequence[Follower], keeper: Keeper
     ) -> None:
         self.line_count = 0
-        self.last = Line(0, "")
+        self.last = LogLine(0, "")
         self._followers, self._keeper = followers, keeper
         self._shapes = ShapeWatchers(watchers, keeper)
         self._is_followed = False
@@ -51,13 +51,13 @@ class LogReader:
 
     def read(self, chunks: Iterable[bytes]) -> None:
         """Show every line of ``chunks`` to those whose words it has."""
-        rows = Rows()
+        rows = LogRows()
         for chunk in whole_lines(chunks):
             self._read(*rows.of(chunk))
         self.line_count = rows.count
         rest = [*self._shapes.unshown(), *self._latest]
         for number, line, watchers in sorted(rest, key=itemgetter(0)):
-            _show(Line(number, decoded(line)), watchers)
+            _show(LogLine(number, decoded(line)), watchers)
 
     def _read(self, numbers: Sequence[int], lines: list[bytes]) -> None:
         shapes = _shapes(b"\n".join(lines)).split(b"\n")
@@ -80,7 +80,7 @@ class LogReader:
             self._follow(numbers, lines, range(followed, len(lines)))
         for place in range(len(lines) - 1, -1, -1):
             if shapes[place].strip():
-                self.last = Line(numbers[place], decoded(lines[place]))
+                self.last = LogLine(numbers[place], decoded(lines[place]))
                 break
 
     def _meet(self, seen: ShapeState, number: int, line: bytes) -> None:
@@ -92,7 +92,7 @@ class LogReader:
                 self._latest_cost -= _cost(self._latest.popleft()[1])
         elif seen.count <= ENOUGH_OF_A_SHAPE:
             self._shown += _cost(line)
-            _show(Line(number, decoded(line)), seen.watchers)
+            _show(LogLine(number, decoded(line)), seen.watchers)
             self._is_followed = True
         else:
             seen.unshown = (*seen.unshown[-1:], (number, line))
@@ -105,10 +105,10 @@ class LogReader:
                 self._is_followed = False
                 break
             for follower in wanting:
-                follower.follow(Line(numbers[place], decoded(lines[place])))
+                follower.follow(LogLine(numbers[place], decoded(lines[place])))
 
 
-def _show(line: Line, watchers: Iterable[Watcher]) -> None:
+def _show(line: LogLine, watchers: Iterable[Watcher]) -> None:
     for watcher in watchers:
         watcher.see(line)
 

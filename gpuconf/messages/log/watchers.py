@@ -12,7 +12,7 @@ _MOST_SHAPES = 25_000
 _MOST_BYTES = 8 << 20
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """A line of the log: its number, from 1, as an editor counts, and its text."""
 
     number: int
@@ -28,7 +28,7 @@ class Watcher(Protocol):
     phrases: Sequence[str]
     parts: Sequence[str]
 
-    def see(self, line: Line) -> None:
+    def see(self, line: LogLine) -> None:
         """Take note of a line that has the words."""
 
 
@@ -46,7 +46,7 @@ class Follower(Protocol):
 
     wants: int
 
-    def follow(self, line: Line) -> None:
+    def follow(self, line: LogLine) -> None:
         """Take note of a line; ``wants`` is how many more to give it."""
 
 

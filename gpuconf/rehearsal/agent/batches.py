@@ -13,13 +13,13 @@ from typing import Any
 from gpuconf.keras_api import training
 from gpuconf.rehearsal.agent import resizing
 from gpuconf.rehearsal.agent.patching import wrap
-from gpuconf.rehearsal.agent.record import Record
+from gpuconf.rehearsal.agent.record import AgentRecord
 
 _KERAS_DEFAULT = 32  # of fit and evaluate, for arrays
 _GIVEN_TO_A_STEP = ("x", "y", "sample_weight")
 
 
-class Batches:
+class BatchWatcher:
     """Notes the batch of each training as the fact ``batch``; with ``wanted``, changes it.
 
     A larger batch makes fewer steps of an epoch, so that ``fit`` may be over before the rehearsal
@@ -31,7 +31,7 @@ class Batches:
     """
 
     def __init__(
-        self, record: Record, *, wanted: int | None, when_over: Callable[[], None]
+        self, record: AgentRecord, *, wanted: int | None, when_over: Callable[[], None]
     ) -> None:
         self._record = record
         self._wanted = wanted

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuconf.keras_api import devices, training
 from gpuconf.rehearsal.agent.patching import wrap
-from gpuconf.rehearsal.agent.record import Record
+from gpuconf.rehearsal.agent.record import AgentRecord
 
 _NOTE = (
     "MirroredStrategy adds gradients up by HierarchicalCopyAllReduce here: simulated cards have no "
@@ -15,7 +15,7 @@ _NOTE = (
 )
 
 
-def do_without_nccl(record: Record) -> None:
+def do_without_nccl(record: AgentRecord) -> None:
     """Give each MirroredStrategy that would use NCCL another way to reduce, and note that."""
 
     def made(original: Any, extended: Any, *args: Any, **kwargs: Any) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from gpuconf.rehearsal.agent.memory import Memory
+from gpuconf.rehearsal.agent.memory import MemoryTape
 from gpuconf.rehearsal.agent.patching import wrap
-from gpuconf.rehearsal.agent.record import Record
+from gpuconf.rehearsal.agent.record import AgentRecord
 
 _WAIT_FOR_THE_END_S = 30.0
 _LONGEST_TEXT = 20_000
@@ -25,7 +25,7 @@ class Ending:
     """Notes errors as they are made, and writes the last word of a process."""
 
     def __init__(
-        self, record: Record, memory: Memory, *, before_the_end: Callable[[], None]
+        self, record: AgentRecord, memory: MemoryTape, *, before_the_end: Callable[[], None]
     ) -> None:
         self._record = record
         self._memory = memory

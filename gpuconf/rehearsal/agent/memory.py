@@ -11,7 +11,7 @@ from gpuconf.keras_api import training
 from gpuconf.keras_api.devices import gpu_limits
 from gpuconf.rehearsal.agent.patching import wrap
 from gpuconf.rehearsal.agent.quiet import quietly
-from gpuconf.rehearsal.agent.record import Record
+from gpuconf.rehearsal.agent.record import AgentRecord
 
 MARK = "gpuconf mark: "
 _SEGMENT_S = 60.0
@@ -20,10 +20,10 @@ _SEGMENT_S = 60.0
 _MOST_TAPE_BYTES = 1024**3
 
 
-class Memory:
+class MemoryTape:
     """Records allocations from the import of TensorFlow on; marks moments on the same tape."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: AgentRecord) -> None:
         self._record = record
         self._lock = threading.RLock()
         self._pid: int | None = None  # of the process whose profiler runs

@@ -13,7 +13,7 @@ REPORT = "report.json"
 WRITABLE = "writable"  # a file in the folder until somebody could not write there
 
 
-class Record:
+class AgentRecord:
     """The facts of one process, in a folder of its own below ``folder``.
 
     Every change is written at once and whole: the program may be killed at any moment.

@@ -9,10 +9,10 @@ from typing import Any
 
 from gpuconf import import_hook
 from gpuconf.rehearsal.agent import distributing, naming
-from gpuconf.rehearsal.agent.batches import Batches
+from gpuconf.rehearsal.agent.batches import BatchWatcher
 from gpuconf.rehearsal.agent.ending import Ending
-from gpuconf.rehearsal.agent.memory import Memory
-from gpuconf.rehearsal.agent.record import Record
+from gpuconf.rehearsal.agent.memory import MemoryTape
+from gpuconf.rehearsal.agent.record import AgentRecord
 from gpuconf.rehearsal.agent.steps import Steps
 
 _KERAS = ("keras", "tf_keras")
@@ -20,15 +20,15 @@ _KERAS = ("keras", "tf_keras")
 
 def start(folder: str, orders: dict[str, Any]) -> None:
     """Do all that can be done before the program begins; TensorFlow is not imported here."""
-    record = Record(folder)
-    memory = Memory(record)
+    record = AgentRecord(folder)
+    memory = MemoryTape(record)
 
     def tell_names() -> None:
         model = naming.names_of(batches.models, steps.optimizers(), steps.variables.values())
         record.update(model=model)
 
     ending = Ending(record, memory, before_the_end=tell_names)
-    batches = Batches(record, wanted=orders["batch"], when_over=ending.after_the_steps)
+    batches = BatchWatcher(record, wanted=orders["batch"], when_over=ending.after_the_steps)
     steps = Steps(record, memory, most=orders["steps"], when_done=ending.after_the_steps)
     record.update(argv=_command_line())
 

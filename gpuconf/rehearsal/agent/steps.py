@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import Any
 
 from gpuconf.keras_api import training
-from gpuconf.rehearsal.agent.memory import Memory
+from gpuconf.rehearsal.agent.memory import MemoryTape
 from gpuconf.rehearsal.agent.patching import wrap
-from gpuconf.rehearsal.agent.record import Record
+from gpuconf.rehearsal.agent.record import AgentRecord
 
 
 class Steps:
@@ -23,7 +23,7 @@ class Steps:
     """
 
     def __init__(
-        self, record: Record, memory: Memory, *, most: int, when_done: Callable[[], None]
+        self, record: AgentRecord, memory: MemoryTape, *, most: int, when_done: Callable[[], None]
     ) -> None:
         self._record = record
         self._memory = memory

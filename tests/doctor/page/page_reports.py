@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from gpuconf.doctor.finding import Finding
-from gpuconf.doctor.measured import Holder
-from gpuconf.doctor.report import Card, MemoryBar, ProfileInForce, Report
+from gpuconf.doctor.measured import MeasuredHolder
+from gpuconf.doctor.report import CardReport, MemoryBar, ProfileInForce, Report
 from gpuconf.units import GIB, MIB
 
 SCRIPT = "<script>console.error('run');fetch('http://127.0.0.1:9/')</script>"
 IMAGE = '"><img src="http://127.0.0.1:9/x.png" onerror="console.error(1)">'
 
-_BUSY = Card(
+_BUSY = CardReport(
     0,
     uuid="GPU-8f6c9b1e-0000-4000-8000-000000000000",
     name="NVIDIA GeForce RTX 3060",
@@ -29,19 +29,21 @@ _BUSY = Card(
     ),
     bar=MemoryBar(6144 * MIB, 2048 * MIB, 3072 * MIB, 1024 * MIB),
     holders=(
-        Holder(4242, "python3", "<user>", 6000 * MIB, "2026-11-20T22:15:03+01:00", "compute"),
-        Holder(911, "Xorg", "root", 144 * MIB, None, "graphics"),
+        MeasuredHolder(
+            4242, "python3", "<user>", 6000 * MIB, "2026-11-20T22:15:03+01:00", "compute"
+        ),
+        MeasuredHolder(911, "Xorg", "root", 144 * MIB, None, "graphics"),
     ),
     remarks=("drives the display",),
 )
-_MIG = Card(
+_MIG = CardReport(
     1,
     uuid="GPU-1",
     name="NVIDIA H100 80GB HBM3",
     total_bytes=80 * GIB,
     is_visible=False,
     instances=(
-        Card(0, name="MIG 1g.10gb", total_bytes=10 * GIB, bar=MemoryBar(0, 0, 9 * GIB, GIB)),
+        CardReport(0, name="MIG 1g.10gb", total_bytes=10 * GIB, bar=MemoryBar(0, 0, 9 * GIB, GIB)),
     ),
 )
 
@@ -90,7 +92,10 @@ HARMFUL = Report(
             name=IMAGE,
             remarks=(SCRIPT,),
             arithmetic=(SCRIPT,),
-            holders=(Holder(1, SCRIPT, IMAGE, None, SCRIPT, SCRIPT), Holder(2, "a\udcffb")),
+            holders=(
+                MeasuredHolder(1, SCRIPT, IMAGE, None, SCRIPT, SCRIPT),
+                MeasuredHolder(2, "a\udcffb"),
+            ),
         ),
     ),
     made_at=SCRIPT,
