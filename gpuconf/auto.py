@@ -12,5 +12,5 @@ if os.environ.get("GPUCONF_EXPLAIN"):  # so that nobody else pays for it
 try:
     configure()
 except GpuconfError as error:
-    # A user's mistake is told by its message; the frames it took us to find it are noise.
+    # A user's mistake is clear from its message; our frames are noise.
     raise error.with_traceback(None) from None

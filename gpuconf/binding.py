@@ -196,7 +196,7 @@ class Binding:
             with suppress(ShortageError):
                 self._plan(waiting=False)
         for note in profile.notes:
-            self._tell(note.text)
+            self._print(note.text)
         then()
         return self._state.activation
 
@@ -220,7 +220,7 @@ class Binding:
             # A build may start a thousand programs: not each of them asks again.
             self._state = state._replace(refused_until=self._clock() + FRESH_S)
             why = getattr(error, "shortage", None) or error.message.partition("\n")[0]
-            self._tell(f"programs started now inherit no limit: {why}")
+            self._print(f"programs started now inherit no limit: {why}")
 
     def _bind(self, apply: Callable[[Plan], None]) -> None:
         if self._state is None:
@@ -294,10 +294,10 @@ class Binding:
             named=self._environment.named_profile, watched=self._environment.watched()
         )
         for text in [*(plan.notes if plan else ()), *(str(s) for s in settings if s.why_not)]:
-            self._tell(text)
+            self._print(text)
         debug(f"profile {profile.name} sets {changes}")
 
-    def _tell(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         """Say ``text`` once in this process; a pool's workers would repeat what has been said."""
         if text not in self._said:
             self._said |= {text}

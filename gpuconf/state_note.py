@@ -41,7 +41,7 @@ class Writer(NamedTuple):
 
 
 class StateNote(NamedTuple):
-    """What a process tells its children.
+    """What a process passes on to its children.
 
     ``profile`` is an absolute path, or a name where ``origin`` is ``shipped``; both are empty where
     no profile was in force.  ``asked`` is the GPUCONF_PROFILE of that process, "" if there was

@@ -90,7 +90,7 @@ class GatheredOutputs:
         hint = f'out=np.lib.format.open_memmap("outputs.npy", "w+", "{dtype}", {shape})'
         if not fits:
             raise UsageError(
-                f"out has shape {_told(given)}, and the outputs have {_told(wanted)}", hint=hint
+                f"out has shape {_shapes(given)}, and the outputs have {_shapes(wanted)}", hint=hint
             )
         for array, values in zip(self._arrays, flat, strict=True):
             if isinstance(array, np.ndarray) and not array.flags.writeable:
@@ -133,5 +133,5 @@ def _aligned(out: Any, outputs: Any) -> list[Any]:
     return [out]
 
 
-def _told(shapes: list[tuple[Any, ...]]) -> str:
+def _shapes(shapes: list[tuple[Any, ...]]) -> str:
     return ", ".join(str(shape).replace("None", "samples") for shape in shapes)

@@ -148,7 +148,7 @@ def _scene(choice: CardChoice, progress: Progress) -> Iterator[_Scene]:
         given = {k: v for k, v in os.environ.items() if k.startswith("GPUCONF_SIMCARD_")}
         yield _Scene(title, {**cleared, **given, **choice.variables}, choice.gpu)
         return
-    bridge = bridge_for_command([sys.executable], environ=os.environ, tell=progress)
+    bridge = bridge_for_command([sys.executable], environ=os.environ, progress=progress)
     with simulated_card(SPEC) as card:
         gpu = Gpu(
             index=0,

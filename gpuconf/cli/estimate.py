@@ -99,7 +99,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             estimate = _probed(estimate, model, options, environ, output)
     estimate = estimate._replace(notes=(*notes, *estimate.notes))
     picture = drawn(plot.draw, estimate, options.plot)
-    _tell(estimate, budget, picture.path, options, output)
+    _show(estimate, budget, picture.path, options, output)
     output.flush()
     if picture.said is not None:
         output.note(picture.said)
@@ -187,7 +187,7 @@ def _probed(
     )
 
 
-def _tell(
+def _show(
     estimate: MemoryEstimate,
     budget: Budget,
     picture: str | None,

@@ -81,7 +81,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.json:
         output.document(diagnosis)
     else:
-        _tell(diagnosis, options, output)
+        _show(diagnosis, options, output)
     output.flush()
     if picture.said is not None:
         output.note(picture.said)
@@ -166,7 +166,7 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
             yield chunk
 
 
-def _tell(diagnosis: Diagnosis, options: argparse.Namespace, output: Output) -> None:
+def _show(diagnosis: Diagnosis, options: argparse.Namespace, output: Output) -> None:
     from gpuconf.diagnosis.tables import tables_of
     from gpuconf.diagnosis.text import styled_lines
 

@@ -93,7 +93,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             done = _rehearse(words, spec, options, output)
         code = done.exit_code
         picture = _drawn(done, options.plot)
-        _tell(done, picture.path, output)
+        _show(done, picture.path, output)
         output.flush()
         if picture.said is not None:
             output.note(picture.said)
@@ -186,11 +186,11 @@ def _rehearse(
 ) -> Rehearsal:
     environ = _without_other_cards(os.environ)
 
-    def tell(text: str) -> None:
+    def progress(text: str) -> None:
         with _unread():
             output.progress(text)
 
-    bridge = bridge_for_command(words, environ=environ, tell=tell)
+    bridge = bridge_for_command(words, environ=environ, progress=progress)
     with _unread():
         shortage = host_shortage(spec)
         if shortage is not None:
@@ -207,7 +207,7 @@ def _rehearse(
         )
 
 
-def _tell(done: Rehearsal, picture: str | None, output: Output) -> None:
+def _show(done: Rehearsal, picture: str | None, output: Output) -> None:
     if output.as_json:
         output.document(document_of(done, plot=picture))
         return

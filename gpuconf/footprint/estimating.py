@@ -67,12 +67,12 @@ def estimate(
     subject = Subject(model, family, choice, input_shape, data, most_workspace)
     limit_bytes = _bytes_of("limit", limit)
     wanted = whole_number("batch_size", batch_size)
-    told = _estimated(subject, wanted, limit_bytes, allow_growth, phases=phases)
+    estimated = _estimated(subject, wanted, limit_bytes, allow_growth, phases=phases)
     if advise:
         allocator = _safe_limit(limit_bytes, allow_growth)
-        found = advice_for(subject, told, allocator, allow_growth=allow_growth)
-        told = told._replace(advice=found)
-    return told
+        found = advice_for(subject, estimated, allocator, allow_growth=allow_growth)
+        estimated = estimated._replace(advice=found)
+    return estimated
 
 
 def _estimated(
@@ -83,12 +83,12 @@ def _estimated(
     other = None
     if (phases or limit_bytes is not None) and not subject.is_of_one_batch_size:
         other = subject.trace(batch_size * 2)
-    told = _told(step, other, replay(step, allow_growth=allow_growth))
+    estimated = _of_replay(step, other, replay(step, allow_growth=allow_growth))
     allocator = _safe_limit(limit_bytes, allow_growth)
     if allocator is None:
-        return told
+        return estimated
     largest = largest_batch(subject.trace, step, other, allocator)
-    return told._replace(limit_bytes=limit_bytes, largest_batch=largest)
+    return estimated._replace(limit_bytes=limit_bytes, largest_batch=largest)
 
 
 def _safe_limit(limit_bytes: int | None, allow_growth: bool) -> Limit | None:
@@ -96,7 +96,7 @@ def _safe_limit(limit_bytes: int | None, allow_growth: bool) -> Limit | None:
     return None if limit_bytes is None else Limit(int(limit_bytes * _SAFE_SHARE), allow_growth)
 
 
-def _told(step: Step, other: Step | None, replayed: Replay) -> MemoryEstimate:
+def _of_replay(step: Step, other: Step | None, replayed: Replay) -> MemoryEstimate:
     at = step.operations[replayed.peak]
     rows = layer_rows(step, replayed)
     asked = step.resident_bytes + sum(step.pieces[number].size_bytes for number in replayed.live)

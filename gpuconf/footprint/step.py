@@ -84,7 +84,7 @@ class Step(NamedTuple):
     """What a tracer gives: ``pieces`` in the order in which they are allocated.
 
     ``layers`` are the layers' classes by their paths; ``notes`` say in plain words what was
-    assumed or left out.  ``spare_bytes`` is what the framework may take besides when memory
+    assumed or left out.  ``spare_bytes`` is what the framework may also take when memory
     runs short.
     """
 

@@ -31,10 +31,10 @@ def family_of(model: Any) -> KerasFamily:
             return family
         if isinstance(model, keras.layers.Layer):
             raise UsageError(
-                f"{_told(model)} is a layer, not a model",
+                f"{_type_name(model)} is a layer, not a model",
                 hint=f"give a model: {name}.Sequential([{name}.Input(...), layer])",
             )
-    raise UsageError(f"{_told(model)} is not a Keras model", hint=_hint_for(model))
+    raise UsageError(f"{_type_name(model)} is not a Keras model", hint=_hint_for(model))
 
 
 def has_own_step(model: Any, name: str) -> bool:
@@ -54,7 +54,7 @@ def _check_backend(family: KerasFamily) -> None:
         )
 
 
-def _told(value: Any) -> str:
+def _type_name(value: Any) -> str:
     kind = type(value)
     return (
         f"{kind.__module__}.{kind.__qualname__}" if kind.__module__ != "builtins" else repr(value)

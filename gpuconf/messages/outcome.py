@@ -105,7 +105,7 @@ class OutcomeWatcher:
         self._last_step = -1
 
     def see(self, line: LogLine) -> None:
-        """Note what a line tells of the run."""
+        """Note what a line says of the run."""
         text = line.text[:_MOST]
         if _STEPS.search(text) or (_FIGURES.search(text) and self._goes_on(text)):
             self._steps.append(line.number)

@@ -1,7 +1,7 @@
 """What the memory events say: bytes in use over time, the peak, and what was live at the peak.
 
 Pure but for the reading of the files.  Times are nanoseconds since the epoch, as far as the
-agent could tell when its tape began; sizes are bytes as the allocator counts them, which rounds
+agent knew when its tape began; sizes are bytes as the allocator counts them, which rounds
 each allocation up to 256 and sometimes gives a larger chunk than was asked for.
 """
 

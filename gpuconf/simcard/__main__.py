@@ -97,7 +97,7 @@ def _dispatch(options: argparse.Namespace, command: list[str]) -> int:
     print(build_libraries())
     tensorflow = find_tensorflow(["python"], os.environ)
     if tensorflow is not None:
-        print(build_bridge(tensorflow, tell=_tell).parent)
+        print(build_bridge(tensorflow, progress=_progress).parent)
     return 0
 
 
@@ -121,13 +121,13 @@ def _bridge(options: argparse.Namespace, command: Sequence[str]) -> Path | None:
     if tensorflow is None:
         return None
     try:
-        return build_bridge(tensorflow, tell=_tell)
+        return build_bridge(tensorflow, progress=_progress)
     except GpuconfError as error:
         error.hint = f"{error.hint}; or --no-bridge, with memory and without numbers"
         raise
 
 
-def _tell(line: str) -> None:
+def _progress(line: str) -> None:
     print(f"gpuconf: {line}", file=sys.stderr, flush=True)
 
 
@@ -222,7 +222,7 @@ def _parser() -> argparse.ArgumentParser:
     env = commands.add_parser("env", help="print the exports that put a shell on a simulated card")
     for each in (run, env):
         _add_card_options(each)
-    # All from the first word on that is no option: what lacks the dashes, which main() tells.
+    # All from the first word on that is no option: what lacks the dashes, which main() reports.
     run.add_argument(
         "words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program to run"
     )

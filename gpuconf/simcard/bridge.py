@@ -52,11 +52,11 @@ def bridge_for_command(
     command: Sequence[str],
     *,
     environ: Mapping[str, str] | None = None,
-    tell: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Path:
     """Return the bridge for the TensorFlow that ``command`` would import, built if need be.
 
-    ``tell`` is given a line before a build, which takes half a minute, once.  Raises
+    ``progress`` is given a line before a build, which takes half a minute, once.  Raises
     MissingDependencyError where that Python has no TensorFlow, and what `build_bridge` raises.
     """
     environ = os.environ if environ is None else environ
@@ -68,14 +68,14 @@ def bridge_for_command(
             hint=f"{python} -m pip install tensorflow; or, if the command uses another Python, "
             "activate that one's environment first",
         )
-    return build_bridge(tensorflow, environ=environ, tell=tell)
+    return build_bridge(tensorflow, environ=environ, progress=progress)
 
 
 def build_bridge(
     tensorflow: InstalledTensorFlow,
     *,
     environ: Mapping[str, str] | None = None,
-    tell: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | None = None,
     sources: Path = SOURCES,
 ) -> Path:
     """Return the bridge for one TensorFlow, building it if the cache has none.
@@ -90,8 +90,8 @@ def build_bridge(
     compiler = find_compiler(environ, CXX)
     find_compiler(environ, C)  # which the card itself needs: before the long build, not after
     folder = cache_folder(environ) / _fingerprint(tensorflow, compiler, sources)
-    if tell is not None and not is_built(folder, [LIBRARY]):
-        tell(
+    if progress is not None and not is_built(folder, [LIBRARY]):
+        progress(
             f"building the kernel bridge for TensorFlow {tensorflow.version} "
             "(once; half a minute, more on a busy machine)"
         )

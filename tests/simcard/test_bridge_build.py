@@ -127,17 +127,17 @@ def test_it_is_built_once_per_tensorflow_and_told_before(
     compiler = _script(tmp_path / "c++", "#!/bin/sh\n" + "\n".join(lines) + "\n")
     environ = _environ(tmp_path / "cache", CXX=str(compiler))
     told: list[str] = []
-    first = build_bridge(wheel, environ=environ, tell=told.append)
+    first = build_bridge(wheel, environ=environ, progress=told.append)
     assert first.name == LIBRARY
     assert first.read_text() == "built\n"
     assert [path.name for path in first.parent.iterdir()] == [LIBRARY]
-    assert build_bridge(wheel, environ=environ, tell=told.append) == first
+    assert build_bridge(wheel, environ=environ, progress=told.append) == first
     assert len(told) == 1
     assert f"TensorFlow {_VERSION}" in told[0]
     first.unlink()  # as cleaners of caches do
-    assert build_bridge(wheel, environ=environ, tell=told.append).is_file()
+    assert build_bridge(wheel, environ=environ, progress=told.append).is_file()
     other = wheel._replace(version=f"{TRIED_VERSIONS[0]}.1")
-    assert build_bridge(other, environ=environ, tell=told.append) != first
+    assert build_bridge(other, environ=environ, progress=told.append) != first
     assert len(told) == 3
 
 

@@ -1,4 +1,4 @@
-"""The batch that would fit, from what a log tells, with its arithmetic.  Pure."""
+"""The batch that would fit, from what a log says, with its arithmetic.  Pure."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def by_gpuconf(call: str, batch: object = 32) -> str:
 
 
 def by_keras(call: str, batch: int) -> str:
-    """The same of Keras, which needs to be told the batch."""
+    """The same of Keras, which must be given the batch."""
     return f"model.{call}({'x' if call == 'predict' else 'x, y'}, batch_size={batch})"
 
 

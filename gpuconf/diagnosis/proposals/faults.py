@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.messages.reading import LogFacts
 
-# Of NVIDIA's list of Xid errors, those that people meet: what each says, and what mends it.
+# Of NVIDIA's list of Xid errors, those that people meet: what each says, and what fixes it.
 _XIDS: dict[int, tuple[str, str]] = {
     13: ("a kernel of the program failed", "CUDA_LAUNCH_BLOCKING=1 python train.py"),
     31: ("a kernel reached for memory that is not its own", "compute-sanitizer python train.py"),
@@ -36,7 +36,7 @@ _BLOCKING = Proposal(
 )
 _KERNELS_LOG = Proposal(
     "read what the driver wrote",
-    "an Xid tells a program's fault (13, 31) from the card's (48, 79, 94, 95, 119)",
+    "an Xid shows whose fault it is: the program (13, 31) or the card (48, 79, 94, 95, 119)",
     "command",
     "sudo dmesg | grep -i -e xid -e nvrm; nvidia-smi -q -d ECC,PAGE_RETIREMENT",
 )

@@ -78,7 +78,7 @@ def for_cudnn(facts: LogFacts) -> Iterator[Proposal]:
         return
     yield Proposal(
         "have the probe try a convolution",
-        "it tells whether the card is full or cuDNN itself does not work",
+        "it shows whether the card is full or cuDNN itself does not work",
         "command",
         "gpuconf doctor --probe",
     )

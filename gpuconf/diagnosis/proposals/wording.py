@@ -42,12 +42,12 @@ def is_version_1(facts: LogFacts) -> bool:
 
 
 def tensorflow_version(facts: LogFacts) -> tuple[int, int] | None:
-    """TensorFlow's version in the log; None where it tells none."""
+    """TensorFlow's version in the log; None where it names none."""
     return known_version(facts, "tensorflow")
 
 
 def known_version(facts: LogFacts, package: str) -> tuple[int, int] | None:
-    """The first two numbers of a version in the log; None where it tells none."""
+    """The first two numbers of a version in the log; None where it names none."""
     parts = facts.versions.get(package, "").split(".")
     return (int(parts[0]), int(parts[1])) if len(parts) > 1 and parts[1].isdigit() else None
 

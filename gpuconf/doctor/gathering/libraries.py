@@ -62,7 +62,7 @@ def read_libraries(
         path, place = (file.path, file.place) if file else (None, None)
         found.append(CudaLibrary(name, soname, path, place))
     opened = _open_all([library.path for library in found if library.path is not None], environ)
-    return tuple(_told(library, opened) for library in found)
+    return tuple(_with_opened(library, opened) for library in found)
 
 
 def wanted_sonames(build: TensorFlowBuild | None) -> dict[str, str]:
@@ -76,7 +76,9 @@ def wanted_sonames(build: TensorFlowBuild | None) -> dict[str, str]:
     return sonames
 
 
-def _told(library: CudaLibrary, opened: Mapping[str, tuple[str | None, int | None]]) -> CudaLibrary:
+def _with_opened(
+    library: CudaLibrary, opened: Mapping[str, tuple[str | None, int | None]]
+) -> CudaLibrary:
     problem, version = opened.get(library.path or "", (None, None))
     return library._replace(problem=problem, version=cudnn_version(version))
 

@@ -58,7 +58,7 @@ def _skipped(skip: Skip) -> Finding:
 
 
 def _is_nobodys(record: LiveRecord) -> bool:
-    """Whether TensorFlow lists no GPU, and the driver told of none either."""
+    """Whether TensorFlow lists no GPU, and the driver reported none either."""
     return record.fact("listed") == "0" and not record.cards
 
 
@@ -114,7 +114,7 @@ def _of_step(name: str, cards: Sequence[CardOutcome]) -> list[Finding]:
 
 
 def _only_together(name: str, cards: Sequence[CardOutcome]) -> list[Finding]:
-    """Cards that each do alone what they do not do together; told once."""
+    """Cards that each do alone what they do not do together; reported once."""
     if any(card.trouble is not None for card in cards):
         return []
     found = [card.together for card in cards if card.together and card.together.step == name]

@@ -51,7 +51,7 @@ _CHECKS: dict[str, Callable[[Script], Iterator[ScriptProblem]]] = {
     "source.images_in_list": images.images_in_a_list,
     "source.workers": workers.unreached_workers,
 }
-# That no profile applies is told, and is no fault that was looked for.
+# That no profile applies is reported, and is no fault that was looked for.
 _PATTERNS = len(_CHECKS) - 1
 _IGNORE = re.compile(r"#\s*gpuconf:\s*ignore(?:\[(?P<ids>[^\]]*)\])?")
 _MOST_PLACES = 8
@@ -85,7 +85,7 @@ def findings_in(text: str, filename: str) -> tuple[Finding, ...]:
         return (_unreadable(filename, f"{type(error).__name__}: {error}"),)
     found = [_examine(check_id, script) for check_id in _CHECKS]
     problems = [each for problems, _ in found for each in problems]
-    return (*_told(script, problems), *(crash for _, crash in found if crash is not None))
+    return (*_findings_of(script, problems), *(crash for _, crash in found if crash is not None))
 
 
 def _examine(check_id: str, script: Script) -> tuple[list[ScriptProblem], Finding | None]:
@@ -96,8 +96,8 @@ def _examine(check_id: str, script: Script) -> tuple[list[ScriptProblem], Findin
         return [], crash(check_id, error)
 
 
-def _told(script: Script, problems: list[ScriptProblem]) -> Iterator[Finding]:
-    """The problems as findings: equal ones told once, silenced ones not at all."""
+def _findings_of(script: Script, problems: list[ScriptProblem]) -> Iterator[Finding]:
+    """The problems as findings: equal ones once, silenced ones not at all."""
     heard = [each for each in problems if not _is_ignored(script.source, each)]
     places: dict[tuple[str, str], list[ScriptProblem]] = {}
     for each in sorted(heard, key=lambda each: getattr(each.node, "lineno", 0)):

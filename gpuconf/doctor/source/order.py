@@ -162,7 +162,7 @@ def _moved(script: Script, node: ast.Call, name: str) -> str:
 def _definitions(
     script: Script, node: ast.AST, known: ast.Name | None = None, *, depth: int = 0
 ) -> list[str] | None:
-    """The assignments that the variables in ``node`` need; None where one is not to be told."""
+    """The assignments that the variables in ``node`` need; None where one is unknown."""
     found: list[str] = []
     names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
     own = {each.id for each in names if isinstance(each.ctx, ast.Store)}

@@ -10,7 +10,7 @@ from gpuconf.doctor.source.sets import inside_list
 
 # Where batch_size stands among the positions of what works in batches: behind the data.
 BATCH_SIZE_AT = {"fit": 2, "predict": 1, "evaluate": 2}
-# Of train_on_batch and test_on_batch: weights count in what is learnt, and in what is told of it.
+# Of train_on_batch and test_on_batch: weights count in what is learnt, and in what is reported.
 _WEIGHTS_AT = {
     "fit": {"sample_weight": 2, "class_weight": 3},
     "evaluate": {"sample_weight": 2},

@@ -27,7 +27,7 @@ _GPUCONF_CALLS = ("gpuconf.configure", "gpuconf.install_session")
 class ScriptProblem(NamedTuple):
     """What a check found: at which node, in a few words, why it matters, and the rewrite.
 
-    ``what`` goes into one line after the place; problems of equal ``what`` are told once.
+    ``what`` goes into one line after the place; problems of equal ``what`` are reported once.
     """
 
     id: str

@@ -66,7 +66,7 @@ _MOST_LINES = 3
 
 
 def in_short(error: Exception) -> str:
-    """Its kind and the lines that tell what happened: Keras adds the arguments of the call."""
+    """Its kind and the lines that say what happened: Keras adds the arguments of the call."""
     text = _COLOUR.sub("", str(error))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines[:1] == ["in user code:"]:  # AutoGraph's: where it was comes first, what it is last

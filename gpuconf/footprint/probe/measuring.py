@@ -112,7 +112,7 @@ def measure(
     spec = CardSpec(total_bytes=card_bytes or _largest_card_bytes())
     where = f"a simulated card of {exact_size(spec.total_bytes)}"
     base = _environ_for_simulation(environ)
-    bridge = bridge_for_command([python], environ=base, tell=progress)
+    bridge = bridge_for_command([python], environ=base, progress=progress)
     order = order._replace(is_simulated=True)
     with ended_in_order(), simulated_card(spec) as card:
         done = run(order, where, environ=card.environment(base, bridge=bridge))

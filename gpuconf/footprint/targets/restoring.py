@@ -1,4 +1,4 @@
-"""From what a file tells of a model to the model, without its weights."""
+"""From what a file says of a model to the model, without its weights."""
 
 from __future__ import annotations
 

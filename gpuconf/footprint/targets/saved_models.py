@@ -1,4 +1,4 @@
-"""A saved Keras model, as far as it tells its shapes: read without its weights, or refused."""
+"""A saved Keras model, as far as it states its shapes: read without its weights, or refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NO_MODELS = {
 
 
 class SavedModel(NamedTuple):
-    """What a file tells of a model.
+    """What a file says of a model.
 
     ``config`` is what Keras makes it from; ``training`` how it was compiled, of legacy files,
     whose config does not hold it.  ``keras_version`` is None where the file does not say.
@@ -79,8 +79,8 @@ def _of_folder(path: Path) -> SavedModel:
     """A ``.keras`` archive that was unpacked, as Keras 3 reads it too."""
     if (path / "config.json").is_file():
         metadata = path / "metadata.json"
-        told = metadata.read_bytes() if metadata.is_file() else b"{}"
-        return _of_json(path, (path / "config.json").read_bytes(), told)
+        metadata_text = metadata.read_bytes() if metadata.is_file() else b"{}"
+        return _of_json(path, (path / "config.json").read_bytes(), metadata_text)
     names = {each.name for each in path.iterdir()}
     if "saved_model.pb" in names:
         raise _refusal(path, "a SavedModel, which holds a graph")
@@ -110,7 +110,7 @@ def _of_archive(path: Path) -> SavedModel:
 
 def _of_json(path: Path, config: bytes, metadata: bytes) -> SavedModel:
     try:
-        found, told = json.loads(config), json.loads(metadata)
+        found, about = json.loads(config), json.loads(metadata)
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"{path} is broken: its config is no JSON ({error})",
@@ -118,7 +118,7 @@ def _of_json(path: Path, config: bytes, metadata: bytes) -> SavedModel:
         ) from None
     if not isinstance(found, dict) or "class_name" not in found:
         raise _refusal(path, "a file whose config names no class")
-    version = told.get("keras_version") if isinstance(told, dict) else None
+    version = about.get("keras_version") if isinstance(about, dict) else None
     return SavedModel(found, version)
 
 

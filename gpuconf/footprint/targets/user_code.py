@@ -106,25 +106,25 @@ def _callable(found: Any, target: str) -> Callable[[], Any]:
         raise UsageError(
             f"{target} cannot be called without arguments: {error}", hint=_write(target)
         ) from None
-    except ValueError:  # of a builtin, which tells nothing of its arguments
+    except ValueError:  # of a builtin, which says nothing of its arguments
         pass
     make: Callable[[], Any] = found
     return make
 
 
 def _refusal(value: Any, target: str, verb: str) -> UsageError:
-    told, hint = f"a value of type {type(value).__name__}", _write(target)
+    given, hint = f"a value of type {type(value).__name__}", _write(target)
     members = value.values() if isinstance(value, dict) else value
     if value is None:
-        told, hint = "None", f"end {target.rpartition(':')[2]} with: return model"
+        given, hint = "None", f"end {target.rpartition(':')[2]} with: return model"
     elif isinstance(value, list | tuple | dict) and any(map(is_model, members)):
-        told += " with a model in it"
+        given += " with a model in it"
     elif hasattr(value, "named_parameters"):
-        told, hint = "a PyTorch module", "PyTorch's models cannot be estimated yet"
+        given, hint = "a PyTorch module", "PyTorch's models cannot be estimated yet"
     elif _is_of_keras(type(value), "Layer"):
-        told = f"a layer, {type(value).__name__}"
+        given = f"a layer, {type(value).__name__}"
         hint = "put it into a model: keras.Sequential([keras.Input(shape), layer])"
-    return UsageError(f"{target} {verb} {told}, not a Keras model", hint=hint)
+    return UsageError(f"{target} {verb} {given}, not a Keras model", hint=hint)
 
 
 def _write(target: str) -> str:

@@ -1,4 +1,4 @@
-"""What the user's own code raised, told with its own lines and none of ours or a framework's."""
+"""What the user's own code raised, shown with its own lines and none of ours or a framework's."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Buffers while a graph is walked, and how they become the pieces of a :class:`Step`.
 
-The walk notes who makes a buffer and who uses it.  Only when all users are known can it be told
+The walk notes who makes a buffer and who uses it.  Only when all users are known is it known
 which buffers end where, so which operation may write its result over its input.
 """
 

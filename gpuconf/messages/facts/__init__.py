@@ -1,1 +1,1 @@
-"""What a log tells besides its cause: tensors, cards, versions, the user's own line, the dump."""
+"""What a log says beyond its cause: tensors, cards, versions, the user's own line, the dump."""

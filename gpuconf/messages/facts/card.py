@@ -1,4 +1,4 @@
-"""The card as the log tells of it: name, memory, TensorFlow's share, and who else is on it."""
+"""The card as the log describes it: name, memory, TensorFlow's share, and who else is on it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class LoggedCard(NamedTuple):
     driver: str | None = None
     """The version of the driver."""
     holders: tuple[LoggedProcess, ...] = ()
-    """The processes on it, if the log tells."""
+    """The processes on it, if the log lists them."""
 
 
 class CardReader:
@@ -89,7 +89,7 @@ class CardReader:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self._told: dict[str, str] = {}
+        self._stated: dict[str, str] = {}
         self._sizes: dict[str, int] = {}
         self._holders: dict[int, LoggedProcess] = {}
 
@@ -98,14 +98,14 @@ class CardReader:
         text = line.text[:2000]
         described, capability = _DESCRIBED.search(text), _CAPABILITY.search(text)
         if described is not None and ".py" not in text:
-            self._told.setdefault("name", (described["name"] or described["se"]).strip())
+            self._stated.setdefault("name", (described["name"] or described["se"]).strip())
         if capability is not None:
             one, major, minor, old, compact = capability.groups()
             shown = f"{compact[:-1]}.{compact[-1]}" if compact else f"{major}.{minor}"
-            self._told.setdefault("capability", one or old or shown)
+            self._stated.setdefault("capability", one or old or shown)
         driver = first_group(_DRIVER, text)
         if driver is not None:
-            self._told.setdefault("driver", driver)
+            self._stated.setdefault("driver", driver)
         self._see_sizes(text)
         self._see_holders(text)
 
@@ -138,14 +138,14 @@ class CardReader:
 
     def card(self) -> LoggedCard | None:
         """The card; None where the log says nothing of one."""
-        if not (self._told or self._sizes or self._holders):
+        if not (self._stated or self._sizes or self._holders):
             return None
         return LoggedCard(
-            self._told.get("name"),
+            self._stated.get("name"),
             self._sizes.get("total"),
             self._sizes.get("free"),
             self._sizes.get("limit"),
-            self._told.get("capability"),
-            self._told.get("driver"),
+            self._stated.get("capability"),
+            self._stated.get("driver"),
             tuple(self._holders.values()),
         )

@@ -37,7 +37,7 @@ _REFUSED = re.compile(
 _ASKED = re.compile(r"Bin for (\d[\d.]{0,20}[KMGT]?i?B) was")
 _MAP = re.compile(r"\] ([*_x]{80,120})\s{0,9}$")
 _START = re.compile(rb"BFCAllocator dump for|Bin \(256\):")
-# A dump of a program with more chunks than this tells no more.
+# A dump of a program with more chunks than this says no more.
 _MOST_LINES = 100_000
 
 

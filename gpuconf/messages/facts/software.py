@@ -64,9 +64,9 @@ class SoftwareReader:
             if package not in self.versions and (version := first_group(pattern, text)):
                 self.versions[package] = version
 
-    def framework(self, told: Iterable[str]) -> Framework | None:
+    def framework(self, words: Iterable[str]) -> Framework | None:
         """The framework of the lines that show the cause; else the one named most often."""
-        text = "\n".join(told)
+        text = "\n".join(words)
         for name, pattern in _OF:
             if pattern.search(text):
                 return name

@@ -64,7 +64,7 @@ _MAKES_TENSORS = re.compile(
 
 
 class Tensor(NamedTuple):
-    """A tensor: ``shape``, ``dtype`` (None where the message tells none), ``size_bytes``.
+    """A tensor: ``shape``, ``dtype`` (None where the message names none), ``size_bytes``.
 
     ``arithmetic`` shows how the bytes come from shape and type.
     """
@@ -72,7 +72,7 @@ class Tensor(NamedTuple):
     shape: tuple[Count, ...]
     """Its dimensions."""
     dtype: str | None
-    """Its type; None: not told, and taken for float32."""
+    """Its type; None: not stated, and taken for float32."""
     size_bytes: Bytes
     """The dimensions times the bytes of one element."""
     arithmetic: str
@@ -84,7 +84,7 @@ class MemoryRequest(NamedTuple):
     """What was asked for: by which operation or node, of which allocator, how many bytes."""
 
     tensor: Tensor | None = None
-    """The tensor, where its shape is told."""
+    """The tensor, where its shape is stated."""
     size_bytes: Bytes | None = None
     """How much was asked for."""
     node: str | None = None
@@ -118,17 +118,17 @@ def request_in(text: str) -> MemoryRequest:
 
 
 def tensor_in(text: str) -> Tensor | None:
-    """The first tensor whose shape a message tells.  Without a type, bytes are for float32."""
+    """The first tensor whose shape a message states.  Without a type, bytes are for float32."""
     found, old = _SHAPE.search(text), _OLD_SHAPE.search(text)
     if found is not None:
         shape = tuple(int(size) for size in re.findall(r"\d{1,99}", found[1]))
-        told = _TYPE.search(text, found.end(), found.end() + 60)
+        stated = _TYPE.search(text, found.end(), found.end() + 60)
     elif old is not None:
         shape = tuple(int(size) for size in re.findall(r"size: (\d{1,19})", old[0]))
-        told = None
+        stated = None
     else:
         return None
-    return tensor_of(shape, (told[1] or told[2]) if told else None)
+    return tensor_of(shape, (stated[1] or stated[2]) if stated else None)
 
 
 def tensor_of(shape: tuple[int, ...], dtype: str | None) -> Tensor | None:
@@ -188,22 +188,22 @@ def request_of(cause: str, lines: list[str], texts: list[str], asked: int | None
         return MemoryRequest()
     if cause == "oom-device-startup":  # the region, not what a later operation asked for
         return _filled(MemoryRequest(), map(request_in, lines))._replace(tensor=None, node=None)
-    told = _one_refusal(
+    stated = _one_refusal(
         [*map(request_in, reversed(lines)), *map(request_in, reversed(texts))], asked
     )
-    return told if told.size_bytes is not None else told._replace(size_bytes=asked)
+    return stated if stated.size_bytes is not None else stated._replace(size_bytes=asked)
 
 
-def _one_refusal(told: list[MemoryRequest], asked: int | None) -> MemoryRequest:
+def _one_refusal(stated: list[MemoryRequest], asked: int | None) -> MemoryRequest:
     """Of several refusals the last, of which the dump is; what is missing, from its other lines."""
-    sized = [each for each in told if each.size_bytes is not None]
+    sized = [each for each in stated if each.size_bytes is not None]
     of_dump = [each for each in sized if asked is None or _is_about(each.size_bytes, asked)]
     with_tensor = [each for each in of_dump if each.tensor is not None]
     base = next(iter([*with_tensor, *of_dump]), None)
     if base is None:
         base = MemoryRequest(size_bytes=asked)
     same = [each for each in sized if _is_about(each.size_bytes, base.size_bytes or 0)]
-    return _filled(base, [*same, *(each for each in told if each.size_bytes is None)])
+    return _filled(base, [*same, *(each for each in stated if each.size_bytes is None)])
 
 
 def _is_about(size: int | None, other: int) -> bool:
@@ -213,9 +213,9 @@ def _is_about(size: int | None, other: int) -> bool:
 
 def _filled(base: MemoryRequest, others: Iterable[MemoryRequest]) -> MemoryRequest:
     for other in others:
-        told = other._asdict()
+        stated = other._asdict()
         base = base._replace(
-            **{name: told[name] for name, known in base._asdict().items() if known is None}
+            **{name: stated[name] for name, known in base._asdict().items() if known is None}
         )
     return base
 

@@ -10,7 +10,7 @@ from itertools import chain
 # A line that is longer is read in parts, so that a file of one line needs no more memory.
 LONGEST_LINE = 1 << 20
 _BLOCK = 1 << 17
-# By so much of a log its encoding is told.
+# So much of a log decides its encoding.
 _SAMPLE = 4096
 _CODES = re.compile(
     rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # colours, cursor movements
@@ -91,7 +91,7 @@ def _as_utf8(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _encoding_of(sample: bytes) -> tuple[str, int]:
-    """The encoding and the length of its mark; UTF-16 without a mark is told by its zeros.
+    """The encoding and the length of its mark; UTF-16 without a mark is recognized by its zeros.
 
     They are every other byte; a file that was emptied under its writer has nothing but zeros.
     """

@@ -14,7 +14,7 @@ LARGEST_NOTEBOOK = 64 << 20
 def printed_by_cells(data: bytes, *, largest: int = LARGEST_NOTEBOOK) -> bytes | None:
     """What the cells of a notebook printed and raised, in order; None where this is none.
 
-    An empty line is what a notebook tells whose cells printed nothing.
+    An empty line is what a notebook gives whose cells printed nothing.
     """
     if len(data) > largest or data.lstrip()[:1] != b"{" or b'"cells"' not in data:
         return None

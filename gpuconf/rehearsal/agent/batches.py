@@ -51,7 +51,7 @@ class BatchWatcher:
                 bound = inspect.signature(original).bind(*args, **kwargs)
                 prepare(bound.arguments)
             except Exception as error:  # data of a kind that we do not know is left as it is
-                self._tell("unknown", None, None, f"{type(error).__name__}: {error}")
+                self._note("unknown", None, None, f"{type(error).__name__}: {error}")
                 return original(*args, **kwargs)
             result = original(*bound.args, **bound.kwargs)
             if prepare == self._before_fit and self._wanted and self._record.facts["steps"]:
@@ -75,7 +75,7 @@ class BatchWatcher:
             self._fit_arrays(arguments, data)
         else:
             why_not = f"fit() was given a {type(data).__module__}.{type(data).__name__}"
-            self._tell("other", None, None, why_not)
+            self._note("other", None, None, why_not)
 
     def _change(
         self,
@@ -90,12 +90,12 @@ class BatchWatcher:
         if self._wanted is not None and self._wanted != own:
             arguments["x"] = change(self._wanted)
             used = self._wanted
-        self._tell(kind, own, used, examples=there)
+        self._note(kind, own, used, examples=there)
 
     def _fit_from(self, arguments: dict[str, Any], data: Iterator[Any]) -> None:
         """A generator shows its batch size only in its first batch, which must not be lost."""
         arguments["x"] = resizing.generator(
-            data, self._wanted, lambda own: self._tell("generator", own, self._wanted or own)
+            data, self._wanted, lambda own: self._note("generator", own, self._wanted or own)
         )
 
     def _fit_arrays(self, arguments: dict[str, Any], data: Any) -> None:
@@ -104,19 +104,19 @@ class BatchWatcher:
             arguments["batch_size"] = self._wanted
         there = resizing.examples(data) or own
         used = min(self._wanted or own, there)
-        self._tell("arrays", min(own, there), used, examples=there)
+        self._note("arrays", min(own, there), used, examples=there)
 
     def _before_step(self, arguments: dict[str, Any]) -> None:
         own = resizing.examples(arguments.get("x"))
         if own is None or self._wanted is None or self._wanted == own:
-            self._tell("train_on_batch", own, own)
+            self._note("train_on_batch", own, own)
             return
         for name in _GIVEN_TO_A_STEP:
             if arguments.get(name) is not None:
                 arguments[name] = resizing.repeated(arguments[name], self._wanted)
-        self._tell("train_on_batch", own, self._wanted)
+        self._note("train_on_batch", own, self._wanted)
 
-    def _tell(
+    def _note(
         self,
         kind: str,
         own: int | None,
