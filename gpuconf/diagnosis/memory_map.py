@@ -30,7 +30,7 @@ def looks_like_memory_map(start: bytes) -> bool:
     """Whether a file's first bytes are those of a dump: an allocator's name, and another field.
 
     0x0A, the name's tag, is also a newline, and 9, the length of GPU_0_bfc, a tab: what follows
-    the name distinguishes a dump from a log that begins with an empty line and an indented Traceback.
+    the name sets a dump apart from a log that begins with an empty line and an indented Traceback.
     """
     if len(start) < 4 or start[0] != _TAGS[0] or not 3 <= start[1] < 64:
         return False
