@@ -1,4 +1,4 @@
-"""Outputs of one batch after another, gathered in the computer's memory or in a file."""
+"""Outputs of one batch after another, gathered in the host's RAM or in a file."""
 
 from __future__ import annotations
 

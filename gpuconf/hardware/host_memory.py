@@ -1,4 +1,4 @@
-"""The computer's own memory, which also stands in for a simulated card's."""
+"""The host's RAM, which also stands in for a simulated card's."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def joined(parts: list[Any]) -> Any:
 
 
 def on_host(leaf: Any) -> Any:
-    """An array in the computer's memory, of TensorFlow's, JAX's or PyTorch's."""
+    """An array in the host's RAM, of TensorFlow's, JAX's or PyTorch's."""
     import numpy as np
 
     if hasattr(leaf, "detach"):

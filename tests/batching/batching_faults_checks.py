@@ -227,7 +227,7 @@ def check_an_update_that_fails_is_undone_and_done_again(
         written = 6  # weights of this model; it fails after the second
         random.anew(update=[written * (step - 1) + 2])
         assert_same(random.fitted(), clean)
-        assert "the old ones kept in the computer's memory" in capsys.readouterr().err
+        assert "the old ones kept in the host's RAM" in capsys.readouterr().err
 
 
 def check_an_update_that_fails_twice_is_the_user_s_error(random: Trained) -> None:
@@ -336,7 +336,7 @@ def check_a_failure_in_a_callback_comes_through(
 def check_a_failure_in_the_data_comes_through(
     trained: Trained, is_host: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A batch that cannot be read is not halved; the computer's memory is told from the card's."""
+    """A batch that cannot be read is not halved; the host's RAM is told from the card's."""
 
     def batches() -> Iterator[Any]:
         for start in range(0, SAMPLES, BATCH):

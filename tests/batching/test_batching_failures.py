@@ -69,7 +69,7 @@ def test_a_full_card_is_known_in_every_disguise(words: str) -> None:
 
 @pytest.mark.parametrize("words", OF_THE_HOST.values(), ids=OF_THE_HOST)
 def test_a_full_computer_is_told_apart(words: str) -> None:
-    """The computer's own memory is out, whatever class it has: no smaller batch helps."""
+    """The host's RAM is out, whatever class it has: no smaller batch helps."""
     for error in (MemoryError(words), ResourceExhaustedError(f"MemoryError: {words}")):
         failure = failure_of(error)
         assert failure is not None

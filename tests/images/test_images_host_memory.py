@@ -1,4 +1,4 @@
-"""What is held of the computer's memory, measured, is what the plan says."""
+"""What is held of the host's RAM, measured, is what the plan says."""
 
 from __future__ import annotations
 

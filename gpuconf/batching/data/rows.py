@@ -1,4 +1,4 @@
-"""Rows of what holds samples in the computer's memory or on its disk, a batch at a time."""
+"""Rows of what holds samples in the host's RAM or on its disk, a batch at a time."""
 
 from __future__ import annotations
 

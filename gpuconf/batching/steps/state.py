@@ -108,7 +108,7 @@ class Reader:
         )
 
     def on_host(self) -> list[Any]:
-        """Copies in the computer's memory, one variable after another."""
+        """Copies in the host's RAM, one variable after another."""
         return [_read_of(variable)().numpy() for variable in self.variables]
 
 

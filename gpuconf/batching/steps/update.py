@@ -1,7 +1,7 @@
 """The update of the weights, of which an out-of-memory leaves no half.
 
 What it writes is held before: on the card, where that costs the memory of what is written, or, if
-there is no room for it, as a copy in the computer's memory.
+there is no room for it, as a copy in the host's RAM.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class GuardedUpdate:
         size = sized(size_bytes(written))
         say(
             f"fit: {failure.summary}; in the update of the weights, which is undone and tried again"
-            f" with {size} of the old ones kept in the computer's memory, not on the card"
+            f" with {size} of the old ones kept in the host's RAM, not on the card"
         )
         let_go(failure.error)
         del held

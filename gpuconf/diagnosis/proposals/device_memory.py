@@ -71,7 +71,7 @@ def for_whole_array(facts: LogFacts) -> Iterator[Proposal]:
         yield Proposal(
             "let gpuconf hand it over batch by batch",
             f"{_COPIED_WHOLE}; gpuconf.{call} takes the same arguments, keeps the array in the "
-            "computer's memory, and halves a batch that does not fit",
+            "host's RAM, and halves a batch that does not fit",
             "code",
             by_gpuconf(call, batch),
         )
@@ -90,7 +90,7 @@ def _as_data_set(call: str, batch: int) -> Proposal:
     specs = ", ".join(f"tf.TensorSpec((None, *{name}.shape[1:]), {name}.dtype)" for name in names)
     signature = f"({specs})" if len(names) > 1 else specs
     return Proposal(
-        "give the data as a data set that stays in the computer's memory",
+        "give the data as a data set that stays in the host's RAM",
         f"{_COPIED_WHOLE}{shuffles}",
         "code",
         "import numpy as np, tensorflow as tf\n"

@@ -1,4 +1,4 @@
-"""The computer's own memory."""
+"""The host's RAM."""
 
 from __future__ import annotations
 
