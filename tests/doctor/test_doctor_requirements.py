@@ -56,6 +56,7 @@ def test_what_applies(line: str, extra: str | None) -> None:
         'x; platform_machine == "no such"',
         '''x; (sys_platform == "win32" or python_version < "3.9") and extra == "y"''',
         "x>=one",
+        'x; sys_platform ~= "linux"',
         "x @ https://example.org/x.whl",
         "",
     ],
@@ -75,3 +76,6 @@ def test_the_least_version_and_the_numbers() -> None:
     pinned = parse_requirement("libtpu==0.0.42.*", python=(3, 11))
     assert pinned is not None
     assert pinned.least == "0.0.42"
+    twice = parse_requirement("x>=9.3,~=10.1,>=2", python=(3, 11))
+    assert twice is not None
+    assert twice.least == "10.1"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement
 from packaging.requirements import Requirement as ParsedRequirement
 from packaging.specifiers import SpecifierSet
@@ -40,7 +41,8 @@ class Requirement(NamedTuple):
     def least(self) -> str | None:
         """The lowest version that is asked for, by ==, ~= or >=."""
         wanted = (one for one in self.specifier if one.operator in ("==", "~=", ">="))
-        return next((one.version.removesuffix(".*") for one in wanted), None)
+        versions = (one.version.removesuffix(".*") for one in wanted)
+        return max(versions, key=Version, default=None)  # a set of clauses has no order
 
 
 def parse_requirement(text: str, *, python: tuple[int, int]) -> Requirement | None:
@@ -55,12 +57,19 @@ def parse_requirement(text: str, *, python: tuple[int, int]) -> Requirement | No
         return None
     if parsed.url is not None:
         return None
-    extras = ["", *_EXTRA.findall(str(parsed.marker or ""))]
-    for extra in extras:
-        here = {"python_version": f"{python[0]}.{python[1]}", "extra": extra}
-        if parsed.marker is None or parsed.marker.evaluate(here):
+    for extra in ("", *_EXTRA.findall(str(parsed.marker or ""))):
+        if _applies(parsed, extra, python):
             return Requirement(canonicalize_name(parsed.name), parsed.specifier, extra or None)
     return None
+
+
+def _applies(parsed: ParsedRequirement, extra: str, python: tuple[int, int]) -> bool:
+    """Whether the marker holds here; not one that compares what cannot be compared."""
+    here = {"python_version": f"{python[0]}.{python[1]}", "extra": extra}
+    try:
+        return parsed.marker is None or parsed.marker.evaluate(here)
+    except (UndefinedComparison, UndefinedEnvironmentName):
+        return False
 
 
 def release(version: str) -> tuple[int, ...]:
