@@ -31,8 +31,8 @@ examples:
   gpuconf doctor --report doctor.html       # a page for a bug report
 
 exit codes: 0 fine, or warnings; 1 a check failed (with --strict, or warned);
-2 bad usage, as a profile that is not there, or --report without Jinja2;
-3 a check crashed, which is a bug in gpuconf."""
+2 bad usage, as a profile that is not there; 3 a check crashed, which is a bug
+in gpuconf."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--timeout", type=_seconds, metavar="SECONDS",
         help=f"end the probe after so long (default {PROBE_TIMEOUT_S:.0f})")  # fmt: skip
     add("--report", metavar="FILE.html",
-        help="also write one self-contained page, with names taken out (needs Jinja2)")  # fmt: skip
+        help="also write one self-contained page, with names taken out")  # fmt: skip
     add("--strict", action="store_true", help="exit 1 on warnings too")
     add("-v", "--verbose", action="store_true", help="show every check, with details")
     add("--json", action="store_true", help="print one JSON document")
