@@ -29,8 +29,8 @@ _WITHOUT_NCCL = (
     "simulated cards have no NCCL; MirroredStrategy("
     "cross_device_ops=tf.distribute.HierarchicalCopyAllReduce()) does without"
 )
-# Libraries that a simulated card lacks; where they report a lack of memory, memory it is.
 _GPU_ONLY = "gpu-only-operation"
+# Of libraries that a simulated card lacks; where they report a lack of memory, memory it is.
 _NOT_SIMULATED = ("cudnn-internal", "cublas-alloc")
 # A line of TensorFlow's log: "I0000 00:00:17…", "2026-11-21 12:00:00.1: W tensorflow/…".
 _LOG_LINE = re.compile(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.batches import fitting_batch, is_of_a_batch
 from gpuconf.diagnosis.proposals.wording import HALF_THE_BATCH, SEE_OTHERS, little_is_free
-from gpuconf.messages.facts.tensor import told_size
+from gpuconf.messages.facts.tensor import logged_size
 from gpuconf.messages.reading import LogFacts
 from gpuconf.units import sized
 
@@ -82,7 +82,7 @@ def _others_hold_some(facts: LogFacts) -> bool:
 
 
 def _unused_share(facts: LogFacts) -> float | None:
-    """What of PyTorch's own memory no tensor holds; newer and older messages tell it."""
+    """The share of PyTorch's own memory that no tensor holds, from newer and older messages."""
     held, unused = _size(facts, "torch_allocated"), _size(facts, "torch_unallocated")
     reserved = _size(facts, "torch_reserved")
     if unused is None and held is not None and reserved is not None:
@@ -93,4 +93,4 @@ def _unused_share(facts: LogFacts) -> float | None:
 
 
 def _size(facts: LogFacts, name: str) -> int | None:
-    return told_size(str(facts.details.get(name, "")))
+    return logged_size(str(facts.details.get(name, "")))

@@ -198,7 +198,7 @@ def for_toolchain(facts: LogFacts) -> Iterator[Proposal]:
     if facts.framework == "tensorflow":
         yield Proposal(
             "or let Keras do without XLA",
-            'Keras 3 compiles with XLA on a GPU unless told not to (jit_compile="auto")',
+            'Keras 3 compiles with XLA on a GPU by default (jit_compile="auto")',
             "code",
             "model.compile(optimizer, loss, jit_compile=False)",
         )

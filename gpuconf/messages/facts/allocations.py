@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuconf.json_shape import Bytes, json_shape
-from gpuconf.messages.facts.tensor import told_size
+from gpuconf.messages.facts.tensor import logged_size
 from gpuconf.messages.log.watchers import LogLine
 
 _DEVICE = re.compile(r"Current usage from device: ([^\s,]{1,200}), allocator: (\w{1,60})")
@@ -108,12 +108,12 @@ class AllocationReader:
         elif not self._tables:
             return
         elif found := _ROW.match(text):
-            row = NodeAllocation(found[2], told_size(found[1]) or 0)
+            row = NodeAllocation(found[2], logged_size(found[1]) or 0)
             last = self._tables[-1]
             if row not in last.nodes or len(last.nodes) < 200:
                 self._tables[-1] = last._replace(nodes=(*last.nodes, row))
         elif found := _REMAINING.search(text):
-            rest = told_size(found[2]) or 0
+            rest = logged_size(found[2]) or 0
             self._tables[-1] = self._tables[-1]._replace(rest_bytes=rest)
 
     def allocations(self) -> Allocations | None:

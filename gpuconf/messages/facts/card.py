@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuconf.json_shape import Bytes, Count
-from gpuconf.messages.facts.tensor import first_group, told_size
+from gpuconf.messages.facts.tensor import first_group, logged_size
 from gpuconf.messages.log.watchers import LogLine
 from gpuconf.units import MIB
 
@@ -114,7 +114,7 @@ class CardReader:
         if created is not None:
             self._sizes.setdefault("limit", int(created[1]) * MIB)
         for key, pattern in (("total", _TOTAL), ("free", _FREE)):
-            size = told_size(first_group(pattern, text) or "")
+            size = logged_size(first_group(pattern, text) or "")
             if size is not None:
                 self._sizes.setdefault(key, size)
         usage = _USAGE.search(text)
@@ -134,7 +134,7 @@ class CardReader:
             self._sizes.setdefault("total", total_mib * MIB)
             self._sizes.setdefault("free", (total_mib - used_mib) * MIB)
         for pid, size in _TORCH_PROCESS.findall(text):
-            self._holders[int(pid)] = LoggedProcess(int(pid), None, told_size(size) or 0)
+            self._holders[int(pid)] = LoggedProcess(int(pid), None, logged_size(size) or 0)
 
     def card(self) -> LoggedCard | None:
         """The card; None where the log says nothing of one."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, NamedTuple
 
 from gpuconf.json_shape import Bytes, Count, FieldRule, json_shape
-from gpuconf.messages.facts.tensor import told_size
+from gpuconf.messages.facts.tensor import logged_size
 from gpuconf.messages.log.encodings import decoded
 
 _STAT = re.compile(
@@ -23,7 +23,6 @@ _IN_USE = re.compile(
 )
 _FREE = re.compile(r"Free {1,9}at (?:0x)?[0-9a-f]{1,16} of size (\d{1,19})")
 _GROUP = re.compile(r"(\d{1,19}) Chunks of size (\d{1,19}) totalling")
-_REGION = re.compile(r"Next region of size (\d{1,19})")
 _SUM = re.compile(r"Sum Total of in-use chunks: (\d[\d.]{0,20}[KMGT]?i?B)")
 _POOL = re.compile(
     r"(?:total_region_allocated_bytes_|Total (?:bytes|size) in pool): \S{1,40} "
@@ -158,7 +157,7 @@ class DumpReader:
         if self._refused is not None:
             found = _REFUSED.search(decoded(self._refused))
             if found is not None:
-                asked = int(found[3]) if found[3] else told_size(found[2])
+                asked = int(found[3]) if found[3] else logged_size(found[2])
                 dump = dump._replace(allocator=found[1], requested_bytes=asked)
         return dump if dump.limit_bytes or dump.in_use else None
 
@@ -235,4 +234,4 @@ def _unclaimed(
 
 def _size(text: str) -> int:
     """Bytes; since TensorFlow 2.21 as ``511.99MiB``, rounded."""
-    return int(text) if text.isdigit() else told_size(text) or 0
+    return int(text) if text.isdigit() else logged_size(text) or 0

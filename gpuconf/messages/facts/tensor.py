@@ -146,12 +146,6 @@ def tensor_of(shape: tuple[int, ...], dtype: str | None) -> Tensor | None:
     )
 
 
-def tensor_bytes(shape: tuple[int, ...], dtype: str) -> int | None:
-    """``shape × dtype`` in bytes; None for a type whose size is not fixed."""
-    item = _TYPES.get(dtype, ("", 0))[1]
-    return item * math.prod(shape) if item else None
-
-
 def requested_bytes(text: str) -> int | None:
     """The bytes that a message says were asked for, the exact figure before the rounded."""
     rounded = _ROUNDED.search(text)
@@ -161,10 +155,10 @@ def requested_bytes(text: str) -> int | None:
     if exact is not None:
         return int(exact[1] or exact[2])
     sized = _SIZED.search(text)
-    return told_size(f"{sized[1]}{sized[2]}") if sized else None
+    return logged_size(f"{sized[1]}{sized[2]}") if sized else None
 
 
-def told_size(text: str) -> int | None:
+def logged_size(text: str) -> int | None:
     """A size as logs have it, such as ``1.95GiB`` or ``535. MiB``; None for what is none."""
     cleaned = re.sub(r"\.(?=\s{0,9}[A-Za-z])", "", text.replace(",", ""))
     try:
