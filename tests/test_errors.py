@@ -9,6 +9,8 @@ import pickle
 import pytest
 
 from gpuconf import errors
+from gpuconf.reporting.plain import plain
+from gpuconf.reporting.problems import problem_of
 
 CLASSES = [
     (errors.GpuconfError, Exception, 1),
@@ -86,6 +88,19 @@ def test_errors_as_json() -> None:
         "column": None,
         "key": None,
     }
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.GpuconfError("bad", hint="h"),
+        errors.ShortageError("bad"),
+        errors.ProfileError("bad", hint="h", file="a.yaml", line=3, column=7, key="gpus"),
+    ],
+)
+def test_commands_print_the_same(error: errors.GpuconfError) -> None:
+    """What ``--json`` prints of an error is what `as_dict` gives to programs."""
+    assert plain(problem_of(error)) == error.as_dict()
 
 
 def test_no_hint_is_no_line() -> None:
