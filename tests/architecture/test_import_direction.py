@@ -57,7 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tripwire": GROUND,
     "framework_hooks": GROUND | {"profile", "backends", "binding", "tripwire"},
     "bootstrap": GROUND
-    | {"hardware", "profile", "planner", "machine_plan", "own_environment", "report"}
+    | {"hardware", "profile", "planner", "machine_plan", "report"}
     | {"binding", "framework_hooks"},
     "exception_hooks": {"environ", "errors", "terminal", "diagnosis"},
     "auto": {"bootstrap", "errors", "exception_hooks"},
@@ -77,7 +77,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "demo": GROUND | MIDDLE | {"hardware"},
     "doctor": GROUND | MIDDLE | PLANNING | {"auto"},
     "footprint": GROUND | MIDDLE | PLANNING | {"simcard", "auto"},
-    "batching": GROUND | MIDDLE | {"hardware", "backends", "diagnosis", "footprint"},
+    "batching": GROUND | MIDDLE | {"backends", "diagnosis", "footprint"},
     "rehearsal": GROUND | MIDDLE | PLANNING | {"simcard", "auto"},
     "cli": GROUND
     | MIDDLE
