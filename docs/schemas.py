@@ -28,7 +28,7 @@ from gpuconf.json_shape import FieldRule, field_names, shape_of, written_names
 Schema = dict[str, Any]
 
 _NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-_KEYWORDS = {"min_length": "minLength"}  # those of Rule that JSON Schema spells otherwise
+_KEYWORDS = {"min_length": "minLength"}  # those of FieldRule that JSON Schema spells otherwise
 _PYTHON = ((r"``", "`"), (r"\bNone\b", "null"), (r"\bTrue\b", "true"), (r"\bFalse\b", "false"))
 _VERSION = {"description": "of the documents of all gpuconf commands", "const": 1}
 
