@@ -31,8 +31,8 @@ examples:
   gpuconf doctor --report doctor.html       # a page for a bug report
 
 exit codes: 0 fine, or warnings; 1 a check failed (with --strict, or warned);
-2 bad usage, as a profile that is not there; 3 a check crashed, which is a bug
-in gpuconf."""
+2 bad usage, such as an unknown profile or a page that cannot be written;
+3 a check crashed, which is a bug in gpuconf."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -39,8 +39,8 @@ examples:
   gpuconf estimate models:unet --input-shape 512,512,3 --plot memory.svg
 
 exit codes: 0 it fits, or no limit was given; 1 it does not fit the limit, or
-the model's own code failed; 2 bad usage, as a file that holds no model; 3 a bug
-in gpuconf; 130 interrupted."""
+the model's own code failed; 2 bad usage, such as a file that holds no model;
+3 a bug in gpuconf; 130 interrupted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,33 +50,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add("target", metavar="TARGET", help="model.keras, model.h5, or module:function")
-    add("--batch-size", type=positive, metavar="N", default=32, help="(default 32)")
+    add("--batch-size", type=positive, metavar="N", default=32,
+        help="samples in one step (default 32)")  # fmt: skip
     add("--inference", action="store_true", help="a step of predict() instead of fit()")
-    add("--optimizer", metavar="NAME", help="as adam, sgd (default: the model's own)")
-    add("--loss", metavar="NAME", help="as mse (default: the model's own)")
+    add("--optimizer", metavar="NAME", help="for example adam or sgd (default: the model's own)")
+    add("--loss", metavar="NAME", help="for example mse (default: the model's own)")
     add("--mixed-precision", type=_precision, nargs="?", const="float16", metavar="TYPE",
         help="compute in float16 (the default here) or bfloat16")  # fmt: skip
-    add("--jit", action="store_true", help="as with jit_compile=True")
+    add("--jit", action="store_true", help="for a model compiled with jit_compile=True")
     add("--input-shape", type=_shape, action="append", metavar="SHAPE",
-        help="of one sample, as 224,224,3, where the model leaves it open; once for "
-        "each input")  # fmt: skip
+        help="of one sample, such as 224,224,3, where the model leaves it open; once "
+        "for each input")  # fmt: skip
     limit = parser.add_mutually_exclusive_group()
     limit.add_argument("--limit", type=size_argument, metavar="SIZE",
-        help="what TensorFlow may use, as 6GiB: find the largest batch that fits")  # fmt: skip
+        help="what TensorFlow may use, such as 6GiB: find the largest batch that fits")  # fmt: skip
     limit.add_argument("--profile", metavar="PROFILE",
         help="the limit that this profile gives on this machine's GPU now")  # fmt: skip
     add("--no-growth", action="store_true",
-        help="as where TensorFlow takes its whole limit at once, without allow_growth "
-        "(default: with it, or as the profile has it)")  # fmt: skip
+        help="assume that TensorFlow takes its whole limit at once (default: with "
+        "allow_growth, or what the profile says)")  # fmt: skip
     add("--workspace-limit", type=size_argument, metavar="SIZE",
-        help="maximum workspace of one convolution (default: what CPU "
+        help="the largest workspace of one convolution (default: what CPU "
         "kernels take, or the profile's cudnn_workspace_limit)")  # fmt: skip
     add("--advice", action="store_true",
-        help="say what would save how much; without it, only where it does not fit")  # fmt: skip
+        help="show what each change would save (default: only where it does not fit)")  # fmt: skip
     add("--probe", action="store_true", help="calibrate with two small real steps")
     add("--plot", metavar="FILE",
         help="draw memory over a step and by layer, as FILE.png or FILE.svg")  # fmt: skip
-    add("-v", "--verbose", action="store_true", help="all layers")
+    add("-v", "--verbose", action="store_true", help="show every layer")
     add("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=run)
 

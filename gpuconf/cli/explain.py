@@ -52,7 +52,7 @@ examples:
   gpuconf explain --json train.log | jq .cause
 
 exit codes: 0 the log was read, whatever was found in it; 1 it is broken, or
-the picture could not be written; 2 bad usage, as a file that is not there;
+the picture could not be written; 2 bad usage, such as a missing file;
 3 a bug in gpuconf."""
 
 

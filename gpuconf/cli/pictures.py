@@ -25,4 +25,4 @@ def drawn(draw: Callable[[Drawable, str], None], what: Drawable, path: str | Non
     except OSError as error:
         reason = error.strerror or error
         return Drawn(None, f"gpuconf: error: --plot {path}: {reason}; no picture", 1)
-    return Drawn(path, f"the picture is in {path}")
+    return Drawn(path, f"wrote {path}")

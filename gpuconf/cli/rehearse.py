@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add("--card", type=size_argument, metavar="SIZE",
-        help="memory of the card (default: as this machine's GPU 0 now, else 8GiB)")  # fmt: skip
+        help="memory of the card (default: like this machine's GPU 0 now, else 8GiB)")  # fmt: skip
     add("--used", type=size_argument, metavar="SIZE",
         help="what others hold on it, such as the desktop (default with --card: 0B)")  # fmt: skip
     add("--context", type=size_argument, metavar="SIZE", default=CONTEXT_BYTES,

@@ -210,7 +210,7 @@ def _others(diagnosis: Diagnosis, source: str | None, *, verbose: bool) -> Itera
         titles = dict.fromkeys(
             CAUSES[each.cause].title for each in diagnosis.consequences if each.cause
         )
-        yield _labelled("also seen", f"{'; '.join(titles)} (--verbose shows the lines)")
+        yield _labelled("also seen", f"{'; '.join(titles)} (-v shows the lines)")
         return
     yield Line("  follow-up and unrelated errors:")
     yield from _evidence(diagnosis.consequences, source, verbose=True)
@@ -222,9 +222,9 @@ def _notes(notes: Iterable[Evidence], *, verbose: bool) -> Iterator[Line]:
         return
     if not verbose:
         count = sum(note.lines for note in notes)
-        hidden = "1 warning hidden (--verbose shows it)"
+        hidden = "1 warning hidden (-v shows it)"
         if count > 1:
-            hidden = f"{count} warnings hidden (--verbose shows them)"
+            hidden = f"{count} warnings hidden (-v shows them)"
         yield _labelled("harmless", hidden, "dim")
         return
     yield Line("  harmless:")
@@ -245,4 +245,4 @@ def _proposals(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Line]:
             yield Line(f"         {text}", "cyan", None)
     hidden = len(diagnosis.proposals) - len(shown)
     if hidden:
-        yield Line(f"  … and {hidden} more (--verbose)", "dim")
+        yield Line(f"  … and {hidden} more (-v)", "dim")

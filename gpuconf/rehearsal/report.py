@@ -161,7 +161,7 @@ def _sum_lines(
 
 
 def _device_table(devices: Sequence[DeviceReport]) -> Table:
-    columns = ("", "may take", "peak in use", "head-room", "held on the card, with the context")
+    columns = ("", "may take", "peak in use", "headroom", "held on the card, with the context")
     rows: list[tuple[str, ...]] = []
     for device in devices:
         on = f" on card {device.card}" if device.card not in (None, device.index) else ""

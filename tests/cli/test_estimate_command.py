@@ -142,7 +142,7 @@ def test_reports(folder: Path) -> None:
     assert "made" not in free.out, "which is the user's, and goes to stderr"
     assert held.out.startswith("batch 8: ")
     assert "; the largest batch that fits 1024 MiB is " in held.out
-    assert "the picture is in a.svg" in held.err
+    assert "wrote a.svg" in held.err
     assert "<svg" in (folder / "a.svg").read_text(encoding="utf-8")
     assert "does not fit 2 MiB" in small.out
     assert "training with Adam and mse" in small.out

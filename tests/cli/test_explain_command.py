@@ -191,7 +191,7 @@ def test_pictures(folder: Path) -> None:
         ["explain", str(HEALTHY), "--plot", "none.png"],
     )
     assert [each.code for each in done] == [0, 0, 0]
-    assert done[0].err == "the picture is in a.png\n"
+    assert done[0].err == "wrote a.png\n"
     assert checked(done[1])["cause"] == "oom-device-tensor"
     assert done[2].err.startswith("no picture was drawn: the log has no dump of the allocator")
     assert (folder / "a.png").read_bytes().startswith(b"\x89PNG")

@@ -104,7 +104,7 @@ def test_a_whole_rehearsal(tmp_path: Path) -> None:
         "Real: TensorFlow",
     ):
         assert said in told
-    assert "the picture is in memory.svg" in done.stderr
+    assert "wrote memory.svg" in done.stderr
     assert "simulated" in (tmp_path / "memory.svg").read_text(encoding="utf-8")
     assert not (tmp_path / "saved.keras").exists()
     # The profile's growth holds little; without it the whole limit would be held.

@@ -67,8 +67,8 @@ def test_the_short_report() -> None:
         "  held by              process 43: 1 MiB",
         "  xid                  31, 13",
         "  allocator asked for  cuda_malloc_async",
-        "  also seen            cuDNN does not work (--verbose shows the lines)",
-        "  harmless             5 warnings hidden (--verbose shows them)",
+        "  also seen            cuDNN does not work (-v shows the lines)",
+        "  harmless             5 warnings hidden (-v shows them)",
         "",
         "what to change",
         *(
@@ -81,7 +81,7 @@ def test_the_short_report() -> None:
                 "           second",
             )
         ),
-        "  … and 2 more (--verbose)",
+        "  … and 2 more (-v)",
     ]
 
 
@@ -96,7 +96,7 @@ def test_the_long_report() -> None:
         "  5. change 5",
     ):
         assert said in text
-    assert "--verbose" not in text
+    assert "(-v" not in text
 
 
 def test_a_line_that_says_little_is_better_than_none() -> None:
@@ -108,7 +108,7 @@ def test_a_line_that_says_little_is_better_than_none() -> None:
 def test_one_harmless_line_is_one() -> None:
     """English, for the commonest of numbers."""
     told = lines_of(FULL._replace(notes=FULL.notes[1:]))
-    assert "  harmless             1 warning hidden (--verbose shows it)" in told
+    assert "  harmless             1 warning hidden (-v shows it)" in told
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ ON_DESKTOP = {
 }
 # What is refused, and words of the refusal.
 REFUSED = (
-    (["--script", "missing.py"], "--script missing.py: there is no such file"),
+    (["--script", "missing.py"], "--script missing.py: no such file"),
     (["--script", "."], "this is a folder"),
     (["--script", "."], "hint: gpuconf doctor --script "),
     (["train.py"], "hint: gpuconf doctor --script train.py"),

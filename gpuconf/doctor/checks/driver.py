@@ -85,7 +85,7 @@ def _module(facts: Facts) -> Finding:
     if cause_of(facts) == "mismatch":
         return fail(
             f"{_versions(module, library)}: nothing can use the GPU",
-            "so it is after an update of the driver until the module is loaded anew",
+            "this is so after an update of the driver, until the module is loaded again",
             "without a restart: stop all that uses the GPU, then "
             "`sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && nvidia-smi`",
             fix="sudo reboot",

@@ -100,7 +100,7 @@ def check_script_path(path: str) -> None:
             hint=f"gpuconf doctor --script {shlex.quote(_script_in(path))}",
         )
     if not os.path.exists(path):
-        raise UsageError(f"--script {path}: there is no such file", hint="ls *.py")
+        raise UsageError(f"--script {path}: no such file", hint="ls *.py")
     if not os.path.isfile(path):
         raise UsageError(
             f"--script {path}: this is no ordinary file", hint="name a .py or .ipynb file"
