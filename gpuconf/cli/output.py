@@ -61,8 +61,7 @@ class Output:
 
     def lines(self, lines: Iterable[Line], *, width: int | None = None) -> None:
         """Print lines to stdout, broken for a terminal; ``width`` is another than its own."""
-        shown = (line._replace(text=_shown(line.text)) for line in lines)
-        for line in broken(shown, width or self.width):
+        for line in broken(map(_shown_line, lines), width or self.width):
             text = Text(line.text, style=line.style)
             for first, end, style in line.spans:
                 text.stylize(style, first, end)
@@ -129,6 +128,16 @@ class Output:
 def _shown(text: str) -> str:
     """``text`` as a terminal may get it: names in it may hold ESC sequences."""
     return printable(text, keep="\n\t")
+
+
+def _shown_line(line: Line) -> Line:
+    """The same with `_shown` text; an escape is longer than its character and moves the spans."""
+    text = _shown(line.text)
+    moved = (
+        (len(_shown(line.text[:first])), len(_shown(line.text[:end])), style)
+        for first, end, style in line.spans
+    )
+    return line if text == line.text else line._replace(text=text, spans=tuple(moved))
 
 
 class _Console(Console):

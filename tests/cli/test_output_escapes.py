@@ -8,7 +8,7 @@ import pytest
 
 from gpuconf.cli.output import Output
 from gpuconf.errors import GpuconfError
-from gpuconf.reporting.lines import Table
+from gpuconf.reporting.lines import Table, line_of
 
 NAME = "python\x1b]0;owned\x07\udcff"
 SHOWN = r"python\x1b]0;owned\x07\udcff"
@@ -30,6 +30,14 @@ def test_every_way_to_print_text_escapes_control_characters(
     assert written.splitlines()[4].split() == [SHOWN, "1"]
     assert told.count(SHOWN) == 4
     assert not set("\x1b\x07\udcff") & set(written + told)
+
+
+def test_the_styles_of_parts_stay_with_escaped_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    """An escape takes more columns than its character; what follows keeps its own style."""
+    output = Output()
+    output.use_color("always")
+    output.lines([line_of(("\x1bname", ""), (" bad", "red"))])
+    assert capsys.readouterr().out == "\\x1bname\x1b[31m bad\x1b[0m\n"
 
 
 def test_a_document_keeps_the_text(capsys: pytest.CaptureFixture[str]) -> None:
