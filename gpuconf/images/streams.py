@@ -166,7 +166,7 @@ class Pipeline:
         return checked.filter(_plain_graph(lambda images, _: tf.shape(images)[0] >= least))
 
     def _look(self, epoch: Any, expected: Any, positions: Any) -> Any:
-        """Report the files whose positions are missing, and the begin and end of an epoch."""
+        """Report the files whose positions are missing, and the beginning and end of an epoch."""
         import numpy as np
 
         if expected == 0:

@@ -84,7 +84,7 @@ def for_driver(facts: LogFacts) -> Iterator[Proposal]:
     if "allocator_asked_for" in details:
         yield Proposal(
             "go back to TensorFlow's own allocator",
-            f"{details['allocator_asked_for']} is not to be had with this card, driver and CUDA",
+            f"{details['allocator_asked_for']} is not available with this card, driver and CUDA",
             "command",
             "unset TF_GPU_ALLOCATOR",
         )
