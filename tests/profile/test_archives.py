@@ -60,15 +60,24 @@ def test_a_zip_without_them(tmp_path: Path) -> None:
 
 
 def test_pyinstallers_hook() -> None:
-    """It collects every shipped profile, and the modules that `import gpuconf` imports later."""
+    """It collects all files that are read at run time, and what `import gpuconf` imports later.
+
+    Without the rules no failure would be recognised, and nothing would say so.
+    """
     (folder,) = pyinstaller_hook.hook_dirs()
     spec = importlib.util.spec_from_file_location("hook", Path(folder) / "hook-gpuconf.py")
     assert spec is not None
     assert spec.loader is not None
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
-    ((pattern, target),) = hook.datas
-    collected = {file.name for file in Path(pattern).parent.glob(Path(pattern).name)}
-    assert {file.name for file in Path(shipped_folder()).glob("*.yaml")} <= collected
-    assert target == "gpuconf/configs"
+    collected = {
+        f"{target}/{file.name}"
+        for pattern, target in hook.datas
+        for file in Path(pattern).parent.glob(Path(pattern).name)
+    }
+    profiles = Path(shipped_folder()).glob("*.yaml")
+    assert {f"gpuconf/configs/{file.name}" for file in profiles} <= collected
+    rules = {str(file.relative_to(ROOT)) for file in (ROOT / "gpuconf").rglob("*.yaml")}
+    assert len(rules) > 5
+    assert rules <= collected
     assert {"gpuconf.bootstrap", "gpuconf.profile"} <= set(hook.hiddenimports)
