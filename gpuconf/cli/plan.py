@@ -62,7 +62,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         output.document(document_of(plan, changes, settings))
     else:
         _print(plan, changes, settings, output)
-        if plan.unknown_gpu is not None:
+        if plan.unknown_gpu is not None and plan.notes:
             command = shlex.join(["gpuconf", "plan", *filter(None, [options.profile])])
             simcard = f"python -m gpuconf.simcard run --total 8GiB -- {command}"
             output.note(f"  hint: try it on a simulated card: {simcard}")

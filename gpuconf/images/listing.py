@@ -93,13 +93,16 @@ def _find(source: ImageSource) -> _Found:
 def _read_list(name: bytes, source: ImageSource) -> ImageTable:
     """The entries of a file, which must exist and be of a kind that lists images."""
     text = os.fsdecode(name)
+    if not os.path.exists(name):
+        kind = "file" if text.lower().endswith(TABLE_EXTENSIONS) else "file or folder"
+        raise UsageError(
+            f"there is no {kind} {text}", hint=f"ls {os.path.dirname(text.rstrip('/')) or '.'}"
+        )
     if not text.lower().endswith(TABLE_EXTENSIONS):
         raise UsageError(
             f"{text} is neither a folder nor a list ({', '.join(TABLE_EXTENSIONS)})",
-            hint=f"for a single image: [{text!r}]" if os.path.exists(name) else f"ls {text}",
+            hint=f"for a single image: [{text!r}]",
         )
-    if not os.path.exists(name):
-        raise UsageError(f"there is no file {text}", hint=f"ls {os.path.dirname(text) or '.'}")
     return read_table(text, path_column=source.path_column, label_column=source.label_column)
 
 
@@ -147,7 +150,7 @@ def check_files(paths: Sequence[bytes]) -> None:
     named = "\n".join(f"  {os.fsdecode(path)}: {why}" for path, why in bad[:_NAMED])
     more = f"\n  and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
     raise ImageError(
-        f"{len(bad)} of {len(paths)} files are not images:\n{named}{more}",
+        f"{len(bad)} of {len(paths)} files cannot be read as images:\n{named}{more}",
         hint=SKIP_HINT,
         path=os.fsdecode(bad[0][0]),
     )

@@ -27,7 +27,7 @@ _WORDS = {
 }
 REAL = "Real: TensorFlow, its GPU device code and its memory allocator, and your script."
 SIMULATED = (
-    "Simulated: the card, its driver and the CUDA context (a figure given, --context). Not in it: "
+    "Simulated: the card, its driver and the CUDA context (as large as --context says). Not in it: "
     "cuDNN's workspaces and XLA (jit functions run operation by operation). The peak on a real GPU "
     "may differ: it was not compared with one."
 )
@@ -95,7 +95,7 @@ def sections(rehearsal: Rehearsal) -> tuple[ReportSection, ...]:
         found.append(ReportSection("memory", sums, _device_table(rehearsal.devices)))
     if device is not None and device.rows and _shows_training(rehearsal):
         which = f" of GPU {device.index}" if len(rehearsal.devices) > 1 else ""
-        heading = f"what the {sized(device.peak_bytes)} at the peak{which} were"
+        heading = f"what took the {sized(device.peak_bytes)} at the peak{which}"
         found.append(ReportSection(heading, table=_row_table(device)))
     found_advice = advice(rehearsal)
     if found_advice:
@@ -138,10 +138,9 @@ def _failure_lines(
         if layer is not None:
             lines.append(f"layer      {layer} ({what})")
     if failure.shape is not None:
-        shape = " × ".join(str(size) for size in failure.shape) or "a scalar"
-        lines.append(f"tensor     {shape} of {failure.dtype}")
+        lines.append(f"tensor     {list(failure.shape)} {failure.dtype}")
     if failure.asked_bytes is not None:
-        lines.append(f"asked for  {sized(failure.asked_bytes)} ({failure.asked_bytes} bytes)")
+        lines.append(f"asked for  {sized(failure.asked_bytes)} ({failure.asked_bytes} B)")
         lines += _sum_lines(failure.asked_bytes, failure.in_use_bytes, failure.device, devices)
     return [*lines, f"error      {failure.message}"]
 

@@ -139,6 +139,10 @@ def test_what_the_machine_lacks_is_a_note(tmp_path: Path, nvml: Nvml) -> None:
     )
     assert "any GPU a framework finds" in text.out
     assert text.err.startswith("note: no NVIDIA driver here")
+    assert "  hint: try it on a simulated card" in text.err
+    (tmp_path / "bare.yaml").write_text("env: {OMP_NUM_THREADS: '2'}\n", encoding="utf-8")
+    (bare,) = run_commands(tmp_path, ["plan", "./bare.yaml"], environ=nvml("no_library"))
+    assert (bare.code, bare.err) == (0, "")  # it needs no figures, and a hint belongs to a note
     assert document.document["gpus"] == []
     environ = {**nvml(STORY), "CUDA_VISIBLE_DEVICES": "", "GPUCONF_DISABLE": "1"}
     (hidden,) = run_commands(tmp_path, ["plan"], environ=environ)

@@ -303,7 +303,8 @@ def test_sequences_of_paths() -> None:
         (7, None, "paths=7"),
         ([], None, "no image in the list"),
         (["a.png"], "inferred", "class folders"),
-        ("no/such/folder", None, "neither a folder nor a list"),
+        ("no/such/folder", None, "there is no file or folder no/such/folder"),
+        (__file__, None, "neither a folder nor a list"),
         ("no/such.csv", None, "there is no file"),
     ],
 )

@@ -111,7 +111,7 @@ def test_what_is_told() -> None:
     lines = [line for section in sections(done) for line in section.lines]
     text = "\n".join(lines)
     assert "operation  m/c1/Relu" in text
-    assert "9 MiB (9437184 bytes)" in text
+    assert "9 MiB (9437184 B)" in text
     assert "an extrapolation" in text
     command = "gpuconf rehearse --card 1.2GiB --used 200MiB --profile shared-desktop --batch 6 -- "
     assert command + "python train.py --name 'two words'" in text
