@@ -170,7 +170,7 @@ def exact_size(size_bytes: int) -> str:
             return f"{size_bytes // factor}{unit}"
     for decimals in range(1, 4):
         text = f"{size_bytes / GIB:.{decimals}f}GiB"
-        if size_bytes >= MIB and parse_size(text) == size_bytes:
+        if MIB <= size_bytes <= LARGEST_SIZE and parse_size(text) == size_bytes:
             return text
     if size_bytes and size_bytes % KIB == 0:
         return f"{size_bytes // KIB}KiB"

@@ -54,6 +54,12 @@ def test_exact_sizes_read_back(size_bytes: int) -> None:
     assert units.parse_size(units.exact_size(size_bytes)) == size_bytes
 
 
+@pytest.mark.parametrize("size_bytes", [units.LARGEST_SIZE + 1, 2 * 10**15 + 1, 10**30 + 1])
+def test_a_sum_of_sizes_may_be_larger_than_any_of_them(size_bytes: int) -> None:
+    """A sum is written, though a profile would not take it as one size."""
+    assert units.exact_size(size_bytes) == f"{size_bytes}B"
+
+
 @given(st.integers(0, 10**6), st.integers(0, 999), st.sampled_from(["MB", "MiB", "GB", "kB"]))
 def test_decimals_are_exact(whole: int, thousandths: int, unit: str) -> None:
     """A decimal size is the floor of the exact product, without the errors of floats."""

@@ -89,7 +89,7 @@ def _of_error(kind: str, message: str, stderr: str) -> Failure:
     if reading.evidence:  # an error of the script's own says nothing of what the log has
         reading = read_error(kind, message, stderr)
     line, details = headline(message, reading), reading.facts.details
-    first = f"{kind}: {line}"
+    first = f"{kind}: {line}" if line else kind  # "MemoryError" often says no more
     if reading.cause == "host-oom":
         return _of_memory("host_memory", line if _tensor(reading) else first, reading)
     status, operation = str(details.get("status", "")), details.get("operation")

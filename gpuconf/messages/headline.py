@@ -22,10 +22,19 @@ def headline(message: str, reading: Reading) -> str:
     """
     lines = [line for each in message.splitlines() if (line := plain(each))]
     shown = [plain(each.text) for each in sorted(reading.evidence, key=lambda each: each.generic)]
-    of_the_cause = [line for text in shown for line in lines if line in text]
+    of_the_cause = [line for text in shown if (line := _line_of(text, lines))]
     return next(
         iter([*of_the_cause, *(line for line in lines if not says_nothing(line)), *lines]), ""
     )
+
+
+def _line_of(text: str, lines: list[str]) -> str:
+    """The line that was read as ``text``, where the class may stand before it and the end be cut.
+
+    The longest: a line of code such as "fit(" is a part of many a text.
+    """
+    found = [line for line in lines if line in text or (text and line.startswith(text))]
+    return max(found, key=len, default="")
 
 
 def plain(line: str) -> str:

@@ -33,9 +33,11 @@ def with_framework_limits(planned: Sequence[GpuPlan], profile: Profile) -> list[
 
 
 def _tensorflow(plan: GpuPlan) -> FrameworkLimit | None:
-    if plan.limit_bytes is None:
+    """Its logical devices have limits of their own, also on a GPU that has none."""
+    own = () if plan.limit_bytes is None else (plan.limit_bytes,)
+    sizes = plan.logical_devices_bytes or own
+    if not sizes:
         return None
-    sizes = plan.logical_devices_bytes or (plan.limit_bytes,)
     shown = " + ".join(str(size // MIB) for size in sizes)
     at_once = None if plan.allow_growth is None else not plan.allow_growth
     line = f"memory_limit {shown} MiB"

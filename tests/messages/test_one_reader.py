@@ -130,3 +130,17 @@ def test_who_knows_the_card_knows_more() -> None:
         for text in ("DNN library initialization failed.", "CUDNN_STATUS_ALLOC_FAILED")
     }
     assert list(kinds.values()) == ["kernel", "gpu_memory"]
+
+
+@pytest.mark.parametrize("short", ["CUDA", "(0)", "fit", "memory"])
+def test_the_headline_is_the_line_of_the_cause(short: str) -> None:
+    """A line above it that the line of the cause happens to contain does not stand for it."""
+    line = "CUDA out of memory in fit (0). Tried to allocate 20.00 MiB."
+    for whole in (line, f"{line} {'x' * 1500}"):
+        failure = failure_of({"type": "RuntimeError", "message": f"{short}\n{whole}"}, "")
+        assert failure.message == f"RuntimeError: {whole}"
+
+
+def test_an_error_without_a_message_is_its_class() -> None:
+    """Python's MemoryError says nothing; nor does its line."""
+    assert failure_of({"type": "MemoryError", "message": ""}, "").message == "MemoryError"

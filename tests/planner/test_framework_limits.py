@@ -40,6 +40,14 @@ def test_every_framework_has_its_figure_and_its_sum() -> None:
     assert found["torch"].arithmetic == ("5121 MiB / 10240 MiB total = fraction 0.5001",)
 
 
+def test_logical_devices_are_limits_of_their_own() -> None:
+    """TensorFlow makes them also on a GPU without a limit, and says how much they may take."""
+    (found,) = limits(gpu(None, total=None)._replace(logical_devices_bytes=(GIB, GIB)))
+    assert list(found) == ["tensorflow"]
+    assert found["tensorflow"].limit_bytes == 2 * GIB
+    assert found["tensorflow"].arithmetic == ("memory_limit 1024 + 1024 MiB",)
+
+
 def test_jax_has_one_fraction_and_says_whose() -> None:
     """The smallest share holds on every GPU, also where no rule limits one."""
     small, large, free = limits(gpu(1024), gpu(5120, index=1), gpu(None, index=2))
