@@ -29,14 +29,20 @@ class Budget(NamedTuple):
 def limit_lines(
     peak_bytes: int, limit_bytes: int, budget: Budget, *, fits: bool | None = None
 ) -> Iterator[str]:
-    """How the limit came about, and what is left of it; or why it does not fit nevertheless."""
+    """How the limit came about, and what is left of it; or why it fits or not, whatever is left."""
     yield from budget.arithmetic
     left = limit_bytes - peak_bytes
     source = f" ({budget.source})" if budget.source else ""
     _, peak, rest = mib_figures([0, peak_bytes, left])
     yield _row(" ", mib_figure(limit_bytes), f"TensorFlow may use{source}")
     yield _row("-", peak, f"the peak, {100 * peak_bytes / max(limit_bytes, 1):.0f} % of it")
-    if left < 0:
+    if left < 0 and fits:
+        # Both figures are right: the peak is one without a limit, where regions are larger.
+        yield _row(
+            "=", rest.lstrip("-"), "over it, but by rounding: it fits, since the allocator rounds"
+        )
+        yield " " * 15 + "up less under this limit"
+    elif left < 0:
         yield _row("=", rest.lstrip("-"), "too little")
     elif fits is False:
         yield _row("=", rest, "free, but too fragmented for the largest request, or too little")
