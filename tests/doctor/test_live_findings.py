@@ -84,6 +84,24 @@ def test_a_crash_shows_what_was_said_last() -> None:
     assert not any("fine" in line for line in finding.detail)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["terminate called after throwing an instance of 'cuda::Error'", "what():  no stream"],
+        ["free(): invalid pointer"],
+        ["malloc_consolidate(): invalid chunk size"],
+        ["double free or corruption (!prev)"],
+    ],
+)
+def test_a_crash_below_python_shows_its_own_words(words: list[str]) -> None:
+    """Before what Python says of it, which is the same for all, and without Python's stack."""
+    python = ["Fatal Python error: Aborted", "", "Thread 0x1:", '  File "steps.py", line 3 in fit']
+    log = "\n".join(["I0000 fine", *words, *python])
+    made = record(*up_to("fit", 0), passed("fit", 0)._replace(seconds=None), over=False)
+    (finding,) = by_id(run(made, log, -signal.SIGABRT))["live.fit"]
+    assert list(finding.detail[1:]) == [*words, "Fatal Python error: Aborted"]
+
+
 def test_death_between_steps_and_after_the_last() -> None:
     """Before the next step began it is that one's; after the last the last one's."""
     between = record(*up_to("matmul", 0), over=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
 from gpuconf.doctor.live import fixes
@@ -23,6 +24,10 @@ _MEANINGS = {
     "SIGTERM": ("somebody, or a job scheduler, ended it", fixes.AGAIN),
     "SIGXCPU": ("a limit of processor time", "ulimit -t"),
 }
+# What the C library, C++ and TensorFlow say of their end, above what Python says of it.
+_LAST_WORDS = re.compile(
+    r"^terminate called|^what\(\):|^(?:free|malloc|realloc)\w*\(\):|corrupt|Check failed:"
+)
 _CRASH = (
     "a crash in TensorFlow, a CUDA library or the driver; two CUDA versions in one process do this",
     "unset LD_LIBRARY_PATH; pip check; {by_hand}",
@@ -69,9 +74,12 @@ def last_words(output: str, *, most: int = 4) -> tuple[str, ...]:
     """The last lines of an output that say why it ended, or else its very last ones."""
     reading = read(output)
     ends = (reading.facts.exception, reading.facts.cut_off)
-    said = [line.text for line in reading.evidence] + [end for end in ends if end is not None]
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return tuple(line[:300] for line in (list(dict.fromkeys(said)) or lines[-2:])[-most:])
+    said = [line.text for line in reading.evidence] + [end for end in ends if end is not None]
+    said += [line for line in lines if _LAST_WORDS.search(line)]
+    places = {line: place for place, line in enumerate(lines)}
+    said = sorted(set(said), key=lambda line: places.get(line, len(lines)))
+    return tuple(line[:300] for line in (said or lines[-2:])[-most:])
 
 
 def _hung(run: ChildRun, step: LiveStep) -> Reason:
