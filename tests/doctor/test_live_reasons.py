@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuconf.doctor.live.failed_step import FailedStep
-from gpuconf.doctor.live.reasons import reason_of
+from gpuconf.doctor.live.reasons import reason_of, reason_of_unseen
 from gpuconf.doctor.measured import CardMemory, StepError
 from gpuconf.units import GIB, MIB
 from tests.doctor.live_records import card, passed, record
@@ -152,3 +152,12 @@ def test_a_roomier_card_is_named() -> None:
     full, other = card(0, free=200 * MIB), card(1)
     reason = reason_of(FailedStep("context", error, record(), card=full, others=(other,)))
     assert f"CUDA_VISIBLE_DEVICES={other.uuid}" in reason.fix
+
+
+def test_what_tensorrt_misses_is_no_reason() -> None:
+    """TensorFlow misses its libraries at many a start; beside others they are not named."""
+    warned = "Could not load dynamic library 'lib{0}'; dlerror: lib{0}: cannot open shared object"
+    log = "\n".join(warned.format(name) for name in ("cudnn.so.8", "nvinfer.so.7"))
+    assert reason_of_unseen(record(), log).summary == "TensorFlow cannot load libcudnn.so.8"
+    alone = reason_of_unseen(record(), warned.format("nvinfer.so.7"))
+    assert "does not say why" in alone.summary

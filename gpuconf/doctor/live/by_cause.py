@@ -15,6 +15,7 @@ from gpuconf.units import GIB, sized
 
 _BESIDE = "cuDNN's and cuBLAS's handles and workspaces come on top of TensorFlow's limit"
 _SAYS_SO = "a profile with `at_least`, such as shared-desktop, says so before TensorFlow starts"
+_NOT_NEEDED = ("libnvinfer", "librocm", "libamdhip")  # TensorFlow misses these at many a start
 _CUINIT_FIXES = {
     "CUDA_ERROR_UNKNOWN": "sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm  "
     "# as after a suspend; if that does not help, restart",
@@ -127,7 +128,8 @@ def _no_device(failed: FailedStep, reading: Reading) -> Reason:
 
 
 def _missing(_failed: FailedStep, reading: Reading) -> Reason:
-    names: Any = reading.facts.details.get("missing_libraries", ["a CUDA library"])
+    listed: Any = reading.facts.details.get("missing_libraries", ["a CUDA library"])
+    names = [name for name in listed if not name.startswith(_NOT_NEEDED)] or listed
     if any(name.startswith("libcuda.so") for name in names):
         return Reason(
             "the driver's CUDA library (libcuda.so.1) cannot be loaded",
