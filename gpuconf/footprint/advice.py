@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
-from gpuconf.errors import GpuconfError
-from gpuconf.footprint.keras_models.changes import (
-    frozen_but_the_head,
-    recomputing,
-    with_smaller_inputs,
-)
+from gpuconf.errors import GpuconfError, UsageError
+from gpuconf.footprint.keras_models.data import inputs_of
 from gpuconf.footprint.memory_estimate import Advice, MemoryEstimate
 from gpuconf.footprint.replay import Limit, fits, replay
 from gpuconf.footprint.step import Step
 from gpuconf.footprint.subject import Subject
+from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
+from gpuconf.keras_api.families import KerasFamily
+from gpuconf.keras_api.layers import is_leaf, layers_of, leaves_with_weights, recomputed
 
 _SMALLEST_SHARE = 0.01  # of the peak: less is not worth a change
 _LEAN_OPTIMIZERS = ("sgd", "adafactor")  # without state, and with a little
+_SMALLER_SIDE = 0.75  # of what it was
 
 
 class _Change(NamedTuple):
@@ -64,7 +67,7 @@ def _changes(subject: Subject, estimate: MemoryEstimate) -> list[_Change]:
 
 def _smaller_inputs(subject: Subject, batch_size: int) -> _Change:
     def trace() -> Step:
-        with with_smaller_inputs(subject) as smaller:
+        with _with_smaller_inputs(subject) as smaller:
             return smaller.trace(batch_size)
 
     return _Change("inputs of 3/4 the side", "keras.Input of the smaller shape", trace)
@@ -88,7 +91,7 @@ def _optimizer(subject: Subject, batch_size: int, name: str) -> _Change:
 
 def _recomputation(subject: Subject, batch_size: int) -> _Change:
     def trace() -> Step:
-        with recomputing(subject.model, subject.family):
+        with _recomputing(subject.model, subject.family):
             return subject.trace(batch_size)
 
     return _Change(
@@ -102,7 +105,7 @@ def _freezing(subject: Subject, batch_size: int) -> _Change:
     def trace() -> Step:
         # A new optimizer: that of a model that has been trained has its state for all weights.
         own = subject.choice.optimizer or getattr(subject.model, "optimizer", None)
-        with frozen_but_the_head(subject.model):
+        with _frozen_but_the_head(subject.model):
             return subject.changed(optimizer=own).trace(batch_size)
 
     return _Change(
@@ -110,3 +113,76 @@ def _freezing(subject: Subject, batch_size: int) -> _Change:
         "for layer in model.layers[:-1]: layer.trainable = False",
         trace,
     )
+
+
+@contextmanager
+def _frozen_but_the_head(model: Any) -> Iterator[None]:
+    """Only the last layer that has weights is trained, as in transfer learning.
+
+    Raises UsageError where there is no other to freeze.
+    """
+    leaves = leaves_with_weights(model)
+    last = {id(variable) for variable in model.trainable_variables[-1:]}
+    frozen = [layer for layer in leaves if not last & {id(weight) for weight in layer.weights}]
+    if not frozen or len(frozen) == len(leaves):
+        raise UsageError("there is one layer with weights", hint="nothing can be frozen")
+    before = [(layer, layer.trainable) for layer in frozen]
+    try:
+        for layer in frozen:
+            layer.trainable = False
+        yield
+    finally:
+        for layer, was_trainable in before:
+            layer.trainable = was_trainable
+
+
+@contextmanager
+def _recomputing(model: Any, family: KerasFamily) -> Iterator[None]:
+    """Layers compute their results again in the backward pass, instead of keeping them.
+
+    Not those whose call takes ``training`` or a mask: Keras cannot do these in a traced step.
+    Raises UsageError where this Keras can do none.
+    """
+    with recomputed([each for each in layers_of(model) if _can_recompute(each)], family):
+        yield
+
+
+def _can_recompute(layer: Any) -> bool:
+    return is_leaf(layer) and not {"training", "mask"} & set(
+        inspect.signature(layer.call).parameters
+    )
+
+
+@contextmanager
+def _with_smaller_inputs(subject: Subject) -> Iterator[Subject]:
+    """A subject whose inputs have 3/4 of the side: pictures, films, sequences.
+
+    The model is built anew, without memory.  Raises UsageError for a model that cannot be.
+    """
+    import tensorflow as tf
+
+    specs = inputs_of(subject.model, 1, subject.input_shape)
+    leaves = tf.nest.flatten(specs)
+    if len(leaves) != 1 or leaves[0].shape.rank < 3:
+        raise UsageError("there are no pictures to be made smaller", hint="nothing to do")
+    shape = leaves[0].shape.as_list()
+    smaller = [round(side * _SMALLER_SIDE) for side in shape[1:-1]] + shape[-1:]
+    if subject.input_shape is not None:
+        yield dataclasses.replace(subject, input_shape=tuple(smaller))
+        return
+    keras = subject.family.keras
+    with abstract_variables():
+        new_input = keras.Input(shape=tuple(smaller), dtype=leaves[0].dtype.name)
+        try:
+            model = keras.models.clone_model(subject.model, input_tensors=[new_input])
+        except Exception as error:  # of the model's own layers, of any kind
+            reason = type(error).__name__
+            raise UsageError(f"it cannot be built for smaller inputs: {reason}") from error
+    choice = subject.choice
+    if choice.training:
+        own = subject.model
+        choice = choice._replace(
+            optimizer=choice.optimizer or getattr(own, "optimizer", None),
+            loss=choice.loss or getattr(own, "loss", None),
+        )
+    yield dataclasses.replace(subject, model=model, choice=choice)

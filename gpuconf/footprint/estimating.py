@@ -6,12 +6,11 @@ from typing import Any
 
 from gpuconf.arguments import memory_size, whole_number
 from gpuconf.footprint.advice import advice_for
-from gpuconf.footprint.breakdown import layer_rows, timeline
 from gpuconf.footprint.keras_models.preparing import EstimateChoice, policy_named
 from gpuconf.footprint.largest_batch import largest_batch
 from gpuconf.footprint.memory_estimate import MemoryEstimate, Peak
 from gpuconf.footprint.phases import phases_of
-from gpuconf.footprint.replay import Limit, Replay, replay
+from gpuconf.footprint.replay import Limit, Replay, layer_rows, replay, timeline
 from gpuconf.footprint.step import CONSTANT, WORKSPACE, Step
 from gpuconf.footprint.subject import Subject
 from gpuconf.keras_api.families import family_of

@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuconf.errors import UsageError
-from gpuconf.footprint.layer_bars import KINDS, draw_bars
-from gpuconf.footprint.memory_estimate import TRACED, MemoryEstimate, Moment
-from gpuconf.footprint.step_areas import COLORS, Area, areas_of, telling_places
+from gpuconf.footprint.memory_estimate import TRACED, LayerRow, MemoryEstimate, Moment
+from gpuconf.footprint.step import (
+    ACTIVATION,
+    BACKWARD,
+    CONSTANT,
+    DATA,
+    FORWARD,
+    GRADIENT,
+    OPTIMIZER_STATE,
+    OTHER_STATE,
+    ROUNDING,
+    TEMPORARY,
+    UPDATE,
+    WEIGHTS,
+    WORKSPACE,
+)
 from gpuconf.footprint.text import headline, modelled
-from gpuconf.reporting.picture import INK, LIMIT, PALE, PLATE, canvas, plain, save, unit_for
+from gpuconf.reporting.picture import (
+    INK,
+    LIMIT,
+    PALE,
+    PLATE,
+    canvas,
+    plain,
+    save,
+    shortened,
+    unit_for,
+)
 from gpuconf.reporting.thinning import thinned
 from gpuconf.units import sized
 
@@ -23,6 +47,74 @@ _MOST_BARS = 20
 _NARROWEST_LABEL = 0.09  # of the axis; a narrower area has no room for its name
 _FARTHEST_LIMIT = 2.2  # times the peak; one that is farther off would flatten the rest
 _WIDTH, _TITLE_WIDTH = 10.0, 78  # inches; letters
+# From the bottom of the stack to its top: what stays is blue, what comes and goes is not.
+KINDS = {
+    WEIGHTS: "#1d3f5e",
+    OPTIMIZER_STATE: "#2a6f97",
+    OTHER_STATE: "#7fa8c4",
+    CONSTANT: "#8d99a6",
+    DATA: "#5b8c5a",
+    ACTIVATION: "#e0a33b",
+    GRADIENT: "#c8553d",
+    TEMPORARY: "#8a6bb1",
+    WORKSPACE: "#b98b6a",
+    ROUNDING: "#cfd6dc",
+}
+_LONGEST_NAME = 40
+_COLUMNS = {
+    "parameters": ("parameters_bytes", KINDS[WEIGHTS]),
+    "gradients": ("gradients_bytes", KINDS[GRADIENT]),
+    "optimizer": ("optimizer_state_bytes", KINDS[OPTIMIZER_STATE]),
+    "activations": ("activations_bytes", KINDS[ACTIVATION]),
+    "other": ("", KINDS[TEMPORARY]),
+}
+COLORS = {FORWARD: "#f4f1ea", BACKWARD: "#e6eef4", UPDATE: "#eef2e6"}
+_ORDER = (FORWARD, BACKWARD, UPDATE)
+_LEAST_CHANGE = 1 / 2000  # of the peak
+_LEAST_SHARE = 0.2  # of a stretch, to be named with it
+
+
+def _draw_bars(axes: Axes, rows: Sequence[LayerRow], estimate: MemoryEstimate) -> None:
+    """The rows from above, each a stack; the title says what is not drawn."""
+    name, unit = unit_for(max(row.total_bytes for row in rows))
+    lefts, places = [0.0] * len(rows), range(len(rows))
+    for label, (field, color) in _COLUMNS.items():
+        sizes = [_bytes_of(row, field) / unit for row in rows]
+        if any(sizes):
+            axes.barh(places, sizes, left=lefts, color=color, height=0.72, label=label)
+            lefts = [left + size for left, size in zip(lefts, sizes, strict=True)]
+    for place, row in zip(places, rows, strict=True):
+        axes.annotate(
+            f" {sized(row.total_bytes)}", (row.total_bytes / unit, place), va="center",
+            fontsize=8, color=INK,
+        )  # fmt: skip
+    axes.set_yticks(
+        places, [shortened(row.layer or "", _LONGEST_NAME) for row in rows], parse_math=False
+    )
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlim(0, max(lefts) * 1.1)
+    axes.set_xlabel(name, color=PALE)
+    axes.set_title(_title(rows, estimate), loc="left", fontsize=8.5, color=PALE)
+    plain(axes, "x")
+    axes.legend(
+        loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8.5, labelcolor=INK
+    )
+
+
+def _bytes_of(row: LayerRow, field: str) -> int:
+    if not field:
+        return row.temporaries_bytes + row.other_bytes
+    size: int = getattr(row, field)
+    return size
+
+
+def _title(rows: Sequence[LayerRow], estimate: MemoryEstimate) -> str:
+    layers = [row for row in estimate.layers if row.layer is not None]
+    rest = sum(row.total_bytes for row in layers) - sum(row.total_bytes for row in rows)
+    nobodys = sum(row.total_bytes for row in estimate.layers if row.layer is None)
+    which = f"the {len(rows)} largest of {len(layers)} layers" if rest else "the layers"
+    others = f"; the others {sized(rest)} together" if rest else ""
+    return f"{which} at the peak{others}; {sized(nobodys)} of no layer"
 
 
 def draw(estimate: MemoryEstimate, path: str) -> None:
@@ -39,7 +131,7 @@ def draw(estimate: MemoryEstimate, path: str) -> None:
     panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     _draw_step(panels[0], estimate)
     if rows:
-        draw_bars(panels[1], rows[:_MOST_BARS], estimate)
+        _draw_bars(panels[1], rows[:_MOST_BARS], estimate)
     save(figure, path, "gpuconf estimate: traced, not a measurement on a GPU")
 
 
@@ -126,3 +218,70 @@ def _mark_peak(axes: Axes, estimate: MemoryEstimate, place: float, height: float
         textcoords="offset points", ha=side, fontsize=9, fontweight="bold", color=INK, zorder=7,
         parse_math=False, bbox=PLATE,
     )  # fmt: skip
+
+
+class Area(NamedTuple):
+    """From position ``first`` up to ``end`` the step is there: ``backward``, or two at once."""
+
+    part: str
+    first: int
+    end: int
+    name: str
+
+
+def telling_places(moments: Sequence[Moment]) -> list[int]:
+    """The moments at which the memory has changed visibly, the first and the peak among them.
+
+    Thousands of small operations, as an optimizer has for every weight, would leave the rest a
+    sliver of the picture.
+    """
+    totals = [moment.total_bytes for moment in moments]
+    peak = totals.index(max(totals))
+    least, kept = totals[peak] * _LEAST_CHANGE, [0]
+    for place, moment in enumerate(moments):
+        before = moments[kept[-1]].bytes_by_kind
+        if place > kept[-1] and (place == peak or _differs(moment.bytes_by_kind, before, least)):
+            kept.append(place)
+    return kept
+
+
+def _differs(now: Mapping[str, int], before: Mapping[str, int], least: float) -> bool:
+    return any(abs(now.get(kind, 0) - before.get(kind, 0)) > least for kind in {*now, *before})
+
+
+def areas_of(parts: Sequence[str]) -> list[Area]:
+    """Forward, backward, update, each at most once and without gaps.
+
+    A step's operations run when they can, those of one part in the midst of another's: the
+    borders are where the fewest are on the wrong side.
+    """
+    edges = [0, *_borders(parts), len(parts)]
+    found = []
+    for part, first, end in zip(_ORDER, edges, edges[1:], strict=False):
+        if end > first:
+            shares = Counter(parts[first:end])
+            others = [
+                each
+                for each in _ORDER
+                if each != part and shares[each] >= _LEAST_SHARE * (end - first)
+            ]
+            found.append(Area(part, first, end, ", ".join([part, *others])))
+    return found
+
+
+def _borders(parts: Sequence[str]) -> tuple[int, int]:
+    """Where backward begins, and where update does."""
+    # cost[k]: the fewest wrong ones so far, if the step is in part k now; with its borders.
+    best: list[tuple[int, tuple[int, int]]] = [(0, (0, 0))] * 3
+    for place, part in enumerate(parts):
+        wrong = [int(part != each) for each in _ORDER]
+        forward, backward, update = best
+        ahead = (forward[0], (place, place))
+        backward = min(backward, ahead, key=lambda each: each[0])
+        update = min(update, (backward[0], (backward[1][0], place)), key=lambda each: each[0])
+        best = [
+            (forward[0] + wrong[0], (place + 1, place + 1)),
+            (backward[0] + wrong[1], (backward[1][0], place + 1)),
+            (update[0] + wrong[2], update[1]),
+        ]
+    return min(best, key=lambda each: each[0])[1]

@@ -1,15 +1,36 @@
-"""A step replayed in the simulated allocator: use over time, the peak, and what is live there."""
+"""A step replayed in the simulated allocator: use over time, the peak, and what is live there.
+
+Of that, the layers' shares of the peak, and over time what the memory is for.
+"""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gpuconf.footprint.allocator import Allocator, Chunk, OutOfMemoryError
-from gpuconf.footprint.step import WEIGHTS, Piece, Step
+from gpuconf.footprint.memory_estimate import LayerRow, Moment
+from gpuconf.footprint.step import (
+    ACTIVATION,
+    GRADIENT,
+    OPTIMIZER_STATE,
+    ROUNDING,
+    TEMPORARY,
+    WEIGHTS,
+    Piece,
+    Step,
+)
 from gpuconf.units import LARGEST_SIZE
 
 STEPS = 2  # the second one finds the memory in the pieces that the first one has left
+_COLUMNS = {
+    WEIGHTS: "parameters_bytes",
+    OPTIMIZER_STATE: "optimizer_state_bytes",
+    GRADIENT: "gradients_bytes",
+    ACTIVATION: "activations_bytes",
+    TEMPORARY: "temporaries_bytes",
+}
 
 
 class Replay(NamedTuple):
@@ -111,3 +132,43 @@ def _run(schedule: Iterable[_Moment], pieces: Sequence[Piece], allocator: Alloca
         for number in moment.ends:
             allocator.free(held.pop(number))
     return series
+
+
+def layer_rows(step: Step, replay: Replay) -> tuple[LayerRow, ...]:
+    """A row for each layer, the largest first, then one for the rest: together the peak."""
+    columns: dict[str | None, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for variable in step.variables:
+        column = _COLUMNS.get(variable.kind, "other_bytes")
+        columns[variable.layer][column] += variable.size_bytes
+    for number in replay.live:
+        piece = step.pieces[number]
+        layer = step.operations[piece.first].layer if piece.kind in _COLUMNS else None
+        columns[layer][_COLUMNS.get(piece.kind, "other_bytes")] += piece.size_bytes
+    counted = sum(sum(row.values()) for row in columns.values())
+    columns[None]["other_bytes"] += replay.peak_bytes - counted
+    rows = [
+        LayerRow(layer, step.layers.get(layer or "", ""), **row) for layer, row in columns.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (row.layer is None, -row.total_bytes)))
+
+
+def timeline(step: Step, replay: Replay) -> tuple[Moment, ...]:
+    """What is in use during each operation; what the allocator gives too much is ``rounding``."""
+    resident: Counter[str] = Counter()
+    for variable in step.variables:
+        resident[variable.kind] += variable.size_bytes
+    begins: list[list[int]] = [[] for _ in range(len(step.operations) + 1)]
+    ends: list[list[int]] = [[] for _ in range(len(step.operations) + 1)]
+    for number, piece in enumerate(step.pieces):
+        begins[piece.first].append(number)
+        ends[piece.last + 1].append(number)
+    moments, live = [], resident
+    for position, operation in enumerate(step.operations):
+        for number in ends[position]:
+            live[step.pieces[number].kind] -= step.pieces[number].size_bytes
+        for number in begins[position]:
+            live[step.pieces[number].kind] += step.pieces[number].size_bytes
+        kinds = {kind: size for kind, size in live.items() if size}
+        kinds[ROUNDING] = max(0, replay.in_use_bytes[position] - sum(kinds.values()))
+        moments.append(Moment(operation.part, operation.layer, operation.name, kinds))
+    return tuple(moments)

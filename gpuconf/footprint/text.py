@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from gpuconf.footprint.budget import Budget, card_lines, limit_lines
-from gpuconf.footprint.layer_table import table_lines, table_rows
 from gpuconf.footprint.memory_estimate import (
     GPU,
     SIMULATED_CARD,
     TRACED,
     Advice,
+    LayerRow,
     MemoryEstimate,
     Peak,
     Phase,
@@ -19,6 +20,7 @@ from gpuconf.footprint.peak_sum import peak_figures, peak_sum
 from gpuconf.footprint.phases import MOST_BATCH
 from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE
 from gpuconf.reporting.lines import Line, broken
+from gpuconf.reporting.picture import shortened
 from gpuconf.reporting.text import text_of
 from gpuconf.units import MIB, mib_figure, sized
 
@@ -32,6 +34,10 @@ PARTS = {
     BACKWARD: "the backward pass",
     UPDATE: "the optimizer's update",
 }
+_MOST_ROWS = 10
+_NARROWEST_NAME = 14
+_TABLE_COLUMNS = ("weights", "gradients", "optimizer", "kept", "other", "sum")
+_SHORT = ("weights", "grads", "optim", "kept", "other", "sum")
 
 
 @text_of.register
@@ -204,3 +210,64 @@ def _advice(advice: Advice) -> Iterator[Line]:
     yield Line(f"  {advice.change}: saves {sized(advice.saved_bytes)} ({peak})", hang=4)
     for text in advice.how.splitlines():
         yield Line(f"      {text}", "cyan", None)
+
+
+class _TableRow(NamedTuple):
+    """A name and the bytes of the columns."""
+
+    name: str
+    sizes: tuple[int, ...]
+
+
+def table_rows(rows: Sequence[LayerRow], *, is_whole: bool) -> list[_TableRow]:
+    """The largest layers, what the others have together, what is of none, and the sum of all."""
+    layers = [row for row in rows if row.layer is not None]
+    shown = layers if is_whole or len(layers) <= _MOST_ROWS + 1 else layers[:_MOST_ROWS]
+    rest = layers[len(shown) :]
+    found = [_TableRow(row.layer or "", _sizes(row)) for row in shown]
+    if rest:
+        found.append(_TableRow(f"{len(rest)} smaller layers", _added(map(_sizes, rest))))
+    unattributed = [_sizes(row) for row in rows if row.layer is None]
+    if unattributed:
+        found.append(_TableRow("unattributed/workspace", _added(unattributed)))
+    return [*found, _TableRow("together", _added(map(_sizes, rows)))]
+
+
+def _sizes(row: LayerRow) -> tuple[int, ...]:
+    return (
+        row.parameters_bytes,
+        row.gradients_bytes,
+        row.optimizer_state_bytes,
+        row.activations_bytes,
+        row.temporaries_bytes + row.other_bytes,
+        row.total_bytes,
+    )
+
+
+def _added(rows: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(map(sum, zip(*rows, strict=True))) or (0,) * len(_TABLE_COLUMNS)
+
+
+def table_lines(rows: Sequence[_TableRow], width: int | None) -> Iterator[str]:
+    """The table's lines, its heading first; columns that hold nothing are left out.
+
+    Where the terminal is narrow, headings are shortened, and then the names of layers, at the
+    beginning: what makes them differ is their end.
+    """
+    used = [place for place in range(len(_TABLE_COLUMNS)) if any(row.sizes[place] for row in rows)]
+    cells = [[_figure(row.sizes[place]) for place in used] for row in rows]
+    longest = max(len(row.name) for row in rows)
+    for headings, gap in ((_TABLE_COLUMNS, "  "), (_SHORT, "  "), (_SHORT, " ")):
+        heads = [headings[place] for place in used]
+        widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+        left = longest if width is None else width - sum(len(gap) + each for each in widths)
+        if left >= min(longest, _NARROWEST_NAME + 8):
+            break
+    left = min(longest, max(left, _NARROWEST_NAME))
+    for name, row in zip(("MiB", *(row.name for row in rows)), (heads, *cells), strict=True):
+        numbers = [cell.rjust(size) for cell, size in zip(row, widths, strict=True)]
+        yield gap.join([shortened(name, left).ljust(left), *numbers])
+
+
+def _figure(size_bytes: int) -> str:
+    return mib_figure(size_bytes) if size_bytes else "-"

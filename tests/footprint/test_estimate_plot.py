@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from gpuconf.errors import UsageError
 from gpuconf.footprint import plot
 from gpuconf.footprint.memory_estimate import GPU, LayerRow, MemoryEstimate
+from gpuconf.footprint.plot import Area, areas_of, telling_places
 from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE
-from gpuconf.footprint.step_areas import Area, areas_of, telling_places
 from gpuconf.units import GIB, MIB
 from tests.footprint.estimates import BARE, FITS, INFERENCE, TOO_LARGE, estimate, moment
 

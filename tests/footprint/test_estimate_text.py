@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.footprint.budget import Budget
-from gpuconf.footprint.layer_table import table_lines, table_rows
 from gpuconf.footprint.memory_estimate import GPU, LayerRow, MemoryEstimate, Phase
 from gpuconf.footprint.peak_sum import peak_kinds, peak_sum
 from gpuconf.footprint.phases import MOST_BATCH
 from gpuconf.footprint.step import BACKWARD
-from gpuconf.footprint.text import headline, report
+from gpuconf.footprint.text import headline, report, table_lines, table_rows
 from gpuconf.hardware import Gpu
 from gpuconf.hardware.reserve import CONTEXT_BYTES
 from gpuconf.units import GIB, MIB

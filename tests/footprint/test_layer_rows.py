@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuconf.footprint.breakdown import layer_rows
 from gpuconf.footprint.memory_estimate import LayerRow
-from gpuconf.footprint.replay import replay
+from gpuconf.footprint.replay import layer_rows, replay
 from gpuconf.footprint.step import (
     ACTIVATION,
     CONSTANT,

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuconf.footprint.allocator import rounded
-from gpuconf.footprint.breakdown import timeline
-from gpuconf.footprint.replay import Limit, fits, replay
+from gpuconf.footprint.replay import Limit, fits, replay, timeline
 from gpuconf.units import MIB
 from tests.footprint.hand_made_steps import (
     at_batch,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.errors import GpuconfError, UsageError
-from gpuconf.footprint.targets.user_errors import error_in_user_code, trains_in
+from gpuconf.footprint.targets.user_code import error_in_user_code, trains_in
 from gpuconf.footprint.targets.user_modules import (
     ModelOrigin,
     OwnError,

@@ -1,4 +1,7 @@
-"""A traced graph, walked in the order of execution: who makes which memory, who uses it."""
+"""A traced graph, walked in the order of execution: who makes which memory, who uses it.
+
+Of functional control flow, the heaviest branch is walked, and a loop as often as it turns.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuconf.footprint.step import CONSTANT
-from gpuconf.footprint.tensorflow import lists, loops, operations
+from gpuconf.footprint.tensorflow import lists, operations
 from gpuconf.footprint.tensorflow.memory import (
     Buffer,
     Handle,
@@ -18,8 +21,11 @@ from gpuconf.footprint.tensorflow.memory import (
 )
 from gpuconf.footprint.tensorflow.order import executed, source
 from gpuconf.footprint.tensorflow.workspaces import workspace_bytes
+from gpuconf.keras_api import graphs
 
 _SMALLEST_CONSTANT_BYTES = 1024  # smaller ones are folded away, or on the host
+_COMPARISONS = {"Less": 0, "LessEqual": 1}  # and how many turns more the second takes
+_MOST_TURNS = 10_000  # more are not walked: each turn's operations are kept
 
 
 class OperationPlace(NamedTuple):
@@ -91,9 +97,9 @@ class Walk:
         kind = operation.type
         place = _place(operation, under)
         if kind in operations.CALLS:
-            outputs = self._body(loops.function_graph(operation, "f"), inputs, place)
+            outputs = self._body(_function_graph(operation, "f"), inputs, place)
         elif kind in operations.BRANCHES:
-            outputs = self._body(loops.heaviest_branch(operation), inputs[1:], place)
+            outputs = self._body(_heaviest_branch(operation), inputs[1:], place)
         elif kind in operations.LOOPS:
             outputs = self._loop(operation, inputs, place)
         elif kind == "Placeholder" or kind in operations.ON_HOST:
@@ -182,8 +188,8 @@ class Walk:
     def _loop(
         self, operation: Any, values: Sequence[Value], place: OperationPlace
     ) -> Sequence[Value]:
-        body = loops.function_graph(operation, "body")
-        turns = loops.number_of_turns(operation, self.turns)
+        body = _function_graph(operation, "body")
+        turns = _number_of_turns(operation, self.turns)
         if turns is None:
             self.endless.append(operation.name)
             turns = 1
@@ -217,3 +223,47 @@ def _takes_from(operation: Any, number: int, inputs: Sequence[Value]) -> tuple[B
             if source.dtype.size == tensor.dtype.size and source.shape == tensor.shape:
                 found.append(value)
     return tuple(found)
+
+
+def _function_graph(operation: Any, attribute: str) -> Any:
+    """The graph of the function that an attribute of the operation names."""
+    return graphs.function_graph(operation.graph, operation.get_attr(attribute).name)
+
+
+def _heaviest_branch(operation: Any) -> Any:
+    """The graph of the branch with the most operations: weights are updated, not left alone."""
+    if "branches" in operation.node_def.attr:  # Case
+        functions = operation.get_attr("branches")
+    else:
+        functions = [operation.get_attr(name) for name in ("then_branch", "else_branch")]
+    branches = [graphs.function_graph(operation.graph, function.name) for function in functions]
+    return max(branches, key=lambda graph: len(graph.get_operations()))
+
+
+def _number_of_turns(operation: Any, turns: Mapping[int, int]) -> int | None:
+    """How often a ``While`` turns, where its condition compares with a number that is known.
+
+    ``turns`` are those of loops before it: the loop of the gradients counts as far as the first
+    one did.
+    """
+    condition = _function_graph(operation, "cond")
+    outer = dict(zip(map(id, condition.inputs), operation.inputs, strict=True))
+    found = []
+    for compared in condition.get_operations():
+        if compared.type in _COMPARISONS:
+            bound = compared.inputs[1]
+            known = _number(outer.get(id(bound), bound), turns)
+            if known is not None:
+                found.append(known + _COMPARISONS[compared.type])
+    return min(found, default=None)
+
+
+def _number(tensor: Any, turns: Mapping[int, int]) -> int | None:
+    import tensorflow as tf
+
+    if id(tensor) in turns:
+        return turns[id(tensor)]
+    if not tensor.dtype.is_integer or tensor.shape.rank != 0:
+        return None  # a threshold, not a count
+    value = tf.get_static_value(tensor)
+    return None if value is None or not 0 <= int(value) <= _MOST_TURNS else int(value)
