@@ -1,4 +1,4 @@
-"""Signals that end us: what we started ends first."""
+"""Signals: what we started ends before we do, and the name of one that ended a child."""
 
 from __future__ import annotations
 
@@ -58,6 +58,14 @@ def _handled(
     finally:
         for number, former in before.items():
             signal.signal(number, former)
+
+
+def signal_name(number: int) -> str:
+    """``SIGSEGV``; ``signal 40`` for one of the real-time signals, most of which have no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def end_with_parent() -> None:

@@ -116,7 +116,7 @@ def _command(options: argparse.Namespace) -> str:
 
 
 def _list_checks(options: argparse.Namespace, output: Output) -> int:
-    from gpuconf.doctor.selection import known_checks, selected
+    from gpuconf.doctor.examination import known_checks, selected
 
     known = known_checks()
     ids = selected(options.checks, known)

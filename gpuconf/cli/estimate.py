@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from gpuconf.cli.output import Output
-from gpuconf.cli.pictures import drawn
+from gpuconf.cli.output import Output, drawn
 from gpuconf.command_line import check_picture, positive, size_argument
 from gpuconf.errors import UsageError
 

@@ -12,8 +12,7 @@ from io import BufferedReader
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from gpuconf.cli.output import Output
-from gpuconf.cli.pictures import Drawn, drawn
+from gpuconf.cli.output import Drawn, Output, drawn
 from gpuconf.command_line import check_picture
 from gpuconf.errors import GpuconfError, UsageError
 

@@ -6,9 +6,9 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from io import StringIO, TextIOWrapper
-from typing import TextIO
+from typing import NamedTuple, TextIO, TypeVar
 
 from rich import table as rich_table
 from rich.console import Console
@@ -24,6 +24,7 @@ SCHEMA_VERSION = 1
 
 _ERROR = "gpuconf: error:"
 _ENDLESS = 10**5  # columns, of a table that goes to a file
+_Drawable = TypeVar("_Drawable")
 
 
 class Output:
@@ -182,3 +183,23 @@ def _console(stream: TextIO | None, color: str) -> Console:
         markup=False,
         emoji=False,
     )
+
+
+class Drawn(NamedTuple):
+    """A picture's outcome: its path, what to say on stderr, and the exit code for that."""
+
+    path: str | None = None
+    said: str | None = None
+    code: int = 0
+
+
+def drawn(draw: Callable[[_Drawable, str], None], what: _Drawable, path: str | None) -> Drawn:
+    """Draw ``what`` into ``path``; nothing where no picture was asked for."""
+    if path is None:
+        return Drawn()
+    try:
+        draw(what, path)
+    except OSError as error:
+        reason = error.strerror or error
+        return Drawn(None, f"gpuconf: error: --plot {path}: {reason}; no picture", 1)
+    return Drawn(path, f"wrote {path}")

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from gpuconf.children.signals import ended_in_order
-from gpuconf.cli.output import Output, drop_unwritten
-from gpuconf.cli.pictures import Drawn, drawn
+from gpuconf.cli.output import Drawn, Output, drawn, drop_unwritten
 from gpuconf.command_line import check_picture, positive, size_argument
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.hardware.reserve import CONTEXT_BYTES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from gpuconf.hardware.reserve import CONTEXT_BYTES
-from gpuconf.rehearsal.devices import tightest
+from gpuconf.rehearsal.breakdown import tightest
 from gpuconf.rehearsal.measuring import NOT_EVEN_ONE
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.runs import Orders

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from gpuconf.children.records import decoded
 from gpuconf.json_shape import Bytes, Count, FromOne
 from gpuconf.messages.failure import Failure
-from gpuconf.rehearsal.devices import DeviceReport
+from gpuconf.rehearsal.breakdown import DeviceReport
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.suggestion import Measurement, Suggestion
 from gpuconf.rehearsal.target import Allowance

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from gpuconf.rehearsal.breakdown import SLOTS, WEIGHTS, total_bytes
-from gpuconf.rehearsal.devices import devices_of, tightest
+from gpuconf.rehearsal.breakdown import SLOTS, WEIGHTS, devices_of, tightest, total_bytes
 from gpuconf.rehearsal.runs import RunResult
 from gpuconf.rehearsal.suggestion import NEARLY_FULL, Measurement, Suggestion, between, suggest
 from gpuconf.rehearsal.verdict import Verdict, verdict_of

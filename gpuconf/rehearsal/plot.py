@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuconf.errors import UsageError
-from gpuconf.rehearsal.devices import DeviceReport, tightest
+from gpuconf.rehearsal.breakdown import DeviceReport, tightest
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.trace import TapeMark, Usage
 from gpuconf.reporting.picture import IN_USE, INK, LIMIT, PALE, PLATE, canvas, plain, save

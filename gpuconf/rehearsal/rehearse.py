@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from gpuconf.rehearsal.devices import DeviceReport, devices_of
+from gpuconf.rehearsal.breakdown import DeviceReport, devices_of
 from gpuconf.rehearsal.measuring import Again, find_batch
 from gpuconf.rehearsal.runs import Orders, RunResult, run_once
 from gpuconf.rehearsal.suggestion import Measurement, Suggestion

@@ -8,8 +8,14 @@ from typing import NamedTuple
 
 from gpuconf.messages.failure import Failure
 from gpuconf.rehearsal.advice import advice
-from gpuconf.rehearsal.breakdown import ProgramNames, Row, names_of, place_of
-from gpuconf.rehearsal.devices import DeviceReport, tightest
+from gpuconf.rehearsal.breakdown import (
+    DeviceReport,
+    ProgramNames,
+    Row,
+    names_of,
+    place_of,
+    tightest,
+)
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.target import free_bytes, reserve_bytes
 from gpuconf.reporting.lines import Line, Table

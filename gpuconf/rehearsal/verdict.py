@@ -10,6 +10,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from gpuconf.children.signals import signal_name
 from gpuconf.messages.failure import Failure, failure_of
 from gpuconf.rehearsal.breakdown import names_of
 from gpuconf.rehearsal.runs import RunResult
@@ -122,7 +123,7 @@ def _died(run: RunResult, failure: Failure) -> Verdict:
         hint = "device memory of a simulated card is memory of this machine; try a smaller --card"
         return Verdict("no verdict", because, 128 + signal.SIGKILL, failure, hint)
     if code < 0:
-        because = f"the script was ended by {_signal_name(-code)}"
+        because = f"the script was ended by {signal_name(-code)}"
         return Verdict("no verdict", because, 128 - code, failure)
     if failure.kind == "host_memory":
         because = f"the host's memory ran out, not the card's: {failure.message}"
@@ -175,13 +176,6 @@ def survived_errors(run: RunResult) -> int:
 
 def _passed_on(code: int) -> int:
     return NO_VERDICT if code in _OURS else code
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _count(steps: int) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpuconf.messages.failure import Failure
 from gpuconf.rehearsal import plot
-from gpuconf.rehearsal.devices import DeviceReport
+from gpuconf.rehearsal.breakdown import DeviceReport
 from gpuconf.rehearsal.document import document_of
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.report import headline, sections, title

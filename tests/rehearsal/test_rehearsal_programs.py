@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from gpuconf.rehearsal.devices import devices_of
+from gpuconf.rehearsal.breakdown import devices_of
 from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
 from gpuconf.rehearsal.runs import Orders, RunResult, run_once
 from gpuconf.rehearsal.verdict import verdict_of

@@ -10,8 +10,7 @@ import jsonschema
 import pytest
 
 from gpuconf.messages.failure import Failure, failure_of
-from gpuconf.rehearsal.breakdown import Row
-from gpuconf.rehearsal.devices import DeviceReport
+from gpuconf.rehearsal.breakdown import DeviceReport, Row
 from gpuconf.rehearsal.document import document_of
 from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
 from gpuconf.rehearsal.report import sections

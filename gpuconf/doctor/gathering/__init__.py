@@ -10,12 +10,13 @@ from gpuconf import environ as environment
 from gpuconf.doctor.facts import Facts, Packages, ProfileFacts, System
 from gpuconf.doctor.finding import Finding, crash
 from gpuconf.doctor.gathering.packages import read_packages
-from gpuconf.doctor.gathering.profile import read_profile
 from gpuconf.doctor.gathering.system import read_system
-from gpuconf.errors import UsageError
+from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.hardware import Inventory
 from gpuconf.hardware.health import CardHealth, read_inventory_and_health
 from gpuconf.hardware.holders import read_processes
+from gpuconf.machine_plan import environment_for, plan_for
+from gpuconf.profile import chosen_profile, load_profile
 
 _T = TypeVar("_T")
 
@@ -68,9 +69,41 @@ def gather(
         ),
         profile=attempt(
             "profile",
-            lambda: read_profile(profile, inventory, environ=environ, script_folder=script_folder),
+            lambda: _read_profile(profile, inventory, environ=environ, script_folder=script_folder),
             ProfileFacts(),
         ),
         environ=baseline,
     )
     return GatheredFacts(facts, tuple(crashes))
+
+
+def _read_profile(
+    named: str | None,
+    inventory: Inventory,
+    *,
+    environ: Mapping[str, str],
+    script_folder: str | None = None,
+) -> ProfileFacts:
+    """Load the profile ``named``, or the one that applies, and plan with it; never raises ours."""
+    if named is None:
+        choice = chosen_profile(environ=environ, script_folder=script_folder)
+        facts = ProfileFacts(choice.profile, choice.because)
+    else:
+        facts = ProfileFacts(named, "it was named with --profile")
+    try:
+        profile = load_profile(named, environ=environ, script_folder=script_folder)
+    except GpuconfError as error:
+        return facts._replace(profile_error=error)
+    rules = [profile.memory, *(each.memory for _, each in profile.per_gpu)]
+    facts = facts._replace(
+        name=profile.name,
+        source=profile.source,
+        notes=profile.notes,
+        keeps_free=any(each.keep_free is not None for each in rules),
+    )
+    try:
+        plan = plan_for(profile, environ=environ, read=lambda: inventory)
+    except GpuconfError as error:
+        return facts._replace(plan_error=error)
+    _, settings = environment_for(profile, plan, environ)
+    return facts._replace(plan=plan, settings=tuple(settings))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from gpuconf.doctor.facts import DeviceNode, System, Xid
 from gpuconf.doctor.gathering.files import names_in, read_text, under
-from gpuconf.doctor.gathering.loader import find_library
+from gpuconf.doctor.gathering.libraries import find_library
 from gpuconf.hardware.host_memory import available_bytes
 
 # "NVIDIA UNIX x86_64 Kernel Module  535.54.03  …", and of the open one "NVIDIA UNIX Open Kernel

@@ -1,17 +1,22 @@
-"""The probe's runs -> findings.  Pure."""
+"""The probe's runs -> findings, the headroom of a card that passed among them.  Pure.
+
+Too little headroom is how CUDNN_STATUS_ALLOC_FAILED begins: TensorFlow grows to its limit, and the
+next handle or workspace that cuDNN asks the driver for is refused, hours into a training.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gpuconf.doctor.finding import Finding, Status
-from gpuconf.doctor.live import headroom
+from gpuconf.doctor.live import fixes
 from gpuconf.doctor.live.failed_step import Reason
 from gpuconf.doctor.live.outcome import CardOutcome, Trouble, outcomes, start_trouble
 from gpuconf.doctor.live.reasons import reason_of_unseen
 from gpuconf.doctor.live.record import STEPS, ChildRun, LiveRecord, Skip
-from gpuconf.doctor.measured import CardMemory, LiveStep
-from gpuconf.units import sized
+from gpuconf.doctor.measured import CardMemory, LiveStep, ProbedCard
+from gpuconf.units import MIB, sized
 
 LIVE_CHECKS: dict[str, str] = {
     "live.start": "TensorFlow starts under the profile, and lists the GPUs that it should",
@@ -27,6 +32,8 @@ _DONE = {
     "convolution": "a convolution is right, with cuDNN",
     "fit": "Keras trains",
 }
+# For cuDNN's and cuBLAS's handles, where growth hides them; a judgement, not a measurement.
+_LEAST_SPARE = 128 * MIB
 
 
 def findings_of(runs: Sequence[ChildRun]) -> tuple[Finding, ...]:
@@ -126,7 +133,7 @@ def _only_together(name: str, cards: Sequence[CardOutcome]) -> list[Finding]:
 
 def _headroom(cards: Sequence[CardOutcome]) -> list[Finding]:
     through = [card for card in cards if any(step.step == "fit" for step in card.passed)]
-    found = [headroom.finding_for(card.card, card.record) for card in through]
+    found = [_headroom_finding(card.card, card.record) for card in through]
     known = [finding for finding in found if finding is not None]
     why = "there is no limit to compare with" if through else "not tried: an earlier step failed"
     return known or [Finding("live.headroom", "skip", why)]
@@ -158,3 +165,73 @@ def _measured(outcome: CardOutcome, step: LiveStep) -> str:
     if after.peak_bytes:
         parts.append(f"tensors at most {sized(after.peak_bytes)}")
     return f"{outcome.card.label}: {', '.join(parts)}"
+
+
+class _Headroom(NamedTuple):
+    """What a process needs beside its limit, and what the card has left for it.
+
+    ``overhead_bytes``: the CUDA context, and with a limit that was taken at once the handles too.
+    ``spare_bytes`` remains when the process has all of its limit; below 0 it never gets there.
+    """
+
+    overhead_bytes: int
+    spare_bytes: int
+
+
+def _headroom_on(card: ProbedCard, record: LiveRecord) -> _Headroom | None:
+    """The headroom on a card that passed all its steps; None where figures are missing."""
+    overhead = _overhead_bytes(card, record)
+    if overhead is None or card.limit_bytes is None or card.free_bytes is None:
+        return None
+    return _Headroom(overhead, card.free_bytes - card.limit_bytes - overhead)
+
+
+def _headroom_finding(card: ProbedCard, record: LiveRecord) -> Finding | None:
+    """What the headroom comes to; None where it cannot be known."""
+    room = _headroom_on(card, record)
+    if room is None or card.limit_bytes is None:
+        return None
+    taken = f"{sized(room.overhead_bytes)} beside its limit of {sized(card.limit_bytes)}"
+    if room.spare_bytes >= _LEAST_SPARE:
+        summary = f"{card.label}: a process takes {taken}, and {sized(room.spare_bytes)} are left"
+        return Finding("live.headroom", "ok", summary)
+    left = sized(max(0, room.spare_bytes))
+    return Finding(
+        "live.headroom",
+        "warn",
+        f"{card.label}: a process takes {taken}, which leaves {left} for cuDNN",
+        (
+            *fixes.memory_lines(card),
+            "a training that grows to its limit fails with CUDNN_STATUS_ALLOC_FAILED or "
+            "CUDA_ERROR_OUT_OF_MEMORY",
+        ),
+        fixes.keep_more_free(record, room.overhead_bytes + 512 * MIB),
+    )
+
+
+def _overhead_bytes(card: ProbedCard, record: LiveRecord) -> int | None:
+    """What the process holds beyond the allocator's own.
+
+    With growth, as soon as the context is there, before the first tensor.  Without, in the end,
+    when the allocator has the whole limit.
+    """
+    place = card.place
+    of_card = [step for step in record.steps if place in step.cards and step.has_passed]
+    context = next((step for step in of_card if step.step == "context"), None)
+    if context is None:
+        return None
+    step = context if card.allow_growth is not False else of_card[-1]
+    held = _held_bytes(card, step.after, step.cards.index(place))
+    if held is None or card.limit_bytes is None:
+        return None
+    return held - card.limit_bytes if held >= card.limit_bytes else held
+
+
+def _held_bytes(card: ProbedCard, after: tuple[CardMemory, ...], number: int) -> int | None:
+    """What the process holds on the card: NVML's figure for it, or what the card has lost."""
+    memory = after[number] if number < len(after) else CardMemory()
+    if memory.own_bytes is not None:
+        return memory.own_bytes
+    if memory.free_bytes is None or card.free_bytes is None:
+        return None
+    return max(0, card.free_bytes - memory.free_bytes)

@@ -1,19 +1,45 @@
 """What became of each card: its runs put together.  Pure.
 
 There is one run with all cards, and where that went wrong and there are several, one more for
-each card that did not come through, alone.
+each card that did not come through, alone.  A child may also die or hang: what its end means is
+here too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuconf.doctor.live.deaths import last_step, reason_of_death
+from gpuconf.children.signals import signal_name
+from gpuconf.doctor.live import fixes
 from gpuconf.doctor.live.failed_step import FailedStep, Reason
 from gpuconf.doctor.live.reasons import reason_of, reason_of_unseen
 from gpuconf.doctor.live.record import STEPS, ChildRun, LiveRecord
 from gpuconf.doctor.measured import LiveStep, ProbedCard
+from gpuconf.messages import read
+
+_MEANINGS = {
+    "SIGKILL": (
+        "most often the system, out of host memory",
+        "sudo dmesg -T | grep -iE 'out of memory|killed process' | tail; free -h",
+    ),
+    "SIGILL": (
+        "this TensorFlow uses instructions that the processor does not have",
+        "grep -m1 -o -w avx2 /proc/cpuinfo  # nothing? it needs a TensorFlow built without AVX",
+    ),
+    "SIGBUS": ("a file system that is full, /dev/shm too, or a bad disk", "df -h /dev/shm /tmp"),
+    "SIGTERM": ("somebody, or a job scheduler, ended it", fixes.AGAIN),
+    "SIGXCPU": ("a limit of processor time", "ulimit -t"),
+}
+# What the C library, C++ and TensorFlow say of their end, above what Python says of it.
+_LAST_WORDS = re.compile(
+    r"^terminate called|^what\(\):|^(?:free|malloc|realloc)\w*\(\):|corrupt|Check failed:"
+)
+_CRASH = (
+    "a crash in TensorFlow, a CUDA library or the driver; two CUDA versions in one process do this",
+    "unset LD_LIBRARY_PATH; pip check; {by_hand}",
+)
 
 
 class Trouble(NamedTuple):
@@ -70,8 +96,8 @@ def start_trouble(run: ChildRun) -> Trouble | None:
             if run.record.fact("listed") == "0":
                 return Trouble("start", reason_of_unseen(run.record, run.output))
             return Trouble("start", _explain(run, step, None))
-    last = last_step(run)
-    reason = reason_of_death(run, last) if last.step == "start" else None
+    last = _last_step(run)
+    reason = _reason_of_death(run, last) if last.step == "start" else None
     return None if reason is None else Trouble("start", reason)
 
 
@@ -98,8 +124,8 @@ def _trouble(run: ChildRun, place: int) -> Trouble | None:
     for step in run.record.steps:
         if place in step.cards and step.error is not None:
             return Trouble(step.step, _explain(run, step, place))
-    last = last_step(run)
-    reason = reason_of_death(run, last) if place in last.cards else None
+    last = _last_step(run)
+    reason = _reason_of_death(run, last) if place in last.cards else None
     return None if reason is None else Trouble(last.step, reason)
 
 
@@ -125,3 +151,56 @@ def _came_through(run: ChildRun, place: int) -> bool:
 
 def _card(place: int | None, record: LiveRecord) -> ProbedCard | None:
     return next((card for card in record.cards if card.place == place), None)
+
+
+def _last_step(run: ChildRun) -> LiveStep:
+    """The step in which a run ended: one that did not end, else the one after the last."""
+    if run.record.unfinished is not None:
+        return run.record.unfinished
+    done = run.record.steps[-1] if run.record.steps else LiveStep("start")
+    following = STEPS[min(STEPS.index(done.step) + 1, len(STEPS) - 1)] if _known(done) else "start"
+    return LiveStep(following if run.record.steps else "start", done.cards)
+
+
+def _reason_of_death(run: ChildRun, step: LiveStep) -> Reason | None:
+    """Why ``run`` did not go to its end in order; None if it did."""
+    if run.code is None:
+        return _hung(run, step)
+    name = signal_name(-run.code) if run.code < 0 else None
+    if name is None and (run.code == 0 or run.record.is_over):
+        return None
+    when = "after its last step" if run.record.is_over else f"in the {step.step} step"
+    lines = _last_words(run.output)
+    if name is None:
+        summary = f"the probe ended with exit code {run.code} {when}"
+        return Reason(summary, fixes.by_hand(run.record, run.only), lines)
+    why, fix = _MEANINGS.get(name, _CRASH)
+    fix = fix.format(by_hand=fixes.by_hand(run.record, run.only))
+    return Reason(f"the probe was killed by {name} {when}", fix, (why, *lines))
+
+
+def _last_words(output: str, *, most: int = 4) -> tuple[str, ...]:
+    """The last lines of an output that say why it ended, or else its very last ones."""
+    reading = read(output)
+    ends = (reading.facts.exception, reading.facts.cut_off)
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    said = [line.text for line in reading.evidence] + [end for end in ends if end is not None]
+    said += [line for line in lines if _LAST_WORDS.search(line)]
+    places = {line: place for place, line in enumerate(lines)}
+    said = sorted(set(said), key=lambda line: places.get(line, len(lines)))
+    return tuple(line[:300] for line in (said or lines[-2:])[-most:])
+
+
+def _hung(run: ChildRun, step: LiveStep) -> Reason:
+    lines = _last_words(run.output)
+    if run.is_stuck:
+        lines = ("not even SIGKILL ended it: it hangs inside the driver", *lines)
+    return Reason(
+        f"the probe still was in the {step.step} step after {run.timeout_s:.0f} s, and was ended",
+        fixes.SEE_KERNEL_LOG if run.is_stuck else fixes.with_more_time(run.timeout_s),
+        lines,
+    )
+
+
+def _known(step: LiveStep) -> bool:
+    return step.step in STEPS

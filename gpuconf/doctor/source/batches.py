@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from gpuconf.doctor.source import rewrites
+from gpuconf.doctor.source.rewrites import is_held_out, is_measured, is_whole
 from gpuconf.doctor.source.script import Script, ScriptProblem, argument
-from gpuconf.doctor.source.sets import is_held_out, is_measured, is_whole
 
 # Methods that take what they are given as one batch, and those that take it in batches.
 _ONE_BATCH = {"predict_on_batch": "predict", "test_on_batch": "evaluate", "train_on_batch": "fit"}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from gpuconf.doctor.source.environment import settings_at
 from gpuconf.doctor.source.script import Script, argument
-from gpuconf.doctor.source.sets import inside_list
 
 # Where batch_size stands among the positions of what works in batches: behind the data.
 BATCH_SIZE_AT = {"fit": 2, "predict": 1, "evaluate": 2}
@@ -20,6 +20,14 @@ _BATCH_SIZE = 32
 _BACKEND = "KERAS_BACKEND"
 _SIZE = (224, 224)
 _RESIZERS = {"resize", "load_img"}
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_HELD_OUT = {"test", "testing", "val", "valid", "validation"}
+_PARTS = _HELD_OUT | {"train", "training", "all", "full"}
+_MATTER = {"x", "images", "imgs", "img", "data", "features", "inputs", "samples", "set", "dataset"}
+# Where a call measures its own argument, these names are of whole sets too.
+_PLAIN = {"x", "xs", "data", "images", "features", "inputs", "samples", "dataset"}
+# As the tutorials of TensorFlow 1 read digits: mnist.test.images.
+_OF_TUTORIALS = re.compile(r"\.(?:test|validation)\.images$")
 
 
 def of_one_batch(script: Script, call: ast.Call, method: str) -> str:
@@ -32,7 +40,7 @@ def of_one_batch(script: Script, call: ast.Call, method: str) -> str:
     given += [ast.unparse(each) for each in call.keywords if each.arg in ("x", "y")]
     weights = {name: argument(call, place, name) for name, place in _WEIGHTS_AT[method].items()}
     given += [f"{name}={ast.unparse(each)}" for name, each in weights.items() if each is not None]
-    data = inside_list(argument(call, 0, "x"))
+    data = _inside_list(argument(call, 0, "x"))
     # What is learnt depends on the batch, so it stays; gpuconf.fit takes it in parts.
     same = [f"batch_size=len({ast.unparse(data)})"] if method == "fit" and data else []
     return _both(
@@ -95,7 +103,7 @@ def of_session(script: Script, call: ast.Call, feed: ast.expr) -> str:
 
 def of_function(call: ast.Call) -> str:
     """For a ``K.function``, which takes and gives lists: slice by slice."""
-    data = inside_list(argument(call, 0, "inputs"))
+    data = _inside_list(argument(call, 0, "inputs"))
     name, function = ast.unparse(data or call), ast.unparse(call.func)
     return (
         f"outputs = [{function}([{name}[i : i + {_BATCH_SIZE}]])[0] "
@@ -157,3 +165,78 @@ def _picture_size(script: Script) -> tuple[int, int]:
             if len(sides) == 2 and isinstance(sides[0], int) and sides[0] == sides[1]:
                 return sides[0], sides[0]
     return _SIZE
+
+
+def is_whole(script: Script, node: ast.expr | None) -> bool:
+    """Whether ``node`` is a variable like x_test, made by the file, and not in pieces."""
+    node = _inside_list(node)
+    return isinstance(node, ast.Name) and _names_a_set(node.id) and _is_made_whole(script, node)
+
+
+def is_held_out(script: Script, node: ast.expr | None) -> bool:
+    """Whether it is a whole set that nothing is trained with: x_test, mnist.test.images."""
+    if isinstance(node, ast.Attribute):
+        return _OF_TUTORIALS.search(ast.unparse(node)) is not None
+    named = isinstance(node, ast.Name) and bool(_words(node.id) & _HELD_OUT)
+    return named and is_whole(script, node)
+
+
+def is_measured(script: Script, size: ast.expr | None, data: ast.expr | None) -> bool:
+    """Whether a size is the length of a whole set, or of the ``data`` that a call is about."""
+    measured = _measured(script.value(size))
+    if data is None or not isinstance(measured, ast.Name):
+        return False
+    is_own = ast.dump(measured) == ast.dump(data) and measured.id.lower() in _PLAIN
+    return is_whole(script, measured) or (is_own and _is_made_whole(script, measured))
+
+
+def _inside_list(node: ast.expr | None) -> ast.expr | None:
+    """``x`` of ``[x]``, as a model of one input may be given it; anything else as it is."""
+    return node.elts[0] if isinstance(node, ast.List) and len(node.elts) == 1 else node
+
+
+def _is_made_whole(script: Script, node: ast.Name) -> bool:
+    """Whether the file makes the variable, in one go, and not anew in a loop around this use."""
+    values = script.values_of(node.id)
+    if not values or any(value is None or _is_piece(value) for value in values):
+        return False
+    loops = [each for each in script.above(node) if isinstance(each, ast.For | ast.While)]
+    return not any(script.is_bound_in(node.id, loop) for loop in loops)
+
+
+def _names_a_set(name: str) -> bool:
+    words = _words(name)
+    return bool(words & _PARTS) and (bool(words & _MATTER) or name[:1].lower() == "x")
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in _WORDS.findall(name)}
+
+
+def _is_piece(value: ast.expr) -> bool:
+    """Whether a value is a part of something, a batch, or a handful written out."""
+    for node in ast.walk(value):
+        if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant | ast.Tuple):
+            return True
+        if isinstance(node, ast.Name | ast.Attribute) and _hints_at_piece(node):
+            return True
+    is_literal = isinstance(value, ast.List | ast.Tuple | ast.Constant)
+    in_array = isinstance(value, ast.Call) and bool(value.args)
+    first = value.args[0] if isinstance(value, ast.Call) and in_array else None
+    return is_literal or isinstance(first, ast.List | ast.Tuple)
+
+
+def _hints_at_piece(node: ast.Name | ast.Attribute) -> bool:
+    word = (node.id if isinstance(node, ast.Name) else node.attr).lower()
+    pieces = ("batch", "next", "take", "sample", "choice", "expand_dims", "gen", "iter", "loader")
+    return any(piece in word for piece in pieces)
+
+
+def _measured(size: ast.expr | None) -> ast.expr | None:
+    """``x`` of ``len(x)`` and of ``x.shape[0]``."""
+    if isinstance(size, ast.Call) and isinstance(size.func, ast.Name) and len(size.args) == 1:
+        return size.args[0] if size.func.id == "len" else None
+    if isinstance(size, ast.Subscript) and isinstance(size.value, ast.Attribute):
+        is_first = isinstance(size.slice, ast.Constant) and size.slice.value == 0
+        return size.value.value if size.value.attr == "shape" and is_first else None
+    return None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from gpuconf.children.run import run_recorded
-from gpuconf.children.signals import ended_in_order
+from gpuconf.children.signals import ended_in_order, signal_name
 from gpuconf.environ import before_gpuconf
 from gpuconf.errors import BackendError, GpuconfError, UsageError
 from gpuconf.footprint.calibration import CardProbe, TracedAt, calibrated, probed_batches
@@ -204,7 +204,7 @@ def _death(done: ProbeRun, failure: Failure) -> str:
     code = done.code or 0
     if code == -signal.SIGKILL:
         return "its process was killed, most likely for want of host memory (SIGKILL)"
-    how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+    how = f"by {signal_name(-code)}" if code < 0 else f"with exit code {code}"
     return f"its process ended {how}: {failure.message or 'it said nothing'}"
 
 

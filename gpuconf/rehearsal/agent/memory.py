@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from gpuconf.keras_api import training
 from gpuconf.keras_api.devices import gpu_limits
 from gpuconf.rehearsal.agent.patching import wrap
-from gpuconf.rehearsal.agent.quiet import quietly
 from gpuconf.rehearsal.agent.record import AgentRecord
 
 MARK = "gpuconf mark: "
@@ -18,6 +20,19 @@ _SEGMENT_S = 60.0
 # The profiler keeps every event in memory until it is stopped.  A program that computes for an
 # hour before its first step would fill it, so the tape is changed, and there is an end to it.
 _MOST_TAPE_BYTES = 1024**3
+# The source files of TensorFlow's profiler; on a card without CUPTI some of it is logged as errors.
+_OURS = (
+    b" session_manager.cc:",
+    b" profiler_session.cc:",
+    b" profiler_controller.cc:",
+    b" save_profile.cc:",
+    b" cupti_",
+    b" cuda_version_variants.cc:",
+    b"/profiler_session.cc:",
+    b"/save_profile.cc:",
+    b"/cupti_",
+)
+_STDERR = 2
 
 
 class MemoryTape:
@@ -73,13 +88,13 @@ class MemoryTape:
         folder = os.path.join(self._record.folder, f"tape{len(self._tapes)}")
         self._tapes.append({"folder": folder, "began_ns": time.time_ns(), "whole": False})
         self._pid = os.getpid()
-        with quietly():
+        with _quietly():
             self._start(folder, self._options)
 
     def _end_tape(self) -> None:
         if self._pid != os.getpid() or not self._tapes or self._tapes[-1]["whole"]:
             return  # a forked child has no profiler of its own
-        with quietly():
+        with _quietly():
             self._stop()
         self._tapes[-1]["whole"] = True
 
@@ -140,3 +155,34 @@ def _devices() -> list[dict[str, Any]]:
         }
         for place, (name, limit) in enumerate(gpus)
     ]
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Hold back what any thread writes to stderr meanwhile; write it after, without those lines."""
+    try:
+        held = tempfile.TemporaryFile()  # noqa: SIM115  # closed below
+    except OSError:  # a full disk
+        yield
+        return
+    with held:
+        try:
+            kept = os.dup(_STDERR)
+        except OSError:  # there is no stderr
+            yield
+            return
+        os.dup2(held.fileno(), _STDERR)
+        try:
+            yield
+        finally:
+            os.dup2(kept, _STDERR)
+            os.close(kept)
+            held.seek(0)
+            for line in held:
+                if not any(sign in line for sign in _OURS):
+                    _write_all(line)
+
+
+def _write_all(data: bytes) -> None:
+    while data:
+        data = data[os.write(_STDERR, data) :]

@@ -1,21 +1,33 @@
-"""Begins the agent's work in one process: hooks for the frameworks, and what the orders say."""
+"""Begins the agent's work in one process: hooks for the frameworks, and what the orders say.
+
+Also the names by which a report can say what memory was for, and MirroredStrategy without NCCL.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
 from gpuconf import import_hook
-from gpuconf.rehearsal.agent import distributing, naming
+from gpuconf.keras_api import devices, training
+from gpuconf.keras_api.layers import layers_of
+from gpuconf.keras_api.variables import bytes_of, optimizer_variables, path_of
 from gpuconf.rehearsal.agent.batches import BatchWatcher
 from gpuconf.rehearsal.agent.ending import Ending
 from gpuconf.rehearsal.agent.memory import MemoryTape
+from gpuconf.rehearsal.agent.patching import wrap
 from gpuconf.rehearsal.agent.record import AgentRecord
 from gpuconf.rehearsal.agent.steps import Steps
 
 _KERAS = ("keras", "tf_keras")
+_NOTE = (
+    "MirroredStrategy adds gradients up by HierarchicalCopyAllReduce here: simulated cards have no "
+    "NCCL, whose buffers on real ones are not in the peak"
+)
 
 
 def start(folder: str, orders: dict[str, Any]) -> None:
@@ -24,7 +36,7 @@ def start(folder: str, orders: dict[str, Any]) -> None:
     memory = MemoryTape(record)
 
     def tell_names() -> None:
-        model = naming.names_of(batches.models, steps.optimizers(), steps.variables.values())
+        model = _names_of(batches.models, steps.optimizers(), steps.variables.values())
         record.update(model=model)
 
     ending = Ending(record, memory, before_the_end=tell_names)
@@ -41,7 +53,7 @@ def start(folder: str, orders: dict[str, Any]) -> None:
         memory.start()
         ending.watch_errors()
         steps.watch_functions()
-        distributing.do_without_nccl(record)
+        _do_without_nccl(record)
 
     def on_keras(keras: ModuleType) -> None:
         record.update(keras=[keras.__name__, _version(keras)])
@@ -94,3 +106,46 @@ def _command_line() -> list[str]:
 def _version(module: ModuleType) -> str:
     version = getattr(module, "__version__", None)
     return str(version() if callable(version) else version)
+
+
+def _names_of(
+    models: Iterable[Any], optimizers: Iterable[Any], variables: Iterable[Any]
+) -> dict[str, Any]:
+    """Names of layers and optimizers, and the bytes of each weight and optimizer variable.
+
+    A loop of the program's own shows no model: its layers are read from the variables' names.
+    """
+    models, optimizers, trained = list(models), list(optimizers), list(variables)
+    layers = {name for model in models for name in _layers(model)}
+    layers.update(_layer_of(variable) for variable in trained)
+    weights = {id(each): each for model in models for each in model.weights}
+    weights.update((id(each), each) for each in trained)
+    slots = [each for optimizer in optimizers for each in optimizer_variables(optimizer)]
+    return {
+        "layers": sorted(layers - {""}),
+        "optimizers": sorted({str(getattr(each, "name", each)) for each in optimizers}),
+        "weights": [bytes_of(each) for each in weights.values()],
+        "slots": [bytes_of(each) for each in slots if id(each) not in weights],
+    }
+
+
+def _layers(model: Any) -> list[str]:
+    return [str(layer.name) for layer in layers_of(model)]
+
+
+def _layer_of(variable: Any) -> str:
+    """``c1`` of ``sequential/c1/kernel`` and of ``c1/kernel:0``."""
+    return path_of(variable).rpartition("/")[0].rpartition("/")[2]
+
+
+def _do_without_nccl(record: AgentRecord) -> None:
+    """Give each MirroredStrategy that would use NCCL another way to reduce, and note that."""
+
+    def made(original: Any, extended: Any, *args: Any, **kwargs: Any) -> None:
+        original(extended, *args, **kwargs)
+        # Where this TensorFlow has other names, NCCL's own error comes.
+        with suppress(ImportError, AttributeError):
+            if devices.do_without_nccl(extended):
+                record.append("notes", _NOTE)
+
+    wrap(training.strategy_class(), "__init__", made)
