@@ -15,7 +15,7 @@ from gpuconf.cli.documents import (
 from gpuconf.cli.output import Output
 from gpuconf.errors import GpuconfError
 from gpuconf.profile import chain, trust
-from gpuconf.profile.powers import Link, refused_variables
+from gpuconf.profile.powers import Link, refused_variables, shell_word
 from gpuconf.profile.search import Location, locate_path, places
 from gpuconf.reporting.lines import Table
 from gpuconf.reporting.problems import problem_of
@@ -111,7 +111,9 @@ def _say_trusted(reading: _Reading, output: Output) -> None:
     output.line(f"trusted until it changes: {path}")
     output.prose(f"  it sets {sets}")
     for other in _lacking(reading):
-        output.note(f"it extends a file that needs trust of its own: gpuconf trust {_shell(other)}")
+        output.note(
+            f"it extends a file that needs trust of its own: gpuconf trust {shell_word(other)}"
+        )
     if reading.problem is not None:
         output.note(f"what it extends cannot be used: {reading.problem}")
 
@@ -141,9 +143,3 @@ def _revoke(file: str, output: Output) -> int:
     else:
         output.line(f"no longer trusted: {printable(path)}")
     return 0
-
-
-def _shell(path: str) -> str:
-    from shlex import quote
-
-    return printable(quote(path))

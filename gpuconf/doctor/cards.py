@@ -19,24 +19,19 @@ def cards_of(facts: Facts) -> tuple[CardReport, ...]:
     environ = facts.environ
     value, order = environ.get("CUDA_VISIBLE_DEVICES"), environ.get("CUDA_DEVICE_ORDER")
     seen = see(value, order, facts.inventory)
-    visible = {identity(gpu) for gpu in seen.devices}
+    visible = {gpu.identity for gpu in seen.devices}
     plan = facts.profile.plan
-    planned = {identity(each.gpu): each for each in plan.gpus} if plan else {}
+    planned = {each.gpu.identity: each for each in plan.gpus} if plan else {}
     return tuple(_card(gpu, facts, visible, planned) for gpu in facts.inventory.gpus)
-
-
-def identity(gpu: Gpu) -> object:
-    """What identifies a card or instance, also where the driver reports no UUID."""
-    return gpu.uuid or (gpu.index, gpu.mig_ids)
 
 
 def _card(
     gpu: Gpu, facts: Facts, visible: set[object], planned: dict[object, GpuPlan]
 ) -> CardReport:
-    plan = planned.get(identity(gpu))
+    plan = planned.get(gpu.identity)
     shown = shown_holders(gpu, facts)
     instances = tuple(_card(part, facts, visible, planned) for part in gpu.mig_instances)
-    is_visible = identity(gpu) in visible or any(part.is_visible for part in instances)
+    is_visible = gpu.identity in visible or any(part.is_visible for part in instances)
     return CardReport(
         index=gpu.index,
         uuid=gpu.uuid,

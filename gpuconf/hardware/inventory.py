@@ -58,6 +58,11 @@ class Gpu(NamedTuple):
     mig_ids: tuple[int, int] | None = None
     own_bytes: int = 0
 
+    @property
+    def identity(self) -> object:
+        """What stays the same between two looks at it, also where the driver reports no UUID."""
+        return self.uuid or (self.index, self.mig_ids)
+
     def with_own_bytes(self, pid: int) -> Gpu:
         """The same, with ``own_bytes`` as the driver lists it for the process ``pid``."""
         held = [each.used_bytes or 0 for each in self.processes or () if each.pid == pid]

@@ -92,8 +92,8 @@ def narrow(visible: VisibleDevices, wanted: Sequence[Gpu]) -> str:
     it is uncertain which card an index means, or a UUID is unknown, the entries are kept as
     they were written, so that no card of another job can slip in.
     """
-    names = {_identity(part) for gpu in wanted for part in (gpu, *gpu.mig_instances)}
-    kept = [place for place, gpu in enumerate(visible.devices) if _identity(gpu) in names]
+    names = {part.identity for gpu in wanted for part in (gpu, *gpu.mig_instances)}
+    kept = [place for place, gpu in enumerate(visible.devices) if gpu.identity in names]
     devices = [visible.devices[place] for place in kept]
     if not visible.entries or (visible.order_certain and not needs_pci_order(devices)):
         return visible_devices_value(devices)
@@ -145,11 +145,6 @@ def _order_is_certain(gpus: Sequence[Gpu], device_order: str | None) -> bool:
     return device_order == "PCI_BUS_ID" or alike or len(gpus) < 2
 
 
-def _identity(gpu: Gpu) -> object:
-    """What stays the same between two looks at a GPU, unlike its free memory."""
-    return gpu.uuid or (gpu.index, gpu.mig_ids)
-
-
 def _is_number(entry: str) -> bool:
     return _LEADING_NUMBER.match(entry) is not None
 
@@ -174,7 +169,7 @@ def _read_list(value: str, gpus: Sequence[Gpu]) -> VisibleDevices:
             )
             ignored = ((entry, str(error)), *rest)
             return VisibleDevices(tuple(devices), ignored, entries=tuple(entries[:place]))
-        if _identity(device) in {_identity(earlier) for earlier in devices}:
+        if device.identity in {earlier.identity for earlier in devices}:
             reason = f"{entry!r} names a device for the second time, and CUDA then shows none"
             return VisibleDevices(ignored=tuple((every, reason) for every in entries))
         devices.append(device)
@@ -263,13 +258,13 @@ def _only_what_mig_allows(seen: VisibleDevices, driver_version: str | None) -> V
 
 def _gpu_instance(device: Gpu) -> object:
     """What a process can see one compute instance of; of a whole card, the card."""
-    return _identity(device) if device.mig_ids is None else (device.index, device.mig_ids[0])
+    return device.identity if device.mig_ids is None else (device.index, device.mig_ids[0])
 
 
 def _keep(seen: VisibleDevices, kept: Sequence[Gpu], reason: str) -> VisibleDevices:
     """``seen`` with only the devices in ``kept``; the others are ignored for ``reason``."""
-    names = {_identity(device) for device in kept}
-    stay = [_identity(device) in names for device in seen.devices]
+    names = {device.identity for device in kept}
+    stay = [device.identity in names for device in seen.devices]
     texts = seen.entries or tuple(device.uuid or "a MIG instance" for device in seen.devices)
     dropped = tuple((text, reason) for text, stays in zip(texts, stay, strict=True) if not stays)
     return seen._replace(

@@ -159,7 +159,7 @@ def _refusal(
     # Naming the first file makes the others named only where it extends them by their paths.
     if all(level_of(link.location) != FOUND for link in links[1:]):
         first = os.path.abspath(links[0].path)
-        hint = f"name the file: `GPUCONF_PROFILE={_shell(first)} python …`, or {hint}"
+        hint = f"name the file: `GPUCONF_PROFILE={shell_word(first)} python …`, or {hint}"
     return problem(message, mark=entry.key_mark, key=f"env.{name}", hint=hint, command=command)
 
 
@@ -176,10 +176,11 @@ def _why_found(links: Sequence[Link], environ: Mapping[str, str]) -> str:
 
 
 def _trust_command(paths: Sequence[str]) -> str:
-    return " ".join(["gpuconf trust", *(_shell(os.path.abspath(path)) for path in paths)])
+    return " ".join(["gpuconf trust", *(shell_word(os.path.abspath(path)) for path in paths)])
 
 
-def _shell(path: str) -> str:
+def shell_word(path: str) -> str:
+    """A path as one may paste it into a shell."""
     from shlex import quote  # a good profile needs no quotes
 
     return printable(quote(path))

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from gpuconf.doctor.cards import identity
 from gpuconf.errors import GpuconfError
 from gpuconf.hardware import Gpu, Inventory, read_inventory
 
@@ -99,7 +98,7 @@ class CardGauge:
             return None
         wanted = self._gpus[place]
         every = [each for gpu in inventory.gpus for each in (gpu, *gpu.mig_instances)]
-        return next((gpu for gpu in every if identity(gpu) == identity(wanted)), None)
+        return next((gpu for gpu in every if gpu.identity == wanted.identity), None)
 
     def _allocated(self, place: int) -> tuple[int | None, int | None]:
         if self.allocator is None:
