@@ -112,7 +112,7 @@ def for_fragmentation(facts: LogFacts) -> Iterator[Proposal]:
     if version is None or version >= (2, 5):
         yield profile(
             "let CUDA's own allocator manage the memory",
-            "it maps free pieces together; it heeds no memory limit, so on a shared card the "
+            "it maps free pieces together; it ignores memory limits, so on a shared card the "
             "others must leave room",
             "extends: shared-desktop",
             "memory: {per_process_gpu_memory_fraction: null, keep_free: null}",
@@ -120,7 +120,7 @@ def for_fragmentation(facts: LogFacts) -> Iterator[Proposal]:
         )
     yield Proposal(
         "keep the shapes the same from step to step",
-        "tensors of ever new sizes break the memory up: drop or pad the last partial batch, and "
+        "tensors of changing sizes fragment the memory: drop or pad the last partial batch, and "
         "pad sequences to a few lengths",
         "code",
         "data = data.batch(batch_size, drop_remainder=True)",

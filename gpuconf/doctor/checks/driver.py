@@ -91,7 +91,7 @@ def _module(facts: Facts) -> Finding:
             fix="sudo reboot",
         )
     if module is None or facts.inventory.problem is not None:
-        return skip("no version of NVIDIA's kernel module is to be seen here")
+        return skip("no version of NVIDIA's kernel module can be seen here")
     return ok(f"kernel module and library fit: {module}")
 
 

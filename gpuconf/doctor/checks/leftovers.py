@@ -51,7 +51,7 @@ def _leftover(facts: Facts) -> Finding:
     known = any(gpu.processes is not None for gpu in facts.inventory.gpus)
     if not known:
         return skip("the driver does not report who holds memory")
-    return ok("who holds memory is running")
+    return ok("every process that holds memory is running")
 
 
 def _idle(facts: Facts) -> Iterator[_Idle]:
@@ -97,4 +97,4 @@ def _unexplained(facts: Facts, gpu: Gpu) -> int | None:
     return stray if stray >= _UNEXPLAINED_BYTES else None
 
 
-CHECKS = (Check("cards.leftover", "no process that does not run holds memory", _leftover),)
+CHECKS = (Check("cards.leftover", "only running processes hold memory", _leftover),)
