@@ -59,6 +59,7 @@ def test_what_applies(line: str, extra: str | None) -> None:
         'x; sys_platform ~= "linux"',
         "x @ https://example.org/x.whl",
         "",
+        "x; " + "(" * 2000,
     ],
 )
 def test_what_does_not_apply_or_is_malformed_is_none(line: str) -> None:

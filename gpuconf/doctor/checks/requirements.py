@@ -53,7 +53,7 @@ def parse_requirement(text: str, *, python: tuple[int, int]) -> Requirement | No
     """
     try:
         parsed = ParsedRequirement(text)
-    except InvalidRequirement:
+    except (InvalidRequirement, RecursionError):  # the latter for a nest of brackets
         return None
     if parsed.url is not None:
         return None
