@@ -1,1 +1,1 @@
-"""The story of the README, run: two scripts on a crowded card, before and after one line."""
+"""``gpuconf demo``: the story of the README, two scripts on a crowded card, before and after one line."""
