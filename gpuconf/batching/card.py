@@ -38,7 +38,7 @@ def current_card(environ: Mapping[str, str] = os.environ) -> TensorFlowDevice:
     limit = None
     with suppress(ImportError, AttributeError):  # names of another version: it is not known
         limit = next((size for name, size in gpu_limits() if name.endswith("GPU:0")), None)
-    return TensorFlowDevice("GPU:0", limit or None, _in_use("GPU:0"))
+    return TensorFlowDevice("GPU:0", limit or None, _info("GPU:0").get("current"))
 
 
 def card_in_use() -> TensorFlowDevice | None:
@@ -60,10 +60,6 @@ def room_to_double(card: TensorFlowDevice) -> Callable[[], bool]:
         return in_use + 2 * (peak - in_use) < _LIMIT_SHARE * card.limit_bytes
 
     return has_room
-
-
-def _in_use(name: str) -> int | None:
-    return _info(name).get("current")
 
 
 def _info(name: str) -> dict[str, int]:

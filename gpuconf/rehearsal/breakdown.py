@@ -80,7 +80,9 @@ def rows_of(usage: Usage, names: ProgramNames, *, first_step_ns: int | None) -> 
     """All that was live at the peak, the largest first; the sizes add up to the peak."""
     weights, slots = Counter(names.weights), Counter(names.slots)
     groups: dict[tuple[str, str | None, str | None, bool], list[TracedAllocation]] = {}
-    for each in sorted(usage.live_at_peak, key=_time):  # weights are made before their slots
+    for each in sorted(
+        usage.live_at_peak, key=lambda each: each.time_ns
+    ):  # weights are made before their slots
         what, layer, op = place_of(each.op, names)
         if what not in (FORWARD, BACKWARD) and not each.is_workspace:
             kept = _kept(each, weights, slots, what, first_step_ns)
@@ -88,10 +90,6 @@ def rows_of(usage: Usage, names: ProgramNames, *, first_step_ns: int | None) -> 
         groups.setdefault((what, layer, op, each.is_workspace), []).append(each)
     rows = [_row(key, members) for key, members in groups.items()]
     return tuple(sorted(rows, key=lambda row: -row.size_bytes))
-
-
-def _time(each: TracedAllocation) -> int:
-    return each.time_ns
 
 
 def _row(key: tuple[str, str | None, str | None, bool], members: Sequence[TracedAllocation]) -> Row:

@@ -7,12 +7,14 @@ from itertools import islice
 
 from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.batches import is_of_a_batch
-from gpuconf.diagnosis.proposals.calls import by_gpuconf, gpuconf_serves, keras_call
 from gpuconf.diagnosis.proposals.files import from_files
 from gpuconf.diagnosis.proposals.smaller_batches import accumulated_gradients, smaller_batch
 from gpuconf.diagnosis.proposals.wording import (
     SEE_OTHERS,
+    by_gpuconf,
+    gpuconf_serves,
     is_version_1,
+    keras_call,
     little_is_free,
     profile,
     tensorflow_version,

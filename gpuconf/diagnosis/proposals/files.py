@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Proposal
-from gpuconf.diagnosis.proposals.calls import by_gpuconf, gpuconf_serves
+from gpuconf.diagnosis.proposals.wording import by_gpuconf, gpuconf_serves
 from gpuconf.messages.reading import LogFacts
 
 # A line that makes numbers from 0 to 1 of pictures.

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.batches import Fit, batch_of, fitting_batch, is_of_a_batch
-from gpuconf.diagnosis.proposals.calls import (
+from gpuconf.diagnosis.proposals.wording import (
+    HALF_THE_BATCH,
     by_gpuconf,
     by_keras,
     evaluates_graph,
     gpuconf_serves,
     is_keras,
+    is_version_1,
     keras_call,
     runs_graph,
 )
-from gpuconf.diagnosis.proposals.wording import HALF_THE_BATCH, is_version_1
 from gpuconf.messages.reading import LogFacts
 
 # A first dimension that no one takes for a batch on purpose.

@@ -158,7 +158,9 @@ def _last_step(run: ChildRun) -> LiveStep:
     if run.record.unfinished is not None:
         return run.record.unfinished
     done = run.record.steps[-1] if run.record.steps else LiveStep("start")
-    following = STEPS[min(STEPS.index(done.step) + 1, len(STEPS) - 1)] if _known(done) else "start"
+    following = (
+        STEPS[min(STEPS.index(done.step) + 1, len(STEPS) - 1)] if done.step in STEPS else "start"
+    )
     return LiveStep(following if run.record.steps else "start", done.cards)
 
 
@@ -200,7 +202,3 @@ def _hung(run: ChildRun, step: LiveStep) -> Reason:
         fixes.SEE_KERNEL_LOG if run.is_stuck else fixes.with_more_time(run.timeout_s),
         lines,
     )
-
-
-def _known(step: LiveStep) -> bool:
-    return step.step in STEPS

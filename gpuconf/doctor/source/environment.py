@@ -105,7 +105,7 @@ def _read_before(
         value = script.constant(setting.value)
         packages = ("torch",) if isinstance(value, str) and "backend:" in value else ()
     steps = line.steps[:index]
-    imports = [step for step in steps if _imports_any(step.node, packages)]
+    imports = [step for step in steps if _package(step.node, packages)]
     if (step := first_in(line, index, imports)) is not None:
         package = packages[0] if packages[0] == "torch" else _package(step.node, packages)
         return step, f"{package} reads it when it is imported"
@@ -127,10 +127,6 @@ def _is_same(one: ScriptVariable, other: ScriptVariable) -> bool:
     if one.variable != other.variable or one.value is None or other.value is None:
         return False
     return ast.dump(one.value) == ast.dump(other.value)
-
-
-def _imports_any(node: ast.AST, packages: tuple[str, ...]) -> bool:
-    return bool(_package(node, packages))
 
 
 def _package(node: ast.AST, packages: tuple[str, ...]) -> str:

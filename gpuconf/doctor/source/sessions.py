@@ -114,7 +114,7 @@ def _is_guarded(script: Script, node: ast.AST) -> bool:
     """Whether the script asks for the version first, or has another way ready."""
     child = node
     for each in script.above(node):
-        if isinstance(each, ast.If) and _asks_for_version(each.test):
+        if isinstance(each, ast.If) and _VERSION.search(ast.unparse(each.test)):
             return True
         if isinstance(each, ast.Try) and child in each.body and any(map(_is_safe, each.handlers)):
             return True
@@ -122,10 +122,6 @@ def _is_guarded(script: Script, node: ast.AST) -> bool:
             return True
         child = each
     return False
-
-
-def _asks_for_version(test: ast.expr) -> bool:
-    return bool(_VERSION.search(ast.unparse(test)))
 
 
 def _is_safe(handler: ast.ExceptHandler) -> bool:

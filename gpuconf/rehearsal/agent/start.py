@@ -42,7 +42,7 @@ def start(folder: str, orders: dict[str, Any]) -> None:
     ending = Ending(record, memory, before_the_end=tell_names)
     batches = BatchWatcher(record, wanted=orders["batch"], when_over=ending.after_the_steps)
     steps = Steps(record, memory, most=orders["steps"], when_done=ending.after_the_steps)
-    record.update(argv=_command_line())
+    record.update(argv=[sys.executable, *sys.orig_argv[1:]])
 
     refusal = None if orders["profile"] is None else _apply_profile(orders["profile"])
 
@@ -97,10 +97,6 @@ def _apply_profile(profile: str) -> tuple[str, str] | None:
     except ImportError as error:  # PyYAML, in a Python that gpuconf is not installed in
         return "dependency", str(error)
     return None
-
-
-def _command_line() -> list[str]:
-    return [sys.executable, *sys.orig_argv[1:]]
 
 
 def _version(module: ModuleType) -> str:
