@@ -1,1 +1,1 @@
-"""``gpuconf demo``: the story of the README, two scripts on a crowded card, before and after one line."""
+"""``gpuconf demo``: two scripts on a crowded card, before and after one line, as in the README."""
