@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -9,13 +10,16 @@ from typing import Any
 def mapped(change: Callable[..., Any], nest: Any, *alike: Any) -> Any:
     """``change`` applied to the leaves of nests that are built alike.
 
-    None stays None, and a list of numbers is one leaf.
+    None stays None, a list of numbers is one leaf, and a defaultdict keeps its factory.
     """
     if nest is None:
         return None
     if isinstance(nest, dict):
         parts = ((key, part, *(each[key] for each in alike)) for key, part in nest.items())
-        return type(nest)((key, mapped(change, *part)) for key, *part in parts)
+        changed = ((key, mapped(change, *part)) for key, *part in parts)
+        if isinstance(nest, defaultdict):
+            return type(nest)(nest.default_factory, changed)
+        return type(nest)(changed)
     if isinstance(nest, tuple) and hasattr(nest, "_fields"):
         return type(nest)(*(mapped(change, *parts) for parts in zip(nest, *alike, strict=True)))
     if isinstance(nest, (tuple, list)) and not is_written_out(nest):

@@ -43,6 +43,7 @@ CASES = [
     Case("oom-device-startup", "failed to allocate 9.9G: CUDA_ERROR_OUT_OF_MEMORY"),
     Case("oom-device-tensor", GRAPH, "ResourceExhaustedError"),
     Case("oom-device-tensor", "Out of memory while trying to allocate 4194304 bytes."),
+    Case("oom-device-tensor", "Failed to allocate device memory for the input."),
     Case("whole-array-copied", "Failed copying input tensor: Dst tensor is not initialized."),
     Case("cudnn-handle-alloc", NO_DNN, log=f"{HANDLE}CUDNN_STATUS_ALLOC_FAILED"),
     Case("cudnn-handle-alloc", "CUDNN_STATUS_ALLOC_FAILED", "UnknownError"),

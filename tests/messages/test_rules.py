@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+import gpuconf
 import gpuconf.messages.rules
 from gpuconf.diagnosis import explain
 from gpuconf.messages.causes import CAUSES, NOT_GPU
@@ -17,6 +19,7 @@ from gpuconf.messages.matches import RuleMatches
 from gpuconf.messages.rules import Rule, all_rules, read_rules
 from tests.messages.healthy_lines import HEALTHY_LINES
 from tests.messages.rule_lines import NOT_THESE, THESE
+from tests.processes import finding, run_python
 
 RULES = {rule.id: rule for rule in all_rules()}
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "explain.md"
@@ -129,3 +132,21 @@ def test_rule_files_are_plain_lists() -> None:
         text = file.read_text("utf-8")
         assert text.startswith("# "), file.name
         assert list(yaml.safe_load(text)) == ["rules"], file.name
+
+
+def test_an_installation_without_rules_is_an_error(tmp_path: Path) -> None:
+    """A bundle that left the data files out must not call every log harmless."""
+    package = Path(gpuconf.__file__).parent
+    without = shutil.ignore_patterns("*.yaml", "native", "__pycache__")
+    shutil.copytree(package, tmp_path / "bundle" / "gpuconf", ignore=without)
+    program = """
+        import gpuconf
+        from gpuconf.errors import GpuconfError
+        try:
+            gpuconf.explain("an error")
+        except GpuconfError as error:
+            print(error, error.hint)
+    """
+    out = run_python(program, tmp_path, environ=finding(tmp_path / "bundle"))
+    assert "lacks its rules" in out
+    assert "pip install" in out

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import yaml
 
+from gpuconf.errors import GpuconfError
 from gpuconf.messages.causes import CAUSES
 from gpuconf.messages.log.shapes import phrase, says
 
@@ -64,9 +65,14 @@ class Rule(NamedTuple):
 
 @cache
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule that is shipped, file by file."""
+    """Every rule that is shipped, file by file; GpuconfError where a bundle left them out."""
     folder = files(__package__)
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".yaml"))
+    if not names:
+        raise GpuconfError(
+            f"this installation of gpuconf lacks its rules, *.yaml in {folder}",
+            hint="pip install --force-reinstall gpuconf  # in a bundle, collect its data files",
+        )
     return tuple(
         rule for name in names for rule in read_rules((folder / name).read_text("utf-8"), name)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ NESTS: dict[str, Any] = {
     "tuple": (LEAF, None, LEAF + 1),
     "list in dict": {"b": [LEAF, LEAF], "a": LEAF},
     "ordered": OrderedDict(z=LEAF, a=(LEAF,)),
+    "with a factory": defaultdict(list, a=LEAF, b=[LEAF]),
     "named": Pair(LEAF, {"x": None, "y": LEAF}),
 }
 
