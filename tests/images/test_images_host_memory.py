@@ -57,7 +57,7 @@ from PIL import Image
 from functools import partial
 from gpuconf.images.memory_plan import PILLOW_BYTES_PER_PIXEL, decoding_bytes
 from gpuconf.images.request import ImageRequest
-from gpuconf.images.sequences import Batches
+from gpuconf.images.sequences import ImageBatches
 from gpuconf.images.slow_decoding import SlowDecoder
 
 SIDE = 3000
@@ -81,7 +81,7 @@ image, colours, kinds = None, None, list(kinds)
 found = {}
 for name in kinds:
     request = ImageRequest([name], size=(64, 64), host_limit="8GiB")
-    batches = request.make(Batches, decoder="")
+    batches = request.make(ImageBatches, decoder="")
     read = partial(batches.batch, 0)
     if os.environ["READER"] == "stream":
         decoder = SlowDecoder(request.picture, batches.memory_plan)

@@ -39,7 +39,7 @@ def configure(plan: Plan, tf: Any, record: Record) -> list[GpuPlan | None]:
     if plan.hides_gpus:
         record(Setting("tensorflow visible GPUs", "none", f"{len(wanted) or 'none'}"))
     elif len(wanted) != len(plan.gpus) and plan.gpus:
-        _tell_missing(len(plan.gpus), len(wanted), record)
+        _report_missing(len(plan.gpus), len(wanted), record)
     by_device = dict(zip(wanted, plans, strict=True))
     return [by_device.get(device) for device in physical]
 
@@ -154,7 +154,7 @@ def _set_limits(tf: Any, device: Any, limits: list[int], record: Record) -> None
     record(Setting(f"memory_limit {_name(device)}", _mib_list(limits), _mib_list(seen), why))
 
 
-def _tell_missing(planned: int, listed: int, record: Record) -> None:
+def _report_missing(planned: int, listed: int, record: Record) -> None:
     why = "TensorFlow passes over GPUs it finds too old or too small"
     if not listed:
         why = "TensorFlow lists none: a library is missing, or this TensorFlow has no CUDA"

@@ -185,7 +185,7 @@ class Guards:
     def _ensure_initialized(self, original: Callable[..., Any], context: Any) -> Any:
         if context._initialized:  # a plain attribute since TF 2.0; this is the hot path
             if self._is_orphan:
-                self._tell_orphan()
+                self._report_orphan()
             return original(context)
         self._about_to_make_devices()
         result = original(context)
@@ -313,7 +313,7 @@ class Guards:
         if self.devices_made_at is None:
             self.configure()
 
-    def _tell_orphan(self) -> None:
+    def _report_orphan(self) -> None:
         self._is_orphan = False
         say(
             f"this process was forked after TensorFlow had made its GPU devices, at "

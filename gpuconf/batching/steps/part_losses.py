@@ -146,9 +146,9 @@ class LossTrackers:
         results = {}
         for tracker in trackers_of(self._model):
             total, count = self._before[id(tracker)]
-            was_told = tf.cast(self._counts[id(tracker)] > 0, tf.float32)
+            was_given = tf.cast(self._counts[id(tracker)] > 0, tf.float32)
             loss = tf.math.divide_no_nan(self._losses[id(tracker)], divisor)
-            _set(tracker, total + loss * samples, count + was_told * samples)
+            _set(tracker, total + loss * samples, count + was_given * samples)
             results[tracker.name] = tracker.result()
         if not isinstance(logs, dict):
             return logs

@@ -29,7 +29,7 @@ _MEANINGS = {
         "grep -m1 -o -w avx2 /proc/cpuinfo  # nothing? it needs a TensorFlow built without AVX",
     ),
     "SIGBUS": ("a file system that is full, /dev/shm too, or a bad disk", "df -h /dev/shm /tmp"),
-    "SIGTERM": ("somebody, or a job scheduler, ended it", fixes.AGAIN),
+    "SIGTERM": ("a person or a job scheduler ended it", fixes.AGAIN),
     "SIGXCPU": ("a limit of processor time", "ulimit -t"),
 }
 # What the C library, C++ and TensorFlow say of their end, above what Python says of it.

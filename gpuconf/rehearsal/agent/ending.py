@@ -79,7 +79,7 @@ class Ending:
     def _finish(self, how: str) -> None:
         # Only what has TensorFlow in it has devices, and only devices have limits.
         if "tensorflow" in self._record.facts:
-            self._memory.tell_devices()
+            self._memory.note_devices()
             self._try(self._memory.stop)
             self._try(self._before_the_end)
         self._record.update(ended=how)

@@ -75,7 +75,7 @@ class MemoryTape:
             with tf.profiler.experimental.Trace(MARK + text):
                 pass
 
-    def tell_devices(self) -> None:
+    def note_devices(self) -> None:
         """Note which GPU devices there are and their limits; makes none."""
         try:
             devices = _devices()
