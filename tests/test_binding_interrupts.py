@@ -1,7 +1,4 @@
-"""KeyboardInterrupt at every line of what plans and binds: all or nothing.
-
-A line that is reached several times the same way, as in a loop, is interrupted twice.
-"""
+"""KeyboardInterrupt at every line of what plans and binds: all or nothing."""
 
 from __future__ import annotations
 
