@@ -71,21 +71,25 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def file_to_write(option: str, path: str, suffixes: Iterable[str], form: str, hint: str) -> Path:
+    """The file of an option; UsageError for another suffix or a folder that is not there."""
+    target, folder = Path(path), Path(path).parent
+    if target.suffix.lower() not in suffixes:
+        raise UsageError(f"{option} {path}: {form}, by the name's ending", hint=hint)
+    if not folder.is_dir():
+        raise UsageError(f"{option} {path}: there is no folder {folder}", hint=f"mkdir -p {folder}")
+    return target
+
+
 def check_picture(path: str) -> None:
     """Raise before anything runs if ``--plot`` could not write a picture there.
 
     UsageError for another suffix or a folder that is not there or not writable,
     MissingDependencyError without matplotlib.
     """
-    target = Path(path)
-    if target.suffix.lower() not in _PICTURES:
-        raise UsageError(
-            f"--plot {path}: a picture is written as PNG or SVG, by the name's ending",
-            hint=f"--plot {target.with_suffix('.png')}",
-        )
+    hint = f"--plot {Path(path).with_suffix('.png')}"
+    target = file_to_write("--plot", path, _PICTURES, "a picture is written as PNG or SVG", hint)
     folder = target.parent
-    if not folder.is_dir():
-        raise UsageError(f"--plot {path}: there is no folder {folder}", hint=f"mkdir -p {folder}")
     if target.is_dir() or not os.access(target if target.exists() else folder, os.W_OK):
         raise UsageError(f"--plot {path}: it may not be written there", hint=f"ls -ld {folder}")
     if importlib.util.find_spec("matplotlib") is None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class GpuconfError(Exception):
     """Something gpuconf refuses or cannot do; the base of every error raised on purpose.
@@ -29,7 +33,7 @@ class GpuconfError(Exception):
         # BaseException pickles `args` alone, which would lose the hint in a worker process.
         return _rebuild, (type(self), self.args, self.__dict__)
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         """The error as plain data, for ``--json``."""
         return {"type": type(self).__name__, "message": self.message, "hint": self.hint}
 
@@ -79,7 +83,7 @@ class ProfileError(GpuconfError, ValueError):
         text = super().__str__()
         return f"{self.location}: {text}" if self.location else text
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         where = {"file": self.file, "line": self.line, "column": self.column, "key": self.key}
         return {**super().as_dict(), **where}
 

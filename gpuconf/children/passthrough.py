@@ -102,9 +102,8 @@ class Passthrough:
             pass
         self._erase()
         if self._terminal is not None and not self._ends_line:
-            self._write(
-                self._terminal, b"\r\n"
-            )  # a progress bar that was cut short remains readable
+            # A progress bar that was cut short remains readable.
+            self._write(self._terminal, b"\r\n")
             self._ends_line = True
 
     def _open(self, target: TextIO | None) -> int:

@@ -64,11 +64,11 @@ def run_recorded(
             started = time.monotonic()
             while True:
                 code = child.poll()
-                limit_s = watch(text_of(record))
+                limit_s = watch(ends_of(record))
                 if code is not None or time.monotonic() > started + limit_s:
                     break
                 time.sleep(_POLL_S)
-        return Ended(text_of(record), text_of(output), code, limit_s, not family.is_gone)
+        return Ended(ends_of(record), ends_of(output), code, limit_s, not family.is_gone)
 
 
 @contextmanager
@@ -86,8 +86,8 @@ def whole_text_of(descriptor: int) -> str:
     return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode("utf-8", "replace")
 
 
-def text_of(descriptor: int) -> str:
-    """What was written to a memory file so far, without the middle of a long text."""
+def ends_of(descriptor: int) -> str:
+    """The beginning and the end of what was written to a memory file; a short text is whole."""
     size = os.fstat(descriptor).st_size
     if size <= _HEAD_BYTES + _TAIL_BYTES:
         return whole_text_of(descriptor)

@@ -156,7 +156,7 @@ def _read(file: BufferedReader, shown: str) -> Diagnosis:
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    """The file in pieces.  A terminal signals its end only once, by a piece that is not full."""
+    """The file in chunks.  A terminal signals its end only once, by a chunk that is not full."""
     size = _CHUNK_BYTES
     while size == _CHUNK_BYTES:
         chunk = file.read(_CHUNK_BYTES)

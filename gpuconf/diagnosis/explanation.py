@@ -31,7 +31,7 @@ def explain(exc_or_text: BaseException | str | bytes) -> Diagnosis:
 
 
 def explain_chunks(chunks: Iterable[bytes]) -> Diagnosis:
-    """`explain` for a log in pieces, of which no more than one is held at a time."""
+    """`explain` for a log in chunks; no more than one is held at a time."""
     return _diagnosis(read_chunks(chunks))
 
 

@@ -20,6 +20,7 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from gpuconf import __version__
+from gpuconf.command_line import file_to_write
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.report import CardReport, MemoryBar, Report
 from gpuconf.errors import UsageError
@@ -246,15 +247,9 @@ def check_page_path(path: str) -> None:
     UsageError for another suffix, a folder that is not there or not writable, and a path that is
     no ordinary file: exit code 1 would say that a check failed.
     """
-    target = Path(path)
-    if target.suffix.lower() not in _SUFFIXES:
-        raise UsageError(
-            f"--report {path}: the page is HTML, by the name's ending",
-            hint=f"gpuconf doctor --report {target.stem or 'doctor'}.html",
-        )
+    hint = f"gpuconf doctor --report {Path(path).stem or 'doctor'}.html"
+    target = file_to_write("--report", path, _SUFFIXES, "the page is HTML", hint)
     folder = target.parent
-    if not folder.is_dir():
-        raise UsageError(f"--report {path}: there is no folder {folder}", hint=f"mkdir -p {folder}")
     if target.exists() and not target.is_file():
         raise UsageError(f"--report {path}: this is no ordinary file", hint=f"ls -ld {path}")
     if not os.access(folder, os.W_OK):

@@ -16,7 +16,13 @@ from gpuconf.footprint.step import Step
 from gpuconf.footprint.subject import Subject
 from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
 from gpuconf.keras_api.families import KerasFamily
-from gpuconf.keras_api.layers import is_leaf, layers_of, leaves_with_weights, recomputed
+from gpuconf.keras_api.layers import (
+    attribute_set,
+    is_leaf,
+    layers_of,
+    leaves_with_weights,
+    recomputed,
+)
 
 _SMALLEST_SHARE = 0.01  # of the peak: less is not worth a change
 _LEAN_OPTIMIZERS = ("sgd", "adafactor")  # without state, and with a little
@@ -126,14 +132,8 @@ def _frozen_but_the_head(model: Any) -> Iterator[None]:
     frozen = [layer for layer in leaves if not last & {id(weight) for weight in layer.weights}]
     if not frozen or len(frozen) == len(leaves):
         raise UsageError("there is one layer with weights", hint="nothing can be frozen")
-    before = [(layer, layer.trainable) for layer in frozen]
-    try:
-        for layer in frozen:
-            layer.trainable = False
+    with attribute_set(frozen, "trainable", False):
         yield
-    finally:
-        for layer, was_trainable in before:
-            layer.trainable = was_trainable
 
 
 @contextmanager

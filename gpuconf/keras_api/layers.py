@@ -35,6 +35,19 @@ def leaves_with_weights(model: Any) -> list[Any]:
 
 
 @contextmanager
+def attribute_set(layers: list[Any], name: str, value: Any) -> Iterator[None]:
+    """Inside, the attribute of these layers has this value; afterwards its own again."""
+    before = [(layer, getattr(layer, name)) for layer in layers]
+    try:
+        for layer in layers:
+            setattr(layer, name, value)
+        yield
+    finally:
+        for layer, old in before:
+            setattr(layer, name, old)
+
+
+@contextmanager
 def recomputed(layers: list[Any], family: KerasFamily) -> Iterator[None]:
     """Inside, these layers compute their results again in the backward pass, and keep none.
 
@@ -46,14 +59,8 @@ def recomputed(layers: list[Any], family: KerasFamily) -> Iterator[None]:
         mode = getattr(family.keras.layers.Identity(), "_remat_mode", None)
     if mode is None:
         raise UsageError("this Keras sets rematerialization in a way that is not known here")
-    before = [(layer, layer._remat_mode) for layer in layers]
-    try:
-        for layer in layers:
-            layer._remat_mode = mode
+    with attribute_set(layers, "_remat_mode", mode):
         yield
-    finally:
-        for layer, old in before:
-            layer._remat_mode = old
 
 
 def lists_of_losses(layer: Any) -> list[tuple[dict[str, Any], str]]:

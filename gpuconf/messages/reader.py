@@ -53,7 +53,7 @@ def read_error(kind: str, message: str, log: str = "") -> Reading:
 
 
 def read_chunks(chunks: Iterable[bytes]) -> Reading:
-    """`read` for a log in pieces, of which no more than one is held at a time."""
+    """`read` for a log in chunks; no more than one is held at a time."""
     reader = _Reader()
     reader.log.read(chunks)
     return reader.reading()

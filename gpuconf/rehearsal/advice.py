@@ -65,7 +65,7 @@ def _is_near(rehearsal: Rehearsal) -> bool:
 
 
 def _ways_out(rehearsal: Rehearsal) -> list[str]:
-    """Beside a smaller batch: data fed in pieces, a profile that allows more, a larger card."""
+    """Beside a smaller batch: data fed in batches, a profile that allows more, a larger card."""
     lines = []
     failure = rehearsal.verdict.failure
     if failure is not None and failure.node == "_EagerConst":

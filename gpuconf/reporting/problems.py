@@ -56,8 +56,5 @@ class ErrorDocument(NamedTuple):
 
 def problem_of(error: GpuconfError) -> ErrorProblem | ProfileProblem:
     """What an error says."""
-    name = type(error).__name__
-    if isinstance(error, ProfileError):
-        place = error.file, error.line, error.column, error.key
-        return ProfileProblem(name, error.message, error.hint, *place)
-    return ErrorProblem(name, error.message, error.hint)
+    problem = ProfileProblem if isinstance(error, ProfileError) else ErrorProblem
+    return problem(**error.as_dict())

@@ -1,4 +1,4 @@
-"""Out of memory at every place of a step: what is undone, what goes on, what the user is told.
+"""Out of memory at every place of a step: what is undone, what goes on, what the user reads.
 
 Run by ``test_in_tensorflow``. TensorFlow's own exception is raised inside its graph, at the n-th
 call: in the forward pass, in a metric after it has counted, in the optimizer's update after it has
@@ -336,7 +336,7 @@ def check_a_failure_in_a_callback_comes_through(
 def check_a_failure_in_the_data_comes_through(
     trained: Trained, is_host: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A batch that cannot be read is not halved; the host's RAM is told from the card's."""
+    """A batch that cannot be read is not halved; the host's RAM is not taken for the card's."""
 
     def batches() -> Iterator[Any]:
         for start in range(0, SAMPLES, BATCH):
@@ -349,9 +349,9 @@ def check_a_failure_in_the_data_comes_through(
     with pytest.raises(tf.errors.OpError):
         trained.fitted(x=batches(), y=None, batch_size=None, shuffle=False, callbacks=[states])
     assert_same(trained.state(), states.after[len(states.after) - 1])
-    told = capsys.readouterr().err
-    assert ("no room in the host's RAM" in told) is is_host
-    assert "samples do not fit" not in told
+    printed = capsys.readouterr().err
+    assert ("no room in the host's RAM" in printed) is is_host
+    assert "samples do not fit" not in printed
     _trains_as_new(trained)
 
 

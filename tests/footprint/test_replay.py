@@ -60,7 +60,7 @@ def test_a_weight_is_made_beside_its_random_values() -> None:
 
 
 def test_the_second_step_is_what_is_told() -> None:
-    """The first step grows the memory; use is that of the second, which finds it in pieces."""
+    """The first step grows the memory; use is that of the second, which finds it fragmented."""
     made = step([piece(5 * MIB, 0, 1), piece(3 * MIB, 1, 2), piece(5 * MIB, 2, 2)])
     done = replay(made)
     assert len(done.in_use_bytes) == 3

@@ -1,4 +1,4 @@
-"""The card's memory: for a tensor, for a whole array, in pieces, and at the start."""
+"""The card's memory: for a tensor, for a whole array, fragmented, and at the start."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def for_torch(facts: LogFacts) -> Iterator[Proposal]:
     if unused is not None and unused > _MUCH_UNUSED:
         yield Proposal(
             "let the allocator grow its segments",
-            f"{unused:.0%} of what PyTorch holds lies unused, in pieces",
+            f"{unused:.0%} of what PyTorch holds is unused and fragmented",
             "command",
             "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
         )

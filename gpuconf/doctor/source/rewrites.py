@@ -168,7 +168,7 @@ def _picture_size(script: Script) -> tuple[int, int]:
 
 
 def is_whole(script: Script, node: ast.expr | None) -> bool:
-    """Whether ``node`` is a variable like x_test, made by the file, and not in pieces."""
+    """Whether ``node`` is a variable like x_test that the file makes, and no single batch."""
     node = _inside_list(node)
     return isinstance(node, ast.Name) and _names_a_set(node.id) and _is_made_whole(script, node)
 

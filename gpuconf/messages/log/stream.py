@@ -161,7 +161,7 @@ class _LogRows:
 
 
 def _pieces(line: bytes) -> Iterator[bytes]:
-    """The line; one of JSON as the lines packed into it, a long one in pieces."""
+    """The line, or several: the lines packed into one of JSON, the parts of a long one."""
     if len(line) >= _LONG_LINE:
         for text in line.split(_ESCAPED_NEWLINE):
             start = 0
