@@ -58,7 +58,7 @@ class FolderCache:
         self._paths = paths
         self._picture = picture
         self._decoder = decoder
-        self._is_full = False
+        self._refusals: list[OSError] = []  # of the folder; the first is said, by its thread
 
     def get(self, place: int) -> Any | None:
         """The picture, or None if it is missing or its file is incomplete, as after a full disk."""
@@ -76,13 +76,14 @@ class FolderCache:
     def put(self, place: int, image: Any) -> None:
         """Keep it; if writing fails, say so once and keep no more."""
         file = self._file(place)
-        if file is None or self._is_full:
+        if file is None or self._refusals:
             return
         try:
             _write(file, image.tobytes())
         except OSError as error:
-            self._is_full = True
-            say(f"images: the cache in {self._folder} takes no more pictures: {error}")
+            self._refusals.append(error)
+            if self._refusals[0] is error:
+                say(f"images: the cache in {self._folder} takes no more pictures: {error}")
 
     def _file(self, place: int) -> Path | None:
         path = self._paths[place]
