@@ -31,6 +31,8 @@ from gpuconf.worker_process import is_worker
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from gpuconf.hardware import Inventory
+    from gpuconf.own_leases import OwnLeases
     from gpuconf.planner import Plan
     from gpuconf.profile import ParentChoice, Profile
     from gpuconf.settings import Setting
@@ -69,6 +71,7 @@ class _Snapshot(NamedTuple):
     state: _State | None
     contents: Contents | None
     written: Written
+    leases: list[object]
     said: frozenset[str]
 
 
@@ -83,6 +86,7 @@ class Binding:
         self._clock = clock
         self._state: _State | None = None
         self._environment = OwnEnvironment()
+        self._leases: OwnLeases | None = None
         self._said: frozenset[str] = frozenset()
         self._depth = 0  # operations that run, one within the other
         self._completed = 0  # to know whether an operation was the last
@@ -179,6 +183,8 @@ class Binding:
     def after_fork(self) -> None:
         """In a forked child: a thread that is not in the child may have held the lock."""
         self._lock, self._depth = threading.RLock(), 0
+        if self._leases is not None:
+            self._leases.after_fork()
         if self._state is not None:
             self._state = self._state._replace(refused_until=float("-inf"))
 
@@ -227,8 +233,8 @@ class Binding:
             return
         if not self.is_bound:
             self._follow_profile()
-            if self._is_outdated() or self._is_old():
-                self._plan(waiting=True)
+            if self._is_outdated() or self._is_old() or self._wants_leases():
+                self._plan(waiting=True, binds=True)
             self._state = self._state._replace(bound_pid=os.getpid())
         plan = self._state.activation.plan
         if plan is not None:
@@ -267,20 +273,46 @@ class Binding:
 
     # --- making the plan and setting it ---------------------------------------------------------
 
-    def _plan(self, *, waiting: bool) -> None:
-        """Plan for the profile in force now, and set the environment."""
+    def _plan(self, *, waiting: bool, binds: bool = False) -> None:
+        """Plan for the profile in force now, and set the environment.
+
+        A plan that ``binds`` takes its leases.  So does one that waits: at the end of the line its
+        place would be lost otherwise.
+        """
         assert self._state is not None
         profile, chosen = self._state.profile, self._environment.chosen_before()
         planned_at = 0.0
 
-        def plan_now() -> Plan:
+        def make(read: Callable[[], Inventory] | None = None) -> Plan:
             nonlocal planned_at
             planned_at = self._clock()
-            return plan_within(profile, chosen)
+            return plan_within(profile, chosen, read=read)
 
-        plan = wait_for_plan(plan_now) if waiting else plan_now()
+        if not self._wants_leases():
+            plan = wait_for_plan(make) if waiting else make()
+        elif binds:
+            plan = self._own_leases().plan(make, profile=profile.name, waiting=waiting)
+        else:
+            try:
+                plan = make()
+            except ShortageError as error:
+                if error.wait_s is None or not waiting:
+                    raise
+                plan = self._own_leases().plan(make, profile=profile.name, waiting=True)
         self._state = self._state._replace(planned_at=planned_at, pid=os.getpid())
         self._set_environment(plan)
+
+    def _wants_leases(self) -> bool:
+        from gpuconf.planner import wants_leases
+
+        return self._state is not None and wants_leases(self._state.profile)
+
+    def _own_leases(self) -> OwnLeases:
+        if self._leases is None:
+            from gpuconf.own_leases import OwnLeases
+
+            self._leases = OwnLeases()
+        return self._leases
 
     def _set_environment(self, plan: Plan | None) -> None:
         """Set what ``plan`` asks for, without one what needs no figures, and say what differs."""
@@ -333,10 +365,13 @@ class Binding:
     def _snapshot(self) -> _Snapshot:
         state = self._state
         contents = None if state is None else state.activation.contents()
-        return _Snapshot(state, contents, self._environment.written(), self._said)
+        leases = [] if self._leases is None else self._leases.snapshot()
+        return _Snapshot(state, contents, self._environment.written(), leases, self._said)
 
     def _restore(self, before: _Snapshot) -> None:
         self._environment.take_back_to(before.written)
+        if self._leases is not None:
+            self._leases.take_back_to(before.leases)
         self._state, self._said = before.state, before.said
         if before.state is not None and before.contents is not None:
             before.state.activation.restore(before.contents)

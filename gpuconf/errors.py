@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
     from typing import Any
@@ -107,6 +109,8 @@ class ShortageError(GpuconfError, RuntimeError):
 
     ``shortage`` says in a few words what is missing.  ``wait_s`` is how many seconds the
     profile allows to wait for it, None where it says not to or where waiting cannot help.
+    ``held_by`` says in words who holds the card, "" where nobody is known.  ``wanted`` are the GPUs
+    that would do, by UUID, each with the bytes that would be leased of it at least.
     """
 
     def __init__(
@@ -116,10 +120,14 @@ class ShortageError(GpuconfError, RuntimeError):
         hint: str | None = None,
         shortage: str | None = None,
         wait_s: float | None = None,
+        held_by: str = "",
+        wanted: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.shortage = shortage
         self.wait_s = wait_s
+        self.held_by = held_by
+        self.wanted = dict(wanted or {})
 
 
 class MissingDependencyError(GpuconfError, ImportError):

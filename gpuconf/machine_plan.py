@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from gpuconf.hardware import Inventory
     from gpuconf.planner import Plan
 
-_POLL_S = 2.0
-_REPORT_EVERY_S = 60.0
+POLL_S = 2.0
+REPORT_EVERY_S = 60.0
 
 
 def plan_for(
@@ -50,10 +50,10 @@ def plan_within(
     read: Callable[[], Inventory] | None = None,
 ) -> Plan:
     """As :func:`plan_for`, on no other GPUs than CUDA's variables in ``chosen`` show."""
-    from gpuconf.hardware import Inventory, read_inventory
+    from gpuconf.hardware import Inventory
     from gpuconf.planner import make_plan, needs_inventory
 
-    inventory = (read or read_inventory)() if needs_inventory(profile) else Inventory()
+    inventory = (read or reader_for(profile))() if needs_inventory(profile) else Inventory()
     gpus = tuple(gpu.with_own_bytes(os.getpid()) for gpu in inventory.gpus)
     inventory = inventory._replace(gpus=gpus)
     return make_plan(
@@ -63,6 +63,18 @@ def plan_within(
         chosen_by_parent=chosen.get("CUDA_VISIBLE_DEVICES"),
         order_by_parent=chosen.get("CUDA_DEVICE_ORDER"),
     )
+
+
+def reader_for(profile: Profile) -> Callable[[], Inventory]:
+    """What reads the figures that ``profile`` needs: with the leases of others, if it has any."""
+    from gpuconf.hardware import read_inventory
+    from gpuconf.planner import wants_leases
+
+    if not wants_leases(profile):
+        return read_inventory
+    from gpuconf.leases.view import read_with_leases
+
+    return read_with_leases
 
 
 def wait_for_plan(
@@ -86,15 +98,24 @@ def wait_for_plan(
             now = clock()
             left_s = started + error.wait_s - now
             if left_s <= 0:
-                raise _waited_in_vain(error) from None
+                raise waited_in_vain(error) from None
             if now >= say_next_at:
-                say_next_at = now + _REPORT_EVERY_S
-                where = error.message.partition("\n")[0]
-                say(f"waiting up to {left_s:.0f} s for memory: {where}")
-        sleep(min(_POLL_S, left_s))
+                say_next_at = now + REPORT_EVERY_S
+                say(waiting_line(error, left_s))
+        sleep(min(POLL_S, left_s))
 
 
-def _waited_in_vain(error: ShortageError) -> ShortageError:
+def waiting_line(error: ShortageError, left_s: float) -> str:
+    """What a program says that waits: how long, for what, and who holds it."""
+    time_left = "" if left_s == float("inf") else f" up to {left_s:.0f} s"
+    where = error.message.partition("\n")[0]
+    return f"waiting{time_left} for memory: {where}" + (
+        f"; held by {error.held_by}" if error.held_by else ""
+    )
+
+
+def waited_in_vain(error: ShortageError) -> ShortageError:
+    """The error of a program whose time to wait is up."""
     from gpuconf.units import short_duration
 
     waited = short_duration(error.wait_s or 0)

@@ -178,7 +178,9 @@ def exact_size(size_bytes: int) -> str:
 
 
 def short_duration(seconds: float) -> str:
-    """``seconds`` for people: ``90s``, ``10min``, ``2h``."""
+    """``seconds`` for people: ``90s``, ``10min``, ``2h``, ``forever``."""
+    if seconds == float("inf"):
+        return "forever"
     for unit, factor in (("h", 3600), ("min", 60)):
         if seconds >= factor and seconds % factor == 0:
             return f"{seconds / factor:g}{unit}"

@@ -26,7 +26,8 @@ def clean_environment(home: Path, more: Mapping[str, str] | None = None) -> dict
         for name, value in os.environ.items()
         if not name.startswith(_STEERING) and name not in _OTHERS
     }
-    return {**kept, "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1", **(more or {})}
+    leases = {"GPUCONF_LEASES": str(home / "leases")}  # not those of this machine
+    return {**kept, **leases, "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1", **(more or {})}
 
 
 def run(

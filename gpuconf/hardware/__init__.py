@@ -1,6 +1,6 @@
 """The machine's GPUs: what NVML reports about them, and which of them CUDA shows to a program."""
 
-from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory
+from gpuconf.hardware.inventory import CardLease, Gpu, GpuProcess, Inventory
 from gpuconf.hardware.nvml import read_inventory
 from gpuconf.hardware.visible_devices import (
     VisibleDevices,
@@ -12,6 +12,7 @@ from gpuconf.hardware.visible_devices import (
 )
 
 __all__ = [
+    "CardLease",
     "Gpu",
     "GpuProcess",
     "Inventory",

@@ -107,7 +107,7 @@ def _read(
     return Process(
         listed.pid,
         name=printable(name),  # a process names itself, ESC sequences and all
-        user=None if uid is None else _user(uid),
+        user=None if uid is None else user_name(uid),
         is_ours=None if uid is None else uid == os.getuid(),
         # proc(5): field 22 of stat is the start in clock ticks since the machine's own.
         started=None if boot is None else boot + int(fields[17]) / os.sysconf("SC_CLK_TCK"),
@@ -157,7 +157,8 @@ def _owner(folder: str) -> int | None:
         return None
 
 
-def _user(uid: int) -> str:
+def user_name(uid: int) -> str:
+    """The name of that user, or the number where it has none."""
     import pwd
 
     try:

@@ -33,6 +33,27 @@ class GpuProcess(NamedTuple):
     kind: str = "compute"  # or "graphics"
 
 
+class CardLease(NamedTuple):
+    """Memory of a GPU that another process has been promised; see ``gpuconf.leases``.
+
+    ``used_bytes`` is what that process and its children have taken already; None where that is
+    not known.  ``since`` is in seconds since 1970.
+    """
+
+    pid: int
+    lease_bytes: int
+    used_bytes: int | None = None
+    program: str | None = None
+    user: str | None = None
+    profile: str | None = None
+    since: float | None = None
+
+    @property
+    def promised_bytes(self) -> int:
+        """What it may still take: all of it where nobody knows what it has taken."""
+        return max(0, self.lease_bytes - (self.used_bytes or 0))
+
+
 class Gpu(NamedTuple):
     """One GPU, or one MIG instance of a GPU.  Unknown is None, never 0.
 
@@ -40,7 +61,11 @@ class Gpu(NamedTuple):
     card's, and in ``mig_ids`` its GPU instance and compute instance.  ``free_bytes`` is what
     NVML calls free at the moment of asking; ``total_bytes`` leaves out what the driver keeps
     for itself, where it says how much that is (see ``gpuconf.hardware.nvml``).  ``own_bytes`` is
-    what the process that plans holds itself, and what it may have again.
+    what the process that plans holds itself, and what it may have again.  ``is_exclusive`` says
+    that the card takes one process at a time.
+
+    ``leases`` are other processes', and ``ahead`` is how many programs wait for this GPU and come
+    before the one that asks.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
@@ -57,11 +82,19 @@ class Gpu(NamedTuple):
     processes: tuple[GpuProcess, ...] | None = None
     mig_ids: tuple[int, int] | None = None
     own_bytes: int = 0
+    is_exclusive: bool | None = None
+    leases: tuple[CardLease, ...] = ()
+    ahead: int = 0
 
     @property
     def identity(self) -> object:
         """What stays the same between two looks at it, also where the driver reports no UUID."""
         return self.uuid or (self.index, self.mig_ids)
+
+    @property
+    def promised_bytes(self) -> int:
+        """What of the free memory others' leases may still take."""
+        return sum(lease.promised_bytes for lease in self.leases)
 
     def with_own_bytes(self, pid: int) -> Gpu:
         """The same, with ``own_bytes`` as the driver lists it for the process ``pid``."""

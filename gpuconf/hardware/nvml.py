@@ -53,6 +53,8 @@ PROBLEMS = {
 # nvmlDeviceGetComputeRunningProcesses and its kin write this where the driver does not know.
 _NOT_AVAILABLE = 2**64 - 1
 
+_EXCLUSIVE_PROCESS = 3  # nvmlComputeMode_t
+
 # The newest function first; a driver of before 2022 lacks it and has the one named second.
 _PROCESS_QUERIES = (
     ("compute", "nvmlDeviceGetComputeRunningProcesses"),
@@ -195,11 +197,13 @@ def _read_gpu(nvml: ModuleType, index: int, *, processes: bool) -> Gpu:
         return Gpu(index)
     display = query(nvml, "nvmlDeviceGetDisplayActive", handle)
     mig_mode = query(nvml, "nvmlDeviceGetMigMode", handle)
+    compute_mode = query(nvml, "nvmlDeviceGetComputeMode", handle)
     gpu = _describe(nvml, handle, Gpu(index), processes=processes)._replace(
         compute_capability=query(nvml, "nvmlDeviceGetCudaComputeCapability", handle),
         display_active=None if display is None else bool(display),
         pci_bus_id=_read_pci_bus_id(nvml, handle),
         mig_enabled=None if mig_mode is None else bool(mig_mode[0]),
+        is_exclusive=None if compute_mode is None else compute_mode == _EXCLUSIVE_PROCESS,
     )
     if not gpu.mig_enabled:
         return gpu

@@ -18,6 +18,7 @@ from gpuconf.planner.inheritance import (
     hides_everything,
     read_inherited,
 )
+from gpuconf.planner.leases import wants_leases
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.planner.plan import FrameworkLimit, GpuPlan, Plan, label
 from gpuconf.planner.selection import rules_for, select, unmatched_rules
@@ -37,6 +38,7 @@ __all__ = [
     "label",
     "make_plan",
     "needs_inventory",
+    "wants_leases",
 ]
 
 
@@ -155,7 +157,8 @@ def _nothing_visible(
 
 def _missing_figures(planned: Sequence[GpuPlan], profile: Profile) -> list[str]:
     memory = profile.memory
-    if memory.per_process_gpu_memory_fraction is None and memory.keep_free is None:
+    rules = (memory.per_process_gpu_memory_fraction, memory.keep_free, memory.context)
+    if all(rule is None for rule in rules):
         return []
     return [
         f"{label(plan.gpu)} reports no memory figures (unified memory?): only rules that need "

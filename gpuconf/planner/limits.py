@@ -2,17 +2,20 @@
 
 The rule is the one of docs/profiles.md::
 
-    limit = min(fraction × total, memory_limit, free - keep_free)
+    limit = min(fraction × total, memory_limit, free - leased by others - keep_free - context)
+    lease = limit + context
 
-where a term whose figures are unknown drops out (and a line says so), and the result is cut to
+where a term whose figures are unknown drops out (and a line says so), and the limit is cut to
 whole MiB because TensorFlow's ``memory_limit`` is an integer of those.
 """
 
 from __future__ import annotations
 
 from gpuconf.hardware.inventory import Gpu
+from gpuconf.planner.context import context_bytes
+from gpuconf.planner.leases import free_for_lease, is_leased, lease_lines
 from gpuconf.planner.plan import GpuPlan
-from gpuconf.profile.model import GpuRules
+from gpuconf.profile.model import GpuRules, MemoryRules
 from gpuconf.units import MIB, Amount, sized
 
 
@@ -23,7 +26,8 @@ def plan_gpu(gpu: Gpu, rules: GpuRules) -> GpuPlan:
     fraction = memory.per_process_gpu_memory_fraction
     plan = GpuPlan(gpu, limit, memory.allow_growth, fraction, arithmetic=tuple(lines))
     plan = _with_at_least(plan, rules)
-    return _with_logical_devices(plan, rules) if rules.virtual_devices else plan
+    plan = _with_logical_devices(plan, rules) if rules.virtual_devices else plan
+    return _with_lease(_behind_others(plan, rules), rules)
 
 
 def _limit(gpu: Gpu, rules: GpuRules) -> tuple[int | None, list[str]]:
@@ -58,29 +62,33 @@ def _terms(gpu: Gpu, rules: GpuRules) -> tuple[list[int], list[str]]:
         else:
             terms.append(size)
             lines.append(f"memory_limit {memory.memory_limit} = {_mib(size)}")
-    if terms or memory.keep_free is not None or rules.virtual_devices:
-        _add_free_term(terms, lines, gpu, rules)
+    others = (memory.keep_free, memory.context)
+    if terms or any(each is not None for each in others) or rules.virtual_devices:
+        _add_free_term(terms, lines, gpu, memory)
     return terms, lines
 
 
-def _add_free_term(terms: list[int], lines: list[str], gpu: Gpu, rules: GpuRules) -> None:
-    keep = rules.memory.keep_free
-    keep_bytes = 0 if keep is None else keep.of(gpu.total_bytes)
-    if gpu.free_bytes is None or keep_bytes is None:
-        unknown = "free memory" if gpu.free_bytes is None else "total"
-        lines.append(f"free - keep_free: dropped, the {unknown} is unknown")
+def _add_free_term(terms: list[int], lines: list[str], gpu: Gpu, memory: MemoryRules) -> None:
+    keep = 0 if memory.keep_free is None else memory.keep_free.of(gpu.total_bytes)
+    context = context_bytes(gpu, memory)
+    free = free_for_lease(gpu, memory)
+    if gpu.free_bytes is None or free is None or keep is None or context is None:
+        unknown = "free memory" if free is None else "total"
+        lines.append(f"free - keep_free - context: dropped, the {unknown} is unknown")
         return
-    terms.append(gpu.free_bytes + gpu.own_bytes - keep_bytes)
-    own = f" + {_mib(gpu.own_bytes)} held by this process" if gpu.own_bytes else ""
-    free = f"{_mib(gpu.free_bytes)} free{own}"
-    lines.append(f"{free} - {_mib(keep_bytes)} keep_free = {_mib(terms[-1])}")
+    lines += lease_lines(gpu, memory)
+    terms.append(free - keep - context)
+    off = ((free - gpu.free_bytes - gpu.own_bytes, "leased by others"), (-keep, "keep_free"))
+    parts = [f"{_mib(gpu.free_bytes)} free"]
+    parts += [f"+ {_mib(gpu.own_bytes)} held by this process"] if gpu.own_bytes else []
+    parts += [f"- {_mib(-size)} {name}" for size, name in off if size]
+    lines.append(f"{' '.join(parts)} - {_mib(context)} context = {_mib(terms[-1])}")
 
 
 def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     wanted = rules.memory.at_least
     needed = wanted.of(plan.gpu.total_bytes) if wanted is not None else None
-    free = plan.gpu.free_bytes
-    unlimited = None if free is None else free + plan.gpu.own_bytes
+    unlimited = free_for_lease(plan.gpu, rules.memory)
     left = plan.limit_bytes if plan.limit_bytes is not None else unlimited
     if left is None or left >= max(needed or 0, MIB):
         return plan
@@ -95,7 +103,8 @@ def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
 
 def _limit_when_idle(gpu: Gpu, rules: GpuRules) -> int | None:
     """The limit if no other process held memory: the best case of waiting; None if unknown."""
-    limit, _ = _limit(gpu._replace(free_bytes=gpu.total_bytes, own_bytes=0), rules)
+    idle = gpu._replace(free_bytes=gpu.total_bytes, own_bytes=0, leases=())
+    limit, _ = _limit(idle, rules)
     return gpu.total_bytes if limit is None else limit
 
 
@@ -129,6 +138,33 @@ def _devices_fit_when_idle(gpu: Gpu, rules: GpuRules) -> bool:
         return True
     sizes = [(amount.of(best) or 0) // MIB * MIB for amount in rules.virtual_devices]
     return sum(sizes) <= best and min(sizes) > 0
+
+
+def _behind_others(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
+    """First come, first served: who comes later takes nothing that those before it wait for."""
+    ahead = plan.gpu.ahead
+    if not ahead or not is_leased(plan.gpu, rules.memory):
+        return plan
+    short = "1 program waits before this one" if ahead == 1 else f"{ahead} programs wait before"
+    return plan._replace(
+        arithmetic=(*plan.arithmetic, f"in line: {short}"),
+        shortage=f"{plan.shortage}; {short}" if plan.shortage else short,
+    )
+
+
+def _with_lease(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
+    limit, context = plan.limit_bytes, context_bytes(plan.gpu, rules.memory)
+    is_known = plan.gpu.free_bytes is not None
+    if limit is None or context is None or not is_known or not is_leased(plan.gpu, rules.memory):
+        return plan
+    least = rules.memory.at_least
+    wanted = max(least.of(plan.gpu.total_bytes) or 0 if least else 0, MIB) + context
+    line = f"lease = {_mib(limit)} limit + {_mib(context)} context = {_mib(limit + context)}"
+    return plan._replace(
+        lease_bytes=limit + context,
+        least_lease_bytes=wanted,
+        arithmetic=plan.arithmetic if plan.shortage else (*plan.arithmetic, line),
+    )
 
 
 def _mib(size_bytes: int) -> str:

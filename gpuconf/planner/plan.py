@@ -35,8 +35,10 @@ class GpuPlan(NamedTuple):
     each framework.
     ``fraction`` is the profile's own, for version-1 sessions, which take nothing else.
     ``logical_devices_bytes`` are TF2 logical devices, in order, empty for none beyond the one.
-    ``arithmetic`` is one line per step of ``limit_bytes`` and the logical devices.  ``shortage``
-    says what is missing, None if nothing.
+    ``lease_bytes`` is what this process is to lease of the card, None where nothing is leased, and
+    ``least_lease_bytes`` the least that would do.
+    ``arithmetic`` is one line per step of ``limit_bytes``, the logical devices and the lease.
+    ``shortage`` says what is missing, None if nothing.
     """
 
     gpu: Gpu
@@ -48,6 +50,8 @@ class GpuPlan(NamedTuple):
     shortage: str | None = None
     can_ever_fit: bool = True
     limits: tuple[FrameworkLimit, ...] = ()
+    lease_bytes: int | None = None
+    least_lease_bytes: int = 0
 
     def limit_of(self, framework: str) -> FrameworkLimit | None:
         """The limit of ``framework`` here; None where this GPU has none."""

@@ -9,8 +9,9 @@ from gpuconf.errors import ProfileError
 from gpuconf.hardware import match_uuid
 from gpuconf.hardware.inventory import Gpu
 from gpuconf.planner.inheritance import Inherited
+from gpuconf.planner.leases import free_for_lease, is_leased
 from gpuconf.planner.plan import label
-from gpuconf.profile.model import GpuRules, GpuSelection, Profile
+from gpuconf.profile.model import GpuRules, Profile
 
 
 class Selection(NamedTuple):
@@ -30,7 +31,7 @@ def select(
     allowed = list(visible) if inherited is None else inherited.within(visible)
     sound, notes = _without_silent(allowed)
     if profile.gpus.kind == "pick":
-        sound, fewer = _pick(profile.gpus, sound)
+        sound, fewer = _pick(profile, sound)
         notes += fewer
     return Selection(sound, visible, notes)
 
@@ -114,16 +115,22 @@ def _listed(
     return chosen
 
 
-def _pick(selection: GpuSelection, candidates: list[Gpu]) -> tuple[list[Gpu], list[str]]:
-    # Stable: cards alike stay in PCI order.
-    by_free = sorted(candidates, key=lambda gpu: -(gpu.free_bytes or 0) - gpu.own_bytes)
+def _pick(profile: Profile, candidates: list[Gpu]) -> tuple[list[Gpu], list[str]]:
+    """Those with most free for a lease; those for which others wait come last."""
+    selection = profile.gpus
+
+    def by_free(gpu: Gpu) -> tuple[bool, int]:
+        waits = bool(gpu.ahead) and is_leased(gpu, profile.memory)
+        return waits, -(free_for_lease(gpu, profile.memory) or 0)
+
+    in_order = sorted(candidates, key=by_free)  # stable: cards alike stay in PCI order
     notes = []
     if len(candidates) < selection.count:
         notes.append(
             f"the profile picks {selection.count} GPUs and {len(candidates)} can be seen: "
             f"using {len(candidates)}"
         )
-    return by_free[: selection.count], notes
+    return in_order[: selection.count], notes
 
 
 def _member(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gpuconf.errors import ShortageError
 from gpuconf.hardware.inventory import Gpu
+from gpuconf.planner.leases import holder, is_leased
 from gpuconf.planner.plan import GpuPlan, label
 from gpuconf.planner.selection import rules_for
 from gpuconf.profile.model import OnShortage, Profile
@@ -29,7 +30,8 @@ def settle_shortages(
             continue
         policy = rules_for(plan.gpu, visible, profile).memory.on_shortage
         if policy.action != "cpu" and not others_do:
-            raise shortage_error(plan, profile, policy)
+            choosable = visible if profile.gpus.kind == "pick" else [each.gpu for each in planned]
+            raise shortage_error(plan, profile, policy, choosable)
         why = "on_shortage: cpu" if policy.action == "cpu" else "another GPU has room"
         notes.append(f"{label(plan.gpu)} is skipped: {plan.shortage} ({why})")
     if planned and not fitting:
@@ -37,14 +39,16 @@ def settle_shortages(
     return fitting, notes
 
 
-def shortage_error(plan: GpuPlan, profile: Profile, policy: OnShortage) -> ShortageError:
-    """The error for ``plan.shortage``, with the whole sum and who holds the card."""
+def shortage_error(
+    plan: GpuPlan, profile: Profile, policy: OnShortage, choosable: Sequence[Gpu] = ()
+) -> ShortageError:
+    """The error for ``plan.shortage``, with the whole sum and who holds the card.
+
+    ``choosable`` are the GPUs of which another might do.
+    """
     sums = "".join(f"\n  {line}" for line in plan.arithmetic)
-    holders = [
-        f"pid {p.pid} ({p.name or 'name unknown'}) {sized(p.used_bytes) if p.used_bytes else '?'}"
-        for p in plan.gpu.processes or ()
-    ]
-    held = f"\n  held by {', '.join(holders)}" if holders else ""
+    held_by = _held_by(plan.gpu, profile)
+    held = f"\n  held by {held_by}" if held_by else ""
     waits = policy.action == "wait" and plan.can_ever_fit
     return ShortageError(
         f"profile {profile.name}: not enough memory on {label(plan.gpu)}: "
@@ -52,7 +56,22 @@ def shortage_error(plan: GpuPlan, profile: Profile, policy: OnShortage) -> Short
         hint=_shortage_hint(plan, profile, policy),
         shortage=plan.shortage,
         wait_s=policy.wait_s if waits else None,
+        held_by=held_by,
+        wanted={gpu.uuid: plan.least_lease_bytes for gpu in choosable if gpu.uuid},
     )
+
+
+def _held_by(gpu: Gpu, profile: Profile) -> str:
+    """Every process that holds memory of ``gpu`` or has leased some, in words."""
+    leases = gpu.leases if is_leased(gpu, profile.memory) else ()
+    holders = [f"{holder(each)}, who leases {sized(each.lease_bytes)}" for each in leases]
+    leasing = {each.pid for each in leases}
+    holders += [
+        f"pid {p.pid} ({p.name or 'name unknown'}) {sized(p.used_bytes) if p.used_bytes else '?'}"
+        for p in gpu.processes or ()
+        if p.pid not in leasing
+    ]
+    return "; ".join(holders)
 
 
 def _shortage_hint(plan: GpuPlan, profile: Profile, policy: OnShortage) -> str:
@@ -64,7 +83,7 @@ def _shortage_hint(plan: GpuPlan, profile: Profile, policy: OnShortage) -> str:
         )
     choice = "cpu" if policy.action == "wait" else "{wait: 10min}"
     return (
-        "`nvidia-smi` shows who holds the card; stop one, use another GPU (gpus: {pick: "
-        f"most-free}}), or write `memory: {{on_shortage: {choice}}}` in a profile "
-        "(`gpuconf init` makes one)"
+        "`gpuconf ps` shows who holds the card; stop one, use another GPU (gpus: {pick: "
+        "most-free}), start them all with a smaller share (GPUCONF_PROFILE=half-card), or write "
+        f"`memory: {{on_shortage: {choice}}}` in a profile (`gpuconf init` makes one)"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Mapping as Environment
 
@@ -25,7 +26,8 @@ _UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z][0-9A-Za-z/-]*")
 INDEX_OR_UUID_PATTERN = rf"^(0|[1-9][0-9]{{0,2}}|{_UUID.pattern})$"
 _GPUS_SAYS = "all, none, a list such as [0, 2], or {pick: most-free, count: 1}"
 MOST_VIRTUAL_DEVICES = 64
-_SHORTAGE_SAYS = "fail, cpu, or {wait: 10min}"
+_SHORTAGE_SAYS = "fail, cpu, {wait: 10min} or {wait: forever}"
+_FOREVER = "forever"
 _WAIT = re.compile(r"wait:?\s+(\S.*)")
 _DURATION_PATTERN = r"(?=[^1-9]*[1-9])([0-9]+(\.[0-9]+)?|\.[0-9]+)\s*(s|sec|min|m|h)"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -137,9 +139,14 @@ def on_shortage() -> ValueRule:
         "type": "object",
         "additionalProperties": False,
         "required": ["wait"],
-        "properties": {"wait": {"type": "string", "pattern": f"^{_DURATION_PATTERN}$"}},
+        "properties": {
+            "wait": {"type": "string", "pattern": f"^({_FOREVER}|{_DURATION_PATTERN})$"}
+        },
     }
-    said: JsonSchema = {"type": "string", "pattern": rf"^wait:?\s+{_DURATION_PATTERN}$"}
+    said: JsonSchema = {
+        "type": "string",
+        "pattern": rf"^wait:?\s+({_FOREVER}|{_DURATION_PATTERN})$",
+    }
     schema: JsonSchema = {"anyOf": [{"enum": ["fail", "cpu"]}, wait, said]}
     return ValueRule(_read_shortage, schema, _SHORTAGE_SAYS)
 
@@ -151,7 +158,9 @@ def _read_shortage(node: Node, key: str) -> OnShortage:
                 message = f"unknown key; the rule: {_SHORTAGE_SAYS}"
                 hint = "write `on_shortage: {wait: 10min}`"
                 raise problem(message, mark=entry.key_mark, key=f"{key}.{name}", hint=hint)
-            value = scalar(entry.value, f"{key}.wait", "a duration such as 10min", "10min")
+            value = scalar(
+                entry.value, f"{key}.wait", "forever, or a duration such as 10min", "10min"
+            )
             return _wait(value, value.text, f"{key}.wait")
     node = scalar(node, key, _SHORTAGE_SAYS, "fail")
     if match := _WAIT.fullmatch(node.text):
@@ -165,6 +174,8 @@ def _read_shortage(node: Node, key: str) -> OnShortage:
 
 
 def _wait(node: Scalar, duration: str, key: str) -> OnShortage:
+    if duration == _FOREVER:
+        return OnShortage("wait", math.inf)
     try:
         seconds = parse_duration(duration)
     except ValueError as error:

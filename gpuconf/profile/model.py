@@ -8,7 +8,10 @@ from gpuconf.units import Amount
 
 
 class OnShortage(NamedTuple):
-    """What to do when a card has less left than ``at_least``: fail | cpu | wait."""
+    """What to do when a card has less left than ``at_least``: fail | cpu | wait.
+
+    ``wait_s`` is infinite for ``wait: forever``.
+    """
 
     action: str = "fail"
     wait_s: float | None = None
@@ -21,6 +24,8 @@ class MemoryRules(NamedTuple):
     per_process_gpu_memory_fraction: float | None = None
     memory_limit: Amount | None = None
     keep_free: Amount | None = None
+    context: Amount | None = None
+    lease: bool | None = None
     at_least: Amount | None = None
     on_shortage: OnShortage = OnShortage()
 

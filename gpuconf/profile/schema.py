@@ -75,23 +75,40 @@ MEMORY = Section(
         Key(
             "keep_free",
             amount(of="of the card's total", zero=True, example="1GiB"),
-            "Never taken from what is free at the start: room for the display, and for this "
-            "process's own CUDA context and cuDNN and cuBLAS handles, which no limit covers.",
+            "Never taken from what is free at the start: room for the display.",
             "no such rule",
-            "1GiB",
+            "512MiB",
+        ),
+        Key(
+            "context",
+            amount(of="of the card's total", zero=True, example="512MiB"),
+            "What this process takes beside the framework's allocator, which no limit covers: "
+            "its CUDA context, loaded kernels, cuDNN and cuBLAS handles. It comes off what is "
+            "free, and is part of the lease.",
+            "384 to 896 MiB, by the card's generation: docs/sharing.md has the table",
+            "700MiB",
+        ),
+        Key(
+            "lease",
+            flag(),
+            "Whether to reserve limit + context on the card for as long as this process lives, and "
+            "to leave others what they have reserved.",
+            "true where there is a limit, unless the card is in exclusive mode",
+            "false",
         ),
         Key(
             "at_least",
             amount(of="of the card's total", example="2GiB"),
-            "Less than this left to take, after keep_free, is a shortage; see on_shortage.",
+            "Less than this left to take, after keep_free and context, is a shortage; see "
+            "on_shortage.",
             "no such rule",
             "2GiB",
         ),
         Key(
             "on_shortage",
             on_shortage(),
-            "What to do on a shortage: fail with an error, go on without GPU (cpu), or wait "
-            "until there is room, at most the given time, and then fail.",
+            "What to do on a shortage: fail with an error, go on without GPU (cpu), or wait in "
+            "line until there is room, at most the given time, and then fail; or forever.",
             "fail",
             "{wait: 10min}",
         ),

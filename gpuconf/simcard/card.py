@@ -23,6 +23,7 @@ from gpuconf.simcard.libraries import build_libraries
 from gpuconf.units import GIB, sized
 
 FILE_VARIABLE = "GPUCONF_SIMCARD_FILE"
+_LEASES_VARIABLE = "GPUCONF_LEASES"
 LARGEST_COUNT = 16
 _MOST_PROCESSES = 256
 _NAME_BYTES = 96
@@ -137,6 +138,8 @@ class Card:
         rest = base.get("LD_LIBRARY_PATH")
         paths = [str(self.libraries), *([rest] if rest else [])]
         changed = {**base, "LD_LIBRARY_PATH": ":".join(paths), FILE_VARIABLE: str(self.path)}
+        # Simulated GPUs of two card files have the same UUIDs, and nothing to do with each other.
+        changed[_LEASES_VARIABLE] = f"{self.path}.leases"
         plugin = base.get(VARIABLE)
         if plugin and os.path.basename(plugin) != LIBRARY:
             raise UsageError(

@@ -29,7 +29,7 @@ GROUND = {
 # What any wing may stand on; the way of `import gpuconf.auto` may not.
 MIDDLE = {"reporting", "children", "keras_api", "messages", "notebook", "wire"}
 # What makes a plan, for those who show one or keep to one.
-PLANNING = {"hardware", "profile", "planner", "machine_plan"}
+PLANNING = {"hardware", "leases", "profile", "planner", "machine_plan"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "units": set(),
@@ -49,11 +49,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner": GROUND | {"hardware", "profile"},
     "backends": GROUND | {"hardware", "planner", "profile"},
     "report": GROUND | {"planner", "profile"},
-    "machine_plan": GROUND | {"hardware", "profile", "planner", "backends"},
+    "leases": GROUND | {"hardware"},
+    "machine_plan": GROUND | {"hardware", "profile", "planner", "backends", "leases"},
+    "own_leases": GROUND | {"hardware", "leases", "machine_plan", "planner"},
     "own_environment": GROUND | {"hardware", "profile"},
     "binding": GROUND
-    | {"profile", "planner", "machine_plan", "own_environment", "report"}
-    | {"tripwire"},
+    | {"hardware", "profile", "planner", "machine_plan", "report"}
+    | {"own_environment", "own_leases", "tripwire"},
     "tripwire": GROUND,
     "framework_hooks": GROUND | {"profile", "backends", "binding", "tripwire"},
     "bootstrap": GROUND

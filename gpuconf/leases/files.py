@@ -1,0 +1,111 @@
+"""A lease's file as others see it: is it locked, what does it say; and the folders of files."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from gpuconf.leases.folder import NoLedgerError
+from gpuconf.leases.lease import Lease
+from gpuconf.terminal import printable
+
+_FLOCK = "hhqqi4x"  # struct flock of 64-bit Linux
+_LONGEST_NOTE = 4096
+_KEEPERS = 1 << 20  # where the bytes begin that keepers lock, each the one of its pid
+
+
+def keep(lease: Lease) -> int:
+    """Keep another process's lease alive for as long as this process lives; return a descriptor.
+
+    For a program that computes within a lease that another one took for it, such as a shell: if
+    that one is killed the memory is still in use.  Only the lease's own user may.  Closing the
+    descriptor ends it.
+    """
+    descriptor = os.open(lease.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _KEEPERS + os.getpid())
+    return descriptor
+
+
+def read_note(lease: Lease) -> dict[str, str]:
+    """What the holder says of itself, in no order; of another process's lease alone."""
+    try:
+        descriptor = os.open(lease.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return {}
+    try:
+        text = os.read(descriptor, _LONGEST_NOTE).decode("utf-8", errors="replace")
+    except OSError:
+        return {}
+    finally:
+        os.close(descriptor)
+    pairs = (line.partition("=") for line in text.splitlines())
+    return {name: printable(value) for name, separator, value in pairs if separator}
+
+
+def encoded(note: Mapping[str, str]) -> bytes:
+    """``note`` as :func:`read_note` reads it."""
+    lines = (f"{name}={' '.join(value.split())}\n" for name, value in note.items())
+    return "".join(lines).encode("utf-8", errors="replace")[:_LONGEST_NOTE]
+
+
+def is_locked(path: str) -> bool:
+    """Whether a process holds a lock on the regular file ``path``.
+
+    What cannot be opened was not made by us, whose files everybody may read.
+    """
+    try:
+        # O_NONBLOCK, since a pipe of that name would wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return False
+        asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+        answer = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return bool(answer[0] != fcntl.F_UNLCK)
+
+
+def remove(path: str) -> None:
+    """Remove the file if that may be."""
+    with suppress(OSError):  # another user's, in a sticky folder, or gone
+        os.unlink(path)
+
+
+def names_in(folder: str) -> list[str]:
+    """What is in ``folder``, nothing if it is not there; NoLedgerError where it is closed."""
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise NoLedgerError(f"{folder}: {error.strerror}") from None
+
+
+def folders_in(root: str) -> Iterator[os.DirEntry[str]]:
+    """The folders in ``root``, none if it is not there; NoLedgerError where it is closed."""
+    try:
+        with os.scandir(root) as entries:
+            yield from (entry for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError as error:
+        if error.errno != errno.ENOENT:
+            raise NoLedgerError(f"{root}: {error.strerror}") from None
+
+
+def descriptors_of(path: str) -> list[int]:
+    """The descriptors of this process that are open on ``path``."""
+    found = []
+    for name in names_in("/proc/self/fd"):
+        with suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{name}") == path:
+                found.append(int(name))
+    return found

@@ -1,0 +1,145 @@
+"""Which folder is the ledger: one that every program of this machine finds, and may write in.
+
+``$GPUCONF_LEASES``, else the first of `DEFAULTS` that is there and good, else the first that can be
+made.  It is on a local file system, since locks of a network's are another matter, and it is
+sticky, so that nobody removes another user's lease.  XDG_RUNTIME_DIR would be one for each user.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+VARIABLE = "GPUCONF_LEASES"
+# An administrator's (tmpfiles.d), Debian's, and one that every Linux with shared memory has.
+DEFAULTS = ("/run/gpuconf", "/run/lock/gpuconf", "/dev/shm/gpuconf")
+MODE = 0o1777
+_OVER_A_NETWORK = frozenset(
+    (
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs"),
+        *("beegfs", "glusterfs", "ncpfs", "ocfs2", "gfs2", "pvfs2", "panfs", "orangefs"),
+    )
+)
+_MOUNTS = "/proc/self/mountinfo"
+_INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of the kernel's proc_ns.h
+_CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
+
+
+class NoLedgerError(Exception):
+    """There is no ledger to be had; the text says why, and what the program does without."""
+
+
+class LedgerFolder(NamedTuple):
+    """The ledger's folder.
+
+    ``others`` are further ones with leases in them, as after an administrator has made a better
+    one.  ``is_private`` says that only the programs of this container see it; where
+    ``is_read_only`` others' leases can be seen and none taken.
+    """
+
+    path: str
+    others: tuple[str, ...] = ()
+    is_private: bool = False
+    is_read_only: bool = False
+
+
+def find_folder(environ: Mapping[str, str] = os.environ, *, may_make: bool = True) -> LedgerFolder:
+    """The ledger's folder; raises NoLedgerError with the reasons where there is none.
+
+    Made if need be, unless one only looks.
+    """
+    named = environ.get(VARIABLE)
+    if named:
+        _refuse_relative(named)
+        _make([named] if may_make else [])
+        problem = problem_of(named, follow_links=True)
+        if problem is not None:
+            raise NoLedgerError(problem)
+        return LedgerFolder(named, is_read_only=not _is_writable(named))
+    good = [path for path in DEFAULTS if problem_of(path) is None]
+    writable = [path for path in good if _is_writable(path)]
+    if not writable:
+        writable = [
+            path for path in _make(DEFAULTS if may_make else ()) if problem_of(path) is None
+        ]
+    if not good and not writable:
+        raise NoLedgerError("; ".join(filter(None, map(problem_of, DEFAULTS))))
+    path = (writable or good)[0]
+    others = tuple(each for each in good if each != path)
+    return LedgerFolder(path, others, _is_private(path), is_read_only=not writable)
+
+
+def _is_writable(path: str) -> bool:
+    return os.access(path, os.W_OK)
+
+
+def _refuse_relative(named: str) -> None:
+    if not os.path.isabs(named):
+        raise NoLedgerError(f"{VARIABLE}={named} is no absolute path")
+
+
+def _make(paths: Iterable[str]) -> list[str]:
+    """Make the first of ``paths`` that can be made; it alone, or nothing."""
+    for path in paths:
+        try:
+            os.mkdir(path)
+        except OSError:
+            continue
+        os.chmod(path, MODE)  # whatever the umask
+        return [path]
+    return []
+
+
+def problem_of(path: str, *, follow_links: bool = False) -> str | None:
+    """Why ``path`` is no folder for a ledger; None if it is one."""
+    try:
+        found = os.stat(path, follow_symlinks=follow_links)
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    if not stat.S_ISDIR(found.st_mode):
+        return f"{path} is no folder"
+    if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
+        return f"{path} is not sticky, so every user could remove another's leases"
+    if not os.access(path, os.R_OK | os.X_OK):
+        return f"{path} may not be read"
+    kind = _mount_of(path)[1]
+    if kind in _OVER_A_NETWORK:
+        return f"{path} is on a file system of a network ({kind})"
+    return None
+
+
+def _mount_of(path: str) -> tuple[str, str]:
+    """The mount point that ``path`` lies below, and its type of file system; "" for unknown.
+
+    Of a line of mountinfo the fifth field is the mount point; the type comes after the hyphen.
+    """
+    path, found = os.path.realpath(path), ("", "")
+    try:
+        with open(_MOUNTS, encoding="utf-8", errors="replace") as file:
+            lines = file.readlines()
+    except OSError:
+        return found
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        point = before.split()[4].replace("\\040", " ")
+        is_above = path == point or path.startswith(point.rstrip("/") + "/")
+        if is_above and len(point) >= len(found[0]):
+            found = (point, after.split()[0])
+    return found
+
+
+def _is_private(path: str) -> bool:
+    """Whether this is a container, and the folder is its own: no mount from outside."""
+    return is_container() and _mount_of(path)[0] != os.path.realpath(path)
+
+
+def is_container() -> bool:
+    """Whether this process is in another pid namespace than the machine, or in a container."""
+    try:
+        if os.stat("/proc/self/ns/pid").st_ino != _INITIAL_PID_NAMESPACE:
+            return True
+    except OSError:
+        return False
+    return any(os.path.exists(each) for each in _CONTAINER_FILES)

@@ -1,0 +1,233 @@
+"""The files of the ledger: leases are read, swept, taken and released here.
+
+A lease is made under another name, locked, and then renamed, so whoever sees it sees it locked.
+Its lock is the sign of life: the kernel drops a POSIX lock when its process ends, no forked child
+inherits it, it stays through exec, and F_GETLK shows it to other users and other pid namespaces.
+A pid and a start time would call a holder in another namespace dead.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from gpuconf.leases.files import (
+    descriptors_of,
+    encoded,
+    folders_in,
+    is_locked,
+    names_in,
+    remove,
+)
+from gpuconf.leases.folder import MODE, LedgerFolder, NoLedgerError
+from gpuconf.leases.lease import (
+    GRANTED,
+    UNFINISHED,
+    WAITING,
+    Lease,
+    file_name,
+    next_ticket,
+    parse,
+    this_process,
+)
+from gpuconf.leases.mutex import Mutex
+
+_MOST_FILES = 10_000  # of one card
+
+
+class _Held:
+    """A lease of this process: its open file, and the names that it may have."""
+
+    def __init__(self, folder: str) -> None:
+        self.paths: list[str] = [f"{folder}/{UNFINISHED}{os.getpid()}.{next_ticket()}"]
+        self.descriptors: list[int] = []
+        self.lease: Lease | None = None
+
+
+class Ledger:
+    """The ledger in ``folder``, as this process uses it."""
+
+    def __init__(self, folder: LedgerFolder) -> None:
+        self.folder = folder
+        self.owner = this_process()
+        self.mutex = Mutex(folder.path)
+        self._held: list[_Held] = []
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def cards(self) -> list[str]:
+        """The names of all cards that have a folder here, or in an older ledger."""
+        names = {entry.name for root in self._roots() for entry in folders_in(root)}
+        return sorted(names)
+
+    def leases(self, card: str, *, sweep: bool = False) -> list[Lease]:
+        """The granted leases of ``card`` whose processes live, but this process's own.
+
+        ``sweep``, which only the mutex's holder may ask for, removes what the dead have left.
+        Raises NoLedgerError for a folder with too many files.
+        """
+        granted = [each for each in self._listed(card, sweep=sweep) if not each.is_waiting]
+        return [each for each in granted if self._lives(each, sweep=sweep)]
+
+    def waiting(self, card: str, before: int | None = None, *, sweep: bool = False) -> list[Lease]:
+        """Those that wait for ``card``, first the first, as far as they are known to live.
+
+        With ``before`` only those with a lower ticket.  Behind the last that lives none is asked
+        whether it does: a thousand waiting programs need not all look at each other.
+        """
+        line = [
+            each
+            for each in self._listed(card, sweep=False)
+            if each.is_waiting
+            and each.owner != self.owner
+            and (before is None or each.ticket < before)
+        ]
+        line.sort(key=lambda each: (each.ticket, each.owner))
+        while line and not self._lives(line[-1], sweep=sweep):
+            line.pop()
+        return line
+
+    def _listed(self, card: str, *, sweep: bool) -> list[Lease]:
+        found = []
+        for root in self._roots():
+            folder = f"{root}/{card}"
+            names = names_in(folder)
+            if len(names) > _MOST_FILES:
+                raise NoLedgerError(f"{folder} holds {len(names)} files")
+            for name in names:
+                lease = parse(folder, name)
+                if lease is not None:
+                    found.append(lease)
+                elif sweep and name.startswith(UNFINISHED):
+                    self._sweep_unfinished(f"{folder}/{name}")
+        return found
+
+    def _sweep_unfinished(self, path: str) -> None:
+        """Remove a file that was never renamed, unless it is one of ours."""
+        if not any(path in held.paths for held in self._held) and not is_locked(path):
+            remove(path)
+
+    def _roots(self) -> tuple[str, ...]:
+        return (self.folder.path, *self.folder.others)
+
+    def _lives(self, lease: Lease, *, sweep: bool) -> bool:
+        """Whether another process's lease is alive; this process's own does not count."""
+        if lease.owner == self.owner:
+            return False  # and is never opened, which would end it
+        lives = is_locked(lease.path)
+        if not lives and sweep:
+            remove(lease.path)
+        return lives
+
+    # --- taking ---------------------------------------------------------------------------------
+
+    @property
+    def held(self) -> tuple[Lease, ...]:
+        """What this process holds, waiting places among it."""
+        return tuple(held.lease for held in self._held if held.lease is not None)
+
+    def take(self, sizes: Mapping[str, int], note: Mapping[str, str], ticket: int) -> None:
+        """Lease so many bytes of each card; what this process held before is released.
+
+        Under the mutex.  Raises NoLedgerError where a file cannot be made, and then nothing is
+        taken.
+        """
+        self._replace(GRANTED, sizes, note, ticket)
+
+    def wait(self, sizes: Mapping[str, int], note: Mapping[str, str], ticket: int) -> None:
+        """As :meth:`take`, a place in the line of each card."""
+        self._replace(WAITING, sizes, note, ticket)
+
+    def _replace(
+        self, state: str, sizes: Mapping[str, int], note: Mapping[str, str], ticket: int
+    ) -> None:
+        if sizes and self.folder.is_read_only:
+            raise NoLedgerError(f"{self.folder.path} may not be written")
+        before = list(self._held)
+        self._adopt(sizes)
+        try:
+            for card, size_bytes in sizes.items():
+                self._make(card, state, ticket, size_bytes, note)
+        except OSError as error:
+            self.release_but(before)
+            raise NoLedgerError(f"{self.folder.path}: {error.strerror}") from None
+        except BaseException:
+            self.release_but(before)
+            raise
+        after = [held for held in self._held if held not in before]
+        self.release_but(after)
+
+    def _make(
+        self, card: str, state: str, ticket: int, size_bytes: int, note: Mapping[str, str]
+    ) -> None:
+        folder = f"{self.folder.path}/{card}"
+        with suppress(FileExistsError):
+            os.mkdir(folder)
+            os.chmod(folder, MODE)
+        _refuse_open(folder)
+        held = _Held(folder)
+        self._held.append(held)
+        # O_CLOEXEC is left out: the lease stays with a program that execs another.
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW
+        held.descriptors.append(os.open(held.paths[0], flags, 0o644))
+        descriptor = held.descriptors[0]
+        os.set_inheritable(descriptor, True)
+        os.fchmod(descriptor, 0o644)  # whatever the umask: others must be able to ask for its lock
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        with suppress(OSError):  # a full disk: the name says all that counts
+            os.write(descriptor, encoded(note))
+        name = file_name(state, ticket, self.owner, size_bytes)
+        held.paths.append(f"{folder}/{name}")
+        held.lease = parse(folder, name)
+        os.rename(*held.paths)
+
+    def _adopt(self, cards: Mapping[str, int]) -> None:
+        """Make ours what this process took before it became another program by exec.
+
+        Its files bear our name, and their descriptors are still open here.
+        """
+        known = {path for held in self._held for path in held.paths}
+        for card in {*cards, *self.cards()}:
+            for lease in self._listed(card, sweep=False):
+                if lease.owner == self.owner and lease.path not in known:
+                    held = _Held(lease.folder)
+                    held.paths, held.lease = [lease.path], lease
+                    held.descriptors = descriptors_of(lease.path)
+                    self._held.append(held)
+
+    # --- releasing ------------------------------------------------------------------------------
+
+    def release_but(self, kept: Sequence[object]) -> None:
+        """Release all that this process holds, but ``kept``, an earlier `snapshot`."""
+        for held in [each for each in self._held if each not in kept]:
+            for path in held.paths:
+                remove(path)
+            while held.descriptors:
+                with suppress(OSError):
+                    os.close(held.descriptors[-1])
+                held.descriptors.pop()
+            self._held.remove(held)
+
+    def snapshot(self) -> list[object]:
+        """What is held now, for :meth:`release_but`."""
+        return list(self._held)
+
+    def after_fork(self) -> None:
+        """In a forked child, which holds none: POSIX locks stay with the parent."""
+        self.owner = this_process()
+        self.mutex.after_fork()
+        for held in self._held:
+            for descriptor in held.descriptors:
+                with suppress(OSError):
+                    os.close(descriptor)
+        self._held = []
+
+
+def _refuse_open(folder: str) -> None:
+    """Raise NoLedgerError for a card's folder in which users can remove each other's leases."""
+    mode = os.stat(folder, follow_symlinks=False).st_mode
+    if not stat.S_ISDIR(mode) or (mode & 0o022 and not mode & stat.S_ISVTX):
+        raise NoLedgerError(f"{folder} is no sticky folder")

@@ -1,0 +1,142 @@
+"""The ledger's mutex: flock, in the kernel's own queue, and never for longer than a bound.
+
+flock works on a descriptor that is open for reading, so the file may belong to another user, and
+be on a mount that is read-only here.  A thread does the waiting: a holder that hangs in the driver
+must not hang us.  While the mutex changes hands the line moves, and is waited in for longer.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from gpuconf.leases.folder import NoLedgerError
+
+FILE = "mutex"
+ONE_HOLDER_S = 10.0  # for a mutex that the same process holds
+MOVING_LINE_S = 60.0  # for one that passes from hand to hand
+_LOOK_EVERY_S = 1.0
+
+
+class Mutex:
+    """One process of the machine at a time; ``waited_s`` is how long the last one took to get."""
+
+    def __init__(self, folder: str, *, one_holder_s: float = ONE_HOLDER_S) -> None:
+        self.path = f"{folder}/{FILE}"
+        self.waited_s = 0.0
+        self._one_holder_s = one_holder_s
+        self._descriptors: set[int] = set()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold it; raises NoLedgerError where it cannot be had in time, or at all."""
+        while True:
+            descriptor = self._open()
+            self._descriptors.add(descriptor)
+            try:
+                self._lock(descriptor)
+                if os.fstat(descriptor).st_nlink:  # else it was removed while we waited
+                    yield
+                    return
+            finally:
+                with suppress(OSError):
+                    # close() alone would leave it to a copy, such as that of a child forked now.
+                    fcntl.flock(descriptor, fcntl.LOCK_UN)
+                self._descriptors.discard(descriptor)
+                os.close(descriptor)
+
+    def after_fork(self) -> None:
+        """In a forked child: the parent's thread held it, and the child holds a copy."""
+        for descriptor in self._descriptors:
+            with suppress(OSError):
+                os.close(descriptor)
+        self._descriptors = set()
+
+    def _open(self) -> int:
+        # Without O_CREAT first: in a sticky folder Linux refuses that for another user's file
+        # (fs.protected_regular).
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        for _ in range(100):
+            with suppress(FileNotFoundError):
+                return self._try(lambda: os.open(self.path, flags))
+            with suppress(FileExistsError):
+                made = self._try(lambda: os.open(self.path, flags | os.O_CREAT | os.O_EXCL, 0o644))
+                os.fchmod(made, 0o644)  # whatever the umask
+                return made
+        raise NoLedgerError(f"{self.path} is removed again and again")
+
+    def _try(self, opening: Callable[[], int]) -> int:
+        try:
+            return opening()
+        except (FileNotFoundError, FileExistsError):
+            raise
+        except OSError as error:
+            raise NoLedgerError(f"{self.path}: {error.strerror}") from None
+
+    def _lock(self, descriptor: int) -> None:
+        began = time.monotonic()
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._wait(descriptor)
+        except OSError as error:
+            raise NoLedgerError(f"{self.path}: {error.strerror}") from None
+        finally:
+            self.waited_s = time.monotonic() - began
+
+    def _wait(self, descriptor: int) -> None:
+        """Wait in a thread, which owns a descriptor of its own for the same lock."""
+        got, given_up, own = threading.Event(), threading.Event(), os.dup(descriptor)
+
+        def wait() -> None:
+            with suppress(OSError):
+                fcntl.flock(own, fcntl.LOCK_EX)
+            got.set()
+            if given_up.is_set():
+                with suppress(OSError):
+                    fcntl.flock(own, fcntl.LOCK_UN)
+            os.close(own)
+
+        self._descriptors.add(own)
+        thread = threading.Thread(target=wait, name="gpuconf-mutex", daemon=True)
+        try:
+            thread.start()
+            self._watch(descriptor, got)
+        finally:
+            self._descriptors.discard(own)
+            given_up.set()  # before our caller unlocks: so one of the two always does
+        thread.join()
+
+    def _watch(self, descriptor: int, got: threading.Event) -> None:
+        """Until ``got``; NoLedgerError once a holder, or the whole line, has had its time."""
+        began = changed = time.monotonic()
+        holder = holder_of(descriptor)
+        while not got.wait(min(_LOOK_EVERY_S, self._one_holder_s)):
+            now, holds = time.monotonic(), holder_of(descriptor)
+            if holds != holder:
+                holder, changed = holds, now
+            if now - changed >= self._one_holder_s or now - began >= MOVING_LINE_S:
+                who = f" by pid {holder}" if holder else ""
+                raise NoLedgerError(f"{self.path} has been locked for {now - changed:.0f} s{who}")
+
+
+def holder_of(descriptor: int) -> int | None:
+    """The process that holds a flock on this file, from /proc/locks; None where it does not say.
+
+    A line there: ``1: FLOCK  ADVISORY  WRITE 123 08:01:456 0 EOF``.
+    """
+    found = os.fstat(descriptor)
+    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    try:
+        with open("/proc/locks", encoding="ascii", errors="replace") as file:
+            for line in file:
+                fields = line.split()
+                if fields[1:2] == ["FLOCK"] and fields[5:6] == [place]:
+                    return int(fields[4]) or None
+    except (OSError, ValueError):
+        pass
+    return None

@@ -1,0 +1,182 @@
+"""This process's leases: a plan is made while the ledger's mutex is held, and its leases taken.
+
+Where a lease is short and the profile says to wait, the process joins the line of the cards that
+would do.  Who is first there looks at the card, the others at the one before them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from gpuconf.errors import ShortageError
+from gpuconf.hardware import Inventory, read_inventory
+from gpuconf.leases.folder import LedgerFolder, NoLedgerError, find_folder
+from gpuconf.leases.lease import folder_of, next_ticket
+from gpuconf.leases.ledger import Ledger
+from gpuconf.leases.view import read_ledger, read_with_leases, with_leases
+from gpuconf.machine_plan import REPORT_EVERY_S, wait_for_plan, waited_in_vain, waiting_line
+from gpuconf.planner import Plan
+from gpuconf.terminal import say
+
+Make: TypeAlias = Callable[[Callable[[], Inventory]], Plan]
+
+_FIRST_LOOKS_EVERY_S = 0.5  # at the card, which costs a question to the driver
+_LOOK_EVERY_S = 0.2  # at the one before, times the places to the front
+_LONGEST_PAUSE_S = 2.0
+
+
+class OwnLeases:
+    """What this process has leased of each card."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._ledger: Ledger | None = None
+
+    def plan(self, make: Make, *, profile: str, waiting: bool) -> Plan:
+        """The plan of ``make``, and the leases that it asks for taken.
+
+        ``make`` gets what reads the GPUs with the leases on them, and raises a ShortageError where
+        they have too little; with ``waiting`` one that may be waited out is.  A ledger that cannot
+        be had stops nothing: the plan then stands on what NVML calls free, and a note says so.
+        """
+        try:
+            about = {**_about_this_process(), "profile": profile}
+            return self._planned_in_turn(make, about, waiting)
+        except NoLedgerError as error:
+            note = f"nothing is leased: {error} (docs/sharing.md; `gpuconf doctor` says more)"
+        plan = wait_for_plan(lambda: make(read_with_leases)) if waiting else make(read_with_leases)
+        return plan._replace(notes=(*plan.notes, note))
+
+    def snapshot(self) -> list[object]:
+        """What is held now, for :meth:`take_back_to`."""
+        return [] if self._ledger is None else self._ledger.snapshot()
+
+    def take_back_to(self, held: list[object]) -> None:
+        """Release what was taken since."""
+        if self._ledger is not None:
+            self._ledger.release_but(held)
+
+    def after_fork(self) -> None:
+        """In a forked child, which holds no lease: the parent's stay with the parent."""
+        if self._ledger is not None:
+            self._ledger.after_fork()
+
+    def _planned_in_turn(self, make: Make, note: Mapping[str, str], waiting: bool) -> Plan:
+        if self._ledger is None:
+            self._ledger = Ledger(find_folder())
+        ledger, before, turn = self._ledger, self._ledger.snapshot(), _Turn(self._clock)
+        try:
+            while True:
+                with ledger.mutex.held():
+                    ticket = turn.ticket
+                    try:
+                        plan = make(functools.partial(_read, ledger, ticket))
+                    except ShortageError as error:
+                        short = error
+                        turn.refuse(error, waiting=waiting)
+                        if not turn.is_queued:
+                            ledger.wait(turn.wanted, note, ticket)
+                            turn.is_queued = True
+                    else:
+                        ledger.take(_sizes(plan), note, ticket)
+                        return _noted(plan, ledger.folder)
+                turn.say_now_and_then(short)
+                self._pause(ledger, turn)
+        except BaseException:
+            ledger.release_but(before)
+            raise
+
+    def _pause(self, ledger: Ledger, turn: _Turn) -> None:
+        """Until nobody is before us in the line of some card, or time is up."""
+        pause = _FIRST_LOOKS_EVERY_S
+        while (left_s := turn.left_s()) > 0:
+            self._sleep(min(pause, left_s))
+            ahead = min((len(ledger.waiting(card, turn.ticket)) for card in turn.wanted), default=0)
+            if not ahead:
+                return
+            pause = min(_LOOK_EVERY_S * ahead, _LONGEST_PAUSE_S)
+
+
+class _Turn:
+    """A program's place in the line, and how long it has been there."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._started = clock()
+        self._say_next_at = self._started
+        self._wait_s = 0.0
+        self._ticket: int | None = None
+        self.wanted: dict[str, int] = {}
+        self.is_queued = False
+
+    @property
+    def ticket(self) -> int:
+        """Its ticket, drawn when it first asks, under the mutex: the order of arrival."""
+        if self._ticket is None:
+            self._ticket = next_ticket()
+        return self._ticket
+
+    def left_s(self) -> float:
+        """For how many seconds it may still wait."""
+        return self._started + self._wait_s - self._clock()
+
+    def refuse(self, error: ShortageError, *, waiting: bool) -> None:
+        """Take down what it waits for; raises ``error`` where it may not wait, or no longer."""
+        if error.wait_s is None or not waiting:
+            raise error
+        self._wait_s = error.wait_s
+        if self.left_s() <= 0:
+            raise waited_in_vain(error) from None
+        if not self.wanted:
+            self.wanted = {folder_of(uuid): size for uuid, size in error.wanted.items()}
+
+    def say_now_and_then(self, error: ShortageError) -> None:
+        """One line at once, and one a minute."""
+        now = self._clock()
+        if now >= self._say_next_at:
+            self._say_next_at = now + REPORT_EVERY_S
+            say(waiting_line(error, self.left_s()))
+
+
+def _read(ledger: Ledger, ticket: int) -> Inventory:
+    """The GPUs with the leases on them: first who lives, then NVML."""
+    found = read_ledger(ledger, before=ticket, sweep=True)
+    return with_leases(read_inventory(), found, ledger.owner)
+
+
+def _sizes(plan: Plan) -> dict[str, int]:
+    """What the plan leases of each card, by the name of its folder."""
+    return {
+        folder_of(each.gpu.uuid): each.lease_bytes
+        for each in plan.gpus
+        if each.lease_bytes is not None and each.gpu.uuid is not None
+    }
+
+
+def _noted(plan: Plan, folder: LedgerFolder) -> Plan:
+    """``plan`` with a note where a lease keeps nobody off who is outside of this container."""
+    if not folder.is_private or not _sizes(plan):
+        return plan
+    note = (
+        f"leases count among the programs of this container alone: {folder.path} is its own "
+        "(docs/sharing.md says how to share the machine's; memory.lease: false silences this)"
+    )
+    return plan._replace(notes=(*plan.notes, note))
+
+
+def _about_this_process() -> dict[str, str]:
+    """What others are shown of this process."""
+    script = sys.argv[0] if getattr(sys, "argv", None) else ""
+    program = os.path.basename(script)
+    return {"program": program if program not in ("", "-c") else os.path.basename(sys.executable)}

@@ -1,0 +1,65 @@
+"""What others' leases leave of a GPU, and the lease that a limit needs, with their lines."""
+
+from __future__ import annotations
+
+from gpuconf.hardware.inventory import CardLease, Gpu
+from gpuconf.profile.model import GpuRules, MemoryRules, Profile
+from gpuconf.units import sized
+
+_MOST_SHOWN = 4
+
+
+def wants_leases(profile: Profile) -> bool:
+    """Whether some GPU may be leased under ``profile``: it has a limit there, and lease is on."""
+    rules = [each for _, each in profile.per_gpu]
+    rules.append(GpuRules(profile.memory, profile.virtual_devices))
+    return profile.gpus.kind != "none" and any(
+        each.memory.lease is not False and _has_limit(each) for each in rules
+    )
+
+
+def _has_limit(rules: GpuRules) -> bool:
+    memory = rules.memory
+    limits = (memory.per_process_gpu_memory_fraction, memory.memory_limit)
+    return any(each is not None for each in (*limits, memory.keep_free, memory.context)) or bool(
+        rules.virtual_devices
+    )
+
+
+def is_leased(gpu: Gpu, memory: MemoryRules) -> bool:
+    """Whether leases count on ``gpu``: as the profile says, else unless it takes one process."""
+    return not gpu.is_exclusive if memory.lease is None else memory.lease
+
+
+def free_for_lease(gpu: Gpu, memory: MemoryRules) -> int | None:
+    """What is free, less what others may still take by their leases; None where unknown."""
+    if gpu.free_bytes is None:
+        return None
+    free = gpu.free_bytes + gpu.own_bytes
+    return free - gpu.promised_bytes if is_leased(gpu, memory) else free
+
+
+def lease_lines(gpu: Gpu, memory: MemoryRules) -> list[str]:
+    """A line for each lease of others, the largest promise first."""
+    if not is_leased(gpu, memory):
+        return []
+    leases = sorted(gpu.leases, key=lambda lease: -lease.promised_bytes)
+    lines = [_line(lease) for lease in leases[:_MOST_SHOWN]]
+    rest = leases[_MOST_SHOWN:]
+    if rest:
+        promised = sum(lease.promised_bytes for lease in rest)
+        lines.append(f"{len(rest)} more leases, of which {sized(promised)} are to come")
+    return lines
+
+
+def _line(lease: CardLease) -> str:
+    uses = "uses an unknown part, so all of it counts"
+    if lease.used_bytes is not None:
+        uses = f"uses {sized(lease.used_bytes)}: {sized(lease.promised_bytes)} are to come"
+    return f"leased to {holder(lease)}: {sized(lease.lease_bytes)}, {uses}"
+
+
+def holder(lease: CardLease) -> str:
+    """Who holds a lease, for people."""
+    program = f" {lease.program}" if lease.program else ""
+    return f"pid {lease.pid}{program}" + (f" ({lease.user})" if lease.user else "")
