@@ -14,12 +14,12 @@ After that nothing is planned again in this process: its own memory would count 
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
+from gpuconf.all_or_nothing import AllOrNothing
 from gpuconf.errors import GpuconfError, ShortageError
 from gpuconf.machine_plan import environment_for, plan_within, wait_for_plan
 from gpuconf.own_environment import PROFILE_VARIABLE, OwnEnvironment, Written
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 # Figures older than this are read anew when devices are made.  To ask NVML takes milliseconds; what
 # another program can take of a card within a second is little beside a framework's start.
 FRESH_S = 1.0
-_T = TypeVar("_T")
 
 
 class _State(NamedTuple):
@@ -88,9 +87,7 @@ class Binding:
         self._environment = OwnEnvironment()
         self._leases: OwnLeases | None = None
         self._said: frozenset[str] = frozenset()
-        self._depth = 0  # operations that run, one within the other
-        self._completed = 0  # to know whether an operation was the last
-        self._lock = threading.RLock()
+        self._whole = AllOrNothing(self._snapshot, self._restore)
 
     @property
     def activation(self) -> Activation | None:
@@ -141,7 +138,7 @@ class Binding:
                 undo(is_first)
                 raise
 
-        return self._whole(operation)
+        return self._whole.run(operation)
 
     def prepare(self) -> None:
         """Make the plan if there is none for this process and its variables, and set all of it.
@@ -151,7 +148,7 @@ class Binding:
         framework, only to load data.
         """
         try:
-            self._whole(self._prepare)
+            self._whole.run(self._prepare)
         except ShortageError:
             if not is_worker():
                 raise
@@ -162,14 +159,7 @@ class Binding:
         Its environment is what a child always found.  Where another thread is at work here, or this
         one is (a signal handler, NVML's own binding), the program goes without.
         """
-        is_held = False
-        try:
-            is_held = self._lock.acquire(blocking=False)
-            if is_held and not self._depth:
-                self._prepare_for_program()
-        finally:
-            if is_held:
-                self._lock.release()
+        self._whole.unless_busy(self._prepare_for_program)
 
     def bind(self, apply: Callable[[Plan], None]) -> None:
         """Make the plan hold from now on, and call ``apply`` with it.
@@ -178,11 +168,11 @@ class Binding:
         if process, variables or profile have changed, or the figures are old, with the profile's
         ``on_shortage``, waiting included.  Raises what planning and ``apply`` raise.
         """
-        self._whole(lambda: self._bind(apply))
+        self._whole.run(lambda: self._bind(apply))
 
     def after_fork(self) -> None:
-        """In a forked child: a thread that is not in the child may have held the lock."""
-        self._lock, self._depth = threading.RLock(), 0
+        """In a forked child, which holds neither the parent's lock nor its leases."""
+        self._whole.after_fork()
         if self._leases is not None:
             self._leases.after_fork()
         if self._state is not None:
@@ -221,7 +211,7 @@ class Binding:
         if state.activation.plan is not None or self._clock() < state.refused_until:
             return
         try:
-            self._whole(lambda: self._plan(waiting=False))
+            self._whole.run(lambda: self._plan(waiting=False))
         except GpuconfError as error:
             # A build may start a thousand programs: not each of them asks again.
             self._state = state._replace(refused_until=self._clock() + FRESH_S)
@@ -336,31 +326,6 @@ class Binding:
             (debug if is_worker() else say)(text)
 
     # --- all or nothing -------------------------------------------------------------------------
-
-    def _whole(self, operation: Callable[[], _T]) -> _T:
-        """Run ``operation``; whatever it raises, everything is put back as it was before."""
-        before, number = None, 0
-        try:
-            with self._lock:
-                before, depth = self._snapshot(), self._depth
-                try:
-                    self._depth = depth + 1
-                    result = operation()
-                    self._completed += 1
-                    number = self._completed
-                    return result
-                except BaseException:
-                    self._restore(before)
-                    raise
-                finally:
-                    self._depth = depth
-        except GpuconfError as error:
-            raise error.with_traceback(None) from None  # its message says all; our frames, nothing
-        except BaseException:  # of an interrupt, too, that came as the lock was released
-            with self._lock:
-                if before is not None and number and self._completed == number:
-                    self._restore(before)
-            raise
 
     def _snapshot(self) -> _Snapshot:
         state = self._state

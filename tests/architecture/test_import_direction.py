@@ -52,10 +52,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "leases": GROUND | {"hardware"},
     "machine_plan": GROUND | {"hardware", "profile", "planner", "backends", "leases"},
     "own_leases": GROUND | {"hardware", "leases", "machine_plan", "planner"},
+    "all_or_nothing": {"errors"},
     "own_environment": GROUND | {"hardware", "profile"},
     "binding": GROUND
     | {"hardware", "profile", "planner", "machine_plan", "report"}
-    | {"own_environment", "own_leases", "tripwire"},
+    | {"all_or_nothing", "own_environment", "own_leases", "tripwire"},
     "tripwire": GROUND,
     "framework_hooks": GROUND | {"profile", "backends", "binding", "tripwire"},
     "bootstrap": GROUND
