@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.report import BAR_PARTS, CardReport, MemoryBar, Report
 from gpuconf.reporting.lines import Line, broken, line_of
-from gpuconf.units import MIB
-
-Piece = tuple[str, str]  # text, and a style or ""
+from gpuconf.reporting.memory_bars import BarLayout, BarRow, bar_lines
 
 _STYLES = {"fail": "bold red", "warn": "yellow", "crash": "magenta", "ok": "green", "skip": "dim"}
 _INDENT = 7
-_PART_STYLES = ("red", "yellow", "green", "dim")
-_GLYPHS = "█▓▒░"
-_ASCII_GLYPHS = "#+=."
-_LONGEST_NAME, _LONGEST_NAME_IN_80 = 28, 18
-_NUMBER_WIDTH = 8
-_SHORTEST_BAR, _LONGEST_BAR = 12, 40
 _MOST_HOLDERS = 4
 
 
@@ -79,95 +70,24 @@ def _is_for_all(detail: str, finding: Finding) -> bool:
 
 
 def _cards(report: Report, shape: TextLayout) -> Iterator[Line]:
-    rows = list(_rows(report.cards, shape))
-    if not rows:
-        return
-    name_width = max(len(row.name) for row in rows)
-    bar_width = min((shape.width or 120) - 5 - name_width - 2 - 5 * _NUMBER_WIDTH, _LONGEST_BAR)
-    is_tall = bar_width < _SHORTEST_BAR
-    numbers = "".join(f"{title.upper():>{_NUMBER_WIDTH}}" for title in ("total", *BAR_PARTS))
-    head = f"{'GPU':<5}{'CARD':<{name_width}}  {'MEMORY, MiB':<{max(bar_width, 0)}}{numbers}"
-    yield Line("GPU  CARD" if is_tall else head, "bold", None)
-    for row in rows:
-        if is_tall:
-            yield from _tall_row(row, shape)
-        else:
-            yield _row(row, name_width, bar_width, shape)
-        yield from _below(row.card)
-    if any(row.card.bar for row in rows):
-        yield from _legend(report, shape)
+    meanings = MemoryBar.meanings(report.profile.name if report.profile else "the profile")
+    layout = BarLayout(shape.width, shape.ascii)
+    return bar_lines(list(_rows(report.cards)), BAR_PARTS, meanings, layout)
 
 
-class _Row(NamedTuple):
-    label: str
-    name: str
-    card: CardReport
-
-
-def _rows(cards: Iterable[CardReport], shape: TextLayout) -> Iterator[_Row]:
+def _rows(cards: Iterable[CardReport]) -> Iterator[BarRow]:
     """A row for each card, and below it one for each of its MIG instances."""
-    is_narrow = shape.width is not None and shape.width < 100
-    longest = _LONGEST_NAME_IN_80 if is_narrow else _LONGEST_NAME
     for card in cards:
         name = card.name or "(no name)"
-        yield _Row(str(card.index), _short(name.removeprefix("NVIDIA "), longest), card)
+        yield _row(str(card.index), name.removeprefix("NVIDIA "), card)
         for place, instance in enumerate(card.instances):
             part = (instance.name or "(no name)").removeprefix(name).strip()
-            yield _Row(f"{card.index}.{place}", _short(part, longest), instance)
+            yield _row(f"{card.index}.{place}", part, instance)
 
 
-def _short(name: str, longest: int) -> str:
-    return name if len(name) <= longest else name[: longest - 1] + "…"
-
-
-def _row(row: _Row, name_width: int, bar_width: int, shape: TextLayout) -> Line:
-    begin, bar = f"{row.label:<5}{row.name:<{name_width}}  ", row.card.bar
-    if bar is None:
-        return Line(begin.rstrip(), hang=None)
-    numbers = "".join(f"{figure:>{_NUMBER_WIDTH}}" for figure in _figures(bar))
-    return line_of((begin, ""), *_bar(bar, bar_width, shape), (numbers, ""))
-
-
-def _tall_row(row: _Row, shape: TextLayout) -> Iterator[Line]:
-    """Where a row does not fit: name, bar and figures below each other."""
-    yield Line(f"{row.label:<5}{row.name}", hang=5)
-    bar = row.card.bar
-    if bar is not None:
-        yield line_of(("     ", ""), *_bar(bar, max((shape.width or 0) - 5, _SHORTEST_BAR), shape))
-        total, *figures = _figures(bar)
-        parts = (f"{name} {size}" for name, size in zip(BAR_PARTS, figures, strict=True))
-        yield Line(f"     {total} MiB: {', '.join(parts)}", hang=5)
-
-
-def _figures(bar: MemoryBar) -> list[int]:
-    """The card and its parts in whole MiB, which add up."""
-    ends = [end // MIB for end in accumulate(bar, initial=0)]
-    return [ends[-1], *(end - begin for begin, end in pairwise(ends))]
-
-
-def _below(card: CardReport) -> Iterator[Line]:
+def _row(label: str, name: str, card: CardReport) -> BarRow:
     remarks = ["; ".join(card.remarks)] if card.remarks else []
-    yield from (Line(f"     {text}", "dim", 5) for text in (*remarks, *_holders(card)))
-
-
-def _bar(bar: MemoryBar, width: int, shape: TextLayout) -> list[Piece]:
-    glyphs = _ASCII_GLYPHS if shape.ascii else _GLYPHS
-    lengths = _lengths(bar, width)
-    return [
-        (glyph * length, style)
-        for glyph, length, style in zip(glyphs, lengths, _PART_STYLES, strict=True)
-        if length
-    ]
-
-
-def _lengths(bar: MemoryBar, width: int) -> list[int]:
-    """``width`` shared out; a part that is more than nothing to speak of gets one at least."""
-    total = max(bar.total_bytes, 1)
-    lengths = [max(round(size / total * width), int(size * 100 >= total)) for size in bar]
-    while sum(lengths) != width:
-        largest = max(range(len(lengths)), key=lambda place: lengths[place])
-        lengths[largest] += 1 if sum(lengths) < width else -1
-    return lengths
+    return BarRow(label, name, card.bar, (*remarks, *_holders(card)))
 
 
 def _holders(card: CardReport) -> Iterator[str]:
@@ -176,21 +96,6 @@ def _holders(card: CardReport) -> Iterator[str]:
         yield str(holder)
     if len(holders) > _MOST_HOLDERS:
         yield f"and {len(holders) - _MOST_HOLDERS} more processes"
-
-
-def _legend(report: Report, shape: TextLayout) -> Iterator[Line]:
-    glyphs = _ASCII_GLYPHS if shape.ascii else _GLYPHS
-    meanings = MemoryBar.meanings(report.profile.name if report.profile else "the profile")
-    pieces: list[Piece] = []
-    used = 0
-    for glyph, meaning, style in zip(glyphs, meanings, _PART_STYLES, strict=True):
-        if pieces and shape.width is not None and used + len(meaning) + 4 > shape.width:
-            yield line_of(*pieces)
-            pieces, used = [], 0
-        entry = [(f"{'  ' if pieces else '     '}{glyph}", style), (f" {meaning}", "dim")]
-        used += sum(len(text) for text, _ in entry)
-        pieces += entry
-    yield line_of(*pieces)
 
 
 def _ending(report: Report, shape: TextLayout) -> Iterator[Line]:
