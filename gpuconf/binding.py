@@ -280,6 +280,9 @@ class Binding:
 
         if not self._wants_leases():
             plan = wait_for_plan(make) if waiting else make()
+            if binds and any(each.lease_bytes is not None for each in plan.gpus):
+                # NVML, which could not be asked before, answers now.
+                plan = self._own_leases().plan(make, profile=profile.name, waiting=waiting)
         elif binds:
             plan = self._own_leases().plan(make, profile=profile.name, waiting=waiting)
         else:
@@ -293,9 +296,13 @@ class Binding:
         self._set_environment(plan)
 
     def _wants_leases(self) -> bool:
+        """Whether there may be something to lease; nothing where NVML could not be asked."""
         from gpuconf.planner import wants_leases
 
-        return self._state is not None and wants_leases(self._state.profile)
+        if self._state is None or not wants_leases(self._state.profile):
+            return False
+        plan = self._state.activation.plan
+        return plan is None or plan.unknown_gpu is None
 
     def _own_leases(self) -> OwnLeases:
         if self._leases is None:

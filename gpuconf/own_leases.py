@@ -56,7 +56,7 @@ class OwnLeases:
         except NoLedgerError as error:
             note = f"nothing is leased: {error} (docs/sharing.md; `gpuconf doctor` says more)"
         plan = wait_for_plan(lambda: make(read_with_leases)) if waiting else make(read_with_leases)
-        return plan._replace(notes=(*plan.notes, note))
+        return plan._replace(notes=(*plan.notes, note)) if _sizes(plan) else plan
 
     def snapshot(self) -> list[object]:
         """What is held now, for :meth:`take_back_to`."""

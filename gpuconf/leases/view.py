@@ -41,8 +41,10 @@ def read_with_leases(read: Callable[[], Inventory] = read_inventory) -> Inventor
         ledger = Ledger(find_folder(may_make=False))
         found = read_ledger(ledger)
     except NoLedgerError as error:
-        debug(f"leases are not counted: {error}")
-        return read()
+        inventory = read()
+        if inventory.gpus:  # else there is nothing to lease either
+            debug(f"leases are not counted: {error}")
+        return inventory
     return with_leases(read(), found, ledger.owner)
 
 
