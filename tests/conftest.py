@@ -83,6 +83,14 @@ def _lean_tensorflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _leases_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test reads or takes this machine's own leases."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPUCONF_LEASES", str(tmp_path_factory.mktemp("ledger") / "leases"))
+        yield
+
+
 @pytest.fixture
 def whole_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
     """TensorFlow with all that it imports where all of it is installed."""

@@ -27,10 +27,10 @@ import cupy
 assert gpuconf.activation().plan.gpus[0].limit_bytes >> 20 == 7884
 machine({facts(nvml, HALF)})
 grow_old()
-assert bind() == 4240
+assert bind() == 4112
 machine({facts(nvml, ROOMY)})
 grow_old()
-assert bind() == 4240 and plans[0] is plans[1] is gpuconf.activation().plan
+assert bind() == 4112 and plans[0] is plans[1] is gpuconf.activation().plan
 assert gpuconf.plan() is plans[0]  # not a plan that counts our own memory as others'
 machine({facts(nvml, FULL)})
 import numba.cuda  # no shortage any more: nothing is planned again
@@ -38,12 +38,52 @@ import numba.cuda  # no shortage any more: nothing is planned again
     run_python(START + program, tmp_path, environ=nvml(ROOMY))
 
 
-def test_fresh_figures_are_not_read_twice(tmp_path: Path) -> None:
-    """NVML is started once for an import and the devices that are made right after it."""
+@pytest.mark.parametrize(("lease", "looks"), [("false", 1), ("true", 2)])
+def test_fresh_figures_are_read_again_only_for_a_lease(
+    lease: str, looks: int, tmp_path: Path
+) -> None:
+    """Devices made right after the import stand on its figures; a lease stands on what others
+    have leased, so NVML is asked once more while nobody else can take one."""
+    (tmp_path / "mine.yaml").write_text(
+        f"extends: shared-desktop\nmemory: {{lease: {lease}}}\n", encoding="utf-8"
+    )
     log = tmp_path / "nvml.log"
     environ = standin.environment(ROOMY, tmp_path / "standin", log=log)
-    run_python(START + "import cupy\nassert bind() == 7884\n", tmp_path, environ=environ)
-    assert log.read_text().split().count("init") == 1
+    environ["GPUCONF_PROFILE"] = "./mine.yaml"
+    program = "import cupy\nassert bind() == 7884\nassert bind() == 7884\n"
+    run_python(START + program, tmp_path, environ=environ)
+    assert log.read_text().split().count("init") == looks
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_without_a_driver_nothing_is_planned_for_a_lease(
+    is_old: bool, tmp_path: Path, nvml: Nvml
+) -> None:
+    """Where NVML cannot be asked there is nothing to lease: fresh figures stay, and no ledger is
+    made."""
+    program = f"""
+import cupy
+before = gpuconf.activation().plan
+if {is_old}:
+    grow_old()
+assert bind() is None
+assert (plans[0] is before) is not {is_old}
+assert not os.path.exists(os.environ["GPUCONF_LEASES"])
+"""
+    run_python(START + program, tmp_path, environ=nvml("no_library"))
+
+
+def test_a_driver_that_answers_later_gets_its_lease(tmp_path: Path, nvml: Nvml) -> None:
+    """A plan without figures at the import, and one with a lease at the devices."""
+    program = f"""
+import cupy
+assert gpuconf.activation().plan.unknown_gpu is not None
+machine({facts(nvml, ROOMY)})
+grow_old()
+assert bind() == 7884
+assert len(os.listdir(os.path.join(os.environ["GPUCONF_LEASES"], {standin.uuid(0)!r}))) == 1
+"""
+    run_python(START + program, tmp_path, environ=nvml("driver_not_loaded"))
 
 
 @pytest.mark.parametrize("module", ["cupy", "numba.cuda"])
@@ -78,39 +118,44 @@ import cupy, threading
 machine({facts(nvml, FULL)})
 grow_old()
 threading.Timer(0.5, machine, [{facts(nvml, HALF)}]).start()
-assert bind() == 4240
+assert bind() == 4112
 """
     environ = {**nvml(ROOMY), "GPUCONF_PROFILE": "./waiting.yaml"}
     run_python(START + program, tmp_path, environ=environ)
 
 
 def test_a_forked_child_binds_for_itself(tmp_path: Path, nvml: Nvml) -> None:
-    """Before and after its parent has bound: a limit of its own moment, within its parent's GPU."""
+    """Before and after its parent has bound: a limit of its own moment, within its parent's GPU.
+
+    What the parent has leased, and uses nothing of, is not the child's to take.
+    """
+
+    def other(used_mib: int) -> str:
+        return facts(nvml, standin.Machine((CARD, TWO.cards[1]._replace(used=used_mib * MIB))))
+
     program = f"""
 import cupy
-gpuconf.configure("shared-desktop", gpus={{"pick": "most-free"}})
+gpuconf.configure("shared-desktop", gpus={{"pick": "most-free"}}, memory={{"memory_limit": "4GiB"}})
 import numba.cuda
 chosen = os.environ["CUDA_VISIBLE_DEVICES"]
-def in_a_child(check):
+def in_a_child(facts, limit):
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            check()
+            machine(facts)
+            assert bind() == limit, bind()
+            assert os.environ["CUDA_VISIBLE_DEVICES"] == chosen
             code = 0
         except BaseException as error:
             print(repr(error), file=sys.__stderr__)
         finally:
             os._exit(code)
     assert os.waitpid(pid, 0)[1] == 0
-def check():
-    machine({facts(nvml, standin.Machine((CARD, TWO.cards[1]._replace(used=6000 * MIB))))})
-    assert bind() == 4240, bind()
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == chosen
-in_a_child(check)
-assert bind() == 7884
-in_a_child(check)
-assert bind() == 7884
+in_a_child({other(7000)}, 11264 - 7000 - 512 - 640)
+assert bind() == 4096
+in_a_child({other(2000)}, 11264 - 2000 - (4096 + 640) - 512 - 640)
+assert bind() == 4096
 """
     run_python(START + program, tmp_path, environ=nvml(TWO))
 

@@ -61,8 +61,9 @@ print(made)
     assert report[1:] == [
         "NVIDIA GeForce RTX 2080 Ti (GPU-0e8d35e3)",
         "  fraction 0.7 × 11264 MiB total = 7884 MiB",
-        "  9319 MiB free - 1024 MiB keep_free = 8295 MiB",
+        "  9319 MiB free - 512 MiB keep_free - 512 MiB context = 8295 MiB",
         "  limit = min(7884 MiB, 8295 MiB) = 7884 MiB",
+        "  lease = 7884 MiB limit + 512 MiB context = 8396 MiB",
         "  TensorFlow: memory_limit 7884 MiB",
         "  JAX: 7884 MiB (whole 2 MiB) / 11264 MiB total = fraction 0.699928939, taken as it is "
         "needed",
@@ -108,7 +109,7 @@ assert "tensorflow" not in sys.modules
     [
         ("shared-desk", STORY, ("Error: there is no profile named", "shared-desktop")),
         ("./bad.yaml", STORY, ("bad.yaml:2:3: memory.keep_fre: unknown key", "keep_free")),
-        ("shared-desktop", FULL, ("not enough memory on NVIDIA", "nvidia-smi")),
+        ("shared-desktop", FULL, ("not enough memory on NVIDIA", "gpuconf ps")),
         ("./third.yaml", STORY, ("gpus names 2, and no visible GPU is that", "gpuconf plan")),
     ],
 )

@@ -48,7 +48,8 @@ def test_a_profile_gives_the_limit_of_its_plan(tmp_path: Path) -> None:
     limit, budget = limit_and_budget(None, profile(tmp_path, text), read=lambda: machine(GPU))
     assert limit == 4 * GIB
     assert budget.source == "profile mine, GPU 0"
-    assert budget.arithmetic[-1] == "limit = min(4096 MiB, 5120 MiB) = 4096 MiB"
+    assert budget.arithmetic[-2] == "limit = min(4096 MiB, 4480 MiB) = 4096 MiB"
+    assert budget.arithmetic[-1] == "lease = 4096 MiB limit + 640 MiB context = 4736 MiB"
     assert budget.gpu == GPU
 
 

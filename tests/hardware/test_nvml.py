@@ -97,12 +97,22 @@ def test_a_desktop_card_is_read_whole(read: Read) -> None:
             display_active=True,
             pci_bus_id="00000000:01:00.0",
             mig_enabled=None,
+            is_exclusive=False,
             processes=(
                 GpuProcess(4242, 2 * GIB, "python3", "compute"),
                 GpuProcess(900, 600 * MIB, "/usr/lib/xorg/Xorg", "graphics"),
             ),
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("scenario", "exclusive"), [("exclusive", True), ("prohibited", False), ("desktop", False)]
+)
+def test_a_card_that_takes_one_process_says_so(scenario: str, exclusive: bool, read: Read) -> None:
+    """Exclusive mode is NVML's EXCLUSIVE_PROCESS; a card that takes none is not exclusive."""
+    (gpu,) = read(scenario).gpus
+    assert gpu.is_exclusive is exclusive
 
 
 def test_total_free_and_used_agree(read: Read) -> None:

@@ -141,8 +141,8 @@ def test_a_parents_numbers_stay_numbers_where_their_order_is_uncertain() -> None
     assert parent.cuda_visible_devices == "0"
     child = plan(EVERYTHING, *gpus, chosen_by_parent=parent.cuda_visible_devices)
     assert (child.cuda_visible_devices, child.cuda_device_order) == ("0", None)
-    limited = Profile("limited", memory=MemoryRules(memory_limit=amount(4096)))
-    made = plan(limited, *gpus, chosen_by_parent="0")
+    limited = MemoryRules(memory_limit=amount(4096), context=amount(0))
+    made = plan(Profile("limited", memory=limited), *gpus, chosen_by_parent="0")
     assert [gpu.limit_bytes for gpu in made.gpus] == [1900 * MIB]
 
 

@@ -31,13 +31,14 @@ def limit_mib(made: GpuPlan) -> int | None:
 
 
 def test_the_story_comes_out_with_its_whole_sum() -> None:
-    """shared-desktop on 11264 MiB with 9319 free gives 7884 MiB, and every step is shown."""
+    """0.7 of 11264 MiB with 9319 free and 1 GiB kept: 7783 MiB, and every step is shown."""
     (made,) = plan(SHARED_DESKTOP, KNOWN).gpus
-    assert limit_mib(made) == 7884
+    assert limit_mib(made) == 7783
     assert made.arithmetic == (
         "fraction 0.7 × 11264 MiB total = 7884 MiB",
-        "9319 MiB free - 1024 MiB keep_free = 8295 MiB",
-        "limit = min(7884 MiB, 8295 MiB) = 7884 MiB",
+        "9319 MiB free - 1024 MiB keep_free - 512 MiB context = 7783 MiB",
+        "limit = min(7884 MiB, 7783 MiB) = 7783 MiB",
+        "lease = 7783 MiB limit + 512 MiB context = 8295 MiB",
     )
     assert made.shortage is None
     assert made.allow_growth is True
@@ -49,17 +50,19 @@ def test_the_story_comes_out_with_its_whole_sum() -> None:
     [
         (None, None, None, None),
         (0.5, None, None, 5632),
-        (0.9, None, None, 9319),  # of the total, so more than is free
+        (0.9, None, None, 8807),  # of the total, so more than is free less the context of 512
         (None, amount(4096), None, 4096),
-        (None, amount(10000), None, 9319),
+        (None, amount(10000), None, 8807),
         (None, share(50), None, 5632),
-        (None, None, amount(1536), 7783),
-        (None, None, share(10), 8192),  # 9319 - 1126.4, cut to whole MiB
+        (None, None, amount(1536), 7271),
+        (None, None, share(10), 7680),  # 9319 - 1126.4 - 512, cut to whole MiB
         (0.5, amount(4096), None, 4096),
         (0.5, amount(6000), amount(1024), 5632),
-        (0.9, None, amount(1024), 8295),
-        (0.9, amount(2048), amount(9000), 319),
+        (0.9, None, amount(1024), 7783),
+        (0.9, amount(2048), amount(8488), 319),
         (None, amount(0), None, 0),
+        (None, None, amount(0), 8807),
+        (None, None, amount(8807), 0),
         (None, None, amount(9319), 0),
         (None, None, amount(12000), 0),
     ],
@@ -83,7 +86,7 @@ def test_the_smallest_term_rules(
         (NO_FIGURES, {"memory_limit": share(50)}, None, "50%: dropped, the total is unknown"),
         (card(free=None), {"per_process_gpu_memory_fraction": 0.5}, 5632, "0.5 × 11264 MiB"),
         (card(free=None), {"keep_free": amount(1)}, None, "the free memory is unknown"),
-        (card(total=None), {"keep_free": amount(1024)}, 8295, "9319 MiB free - 1024 MiB"),
+        (card(total=None), {"keep_free": amount(1024)}, 7783, "9319 MiB free - 1024 MiB"),
         (card(total=None), {"keep_free": share(10)}, None, "dropped, the total is unknown"),
     ],
 )
@@ -105,29 +108,30 @@ AMOUNTS = st.one_of(
 )
 
 
-@settings(deadline=None)
-@given(
-    total=st.none() | st.integers(1, 64 * GIB),
-    free=st.none() | SIZES,
-    fraction=st.none() | st.floats(0.001, 1),
-    limit=AMOUNTS,
+RULES = st.builds(
+    MemoryRules,
+    per_process_gpu_memory_fraction=st.none() | st.floats(0.001, 1),
+    memory_limit=AMOUNTS,
     keep_free=AMOUNTS,
+    context=AMOUNTS,
 )
+
+
+@settings(deadline=None)
+@given(total=st.none() | st.integers(1, 64 * GIB), free=st.none() | SIZES, rules=RULES)
 def test_the_limit_is_never_above_any_known_term(
-    total: int | None,
-    free: int | None,
-    fraction: float | None,
-    limit: Amount | None,
-    keep_free: Amount | None,
+    total: int | None, free: int | None, rules: MemoryRules
 ) -> None:
     """Whatever is known holds, whole MiB come out, and nothing is negative."""
-    gpu = Gpu(0, total_bytes=total, free_bytes=free)
-    made = limited(
-        gpu, per_process_gpu_memory_fraction=fraction, memory_limit=limit, keep_free=keep_free
-    ).limit_bytes
+    made = plan_gpu(Gpu(0, total_bytes=total, free_bytes=free), GpuRules(rules)).limit_bytes
+    fraction, limit = rules.per_process_gpu_memory_fraction, rules.memory_limit
+    keep = 0 if rules.keep_free is None else rules.keep_free.of(total)
+    context = 896 * MIB if rules.context is None else rules.context.of(total)  # generation unknown
     if made is None:
-        known = (fraction and total) or (limit and limit.of(total)) or (keep_free and free)
-        assert not known or (keep_free is not None and keep_free.of(total) is None)
+        assert not (fraction and total)
+        assert not (limit and limit.of(total))
+        of_free = rules.keep_free or rules.context
+        assert not (of_free and free) or keep is None or context is None
         return
     assert made >= 0
     assert made % MIB == 0
@@ -135,9 +139,8 @@ def test_the_limit_is_never_above_any_known_term(
         assert made <= fraction * total + 1
     if limit is not None and limit.of(total) is not None:
         assert made <= (limit.of(total) or 0)
-    keep = 0 if keep_free is None else keep_free.of(total)
-    if free is not None and keep is not None:
-        assert made <= max(free - keep, 0)
+    if free is not None and keep is not None and context is not None:
+        assert made <= max(free - keep - context, 0)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +152,8 @@ def test_the_limit_is_never_above_any_known_term(
         (KNOWN, amount(11265), {}, "9319 MiB is left", False),
         (KNOWN, share(50), {"memory_limit": amount(5000)}, "at_least asks for 5632 MiB", False),
         (KNOWN, amount(8000), {"per_process_gpu_memory_fraction": 0.5}, "5632 MiB", False),
-        (KNOWN, amount(9000), {"keep_free": amount(2000)}, "7319 MiB is left", True),
-        (KNOWN, amount(9300), {"keep_free": amount(2000)}, "7319 MiB is left", False),
+        (KNOWN, amount(8752), {"keep_free": amount(2000)}, "6807 MiB is left", True),
+        (KNOWN, amount(8753), {"keep_free": amount(2000)}, "6807 MiB is left", False),
         (KNOWN, None, {"memory_limit": amount(0)}, "0 MiB is left, which is nothing", False),
         (card(free=0), None, {"memory_limit": amount(4096)}, "which is nothing", True),
         (card(free=0), None, {}, "which is nothing", True),
@@ -204,8 +207,8 @@ def test_at_least(
             (amount(5000), amount(5000)),
             {},
             [5000, 5000],
-            "virtual_devices 5000 + 5000 = 10000 MiB > 9319 MiB limit",
-            ("virtual_devices need 5000 + 5000 = 10000 MiB > 9319 MiB limit", True),
+            "virtual_devices 5000 + 5000 = 10000 MiB > 8807 MiB limit",
+            ("virtual_devices need 5000 + 5000 = 10000 MiB > 8807 MiB limit", True),
         ),
         (
             (amount(3000), amount(3000)),
@@ -252,14 +255,15 @@ def test_virtual_devices_without_figures() -> None:
 
 def test_a_whole_number_of_mib_is_not_lost_to_floats() -> None:
     """0.29 of 100 MiB is 29 MiB, though floats make it a little less."""
-    assert limit_mib(limited(card(total=100, free=100), per_process_gpu_memory_fraction=0.29)) == 29
+    gpu = card(total=100, free=100)
+    assert limit_mib(limited(gpu, per_process_gpu_memory_fraction=0.29, context=amount(0))) == 29
 
 
 def test_what_this_process_holds_is_not_somebody_elses() -> None:
     """Its own memory is what it may have again; another process's is not."""
     holders = (GpuProcess(1, 2000 * MIB), GpuProcess(2, 1000 * MIB))
     gpu = Gpu(0, total_bytes=8000 * MIB, free_bytes=5000 * MIB, processes=holders)
-    rules = GpuRules(MemoryRules(keep_free=Amount(size_bytes=500 * MIB)))
+    rules = GpuRules(MemoryRules(keep_free=amount(400), context=amount(100)))
     assert plan_gpu(gpu, rules).limit_bytes == 4500 * MIB
     own = plan_gpu(gpu.with_own_bytes(1), rules)
     assert own.limit_bytes == 6500 * MIB

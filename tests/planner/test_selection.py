@@ -136,7 +136,9 @@ def test_unequal_cards_are_shown_fastest_first_by_uuid() -> None:
 
 def test_indices_on_unequal_cards_get_the_smallest_limit() -> None:
     """Whichever card CUDA means by an index, limit and logical devices fit it."""
-    profile = Profile("pair", virtual_devices=(Amount(share=0.5), Amount(share=0.5)))
+    halves = (Amount(share=0.5), Amount(share=0.5))
+    rules = MemoryRules(context=amount(0))
+    profile = Profile("pair", memory=rules, virtual_devices=halves)
     gpus = (card(0), small_card(1))
     made = plan(profile, *gpus, visible="0,1")
     assert [gpu.limit_bytes for gpu in made.gpus] == [1900 * MIB] * 2
@@ -279,7 +281,7 @@ def test_without_nvml_what_needs_no_figures_still_holds() -> None:
     assert make_plan(sized, nothing, environ={}).notes == ()
     kept = Profile("kept", memory=sized.memory._replace(keep_free=Amount(GIB)))
     (note,) = make_plan(kept, nothing, environ={}).notes
-    assert note.endswith("so without free - keep_free the limit is 4096 MiB")
+    assert note.endswith("so without free - keep_free - context the limit is 4096 MiB")
     assert make_plan(choose(0, 2), nothing, environ={}).cuda_visible_devices == "0,2"
     odd = Profile("odd", gpus=PICK_ONE, per_gpu=((0, GpuRules()),))
     notes = make_plan(odd, nothing, environ={}).notes

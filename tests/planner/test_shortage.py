@@ -15,7 +15,7 @@ from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, OnShortag
 from gpuconf.units import MIB
 from tests.planner.cards import asking, card, machine, uuid
 
-FULL, EMPTY = card(0, free=500), card(1, free=11000)
+FULL, EMPTY = card(0, free=1012), card(1, free=11000)  # of which 512 are for the context
 
 
 def decide(profile: Profile, *gpus: Gpu) -> Plan:
@@ -31,9 +31,9 @@ def test_fail_tells_the_sum_the_holders_and_what_to_do() -> None:
     text = str(caught.value)
     assert "profile asking: not enough memory on NVIDIA GeForce RTX 2080 Ti (GPU-0e8d35e3)" in text
     assert "500 MiB is left, and at_least asks for 4096 MiB" in text
-    assert "  500 MiB free - 0 MiB keep_free = 500 MiB" in text
-    assert "held by pid 4242 (python3) 2048 MiB, pid 900 (name unknown) ?" in text
-    assert "nvidia-smi" in text
+    assert "  1012 MiB free - 512 MiB context = 500 MiB" in text
+    assert "held by pid 4242 (python3) 2048 MiB; pid 900 (name unknown) ?" in text
+    assert "`gpuconf ps`" in text
     assert "on_shortage: {wait: 10min}" in text
 
 
@@ -50,7 +50,7 @@ def test_a_demand_beyond_the_card_says_so() -> None:
     """More than an idle card has: stopping somebody would not help, and is not proposed."""
     with pytest.raises(ShortageError, match="even if nothing else used it") as caught:
         decide(asking(20000), FULL)
-    assert "nvidia-smi" not in str(caught.value)
+    assert "gpuconf ps" not in str(caught.value)
     assert "`gpuconf profiles show asking`" in str(caught.value)
 
 
@@ -124,7 +124,7 @@ def test_waiting_ends_when_memory_is_freed(capsys: pytest.CaptureFixture[str]) -
     """The plan is of the moment the card is free, and one line told that we wait."""
     machine = Machine(500, 500, 500, 9000)
     made = machine.wait(asking(4096, "wait", 600.0))
-    assert made.gpus[0].limit_bytes == 9000 * MIB
+    assert made.gpus[0].limit_bytes == (9000 - 512) * MIB
     assert machine.looks == 4
     assert machine.now < 1010
     said = capsys.readouterr().err

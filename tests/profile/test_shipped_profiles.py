@@ -1,7 +1,7 @@
 """The shipped profiles: they load, and the numbers in their comments are true.
 
-The card of the story: 11264 MiB, of which the desktop uses 1945.  What no limit covers is a
-CUDA context of up to 600 MB (572 MiB) for each process.
+The card of the story: 11264 MiB, of which the desktop uses 1945.  What no limit covers, the
+context, is 640 MiB of it for each process, unless the profile says otherwise.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.hardware.inventory import Gpu
+from gpuconf.planner.limits import plan_gpu
 from gpuconf.profile import Profile, load_profile
 from gpuconf.profile.files import shipped_folder
+from gpuconf.profile.model import GpuRules
 from gpuconf.units import MIB
 
-TOTAL, DESKTOP, CONTEXT = 11264, 1945, 572
+TOTAL, DESKTOP, CONTEXT = 11264, 1945, 640
 NAMES = sorted(file.stem for file in Path(shipped_folder()).glob("*.yaml"))
 
 
@@ -24,14 +27,23 @@ def load(name: str) -> Profile:
 
 
 def limit_mib(name: str, free_mib: int, total_mib: int = TOTAL) -> int:
-    """DESIGN's sum: min(fraction × total, memory_limit, free − keep_free)."""
+    """The rule's sum: min(fraction × total, free - keep_free - context)."""
     memory = load(name).memory
     total, terms = total_mib * MIB, []
     if memory.per_process_gpu_memory_fraction is not None:
         terms.append(int(memory.per_process_gpu_memory_fraction * total))
-    if memory.keep_free is not None:
-        terms.append(free_mib * MIB - (memory.keep_free.of(total) or 0))
+    keep = memory.keep_free.of(total) if memory.keep_free is not None else 0
+    terms.append(free_mib * MIB - (keep or 0) - context_mib(name) * MIB)
     return min(terms) // MIB
+
+
+def context_mib(name: str) -> int:
+    context = load(name).memory.context
+    return CONTEXT if context is None else (context.of(TOTAL * MIB) or 0) // MIB
+
+
+def lease_mib(name: str, free_mib: int) -> int:
+    return limit_mib(name, free_mib) + context_mib(name)
 
 
 def at_least_mib(name: str) -> int:
@@ -62,10 +74,21 @@ def test_all_eight_are_there() -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "cpu-only"])
 def test_each_runs_on_the_crowded_card(name: str) -> None:
-    """On the story's card each has a limit that is no shortage."""
+    """On the story's card each has a limit that is no shortage; the planner gets the same sum."""
     limit = limit_mib(name, TOTAL - DESKTOP)
     assert limit >= max(at_least_mib(name), 1)
     assert limit + CONTEXT + DESKTOP <= TOTAL
+    gpu = Gpu(
+        0,
+        total_bytes=TOTAL * MIB,
+        free_bytes=(TOTAL - DESKTOP) * MIB,
+        compute_capability=(8, 6),
+    )
+    profile = load(name)
+    made = plan_gpu(gpu, GpuRules(profile.memory, profile.virtual_devices))
+    assert made.limit_bytes == limit * MIB
+    assert made.lease_bytes == lease_mib(name, TOTAL - DESKTOP) * MIB
+    assert made.shortage is None
 
 
 @pytest.mark.parametrize(
@@ -86,29 +109,59 @@ def test_the_limits_in_the_comments(name: str, limit: int) -> None:
 
 
 def test_shared_desktop_is_the_rule_of_the_story() -> None:
-    """Growth, 0.7 of the card, 1 GiB kept and 1 GiB at least, and a clear failure else."""
+    """Growth, 0.7 of the card, 512 MiB kept and 1 GiB at least, and a clear failure else."""
     memory = load("shared-desktop").memory
     assert memory.allow_growth is True
     assert memory.per_process_gpu_memory_fraction == 0.7
-    assert memory.keep_free == memory.at_least
-    assert str(memory.keep_free) == "1GiB"
+    assert (str(memory.keep_free), str(memory.at_least)) == ("512MiB", "1GiB")
+    assert (memory.context, memory.lease) == (None, None)  # the card's, and on
     assert memory.on_shortage.action == "fail"
+
+
+def test_a_second_shared_desktop_is_a_shortage() -> None:
+    """What the first has leased leaves 795 MiB, less than keep_free and context."""
+    lease = lease_mib("shared-desktop", TOTAL - DESKTOP)
+    left = TOTAL - DESKTOP - lease
+    assert (lease, left) == (8524, 795)
+    assert limit_mib("shared-desktop", left) < at_least_mib("shared-desktop")
+    assert all(str(figure) in comments("shared-desktop") for figure in (lease, left, 8167))
+
+
+def test_a_second_notebook_gets_what_is_left() -> None:
+    """Less than its share of 4505, and more than at_least."""
+    lease = lease_mib("notebook", TOTAL - DESKTOP)
+    second = limit_mib("notebook", TOTAL - DESKTOP - lease)
+    assert (lease, second) == (5145, 3022)
+    assert second >= at_least_mib("notebook")
+    assert all(str(figure) in comments("notebook") for figure in (lease, second))
 
 
 def test_two_half_cards_fit_beside_the_desktop_at_full_use() -> None:
     """Two limits, two contexts and the desktop are no more than the card."""
     first = limit_mib("half-card", TOTAL - DESKTOP)
-    second = limit_mib("half-card", TOTAL - DESKTOP - first - CONTEXT)
+    left = TOTAL - DESKTOP - first - CONTEXT
+    assert left == 4737
+    second = limit_mib("half-card", left)
     assert second == first
-    assert first + second + 2 * CONTEXT + DESKTOP <= TOTAL
-    assert first + second + 2 * CONTEXT + DESKTOP == 10973
-    assert int(0.4 * TOTAL) * 2 + 2 * CONTEXT + DESKTOP > TOTAL
+    together = first + second + 2 * CONTEXT + DESKTOP
+    assert together == 11109 <= TOTAL
+    too_much = int(0.4 * TOTAL) * 2 + 2 * CONTEXT + DESKTOP
+    assert too_much > TOTAL
+    figures = (first + CONTEXT, left, left - 128 - CONTEXT, together, TOTAL - together)
+    assert all(str(figure) in comments("half-card") for figure in figures)
 
 
 def test_a_third_half_card_is_told_that_there_is_no_room() -> None:
     """Its limit is below at_least, so it is a shortage, not an OOM."""
     used = DESKTOP + 2 * (limit_mib("half-card", TOTAL - DESKTOP) + CONTEXT)
     assert limit_mib("half-card", TOTAL - used) < at_least_mib("half-card")
+
+
+def test_dedicated_takes_the_card_but_its_context() -> None:
+    """Nothing is kept for others, and the context is as large as TensorFlow's own reserve."""
+    memory = load("dedicated").memory
+    assert (memory.keep_free, str(memory.context)) == (None, "1536MiB")
+    assert lease_mib("dedicated", TOTAL - DESKTOP) == TOTAL - DESKTOP
 
 
 def test_dedicated_refuses_a_card_that_is_not() -> None:

@@ -127,7 +127,10 @@ def test_what_the_system_refuses_is_shown(libraries: Path, tmp_path: Path) -> No
 
 
 def test_the_environment_is_a_changed_copy(card: Card) -> None:
-    """Only the two variables change, the linker's paths are kept behind, the base is untouched."""
+    """Only three variables change, the linker's paths are kept behind, the base is untouched.
+
+    The ledger of leases is the card's own: another card file's GPUs have the same UUIDs.
+    """
     base = {"A": "1", "LD_LIBRARY_PATH": "/opt/lib"}
     made = card.environment(base)
     assert base == {"A": "1", "LD_LIBRARY_PATH": "/opt/lib"}
@@ -135,6 +138,7 @@ def test_the_environment_is_a_changed_copy(card: Card) -> None:
         "A": "1",
         "LD_LIBRARY_PATH": f"{card.libraries}:/opt/lib",
         "GPUCONF_SIMCARD_FILE": str(card.path),
+        "GPUCONF_LEASES": f"{card.path}.leases",
     }
     # An empty entry would mean the current folder to the dynamic linker.
     assert card.environment({})["LD_LIBRARY_PATH"] == str(card.libraries)
