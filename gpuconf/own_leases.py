@@ -65,7 +65,7 @@ class OwnLeases:
     def take_back_to(self, held: list[object]) -> None:
         """Release what was taken since."""
         if self._ledger is not None:
-            self._ledger.release_but(held)
+            self._ledger.take_back_to(held)
 
     def after_fork(self) -> None:
         """In a forked child, which holds no lease: the parent's stay with the parent."""
@@ -94,7 +94,7 @@ class OwnLeases:
                 turn.say_now_and_then(short)
                 self._pause(ledger, turn)
         except BaseException:
-            ledger.release_but(before)
+            ledger.take_back_to(before)
             raise
 
     def _pause(self, ledger: Ledger, turn: _Turn) -> None:

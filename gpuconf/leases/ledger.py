@@ -211,8 +211,13 @@ class Ledger:
                 held.descriptors.pop()
             self._held.remove(held)
 
+    def take_back_to(self, held: Sequence[object]) -> None:
+        """Release what was taken since that `snapshot`, and the mutex, after whatever happened."""
+        self.mutex.let_go()
+        self.release_but(held)
+
     def snapshot(self) -> list[object]:
-        """What is held now, for :meth:`release_but`."""
+        """What is held now, for :meth:`take_back_to`."""
         return list(self._held)
 
     def after_fork(self) -> None:

@@ -11,7 +11,7 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from gpuconf.leases.folder import NoLedgerError
@@ -29,49 +29,56 @@ class Mutex:
         self.path = f"{folder}/{FILE}"
         self.waited_s = 0.0
         self._one_holder_s = one_holder_s
-        self._descriptors: set[int] = set()
+        self._descriptors: list[int] = []
+        self._copies: list[int] = []  # each that of a thread which waits
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold it; raises NoLedgerError where it cannot be had in time, or at all."""
+        self.let_go()
         while True:
-            descriptor = self._open()
-            self._descriptors.add(descriptor)
             try:
-                self._lock(descriptor)
-                if os.fstat(descriptor).st_nlink:  # else it was removed while we waited
+                self._open()
+                self._lock(self._descriptors[0])
+                if os.fstat(self._descriptors[0]).st_nlink:  # else it was removed meanwhile
                     yield
                     return
             finally:
-                with suppress(OSError):
-                    # close() alone would leave it to a copy, such as that of a child forked now.
-                    fcntl.flock(descriptor, fcntl.LOCK_UN)
-                self._descriptors.discard(descriptor)
-                os.close(descriptor)
+                self.let_go()
+
+    def let_go(self) -> None:
+        """Hold it no longer; also what an interrupt has left of an earlier attempt."""
+        while self._descriptors:
+            with suppress(OSError):
+                # close() alone would leave it to a copy, such as that of a child forked now.
+                fcntl.flock(self._descriptors[-1], fcntl.LOCK_UN)
+            with suppress(OSError):
+                os.close(self._descriptors.pop())
 
     def after_fork(self) -> None:
-        """In a forked child: the parent's thread held it, and the child holds a copy."""
-        for descriptor in self._descriptors:
-            with suppress(OSError):
-                os.close(descriptor)
-        self._descriptors = set()
+        """In a forked child: a thread of the parent held it, and the child has copies."""
+        for descriptors in (self._descriptors, self._copies):
+            while descriptors:
+                with suppress(OSError):
+                    os.close(descriptors.pop())
 
-    def _open(self) -> int:
+    def _open(self) -> None:
         # Without O_CREAT first: in a sticky folder Linux refuses that for another user's file
         # (fs.protected_regular).
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         for _ in range(100):
             with suppress(FileNotFoundError):
-                return self._try(lambda: os.open(self.path, flags))
+                self._descriptors.append(self._try(flags))
+                return
             with suppress(FileExistsError):
-                made = self._try(lambda: os.open(self.path, flags | os.O_CREAT | os.O_EXCL, 0o644))
-                os.fchmod(made, 0o644)  # whatever the umask
-                return made
+                self._descriptors.append(self._try(flags | os.O_CREAT | os.O_EXCL))
+                os.fchmod(self._descriptors[-1], 0o644)  # whatever the umask
+                return
         raise NoLedgerError(f"{self.path} is removed again and again")
 
-    def _try(self, opening: Callable[[], int]) -> int:
+    def _try(self, flags: int) -> int:
         try:
-            return opening()
+            return os.open(self.path, flags, 0o644)
         except (FileNotFoundError, FileExistsError):
             raise
         except OSError as error:
@@ -101,13 +108,13 @@ class Mutex:
                     fcntl.flock(own, fcntl.LOCK_UN)
             os.close(own)
 
-        self._descriptors.add(own)
+        self._copies.append(own)
         thread = threading.Thread(target=wait, name="gpuconf-mutex", daemon=True)
         try:
             thread.start()
             self._watch(descriptor, got)
         finally:
-            self._descriptors.discard(own)
+            self._copies.remove(own)
             given_up.set()  # before our caller unlocks: so one of the two always does
         thread.join()
 
