@@ -14,6 +14,7 @@ from gpuconf.cli import documents
 from gpuconf.diagnosis import Diagnosis
 from gpuconf.doctor.report import Report
 from gpuconf.footprint.document import EstimateDocument
+from gpuconf.holdings.document import Holdings
 from gpuconf.profile import key_reference
 from gpuconf.profile.documentation import schema_text
 from gpuconf.rehearsal.document import InterruptedDocument, RehearsalDocument
@@ -36,6 +37,7 @@ DOCUMENTS: dict[str, tuple[type, ...]] = {
         documents.ShownProfile,
         documents.CheckedProfile,
     ),
+    "ps": (Holdings,),
     "rehearse": (RehearsalDocument, InterruptedDocument),
     "trust": (
         documents.TrustDocument,

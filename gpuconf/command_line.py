@@ -17,6 +17,7 @@ from gpuconf.units import parse_size_argument
 # and the line that --help shows.
 COMMANDS = {
     "plan": "show what a profile would do here and now",
+    "ps": "show who holds what of each card, and who waits",
     "profiles": "list, show and check profiles",
     "trust": "let a profile that is found in a project set every variable",
     "init": "write a gpuconf.yaml that fits this machine",
@@ -62,6 +63,17 @@ def size_argument(text: str) -> int:
         return parse_size_argument(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
+
+
+def seconds_argument(text: str) -> float:
+    """The seconds in an argument, more than none; ArgumentTypeError for anything else."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return seconds
 
 
 def positive(text: str) -> int:

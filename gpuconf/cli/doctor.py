@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpuconf.cli.documents import ChecksDocument, ListedCheck
 from gpuconf.cli.output import Output
+from gpuconf.command_line import seconds_argument
 from gpuconf.doctor import PROBE_TIMEOUT_S
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.reporting.lines import Table
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--probe", action="store_true",
         help="also compute on each visible card under the profile, in a child process; "
         "usually takes some ten seconds")  # fmt: skip
-    add("--timeout", type=_seconds, metavar="SECONDS",
+    add("--timeout", type=seconds_argument, metavar="SECONDS",
         help=f"end the probe after so long (default {PROBE_TIMEOUT_S:.0f})")  # fmt: skip
     add("--report", metavar="FILE.html",
         help="also write one self-contained page, with names taken out")  # fmt: skip
@@ -60,16 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--list-checks", action="store_true", help="list the checks, and run none")
     add("--root", default="/", help=argparse.SUPPRESS)  # a tree of files, for tests
     parser.set_defaults(command=run)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
-    return seconds
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -178,20 +169,13 @@ def _account() -> str | None:
 
 def _show(report: Report, options: argparse.Namespace, output: Output) -> None:
     from gpuconf.doctor.text import TextLayout, lines_of
+    from gpuconf.reporting.memory_bars import GLYPHS
 
     shape = TextLayout(
         width=output.width,
         verbose=options.verbose or bool(options.checks),
-        ascii=not _can_write(output.out.encoding, "█▓▒░"),
+        ascii=not output.can_write(GLYPHS),
     )
     if options.checks and not any(name.split(".")[0] == "cards" for name in options.checks):
         report = report._replace(cards=())
     output.lines(lines_of(report, shape))
-
-
-def _can_write(encoding: str, text: str) -> bool:
-    try:
-        text.encode(encoding)
-    except (LookupError, UnicodeEncodeError):
-        return False
-    return True

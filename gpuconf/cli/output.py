@@ -39,6 +39,7 @@ class Output:
 
     def use_color(self, color: str) -> None:
         """Colour both streams by ``always``, ``never`` or ``auto``."""
+        self._color = color
         self.out = _console(sys.stdout, color)
         self.err = _console(sys.stderr, color)
 
@@ -63,10 +64,19 @@ class Output:
     def lines(self, lines: Iterable[Line], *, width: int | None = None) -> None:
         """Print lines to stdout, broken for a terminal; ``width`` is another than its own."""
         for line in broken(map(_shown_line, lines), width or self.width):
-            text = Text(line.text, style=line.style)
-            for first, end, style in line.spans:
-                text.stylize(style, first, end)
-            self.out.print(text, soft_wrap=True)
+            self.out.print(_text(line), soft_wrap=True)
+
+    def can_write(self, text: str) -> bool:
+        """Whether the encoding of stdout has all of these characters."""
+        try:
+            text.encode(self.out.encoding)
+        except (LookupError, UnicodeEncodeError):
+            return False
+        return True
+
+    def screen(self) -> Console:
+        """stdout as a terminal to draw on, coloured as everything is."""
+        return _console(sys.stdout, self._color, is_drawn=True)
 
     def prose(self, text: str, style: str | None = None) -> None:
         """Print text to stdout, broken for a terminal between words."""
@@ -141,6 +151,18 @@ def _shown_line(line: Line) -> Line:
     return line if text == line.text else line._replace(text=text, spans=tuple(moved))
 
 
+def shown(line: Line) -> Text:
+    """A line as a terminal may get it, in its styles."""
+    return _text(_shown_line(line))
+
+
+def _text(line: Line) -> Text:
+    text = Text(line.text, style=line.style)
+    for first, end, style in line.spans:
+        text.stylize(style, first, end)
+    return text
+
+
 class _Console(Console):
     """A console that leaves the closed pipe to main()."""
 
@@ -167,7 +189,7 @@ def _drop_unwritten(stream: TextIO) -> None:
             os.dup2(nowhere.fileno(), stream.fileno())
 
 
-def _console(stream: TextIO | None, color: str) -> Console:
+def _console(stream: TextIO | None, color: str, *, is_drawn: bool = False) -> Console:
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="replace")  # an ASCII terminal shows ? for ×, and no traceback
     coloured = wants_colour(stream, choice=color)
@@ -176,7 +198,7 @@ def _console(stream: TextIO | None, color: str) -> Console:
     return _Console(
         file=file,
         width=None if file.isatty() else _ENDLESS,
-        force_terminal=coloured,
+        force_terminal=coloured or is_drawn,
         color_system="standard" if coloured else None,
         no_color=not coloured,
         highlight=False,

@@ -13,12 +13,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory
 from gpuconf.state_note import read_note
 from gpuconf.terminal import printable
+
+_WITH_A_VALUE = ("-W", "-X")  # options of Python with a word of their own
 
 
 class Process(NamedTuple):
@@ -27,7 +29,8 @@ class Process(NamedTuple):
     ``user`` is the owner's name, ``is_ours`` whether that is the user who asks.  ``started`` is in
     seconds since 1970.  ``state`` is the kernel's letter: R, S, D, T stopped, t traced, Z dead.
     ``profile`` is the gpuconf profile that its environment named when it started, written there by
-    its user or by gpuconf in a parent process; None also where that may not be read.
+    its user or by gpuconf in a parent process; None also where that may not be read.  ``program``
+    is the script that a Python runs, else the command's name.
     """
 
     pid: int
@@ -38,6 +41,7 @@ class Process(NamedTuple):
     state: str | None = None
     parent: int | None = None
     profile: str | None = None
+    program: str | None = None
 
 
 class Holder(NamedTuple):
@@ -114,6 +118,7 @@ def _read(
         state=state,
         parent=int(parent),
         profile=_profile(folder),
+        program=program_of(_text(folder, "cmdline").split("\0")),
     )
 
 
@@ -143,6 +148,23 @@ def _profile(folder: str) -> str | None:
     note = read_note(environ)
     profile = environ.get("GPUCONF_PROFILE") or (note.profile if note is not None else "")
     return printable(profile) or None
+
+
+def program_of(words: Sequence[str]) -> str | None:
+    """What people call a process with this command line; None where it has none."""
+    name = os.path.basename(words[0])
+    if re.fullmatch(r"(python|pypy)[0-9.]*", name):
+        rest = iter(words[1:])
+        for word in rest:
+            if word == "-m" or not word.startswith("-"):
+                script = next(rest, "") if word == "-m" else os.path.basename(word)
+                name = script or name
+                break
+            if word == "-c":
+                break
+            if word in _WITH_A_VALUE:
+                next(rest, None)
+    return printable(name) or None
 
 
 def _boot_time(proc: str) -> float | None:

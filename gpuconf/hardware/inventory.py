@@ -36,8 +36,10 @@ class GpuProcess(NamedTuple):
 class CardLease(NamedTuple):
     """Memory of a GPU that another process has been promised; see ``gpuconf.leases``.
 
-    ``used_bytes`` is what that process and its children have taken already; None where that is
-    not known.  ``since`` is in seconds since 1970.
+    ``used_bytes`` is what that process and its children have taken already, and ``pids`` are
+    their numbers; None where that is not known.  ``since`` is in seconds since 1970.
+    ``is_elsewhere`` says that ``pid`` counts in another pid namespace, ``is_ours`` that the holder
+    is of the user who asks.
     """
 
     pid: int
@@ -47,6 +49,9 @@ class CardLease(NamedTuple):
     user: str | None = None
     profile: str | None = None
     since: float | None = None
+    is_ours: bool | None = None
+    pids: tuple[int, ...] | None = None
+    is_elsewhere: bool = False
 
     @property
     def promised_bytes(self) -> int:

@@ -13,10 +13,10 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from gpuconf.hardware.holders import read_processes, user_name
-from gpuconf.hardware.inventory import CardLease, Gpu, Inventory
+from gpuconf.hardware.holders import Process, read_processes, user_name
+from gpuconf.hardware.inventory import CardLease, Gpu, GpuProcess, Inventory
 from gpuconf.hardware.nvml import read_inventory
-from gpuconf.leases.files import read_note
+from gpuconf.leases.files import is_locked, read_note
 from gpuconf.leases.folder import NoLedgerError, find_folder, is_container
 from gpuconf.leases.lease import Lease, Owner, folder_of, stat_of
 from gpuconf.leases.ledger import Ledger
@@ -30,6 +30,22 @@ class CardLeases(NamedTuple):
 
     granted: tuple[Lease, ...] = ()
     waiting: tuple[Lease, ...] = ()
+
+
+class WaitingProgram(NamedTuple):
+    """A program in the line for one card, and the least that it can work with.
+
+    ``owner`` is the same in the lines of several cards.  ``since`` is in seconds since 1970.
+    """
+
+    owner: Owner
+    least_bytes: int
+    program: str | None = None
+    user: str | None = None
+    profile: str | None = None
+    since: float | None = None
+    is_ours: bool | None = None
+    is_elsewhere: bool = False
 
 
 def read_with_leases(read: Callable[[], Inventory] = read_inventory) -> Inventory:
@@ -61,35 +77,69 @@ def read_ledger(
     }
 
 
-def with_leases(inventory: Inventory, found: Mapping[str, CardLeases], reader: Owner) -> Inventory:
-    """``inventory`` with what ``found`` says of each card, read before it; seen by ``reader``."""
+def with_leases(
+    inventory: Inventory,
+    found: Mapping[str, CardLeases],
+    reader: Owner,
+    known: Mapping[int, Process] | None = None,
+) -> Inventory:
+    """``inventory`` with what ``found`` says of each card, read before it; seen by ``reader``.
+
+    ``known`` is what /proc says of the processes that NVML lists, where that was read already.
+    """
     if not any(found.values()):
         return inventory
-    # Only where NVML's pids can be this namespace's: in a container they may be the host's.
-    known = read_processes(inventory, in_container=is_container())
+    in_container = is_container()
+    if known is None:
+        known = read_processes(inventory, in_container=in_container)
+    # In a container NVML's pids may be the host's; elsewhere /proc may hide other users' processes.
+    here = known.keys() if in_container else None
 
     def complete(gpu: Gpu) -> Gpu:
         instances = tuple(map(complete, gpu.mig_instances))
-        here = found.get(folder_of(gpu.uuid) if gpu.uuid else "", CardLeases())
-        leases = _on_card(gpu, here.granted, known.keys(), reader)
-        ahead = len({each.owner for each in here.waiting})
-        return gpu._replace(mig_instances=instances, leases=leases, ahead=ahead)
+        leases = found.get(folder_of(gpu.uuid) if gpu.uuid else "", CardLeases())
+        ahead = len({each.owner for each in leases.waiting})
+        described = describe_leases(leases.granted, gpu.processes, here, reader)
+        return gpu._replace(mig_instances=instances, leases=described, ahead=ahead)
 
     return inventory._replace(gpus=tuple(map(complete, inventory.gpus)))
 
 
-def _on_card(
-    gpu: Gpu, granted: tuple[Lease, ...], known: Collection[int], reader: Owner
+def describe_leases(
+    granted: tuple[Lease, ...],
+    processes: tuple[GpuProcess, ...] | None,
+    here: Collection[int] | None,
+    reader: Owner,
 ) -> tuple[CardLease, ...]:
+    """Each lease of a card, with what its holder has taken by the driver's list of processes.
+
+    ``here`` are those of them that are known to be of this pid namespace; None for all.  A holder
+    that is none of them may be one of the others.
+    """
     holders = {each.owner.pid for each in granted if each.owner.namespace == reader.namespace}
-    used: dict[int, int | None] = dict.fromkeys(holders, None if gpu.processes is None else 0)
-    for listed in gpu.processes or ():
-        holder = _holder_of(listed.pid, holders, reader.pid) if listed.pid in known else None
+    ours = [each for each in processes or () if here is None or each.pid in here]
+    is_whole = processes is not None and len(ours) == len(processes)
+    used: dict[int, list[GpuProcess] | None]
+    used = {holder: [] if is_whole else None for holder in holders}
+    for listed in ours:
+        holder = _holder_of(listed.pid, holders, reader.pid)
         if holder is not None:
-            before = used[holder]
-            unknown = before is None or listed.used_bytes is None
-            used[holder] = None if unknown else (before or 0) + (listed.used_bytes or 0)
-    return tuple(_described(each, used, reader) for each in granted)
+            used[holder] = [*(used[holder] or ()), listed]
+    return tuple(_described(each, used.get(each.owner.pid), reader) for each in granted)
+
+
+def describe_waiting(waiting: tuple[Lease, ...], reader: Owner) -> tuple[WaitingProgram, ...]:
+    """Those that wait for a card, in their order, without those that have just ended."""
+    return tuple(
+        WaitingProgram(
+            each.owner,
+            each.size_bytes,
+            *_note_of(each),
+            is_elsewhere=each.owner.namespace != reader.namespace,
+        )
+        for each in waiting
+        if is_locked(each.path)
+    )
 
 
 def _holder_of(pid: int, holders: Collection[int], reader: int) -> int | None:
@@ -107,19 +157,36 @@ def _holder_of(pid: int, holders: Collection[int], reader: int) -> int | None:
     return None
 
 
-def _described(lease: Lease, used: Mapping[int, int | None], reader: Owner) -> CardLease:
+def _described(lease: Lease, used: list[GpuProcess] | None, reader: Owner) -> CardLease:
+    is_elsewhere = lease.owner.namespace != reader.namespace
+    sizes = [None] if used is None or is_elsewhere else [each.used_bytes for each in used]
+    known = [size for size in sizes if size is not None]
+    return CardLease(
+        lease.owner.pid,
+        lease.size_bytes,
+        sum(known) if len(known) == len(sizes) else None,
+        *_note_of(lease),
+        pids=None if used is None or is_elsewhere else tuple(each.pid for each in used),
+        is_elsewhere=is_elsewhere,
+    )
+
+
+class _Note(NamedTuple):
+    """What is known of a lease's holder, by the lease's file."""
+
+    program: str | None
+    user: str | None
+    profile: str | None
+    since: float | None
+    is_ours: bool | None
+
+
+def _note_of(lease: Lease) -> _Note:
     note = read_note(lease)
-    pid = lease.owner.pid
     try:
         file = os.stat(lease.path, follow_symlinks=False)
     except OSError:  # it has just been released
-        file = None
-    return CardLease(
-        pid=pid,
-        lease_bytes=lease.size_bytes,
-        used_bytes=used[pid] if lease.owner.namespace == reader.namespace else None,
-        program=note.get("program"),
-        user=None if file is None else user_name(file.st_uid),  # nobody can pretend to be another
-        profile=note.get("profile"),
-        since=None if file is None else file.st_mtime,
-    )
+        return _Note(note.get("program"), None, note.get("profile"), None, None)
+    user = user_name(file.st_uid)  # nobody can pretend to be another
+    ours = file.st_uid == os.getuid()
+    return _Note(note.get("program"), user, note.get("profile"), file.st_mtime, ours)

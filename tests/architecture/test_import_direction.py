@@ -79,13 +79,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "diagnosis": GROUND | MIDDLE,
     "demo": GROUND | MIDDLE | {"hardware"},
     "doctor": GROUND | MIDDLE | PLANNING | {"auto"},
+    "holdings": GROUND | MIDDLE | {"hardware", "leases"},
     "footprint": GROUND | MIDDLE | PLANNING | {"simcard", "auto"},
     "batching": GROUND | MIDDLE | {"backends", "diagnosis", "footprint"},
     "rehearsal": GROUND | MIDDLE | PLANNING | {"simcard", "auto"},
     "cli": GROUND
     | MIDDLE
     | PLANNING
-    | {"demo", "diagnosis", "doctor", "footprint", "simcard", "rehearsal"},
+    | {"demo", "diagnosis", "doctor", "footprint", "holdings", "simcard", "rehearsal"},
     "__main__": {"cli"},
     "__init__": {
         *("errors", "profile", "planner", "report"),

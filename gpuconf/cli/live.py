@@ -1,0 +1,81 @@
+"""A view that is drawn anew every few seconds, until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from gpuconf.children.signals import ended_in_order
+from gpuconf.cli.output import Output, shown
+from gpuconf.errors import UsageError
+from gpuconf.reporting.lines import Line
+
+
+def check_terminal(output: Output, hint: str) -> None:
+    """Raise UsageError where stdout cannot be drawn anew; ``hint`` is what to run instead."""
+    if output.as_json:
+        raise UsageError("--watch draws on a terminal, and --json prints one document", hint=hint)
+    if output.width is None:
+        raise UsageError("--watch draws on a terminal, and stdout is none", hint=hint)
+    if output.out.is_dumb_terminal:
+        raise UsageError("--watch cannot draw on a terminal of TERM=dumb", hint=hint)
+
+
+def watch(
+    make: Callable[[int], Sequence[Line]],
+    output: Output,
+    interval_s: float,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Show the lines that ``make`` gives for a width, until Ctrl-C; then restore the screen.
+
+    On the terminal's other screen, as `top` and `watch` do it.
+    """
+    console = output.screen()
+    with suppress(KeyboardInterrupt), ended_in_order():
+        first = _picture(make(console.width), console)
+        with (
+            Live(
+                first, console=console, screen=True, auto_refresh=False, redirect_stderr=False
+            ) as live,
+            _put_away(console),
+        ):
+            while True:
+                live.update(_picture(make(console.width), console), refresh=True)
+                sleep(interval_s)
+
+
+def _picture(lines: Sequence[Line], console: Console) -> Text:
+    """As many lines as the screen has room for."""
+    room = console.height
+    if len(lines) > room:
+        more = len(lines) - room + 1
+        lines = [*lines[: room - 1], Line(f"{more} more lines; a higher window shows them", "dim")]
+    return Text("\n", no_wrap=True, end="").join(map(shown, lines))
+
+
+@contextmanager
+def _put_away(console: Console) -> Iterator[None]:
+    """Give the terminal back for as long as Ctrl-Z stops this process."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        console.set_alt_screen(False)
+        console.show_cursor(True)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        console.show_cursor(False)
+        console.set_alt_screen(True)
+
+    before = signal.signal(signal.SIGTSTP, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTSTP, before)

@@ -1,0 +1,79 @@
+"""``gpuconf ps``: who holds what of each card, and who waits."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+
+from gpuconf.cli.output import Output
+from gpuconf.command_line import seconds_argument
+
+_INTERVAL_S = 2.0
+_SHORTEST_INTERVAL_S = 0.1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe this command, and add its arguments."""
+    parser.description = (
+        "Show each card as a bar, and who holds memory of it: your processes, with their leases "
+        "and what they have taken, a sum for each other user, and programs that wait in line. "
+        "Changes nothing, and waits for nobody."
+    )
+    add = parser.add_argument
+    add(
+        "-a",
+        "--all-users",
+        action="store_true",
+        help="each process of every user, as far as the driver and /proc show it",
+    )
+    add(
+        "--watch",
+        nargs="?",
+        const=_INTERVAL_S,
+        type=_interval,
+        metavar="SECONDS",
+        help=f"draw it anew every so many seconds (default: {_INTERVAL_S:g}) until Ctrl-C",
+    )
+    add("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(command=run)
+
+
+def _interval(text: str) -> float:
+    seconds = seconds_argument(text)
+    if not _SHORTEST_INTERVAL_S <= seconds <= 24 * 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 0.1 seconds and a day")
+    return seconds
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Print it once, or draw it until Ctrl-C, which is its normal end: exit code 0."""
+    # Here, so that the other commands do not pay for it.
+    from gpuconf.cli.live import check_terminal, watch
+    from gpuconf.holdings.document import Holdings
+    from gpuconf.holdings.gathering import read_holdings, summed_up
+    from gpuconf.holdings.text import lines_of
+    from gpuconf.reporting.lines import Line
+    from gpuconf.reporting.memory_bars import GLYPHS, BarLayout
+
+    def holdings() -> Holdings:
+        everybody = read_holdings()
+        return everybody if options.all_users else summed_up(everybody)
+
+    is_ascii = not output.can_write(GLYPHS)
+    if options.watch is None:
+        if output.as_json:
+            output.document(holdings())
+        else:
+            output.lines(lines_of(holdings(), BarLayout(output.width, is_ascii)))
+        return 0
+
+    words = ["gpuconf", "ps", *(["--all-users"] if options.all_users else [])]
+    check_terminal(output, shlex.join([*words, *(["--json"] if output.as_json else [])]))
+
+    def picture(width: int) -> list[Line]:
+        found = holdings()
+        head = f"gpuconf ps, every {options.watch:g} s: {found.made_at[11:19]}  (Ctrl-C ends it)"
+        return [Line(head, "dim"), Line(), *lines_of(found, BarLayout(width, is_ascii))]
+
+    watch(picture, output, options.watch)
+    return 0

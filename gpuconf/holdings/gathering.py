@@ -1,0 +1,249 @@
+"""The ledger beside NVML and /proc: who holds what of each card.  Looks only, and makes nothing."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timezone
+from typing import NamedTuple
+
+from gpuconf.hardware import CardLease, Gpu, Inventory, holders, read_inventory
+from gpuconf.hardware.holders import Process, holders_of, read_processes
+from gpuconf.holdings.document import (
+    CardHoldings,
+    Holding,
+    Holdings,
+    LeaseBar,
+    LedgerState,
+    LinePlace,
+    UserHoldings,
+    WaitingProcess,
+)
+from gpuconf.leases.folder import DEFAULTS, VARIABLE, NoLedgerError, find_folder, is_container
+from gpuconf.leases.lease import Owner, folder_of, this_process
+from gpuconf.leases.ledger import Ledger
+from gpuconf.leases.view import (
+    CardLeases,
+    WaitingProgram,
+    describe_leases,
+    describe_waiting,
+    read_ledger,
+    with_leases,
+)
+from gpuconf.terminal import printable
+
+_NO_LEDGER_YET = "no program here has leased memory yet"
+
+
+def read_holdings(
+    read: Callable[[], Inventory] = read_inventory,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    now: float | None = None,
+) -> Holdings:
+    """Everybody's holdings, by the ledger, by ``read``, which is NVML, and by /proc.
+
+    In this order: see `gpuconf.leases.view`.  The ledger's mutex is not taken.
+    """
+    state, found = _read_ledger(environ)
+    reader = this_process()
+    inventory = read()
+    known = read_processes(inventory, in_container=is_container())
+    inventory = with_leases(inventory, found, reader, known)
+    cards = [_card(label, gpu, known) for label, gpu in _devices(inventory)]
+    listed = {folder_of(each.uuid) for each in cards if each.uuid}
+    cards += _unlisted(found, listed, reader)
+    return Holdings(
+        made_at=_moment(time.time() if now is None else now) or "",
+        cards=tuple(cards),
+        waiting=_waiting(cards, found, reader),
+        ledger=state,
+        problem=inventory.problem,
+    )
+
+
+def summed_up(holdings: Holdings) -> Holdings:
+    """The same with the processes of each other user as one sum a card."""
+    return holdings._replace(cards=tuple(map(_card_summed_up, holdings.cards)))
+
+
+def _card_summed_up(card: CardHoldings) -> CardHoldings:
+    others: dict[str | None, list[Holding]] = {}
+    for each in card.processes:
+        if not each.is_ours:
+            others.setdefault(each.user, []).append(each)
+    sums = (
+        UserHoldings(
+            user,
+            len(each),
+            _leases_of(each),
+            _sum([one.used_bytes for one in each]),
+        )
+        for user, each in others.items()
+    )
+    return card._replace(
+        processes=tuple(each for each in card.processes if each.is_ours), others=tuple(sums)
+    )
+
+
+def _leases_of(processes: list[Holding]) -> int | None:
+    """The sum of their leases; None where none has one."""
+    leases = [each.lease_bytes for each in processes if each.lease_bytes is not None]
+    return sum(leases) if leases else None
+
+
+def _sum(sizes: list[int | None]) -> int | None:
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
+
+
+def _read_ledger(environ: Mapping[str, str]) -> tuple[LedgerState, dict[str, CardLeases]]:
+    try:
+        folder = find_folder(environ, may_make=False)
+        found = read_ledger(Ledger(folder))
+    except NoLedgerError as error:
+        named = environ.get(VARIABLE)
+        is_there = any(map(os.path.lexists, [named] if named else DEFAULTS))
+        problem = f"no lease can be seen: {error}" if is_there else _NO_LEDGER_YET
+        return LedgerState(problem=problem), {}
+    return LedgerState(folder.path, is_private=folder.is_private), found
+
+
+def _devices(inventory: Inventory) -> Iterator[tuple[str, Gpu]]:
+    """Each card with its label; in place of one with MIG instances those."""
+    for gpu in inventory.gpus:
+        if not gpu.mig_instances:
+            yield str(gpu.index), gpu
+        for place, instance in enumerate(gpu.mig_instances):
+            yield f"{gpu.index}.{place}", instance
+
+
+def _card(label: str, gpu: Gpu, known: Mapping[int, Process]) -> CardHoldings:
+    processes = sorted(_processes(gpu, known), key=_rank)
+    return CardHoldings(
+        label,
+        gpu.index,
+        mig_ids=gpu.mig_ids,
+        uuid=gpu.uuid,
+        name=gpu.name,
+        total_bytes=gpu.total_bytes,
+        free_bytes=gpu.free_bytes,
+        bar=_bar(gpu, processes),
+        lists_processes=gpu.processes is not None,
+        processes=tuple(processes),
+    )
+
+
+def _processes(gpu: Gpu, known: Mapping[int, Process]) -> Iterator[Holding]:
+    """The leases, then the processes that have taken memory without one."""
+    yield from map(_leased, gpu.leases)
+    counted = {pid for lease in gpu.leases for pid in lease.pids or ()}
+    for holder in holders_of(gpu, known) or ():
+        if holder.pid not in counted:
+            yield _unleased(holder)
+
+
+def _leased(lease: CardLease) -> Holding:
+    return Holding(
+        lease.pid,
+        user=lease.user,
+        program=lease.program,
+        profile=lease.profile,
+        lease_bytes=lease.lease_bytes,
+        used_bytes=lease.used_bytes,
+        since=_moment(lease.since),
+        is_ours=lease.is_ours,
+        is_elsewhere=lease.is_elsewhere,
+        pids=lease.pids,
+    )
+
+
+def _unleased(holder: holders.Holder) -> Holding:
+    process = holder.process or Process(holder.pid)
+    return Holding(
+        holder.pid,
+        user=process.user,
+        program=process.program or holder.name,
+        profile=process.profile,
+        used_bytes=holder.used_bytes,
+        since=_moment(process.started),
+        kind=holder.kind,
+        is_ours=process.is_ours,
+        pids=(holder.pid,),
+    )
+
+
+def _rank(each: Holding) -> tuple[bool, int, int]:
+    """One's own first, then the largest."""
+    return not each.is_ours, -max(each.lease_bytes or 0, each.used_bytes or 0), each.pid
+
+
+def _bar(gpu: Gpu, processes: list[Holding]) -> LeaseBar | None:
+    if gpu.total_bytes is None or gpu.free_bytes is None:
+        return None
+    used = max(gpu.total_bytes - gpu.free_bytes, 0)
+    ours = min(used, sum(each.used_bytes or 0 for each in processes if each.is_ours))
+    promised = min(gpu.promised_bytes, gpu.free_bytes)
+    return LeaseBar(used - ours, ours, promised, gpu.free_bytes - promised)
+
+
+def _unlisted(
+    found: Mapping[str, CardLeases], listed: set[str], reader: Owner
+) -> list[CardHoldings]:
+    """The cards that have leases, or programs in line, and that NVML does not list."""
+    names = [name for name, leases in found.items() if name not in listed and any(leases)]
+    return [
+        CardHoldings(
+            f"?{number}" if len(names) > 1 else "?",
+            uuid=printable(name),
+            processes=tuple(map(_leased, describe_leases(found[name].granted, None, None, reader))),
+        )
+        for number, name in enumerate(names, start=1)
+    ]
+
+
+class _Place(NamedTuple):
+    """A place in a line, and the program that stands there."""
+
+    program: WaitingProgram
+    place: LinePlace
+
+
+def _waiting(
+    cards: list[CardHoldings], found: Mapping[str, CardLeases], reader: Owner
+) -> tuple[WaitingProcess, ...]:
+    """Who waits, each once, though it waits for one of several cards."""
+    places: dict[Owner, list[_Place]] = {}
+    for card in cards:
+        leases = found.get(folder_of(card.uuid) if card.uuid else "", CardLeases())
+        for number, each in enumerate(describe_waiting(leases.waiting, reader), start=1):
+            place = LinePlace(card.label, card.uuid, number, each.least_bytes)
+            places.setdefault(each.owner, []).append(_Place(each, place))
+    line = sorted(places.values(), key=lambda each: min(one.place.place for one in each))
+    return tuple(map(_waiting_process, line))
+
+
+def _waiting_process(places: list[_Place]) -> WaitingProcess:
+    program = places[0].program
+    return WaitingProcess(
+        program.owner.pid,
+        user=program.user,
+        program=program.program,
+        profile=program.profile,
+        since=_moment(program.since),
+        is_ours=program.is_ours,
+        is_elsewhere=program.is_elsewhere,
+        places=tuple(each.place for each in places),
+    )
+
+
+def _moment(seconds: float | None) -> str | None:
+    """ISO 8601 in this machine's zone, to the second; None for no moment that a calendar has."""
+    if seconds is None:
+        return None
+    try:
+        moment = datetime.fromtimestamp(seconds, tz=timezone.utc)
+        return moment.astimezone().isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):  # of a file that somebody dated so
+        return None

@@ -1,0 +1,202 @@
+"""Holdings as lines: cards as bars, who holds memory, who waits, what is not known.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from gpuconf.holdings.document import (
+    CardHoldings,
+    Holding,
+    Holdings,
+    UserHoldings,
+    WaitingProcess,
+)
+from gpuconf.reporting.columns import Column, column_lines
+from gpuconf.reporting.lines import Line, broken
+from gpuconf.reporting.memory_bars import BarLayout, BarRow, bar_lines
+from gpuconf.units import sized
+
+_PARTS = ("others", "yours", "leased", "free")
+_MEANINGS = ("others", "yours", "leased, not taken yet", "free")
+_UNKNOWN, _NONE = "unknown", "-"
+_ELSEWHERE = (
+    "* in another pid namespace, such as a container's: the number counts there, and what it has "
+    "taken is not known here, so all of its lease is kept for it"
+)
+_UNSAID = (
+    "in use unknown: the driver does not say it (WSL2, containers), so all of a lease is kept for "
+    "its holder"
+)
+_ALL_USERS = "`gpuconf ps --all-users` lists each process of other users"
+
+
+def lines_of(holdings: Holdings, layout: BarLayout) -> list[Line]:
+    """The whole report."""
+    blocks: list[Iterable[Line]] = [
+        _problems(holdings),
+        bar_lines(list(map(_bar, holdings.cards)), _PARTS, _MEANINGS, layout),
+        _processes(holdings, layout.width),
+        _line(holdings, layout.width),
+        _remarks(holdings),
+    ]
+    lines: list[Line] = []
+    for block in map(list, blocks):
+        if lines and block:
+            lines.append(Line())
+        lines += block
+    return list(broken(lines, layout.width))
+
+
+def _problems(holdings: Holdings) -> Iterator[Line]:
+    if holdings.problem is not None:
+        yield Line(holdings.problem, hang=0)
+    elif not holdings.cards:
+        yield Line("no NVIDIA GPU here", hang=0)
+
+
+def _bar(card: CardHoldings) -> BarRow:
+    name = (card.name or card.uuid or "(no name)").removeprefix("NVIDIA ")
+    remarks = []
+    if card.index is None:
+        remarks.append("NVML does not list this card")
+    elif card.bar is None:
+        remarks.append("memory unknown")
+    if card.index is not None and not card.lists_processes:
+        remarks.append("the driver does not say which processes hold memory")
+    return BarRow(card.label, name, card.bar, ("; ".join(remarks),) if remarks else ())
+
+
+class _Row(NamedTuple):
+    """A row of the table of processes."""
+
+    gpu: str
+    pid: str
+    user: str
+    program: str
+    profile: str
+    lease: str
+    used: str
+    since: str
+    style: str = ""
+
+
+def _processes(holdings: Holdings, width: int | None) -> Iterable[Line]:
+    today = holdings.made_at[:10]
+    rows = [
+        row
+        for card in holdings.cards
+        for row in (
+            *(_process(each, card, today) for each in card.processes),
+            *(_user(each, card) for each in card.others),
+        )
+    ]
+    if not rows:
+        return [Line("no process holds memory or a lease", hang=0)] if holdings.cards else []
+    columns = [
+        Column("GPU", tuple(row.gpu for row in rows)),
+        Column("PID", tuple(row.pid for row in rows), is_right=True),
+        Column("USER", tuple(row.user for row in rows), shortest=8),
+        Column("PROGRAM", tuple(row.program for row in rows), shortest=12),
+        Column("PROFILE", tuple(row.profile for row in rows), shortest=9, rank=2),
+        Column("LEASE", tuple(row.lease for row in rows), is_right=True),
+        Column("IN USE", tuple(row.used for row in rows), is_right=True),
+        Column("SINCE", tuple(row.since for row in rows), rank=1),
+    ]
+    return column_lines(columns, width, [row.style for row in rows])
+
+
+def _process(each: Holding, card: CardHoldings, today: str) -> _Row:
+    return _Row(
+        card.label,
+        _pid(each.pid, is_elsewhere=each.is_elsewhere),
+        each.user or _UNKNOWN,
+        each.program or _UNKNOWN,
+        each.profile or _NONE,
+        _NONE if each.lease_bytes is None else sized(each.lease_bytes),
+        _UNKNOWN if each.used_bytes is None else sized(each.used_bytes),
+        _since(each.since, today),
+    )
+
+
+def _user(each: UserHoldings, card: CardHoldings) -> _Row:
+    return _Row(
+        card.label,
+        "",
+        each.user or _UNKNOWN,
+        f"{each.process_count} process{'' if each.process_count == 1 else 'es'}",
+        "",
+        _NONE if each.lease_bytes is None else sized(each.lease_bytes),
+        _UNKNOWN if each.used_bytes is None else sized(each.used_bytes),
+        "",
+        "dim",
+    )
+
+
+def _line(holdings: Holdings, width: int | None) -> Iterator[Line]:
+    """Who waits."""
+    waiting = holdings.waiting
+    if not waiting:
+        return
+    today = holdings.made_at[:10]
+    yield Line("waiting in line", "bold", 0)
+    columns = [
+        Column("GPU", tuple(_joined(p.label for p in each.places) for each in waiting)),
+        Column(
+            "PLACE",
+            tuple(_joined(str(p.place) for p in each.places) for each in waiting),
+            is_right=True,
+        ),
+        Column(
+            "PID",
+            tuple(_pid(each.pid, is_elsewhere=each.is_elsewhere) for each in waiting),
+            is_right=True,
+        ),
+        Column("USER", tuple(each.user or _UNKNOWN for each in waiting), shortest=8),
+        Column("PROGRAM", tuple(each.program or _UNKNOWN for each in waiting), shortest=12),
+        Column("PROFILE", tuple(each.profile or _NONE for each in waiting), shortest=9, rank=2),
+        Column("AT LEAST", tuple(map(_least, waiting)), is_right=True),
+        Column("SINCE", tuple(_since(each.since, today) for each in waiting), rank=1),
+    ]
+    yield from column_lines(columns, width, [""] * len(waiting))
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """Each text once: a program may wait for several cards."""
+    return ",".join(dict.fromkeys(texts))
+
+
+def _least(each: WaitingProcess) -> str:
+    return sized(min(place.least_bytes for place in each.places))
+
+
+def _pid(pid: int, *, is_elsewhere: bool) -> str:
+    return f"{pid}{'*' if is_elsewhere else ''}"
+
+
+def _since(moment: str | None, today: str) -> str:
+    """The time of day; with the date where it is not today's."""
+    if moment is None:
+        return _UNKNOWN
+    date, time = moment[:10], moment[11:16]
+    return time if date == today else f"{date} {time}"
+
+
+def _remarks(holdings: Holdings) -> Iterator[Line]:
+    rows = [each for card in holdings.cards for each in card.processes]
+    is_elsewhere = any(each.is_elsewhere for each in rows)
+    is_elsewhere |= any(each.is_elsewhere for each in holdings.waiting)
+    sums = [each.used_bytes for card in holdings.cards for each in card.others]
+    sizes = [each.used_bytes for each in rows if not each.is_elsewhere]
+    if is_elsewhere:
+        yield Line(_ELSEWHERE, "dim", 2)
+    if None in sizes or (None in sums and not is_elsewhere):
+        yield Line(_UNSAID, "dim", 2)
+    if any(card.others for card in holdings.cards):
+        yield Line(_ALL_USERS, "dim", 0)
+    ledger = holdings.ledger
+    if ledger.problem is not None:
+        yield Line(ledger.problem, "dim", 0)
+    elif ledger.is_private:
+        private = f"leases are of this container alone: {ledger.path} is its own"
+        yield Line(f"{private} (docs/sharing.md says how to share the machine's)", "dim", 0)

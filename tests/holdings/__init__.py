@@ -1,0 +1,1 @@
+"""Tests of gpuconf/holdings: who holds what of each card, and who waits."""
