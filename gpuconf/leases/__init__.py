@@ -10,6 +10,7 @@ leases, asks NVML and adds its own.
     mutex    one at a time, in the kernel's own order, for a bounded time
     files    a lease's file as others see it
     ledger   leases read, swept, taken, released
+    sweep    what the dead of all users have left, removed by an administrator
     view     the leases beside NVML's figures: what of each is still to come
 
 ``import gpuconf.auto`` loads none of this; a plan does.

@@ -7,10 +7,11 @@ sticky, so that nobody removes another user's lease.  XDG_RUNTIME_DIR would be o
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 VARIABLE = "GPUCONF_LEASES"
 # An administrator's (tmpfiles.d), Debian's, and one that every Linux with shared memory has.
@@ -31,6 +32,25 @@ class NoLedgerError(Exception):
     """There is no ledger to be had; the text says why, and what the program does without."""
 
 
+FaultCode = Literal[
+    "relative",
+    "missing",
+    "no_folder",
+    "not_sticky",
+    "closed",  # may not be read
+    "read_only",
+    "network",
+]
+
+
+class FolderFault(NamedTuple):
+    """Why a path is no folder for a ledger: a code for programs, a sentence for people."""
+
+    path: str
+    code: FaultCode
+    sentence: str
+
+
 class LedgerFolder(NamedTuple):
     """The ledger's folder.
 
@@ -45,7 +65,12 @@ class LedgerFolder(NamedTuple):
     is_read_only: bool = False
 
 
-def find_folder(environ: Mapping[str, str] = os.environ, *, may_make: bool = True) -> LedgerFolder:
+def find_folder(
+    environ: Mapping[str, str] = os.environ,
+    *,
+    may_make: bool = True,
+    defaults: Sequence[str] = DEFAULTS,
+) -> LedgerFolder:
     """The ledger's folder; raises NoLedgerError with the reasons where there is none.
 
     Made if need be, unless one only looks.
@@ -58,17 +83,17 @@ def find_folder(environ: Mapping[str, str] = os.environ, *, may_make: bool = Tru
         if problem is not None:
             raise NoLedgerError(problem)
         return LedgerFolder(named, is_read_only=not _is_writable(named))
-    good = [path for path in DEFAULTS if problem_of(path) is None]
+    good = [path for path in defaults if problem_of(path) is None]
     writable = [path for path in good if _is_writable(path)]
     if not writable:
         writable = [
-            path for path in _make(DEFAULTS if may_make else ()) if problem_of(path) is None
+            path for path in _make(defaults if may_make else ()) if problem_of(path) is None
         ]
     if not good and not writable:
-        raise NoLedgerError("; ".join(filter(None, map(problem_of, DEFAULTS))))
+        raise NoLedgerError("; ".join(filter(None, map(problem_of, defaults))))
     path = (writable or good)[0]
     others = tuple(each for each in good if each != path)
-    return LedgerFolder(path, others, _is_private(path), is_read_only=not writable)
+    return LedgerFolder(path, others, is_private(path), is_read_only=not writable)
 
 
 def _is_writable(path: str) -> bool:
@@ -93,21 +118,42 @@ def _make(paths: Iterable[str]) -> list[str]:
 
 
 def problem_of(path: str, *, follow_links: bool = False) -> str | None:
-    """Why ``path`` is no folder for a ledger; None if it is one."""
+    """Why ``path`` is no folder for a ledger, for people; None if it is one."""
+    fault = fault_of(path, follow_links=follow_links)
+    return None if fault is None else fault.sentence
+
+
+def fault_of(path: str, *, follow_links: bool = False) -> FolderFault | None:
+    """Why ``path`` is no folder for a ledger, leave to write aside; None if it is one."""
+    found = _fault_of(path, follow_links=follow_links)
+    return None if found is None else FolderFault(path, found[0], f"{path}{found[1]}")
+
+
+def _fault_of(path: str, *, follow_links: bool) -> tuple[FaultCode, str] | None:
+    if not os.path.isabs(path):
+        return "relative", " is no absolute path"
     try:
-        found = os.stat(path, follow_symlinks=follow_links)
+        mode = os.stat(path, follow_symlinks=follow_links).st_mode
     except OSError as error:
-        return f"{path}: {error.strerror}"
-    if not stat.S_ISDIR(found.st_mode):
-        return f"{path} is no folder"
-    if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
-        return f"{path} is not sticky, so every user could remove another's leases"
-    if not os.access(path, os.R_OK | os.X_OK):
-        return f"{path} may not be read"
+        return "closed" if error.errno == errno.EACCES else "missing", f": {error.strerror}"
     kind = _mount_of(path)[1]
-    if kind in _OVER_A_NETWORK:
-        return f"{path} is on a file system of a network ({kind})"
-    return None
+    faults: list[tuple[bool, FaultCode, str]] = [
+        (not stat.S_ISDIR(mode), "no_folder", " is no folder"),
+        (
+            bool(mode & 0o022) and not mode & stat.S_ISVTX,
+            "not_sticky",
+            " is not sticky, so every user could remove another's leases",
+        ),
+        (not os.access(path, os.R_OK | os.X_OK), "closed", " may not be read"),
+        (kind in _OVER_A_NETWORK, "network", f" is on a file system of a network ({kind})"),
+    ]
+    return next(((code, words) for is_so, code, words in faults if is_so), None)
+
+
+def can_be_made(path: str) -> bool:
+    """Whether this process could make the folder ``path``, which is not there."""
+    above = os.path.dirname(path)
+    return not os.path.lexists(path) and os.access(above, os.W_OK | os.X_OK)
 
 
 def _mount_of(path: str) -> tuple[str, str]:
@@ -130,7 +176,7 @@ def _mount_of(path: str) -> tuple[str, str]:
     return found
 
 
-def _is_private(path: str) -> bool:
+def is_private(path: str) -> bool:
     """Whether this is a container, and the folder is its own: no mount from outside."""
     return is_container() and _mount_of(path)[0] != os.path.realpath(path)
 

@@ -35,7 +35,7 @@ from gpuconf.leases.lease import (
 )
 from gpuconf.leases.mutex import Mutex
 
-_MOST_FILES = 10_000  # of one card
+MOST_FILES = 10_000  # of one card
 
 
 class _Held:
@@ -95,7 +95,7 @@ class Ledger:
         for root in self._roots():
             folder = f"{root}/{card}"
             names = names_in(folder)
-            if len(names) > _MOST_FILES:
+            if len(names) > MOST_FILES:
                 raise NoLedgerError(f"{folder} holds {len(names)} files")
             for name in names:
                 lease = parse(folder, name)

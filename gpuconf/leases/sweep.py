@@ -1,0 +1,56 @@
+"""Remove what ended programs have left of all users, for an administrator.
+
+    sudo python -m gpuconf.leases.sweep /run/gpuconf
+
+In a sticky folder a program can remove its own user's files only, so those of users who have gone
+stay; they count for nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from gpuconf.leases.files import folders_in, is_locked, names_in, remove
+from gpuconf.leases.folder import NoLedgerError, problem_of
+from gpuconf.leases.lease import UNFINISHED, parse
+from gpuconf.leases.mutex import Mutex
+
+
+def sweep(folder: str) -> int:
+    """Remove the files of ended programs in the ledger ``folder``; return how many there were.
+
+    Under the mutex.  Raises NoLedgerError where there is no ledger, or the mutex cannot be had.
+    """
+    problem = problem_of(folder, follow_links=True)
+    if problem is not None:
+        raise NoLedgerError(problem)
+    with Mutex(folder).held():
+        return sum(map(_sweep_card, [entry.path for entry in folders_in(folder)]))
+
+
+def _sweep_card(folder: str) -> int:
+    names = names_in(folder)
+    ours = [each for each in names if each.startswith(UNFINISHED) or parse(folder, each)]
+    dead = [name for name in ours if not is_locked(os.path.join(folder, name))]
+    for name in dead:
+        remove(os.path.join(folder, name))
+    return len(dead)
+
+
+def main(arguments: list[str]) -> int:
+    """The command; returns its exit code."""
+    if len(arguments) != 1:
+        print("usage: python -m gpuconf.leases.sweep FOLDER", file=sys.stderr)
+        return 2
+    try:
+        count = sweep(arguments[0])
+    except NoLedgerError as error:
+        print(f"gpuconf: {error}", file=sys.stderr)
+        return 1
+    print(f"{count} file{'' if count == 1 else 's'} of ended programs removed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
