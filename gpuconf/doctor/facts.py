@@ -13,6 +13,7 @@ from gpuconf.errors import GpuconfError
 from gpuconf.hardware import Inventory
 from gpuconf.hardware.health import CardHealth
 from gpuconf.hardware.holders import Process
+from gpuconf.leases.folder import FolderFault
 from gpuconf.planner import Plan
 from gpuconf.profile.model import Note
 from gpuconf.settings import Setting
@@ -137,7 +138,7 @@ class ProfileFacts(NamedTuple):
 
     ``profile_error`` is set where it cannot be loaded, ``plan_error`` where it cannot be carried
     out on this machine; ``settings`` are the variables it would set, each with its fate.
-    ``notes`` are the profile's own, about who wrote it.
+    ``notes`` are the profile's own, about who wrote it.  ``leases`` says whether it leases memory.
     """
 
     wanted: str = ""
@@ -146,10 +147,95 @@ class ProfileFacts(NamedTuple):
     source: str | None = None
     notes: tuple[Note, ...] = ()
     keeps_free: bool | None = None
+    leases: bool | None = None
     plan: Plan | None = None
     settings: tuple[Setting, ...] = ()
     profile_error: GpuconfError | None = None
     plan_error: GpuconfError | None = None
+
+
+class LeaseHolder(NamedTuple):
+    """A living lease, or place in the line of a card: whose it is, and how its process is.
+
+    ``card`` is the name of the card's folder.  ``is_foreign`` says that the process is in another
+    pid namespace.  ``state`` is the kernel's letter; None for a foreign one, and for one that has
+    ended and whose child keeps the lease.
+    """
+
+    card: str
+    pid: int
+    size_bytes: int
+    is_waiting: bool = False
+    is_foreign: bool = False
+    state: str | None = None
+    user: str | None = None
+    is_ours: bool = True
+    program: str | None = None
+
+
+class LedgerFile(NamedTuple):
+    """A file in a ledger; ``may_remove`` says whether our programs could remove it."""
+
+    path: str
+    user: str | None = None
+    may_remove: bool = True
+
+
+class LedgerContents(NamedTuple):
+    """A folder of leases and what is in it.
+
+    ``mode`` is as ls prints it; ``is_open`` says that every user may write, as far as the mode
+    goes, and ``is_full`` that the file system has no room for another file.  ``left`` are leases
+    of processes that have ended, ``strange`` what is not gpuconf's, and ``crowded`` the folders
+    of cards with too many files to read.
+    """
+
+    path: str
+    mode: str = ""
+    is_open: bool = True
+    is_full: bool = False
+    holders: tuple[LeaseHolder, ...] = ()
+    left: tuple[LedgerFile, ...] = ()
+    strange: tuple[LedgerFile, ...] = ()
+    faults: tuple[FolderFault, ...] = ()
+    crowded: tuple[str, ...] = ()
+
+
+class MutexFacts(NamedTuple):
+    """The ledger's mutex: who has held it all the time that we looked, and why it will not open.
+
+    ``holder`` is None where nobody does, and where /proc/locks does not say who; ``held_s`` is
+    for how long we saw it held by one process.
+    """
+
+    path: str
+    problem: str | None = None
+    held_s: float = 0.0
+    holder: int | None = None
+    name: str | None = None
+    user: str | None = None
+    state: str | None = None
+    is_ours: bool = True
+
+
+class LedgerFacts(NamedTuple):
+    """The ledger of leases as a program would find it now.
+
+    ``named`` is $GPUCONF_LEASES.  ``path`` is the folder in use, or where ``is_there`` is false
+    the one that the first program would make; None where there is none to be had.  ``faults`` are
+    of the folders that come before it, or of all.  ``others`` are further folders with leases of
+    this machine's cards; where ``named`` is set, nobody here counts those.
+    """
+
+    named: str | None = None
+    path: str | None = None
+    is_there: bool = False
+    is_read_only: bool = False
+    is_private: bool = False
+    faults: tuple[FolderFault, ...] = ()
+    contents: LedgerContents | None = None
+    others: tuple[LedgerContents, ...] = ()
+    mutex: MutexFacts | None = None
 
 
 class Facts(NamedTuple):
@@ -161,6 +247,7 @@ class Facts(NamedTuple):
     processes: Mapping[int, Process] = {}
     packages: Packages = Packages()
     profile: ProfileFacts = ProfileFacts()
+    ledger: LedgerFacts | None = None
     environ: Mapping[str, str] = {}
 
     @property

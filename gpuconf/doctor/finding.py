@@ -21,8 +21,8 @@ class Finding(NamedTuple):
     """One answer of one check."""
 
     id: Annotated[str, FieldRule(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_-]+)*$")]
-    """The check; its first part is a group: driver, cards, packages, environment, host, profile,
-    source, live, probe.
+    """The check; its first part is a group: driver, cards, leases, packages, environment, host,
+    profile, source, live, probe.
     """
     status: Status
     """crash: the check itself broke down, which is a bug in gpuconf."""

@@ -13,7 +13,7 @@ from gpuconf.planner import Plan
 from gpuconf.profile.model import Note
 from gpuconf.settings import Setting
 from gpuconf.units import GIB, MIB
-from tests.doctor import package_cases
+from tests.doctor import lease_cases, package_cases
 from tests.doctor.doctor_machines import (
     CARD,
     INVENTORY,
@@ -61,6 +61,7 @@ _EMPTY = Plan(PROFILE, visible=(CARD,), hides_gpus=True, notes=("no GPU is left"
 
 TROUBLES = (
     *package_cases.TROUBLES,
+    *lease_cases.TROUBLES,
     Case("driver.present", "fail", "no NVIDIA driver is loaded",
          broken(12, module_version=None, nodes=())),
     Case("driver.present", "fail", "no NVIDIA driver is loaded",
@@ -194,6 +195,7 @@ TROUBLES = (
 _PLATFORM = {"XLA_PYTHON_CLIENT_ALLOCATOR": "bfc", "TF_GPU_ALLOCATOR": "memory_guard"}
 SOUND_CASES = (
     *package_cases.SOUND_CASES,
+    *lease_cases.SOUND_CASES,
     Case("driver.present", "ok", "driver 570.86.15, for CUDA up to 12.8", SOUND),
     Case("driver.module", "ok", "fit: 570.86.15", SOUND),
     Case("driver.devices", "ok", "3 device files", SOUND),

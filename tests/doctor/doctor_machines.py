@@ -9,6 +9,9 @@ from gpuconf.doctor.facts import (
     CudaLibrary,
     DeviceNode,
     Facts,
+    LedgerContents,
+    LedgerFacts,
+    MutexFacts,
     Package,
     Packages,
     ProfileFacts,
@@ -113,6 +116,12 @@ SYSTEM = System(
     shm_bytes=8 * GIB,
     shm_free_bytes=8 * GIB,
 )
+LEDGER = LedgerFacts(
+    path="/run/gpuconf",
+    is_there=True,
+    contents=LedgerContents("/run/gpuconf", "drwxrwxrwt"),
+    mutex=MutexFacts("/run/gpuconf/mutex"),
+)
 SOUND = Facts(
     inventory=INVENTORY,
     health={0: CardHealth(ecc_enabled=True, compute_mode="default")},
@@ -120,6 +129,7 @@ SOUND = Facts(
     processes={4242: RUNNING},
     packages=PACKAGES,
     profile=PROFILE_FACTS,
+    ledger=LEDGER,
 )
 # No GPU, nothing that tells of one, and nothing installed.
 BARE = Facts(inventory=Inventory.unknown(PROBLEMS[12]), system=System(pci_cards=()))
@@ -163,6 +173,16 @@ def environ(**variables: str) -> Facts:
 def profile(**changes: Any) -> Facts:
     """The sound machine with other facts of its profile."""
     return SOUND._replace(profile=PROFILE_FACTS._replace(**changes))
+
+
+def ledger(**changes: Any) -> Facts:
+    """The sound machine with another ledger of leases."""
+    return SOUND._replace(ledger=LEDGER._replace(**changes))
+
+
+def leases(**changes: Any) -> Facts:
+    """The sound machine with other contents of its ledger."""
+    return ledger(contents=LedgerContents("/run/gpuconf", "drwxrwxrwt")._replace(**changes))
 
 
 def process(state: str, **changes: Any) -> Facts:

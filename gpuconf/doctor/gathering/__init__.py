@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 from gpuconf import environ as environment
 from gpuconf.doctor.facts import Facts, Packages, ProfileFacts, System
 from gpuconf.doctor.finding import Finding, crash
+from gpuconf.doctor.gathering.leases import read_ledger_facts
 from gpuconf.doctor.gathering.packages import read_packages
 from gpuconf.doctor.gathering.system import read_system
 from gpuconf.errors import GpuconfError, UsageError
@@ -16,6 +17,7 @@ from gpuconf.hardware import Inventory
 from gpuconf.hardware.health import CardHealth, read_inventory_and_health
 from gpuconf.hardware.holders import read_processes
 from gpuconf.machine_plan import environment_for, plan_for
+from gpuconf.planner import wants_leases
 from gpuconf.profile import chosen_profile, load_profile
 
 _T = TypeVar("_T")
@@ -72,6 +74,9 @@ def gather(
             lambda: _read_profile(profile, inventory, environ=environ, script_folder=script_folder),
             ProfileFacts(),
         ),
+        ledger=attempt(
+            "leases", lambda: read_ledger_facts(inventory, root=root, environ=baseline), None
+        ),
         environ=baseline,
     )
     return GatheredFacts(facts, tuple(crashes))
@@ -100,6 +105,7 @@ def _read_profile(
         source=profile.source,
         notes=profile.notes,
         keeps_free=any(each.keep_free is not None for each in rules),
+        leases=wants_leases(profile),
     )
     try:
         plan = plan_for(profile, environ=environ, read=lambda: inventory)

@@ -1,0 +1,188 @@
+"""The ledger of leases: can every program have it, and do all programs share one.
+
+Without a ledger a program starts all the same, and plans with what NVML calls free.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from gpuconf.doctor.checks.check import Check, ok, skip, warn
+from gpuconf.doctor.checks.ledger import MOST_SHOWN, described, of_contents, of_ledger
+from gpuconf.doctor.facts import Facts, LedgerContents, LedgerFacts
+from gpuconf.doctor.finding import Finding
+from gpuconf.leases.folder import DEFAULTS, VARIABLE, FolderFault
+
+_BEST = DEFAULTS[0]
+_MAKE = "sudo mkdir -p -m 1777 {}"
+_OPEN = "sudo chmod 1777 {}"
+_CONTAINER = "docker run -v {0}:{0} --pid=host IMAGE"
+_IN_CONTAINERS = {
+    "podman": "podman run -v {0}:{0} --pid=host IMAGE",
+    "kubernetes": "kubectl explain pod.spec.hostPID   # true, and {0} as a hostPath volume",
+}
+_SLURM = "SLURM_JOB_ID"
+_SHARED_MEMORY = "/dev/shm/"
+
+
+def _folder(ledger: LedgerFacts, facts: Facts) -> Finding:
+    if facts.profile.leases is False:
+        return skip(f"profile {facts.profile.name} leases no memory")
+    if ledger.path is None:
+        return warn(
+            "no memory can be leased: " + "; ".join(each.sentence for each in ledger.faults),
+            "programs plan with what NVML calls free, so two that start together take it twice",
+            fix=_way_to_a_folder(ledger),
+        )
+    if ledger.faults:
+        return warn(
+            f"{ledger.path} is used for leases, because {ledger.faults[0].sentence}",
+            *[each.sentence for each in ledger.faults[1:]],
+            fix=_cure(ledger.faults[0]),
+        )
+    if ledger.is_read_only:
+        return warn(
+            f"{ledger.path} may not be written: others' leases count, and nothing is leased here",
+            fix=_way_to_write(ledger),
+        )
+    if ledger.contents is not None and ledger.contents.is_full:
+        return warn(
+            f"{ledger.path} has no room for another file, so nothing can be leased",
+            fix=f"df -i {shlex.quote(ledger.path)}   # then remove what fills it",
+        )
+    return ok(_chosen(ledger), _why(ledger))
+
+
+def _chosen(ledger: LedgerFacts) -> str:
+    if ledger.contents is None:
+        return f"{ledger.path} is made when the first program leases memory"
+    leases = [each for each in ledger.contents.holders if not each.is_waiting]
+    waiting = len(ledger.contents.holders) - len(leases)
+    line = f", and {waiting} in line" if waiting else ""
+    plural = "" if len(leases) == 1 else "s"
+    return f"{ledger.path} is the ledger, with {len(leases)} lease{plural}{line}"
+
+
+def _why(ledger: LedgerFacts) -> str:
+    if ledger.named:
+        return f"{VARIABLE} names it"
+    found = "that can be had" if ledger.is_there else "that can be made"
+    return f"the first of {', '.join(DEFAULTS)} {found}"
+
+
+def _way_to_a_folder(ledger: LedgerFacts) -> str:
+    """The command after which there is a folder, where there is none to be had."""
+    fault = ledger.faults[0] if ledger.faults else FolderFault(_BEST, "missing", "")
+    return _cure(fault)
+
+
+def _cure(fault: FolderFault) -> str:
+    path = shlex.quote(fault.path)
+    if fault.code == "missing":
+        return _MAKE.format(path)
+    if fault.code in ("not_sticky", "closed", "read_only"):
+        return _OPEN.format(path)
+    if fault.path in DEFAULTS:
+        return f"ls -ld {path}   # then: sudo rm {path}"
+    return f"unset {VARIABLE}"  # relative, no folder, or on a network's file system
+
+
+def _way_to_write(ledger: LedgerFacts) -> str:
+    path = shlex.quote(ledger.path or _BEST)
+    if ledger.contents is not None and ledger.contents.is_open:  # then the mount forbids it
+        return f"sudo mount -o remount,rw {path}"
+    return _OPEN.format(path)
+
+
+def _mode(contents: LedgerContents, ledger: LedgerFacts) -> Finding:
+    mutex = ledger.mutex
+    if mutex is not None and mutex.problem is not None:
+        path = shlex.quote(mutex.path)
+        return warn(
+            f"nothing can be leased: {mutex.path}: {mutex.problem}",
+            fix=f"ls -l {path}   # then: sudo rm {path}",
+        )
+    if contents.faults:
+        codes = {each.code for each in contents.faults}
+        paths = " ".join(shlex.quote(each.path) for each in contents.faults)
+        return warn(
+            "; ".join(each.sentence for each in contents.faults[:MOST_SHOWN]),
+            "on such a card nothing is leased, or not by everybody",
+            fix=f"ls -ld {paths}   # then: sudo rm -r what is no folder"
+            if "no_folder" in codes
+            else _OPEN.format(paths),
+        )
+    if not contents.is_open and not ledger.named:
+        return warn(
+            f"{contents.path} is {contents.mode}, so not every user can lease memory in it",
+            fix=_OPEN.format(shlex.quote(contents.path)),
+        )
+    return ok(f"{contents.path} is {contents.mode}, and the folders of cards are open too")
+
+
+def _one_folder(ledger: LedgerFacts, _: Facts) -> Finding:
+    if not ledger.others:
+        return ok("no leases are elsewhere")
+    other = ledger.others[0]
+    leases = f"{len(other.holders)} lease{'' if len(other.holders) == 1 else 's'}"
+    if ledger.named:
+        return warn(
+            f"{VARIABLE}={ledger.named} hides {leases} of these cards in {other.path}",
+            fix=f"unset {VARIABLE}",
+        )
+    holders = ",".join(str(each.pid) for each in other.holders[:MOST_SHOWN])
+    return warn(
+        f"{leases} of these cards are in {other.path}, while programs now use {ledger.path}",
+        "they are counted; but two programs that use different folders do not wait for each other",
+        *described(other.holders),
+        fix=f"ps -fp {holders}   # when these have ended, only {ledger.path} is used",
+    )
+
+
+def _shared(ledger: LedgerFacts, facts: Facts) -> Finding:
+    if facts.profile.leases is False:
+        return skip(f"profile {facts.profile.name} leases no memory")
+    path = ledger.path
+    if path is None:
+        return skip("there is no ledger")
+    if ledger.is_private:
+        return warn(
+            f"leases count among the programs of this container alone: {path} is its own",
+            f"on the host first: {_MAKE.format(_BEST)}",
+            "without --pid=host leases count in full beside what their holders have taken",
+            fix=_in_container(facts, _BEST),
+        )
+    if facts.environ.get(_SLURM) and path.startswith(_SHARED_MEMORY):
+        return warn(
+            f"leases may count among the programs of this Slurm job alone: they are in {path}",
+            "Slurm's job_container and namespace plugins give each job a /dev/shm of its own",
+            fix=f"{_MAKE.format(_BEST)}   # on the node, by its administrator",
+        )
+    holders = ledger.contents.holders if ledger.contents else ()
+    foreign = [each for each in holders if each.is_foreign]
+    if foreign:
+        plural = "" if len(foreign) == 1 else "s"
+        return warn(
+            f"{len(foreign)} lease{plural} of another pid namespace count in full: what the "
+            "holders have taken already is not known here",
+            *described(foreign),
+            fix=_in_container(facts, path),
+        )
+    return ok(f"the programs of this machine share {path}")
+
+
+def _in_container(facts: Facts, path: str) -> str:
+    pattern = _IN_CONTAINERS.get(facts.system.container or "", _CONTAINER)
+    return pattern.format(shlex.quote(path))
+
+
+CHECKS = (
+    Check("leases.folder", "there is a folder for leases", of_ledger(_folder)),
+    Check(
+        "leases.mode",
+        "every user can lease, and nobody can remove another's leases",
+        of_contents(_mode),
+    ),
+    Check("leases.one_folder", "all programs lease in one folder", of_ledger(_one_folder)),
+    Check("leases.shared", "containers and jobs share the leases", of_ledger(_shared)),
+)

@@ -1,0 +1,54 @@
+"""What the checks of the ledger share: when there is one to judge, and a lease in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gpuconf.doctor.checks.check import NO_GPU, skip
+from gpuconf.doctor.facts import Facts, LeaseHolder, LedgerContents, LedgerFacts
+from gpuconf.doctor.finding import Finding
+from gpuconf.terminal import printable
+from gpuconf.units import sized
+
+MOST_SHOWN = 4
+
+
+def of_ledger(judge: Callable[[LedgerFacts, Facts], Finding]) -> Callable[[Facts], Finding]:
+    """``judge`` where programs can lease: there is a GPU, and the ledger was looked for."""
+
+    def judged(facts: Facts) -> Finding:
+        if not facts.expects_gpu:
+            return skip(NO_GPU)
+        if facts.ledger is None:
+            return skip("the ledger of leases is unknown")
+        found = judge(facts.ledger, facts)
+        # Anybody may name a file in a ledger, and ESC sequences in it would control the terminal.
+        detail = tuple(map(printable, found.detail))
+        return found._replace(summary=printable(found.summary), detail=detail)
+
+    return judged
+
+
+def of_contents(
+    judge: Callable[[LedgerContents, LedgerFacts], Finding],
+) -> Callable[[Facts], Finding]:
+    """``judge`` where the folder of leases is there."""
+
+    def judged(ledger: LedgerFacts, _: Facts) -> Finding:
+        if ledger.contents is None:
+            return skip("no program has leased memory yet" if ledger.path else "there is no ledger")
+        return judge(ledger.contents, ledger)
+
+    return of_ledger(judged)
+
+
+def described(holders: Sequence[LeaseHolder]) -> tuple[str, ...]:
+    """The first of ``holders`` in words."""
+    return tuple(map(_described, holders[:MOST_SHOWN]))
+
+
+def _described(holder: LeaseHolder) -> str:
+    program = f" {holder.program}" if holder.program else ""
+    user = f" of {holder.user}" if holder.user else ""
+    what = "waits for" if holder.is_waiting else "leases"
+    return f"pid {holder.pid}{program}{user} {what} {sized(holder.size_bytes)} on {holder.card}"
