@@ -1,0 +1,179 @@
+"""Programs that start at the same moment on one card, with real TensorFlow: none over-commits.
+
+On the simulated card, whose driver refuses memory that is not there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuconf.simcard import Card, CardSpec, simulated_card
+from gpuconf.units import MIB
+
+pytestmark = pytest.mark.slow
+
+PROGRAM = Path(__file__).with_name("together.py")
+FREE = 9319
+WAITS = "waiting for memory"
+
+
+class Program:
+    """One of them: ``imported``, then `bind`, then `take`, then `end`."""
+
+    def __init__(self, card: Card, profile: str, folder: Path) -> None:
+        environ = {**card.environment(os.environ), "TF_CPP_MIN_LOG_LEVEL": "3"}
+        for name in ("CUDA_VISIBLE_DEVICES", "GPUCONF_STATE"):
+            environ.pop(name, None)
+        self.errors = folder / f"stderr{len(list(folder.iterdir()))}"
+        with self.errors.open("wb") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, str(PROGRAM)],
+                env={**environ, "GPUCONF_PROFILE": profile},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=folder,
+            )
+
+    def next_step(self) -> None:
+        """Let it go on."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        """The line that it prints next."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, self.said()
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def said(self) -> str:
+        """What it wrote to stderr."""
+        return self.errors.read_text(encoding="utf-8")
+
+    def end(self) -> None:
+        """Let it end, if it still runs."""
+        self._process.kill()
+        self._process.communicate()
+
+
+Start = Callable[..., list[Program]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start programs; each has imported TensorFlow when this returns, and none has bound."""
+    programs: list[Program] = []
+    folder = tmp_path / "programs"
+    folder.mkdir()
+
+    def begin(card: Card, rules: str, count: int) -> list[Program]:
+        profile = tmp_path / "profile.yaml"
+        profile.write_text(rules, encoding="utf-8")
+        new = [Program(card, str(profile), folder) for _ in range(count)]
+        programs.extend(new)
+        for program in new:
+            program.answer()
+        return new
+
+    yield begin
+    for program in programs:
+        program.end()
+
+
+@pytest.fixture
+def card() -> Iterator[Card]:
+    """The story's card."""
+    with simulated_card(CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB)) as made:
+        yield made
+
+
+def bound_at_once(programs: list[Program]) -> list[dict[str, Any]]:
+    """What each got, all having asked at the same moment."""
+    for program in programs:
+        program.next_step()
+    return [program.answer() for program in programs]
+
+
+def taken(program: Program) -> object:
+    """Where the program has put a tensor of nine tenths of its limit."""
+    program.next_step()
+    return program.answer()["taken"]
+
+
+def mib(answer: dict[str, Any]) -> int:
+    """The limit of its first device."""
+    return int(answer["limits"][0].split()[0])
+
+
+def test_of_two_dedicated_ones_the_second_is_refused(card: Card, start: Start) -> None:
+    """One has the card to itself, and the other learns who."""
+    programs = start(card, "extends: dedicated\n", 2)
+    answers = bound_at_once(programs)
+    winners = [each for each in answers if "limits" in each]
+    losers = [each for each in answers if "shortage" in each]
+    assert [mib(each) for each in winners] == [FREE - 1536]
+    assert len(losers) == 1
+    assert "who leases 9319 MiB" in losers[0]["message"]
+    assert "gpuconf ps" in losers[0]["message"]
+    assert taken(programs[answers.index(winners[0])]) == "GPU:0"
+
+
+def test_of_two_dedicated_ones_the_second_waits(card: Card, start: Start) -> None:
+    """It waits in line, says who is before it, and has the whole card once the first ends."""
+    programs = start(card, "extends: dedicated\nmemory: {on_shortage: {wait: forever}}\n", 2)
+    for program in programs:
+        program.next_step()
+    for _ in range(600):
+        if any(WAITS in program.said() for program in programs):
+            break
+        time.sleep(0.1)
+    waits = next(each for each in programs if WAITS in each.said())
+    first = next(each for each in programs if each is not waits)
+    assert mib(first.answer()) == FREE - 1536
+    assert "who leases 9319 MiB" in waits.said()
+    assert taken(first) == "GPU:0"
+    first.end()
+    assert mib(waits.answer()) == FREE - 1536
+    assert taken(waits) == "GPU:0"
+
+
+def test_the_second_gets_what_is_left(card: Card, start: Start) -> None:
+    """Where the profile is content with it: both limits fit the card, and both take them whole."""
+    programs = start(card, "memory: {memory_limit: 6GiB, at_least: 1GiB, context: 512MiB}\n", 2)
+    answers = bound_at_once(programs)
+    assert sorted(map(mib, answers)) == [FREE - (6144 + 512) - 512, 6144]
+    assert [taken(program) for program in programs] == ["GPU:0", "GPU:0"]
+
+
+def test_three_that_pick_the_most_free_spread_over_two_cards(start: Start) -> None:
+    """Each sees what the others have been promised, though nobody has taken a byte yet."""
+    rules = "gpus: {pick: most-free}\nmemory: {memory_limit: 3GiB, allow_growth: true}\n"
+    with simulated_card(CardSpec(total_bytes=8192 * MIB, count=2)) as cards:
+        programs = start(cards, rules, 3)
+        answers = bound_at_once(programs)
+        places = [answer["gpus"][0] for answer in answers]
+        assert sorted(places.count(each) for each in set(places)) == [1, 2]
+        assert [mib(each) for each in answers] == [3072] * 3
+        assert [taken(program) for program in programs] == ["GPU:0"] * 3
+
+
+def test_this_test_can_fail(card: Card, start: Start) -> None:
+    """Without leases both are promised the same memory, and one is refused what it was promised."""
+    rules = "extends: dedicated\nmemory: {allow_growth: true, lease: false}\n"
+    programs = start(card, rules, 2)
+    assert [mib(each) for each in bound_at_once(programs)] == [FREE - 1536] * 2
+    outcomes = [taken(program) for program in programs]
+    assert outcomes[0] == "GPU:0"
+    assert str(outcomes[1]).startswith("refused")

@@ -1,0 +1,56 @@
+"""One of several programs that start together: at each line it goes on, to bind, to take, to end.
+
+It prints a line of JSON when TensorFlow is imported, one when it has its limit, and one when it has
+taken nine tenths of it.
+"""
+
+import json
+import os
+import sys
+from typing import Any
+
+import gpuconf.auto  # noqa: F401  # the first line of a script
+from gpuconf import ShortageError, activation
+
+import tensorflow as tf  # isort: skip
+
+
+def say(**facts: object) -> None:
+    print(json.dumps(facts), flush=True)
+
+
+def limit() -> dict[str, Any]:
+    """What the devices have, as TensorFlow made them."""
+    try:
+        tf.config.list_logical_devices("GPU")
+    except ShortageError as error:
+        return {"shortage": error.shortage, "message": str(error)}
+    made = activation()
+    assert made is not None
+    assert made.plan is not None
+    devices = [s.effective for s in made.settings if s.name.startswith("limit of")]
+    return {"limits": devices, "gpus": [gpu.gpu.uuid for gpu in made.plan.gpus]}
+
+
+def take(mib: int) -> str:
+    """Allocate so much on the GPU; the error's first words where that is refused."""
+    try:
+        tensor = tf.raw_ops.Empty(shape=(mib, 1024, 256), dtype=tf.float32)
+    except tf.errors.ResourceExhaustedError as error:
+        return f"refused: {str(error)[:60]}"
+    return str(tensor.device[-5:])
+
+
+def main() -> None:
+    say(pid=os.getpid())
+    sys.stdin.readline()
+    got = limit()
+    say(**got)
+    sys.stdin.readline()
+    if got.get("limits"):
+        # BFC takes regions of whole powers of two where memory grows: a step below the limit.
+        say(taken=take(int(got["limits"][0].split()[0]) * 9 // 10))
+    sys.stdin.readline()
+
+
+main()
