@@ -118,18 +118,21 @@ def _exceeds(one: Amount, other: Amount) -> bool:
 
 
 def _nothing_left(scope: _Scope) -> Iterator[ProfileError]:
-    kept, wanted = scope.memory.keep_free, scope.memory.at_least
-    share = (kept.share or 0) if kept else 0
-    if share >= 1:
-        message = "keeping 100% of the card free leaves nothing to take"
-        yield scope.refuse(message, "write `gpus: none` for no GPU", "memory.keep_free")
+    memory, wanted = scope.memory, scope.memory.at_least
+    rules = {"keep_free": memory.keep_free, "context": memory.context}
+    off = {name: rule for name, rule in rules.items() if rule and rule.share}
+    share = sum(rule.share or 0 for rule in off.values())
+    named = " and ".join(f"{name} {rule}" for name, rule in off.items())
+    keys = [f"memory.{name}" for name in off]
+    if round(share, 9) >= 1:
+        message = f"with {named} nothing of the card is left to take"
+        yield scope.refuse(message, "write `gpus: none` for no GPU", *keys)
     elif wanted and wanted.share and share and round(share + wanted.share, 9) > 1:
-        message = f"at_least {wanted} and keep_free {kept} are more than the card"
-        hint = "lower one of them"
-        yield scope.refuse(message, hint, "memory.at_least", "memory.keep_free")
+        message = f"at_least {wanted} and {named} are more than the card"
+        yield scope.refuse(message, "lower one of them", "memory.at_least", *keys)
 
 
-_LIMITS = ("per_process_gpu_memory_fraction", "memory_limit", "keep_free")
+_LIMITS = ("per_process_gpu_memory_fraction", "memory_limit", "keep_free", "context")
 
 
 def _limit_that_is_no_cap(profile: Profile, scope: _Scope) -> Iterator[ProfileError]:

@@ -167,7 +167,9 @@ def _read_shortage(node: Node, key: str) -> OnShortage:
         return _wait(node, match[1], key)
     if node.text not in ("fail", "cpu"):
         hint = "say how long: `on_shortage: {wait: 10min}`"
-        if node.text != "wait":
+        if node.text == _FOREVER:
+            hint = f"write `on_shortage: {{wait: {_FOREVER}}}`"
+        elif node.text != "wait":
             hint = f"write `on_shortage: {nearest(node.text, ('fail', 'cpu')) or 'fail'}`"
         raise refuse(node, key, _SHORTAGE_SAYS, hint)
     return OnShortage(node.text)
@@ -179,8 +181,10 @@ def _wait(node: Scalar, duration: str, key: str) -> OnShortage:
     try:
         seconds = parse_duration(duration)
     except ValueError as error:
-        unit = f"write {duration}s or {duration}min" if duration.isdigit() else "write 10min"
-        raise refuse(node, key, str(error), unit[:80]) from None
+        hint = f"write {duration}s or {duration}min" if duration.isdigit() else "write 10min"
+        if nearest(duration.lower(), (_FOREVER,)):
+            hint = f"write {_FOREVER}"
+        raise refuse(node, key, f"{_FOREVER}, or {error}", hint[:80]) from None
     if not seconds:
         raise refuse(node, key, "longer than nothing", "write `on_shortage: fail`")
     return OnShortage("wait", seconds)

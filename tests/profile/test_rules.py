@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,13 @@ GOOD: list[tuple[str, str, Any]] = [
     ("memory: {memory_limit: 70%}", "memory.memory_limit", Amount(share=0.7)),
     ("memory: {keep_free: 0MiB}", "memory.keep_free", Amount(0)),
     ("memory: {keep_free: 10%}", "memory.keep_free", Amount(share=0.1)),
+    ("memory: {context: 700MiB}", "memory.context", Amount(700 * MIB)),
+    ("memory: {context: 0MiB}", "memory.context", Amount(0)),
+    ("memory: {context: 5%}", "memory.context", Amount(share=0.05)),
+    ("memory: {context: null}", "memory.context", None),
+    ("memory: {lease: false}", "memory.lease", False),
+    ("memory: {lease: on}", "memory.lease", True),
+    ("memory: {lease: null}", "memory.lease", None),
     ("memory: {at_least: 1.5GiB}", "memory.at_least", Amount(1536 * MIB)),
     ("memory:\n at_least: |\n  2GiB\n", "memory.at_least", Amount(2 * GIB)),
     # shortage
@@ -53,6 +61,9 @@ GOOD: list[tuple[str, str, Any]] = [
     ("memory:\n on_shortage:\n  wait: 90s", "memory.on_shortage", OnShortage("wait", 90)),
     ("memory: {on_shortage: wait 10min}", "memory.on_shortage", OnShortage("wait", 600)),
     ('memory: {on_shortage: "wait: 2 h"}', "memory.on_shortage", OnShortage("wait", 7200)),
+    ("memory: {on_shortage: {wait: forever}}", "memory.on_shortage", OnShortage("wait", math.inf)),
+    ('memory: {on_shortage: "wait: forever"}', "memory.on_shortage", OnShortage("wait", math.inf)),
+    ("memory: {on_shortage: wait forever}", "memory.on_shortage", OnShortage("wait", math.inf)),
     # GPUs
     ("gpus: all", "gpus", GpuSelection("all")),
     ("gpus: none", "gpus", GpuSelection("none")),
