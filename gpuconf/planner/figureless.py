@@ -35,7 +35,8 @@ def plan_without_figures(
 
 def _dropped_rules(profile: Profile, gpu: GpuPlan, problem: str) -> list[str]:
     dropped = [line.partition(":")[0] for line in gpu.arithmetic if ": dropped" in line]
-    if profile.memory.keep_free is None:  # then the profile has no such rule of its own
+    if profile.memory.keep_free is profile.memory.context is None:
+        # Then the profile has no such rule of its own.
         dropped = [term for term in dropped if "keep_free" not in term]
     if not dropped:
         return []

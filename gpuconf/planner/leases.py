@@ -48,7 +48,8 @@ def lease_lines(gpu: Gpu, memory: MemoryRules) -> list[str]:
     rest = leases[_MOST_SHOWN:]
     if rest:
         promised = sum(lease.promised_bytes for lease in rest)
-        lines.append(f"{len(rest)} more leases, of which {sized(promised)} are to come")
+        more = "1 more lease" if len(rest) == 1 else f"{len(rest)} more leases"
+        lines.append(f"{more}, of which {sized(promised)} are to come")
     return lines
 
 

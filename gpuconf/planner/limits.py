@@ -145,7 +145,8 @@ def _behind_others(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     ahead = plan.gpu.ahead
     if not ahead or not is_leased(plan.gpu, rules.memory):
         return plan
-    short = "1 program waits before this one" if ahead == 1 else f"{ahead} programs wait before"
+    wait = "1 program waits" if ahead == 1 else f"{ahead} programs wait"
+    short = f"{wait} before this one"
     return plan._replace(
         arithmetic=(*plan.arithmetic, f"in line: {short}"),
         shortage=f"{plan.shortage}; {short}" if plan.shortage else short,

@@ -78,13 +78,18 @@ def settle_order(
     if not limited:
         return list(planned), [note]
     smallest = min(limited, key=lambda plan: plan.limit_bytes or 0)
-    limit, devices = smallest.limit_bytes, smallest.logical_devices_bytes
-    line = f"limit = {sized(limit or 0)}, the smallest of all, as the GPUs' order is uncertain"
-    return [
-        plan._replace(
-            limit_bytes=limit,
-            logical_devices_bytes=devices,
-            arithmetic=(*plan.arithmetic, line) if plan.limit_bytes != limit else plan.arithmetic,
-        )
-        for plan in planned
-    ], [note]
+    return [_held_to(smallest, plan) for plan in planned], [note]
+
+
+def _held_to(smallest: GpuPlan, plan: GpuPlan) -> GpuPlan:
+    """``plan`` with the limit of ``smallest``, and a lease of that limit and its own context."""
+    limit, own = smallest.limit_bytes or 0, plan.limit_bytes
+    plan = plan._replace(limit_bytes=limit, logical_devices_bytes=smallest.logical_devices_bytes)
+    if own == limit:
+        return plan
+    lines = [f"limit = {sized(limit)}, the smallest of all, as the GPUs' order is uncertain"]
+    if own is not None and plan.lease_bytes is not None:
+        context = plan.lease_bytes - own
+        plan = plan._replace(lease_bytes=limit + context)
+        lines.append(f"lease = {sized(limit)} limit + {sized(context)} context")
+    return plan._replace(arithmetic=(*plan.arithmetic, *lines))

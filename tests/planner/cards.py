@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuconf.hardware.inventory import Gpu, Inventory
+from gpuconf.hardware.inventory import CardLease, Gpu, Inventory
 from gpuconf.planner import Plan, make_plan
 from gpuconf.profile.model import GpuSelection, MemoryRules, OnShortage, Profile
 from gpuconf.units import GIB, MIB, Amount
@@ -32,6 +32,12 @@ def small_card(index: int, *, free: int = 1900) -> Gpu:
     """Another kind of card, slower and with 2 GiB."""
     gpu = card(index, total=2048, free=free)
     return gpu._replace(name="NVIDIA T400", compute_capability=(7, 0))
+
+
+def lease(size_mib: int, used_mib: int | None = 0, *, pid: int = 7) -> CardLease:
+    """Another process's lease of so many MiB, of which it uses so many."""
+    used = None if used_mib is None else used_mib * MIB
+    return CardLease(pid, size_mib * MIB, used, program="train.py", user="ann")
 
 
 def machine(*gpus: Gpu) -> Inventory:

@@ -114,6 +114,7 @@ RULES = st.builds(
     memory_limit=AMOUNTS,
     keep_free=AMOUNTS,
     context=AMOUNTS,
+    at_least=AMOUNTS,
 )
 
 

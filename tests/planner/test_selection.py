@@ -143,6 +143,7 @@ def test_indices_on_unequal_cards_get_the_smallest_limit() -> None:
     made = plan(profile, *gpus, visible="0,1")
     assert [gpu.limit_bytes for gpu in made.gpus] == [1900 * MIB] * 2
     assert [gpu.logical_devices_bytes for gpu in made.gpus] == [(950 * MIB,) * 2] * 2
+    assert [gpu.lease_bytes for gpu in made.gpus] == [1900 * MIB] * 2
     assert made.cuda_visible_devices is None
     assert "CUDA_DEVICE_ORDER=PCI_BUS_ID" in made.notes[0]
     assert any("smallest of all" in line for line in made.gpus[0].arithmetic)
@@ -282,6 +283,9 @@ def test_without_nvml_what_needs_no_figures_still_holds() -> None:
     kept = Profile("kept", memory=sized.memory._replace(keep_free=Amount(GIB)))
     (note,) = make_plan(kept, nothing, environ={}).notes
     assert note.endswith("so without free - keep_free - context the limit is 4096 MiB")
+    beside = Profile("beside", memory=MemoryRules(context=Amount(GIB)))
+    (note,) = make_plan(beside, nothing, environ={}).notes
+    assert note.endswith("no memory figures, so no limit is set")
     assert make_plan(choose(0, 2), nothing, environ={}).cuda_visible_devices == "0,2"
     odd = Profile("odd", gpus=PICK_ONE, per_gpu=((0, GpuRules()),))
     notes = make_plan(odd, nothing, environ={}).notes

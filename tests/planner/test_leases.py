@@ -1,0 +1,510 @@
+"""What others have leased of a card, what it leaves, and the lease that a plan asks for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuconf.errors import ShortageError
+from gpuconf.hardware.inventory import CardLease, Gpu, GpuProcess, Inventory
+from gpuconf.planner import GpuPlan, Plan, make_plan, wants_leases
+from gpuconf.planner.context import context_bytes
+from gpuconf.planner.limits import plan_gpu
+from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, OnShortage, Profile
+from gpuconf.units import GIB, MIB, Amount
+from tests.planner.cards import (
+    PROBLEM,
+    SHARED_DESKTOP,
+    amount,
+    asking,
+    card,
+    lease,
+    machine,
+    numbers,
+    pick,
+    plan,
+    share,
+    uuid,
+)
+
+KNOWN = card()  # 11264 MiB, of which 9319 are free; compute capability 7.5
+
+
+def leased(gpu: Gpu, *leases: CardLease, ahead: int = 0) -> Gpu:
+    """``gpu`` with these leases of others, and so many that wait before us."""
+    return gpu._replace(leases=leases, ahead=ahead)
+
+
+def planned(gpu: Gpu, *devices: Amount, **memory: Any) -> GpuPlan:
+    """The plan of ``gpu`` with these memory rules and logical devices."""
+    return plan_gpu(gpu, GpuRules(MemoryRules(**memory), devices))
+
+
+def mib(size_bytes: int | None) -> float | None:
+    """In MiB; None for unknown."""
+    return None if size_bytes is None else size_bytes / MIB
+
+
+# --- the context --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("capability", "expected"),
+    [
+        ((5, 2), 384),
+        ((6, 1), 384),
+        ((7, 0), 512),
+        ((7, 5), 512),
+        ((8, 6), 640),
+        ((8, 9), 640),
+        ((9, 0), 896),
+        ((10, 0), 896),
+        ((12, 1), 896),
+        (None, 896),
+    ],
+)
+def test_the_context_is_of_the_cards_generation(
+    capability: tuple[int, int] | None, expected: int
+) -> None:
+    """Where the profile says nothing; the largest figure for a card that is unknown, or newer."""
+    gpu = KNOWN._replace(compute_capability=capability)
+    assert mib(context_bytes(gpu, MemoryRules())) == expected
+    made = planned(gpu, memory_limit=share(100))
+    assert mib(made.limit_bytes) == 9319 - expected
+    assert f"9319 MiB free - {expected} MiB context = {9319 - expected} MiB" in made.arithmetic
+
+
+@pytest.mark.parametrize(
+    ("context", "expected"), [(amount(1536), 1536), (amount(0), 0), (share(5), 563.2)]
+)
+def test_the_profiles_own_context_replaces_it(context: Amount, expected: float) -> None:
+    """A size, nothing, or a share of the card; alone it is a limit: what is free without it."""
+    made = planned(KNOWN, context=context)
+    limit = math.floor(9319 - expected)
+    assert mib(made.limit_bytes) == limit
+    assert made.lease_bytes == limit * MIB + int(expected * MIB)
+
+
+def test_a_context_in_percent_of_an_unknown_total_drops_out() -> None:
+    """With it goes what is free, and a lease that nobody could work out."""
+    made = planned(card(total=None), context=share(5), memory_limit=amount(4096))
+    assert mib(made.limit_bytes) == 4096
+    assert "free - keep_free - context: dropped, the total is unknown" in made.arithmetic
+    assert made.lease_bytes is None
+
+
+# --- what others have leased --------------------------------------------------------------------
+
+
+def test_what_others_may_still_take_is_not_free() -> None:
+    """The whole sum: each lease with what is to come of it, and our own lease at the end."""
+    made = planned(leased(KNOWN, lease(5000, 2000)), keep_free=amount(512))
+    assert made.arithmetic == (
+        "leased to pid 7 train.py (ann): 5000 MiB, uses 2000 MiB: 3000 MiB are to come",
+        "9319 MiB free - 3000 MiB leased by others - 512 MiB keep_free - 512 MiB context = "
+        "5295 MiB",
+        "limit = 5295 MiB",
+        "lease = 5295 MiB limit + 512 MiB context = 5807 MiB",
+    )
+    assert mib(made.limit_bytes) == 5295
+    assert mib(made.lease_bytes) == 5807
+    assert made.shortage is None
+
+
+@pytest.mark.parametrize(
+    ("leases", "promised"),
+    [
+        ([lease(3000)], 3000),
+        ([lease(3000, 1000)], 2000),
+        ([lease(3000, 3000)], 0),
+        ([lease(3000, 5000)], 0),  # more than its lease: gone from what is free already
+        ([lease(3000, 5000), lease(1000, 400, pid=8)], 600),
+        ([lease(3000, None)], 3000),
+        ([lease(3000, None), lease(1000, 400, pid=8)], 3600),
+        ([lease(0)], 0),
+    ],
+)
+def test_each_lease_counts_with_what_is_not_taken_of_it(
+    leases: list[CardLease], promised: int
+) -> None:
+    """Max(0, lease - used) of each; the lease as a whole where its use is unknown."""
+    made = planned(leased(KNOWN, *leases), memory_limit=share(100))
+    assert mib(made.limit_bytes) == 9319 - promised - 512
+
+
+def test_an_unknown_use_is_said_to_count_in_full() -> None:
+    """The sum then shows why so much goes off."""
+    made = planned(leased(KNOWN, lease(3000, None)), context=amount(0))
+    assert made.arithmetic[0] == (
+        "leased to pid 7 train.py (ann): 3000 MiB, uses an unknown part, so all of it counts"
+    )
+
+
+def test_a_holder_of_which_little_is_known_has_its_pid() -> None:
+    """Neither program nor user need be readable."""
+    unnamed = CardLease(99, 3000 * MIB, 0)
+    made = planned(leased(KNOWN, unnamed), context=amount(0))
+    assert made.arithmetic[0].startswith("leased to pid 99: 3000 MiB, uses 0 MiB")
+
+
+def test_of_many_leases_the_largest_are_shown_and_all_count() -> None:
+    """Four lines by what is to come, and one for the rest with its sum."""
+    sizes = (100, 900, 300, 800, 500, 200)
+    leases = [lease(size, 50, pid=size) for size in sizes]
+    made = planned(leased(KNOWN, *leases), context=amount(0))
+    shown = [line.split()[3] for line in made.arithmetic if line.startswith("leased to pid")]
+    assert shown == ["900", "800", "500", "300"]
+    assert made.arithmetic[4] == "2 more leases, of which 200 MiB are to come"
+    assert mib(made.limit_bytes) == 9319 - (sum(sizes) - 6 * 50)
+
+
+def test_five_leases_name_one_more() -> None:
+    """No line for none, where there are four."""
+    leases = [lease(100, pid=pid) for pid in range(1, 6)]
+    four = planned(leased(KNOWN, *leases[:4]), context=amount(0)).arithmetic
+    assert not any("more lease" in line for line in four)
+    five = planned(leased(KNOWN, *leases), context=amount(0)).arithmetic
+    assert "1 more lease, of which 100 MiB are to come" in five
+
+
+def test_what_is_promised_beyond_what_is_free_leaves_nothing() -> None:
+    """A program without gpuconf has taken what was promised to another: a shortage, no minus."""
+    made = planned(leased(card(free=2000), lease(9000, 1000)), memory_limit=share(100))
+    assert made.limit_bytes == 0
+    assert "2000 MiB free - 8000 MiB leased by others - 512 MiB context = -6512 MiB" in (
+        made.arithmetic
+    )
+    assert made.shortage == "0 MiB is left, which is nothing"
+    assert made.can_ever_fit
+
+
+def test_without_a_limit_what_is_left_of_the_card_counts() -> None:
+    """at_least then asks for what no other program has been promised; there is no lease."""
+    made = planned(leased(KNOWN, lease(6000)), at_least=amount(4000))
+    assert made.shortage == "3319 MiB is left, and at_least asks for 4000 MiB"
+    assert (made.limit_bytes, made.lease_bytes) == (None, None)
+
+
+def test_our_own_memory_is_ours_beside_others_leases() -> None:
+    """What this process holds it may have again; what others lease it may not."""
+    gpu = leased(KNOWN._replace(own_bytes=1000 * MIB), lease(3000, 500))
+    made = planned(gpu, context=amount(0))
+    assert mib(made.limit_bytes) == 9319 + 1000 - 2500
+    assert made.arithmetic[1] == (
+        "9319 MiB free + 1000 MiB held by this process - 2500 MiB leased by others - 0 MiB "
+        "context = 7819 MiB"
+    )
+
+
+# --- our own lease ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gpu", "rules", "expected"),
+    [
+        (KNOWN, {"memory_limit": amount(4096)}, 4096 + 512),
+        (KNOWN, {"per_process_gpu_memory_fraction": 0.5}, 5632 + 512),
+        (KNOWN, {"keep_free": amount(1000)}, 9319 - 1000),
+        (KNOWN, {"context": amount(100)}, 9319),
+        (KNOWN, {}, None),  # no limit: nobody knows what will be taken
+        (card(free=None), {"memory_limit": amount(4096)}, None),
+        (card(total=None), {"memory_limit": amount(4096)}, 4096 + 512),
+        (card(total=None), {"per_process_gpu_memory_fraction": 0.5}, None),
+        (card(total=None, free=None), {"memory_limit": amount(4096)}, None),
+    ],
+)
+def test_a_lease_is_the_limit_and_the_context(
+    gpu: Gpu, rules: dict[str, Any], expected: int | None
+) -> None:
+    """Wherever there is a limit, and the card reports what is free; unknown is never 0."""
+    assert mib(planned(gpu, **rules).lease_bytes) == expected
+
+
+def test_logical_devices_have_what_others_leave() -> None:
+    """They are held against the limit, and the lease is the limit's: other frameworks have it."""
+    gpu = leased(KNOWN, lease(4000))
+    made = planned(gpu, amount(2048) or Amount(), amount(2048) or Amount())
+    assert mib(made.limit_bytes) == 9319 - 4000 - 512
+    assert made.shortage is None
+    assert mib(made.lease_bytes) == 9319 - 4000
+    halves = planned(gpu, share(50), share(50))
+    assert [mib(size) for size in halves.logical_devices_bytes] == [2403, 2403]
+    short = planned(gpu, Amount(3 * GIB), Amount(3 * GIB))
+    assert short.shortage == "virtual_devices need 3072 + 3072 = 6144 MiB > 4807 MiB limit"
+    assert short.can_ever_fit
+
+
+def test_an_idle_card_has_no_leases() -> None:
+    """Waiting is of use where the card would do if nobody had leased any of it."""
+    gpu = leased(KNOWN, lease(9000))
+    made = planned(gpu, memory_limit=share(100), at_least=amount(11264 - 512))
+    assert (made.shortage is not None, made.can_ever_fit) == (True, True)
+    made = planned(gpu, memory_limit=share(100), at_least=amount(11264 - 511))
+    assert (made.shortage is not None, made.can_ever_fit) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("at_least", "expected"), [(amount(4096), 4096 + 512), (share(50), 5632 + 512), (None, 513)]
+)
+def test_the_least_that_would_do_is_what_a_program_waits_for(
+    at_least: Amount | None, expected: int
+) -> None:
+    """At_least and the context, and never less than a MiB and the context."""
+    made = planned(leased(KNOWN, lease(9000)), memory_limit=share(100), at_least=at_least)
+    assert mib(made.least_lease_bytes) == expected
+
+
+# --- lease: false, and cards of one process ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("exclusive", "rule", "counts"),
+    [
+        (False, None, True),
+        (None, None, True),
+        (True, None, False),
+        (True, True, True),
+        (True, False, False),
+        (False, False, False),
+        (None, False, False),
+    ],
+)
+def test_where_leases_count(exclusive: bool | None, rule: bool | None, counts: bool) -> None:
+    """As the profile says, else unless the card takes one process at a time.
+
+    Where they do not, others' leases are neither shown nor taken off, and none is taken.
+    """
+    gpu = leased(KNOWN._replace(is_exclusive=exclusive), lease(5000), ahead=2)
+    made = planned(gpu, memory_limit=share(100), lease=rule)
+    assert mib(made.limit_bytes) == 9319 - 512 - (5000 if counts else 0)
+    assert (made.lease_bytes is not None) is counts
+    assert any("lease" in line for line in made.arithmetic) is counts
+    assert (made.shortage is not None) is counts  # two wait before this one
+
+
+def test_a_shortage_without_leases_names_no_leases() -> None:
+    """Who has leased the card is of no interest to a profile that does not count it."""
+    gpu = leased(card(free=600), lease(5000))
+    profile = asking(4096)
+    with pytest.raises(ShortageError) as caught:
+        plan(profile, gpu)
+    assert caught.value.held_by == "pid 7 train.py (ann), who leases 5000 MiB"
+    without = profile._replace(memory=profile.memory._replace(lease=False))
+    with pytest.raises(ShortageError) as caught:
+        plan(without, gpu)
+    assert caught.value.held_by == ""
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ({}, False),
+        ({"allow_growth": True, "at_least": amount(1024)}, False),
+        ({"lease": True}, False),  # no limit, so nothing to lease
+        ({"memory_limit": amount(1024)}, True),
+        ({"per_process_gpu_memory_fraction": 0.5}, True),
+        ({"keep_free": amount(1024)}, True),
+        ({"context": amount(1024)}, True),
+        ({"memory_limit": amount(1024), "lease": True}, True),
+        ({"memory_limit": amount(1024), "lease": False}, False),
+    ],
+)
+def test_which_profiles_lease(rules: dict[str, Any], expected: bool) -> None:
+    """Those with a limit, unless they say not to; one GPU's rules are enough, no GPU is none."""
+    memory = MemoryRules(**rules)
+    assert wants_leases(Profile("any", memory=memory)) is expected
+    assert wants_leases(Profile("one", per_gpu=((0, GpuRules(memory)),))) is expected
+    assert not wants_leases(Profile("cpu", memory=memory, gpus=GpuSelection("none")))
+    halves = (share(50), share(50))
+    assert wants_leases(Profile("pair", memory=memory, virtual_devices=halves)) is (
+        memory.lease is not False
+    )
+
+
+# --- those that wait ----------------------------------------------------------------------------
+
+
+def line(profile: Profile, *ahead: int, action: str = "fail", wait_s: float | None = None) -> Plan:
+    """The plan for roomy cards, for which so many wait, with this policy."""
+    gpus = [leased(card(index), ahead=count) for index, count in enumerate(ahead)]
+    memory = profile.memory._replace(on_shortage=OnShortage(action, wait_s))
+    return plan(profile._replace(memory=memory), *gpus)
+
+
+ROOMY = asking(1024)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "words"),
+    [(1, "1 program waits before this one"), (3, "3 programs wait before this one")],
+)
+def test_who_comes_later_takes_nothing_that_others_wait_for(ahead: int, words: str) -> None:
+    """There is room, and still it is a shortage; with a wait it can be waited out."""
+    with pytest.raises(ShortageError) as caught:
+        line(ROOMY, ahead)
+    assert caught.value.shortage == words
+    assert f"in line: {words}" in str(caught.value)
+    assert caught.value.wait_s is None
+    with pytest.raises(ShortageError) as caught:
+        line(ROOMY, ahead, action="wait", wait_s=math.inf)
+    assert caught.value.wait_s == math.inf
+    assert caught.value.wanted == {uuid(0): (1024 + 512) * MIB}
+
+
+def test_both_reasons_are_given() -> None:
+    """Too little is left, and others wait for it."""
+    made = planned(leased(card(free=612), ahead=1), memory_limit=share(100), at_least=amount(4096))
+    assert made.shortage == (
+        "100 MiB is left, and at_least asks for 4096 MiB; 1 program waits before this one"
+    )
+
+
+def test_with_cpu_nobody_stands_in_line() -> None:
+    """The card for which others wait is passed over, and with no other the CPU computes."""
+    made = line(ROOMY, 1, 0, action="cpu")
+    assert numbers(made) == [1]
+    assert "is skipped: 1 program waits before this one (on_shortage: cpu)" in made.notes[0]
+    assert line(ROOMY, 1, action="cpu").hides_gpus
+
+
+def test_all_passes_on_to_a_card_without_a_line() -> None:
+    """gpus: all means all that will do; a list means those cards."""
+    made = line(ROOMY, 2, 0)
+    assert numbers(made) == [1]
+    assert "another GPU has room" in made.notes[0]
+    with pytest.raises(ShortageError):
+        line(ROOMY, 2, 1)
+    with pytest.raises(ShortageError):
+        line(ROOMY._replace(gpus=GpuSelection("list", (0, 1))), 2, 0)
+
+
+# --- which card is picked -----------------------------------------------------------------------
+
+
+def test_the_most_free_card_is_the_one_with_most_to_lease() -> None:
+    """An empty card that is promised to another is not free."""
+    gpus = [leased(card(0, free=11000), lease(9000)), card(1, free=6000)]
+    memory = MemoryRules(memory_limit=share(100))
+    made = plan(pick(1)._replace(memory=memory), *gpus)
+    assert numbers(made) == [1]
+    assert numbers(plan(pick(1)._replace(memory=memory._replace(lease=False)), *gpus)) == [0]
+
+
+def test_three_that_pick_one_after_the_other_share_two_cards() -> None:
+    """Each start sees the leases of those before it, though none has taken memory yet."""
+    gpus, chosen = [card(0, free=9000), card(1, free=9000)], []
+    profile = pick(1)._replace(memory=MemoryRules(memory_limit=amount(3000)))
+    for pid in (1, 2, 3):
+        (made,) = plan(profile, *gpus).gpus
+        chosen.append(made.gpu.index)
+        taken = CardLease(pid, made.lease_bytes or 0, 0)
+        place = made.gpu.index
+        gpus[place] = leased(gpus[place], *gpus[place].leases, taken)
+    assert chosen == [0, 1, 0]
+
+
+def test_cards_for_which_others_wait_are_picked_last() -> None:
+    """Less room and no line is better than room that another is to have."""
+    gpus = [leased(card(0, free=9000), ahead=1), card(1, free=4000), card(2, free=3000)]
+    profile = pick(2)._replace(memory=MemoryRules(memory_limit=amount(1024)))
+    assert numbers(plan(profile, *gpus)) == [1, 2]
+    assert numbers(plan(profile._replace(gpus=GpuSelection("pick", count=1)), *gpus)) == [1]
+    careless = profile._replace(memory=profile.memory._replace(lease=False))
+    assert numbers(plan(careless, *gpus)) == [0, 1]
+
+
+def test_a_pick_waits_for_any_card_that_would_do() -> None:
+    """All that it could choose are wanted; a list wants those that it names."""
+    gpus = [leased(card(index), lease(9000)) for index in range(3)]
+    profile = asking(1024, "wait", 60)
+    with pytest.raises(ShortageError) as caught:
+        plan(profile._replace(gpus=GpuSelection("pick")), *gpus)
+    assert set(caught.value.wanted) == {uuid(0), uuid(1), uuid(2)}
+    with pytest.raises(ShortageError) as caught:
+        plan(profile._replace(gpus=GpuSelection("list", (1,))), *gpus)
+    assert set(caught.value.wanted) == {uuid(1)}
+
+
+# --- what a shortage says -----------------------------------------------------------------------
+
+
+def test_a_shortage_names_who_leases_and_who_only_holds() -> None:
+    """A process that leases is named once, with its lease; others with what they hold."""
+    processes = (GpuProcess(7, 2000 * MIB, "python"), GpuProcess(8, 900 * MIB, "Xorg"))
+    gpu = leased(card(free=1600)._replace(processes=processes), lease(8000, 2000))
+    with pytest.raises(ShortageError) as caught:
+        plan(SHARED_DESKTOP, gpu)
+    assert caught.value.held_by == (
+        "pid 7 train.py (ann), who leases 8000 MiB; pid 8 (Xorg) 900 MiB"
+    )
+    text = str(caught.value)
+    assert f"held by {caught.value.held_by}" in text
+    assert "leased to pid 7 train.py (ann): 8000 MiB, uses 2000 MiB: 6000 MiB are to come" in text
+    assert "lease = " not in text  # none is to be had
+
+
+def test_without_nvml_there_are_neither_leases_nor_a_lease() -> None:
+    """The plan of a machine without figures asks for no lease."""
+    made = make_plan(SHARED_DESKTOP, Inventory(problem=PROBLEM), environ={})
+    assert made.gpus == ()
+    assert made.unknown_gpu is not None
+    assert made.unknown_gpu.lease_bytes is None
+
+
+def test_mig_instances_are_leased_one_by_one() -> None:
+    """An instance has its own UUID, and what is leased of its neighbour is not its business."""
+    instances = tuple(
+        Gpu(
+            0,
+            uuid=f"MIG-{place}0000000-0000-5000-8000-000000000000",
+            total_bytes=10 * GIB,
+            free_bytes=10 * GIB,
+            compute_capability=(8, 0),
+            mig_ids=(place, 0),
+        )
+        for place in (1, 2)
+    )
+    cut = card(0)._replace(
+        mig_enabled=True,
+        leases=(lease(9000),),  # of the card as a whole: taken before it was cut
+        mig_instances=(leased(instances[0], lease(4000, 1000)), instances[1]),
+    )
+    profile = Profile("any", memory=MemoryRules(memory_limit=share(100)))
+    made = make_plan(profile, machine(cut), environ={})
+    assert [mib(each.limit_bytes) for each in made.gpus] == [10240 - 3000 - 640, 10240 - 640]
+    assert [mib(each.lease_bytes) for each in made.gpus] == [10240 - 3000, 10240]
+
+
+# --- the promise --------------------------------------------------------------------------------
+
+SIZES = st.integers(0, 20 * GIB)
+LEASES = st.lists(st.builds(CardLease, st.integers(1, 99), SIZES, st.none() | SIZES), max_size=6)
+RULES = st.builds(
+    MemoryRules,
+    per_process_gpu_memory_fraction=st.none() | st.floats(0.001, 1),
+    memory_limit=st.none() | SIZES.map(Amount),
+    keep_free=st.none() | SIZES.map(Amount),
+    context=st.none() | st.integers(0, 2 * GIB).map(Amount),
+    at_least=st.none() | SIZES.map(Amount),
+    lease=st.sampled_from([None, True]),
+)
+
+
+@settings(deadline=None)
+@given(free=SIZES, leases=LEASES, rules=RULES)
+def test_no_card_is_promised_twice(free: int, leases: list[CardLease], rules: MemoryRules) -> None:
+    """What we lease and what others may still take are never more than what is free.
+
+    Unless there is a shortage, and then nothing is leased.
+    """
+    made = plan_gpu(leased(card(free=None)._replace(free_bytes=free), *leases), GpuRules(rules))
+    if made.lease_bytes is None:
+        assert made.limit_bytes is None
+    elif made.shortage is None:
+        to_come = sum(max(0, each.lease_bytes - (each.used_bytes or 0)) for each in leases)
+        assert made.lease_bytes + to_come <= free
+        assert made.lease_bytes == (made.limit_bytes or 0) + (context_bytes(made.gpu, rules) or 0)
