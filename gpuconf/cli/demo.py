@@ -157,6 +157,7 @@ def _scene(choice: CardChoice, progress: Progress) -> Iterator[_Scene]:
             total_bytes=SPEC.total_bytes,
             free_bytes=card.free_bytes(),
             used_bytes=SPEC.used_bytes,
+            compute_capability=_capability(),
         )
         title = (
             f"On a simulated card: {_describe(gpu)} by the desktop.\n"
@@ -194,6 +195,11 @@ def _free_bytes(scene: _Scene) -> int | None:
     return None if free is None else int(free)
 
 
+def _capability() -> tuple[int, int]:
+    major, minor = SPEC.compute_capability.split(".")
+    return int(major), int(minor)
+
+
 def _arithmetic(gpu: Gpu) -> tuple[str, ...]:
     plan = plan_for(load_profile(PROFILE), environ={}, read=lambda: Inventory((gpu,)))
     return plan.gpus[0].arithmetic if plan.gpus else ()
@@ -206,6 +212,7 @@ def _tell_what_cannot_be_shown(error: MissingDependencyError, output: Output) ->
         name="a card",
         total_bytes=SPEC.total_bytes,
         free_bytes=SPEC.total_bytes - SPEC.used_bytes,
+        compute_capability=_capability(),
     )
     lines = [f"   {line}" for line in _arithmetic(gpu)]
     output.prose(

@@ -59,11 +59,11 @@ def why_lines(before: Half, arithmetic: Sequence[str]) -> list[str]:
         f"{_size(before.left_bytes)} left, the second process got {_limits(before.second)}: its "
         "CUDA context and TensorFlow's reserve come off. And a fraction is taken of the card's "
         "total, whatever others hold.",
-        f"The profile {PROFILE} gives each process a part of its own, and never more than is free "
-        "at that moment:",
+        f"The profile {PROFILE} gives each process a part of its own, never more than is free at "
+        "that moment, and reserves it for as long as the process lives:",
         *(f"{_INDENT}{line}" for line in arithmetic),
-        "What is kept free is for the display, and for what no limit covers: the CUDA context and "
-        "the handles of cuDNN and cuBLAS. Without it a real card says CUDNN_STATUS_ALLOC_FAILED, "
+        "keep_free is for the display, context for what no limit covers: the CUDA context and the "
+        "handles of cuDNN and cuBLAS. Without it a real card says CUDNN_STATUS_ALLOC_FAILED, "
         "which a simulated card cannot show.",
     ]
 

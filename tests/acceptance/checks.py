@@ -64,13 +64,26 @@ def without_us_ninety_percent_fails(stage: Stage) -> list[Row]:
 
 def with_us_both_run(stage: Stage) -> list[Row]:
     """The same two scripts, with one line more each, side by side."""
-    with stage.holding("hold_memory.py", profile="shared-desktop", EMPTY="1") as first:
-        second = stage.run("ninety_percent.py", profile="shared-desktop")
+    with stage.holding("hold_memory.py", profile="notebook", EMPTY="1") as first:
+        second = stage.run("ninety_percent.py", profile="notebook")
     return [
-        Row("shared-desktop: the first script", "runs", _end(first[0]), first[0].code == 0),
-        Row("shared-desktop: the one that asks for 90 %, beside it", "runs, sum right",
+        Row("notebook: the first script", "runs", _end(first[0]), first[0].code == 0),
+        Row("notebook: the one that asks for 90 %, beside it", "runs, sum right",
             f"{_end(second)}, {second.result}",
             second.code == 0 and (second.result or {}).get("total") == 256 * 1024 * 256),
+    ]  # fmt: skip
+
+
+def nobody_is_over_committed(stage: Stage) -> list[Row]:
+    """What the first may still take is not the second's: that one stops at once and says why."""
+    with stage.holding("hold_memory.py", profile="shared-desktop", MIB_NEEDED="256") as first:
+        second = stage.run("hold_memory.py", profile="shared-desktop", MIB_NEEDED="256")
+    refused = all(word in second.log for word in ("ShortageError", "who leases"))
+    return [
+        Row("shared-desktop: the first script, which may take 70 %", "runs", _end(first[0]),
+            first[0].code == 0),
+        Row("shared-desktop: a second beside it", "is refused, with the first one's lease",
+            _brief(second.last_error, stage), second.code == 1 and refused),
     ]  # fmt: skip
 
 
@@ -249,6 +262,7 @@ ALL: tuple[Check, ...] = (
     without_us_the_second_dies,
     without_us_ninety_percent_fails,
     with_us_both_run,
+    nobody_is_over_committed,
     two_halves_run,
     each_profile_is_obeyed,
     growth_stops_at_the_cap,
