@@ -33,8 +33,14 @@ class PlannedGpu:
     """Its memory."""
     free_bytes: Bytes | None
     """What is free of it now."""
+    promised_bytes: Bytes
+    """What of that other programs' leases may still take."""
+    ahead: Count
+    """How many programs wait for it."""
     limit_bytes: Bytes | None
     """What a framework may take; None where nothing limits it."""
+    lease_bytes: Bytes | None
+    """What is leased of it when the plan binds: the limit and the context; None for no lease."""
     allow_growth: bool | None
     """Whether memory is taken step by step; None where the profile does not say."""
     logical_devices_bytes: tuple[Bytes, ...]
