@@ -11,7 +11,7 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from gpuconf.leases.folder import NoLedgerError
@@ -30,37 +30,35 @@ class Mutex:
         self.waited_s = 0.0
         self._one_holder_s = one_holder_s
         self._descriptors: list[int] = []
-        self._copies: list[int] = []  # each that of a thread which waits
+        self._copies: set[int] = set()
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold it; raises NoLedgerError where it cannot be had in time, or at all."""
-        self.let_go()
         while True:
             try:
                 self._open()
-                self._lock(self._descriptors[0])
-                if os.fstat(self._descriptors[0]).st_nlink:  # else it was removed meanwhile
+                self._lock(self._descriptors[-1])
+                if os.fstat(self._descriptors[-1]).st_nlink:  # else removed while we waited
                     yield
                     return
             finally:
                 self.let_go()
 
     def let_go(self) -> None:
-        """Hold it no longer; also what an interrupt has left of an earlier attempt."""
+        """Let go of it if it is held; for an interrupt too, that came as it was let go of."""
         while self._descriptors:
             with suppress(OSError):
                 # close() alone would leave it to a copy, such as that of a child forked now.
                 fcntl.flock(self._descriptors[-1], fcntl.LOCK_UN)
-            with suppress(OSError):
-                os.close(self._descriptors.pop())
+            os.close(self._descriptors.pop())
 
     def after_fork(self) -> None:
-        """In a forked child: a thread of the parent held it, and the child has copies."""
-        for descriptors in (self._descriptors, self._copies):
-            while descriptors:
-                with suppress(OSError):
-                    os.close(descriptors.pop())
+        """In a forked child: the parent's thread held it, and the child holds a copy."""
+        for descriptor in (*self._descriptors, *self._copies):
+            with suppress(OSError):
+                os.close(descriptor)
+        self._descriptors, self._copies = [], set()
 
     def _open(self) -> None:
         # Without O_CREAT first: in a sticky folder Linux refuses that for another user's file
@@ -68,17 +66,23 @@ class Mutex:
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         for _ in range(100):
             with suppress(FileNotFoundError):
-                self._descriptors.append(self._try(flags))
+                self._try(flags)
                 return
             with suppress(FileExistsError):
-                self._descriptors.append(self._try(flags | os.O_CREAT | os.O_EXCL))
-                os.fchmod(self._descriptors[-1], 0o644)  # whatever the umask
+                self._make(flags)
                 return
         raise NoLedgerError(f"{self.path} is removed again and again")
 
-    def _try(self, flags: int) -> int:
+    def _make(self, flags: int) -> None:
         try:
-            return os.open(self.path, flags, 0o644)
+            self._try(flags | os.O_CREAT | os.O_EXCL)
+        except FileNotFoundError:
+            raise NoLedgerError(f"{os.path.dirname(self.path)} is not there any more") from None
+        os.fchmod(self._descriptors[-1], 0o644)  # whatever the umask
+
+    def _try(self, flags: int) -> None:
+        try:
+            self._descriptors.append(os.open(self.path, flags, 0o644))
         except (FileNotFoundError, FileExistsError):
             raise
         except OSError as error:
@@ -97,26 +101,42 @@ class Mutex:
 
     def _wait(self, descriptor: int) -> None:
         """Wait in a thread, which owns a descriptor of its own for the same lock."""
-        got, given_up, own = threading.Event(), threading.Event(), os.dup(descriptor)
+        got, given_up = threading.Event(), threading.Event()
+        own: list[int] = []  # who takes it out closes it
 
         def wait() -> None:
-            with suppress(OSError):
-                fcntl.flock(own, fcntl.LOCK_EX)
-            got.set()
-            if given_up.is_set():
+            with suppress(IndexError):  # given up before it began
+                mine = own.pop()
                 with suppress(OSError):
-                    fcntl.flock(own, fcntl.LOCK_UN)
-            os.close(own)
+                    fcntl.flock(mine, fcntl.LOCK_EX)
+                got.set()
+                if given_up.is_set():
+                    with suppress(OSError):
+                        fcntl.flock(mine, fcntl.LOCK_UN)
+                self._copies.discard(mine)
+                os.close(mine)
 
-        self._copies.append(own)
-        thread = threading.Thread(target=wait, name="gpuconf-mutex", daemon=True)
         try:
-            thread.start()
+            self._start(wait, descriptor, own)
             self._watch(descriptor, got)
-        finally:
-            self._copies.remove(own)
-            given_up.set()  # before our caller unlocks: so one of the two always does
-        thread.join()
+        except BaseException:
+            # Only then, and before our caller unlocks: so one of the two always does, and the
+            # thread never lets go of what it has got for us.
+            given_up.set()
+            with suppress(IndexError):
+                os.close(own.pop())
+            raise
+
+    def _start(self, wait: Callable[[], None], descriptor: int, own: list[int]) -> None:
+        """Begin ``wait`` in a thread, with a copy of ``descriptor`` as its ``own``."""
+        try:
+            own.append(os.dup(descriptor))
+            self._copies.update(own)
+            threading.Thread(target=wait, name="gpuconf-mutex", daemon=True).start()
+        except (OSError, RuntimeError) as error:  # no more descriptors, or no more threads
+            raise NoLedgerError(
+                f"{self.path} is locked, and cannot be waited for: {error}"
+            ) from None
 
     def _watch(self, descriptor: int, got: threading.Event) -> None:
         """Until ``got``; NoLedgerError once a holder, or the whole line, has had its time."""
