@@ -15,6 +15,7 @@ from gpuconf.leases.lease import Lease
 from gpuconf.terminal import printable
 
 _FLOCK = "hhqqi4x"  # struct flock of 64-bit Linux
+_OWN_LACKS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 _LONGEST_NOTE = 4096
 _KEEPERS = 1 << 20  # where the bytes begin that keepers lock, each the one of its pid
 
@@ -56,20 +57,23 @@ def encoded(note: Mapping[str, str]) -> bytes:
 def is_locked(path: str) -> bool:
     """Whether a process holds a lock on the regular file ``path``.
 
-    What cannot be opened was not made by us, whose files everybody may read.
+    What cannot be opened was not made by us, whose files everybody may read.  Raises NoLedgerError
+    where the lack is this process's own, such as one of descriptors: no lease is dead for that.
     """
     try:
         # O_NONBLOCK, since a pipe of that name would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
+    except OSError as error:
+        if error.errno in _OWN_LACKS:
+            raise NoLedgerError(f"{path}: {error.strerror}") from None
         return False
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return False
         asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
         answer = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
-    except OSError:
-        return False
+    except OSError as error:
+        raise NoLedgerError(f"{path}: {error.strerror}") from None
     finally:
         os.close(descriptor)
     return bool(answer[0] != fcntl.F_UNLCK)
@@ -102,10 +106,12 @@ def folders_in(root: str) -> Iterator[os.DirEntry[str]]:
 
 
 def descriptors_of(path: str) -> list[int]:
-    """The descriptors of this process that are open on ``path``."""
+    """The descriptors of this process that are open on the file ``path``, under whatever name."""
     found = []
-    for name in names_in("/proc/self/fd"):
-        with suppress(OSError):
-            if os.readlink(f"/proc/self/fd/{name}") == path:
-                found.append(int(name))
+    with suppress(OSError):  # it has gone
+        file = os.stat(path, follow_symlinks=False)
+        for name in names_in("/proc/self/fd"):
+            with suppress(OSError):  # that of the listing itself
+                if os.path.samestat(os.fstat(int(name)), file):
+                    found.append(int(name))
     return found

@@ -11,7 +11,10 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Literal, NamedTuple
+
+from gpuconf.leases.lease import UNFINISHED, next_ticket
 
 VARIABLE = "GPUCONF_LEASES"
 # An administrator's (tmpfiles.d), Debian's, and one that every Linux with shared memory has.
@@ -108,13 +111,29 @@ def _refuse_relative(named: str) -> None:
 def _make(paths: Iterable[str]) -> list[str]:
     """Make the first of ``paths`` that can be made; it alone, or nothing."""
     for path in paths:
-        try:
-            os.mkdir(path)
-        except OSError:
-            continue
-        os.chmod(path, MODE)  # whatever the umask
-        return [path]
+        with suppress(OSError):
+            make_sticky(path)
+            return [path]
     return []
+
+
+def make_sticky(path: str) -> None:
+    """Make the folder ``path``, where every user may make files and remove no one else's.
+
+    Raises OSError, such as FileExistsError.  Whoever sees it sees it with its mode, whatever the
+    umask: a process that is killed here leaves no folder that is closed to others.
+    """
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+    folder, name = os.path.split(path.rstrip("/"))
+    unfinished = f"{folder}/{UNFINISHED}{name}.{os.getpid()}.{next_ticket()}"
+    try:
+        os.mkdir(unfinished)
+        os.chmod(unfinished, MODE)
+        os.rename(unfinished, path)
+    finally:
+        with suppress(OSError):  # it has its name
+            os.rmdir(unfinished)
 
 
 def problem_of(path: str, *, follow_links: bool = False) -> str | None:

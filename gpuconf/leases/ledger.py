@@ -22,7 +22,7 @@ from gpuconf.leases.files import (
     names_in,
     remove,
 )
-from gpuconf.leases.folder import MODE, LedgerFolder, NoLedgerError
+from gpuconf.leases.folder import LedgerFolder, NoLedgerError, make_sticky
 from gpuconf.leases.lease import (
     GRANTED,
     UNFINISHED,
@@ -31,11 +31,13 @@ from gpuconf.leases.lease import (
     file_name,
     next_ticket,
     parse,
+    stat_of,
     this_process,
 )
 from gpuconf.leases.mutex import Mutex
 
 MOST_FILES = 10_000  # of one card
+_MOST_CARDS = 1000
 
 
 class _Held:
@@ -59,8 +61,14 @@ class Ledger:
     # --- reading --------------------------------------------------------------------------------
 
     def cards(self) -> list[str]:
-        """The names of all cards that have a folder here, or in an older ledger."""
+        """The names of all cards that have a folder here, or in an older ledger.
+
+        Raises NoLedgerError for a ledger with too many.
+        """
         names = {entry.name for root in self._roots() for entry in folders_in(root)}
+        names = {name for name in names if not name.startswith(UNFINISHED)}
+        if len(names) > _MOST_CARDS:
+            raise NoLedgerError(f"{self.folder.path} holds folders for {len(names)} cards")
         return sorted(names)
 
     def leases(self, card: str, *, sweep: bool = False) -> list[Lease]:
@@ -75,8 +83,9 @@ class Ledger:
     def waiting(self, card: str, before: int | None = None, *, sweep: bool = False) -> list[Lease]:
         """Those that wait for ``card``, first the first, as far as they are known to live.
 
-        With ``before`` only those with a lower ticket.  Behind the last that lives none is asked
-        whether it does: a thousand waiting programs need not all look at each other.
+        With ``before`` only those with a lower ticket.  Before the last that lives none is asked
+        whether it does: a thousand waiting programs need not all look at each other.  One that is
+        stopped (^Z) keeps its place, and does not hold up those behind it.
         """
         line = [
             each
@@ -86,7 +95,7 @@ class Ledger:
             and (before is None or each.ticket < before)
         ]
         line.sort(key=lambda each: (each.ticket, each.owner))
-        while line and not self._lives(line[-1], sweep=sweep):
+        while line and (not self._lives(line[-1], sweep=sweep) or self._is_stopped(line[-1])):
             line.pop()
         return line
 
@@ -122,12 +131,32 @@ class Ledger:
             remove(lease.path)
         return lives
 
+    def _is_stopped(self, lease: Lease) -> bool:
+        """Whether its process, as far as it is one of this namespace, is stopped by a signal."""
+        namespace, pid, start = lease.owner
+        fields = stat_of(pid) if namespace == self.owner.namespace else None
+        return fields is not None and fields[0] in "Tt" and fields[19] == str(start)
+
     # --- taking ---------------------------------------------------------------------------------
 
     @property
     def held(self) -> tuple[Lease, ...]:
         """What this process holds, waiting places among it."""
         return tuple(held.lease for held in self._held if held.lease is not None)
+
+    def adopt(self) -> None:
+        """Make ours what this process took before it became another program by exec.
+
+        Its files bear our name, and their descriptors are still open here.
+        """
+        known = {path for held in self._held for path in held.paths}
+        for card in self.cards():
+            for lease in self._listed(card, sweep=False):
+                if lease.owner == self.owner and lease.path not in known:
+                    held = _Held(lease.folder)
+                    held.paths, held.lease = [lease.path], lease
+                    held.descriptors = descriptors_of(lease.path)
+                    self._held.append(held)
 
     def take(self, sizes: Mapping[str, int], note: Mapping[str, str], ticket: int) -> None:
         """Lease so many bytes of each card; what this process held before is released.
@@ -147,7 +176,6 @@ class Ledger:
         if sizes and self.folder.is_read_only:
             raise NoLedgerError(f"{self.folder.path} may not be written")
         before = list(self._held)
-        self._adopt(sizes)
         try:
             for card, size_bytes in sizes.items():
                 self._make(card, state, ticket, size_bytes, note)
@@ -165,8 +193,7 @@ class Ledger:
     ) -> None:
         folder = f"{self.folder.path}/{card}"
         with suppress(FileExistsError):
-            os.mkdir(folder)
-            os.chmod(folder, MODE)
+            make_sticky(folder)
         _refuse_open(folder)
         held = _Held(folder)
         self._held.append(held)
@@ -183,20 +210,6 @@ class Ledger:
         held.paths.append(f"{folder}/{name}")
         held.lease = parse(folder, name)
         os.rename(*held.paths)
-
-    def _adopt(self, cards: Mapping[str, int]) -> None:
-        """Make ours what this process took before it became another program by exec.
-
-        Its files bear our name, and their descriptors are still open here.
-        """
-        known = {path for held in self._held for path in held.paths}
-        for card in {*cards, *self.cards()}:
-            for lease in self._listed(card, sweep=False):
-                if lease.owner == self.owner and lease.path not in known:
-                    held = _Held(lease.folder)
-                    held.paths, held.lease = [lease.path], lease
-                    held.descriptors = descriptors_of(lease.path)
-                    self._held.append(held)
 
     # --- releasing ------------------------------------------------------------------------------
 
