@@ -10,13 +10,13 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from gpuconf.errors import ShortageError
 from gpuconf.hardware import Inventory, read_inventory
 from gpuconf.leases.folder import LedgerFolder, NoLedgerError, find_folder
-from gpuconf.leases.lease import folder_of, next_ticket
+from gpuconf.leases.lease import Lease, folder_of, next_ticket
 from gpuconf.leases.ledger import Ledger
 from gpuconf.leases.view import read_ledger, read_with_leases, with_leases
 from gpuconf.machine_plan import REPORT_EVERY_S, wait_for_plan, waited_in_vain, waiting_line
@@ -75,7 +75,9 @@ class OwnLeases:
     def _planned_in_turn(self, make: Make, note: Mapping[str, str], waiting: bool) -> Plan:
         if self._ledger is None:
             self._ledger = Ledger(find_folder())
-        ledger, before, turn = self._ledger, self._ledger.snapshot(), _Turn(self._clock)
+        ledger = self._ledger
+        ledger.adopt()
+        before, turn = ledger.snapshot(), _Turn(self._clock, ledger.held)
         try:
             while True:
                 with ledger.mutex.held():
@@ -111,12 +113,15 @@ class OwnLeases:
 class _Turn:
     """A program's place in the line, and how long it has been there."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], held: Iterable[Lease]) -> None:
         self._clock = clock
+        # Who holds a lease has had its turn: those who came since are not before it.  The next
+        # number, since the new lease's file must have another name.
+        tickets = [each.ticket + 1 for each in held if not each.is_waiting]
+        self._ticket = min(tickets, default=None)
         self._started = clock()
         self._say_next_at = self._started
         self._wait_s = 0.0
-        self._ticket: int | None = None
         self.wanted: dict[str, int] = {}
         self.is_queued = False
 
