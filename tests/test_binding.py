@@ -160,33 +160,43 @@ assert bind() == 4096
     run_python(START + program, tmp_path, environ=nvml(TWO))
 
 
-def test_a_fork_while_a_thread_waits_for_memory(tmp_path: Path, nvml: Nvml) -> None:
-    """The child inherits a lock that nobody there will ever release; it must not wait for it."""
+@pytest.mark.parametrize("lease", [True, False])
+def test_a_fork_while_a_thread_waits_for_memory(lease: bool, tmp_path: Path, nvml: Nvml) -> None:
+    """The child inherits a lock that nobody there will ever release; it must not wait for it.
+
+    In the line for a lease it comes after its parent, as anyone else does, and gets its own.
+    """
     (tmp_path / "waiting.yaml").write_text(
-        "extends: shared-desktop\nmemory: {on_shortage: {wait: 1h}}\n"
+        "extends: shared-desktop\n"
+        f"memory: {{on_shortage: {{wait: 1h}}, memory_limit: 2GiB, lease: {str(lease).lower()}}}\n"
     )
+    machine = tmp_path / "machine.txt"
+    machine.write_text(Path(nvml(FULL)["STANDIN_NVML"]).read_text())
     program = f"""
 import signal, threading, time
+from pathlib import Path
 def wait_long():
     import cupy
 thread = threading.Thread(target=wait_long, daemon=True)
 thread.start()
 def is_waiting():
     frame = sys._current_frames()[thread.ident]
-    return frame.f_code.co_name == "wait_for_plan"  # and in no import, whose lock is Python's own
+    # and in no import, whose lock is Python's own
+    return frame.f_code.co_name == {"_pause" if lease else "wait_for_plan"!r}
 while not is_waiting():
     time.sleep(0.01)
 pid = os.fork()
 if pid == 0:
     signal.alarm(30)
-    machine({facts(nvml, ROOMY)})
-    assert bind() == 7884
+    Path("roomy.txt").write_text(Path({facts(nvml, ROOMY)}).read_text())
+    os.replace("roomy.txt", {str(machine)!r})
+    assert bind() == 2048
     gpuconf.configure("half-card")
     os._exit(0)
 assert os.waitpid(pid, 0)[1] == 0
 os._exit(0)
 """
-    environ = {**nvml(FULL), "GPUCONF_PROFILE": "./waiting.yaml"}
+    environ = {**nvml(FULL), "STANDIN_NVML": str(machine), "GPUCONF_PROFILE": "./waiting.yaml"}
     run_python(START + program, tmp_path, environ=environ)
 
 
