@@ -25,7 +25,7 @@ def check_terminal(output: Output, hint: str) -> None:
         raise UsageError("--watch draws on a terminal, and --json prints one document", hint=hint)
     if output.width is None:
         raise UsageError("--watch draws on a terminal, and stdout is none", hint=hint)
-    if output.out.is_dumb_terminal:
+    if output.screen().is_dumb_terminal:
         raise UsageError("--watch cannot draw on a terminal of TERM=dumb", hint=hint)
 
 
@@ -59,7 +59,7 @@ def _picture(lines: Sequence[Line], console: Console) -> Text:
     room = console.height
     if len(lines) > room:
         more = len(lines) - room + 1
-        lines = [*lines[: room - 1], Line(f"{more} more lines; a higher window shows them", "dim")]
+        lines = [*lines[: room - 1], Line(f"{more} more lines; a taller window shows them", "dim")]
     return Text("\n", no_wrap=True, end="").join(map(shown, lines))
 
 

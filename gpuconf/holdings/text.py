@@ -158,7 +158,7 @@ def _line(holdings: Holdings, width: int | None) -> Iterator[Line]:
         Column("AT LEAST", tuple(map(_least, waiting)), is_right=True),
         Column("SINCE", tuple(_since(each.since, today) for each in waiting), rank=1),
     ]
-    yield from column_lines(columns, width, [""] * len(waiting))
+    yield from column_lines(columns, width)
 
 
 def _joined(texts: Iterable[str]) -> str:

@@ -46,9 +46,10 @@ def column_lines(
         widths = _fitted(shown, width)
     rows = zip(*(each.cells for each in shown), strict=True)
     lines = [Line(_row([each.name for each in shown], shown, widths), "bold", None)]
-    lines += [Line(_row(cells, shown, widths), hang=None) for cells in rows]
-    styled = zip(lines[1:], styles, strict=False)
-    return [lines[0], *(line._replace(style=style) for line, style in styled)]
+    for number, cells in enumerate(rows):
+        style = styles[number] if styles else ""
+        lines.append(Line(_row(cells, shown, widths), style, None))
+    return lines
 
 
 def _fitted(columns: Sequence[Column], width: int | None) -> list[int] | None:
