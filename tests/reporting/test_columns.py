@@ -41,7 +41,7 @@ def test_the_widest_is_cut_then_the_least_is_dropped() -> None:
         "  PID  PROGRAM               SINCE",
         "    7  train-the-large-mod…  14:02",
     ]  # fmt: skip
-    assert texts(20)[1] == "    7  train-the-l…"
+    assert texts(20)[1] == "    7  train-the-la…"
     assert texts(3)[1] == "    7  train-the…"
 
 
