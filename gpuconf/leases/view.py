@@ -87,7 +87,7 @@ def with_leases(
 
     ``known`` is what /proc says of the processes that NVML lists, where that was read already.
     """
-    if not any(found.values()):
+    if not any(any(each) for each in found.values()):
         return inventory
     in_container = is_container()
     if known is None:

@@ -44,7 +44,13 @@ def card() -> Iterator[Card]:
 
 def planned(card: Card) -> str:
     """The limit in MiB of a plan made now, or ShortageError."""
-    gpu = Gpu(0, "GPU-0", total_bytes=TOTAL * MIB, free_bytes=card.free_bytes())
+    gpu = Gpu(
+        0,
+        "GPU-0",
+        total_bytes=TOTAL * MIB,
+        free_bytes=card.free_bytes(),
+        compute_capability=(8, 6),
+    )
     try:
         plan = plan_for(load_profile("shared-desktop"), environ={}, read=lambda: Inventory((gpu,)))
     except ShortageError:

@@ -174,7 +174,7 @@ importlib.reload(tf)
 tell(reloaded=tf.constant([2.0]).numpy().shape)
 """
     )
-    assert outcome.told["limits"] == ["2240 MiB"], outcome.log
+    assert outcome.told["limits"] == ["2112 MiB"], outcome.log
     assert outcome.told["planned"] == 1
     assert outcome.told["reloaded"] == [1]
     assert "CUDA_VISIBLE_DEVICES=1 was set after gpuconf" in outcome.log

@@ -38,8 +38,8 @@ os.environ["STANDIN_NVML"] = {nvml(HALF)["STANDIN_NVML"]!r}
 time.sleep(1.1)
 assert not xla_bridge._backends and share() == 7884
 {make_backend}
-assert share() == 4240, share()
-assert gpuconf.activation().plan.gpus[0].limit_bytes >> 20 == 4240
+assert share() == 4112, share()
+assert gpuconf.activation().plan.gpus[0].limit_bytes >> 20 == 4112
 """
     environ = {**nvml(ROOMY), "JAX_PLATFORMS": "cpu"}
     run_python(START + program, tmp_path, environ=environ, timeout_s=120)
@@ -60,7 +60,7 @@ else:
     raise AssertionError
 os.environ["STANDIN_NVML"] = {nvml(HALF)["STANDIN_NVML"]!r}
 jax.devices()
-assert share() == 4240
+assert share() == 4112
 """
     environ = {**nvml(ROOMY), "JAX_PLATFORMS": "cpu"}
     run_python(START + program, tmp_path, environ=environ, timeout_s=120)

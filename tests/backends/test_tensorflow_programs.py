@@ -51,8 +51,10 @@ def test_spawned_workers(run_on_card: RunOnCard, write_profile: Callable[[str], 
 def test_spawned_workers_use_the_parents_card(
     run_on_card: RunOnCard, write_profile: Callable[[str], str]
 ) -> None:
-    """The parent picked a card and fills it a little; its child does not run off to the other."""
-    profile = write_profile("extends: shared-desktop\ngpus: {pick: most-free, count: 1}\n")
+    """The parent picked a card and leases a part; its child does not run off to the other."""
+    profile = write_profile(
+        "extends: shared-desktop\ngpus: {pick: most-free, count: 1}\nmemory: {memory_limit: 3GiB}\n"
+    )
     outcome = run_on_card(SPAWN.replace("GIB", "1"), profile)
     assert outcome.told["loaded"][1] == outcome.told["ours"], outcome.log
     assert outcome.told["trained"].endswith("GPU:0")

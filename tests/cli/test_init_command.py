@@ -92,7 +92,7 @@ def test_the_file_is_written_and_used(tmp_path: Path, nvml: Nvml) -> None:
     assert checked.code == 0
     assert planned.document["profile"] == "project"
     assert planned.document["source"] == str(tmp_path / "gpuconf.yaml")
-    assert planned.document["gpus"][0]["limit_bytes"] == 7992 * MIB
+    assert planned.document["gpus"][0]["limit_bytes"] == (9016 - 512 - 640) * MIB
     assert again.code == 1
     assert "exists and is left as it is" in again.err
     assert "--force" in again.err

@@ -39,8 +39,9 @@ def test_the_story_for_people(tmp_path: Path, nvml: Nvml) -> None:
         "  total 11264 MiB, free now 9319 MiB",
         "  held by pid 4242 python3: 1945 MiB",
         "  fraction 0.7 × 11264 MiB total = 7884 MiB",
-        "  9319 MiB free - 1024 MiB keep_free = 8295 MiB",
+        "  9319 MiB free - 512 MiB keep_free - 512 MiB context = 8295 MiB",
         "  limit = min(7884 MiB, 8295 MiB) = 7884 MiB",
+        "  lease = 7884 MiB limit + 512 MiB context = 8396 MiB",
         "  allow_growth on: memory is taken step by step",
         "  TensorFlow: memory_limit 7884 MiB",
         "  JAX: 7884 MiB (whole 2 MiB) / 11264 MiB total = fraction 0.699928939, taken as it is "
@@ -68,7 +69,10 @@ def test_the_document_has_the_promised_keys(tmp_path: Path, nvml: Nvml) -> None:
     assert {"source", "conflicts", "notes", "gpus", "environment"} <= set(document)
     assert document["environment"]["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
     (gpu,) = document["gpus"]
-    assert gpu.pop("arithmetic")[-1] == "virtual_devices 3942 + 3942 = 7884 MiB ≤ 7884 MiB limit"
+    assert gpu.pop("arithmetic")[-2:] == [
+        "virtual_devices 3942 + 3942 = 7884 MiB ≤ 7884 MiB limit",
+        "lease = 7884 MiB limit + 512 MiB context = 8396 MiB",
+    ]
     limits = gpu["limits"]
     assert gpu == {
         "uuid": standin.uuid(0),
