@@ -81,6 +81,9 @@ def test_the_document_has_the_promised_keys(tmp_path: Path, nvml: Nvml) -> None:
         "total_bytes": 11264 * MIB,
         "free_bytes": 9319 * MIB,
         "limit_bytes": 7884 * MIB,
+        "lease_bytes": 8396 * MIB,
+        "promised_bytes": 0,
+        "ahead": 0,
         "allow_growth": True,
         "logical_devices_bytes": [3942 * MIB, 3942 * MIB],
         "limits": {
