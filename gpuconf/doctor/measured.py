@@ -9,7 +9,7 @@ from gpuconf.units import sized
 
 
 class MeasuredHolder(NamedTuple):
-    """A process that holds memory on a card.  Unknown is None."""
+    """A process that holds memory on a card, or a lease.  Unknown is None."""
 
     pid: int
     """Its number."""
@@ -27,13 +27,19 @@ class MeasuredHolder(NamedTuple):
     """The kernel's letter: R, S, D, T stopped, Z dead."""
     is_ours: bool | None = None
     """Whether the user who runs the doctor owns it."""
+    lease_bytes: Bytes | None = None
+    """What it and its children may take; None without a lease."""
 
     def __str__(self) -> str:
         """One line for people."""
         held = sized(self.used_bytes) if self.used_bytes is not None else "an unknown size"
+        does = f"holds {held}"
+        if self.lease_bytes is not None:
+            leases = f"leases {sized(self.lease_bytes)}"
+            does = f"{does}, {leases}" if self.used_bytes else leases
         user = f" of {self.user}" if self.user else ""
         since = f" since {self.since[:16].replace('T', ' ')}" if self.since else ""
-        return f"pid {self.pid} {self.name or '(name unknown)'}{user} holds {held}{since}"
+        return f"pid {self.pid} {self.name or '(name unknown)'}{user} {does}{since}"
 
 
 class CardMemory(NamedTuple):
@@ -71,6 +77,8 @@ class ProbedCard(NamedTuple):
     """Whether the limit is taken step by step."""
     holders: tuple[MeasuredHolder, ...] = ()
     """Who held memory before; the documents have them with the cards."""
+    promised_bytes: Bytes | None = None
+    """What others' leases may still take of the free memory; None where nothing is leased."""
 
 
 class StepError(NamedTuple):

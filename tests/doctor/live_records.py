@@ -12,7 +12,7 @@ TOTAL = 11264 * MIB
 FACTS = (
     ("python", "/usr/bin/python3"),
     ("profile", "shared-desktop"),
-    ("keep_free", "1GiB"),
+    ("context", "1GiB"),
     ("tensorflow", "2.21.0"),
     ("is_cuda_build", "True"),
 )

@@ -253,7 +253,7 @@ def test_headroom_that_is_too_small() -> None:
     (finding,) = by_id(run(record(*whole(0), cards=(tight,))))["live.headroom"]
     assert finding.status == "warn"
     assert "450 MiB beside its limit of 9219 MiB, which leaves 0 MiB" in finding.summary
-    assert "keep_free: 2GiB" in (finding.fix or "")
+    assert "context: 2GiB" in (finding.fix or "")
 
 
 def test_headroom_of_a_limit_that_was_taken_at_once() -> None:

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.slow
 # What a real CUDA context takes, more or less; without it a full card still has room for one.
 _CARD = STORY._replace(context_bytes=450 * MIB)
 _FULL = _CARD._replace(used_bytes=int(_CARD.total_bytes * 0.98))
-# No limit, no keep_free: TensorFlow's own rules, for whoever writes no profile of care.
+# No limit: TensorFlow's own rules, for whoever writes no profile of care.
 _CARELESS = "gpus: all\nmemory: {allow_growth: true}\n"
-_TIGHT = "gpus: all\nmemory: {allow_growth: true, keep_free: 300MiB}\n"
+_TIGHT = "gpus: all\nmemory: {allow_growth: true, context: 300MiB}\n"
 
 Probe = Callable[..., LiveReport]
 

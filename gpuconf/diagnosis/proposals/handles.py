@@ -59,7 +59,7 @@ def _room(facts: LogFacts) -> Proposal:
         "leave room on the card beside TensorFlow's own memory",
         _WHY,
         "extends: shared-desktop   # allow_growth, and a limit with room beside it",
-        "memory: {keep_free: 1500MiB}",
+        "memory: {context: 1500MiB}",
     )
 
 

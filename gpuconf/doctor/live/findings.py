@@ -183,7 +183,8 @@ def _headroom_on(card: ProbedCard, record: LiveRecord) -> _Headroom | None:
     overhead = _overhead_bytes(card, record)
     if overhead is None or card.limit_bytes is None or card.free_bytes is None:
         return None
-    return _Headroom(overhead, card.free_bytes - card.limit_bytes - overhead)
+    free = card.free_bytes - (card.promised_bytes or 0)
+    return _Headroom(overhead, free - card.limit_bytes - overhead)
 
 
 def _headroom_finding(card: ProbedCard, record: LiveRecord) -> Finding | None:
@@ -205,7 +206,7 @@ def _headroom_finding(card: ProbedCard, record: LiveRecord) -> Finding | None:
             "a training that grows to its limit fails with CUDNN_STATUS_ALLOC_FAILED or "
             "CUDA_ERROR_OUT_OF_MEMORY",
         ),
-        fixes.keep_more_free(record, room.overhead_bytes + 512 * MIB),
+        fixes.leave_more_room(record, room.overhead_bytes + 512 * MIB),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a person can paste to mend what the probe found: shell, with a comment.  Pure text."""
+"""What a person can paste to fix what the probe found: shell, with a comment.  Pure text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AGAIN = "gpuconf doctor --probe"
 WITH_LIBRARIES = "pip install 'tensorflow[and-cuda]'"
 SEE_KERNEL_LOG = "sudo dmesg -T | grep -iE 'xid|nvrm' | tail  # restart the machine if it goes on"
 
-_LEAST_KEEP_FREE = 1536 * MIB
+_LEAST_CONTEXT = 1536 * MIB
 _SMALL_CARD = 4 * GIB
 
 
@@ -23,20 +23,19 @@ def with_more_time(timeout_s: float) -> str:
     return f"nvidia-smi; {AGAIN} --timeout {wanted:.0f}  # TensorFlow alone takes 5 to 10 s"
 
 
-def keep_more_free(record: LiveRecord, least_bytes: int = 0) -> str:
+def leave_more_room(record: LiveRecord, least_bytes: int = 0) -> str:
     """A profile of the project's own that leaves more of the card to what no limit covers.
 
-    ``least_bytes`` is what is known to be needed; the profile's own rule is doubled.
+    ``least_bytes`` is what is known to be needed; the context of the profile in force is doubled.
     """
-    rule = record.fact("keep_free") or ""
     try:
-        now_bytes = parse_size(rule)
-    except ValueError:  # none, or a share of the card
+        now_bytes = parse_size(record.fact("context") or "")
+    except ValueError:  # none that is known
         now_bytes = 0
-    wanted = max(_LEAST_KEEP_FREE, 2 * now_bytes, least_bytes)
+    wanted = max(_LEAST_CONTEXT, 2 * now_bytes, least_bytes)
     size = exact_size(-(-wanted // (256 * MIB)) * 256 * MIB)
     base = record.fact("profile") or "shared-desktop"
-    text = rf"extends: {base}\nmemory: {{keep_free: {size}}}\n"
+    text = rf"extends: {base}\nmemory: {{context: {size}}}\n"
     return (
         f"mkdir -p .gpuconf && printf {shlex.quote(text)} > .gpuconf/roomy.yaml && "
         f"GPUCONF_PROFILE=roomy {AGAIN}"
@@ -48,7 +47,7 @@ def leave_room_for_handles(record: LiveRecord, card: ProbedCard | None) -> str:
     is_small = card is not None and (card.total_bytes or _SMALL_CARD + 1) <= _SMALL_CARD
     if is_small and record.fact("profile") != "small-laptop":
         return f"GPUCONF_PROFILE=small-laptop {AGAIN}"
-    return keep_more_free(record)
+    return leave_more_room(record)
 
 
 def free_the_card(card: ProbedCard | None, others: tuple[ProbedCard, ...] = ()) -> str:

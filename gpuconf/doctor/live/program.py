@@ -13,6 +13,7 @@ import faulthandler
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -21,6 +22,8 @@ from gpuconf.doctor.live.recorder import CardGauge, Recorder, StepFailed
 from gpuconf.environ import switched_off
 from gpuconf.hardware import Gpu, Inventory, read_inventory, resolve
 from gpuconf.planner import GpuPlan, Plan, label
+from gpuconf.planner.context import context_bytes
+from gpuconf.units import exact_size
 
 
 def main() -> None:
@@ -99,8 +102,10 @@ def _profile_facts(plan: Plan | None) -> dict[str, str]:
     profile, named = plan.profile, os.environ.get("GPUCONF_PROFILE", "")
     is_path = os.sep in named or named.endswith((".yaml", ".yml"))
     facts = {"profile": os.path.abspath(named) if is_path else profile.name}
-    if profile.memory.keep_free is not None:
-        facts["keep_free"] = str(profile.memory.keep_free)
+    sizes = [context_bytes(each.gpu, profile.memory) for each in plan.gpus]
+    known = [size for size in sizes if size is not None]
+    if known:
+        facts["context"] = exact_size(max(known))
     return facts
 
 
@@ -122,14 +127,25 @@ def _card(place: int, planned: GpuPlan) -> dict[str, object]:
         "uuid": gpu.uuid,
         "total_bytes": gpu.total_bytes,
         "free_bytes": gpu.free_bytes,
+        "promised_bytes": gpu.promised_bytes if gpu.leases else None,
         "limit_bytes": planned.limit_bytes,
         "allow_growth": planned.allow_growth,
-        "holders": [
-            {"pid": each.pid, "name": each.name, "used_bytes": each.used_bytes}
-            for each in gpu.processes or ()
-            if each.pid != os.getpid()
-        ],
+        "holders": [each for each in _holders(gpu) if each["pid"] != os.getpid()],
     }
+
+
+def _holders(gpu: Gpu) -> Iterator[dict[str, object]]:
+    """Who holds memory, then those that the driver does not list, with a lease alone."""
+    leases = {lease.pid: lease for lease in gpu.leases if not lease.is_elsewhere}
+    for each in gpu.processes or ():
+        lease = leases.pop(each.pid, None)
+        size = None if lease is None else lease.lease_bytes
+        named = {"pid": each.pid, "name": each.name}
+        yield {**named, "used_bytes": each.used_bytes, "lease_bytes": size}
+    for lease in (*leases.values(), *(each for each in gpu.leases if each.is_elsewhere)):
+        used = None if lease.used_bytes is None else 0
+        named = {"pid": lease.pid, "name": lease.program}
+        yield {**named, "used_bytes": used, "lease_bytes": lease.lease_bytes}
 
 
 def _has_cuda_driver() -> bool:

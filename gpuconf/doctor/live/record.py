@@ -27,7 +27,7 @@ class Skip(NamedTuple):
 class LiveRecord(NamedTuple):
     """All that a child wrote.
 
-    ``facts`` are versions and the profile's name and ``keep_free``, as text; ``notes`` are
+    ``facts`` are versions and the profile's name and ``context``, as text; ``notes`` are
     settings that did not take effect.  ``is_over`` says that it went to its end.
     """
 
