@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from gpuconf.cli.output import Output
 from gpuconf.errors import GpuconfError, UsageError
-from gpuconf.hardware import Gpu, Inventory, read_inventory
+from gpuconf.hardware import Gpu, Inventory
 from gpuconf.hardware.reserve import IDLE_BYTES
+from gpuconf.leases.view import read_with_leases
 from gpuconf.profile import find_profile, load_profile
 from gpuconf.profile.chain import read_chain
 from gpuconf.profile.search import places
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, output: Output) -> int:
     """Write the file; refuse to overwrite one, and never leave a half or a bad one."""
     _check_name(options.output)
-    inventory = read_inventory()
+    inventory = read_with_leases()
     proposal = propose(inventory)
     if options.extends is not None:
         parent = _as_seen_from(options.output, options.extends)
@@ -107,7 +108,7 @@ def propose(inventory: Inventory) -> ProfileProposal:
 
 def _by_use(gpus: Sequence[Gpu]) -> ProfileProposal:
     """For cards of some size without a display: by what others hold of them."""
-    if any(gpu.processes for gpu in gpus):
+    if any(gpu.processes or gpu.leases for gpu in gpus):
         return ProfileProposal("half-card", "other programs hold memory on a card now")
     held = max((gpu.used_bytes or 0 for gpu in gpus if gpu.processes is None), default=0)
     if held > IDLE_BYTES:  # WSL2, or a container that hides its neighbours
@@ -146,9 +147,11 @@ def render(proposal: ProfileProposal, inventory: Inventory) -> str:
             "# project` lists all that are in force, `gpuconf profiles check gpuconf.yaml` checks.",
             '# gpus: {pick: most-free, count: 1}    # or all, none, [0], ["GPU-8f6c"]',
             "memory:",
-            "  # keep_free: 1GiB    # left alone: the display, CUDA's own memory",
             f"  # memory_limit: {half}    # never more than this on a GPU",
-            "  # on_shortage: {wait: 10min}    # when a GPU has too little left; or fail, cpu",
+            "  # keep_free: 1GiB    # left alone, for the display's next window",
+            "  # context: 700MiB    # taken beside the limit: CUDA's context, cuDNN, cuBLAS",
+            "  # lease: false    # reserve nothing, and take what others have reserved",
+            "  # on_shortage: {wait: 10min}    # in line, where too little is left; or fail, cpu",
             "",
         ]
     )
@@ -172,6 +175,8 @@ def _describe(gpu: Gpu) -> str:
     parts = [f"GPU {gpu.index}: {gpu.name or 'unnamed'}", total]
     if gpu.used_bytes is not None:
         parts.append(f"{sized(gpu.used_bytes)} in use")
+    if gpu.promised_bytes:
+        parts.append(f"{sized(gpu.promised_bytes)} more leased")
     if gpu.display_active:
         parts.append("drives a display")
     return ", ".join(parts)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.cli.init import propose, render
-from gpuconf.hardware import Gpu, GpuProcess, Inventory
+from gpuconf.hardware import CardLease, Gpu, GpuProcess, Inventory
 from gpuconf.profile import load_profile
 from gpuconf.units import GIB, MIB
 from tests.cli.commands import run_commands
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow  # waits for programs
 BIG = Gpu(0, uuid="GPU-1", name="big", total_bytes=11 * GIB, used_bytes=0, processes=())
 TRAINING = GpuProcess(7, GIB, "python3")
 DESKTOP = GpuProcess(8, GIB, "Xorg", "graphics")
+LEASE = CardLease(9, 2 * GIB, 0)
 DARK = BIG._replace(total_bytes=None, used_bytes=None, processes=None)
 
 
@@ -31,6 +32,7 @@ DARK = BIG._replace(total_bytes=None, used_bytes=None, processes=None)
         ((BIG._replace(display_active=True),), "shared-desktop", "drives a display"),
         ((BIG._replace(processes=(DESKTOP,)),), "shared-desktop", "drives a display"),
         ((BIG._replace(processes=(TRAINING,)),), "half-card", "other programs hold memory"),
+        ((BIG._replace(leases=(LEASE,)),), "half-card", "other programs hold memory"),
         ((BIG, BIG._replace(display_active=True)), "shared-desktop", "drives a display"),
         ((BIG._replace(total_bytes=4 * GIB, display_active=True),), "small-laptop", "4096 MiB"),
         ((BIG._replace(processes=None),), "dedicated", "no display"),
@@ -61,9 +63,11 @@ def _check_text(text: str, folder: Path) -> None:
     """The text loads as it is, and with each commented rule taken in, alone and all together."""
     file = folder / "gpuconf.yaml"
     lines = text.splitlines()
-    keys = ("# gpus: {", "# keep_free: ", "# memory_limit: ", "# on_shortage: ")
-    rules = [i for i, line in enumerate(lines) if line.lstrip().startswith(keys)]
-    assert len(rules) >= 3
+    keys = ("gpus: {", "memory_limit: ", "keep_free: ", "context: ", "lease: ", "on_shortage: ")
+    rules = [
+        i for i, line in enumerate(lines) if line.lstrip().startswith(tuple(f"# {k}" for k in keys))
+    ]
+    assert len(rules) == len(keys)
     for chosen in [[], *([i] for i in rules), rules]:
         changed = [
             line.replace("# ", "", 1) if i in chosen else line for i, line in enumerate(lines)
