@@ -20,7 +20,9 @@ from gpuconf.demo.card_choice import CardChoice, choose_card
 from gpuconf.demo.runner import ProgramDiedError, Runner
 from gpuconf.demo.story import PROFILE, Progress, holds, run_half
 from gpuconf.errors import MissingDependencyError
-from gpuconf.hardware import Gpu, Inventory, read_inventory
+from gpuconf.hardware import Gpu, Inventory
+from gpuconf.leases.folder import VARIABLE as LEASES_VARIABLE
+from gpuconf.leases.view import read_with_leases
 from gpuconf.machine_plan import plan_for
 from gpuconf.profile import load_profile
 from gpuconf.reporting.lines import Line
@@ -133,7 +135,7 @@ def _width(output: Output) -> int:
 
 def _real_card(output: Output, *, even_if_used: bool) -> CardChoice:
     """The caller's own GPU; where it is none, that is said."""
-    choice = choose_card(read_inventory(), os.environ, even_if_used=even_if_used)
+    choice = choose_card(read_with_leases(), os.environ, even_if_used=even_if_used)
     if choice.gpu is None:
         output.note(f"not on a real GPU: {choice.because}")
     return choice
@@ -145,7 +147,8 @@ def _scene(choice: CardChoice, progress: Progress) -> Iterator[_Scene]:
     if choice.gpu is not None:
         title = f"On this machine's GPU {choice.gpu.index}: {_describe(choice.gpu)}"
         # Under `gpuconf.simcard run` the machine's GPU is a simulated one, known by these.
-        given = {k: v for k, v in os.environ.items() if k.startswith("GPUCONF_SIMCARD_")}
+        kept = ("GPUCONF_SIMCARD_", LEASES_VARIABLE)  # the ledger is the card's
+        given = {k: v for k, v in os.environ.items() if k.startswith(kept)}
         yield _Scene(title, {**cleared, **given, **choice.variables}, choice.gpu)
         return
     bridge = bridge_for_command([sys.executable], environ=os.environ, progress=progress)

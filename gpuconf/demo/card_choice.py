@@ -56,6 +56,9 @@ def _users(gpu: Gpu) -> str:
     if computing:
         named = ", ".join(f"{process.name or 'a program'} ({process.pid})" for process in computing)
         return f"{named} holds memory"
+    if gpu.leases:
+        named = ", ".join(f"{each.program or 'a program'} ({each.pid})" for each in gpu.leases)
+        return f"{named} leases memory"
     # WSL2 and containers hide who it is, and unified memory is the whole machine's.
     if gpu.used_bytes is None:
         return "the driver does not say how much memory is in use"

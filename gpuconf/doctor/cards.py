@@ -7,11 +7,12 @@ from datetime import datetime, timezone
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.measured import MeasuredHolder
 from gpuconf.doctor.report import CardReport, MemoryBar
-from gpuconf.hardware import Gpu, holders
+from gpuconf.hardware import CardLease, Gpu, holders
 from gpuconf.hardware.health import CardHealth
 from gpuconf.hardware.holders import Process, holders_of
 from gpuconf.planner import GpuPlan
 from gpuconf.planner.visibility import see
+from gpuconf.units import sized
 
 
 def cards_of(facts: Facts) -> tuple[CardReport, ...]:
@@ -39,6 +40,7 @@ def _card(
         total_bytes=gpu.total_bytes,
         free_bytes=gpu.free_bytes,
         used_bytes=gpu.used_bytes,
+        promised_bytes=gpu.promised_bytes if gpu.leases else None,
         compute_capability=gpu.compute_capability,
         display_active=gpu.display_active,
         pci_bus_id=gpu.pci_bus_id,
@@ -69,12 +71,31 @@ def _bar(
 
 
 def shown_holders(gpu: Gpu, facts: Facts) -> tuple[MeasuredHolder, ...] | None:
-    """Who holds memory, the largest first, as the report shows it; None where that is unknown."""
+    """Who holds memory or a lease, the largest first; None where that is unknown."""
     found = holders_of(gpu, facts.processes)
-    return None if found is None else tuple(map(_shown, found))
+    if found is None and not gpu.leases:
+        return None
+    here = {lease.pid: lease for lease in gpu.leases if not lease.is_elsewhere}
+    shown = [_shown(holder, here.pop(holder.pid, None)) for holder in found or ()]
+    shown += map(_leasing, here.values())
+    shown += [_leasing(lease) for lease in gpu.leases if lease.is_elsewhere]
+    return tuple(sorted(shown, key=lambda each: -max(each.used_bytes or 0, each.lease_bytes or 0)))
 
 
-def _shown(holder: holders.Holder) -> MeasuredHolder:
+def _leasing(lease: CardLease) -> MeasuredHolder:
+    """A holder that the driver does not list: it has taken nothing itself, as far as is known."""
+    return MeasuredHolder(
+        lease.pid,
+        name=lease.program,
+        user=lease.user,
+        used_bytes=None if lease.used_bytes is None else 0,
+        since=_time(lease.since) if lease.since is not None else None,
+        is_ours=lease.is_ours,
+        lease_bytes=lease.lease_bytes,
+    )
+
+
+def _shown(holder: holders.Holder, lease: CardLease | None) -> MeasuredHolder:
     known = holder.process or Process(holder.pid)
     return MeasuredHolder(
         holder.pid,
@@ -85,6 +106,7 @@ def _shown(holder: holders.Holder) -> MeasuredHolder:
         kind=holder.kind,
         state=known.state,
         is_ours=known.is_ours,
+        lease_bytes=None if lease is None else lease.lease_bytes,
     )
 
 
@@ -108,6 +130,10 @@ def _remarks(gpu: Gpu, facts: Facts, *, is_visible: bool, is_planned: bool) -> l
         found.append(f"compute mode {health.compute_mode}")
     if gpu.total_bytes is None and not gpu.mig_instances:
         found.append("memory unknown")
+    if gpu.leases:
+        found.append(f"leased, and not taken yet: {sized(gpu.promised_bytes)}")
+    if gpu.ahead:
+        found.append(f"{gpu.ahead} program{'' if gpu.ahead == 1 else 's'} in line for memory")
     if not is_visible:
         found.append("not visible to CUDA programs")
     elif not is_planned and not gpu.mig_instances and facts.profile.plan is not None:

@@ -55,6 +55,8 @@ class CardReport(NamedTuple):
     """Free at that moment."""
     used_bytes: Bytes | None = None
     """In use."""
+    promised_bytes: Bytes | None = None
+    """What leases may still take of what is free; None where nothing is leased."""
     compute_capability: tuple[int, int] | None = None
     display_active: bool | None = None
     """Whether it drives a display."""
@@ -69,7 +71,9 @@ class CardReport(NamedTuple):
     bar: MemoryBar | None = None
     """Its memory in parts; None where it is unknown."""
     holders: tuple[MeasuredHolder, ...] | None = None
-    """Who holds memory on it; None where the driver does not say."""
+    """Who holds memory or a lease on it; None where the driver does not say, and nothing is
+    leased.
+    """
     remarks: tuple[str, ...] = ()
     """For people: "drives the display", "lost"."""
     instances: tuple[CardReport, ...] = ()

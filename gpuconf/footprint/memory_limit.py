@@ -21,15 +21,18 @@ def limit_and_budget(
     limit_bytes: int | None,
     profile: str | None,
     *,
-    read: Callable[[], Inventory] = read_inventory,
+    read: Callable[[], Inventory] | None = None,
 ) -> tuple[int | None, Budget]:
     """The bytes that TensorFlow may use, None for no limit, and where they come from.
+
+    ``read`` gives the machine's GPUs, by default what NVML says and, under a profile with a limit,
+    what others have leased.
 
     Raises UsageError where a profile leads to no limit here, and what a plan raises.
     """
     if profile is not None:
         return _of_plan(plan_for(load_profile(profile), read=read))
-    gpu = next(iter(read().gpus), None)
+    gpu = next(iter((read or read_inventory)().gpus), None)
     return limit_bytes, Budget("--limit" if limit_bytes is not None else None, gpu=gpu)
 
 

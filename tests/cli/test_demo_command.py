@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.cli import demo
+from gpuconf.demo.card_choice import CardChoice
+from gpuconf.hardware import Gpu
 from tests.cli.commands import BUILT, gpuconf
 from tests.processes import Nvml, run
 
@@ -42,6 +45,16 @@ def test_the_story_as_the_readme_tells_it(tmp_path: Path) -> None:
     ):
         assert text in told
     assert "with gpuconf: ninety_percent.py" in done.stderr
+
+
+def test_the_real_cards_own_ledger_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the caller's programs lease, the demo's do too."""
+    monkeypatch.setenv("GPUCONF_LEASES", "/srv/leases")
+    monkeypatch.setenv("GPUCONF_PROFILE", "dedicated")
+    gpu = Gpu(0, uuid="GPU-0")
+    with demo._scene(CardChoice(gpu, "it is the first"), lambda _: None) as scene:
+        assert scene.environ["GPUCONF_LEASES"] == "/srv/leases"
+        assert "GPUCONF_PROFILE" not in scene.environ
 
 
 @needs_them

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuconf.demo.card_choice import choose_card
-from gpuconf.hardware import Gpu, GpuProcess, Inventory
+from gpuconf.hardware import CardLease, Gpu, GpuProcess, Inventory
 from gpuconf.units import GIB, MIB
 
 
@@ -64,6 +64,7 @@ def test_the_first_gpu_that_the_caller_sees(
         ({"used_bytes": 2 * GIB}, "2048 MiB are in use, and the driver hides by which processes"),
         ({"processes": None, "used_bytes": 2 * GIB}, "the driver hides by which processes"),
         ({"processes": None}, ""),
+        ({"leases": (CardLease(7, GIB, 0, "train.py"),)}, "train.py (7) leases memory"),
         ({"processes": None, "used_bytes": None}, "does not say how much"),
     ],
 )

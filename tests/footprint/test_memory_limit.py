@@ -11,6 +11,9 @@ from gpuconf.footprint.budget import Budget
 from gpuconf.footprint.memory_limit import limit_and_budget
 from gpuconf.hardware import Gpu, Inventory
 from gpuconf.units import GIB, MIB
+from tests.doctor.lease_programs import holder, ledger_in
+from tests.hardware import standin
+from tests.processes import Nvml, run_python
 
 GPU = Gpu(
     0,
@@ -51,6 +54,25 @@ def test_a_profile_gives_the_limit_of_its_plan(tmp_path: Path) -> None:
     assert budget.arithmetic[-2] == "limit = min(4096 MiB, 4480 MiB) = 4096 MiB"
     assert budget.arithmetic[-1] == "lease = 4096 MiB limit + 640 MiB context = 4736 MiB"
     assert budget.gpu == GPU
+
+
+@pytest.mark.slow
+def test_what_others_have_leased_is_not_allowed(nvml: Nvml, tmp_path: Path) -> None:
+    """As in `gpuconf plan`: the limit is what a program would get now."""
+    card = standin.Card(standin.uuid(0), total=8 * GIB, reserved=0, used=GIB)
+    mine = profile(tmp_path, "memory: {keep_free: 1GiB, context: 1MiB}")
+    ledger = ledger_in(tmp_path / "leases")
+    program = f"""
+        from gpuconf.footprint.memory_limit import limit_and_budget
+        limit, budget = limit_and_budget(None, {mine!r})
+        print(limit)
+        print(*budget.arithmetic, sep="\\n")
+        """
+    environ = {**nvml(standin.Machine((card,))), "GPUCONF_LEASES": str(ledger)}
+    with holder(ledger, card=standin.uuid(0), size_bytes=2 * GIB):
+        limit, *arithmetic = run_python(program, tmp_path, environ=environ).splitlines()
+    assert int(limit) == 4 * GIB - MIB
+    assert "leased to" in arithmetic[0]
 
 
 def test_logical_devices(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from gpuconf.errors import GpuconfError, ProfileError, ShortageError
 from gpuconf.planner import Plan
 from gpuconf.units import sized
 
-_AFTER_SHORTAGE = "nvidia-smi   # then stop what holds the card; the sum: gpuconf plan {profile}"
+_AFTER_SHORTAGE = "{look}   # then stop what holds the card; the sum: gpuconf plan {profile}"
 
 
 def _choice(facts: Facts) -> Finding:
@@ -56,13 +56,22 @@ def _plan(facts: Facts) -> Finding:
             f"a program that imports a framework would stop here: {lines[0]}",
             *[line.strip() for line in lines[1:]],
             *hint,
-            fix=_AFTER_SHORTAGE.format(profile=shlex.quote(profile.wanted))
+            fix=_AFTER_SHORTAGE.format(
+                look="gpuconf ps" if _is_leased(facts) else "nvidia-smi",
+                profile=shlex.quote(profile.wanted),
+            )
             if isinstance(error, ShortageError)
             else f"gpuconf plan {shlex.quote(profile.wanted)}",
         )
     if profile.plan is None:
         return skip("there is no profile to plan with")
     return _judge(profile.plan, facts)
+
+
+def _is_leased(facts: Facts) -> bool:
+    """Whether some memory is leased, which nvidia-smi does not show."""
+    every = [each for gpu in facts.inventory.gpus for each in (gpu, *gpu.mig_instances)]
+    return any(each.leases for each in every)
 
 
 def _judge(plan: Plan, facts: Facts) -> Finding:

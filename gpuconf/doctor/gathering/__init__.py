@@ -9,13 +9,15 @@ from typing import NamedTuple, TypeVar
 from gpuconf import environ as environment
 from gpuconf.doctor.facts import Facts, Packages, ProfileFacts, System
 from gpuconf.doctor.finding import Finding, crash
-from gpuconf.doctor.gathering.leases import read_ledger_facts
+from gpuconf.doctor.gathering.leases import read_leases, read_ledger_facts
 from gpuconf.doctor.gathering.packages import read_packages
 from gpuconf.doctor.gathering.system import read_system
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.hardware import Inventory
 from gpuconf.hardware.health import CardHealth, read_inventory_and_health
 from gpuconf.hardware.holders import read_processes
+from gpuconf.leases.lease import this_process
+from gpuconf.leases.view import CardLeases, with_leases
 from gpuconf.machine_plan import environment_for, plan_for
 from gpuconf.planner import wants_leases
 from gpuconf.profile import chosen_profile, load_profile
@@ -53,8 +55,12 @@ def gather(
             return default
 
     baseline = environment.before_gpuconf(environ)
+    # Before NVML is asked; gpuconf.leases.view says why.
+    no_leases: dict[str, CardLeases] = {}
+    leases = attempt("leases", lambda: read_leases(root=root, environ=baseline), no_leases)
     nothing: tuple[Inventory, dict[int, CardHealth]] = (Inventory(), {})
-    inventory, health = attempt("nvml", read_inventory_and_health, nothing)
+    unleased, health = attempt("nvml", read_inventory_and_health, nothing)
+    inventory = attempt("leases", lambda: with_leases(unleased, leases, this_process()), unleased)
     system = attempt("system", lambda: read_system(root=root, environ=baseline), System())
     inside = system.container is not None
     facts = Facts(
@@ -71,11 +77,13 @@ def gather(
         ),
         profile=attempt(
             "profile",
-            lambda: _read_profile(profile, inventory, environ=environ, script_folder=script_folder),
+            lambda: _read_profile(
+                profile, inventory, unleased, environ=environ, script_folder=script_folder
+            ),
             ProfileFacts(),
         ),
         ledger=attempt(
-            "leases", lambda: read_ledger_facts(inventory, root=root, environ=baseline), None
+            "ledger", lambda: read_ledger_facts(inventory, root=root, environ=baseline), None
         ),
         environ=baseline,
     )
@@ -85,11 +93,15 @@ def gather(
 def _read_profile(
     named: str | None,
     inventory: Inventory,
+    unleased: Inventory,
     *,
     environ: Mapping[str, str],
     script_folder: str | None = None,
 ) -> ProfileFacts:
-    """Load the profile ``named``, or the one that applies, and plan with it; never raises ours."""
+    """Load the profile ``named``, or the one that applies, and plan with it; never raises ours.
+
+    A profile that leases nothing is planned with the cards as they are ``unleased``.
+    """
     if named is None:
         choice = chosen_profile(environ=environ, script_folder=script_folder)
         facts = ProfileFacts(choice.profile, choice.because)
@@ -108,7 +120,8 @@ def _read_profile(
         leases=wants_leases(profile),
     )
     try:
-        plan = plan_for(profile, environ=environ, read=lambda: inventory)
+        cards = inventory if facts.leases else unleased
+        plan = plan_for(profile, environ=environ, read=lambda: cards)
     except GpuconfError as error:
         return facts._replace(plan_error=error)
     _, settings = environment_for(profile, plan, environ)

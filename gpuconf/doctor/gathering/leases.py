@@ -28,9 +28,10 @@ from gpuconf.leases.folder import (
     is_private,
 )
 from gpuconf.leases.lease import UNFINISHED, Lease, folder_of, parse, stat_of, this_process
-from gpuconf.leases.ledger import MOST_FILES
+from gpuconf.leases.ledger import MOST_FILES, Ledger
 from gpuconf.leases.mutex import FILE as MUTEX
 from gpuconf.leases.mutex import holder_of
+from gpuconf.leases.view import CardLeases, read_ledger
 from gpuconf.terminal import printable
 
 # A program that binds holds the mutex while it asks NVML: some milliseconds, or a second or two
@@ -39,6 +40,15 @@ LONG_S = 3.0
 _LOOK_EVERY_S = 0.1
 # What `folder_of` makes of the UUID of a GPU or MIG instance; anybody may make other folders.
 _CARD = re.compile(r"(GPU|MIG)[A-Za-z0-9_-]+")
+
+
+def read_leases(*, root: str = "/", environ: Mapping[str, str]) -> dict[str, CardLeases]:
+    """The leases on each card, as a plan counts them; none where there is no ledger."""
+    defaults = tuple(under(root, path) for path in DEFAULTS)
+    try:
+        return read_ledger(Ledger(find_folder(environ, may_make=False, defaults=defaults)))
+    except NoLedgerError:  # a check says why
+        return {}
 
 
 def read_ledger_facts(
