@@ -9,13 +9,14 @@ import stat
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from io import FileIO
 
 from gpuconf.leases.folder import NoLedgerError
 from gpuconf.leases.lease import Lease
 from gpuconf.terminal import printable
 
 _FLOCK = "hhqqi4x"  # struct flock of 64-bit Linux
-_OWN_LACKS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
+_OWN_LACKS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOLCK))
 _LONGEST_NOTE = 4096
 _KEEPERS = 1 << 20  # where the bytes begin that keepers lock, each the one of its pid
 
@@ -28,22 +29,21 @@ def keep(lease: Lease) -> int:
     descriptor ends it.
     """
     descriptor = os.open(lease.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _KEEPERS + os.getpid())
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _KEEPERS + os.getpid())
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor
 
 
 def read_note(lease: Lease) -> dict[str, str]:
     """What the holder says of itself, in no order; of another process's lease alone."""
     try:
-        descriptor = os.open(lease.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with _opened(lease.path) as file:
+            text = (file.read(_LONGEST_NOTE) or b"").decode("utf-8", errors="replace")
     except OSError:
         return {}
-    try:
-        text = os.read(descriptor, _LONGEST_NOTE).decode("utf-8", errors="replace")
-    except OSError:
-        return {}
-    finally:
-        os.close(descriptor)
     pairs = (line.partition("=") for line in text.splitlines())
     return {name: printable(value) for name, separator, value in pairs if separator}
 
@@ -61,22 +61,23 @@ def is_locked(path: str) -> bool:
     where the lack is this process's own, such as one of descriptors: no lease is dead for that.
     """
     try:
-        # O_NONBLOCK, since a pipe of that name would wait for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with _opened(path) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return False
+            asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+            answer = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))
     except OSError as error:
         if error.errno in _OWN_LACKS:
             raise NoLedgerError(f"{path}: {error.strerror}") from None
         return False
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return False
-        asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
-        answer = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
-    except OSError as error:
-        raise NoLedgerError(f"{path}: {error.strerror}") from None
-    finally:
-        os.close(descriptor)
     return bool(answer[0] != fcntl.F_UNLCK)
+
+
+def _opened(path: str) -> FileIO:
+    """``path`` to read; a file object is closed even if an interrupt comes between two lines."""
+    # O_NONBLOCK, since a pipe of that name would wait for a writer.
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    return FileIO(path, opener=lambda name, _: os.open(name, flags))
 
 
 def remove(path: str) -> None:

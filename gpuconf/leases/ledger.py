@@ -215,7 +215,8 @@ class Ledger:
 
     def release_but(self, kept: Sequence[object]) -> None:
         """Release all that this process holds, but ``kept``, an earlier `snapshot`."""
-        for held in [each for each in self._held if each not in kept]:
+        for held in [each for each in self._held if each not in kept or each.lease is None]:
+            held.lease = None  # and it is released, if not now, since an interrupt came, then next
             for path in held.paths:
                 remove(path)
             while held.descriptors:
