@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuconf.hardware import Gpu, GpuProcess, Inventory
-from gpuconf.hardware.holders import Holder, holders_of, read_processes
+from gpuconf.hardware.holders import Holder, holders_of, program_of, read_processes
 from gpuconf.state_note import StateNote, encode, this_process
 from gpuconf.terminal import printable
 from gpuconf.units import GIB, MIB
@@ -132,3 +132,20 @@ for holder in holders_of(inventory.gpus[0], processes):
         f"{os.getpid()} python3 {GIB} compute {os.getppid()} True",
         f"{2**22 + 1} Xorg {100 * MIB} graphics None None",
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["/usr/bin/python3.11", "-u", "-W", "error", "/home/a/train.py", "--lr", "1"], "train.py"),
+        (["python", "-m", "package.train", "x.py"], "package.train"),
+        (["python3", "-c", "import tensorflow"], "python3"),
+        (["python3"], "python3"),
+        (["/opt/bin/trainer", "run.py"], "trainer"),
+        (["python", "a\x1b[2J.py"], r"a\x1b[2J.py"),
+        ([""], None),
+    ],
+)
+def test_what_people_call_a_process(words: list[str], name: str | None) -> None:
+    """The script that a Python runs; for any other program its own name."""
+    assert program_of(words) == name

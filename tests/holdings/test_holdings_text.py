@@ -1,0 +1,105 @@
+"""Holdings as lines: what people read, in which order, and what is said of the unknown."""
+
+from __future__ import annotations
+
+from gpuconf.holdings.document import (
+    CardHoldings,
+    Holding,
+    Holdings,
+    LeaseBar,
+    LedgerState,
+    LinePlace,
+    WaitingProcess,
+)
+from gpuconf.holdings.gathering import summed_up
+from gpuconf.holdings.text import lines_of
+from gpuconf.reporting.memory_bars import BarLayout
+from gpuconf.units import GIB, MIB
+
+TODAY, YESTERDAY = "2026-11-22T14:02:33+00:00", "2026-11-21T09:30:00+00:00"
+BAR = LeaseBar(GIB, 2 * GIB, 3 * GIB, 4 * GIB)
+CARD = CardHoldings("0", 0, uuid="GPU-1", name="NVIDIA T4", bar=BAR, lists_processes=True)
+OURS = Holding(7, "me", "train.py", "half-card", 5 * GIB, 2 * GIB, TODAY, is_ours=True)
+ANNAS = Holding(8, "anna", "fit.py", "half-card", GIB, MIB, YESTERDAY, is_ours=False)
+LEDGER = LedgerState("/run/gpuconf")
+
+
+def text(holdings: Holdings, width: int | None = None) -> list[str]:
+    """The lines below the bars."""
+    lines = [line.text for line in lines_of(holdings, BarLayout(width))]
+    return lines[lines.index("") + 1 :]
+
+
+def of(*processes: Holding) -> Holdings:
+    """One card with these on it."""
+    return Holdings(TODAY, (CARD._replace(processes=processes),), ledger=LEDGER)
+
+
+def test_a_row_for_each_process() -> None:
+    """The date stands only where it is not today's; without a profile there is a hyphen."""
+    alone = Holding(9, "me", "python3", used_bytes=GIB, since=TODAY, is_ours=True)
+    assert text(of(OURS, ANNAS, alone)) == [
+        "GPU  PID  USER  PROGRAM   PROFILE       LEASE    IN USE  SINCE",
+        "0      7  me    train.py  half-card  5120 MiB  2048 MiB  14:02",
+        "0      8  anna  fit.py    half-card  1024 MiB     1 MiB  2026-11-21 09:30",
+        "0      9  me    python3   -                 -  1024 MiB  14:02",
+    ]
+
+
+def test_others_are_summed_up() -> None:
+    """By user; a process whose owner is not known is nobody's, and what is unknown has no sum."""
+    bens = ANNAS._replace(pid=9, user="ben", lease_bytes=None, used_bytes=None)
+    stranger = Holding(10, used_bytes=GIB)
+    holdings = summed_up(of(OURS, ANNAS, ANNAS._replace(pid=12), bens, stranger))
+    assert text(holdings) == [
+        "GPU  PID  USER     PROGRAM      PROFILE       LEASE    IN USE  SINCE",
+        "0      7  me       train.py     half-card  5120 MiB  2048 MiB  14:02",
+        "0         anna     2 processes             2048 MiB     2 MiB",
+        "0         ben      1 process                      -   unknown",
+        "0         unknown  1 process                      -  1024 MiB",
+        "",
+        "in use unknown: the driver does not say it (WSL2, containers), so all of a lease is "
+        "kept for its holder",
+        "`gpuconf ps --all-users` lists each process of other users",
+    ]
+    assert summed_up(of(OURS)) == of(OURS)
+
+
+def test_who_waits_for_one_of_two_cards_is_one_row() -> None:
+    """With its place in each line."""
+    places = (LinePlace("0", "GPU-1", 1, GIB), LinePlace("1", "GPU-2", 2, GIB))
+    waits = WaitingProcess(7, "anna", "x.py", "half-card", TODAY, False, True, places)
+    lines = text(of()._replace(waiting=(waits,)))
+    assert lines[:5] == [
+        "no process holds memory or a lease",
+        "",
+        "waiting in line",
+        "GPU  PLACE  PID  USER  PROGRAM  PROFILE    AT LEAST  SINCE",
+        "0,1    1,2   7*  anna  x.py     half-card  1024 MiB  14:02",
+    ]
+    assert lines[6].startswith("* in another pid namespace")
+
+
+def test_a_long_name_does_not_push_the_figures_out() -> None:
+    """In 60 columns names are cut, and the least important columns go."""
+    long = OURS._replace(program="a-training-script-with-a-long-name.py", pid=1234567)
+    lines = text(of(long), 60)
+    assert lines[1] == "0    1234567  me    a-training-s…  5120 MiB  2048 MiB  14:02"
+    assert all(len(line) <= 60 for line in lines)
+
+
+def test_no_card_and_no_ledger() -> None:
+    """One line each."""
+    holdings = Holdings(TODAY, problem="no driver", ledger=LedgerState(problem="no lease yet"))
+    assert [line.text for line in lines_of(holdings, BarLayout())] == [
+        "no driver",
+        "",
+        "no lease yet",
+    ]
+    assert lines_of(Holdings(TODAY), BarLayout())[0].text == "no NVIDIA GPU here"
+
+
+def test_a_ledger_of_this_container() -> None:
+    """Said, since others' leases are not seen."""
+    lines = text(of()._replace(ledger=LedgerState("/dev/shm/gpuconf", is_private=True)))
+    assert lines[-1].startswith("leases are of this container alone: /dev/shm/gpuconf is its own")
