@@ -157,9 +157,9 @@ class ProfileFacts(NamedTuple):
 class LeaseHolder(NamedTuple):
     """A living lease, or place in the line of a card: whose it is, and how its process is.
 
-    ``card`` is the name of the card's folder.  ``is_foreign`` says that the process is in another
-    pid namespace.  ``state`` is the kernel's letter; None for a foreign one, and for one that has
-    ended and whose child keeps the lease.
+    ``card`` is what people call the card, else the name of its folder.  ``is_foreign`` says that
+    the process is in another pid namespace.  ``state`` is the kernel's letter; None for a foreign
+    one, and for one that has ended and whose child keeps the lease.
     """
 
     card: str
@@ -236,6 +236,16 @@ class LedgerFacts(NamedTuple):
     contents: LedgerContents | None = None
     others: tuple[LedgerContents, ...] = ()
     mutex: MutexFacts | None = None
+
+    @property
+    def accounts(self) -> set[str]:
+        """The accounts that findings may name."""
+        users = {self.mutex.user if self.mutex else None}
+        for contents in (self.contents, *self.others):
+            if contents is not None:
+                users |= {holder.user for holder in contents.holders}
+                users |= {file.user for file in contents.left}
+        return {user for user in users if user is not None}
 
 
 class Facts(NamedTuple):

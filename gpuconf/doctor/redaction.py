@@ -60,13 +60,14 @@ class Redactor:
 def redactor_for(
     report: Report, *, home: str, hosts: Iterable[str], account: str | None
 ) -> Redactor:
-    """The redactor for ``report``: for the names given, and for all users who hold a card.
+    """The redactor for ``report``: for the names given, and for all users who hold a card or lease.
 
     ``account`` runs this; the name may be in paths outside the home folder too.
     """
     cards = [part for card in report.cards for part in (card, *card.instances)]
     users = {holder.user for card in cards for holder in card.holders or () if holder.user}
-    return Redactor(home=home, hosts=hosts, users=users | ({account} if account else set()))
+    users |= {*report.accounts, *([account] if account else [])}
+    return Redactor(home=home, hosts=hosts, users=users)
 
 
 def _any_of(names: Iterable[str]) -> re.Pattern[str] | None:

@@ -97,7 +97,7 @@ class ProfileInForce(NamedTuple):
 
 
 @json_shape(
-    hidden=("versions", "environment", "probe"),
+    hidden=("versions", "environment", "probe", "accounts"),
     computed=("by_status", "version_of", "variables", "measured"),
     renamed={
         "cards": "gpus",
@@ -111,6 +111,7 @@ class Report(NamedTuple):
     """A whole examination.
 
     ``versions`` and ``environment`` are pairs of a name and a value, in the order to show.
+    ``accounts`` are those that findings may name, in addition to the holders of cards.
     """
 
     findings: tuple[Finding, ...]
@@ -126,6 +127,7 @@ class Report(NamedTuple):
     profile: ProfileInForce | None = None
     """The profile that applies; None where it is refused."""
     probe: tuple[MeasuredRun, ...] | None = None
+    accounts: tuple[str, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:

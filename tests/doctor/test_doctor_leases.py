@@ -117,7 +117,7 @@ def test_who_lives_and_what_is_left(ledger: Path) -> None:
         (second.pid, True),
     }
     lease = next(each for each in found.holders if not each.is_waiting)
-    assert (lease.card, lease.size_bytes, lease.program) == (CARD, 512 * MIB, "train.py")
+    assert (lease.card, lease.size_bytes, lease.program) == ("GPU 0", 512 * MIB, "train.py")
     assert (lease.is_ours, lease.is_foreign, lease.state in ("R", "S")) == (True, False, True)
     assert len(found.left) == 2
     assert all(each.may_remove for each in found.left)

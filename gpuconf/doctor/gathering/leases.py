@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from gpuconf.doctor.facts import LeaseHolder, LedgerContents, LedgerFacts, LedgerFile, MutexFacts
@@ -66,7 +66,8 @@ def read_ledger_facts(
     defaults = tuple(under(root, path) for path in DEFAULTS)
     candidates = (named,) if named else defaults
     folder = _folder_in_use(environ, defaults)
-    facts = LedgerFacts(named, others=tuple(_others(folder, inventory, defaults)))
+    labels = _labels(inventory)
+    facts = LedgerFacts(named, others=tuple(_others(folder, labels, defaults)))
     if folder is None:
         path = next((each for each in candidates if can_be_made(each)), None)
         private = path is not None and not named and is_private(path)
@@ -78,7 +79,7 @@ def read_ledger_facts(
         is_read_only=folder.is_read_only,
         is_private=folder.is_private,
         faults=tuple(_faults(candidates, folder.path)),
-        contents=_contents(folder.path),
+        contents=_contents(folder.path, labels),
         mutex=_mutex(f"{folder.path}/{MUTEX}", long_s),
     )
 
@@ -104,25 +105,31 @@ def _faults(candidates: tuple[str, ...], path: str | None) -> Iterator[FolderFau
 
 
 def _others(
-    folder: LedgerFolder | None, inventory: Inventory, defaults: tuple[str, ...]
+    folder: LedgerFolder | None, labels: Mapping[str, str], defaults: tuple[str, ...]
 ) -> Iterator[LedgerContents]:
     """Default folders beside the one in use that have leases of this machine's cards."""
-    cards = {
-        folder_of(each.uuid)
-        for gpu in inventory.gpus
-        for each in (gpu, *gpu.mig_instances)
-        if each.uuid
-    }
     in_use = None if folder is None else os.path.realpath(folder.path)
     for path in defaults:
         if fault_of(path) is None and os.path.realpath(path) != in_use:
-            contents = _contents(path, cards)
+            contents = _contents(path, labels, only_labelled=True)
             if contents.holders:
                 yield contents
 
 
-def _contents(path: str, cards: Collection[str] | None = None) -> LedgerContents:
-    """What is in the ledger ``path``, or only in its folders of ``cards``."""
+def _labels(inventory: Inventory) -> dict[str, str]:
+    """What people call each card and MIG instance, by the name of its folder in a ledger."""
+    found = {}
+    for gpu in inventory.gpus:
+        instances = enumerate(gpu.mig_instances)
+        labelled = [("", gpu), *((f".{place}", each) for place, each in instances)]
+        found.update({folder_of(g.uuid): f"GPU {g.index}{rest}" for rest, g in labelled if g.uuid})
+    return found
+
+
+def _contents(
+    path: str, labels: Mapping[str, str], *, only_labelled: bool = False
+) -> LedgerContents:
+    """What is in the ledger ``path``, or only in its folders of cards that have labels."""
     found, room = os.stat(path), os.statvfs(path)
     is_open = found.st_mode & MODE == MODE
     contents = LedgerContents(
@@ -135,12 +142,12 @@ def _contents(path: str, cards: Collection[str] | None = None) -> LedgerContents
         if _CARD.fullmatch(entry.name) is None:
             if entry.name != MUTEX:
                 contents = contents._replace(strange=(*contents.strange, _file(entry.path)))
-        elif cards is None or entry.name in cards:
+        elif not only_labelled or entry.name in labels:
             fault = _card_fault(entry, is_open=is_open)
             if fault is not None:
                 contents = contents._replace(faults=(*contents.faults, fault))
             if fault is None or fault.code not in ("no_folder", "closed"):
-                contents = _with_card(contents, entry)
+                contents = _with_card(contents, entry, labels.get(entry.name, entry.name))
     return contents
 
 
@@ -161,7 +168,7 @@ def _card_fault(entry: os.DirEntry[str], *, is_open: bool) -> FolderFault | None
     return None
 
 
-def _with_card(contents: LedgerContents, card: os.DirEntry[str]) -> LedgerContents:
+def _with_card(contents: LedgerContents, card: os.DirEntry[str], label: str) -> LedgerContents:
     """``contents`` and what is in the folder of a card."""
     holders: list[LeaseHolder] = []
     left: list[LedgerFile] = []
@@ -179,7 +186,7 @@ def _with_card(contents: LedgerContents, card: os.DirEntry[str]) -> LedgerConten
         elif not is_own and not is_locked(entry.path):
             left.append(_file(entry.path))
         elif lease is not None:
-            holders.append(_holder(lease, card.name, is_own=is_own))
+            holders.append(_holder(lease, label, is_own=is_own))
     return contents._replace(
         holders=(*contents.holders, *holders),
         left=(*contents.left, *left),
