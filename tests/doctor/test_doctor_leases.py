@@ -6,6 +6,8 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 from gpuconf.doctor.facts import LedgerContents, LedgerFacts
 from gpuconf.doctor.gathering.leases import read_ledger_facts
 from gpuconf.hardware import Gpu, Inventory
-from gpuconf.leases.files import is_locked
+from gpuconf.leases.files import descriptors_of, is_locked
 from gpuconf.leases.ledger import MOST_FILES
 from gpuconf.leases.sweep import main as sweep
 from gpuconf.leases.sweep import sweep as swept
@@ -191,6 +193,19 @@ def test_the_mutex_and_who_holds_it(ledger: Path) -> None:
     free = look(ledger).mutex
     assert free is not None
     assert (free.holder, free.problem) == (None, None)
+
+
+def test_a_mutex_that_changes_hands_is_held_by_nobody_for_long(ledger: Path) -> None:
+    """The look ends with the first change."""
+    found: list[LedgerFacts] = []
+    looker = threading.Thread(target=lambda: found.append(look(ledger, long_s=3600)), daemon=True)
+    with locker(ledger):
+        looker.start()
+        while looker.is_alive() and not descriptors_of(str(ledger / "mutex")):
+            time.sleep(0.001)
+    with locker(ledger):
+        looker.join(timeout=60)
+    assert [each.mutex and each.mutex.holder for each in found] == [None]
 
 
 def test_a_mutex_that_is_a_link_is_a_problem(ledger: Path) -> None:
