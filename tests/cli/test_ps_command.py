@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -156,6 +157,30 @@ def test_a_live_view_follows_and_leaves_a_clean_terminal(
     assert "\x1b[?25h" in terminal.raw[terminal.raw.rindex("\x1b[H") :]
     assert "Traceback" not in terminal.raw
     assert "\n" not in terminal.raw[last:]
+
+
+def test_a_live_view_that_is_ended(tmp_path: Path, nvml: Nvml) -> None:
+    """SIGTERM too restores the terminal."""
+    command = gpuconf("ps", "--watch", "0.1")
+    with OnTerminal(command, tmp_path, columns=80, environ=nvml("two_cards")) as terminal:
+        terminal.read_until("no process holds")
+        terminal.process.terminate()
+        assert terminal.end() == 128 + signal.SIGTERM
+    assert terminal.raw.rindex("\x1b[?1049l") > terminal.raw.rindex("no process holds")
+
+
+def test_a_live_view_that_is_stopped(tmp_path: Path, nvml: Nvml) -> None:
+    """Ctrl-Z gives the terminal back, and the view comes again with SIGCONT."""
+    command = gpuconf("ps", "--watch", "0.1")
+    with OnTerminal(command, tmp_path, columns=80, environ=nvml("two_cards")) as terminal:
+        terminal.read_until("no process holds")
+        terminal.process.send_signal(signal.SIGTSTP)
+        terminal.read_until(r"\x1b\[\?1049l")
+        os.waitid(os.P_PID, terminal.process.pid, os.WSTOPPED | os.WNOWAIT)
+        terminal.process.send_signal(signal.SIGCONT)
+        terminal.read_until(r"(?s)1049l.*1049h.*no process holds")
+        terminal.press(b"\x03")
+        assert terminal.end() == 0
 
 
 def test_a_live_view_that_is_too_high(tmp_path: Path, nvml: Nvml) -> None:
@@ -342,3 +367,19 @@ def test_a_ledger_that_is_none(tmp_path: Path, nvml: Nvml) -> None:
     assert "no lease can be seen: " in done.stdout
     assert "is no folder" in done.stdout
     assert "RTX 3060" in done.stdout
+
+
+def test_the_line_closes_behind_who_has_gone(tmp_path: Path, nvml: Nvml, start: Start) -> None:
+    """A program that was killed in the middle of the line is not in it, before any sweep."""
+    environ = nvml("two_cards")
+    program = leasing(standin.uuid(0), GIB).replace("ledger.take(", "ledger.wait(")
+    program = program.replace("with ledger.mutex.held():", "if True:")
+    children = []
+    for _ in range(3):
+        children.append(start("-c", program, environ=environ))
+        said(children[-1], "planned")
+    children[1].kill()
+    children[1].wait()
+    waiting = shown(tmp_path, environ)["waiting"]
+    places = [(each["pid"], each["places"][0]["place"]) for each in waiting]
+    assert places == [(children[0].pid, 1), (children[2].pid, 2)]
