@@ -160,6 +160,9 @@ def test_of_many_leases_the_largest_are_shown_and_all_count() -> None:
     assert shown == ["900", "800", "500", "300"]
     assert made.arithmetic[4] == "2 more leases, of which 200 MiB are to come"
     assert mib(made.limit_bytes) == 9319 - (sum(sizes) - 6 * 50)
+    nearly_used = lease(9000, 8900, pid=9000)
+    made = planned(leased(KNOWN, nearly_used, *leases), context=amount(0))
+    assert not any("9000" in line for line in made.arithmetic)
 
 
 def test_five_leases_name_one_more() -> None:
