@@ -51,7 +51,7 @@ HEAVY = {
 # ctypes.util, which nvidia-ml-py imports, brings these; nothing of ours does.
 OF_NVML = {"pynvml", "ctypes", "subprocess", "tempfile"}
 # What a plan needs, and an import that makes none does not.
-OF_A_PLAN = {"gpuconf.planner", "gpuconf.hardware"}
+OF_A_PLAN = {"gpuconf.planner", "gpuconf.hardware", "gpuconf.leases"}
 
 # Modules that the interpreter had loaded before the statement do not count.
 PROGRAM = """
@@ -94,7 +94,7 @@ def test_nobody_is_asked_at_import(tmp_path: Path) -> None:
     cost = Cost("import gpuconf.auto", tmp_path, "shared-desktop")
     assert not too_heavy(cost.loaded)
     assert {"gpuconf.bootstrap", "yaml"} <= set(cost.loaded)
-    assert not (OF_NVML | OF_A_PLAN) & set(cost.loaded)
+    assert not (OF_NVML | OF_A_PLAN | {"gpuconf.own_leases"}) & set(cost.loaded)
     assert [Path(name).name for name in cost.yaml] == ["shared-desktop.yaml"]
     assert cost.nvml_starts == 0
 
@@ -113,7 +113,7 @@ def test_a_profile_that_needs_none(tmp_path: Path) -> None:
     """gpus: none asks nobody: nvidia-ml-py and what it brings stay out."""
     cost = Cost("import gpuconf.auto, cupy", tmp_path, "cpu-only")
     assert not too_heavy(cost.loaded)
-    assert not OF_NVML & set(cost.loaded)
+    assert not (OF_NVML | {"gpuconf.leases", "gpuconf.own_leases"}) & set(cost.loaded)
     assert cost.nvml_starts == 0
     assert len(cost.yaml) == 1
 

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,23 +16,18 @@ from gpuconf.leases.files import read_note
 from gpuconf.leases.folder import NoLedgerError
 from gpuconf.leases.lease import file_name, next_ticket, this_process
 from gpuconf.leases.ledger import MOST_FILES, Ledger
-from tests.leases.line import ONE_CARD, START
-from tests.leases.processes import Child, child
-from tests.leases.test_ledger import (
-    _USER,
+from tests.leases.ledgers import (
+    AS_USER,
     CARD,
     files,
     holding,
-    ledger,
     needs_root,
     readable_by_all,
-    root,
     sizes,
     start_other,
 )
-from tests.processes import Nvml, clean_environment, run_python
+from tests.leases.processes import Child, child
 
-__all__ = ["ledger", "root"]  # fixtures
 RUBBISH = "lease.1.2.3.4.5"
 
 
@@ -193,138 +185,8 @@ def test_a_closed_file_of_another_user(root: Path) -> None:
         holder.expect("holds")
         closed = root / CARD / RUBBISH
         closed.touch(mode=0o600)
-        other = start_other(_USER, root)
+        other = start_other(AS_USER, root)
         assert other.stdout is not None
         assert other.stdout.readline() == "[100]\n"
         other.communicate("\n", timeout=30)
         assert closed.exists()
-
-
-# --- whole programs: each gets its plan, and at most one line says what it lacks -----------------
-
-_PROGRAM = """
-made = plan(OwnLeases(), profile({mib}))
-print(sizes(made), *made.notes, sep="\\n")
-"""
-
-
-def planned(folder: Path, environ: dict[str, str], mib: int, *before: str) -> list[str]:
-    """What a program prints that plans for ``mib``: its leases, and each note."""
-    script = folder / "program.py"
-    script.write_text(START + _PROGRAM.format(mib=mib))
-    done = subprocess.run(
-        [*before, sys.executable, "-W", "error", str(script)],
-        cwd=folder,
-        env=clean_environment(folder, environ),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    return done.stdout.splitlines()
-
-
-def in_mounts(command: str) -> list[str]:
-    """What comes before a program that has mounts of its own, made by ``command``."""
-    return ["unshare", "--mount", "sh", "-c", f'{command} && exec "$@"', "sh"]
-
-
-@pytest.fixture
-def made_ledger(tmp_path: Path) -> Path:
-    """A ledger where programs of this test find it, ready to be mounted over."""
-    folder = tmp_path / "leases"
-    folder.mkdir()
-    folder.chmod(0o1777)
-    return folder
-
-
-def test_a_program_and_a_huge_folder(tmp_path: Path, made_ledger: Path, nvml: Nvml) -> None:
-    """It says so, once, and goes on."""
-    card = made_ledger / ONE_CARD.cards[0].uuid
-    card.mkdir(mode=0o1777)
-    for number in range(20_000):
-        os.close(os.open(card / f"rubbish{number}", os.O_CREAT))
-    got, *notes = planned(tmp_path, nvml(ONE_CARD), 1024)
-    assert got == "[1024]"
-    assert len(notes) == 1
-    assert "nothing is leased" in notes[0]
-    assert "holds 20000 files" in notes[0]
-
-
-@needs_root
-@pytest.mark.parametrize(
-    ("options", "taken"), [("nr_inodes=2", False), ("nr_inodes=3", False), ("size=4k", True)]
-)
-def test_a_full_file_system(
-    options: str, taken: bool, tmp_path: Path, made_ledger: Path, nvml: Nvml
-) -> None:
-    """Without a file there is no lease; where only its text finds no room there is one."""
-    mount = f"mount -t tmpfs -o mode=1777,{options} none {made_ledger}"
-    if taken:
-        mount += f" && head -c 4096 /dev/zero > {made_ledger}/full"
-    got, *notes = planned(tmp_path, nvml(ONE_CARD), 1024, *in_mounts(mount))
-    assert got == "[1024]"
-    assert ["No space left on device" in note for note in notes] == [True] * (not taken)
-
-
-@needs_root
-@pytest.mark.parametrize("mutex", [True, False])
-def test_a_read_only_mount(mutex: bool, tmp_path: Path, made_ledger: Path, nvml: Nvml) -> None:
-    """Others' leases count, none is taken, and one line says so."""
-    uuid = str(ONE_CARD.cards[0].uuid)
-    with child(holding(made_ledger, {uuid: 6 << 30})) as holder:
-        holder.expect("holds")
-        if not mutex:
-            (made_ledger / "mutex").unlink()
-        mount = f"mount --bind -o ro {made_ledger} {made_ledger}"
-        fits, *notes = planned(tmp_path, nvml(ONE_CARD), 2048, *in_mounts(mount))
-        assert fits == "[2048]"
-        assert len(notes) == 1
-        assert "nothing is leased" in notes[0]
-        assert len(files(made_ledger)) == 1
-        with pytest.raises(subprocess.CalledProcessError) as error:
-            planned(tmp_path, nvml(ONE_CARD), 2049, *in_mounts(mount))
-        assert "2048 MiB is left" in error.value.stderr
-
-
-@needs_root
-def test_a_cards_folder_closed_by_another_user(
-    tmp_path: Path, made_ledger: Path, nvml: Nvml
-) -> None:
-    """One that has closed a card's folder to all others keeps nobody from the card."""
-    environ = nvml(ONE_CARD)
-    readable_by_all(Path(environ["STANDIN_NVML"]))
-    readable_by_all(made_ledger)
-    (made_ledger / ONE_CARD.cards[0].uuid).mkdir(mode=0o700)
-    tmp_path.chmod(0o777)  # for its profile
-    got, *notes = planned(tmp_path, environ, 1024, *_USER)
-    assert got == "[1024]"
-    assert len(notes) == 1
-    assert "Permission denied" in notes[0]
-
-
-def test_a_clock_that_jumps(tmp_path: Path, nvml: Nvml) -> None:
-    """Nothing depends on the time of day: leases and the line are as ever."""
-    program = """
-import itertools
-jumps = itertools.cycle([0.0, 4e9, 1e9, -1e9])
-time.time = lambda: next(jumps)
-time.time_ns = lambda: int(1e9 * next(jumps))
-with child(asks(6144)) as a:
-    a.expect("got 6144 of 0")
-    with child(asks(5120, WAITS)) as b:
-        waiting(1)
-        with child(asks(5120, WAITS)) as c:
-            waiting(2)
-            a.go()
-            b.expect("got 5120 of 0")
-            b.go()
-            c.expect("got 5120 of 0")
-"""
-    run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
-
-
-def test_tickets_are_of_the_clock_that_nobody_sets() -> None:
-    """Of the time since the machine's start, with its sleep."""
-    before = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    assert before <= next_ticket() <= time.clock_gettime_ns(time.CLOCK_BOOTTIME)

@@ -1,0 +1,78 @@
+"""Children that hold leases, and what others see of a ledger."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuconf.leases.folder import LedgerFolder
+from gpuconf.leases.lease import next_ticket
+from gpuconf.leases.ledger import Ledger
+from tests.leases.processes import Child
+
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, as in CI")
+CARD, OTHER_CARD = "GPU-0", "GPU-1"
+NOTE = {"program": "train.py", "profile": "half-card"}
+
+
+def holding(root: Path, sizes: dict[str, int], *, waits: bool = False) -> Callable[[Child], None]:
+    """A child that takes a lease, or a place in the line, and keeps it until it may go."""
+
+    def act(self: Child) -> None:
+        own = Ledger(LedgerFolder(str(root)))
+        with own.mutex.held():
+            (own.wait if waits else own.take)(sizes, NOTE, next_ticket())
+        self.say("holds")
+        self.wait()
+
+    return act
+
+
+def sizes(ledger: Ledger, card: str = CARD) -> list[int]:
+    """The sizes of the leases of others, in order."""
+    return sorted(each.size_bytes for each in ledger.leases(card))
+
+
+def files(root: Path) -> list[str]:
+    """All files of the cards' folders."""
+    return sorted(str(path.relative_to(root)) for path in root.glob("*/*"))
+
+
+def readable_by_all(folder: Path) -> None:
+    """Let every user pass through the test's own folders."""
+    for each in folder.parents:
+        if each.stat().st_uid == os.getuid() and not each.stat().st_mode & 0o001:
+            each.chmod(each.stat().st_mode | 0o055)
+
+
+_LIVES = """
+import os, sys
+from gpuconf.leases.folder import LedgerFolder
+from gpuconf.leases.lease import next_ticket
+from gpuconf.leases.ledger import Ledger
+other = Ledger(LedgerFolder(sys.argv[1]))
+with other.mutex.held():
+    print([each.size_bytes for each in other.leases("GPU-0", sweep=True)])
+    other.take({"GPU-0": 7}, {}, next_ticket())
+sys.stdout.flush()
+sys.stdin.readline()
+"""
+
+
+def start_other(command: list[str], root: Path) -> subprocess.Popen[str]:
+    """Start that program behind ``command``; it holds 7 until it gets a line."""
+    return subprocess.Popen(
+        [*command, sys.executable, "-c", _LIVES, str(root)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+IN_NAMESPACE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+AS_USER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
