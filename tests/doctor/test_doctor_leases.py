@@ -202,7 +202,8 @@ def test_a_mutex_that_changes_hands_is_held_by_nobody_for_long(ledger: Path) -> 
     with locker(ledger):
         looker.start()
         while looker.is_alive() and not descriptors_of(str(ledger / "mutex")):
-            time.sleep(0.001)
+            time.sleep(0.01)
+        time.sleep(0.2)  # it has the descriptor, and now sees who holds the lock
     with locker(ledger):
         looker.join(timeout=60)
     assert [each.mutex and each.mutex.holder for each in found] == [None]
