@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from gpuconf.children.signals import ended_in_order
+from gpuconf.children.signals import ended_in_order, held_back
 from gpuconf.cli.output import Output, shown
 from gpuconf.errors import UsageError
 from gpuconf.reporting.lines import Line
@@ -43,15 +43,16 @@ def watch(
     console = output.screen()
     with suppress(KeyboardInterrupt), ended_in_order():
         first = _picture(make(console.width), console)
-        with (
-            Live(
-                first, console=console, screen=True, auto_refresh=False, redirect_stderr=False
-            ) as live,
-            _put_away(console),
-        ):
-            while True:
-                live.update(_picture(make(console.width), console), refresh=True)
-                sleep(interval_s)
+        live = Live(first, console=console, screen=True, auto_refresh=False, redirect_stderr=False)
+        try:  # no `with`, which restores nothing if a signal comes while it begins
+            with _put_away(console):
+                live.start(refresh=True)
+                while True:
+                    sleep(interval_s)
+                    live.update(_picture(make(console.width), console), refresh=True)
+        finally:
+            with held_back():
+                live.stop()
 
 
 def _picture(lines: Sequence[Line], console: Console) -> Text:
