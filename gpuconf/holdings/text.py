@@ -20,6 +20,7 @@ from gpuconf.units import sized
 _PARTS = ("others", "yours", "leased", "free")
 _MEANINGS = ("others", "yours", "leased, not taken yet", "free")
 _UNKNOWN, _NONE = "unknown", "-"
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ELSEWHERE = (
     "* in another pid namespace, such as a container's: the number counts there, and what it has "
     "taken is not known here, so all of its lease is kept for it"
@@ -175,11 +176,15 @@ def _pid(pid: int, *, is_elsewhere: bool) -> str:
 
 
 def _since(moment: str | None, today: str) -> str:
-    """The time of day; with the date where it is not today's."""
+    """The time of day; the day where it is not today's, the year where it is another."""
     if moment is None:
         return _UNKNOWN
-    date, time = moment[:10], moment[11:16]
-    return time if date == today else f"{date} {time}"
+    date = moment[:10]
+    if date == today:
+        return moment[11:16]
+    if date[:4] == today[:4]:
+        return f"{int(date[8:])} {_MONTHS[int(date[5:7]) - 1]}"
+    return date[:7]
 
 
 def _remarks(holdings: Holdings) -> Iterator[Line]:

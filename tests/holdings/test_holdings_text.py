@@ -36,13 +36,13 @@ def of(*processes: Holding) -> Holdings:
 
 
 def test_a_row_for_each_process() -> None:
-    """The date stands only where it is not today's; without a profile there is a hyphen."""
-    alone = Holding(9, "me", "python3", used_bytes=GIB, since=TODAY, is_ours=True)
+    """Since when: a time of today, a day, or a month; without a profile there is a hyphen."""
+    alone = Holding(9, "me", "python3", used_bytes=GIB, since="2025-12-31T00:00:00", is_ours=True)
     assert text(of(OURS, ANNAS, alone)) == [
         "GPU  PID  USER  PROGRAM   PROFILE       LEASE    IN USE  SINCE",
         "0      7  me    train.py  half-card  5120 MiB  2048 MiB  14:02",
-        "0      8  anna  fit.py    half-card  1024 MiB     1 MiB  2026-11-21 09:30",
-        "0      9  me    python3   -                 -  1024 MiB  14:02",
+        "0      8  anna  fit.py    half-card  1024 MiB     1 MiB  21 Nov",
+        "0      9  me    python3   -                 -  1024 MiB  2025-12",
     ]
 
 
