@@ -76,6 +76,8 @@ class OwnLeases:
         if self._ledger is None:
             self._ledger = Ledger(find_folder())
         ledger = self._ledger
+        if ledger.owner.pid != os.getpid():  # forked by C code, which calls no handlers of Python's
+            ledger.after_fork()
         ledger.adopt()
         before, turn = ledger.snapshot(), _Turn(self._clock, ledger.held)
         try:

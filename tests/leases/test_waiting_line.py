@@ -171,6 +171,25 @@ with child(act) as a:
     run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
 
 
+def test_a_fork_that_python_does_not_see(tmp_path: Path, nvml: Nvml) -> None:
+    """The child of C code takes a lease of its own beside its parent's, which stays."""
+    program = """
+import ctypes
+own = OwnLeases()
+plan(own, profile(6144))
+read, write = os.pipe()
+pid = ctypes.PyDLL(None).fork()
+if pid == 0:
+    os.write(write, f"{sizes(plan(own, profile(2048)))} {len(files())}".encode())
+    os._exit(0)
+assert os.read(read, 100) == b"[2048] 2"
+assert os.waitpid(pid, 0)[1] == 0
+with child(asks(2049)) as other:
+    assert "2048 MiB is left" in other.hear()
+"""
+    run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
+
+
 def test_a_failed_plan_keeps_what_was_held(tmp_path: Path, nvml: Nvml) -> None:
     """A larger one that is refused leaves the lease as it was; so does one that is interrupted."""
     program = """
