@@ -58,6 +58,8 @@ def _problems(holdings: Holdings) -> Iterator[Line]:
 
 def _bar(card: CardHoldings) -> BarRow:
     name = (card.name or card.uuid or "(no name)").removeprefix("NVIDIA ")
+    if card.mig_ids is not None and " MIG " in name:  # what makes it differ from its neighbours
+        name = f"MIG {name.partition(' MIG ')[2]}"
     remarks = []
     if card.index is None:
         remarks.append("NVML does not list this card")

@@ -342,6 +342,7 @@ def test_mig_instances_are_cards(tmp_path: Path, nvml: Nvml, start: Start) -> No
     assert gpus[1]["bar"]["promised_bytes"] == GIB
     done = run(gpuconf("ps"), tmp_path, environ=environ)
     assert re.search(rf"^0\.1 +{child.pid} ", done.stdout, re.MULTILINE)
+    assert "0.2  MIG 2g.10gb " in done.stdout
 
 
 def test_a_driver_that_lists_no_processes(tmp_path: Path, nvml: Nvml) -> None:
