@@ -21,8 +21,9 @@ from typing import NamedTuple
 
 from gpuconf.all_or_nothing import AllOrNothing
 from gpuconf.errors import GpuconfError, ShortageError
-from gpuconf.machine_plan import environment_for, plan_within, wait_for_plan
+from gpuconf.machine_plan import environment_for
 from gpuconf.own_environment import PROFILE_VARIABLE, OwnEnvironment, Written
+from gpuconf.plan_maker import Made, PlanMaker
 from gpuconf.profile import choice_of
 from gpuconf.report import Activation, Contents
 from gpuconf.terminal import debug, say
@@ -31,8 +32,6 @@ from gpuconf.worker_process import is_worker
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
-    from gpuconf.hardware import Inventory
-    from gpuconf.own_leases import OwnLeases
     from gpuconf.planner import Plan
     from gpuconf.profile import ParentChoice, Profile
     from gpuconf.settings import Setting
@@ -48,8 +47,9 @@ class _State(NamedTuple):
     ``choice`` is the profile as children see it, ``load`` gives the one that the program
     asks for now, and ``named`` is the GPUCONF_PROFILE it was loaded with.  ``watched`` are the
     variables that a plan depends on, after ours were set.  ``planned_at`` is the clock when the
-    figures were read, ``pid`` the process that did, ``bound_pid`` the one that bound.  Programs
-    that start before ``refused_until`` cause no further try.
+    figures were read, ``pid`` the process that did, ``bound_pid`` the one that bound, and
+    ``is_leased`` whether it holds its leases too.  Programs that start before ``refused_until``
+    cause no further try.
     """
 
     profile: Profile
@@ -61,6 +61,7 @@ class _State(NamedTuple):
     planned_at: float | None = None
     pid: int = 0
     bound_pid: int | None = None
+    is_leased: bool = False
     refused_until: float = float("-inf")
 
 
@@ -85,7 +86,7 @@ class Binding:
         self._clock = clock
         self._state: _State | None = None
         self._environment = OwnEnvironment()
-        self._leases: OwnLeases | None = None
+        self._maker = PlanMaker(clock)
         self._said: frozenset[str] = frozenset()
         self._whole = AllOrNothing(self._snapshot, self._restore)
 
@@ -161,20 +162,21 @@ class Binding:
         """
         self._whole.unless_busy(self._prepare_for_program)
 
-    def bind(self, apply: Callable[[Plan], None]) -> None:
+    def bind(self, apply: Callable[[Plan], None], *, only_lists: bool = False) -> None:
         """Make the plan hold from now on, and call ``apply`` with it.
 
-        Called by a framework's backend right before its devices are listed or made.  Plans again
-        if process, variables or profile have changed, or the figures are old, with the profile's
-        ``on_shortage``, waiting included.  Raises what planning and ``apply`` raise.
+        Called by a framework's backend right before its devices are made, or, with ``only_lists``,
+        listed.  Plans again if process, variables or profile have changed, or the figures are old,
+        with the profile's ``on_shortage``, waiting included.  Leases are taken for devices alone:
+        a launcher lists GPUs and leaves them to its workers.  Raises what planning and ``apply``
+        raise.
         """
-        self._whole.run(lambda: self._bind(apply))
+        self._whole.run(lambda: self._bind(apply, only_lists=only_lists))
 
     def after_fork(self) -> None:
         """In a forked child, which holds neither the parent's lock nor its leases."""
         self._whole.after_fork()
-        if self._leases is not None:
-            self._leases.after_fork()
+        self._maker.after_fork()
         if self._state is not None:
             self._state = self._state._replace(refused_until=float("-inf"))
 
@@ -218,14 +220,18 @@ class Binding:
             why = getattr(error, "shortage", None) or error.message.partition("\n")[0]
             self._print(f"programs started now inherit no limit: {why}")
 
-    def _bind(self, apply: Callable[[Plan], None]) -> None:
+    def _bind(self, apply: Callable[[Plan], None], *, only_lists: bool) -> None:
         if self._state is None:
             return
+        bound = self._state.activation.plan if self.is_bound else None
         if not self.is_bound:
             self._follow_profile()
-            if self._is_outdated() or self._is_old() or self._wants_leases():
-                self._plan(waiting=True, binds=True)
-            self._state = self._state._replace(bound_pid=os.getpid())
+            leasing = self._is_leasing(only_lists=only_lists)
+            if not leasing and (self._is_outdated() or self._is_old()):
+                self._plan(waiting=True)
+        if self._is_leasing(only_lists=only_lists):
+            self._lease(bound)
+        self._state = self._state._replace(bound_pid=os.getpid())
         plan = self._state.activation.plan
         if plan is not None:
             apply(plan)
@@ -263,53 +269,32 @@ class Binding:
 
     # --- making the plan and setting it ---------------------------------------------------------
 
-    def _plan(self, *, waiting: bool, binds: bool = False) -> None:
-        """Plan for the profile in force now, and set the environment.
-
-        A plan that ``binds`` takes its leases.  So does one that waits: at the end of the line its
-        place would be lost otherwise.
-        """
+    def _plan(self, *, waiting: bool) -> None:
+        """Plan for the profile in force now, and set the environment."""
         assert self._state is not None
-        profile, chosen = self._state.profile, self._environment.chosen_before()
-        planned_at = 0.0
+        chosen = self._environment.chosen_before()
+        self._put(self._maker.make(self._state.profile, chosen, waiting=waiting))
 
-        def make(read: Callable[[], Inventory] | None = None) -> Plan:
-            nonlocal planned_at
-            planned_at = self._clock()
-            return plan_within(profile, chosen, read=read)
+    def _lease(self, bound: Plan | None) -> None:
+        """As :meth:`_plan`, and take the leases; ``bound`` stays where it still holds."""
+        assert self._state is not None
+        chosen = self._environment.chosen_before()
+        self._put(self._maker.lease(self._state.profile, chosen, bound))
+        self._state = self._state._replace(is_leased=True)
 
-        if not self._wants_leases():
-            plan = wait_for_plan(make) if waiting else make()
-            if binds and any(each.lease_bytes is not None for each in plan.gpus):
-                # NVML, which could not be asked before, answers now.
-                plan = self._own_leases().plan(make, profile=profile.name, waiting=waiting)
-        elif binds:
-            plan = self._own_leases().plan(make, profile=profile.name, waiting=waiting)
-        else:
-            try:
-                plan = make()
-            except ShortageError as error:
-                if error.wait_s is None or not waiting:
-                    raise
-                plan = self._own_leases().plan(make, profile=profile.name, waiting=True)
-        self._state = self._state._replace(planned_at=planned_at, pid=os.getpid())
-        self._set_environment(plan)
-
-    def _wants_leases(self) -> bool:
-        """Whether there may be something to lease; nothing where NVML could not be asked."""
-        from gpuconf.planner import wants_leases
-
-        if self._state is None or not wants_leases(self._state.profile):
+    def _is_leasing(self, *, only_lists: bool) -> bool:
+        """Whether leases are to be taken now, and have not been."""
+        state = self._state
+        if state is None or only_lists or (self.is_bound and state.is_leased):
             return False
-        plan = self._state.activation.plan
-        return plan is None or plan.unknown_gpu is None
+        return self._maker.wants_leases(state.profile, state.activation.plan)
 
-    def _own_leases(self) -> OwnLeases:
-        if self._leases is None:
-            from gpuconf.own_leases import OwnLeases
-
-            self._leases = OwnLeases()
-        return self._leases
+    def _put(self, made: Made) -> None:
+        assert self._state is not None
+        self._state = self._state._replace(
+            planned_at=made.planned_at, pid=os.getpid(), is_leased=False
+        )
+        self._set_environment(made.plan)
 
     def _set_environment(self, plan: Plan | None) -> None:
         """Set what ``plan`` asks for, without one what needs no figures, and say what differs."""
@@ -337,13 +322,12 @@ class Binding:
     def _snapshot(self) -> _Snapshot:
         state = self._state
         contents = None if state is None else state.activation.contents()
-        leases = [] if self._leases is None else self._leases.snapshot()
-        return _Snapshot(state, contents, self._environment.written(), leases, self._said)
+        written, leases = self._environment.written(), self._maker.snapshot()
+        return _Snapshot(state, contents, written, leases, self._said)
 
     def _restore(self, before: _Snapshot) -> None:
         self._environment.take_back_to(before.written)
-        if self._leases is not None:
-            self._leases.take_back_to(before.leases)
+        self._maker.take_back_to(before.leases)
         self._state, self._said = before.state, before.said
         if before.state is not None and before.contents is not None:
             before.state.activation.restore(before.contents)

@@ -18,7 +18,7 @@ from gpuconf.planner.inheritance import (
     hides_everything,
     read_inherited,
 )
-from gpuconf.planner.leases import wants_leases
+from gpuconf.planner.leases import is_within, wants_leases
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.planner.plan import FrameworkLimit, GpuPlan, Plan, label
 from gpuconf.planner.selection import rules_for, select, unmatched_rules
@@ -35,6 +35,7 @@ __all__ = [
     "FrameworkLimit",
     "GpuPlan",
     "Plan",
+    "is_within",
     "label",
     "make_plan",
     "needs_inventory",

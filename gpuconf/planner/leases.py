@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuconf.hardware.inventory import CardLease, Gpu
+from gpuconf.planner.plan import Plan
 from gpuconf.profile.model import GpuRules, MemoryRules, Profile
 from gpuconf.units import sized
 
@@ -23,6 +24,17 @@ def _has_limit(rules: GpuRules) -> bool:
     limits = (memory.per_process_gpu_memory_fraction, memory.memory_limit)
     return any(each is not None for each in (*limits, memory.keep_free, memory.context)) or bool(
         rules.virtual_devices
+    )
+
+
+def is_within(bound: Plan, made: Plan) -> bool:
+    """Whether ``bound`` takes no more of any GPU than ``made``, and the same GPUs."""
+    if bound.hides_gpus or made.hides_gpus or len(bound.gpus) != len(made.gpus):
+        return bound.hides_gpus and made.hides_gpus
+    return all(
+        ours.gpu.identity == theirs.gpu.identity
+        and (ours.limit_bytes or 0) <= (theirs.limit_bytes or 0)
+        for ours, theirs in zip(bound.gpus, made.gpus, strict=True)
     )
 
 

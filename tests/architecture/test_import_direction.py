@@ -51,12 +51,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": GROUND | {"planner", "profile"},
     "leases": GROUND | {"hardware"},
     "machine_plan": GROUND | {"hardware", "profile", "planner", "backends", "leases"},
+    "plan_maker": GROUND | {"hardware", "profile", "planner", "machine_plan", "own_leases"},
     "own_leases": GROUND | {"hardware", "leases", "machine_plan", "planner"},
     "all_or_nothing": {"errors"},
     "own_environment": GROUND | {"hardware", "profile"},
     "binding": GROUND
     | {"hardware", "profile", "planner", "machine_plan", "report"}
-    | {"all_or_nothing", "own_environment", "own_leases", "tripwire"},
+    | {"all_or_nothing", "own_environment", "plan_maker", "tripwire"},
     "tripwire": GROUND,
     "framework_hooks": GROUND | {"profile", "backends", "binding", "tripwire"},
     "bootstrap": GROUND

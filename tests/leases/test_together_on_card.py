@@ -29,14 +29,14 @@ WAITS = "waiting for memory"
 class Program:
     """One of them: ``imported``, then `bind`, then `take`, then `end`."""
 
-    def __init__(self, card: Card, profile: str, folder: Path) -> None:
+    def __init__(self, card: Card, profile: str, folder: Path, *words: str) -> None:
         environ = {**card.environment(os.environ), "TF_CPP_MIN_LOG_LEVEL": "3"}
         for name in ("CUDA_VISIBLE_DEVICES", "GPUCONF_STATE"):
             environ.pop(name, None)
         self.errors = folder / f"stderr{len(list(folder.iterdir()))}"
         with self.errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, str(PROGRAM)],
+                [sys.executable, str(PROGRAM), *words],
                 env={**environ, "GPUCONF_PROFILE": profile},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -78,10 +78,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
     folder = tmp_path / "programs"
     folder.mkdir()
 
-    def begin(card: Card, rules: str, count: int) -> list[Program]:
+    def begin(card: Card, rules: str, count: int, *words: str) -> list[Program]:
         profile = tmp_path / "profile.yaml"
         profile.write_text(rules, encoding="utf-8")
-        new = [Program(card, str(profile), folder) for _ in range(count)]
+        new = [Program(card, str(profile), folder, *words) for _ in range(count)]
         programs.extend(new)
         for program in new:
             program.answer()
@@ -167,6 +167,31 @@ def test_three_that_pick_the_most_free_spread_over_two_cards(start: Start) -> No
         assert sorted(places.count(each) for each in set(places)) == [1, 2]
         assert [mib(each) for each in answers] == [3072] * 3
         assert [taken(program) for program in programs] == ["GPU:0"] * 3
+
+
+def test_who_only_lists_the_gpus_leases_none(card: Card, start: Start) -> None:
+    """A launcher leaves them to its workers; if it computes after all, with what they have left."""
+    rules = "extends: dedicated\nmemory: {at_least: 1GiB, context: 512MiB}\n"
+    (launcher,) = start(card, rules, 1, "lists")
+    launcher.next_step()
+    assert launcher.answer() == {"count": 1}
+    limited = "memory: {memory_limit: 6GiB, context: 512MiB}\n"
+    (worker,) = start(card, limited, 1)
+    (answer,) = bound_at_once([worker])
+    assert mib(answer) == 6144
+    (late,) = bound_at_once([launcher])
+    assert mib(late) == FREE - (6144 + 512) - 512
+    assert [taken(worker), taken(launcher)] == ["GPU:0", "GPU:0"]
+
+
+def test_a_limit_that_still_holds_stays(card: Card, start: Start) -> None:
+    """Between the listing and the devices another has taken a part, which this one never had."""
+    rules = "memory: {memory_limit: 4GiB, context: 512MiB}\n"
+    (launcher,) = start(card, rules, 1, "lists")
+    launcher.next_step()
+    launcher.answer()
+    bound_at_once(start(card, "memory: {memory_limit: 2GiB, context: 512MiB}\n", 1))
+    assert [mib(each) for each in bound_at_once([launcher])] == [4096]
 
 
 def test_this_test_can_fail(card: Card, start: Start) -> None:

@@ -44,6 +44,9 @@ def take(mib: int) -> str:
 def main() -> None:
     say(pid=os.getpid())
     sys.stdin.readline()
+    if "lists" in sys.argv:
+        say(count=len(tf.config.list_physical_devices("GPU")))
+        sys.stdin.readline()
     got = limit()
     say(**got)
     sys.stdin.readline()

@@ -39,8 +39,11 @@ from gpuconf.units import MIB
 class PlanSource(Protocol):
     """Where the plan comes from: gpuconf.binding.Binding."""
 
-    def bind(self, apply: Callable[[Plan], None]) -> None:
-        """Make the plan hold, and call ``apply`` with it; raises where it cannot hold."""
+    def bind(self, apply: Callable[[Plan], None], *, only_lists: bool = False) -> None:
+        """Make the plan hold, and call ``apply`` with it; raises where it cannot hold.
+
+        With ``only_lists`` no device is made yet.
+        """
 
     def record(self, setting: Setting) -> None:
         """Take down a setting's fate."""
@@ -140,17 +143,24 @@ class Guards:
 
     def configure(self) -> None:
         """Bind the plan and bring it to tf.config, once; raises what binding it raises."""
-        if self.is_configured or self.source is None:
+        if not self.is_configured:
+            self._bind(only_lists=True)
+
+    def _bind(self, *, only_lists: bool) -> None:
+        if self.source is None:
             return
         try:
-            self.source.bind(self._configure_once)
+            self.source.bind(self._configure_once, only_lists=only_lists)
         except BaseException:
             self.is_configured = False
             raise
 
     def _configure_once(self, plan: Plan) -> None:
-        """With the lock of ``source``: another thread waits for it, this one may come back."""
-        if self.is_configured or self._is_configuring:
+        """With the lock of ``source``: another thread waits for it, this one may come back.
+
+        Devices may be made long after they were listed, and then have another plan.
+        """
+        if self._is_configuring or (self.is_configured and self._has(plan)):
             return
         try:
             self._is_configuring = True
@@ -158,6 +168,10 @@ class Guards:
             self.is_configured = True
         finally:
             self._is_configuring = False
+
+    def _has(self, plan: Plan) -> bool:
+        mine = self.plan
+        return mine is not None and (mine.gpus, mine.hides_gpus) == (plan.gpus, plan.hides_gpus)
 
     def _configure(self, plan: Plan) -> None:
         self.plan = plan
@@ -311,7 +325,8 @@ class Guards:
 
     def _about_to_make_devices(self) -> None:
         if self.devices_made_at is None:
-            self.configure()
+            is_computing_elsewhere = keras_backend.elsewhere() is not None
+            self._bind(only_lists=is_computing_elsewhere or self._is_configuring)
 
     def _report_orphan(self) -> None:
         self._is_orphan = False

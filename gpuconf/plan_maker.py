@@ -1,0 +1,121 @@
+"""This process's plans: without leases as long as nothing is taken, with them once something is.
+
+The rooms that this needs are imported when a plan is made: `import gpuconf.auto` makes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from gpuconf.errors import ShortageError
+from gpuconf.machine_plan import plan_within, wait_for_plan
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from gpuconf.hardware import Inventory
+    from gpuconf.own_leases import OwnLeases
+    from gpuconf.planner import Plan
+    from gpuconf.profile import Profile
+
+
+class Made(NamedTuple):
+    """A plan, and the clock when its figures were read."""
+
+    plan: Plan
+    planned_at: float
+
+
+class PlanMaker:
+    """Makes plans for this process, and holds its leases.  ``clock`` is in seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._leases: OwnLeases | None = None
+
+    def make(self, profile: Profile, chosen: Mapping[str, str], *, waiting: bool) -> Made:
+        """A plan for ``profile``, on no other GPUs than CUDA's variables in ``chosen`` show.
+
+        Nothing is leased, except by one that has waited: its place would be lost otherwise.
+        Raises what planning raises.
+        """
+        making = _Making(profile, chosen, self._clock)
+        try:
+            plan = making.plan()
+        except ShortageError as error:
+            if error.wait_s is None or not waiting:
+                raise
+            if _wants_leases(profile):
+                plan = self._own_leases().plan(making.plan, profile=profile.name, waiting=True)
+            else:
+                plan = wait_for_plan(making.plan)
+        return Made(plan, making.planned_at)
+
+    def lease(self, profile: Profile, chosen: Mapping[str, str], bound: Plan | None) -> Made:
+        """The plan whose leases this process holds from now on; waits as the profile says.
+
+        ``bound`` is one that has been given to a framework already; it stays where it still holds.
+        """
+        making = _Making(profile, chosen, self._clock, bound)
+        if not _wants_leases(profile):
+            return Made(wait_for_plan(making.plan), making.planned_at)
+        plan = self._own_leases().plan(making.plan, profile=profile.name, waiting=True)
+        return Made(plan, making.planned_at)
+
+    def wants_leases(self, profile: Profile, plan: Plan | None) -> bool:
+        """Whether there may be something to lease; nothing where NVML could not be asked."""
+        return _wants_leases(profile) and (plan is None or plan.unknown_gpu is None)
+
+    def snapshot(self) -> list[object]:
+        """The leases that are held now, for :meth:`take_back_to`."""
+        return [] if self._leases is None else self._leases.snapshot()
+
+    def take_back_to(self, held: list[object]) -> None:
+        """Release the leases that were taken since."""
+        if self._leases is not None:
+            self._leases.take_back_to(held)
+
+    def after_fork(self) -> None:
+        """In a forked child, which holds no lease."""
+        if self._leases is not None:
+            self._leases.after_fork()
+
+    def _own_leases(self) -> OwnLeases:
+        if self._leases is None:
+            from gpuconf.own_leases import OwnLeases
+
+            self._leases = OwnLeases()
+        return self._leases
+
+
+class _Making:
+    """One plan on its way, which may take several tries; ``planned_at`` is the last one's clock."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        chosen: Mapping[str, str],
+        clock: Callable[[], float],
+        bound: Plan | None = None,
+    ) -> None:
+        self._profile = profile
+        self._chosen = chosen
+        self._clock = clock
+        self._bound = bound
+        self.planned_at = 0.0
+
+    def plan(self, read: Callable[[], Inventory] | None = None) -> Plan:
+        """The plan of this moment, or the bound one if that is within it."""
+        self.planned_at = self._clock()
+        made = plan_within(self._profile, self._chosen, read=read)
+        if self._bound is None:
+            return made
+        from gpuconf.planner import is_within
+
+        return self._bound if is_within(self._bound, made) else made
+
+
+def _wants_leases(profile: Profile) -> bool:
+    from gpuconf.planner import wants_leases
+
+    return wants_leases(profile)
