@@ -28,6 +28,7 @@ _OVER_A_NETWORK = frozenset(
 )
 _MOUNTS = "/proc/self/mountinfo"
 _INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of the kernel's proc_ns.h
+_INITIAL_IPC_NAMESPACE = 0xEFFFFFFF  # PROC_IPC_INIT_INO
 _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 
 
@@ -196,15 +197,28 @@ def _mount_of(path: str) -> tuple[str, str]:
 
 
 def is_private(path: str) -> bool:
-    """Whether this is a container, and the folder is its own: no mount from outside."""
-    return is_container() and _mount_of(path)[0] != os.path.realpath(path)
+    """Whether this is a container, and the folder is its own: no mount from outside.
+
+    With the machine's IPC namespace (docker run --ipc=host) /dev/shm is the machine's.
+    """
+    point = _mount_of(path)[0]
+    is_shared = point == os.path.realpath(path) or (
+        point == "/dev/shm" and _is_namespace("ipc", _INITIAL_IPC_NAMESPACE)
+    )
+    return is_container() and not is_shared
 
 
 def is_container() -> bool:
     """Whether this process is in another pid namespace than the machine, or in a container."""
-    try:
-        if os.stat("/proc/self/ns/pid").st_ino != _INITIAL_PID_NAMESPACE:
-            return True
-    except OSError:
+    is_initial = _is_namespace("pid", _INITIAL_PID_NAMESPACE)
+    if is_initial is None:
         return False
-    return any(os.path.exists(each) for each in _CONTAINER_FILES)
+    return not is_initial or any(os.path.exists(each) for each in _CONTAINER_FILES)
+
+
+def _is_namespace(kind: str, inode: int) -> bool | None:
+    """Whether this process's namespace of that kind is that one; None where /proc has none."""
+    try:
+        return os.stat(f"/proc/self/ns/{kind}").st_ino == inode
+    except OSError:
+        return None

@@ -104,3 +104,19 @@ def stat_of(pid: int | str) -> list[str] | None:
             return file.read().rpartition(b")")[2].decode("ascii").split()
     except (OSError, ValueError):
         return None
+
+
+def innermost_pid(pid: int) -> int | None:
+    """The number of a process in its own pid namespace, where that lies below this one.
+
+    NSpid of proc_pid_status(5) lists its numbers from the reader's namespace inwards.
+    """
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"NSpid:"):
+                    numbers = line.split()[1:]
+                    return int(numbers[-1]) if len(numbers) > 1 else None
+    except (OSError, ValueError):
+        pass
+    return None

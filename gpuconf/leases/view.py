@@ -18,7 +18,7 @@ from gpuconf.hardware.inventory import CardLease, Gpu, GpuProcess, Inventory
 from gpuconf.hardware.nvml import read_inventory
 from gpuconf.leases.files import is_locked, read_note
 from gpuconf.leases.folder import NoLedgerError, find_folder, is_container
-from gpuconf.leases.lease import Lease, Owner, folder_of, stat_of
+from gpuconf.leases.lease import Lease, Owner, folder_of, innermost_pid, stat_of
 from gpuconf.leases.ledger import Ledger
 from gpuconf.terminal import debug
 
@@ -114,18 +114,20 @@ def describe_leases(
     """Each lease of a card, with what its holder has taken by the driver's list of processes.
 
     ``here`` are those of them that are known to be of this pid namespace; None for all.  A holder
-    that is none of them may be one of the others.
+    that is none of them may be one of the others.  One in a namespace below this one, a
+    container's, is known by its number there.
     """
-    holders = {each.owner.pid for each in granted if each.owner.namespace == reader.namespace}
+    owners = _Owners([each.owner for each in granted], reader)
     ours = [each for each in processes or () if here is None or each.pid in here]
     is_whole = processes is not None and len(ours) == len(processes)
-    used: dict[int, list[GpuProcess] | None]
-    used = {holder: [] if is_whole else None for holder in holders}
+    used: dict[Owner, list[GpuProcess]] = {}
+    if is_whole:
+        used = {each.owner: [] for each in granted if not owners.is_elsewhere(each.owner)}
     for listed in ours:
-        holder = _holder_of(listed.pid, holders, reader.pid)
-        if holder is not None:
-            used[holder] = [*(used[holder] or ()), listed]
-    return tuple(_described(each, used.get(each.owner.pid), reader) for each in granted)
+        owner = owners.of(listed.pid)
+        if owner is not None:
+            used[owner] = [*used.get(owner, ()), listed]
+    return tuple(_described(each, used.get(each.owner), reader) for each in granted)
 
 
 def describe_waiting(waiting: tuple[Lease, ...], reader: Owner) -> tuple[WaitingProgram, ...]:
@@ -142,32 +144,46 @@ def describe_waiting(waiting: tuple[Lease, ...], reader: Owner) -> tuple[Waiting
     )
 
 
-def _holder_of(pid: int, holders: Collection[int], reader: int) -> int | None:
-    """The holder that ``pid`` is, or descends from; None for another's, and for the reader's.
+class _Owners:
+    """The holders of a card's leases, and which of them a process belongs to."""
 
-    The reader's own memory is its own, even where a parent of it holds a lease.
-    """
-    for _ in range(_MOST_GENERATIONS):
-        if pid in holders:
-            return pid
-        fields = None if pid in (0, 1, reader) else stat_of(pid)
-        if fields is None:
-            return None
-        pid = int(fields[1])
-    return None
+    def __init__(self, owners: Collection[Owner], reader: Owner) -> None:
+        self._reader = reader
+        self._here = {each.pid: each for each in owners if not self.is_elsewhere(each)}
+        self._elsewhere = {(e.pid, e.start): e for e in owners if self.is_elsewhere(e)}
+
+    def is_elsewhere(self, owner: Owner) -> bool:
+        """Whether its number counts in another pid namespace than the reader's."""
+        return owner.namespace != self._reader.namespace
+
+    def of(self, pid: int) -> Owner | None:
+        """The holder that ``pid`` is, or descends from; None for another's, and the reader's.
+
+        The reader's own memory is its own, even where a parent of it holds a lease.
+        """
+        for _ in range(_MOST_GENERATIONS):
+            if pid in self._here:
+                return self._here[pid]
+            fields = None if pid in (0, 1, self._reader.pid) else stat_of(pid)
+            if fields is None:
+                return None
+            inner = innermost_pid(pid) if self._elsewhere else None
+            if inner is not None and (inner, int(fields[19])) in self._elsewhere:
+                return self._elsewhere[inner, int(fields[19])]
+            pid = int(fields[1])
+        return None
 
 
 def _described(lease: Lease, used: list[GpuProcess] | None, reader: Owner) -> CardLease:
-    is_elsewhere = lease.owner.namespace != reader.namespace
-    sizes = [None] if used is None or is_elsewhere else [each.used_bytes for each in used]
+    sizes = [None] if used is None else [each.used_bytes for each in used]
     known = [size for size in sizes if size is not None]
     return CardLease(
         lease.owner.pid,
         lease.size_bytes,
         sum(known) if len(known) == len(sizes) else None,
         *_note_of(lease),
-        pids=None if used is None or is_elsewhere else tuple(each.pid for each in used),
-        is_elsewhere=is_elsewhere,
+        pids=None if used is None else tuple(each.pid for each in used),
+        is_elsewhere=lease.owner.namespace != reader.namespace,
     )
 
 

@@ -13,9 +13,21 @@ import pytest
 
 from gpuconf.hardware.holders import Process, user_name
 from gpuconf.hardware.inventory import CardLease, Gpu, GpuProcess, Inventory
-from gpuconf.leases.lease import GRANTED, WAITING, Lease, Owner, file_name, parse, this_process
+from gpuconf.leases.folder import LedgerFolder
+from gpuconf.leases.lease import (
+    GRANTED,
+    WAITING,
+    Lease,
+    Owner,
+    file_name,
+    innermost_pid,
+    parse,
+    this_process,
+)
+from gpuconf.leases.ledger import Ledger
 from gpuconf.leases.view import CardLeases, describe_leases, read_with_leases, with_leases
 from gpuconf.units import MIB
+from tests.leases.ledgers import IN_NAMESPACE, start_other
 
 UUID = "GPU-0e8d35e3-0000-4000-8000-000000000000"
 HERE = this_process()
@@ -128,6 +140,29 @@ def test_the_use_of_a_holder_in_another_namespace_is_unknown() -> None:
     assert found.promised_bytes == found.lease_bytes == 1000 * MIB
     both = described(lease(), lease(ELSEWHERE, ticket=2), listed=listed)
     assert both == [(HERE.pid, 300), (HERE.pid, None)]
+
+
+def test_a_holder_in_a_namespace_below_is_known_by_its_number_there(tmp_path: Path) -> None:
+    """As the machine sees a container: the driver lists one number, the lease bears another."""
+    with start_other(IN_NAMESPACE, tmp_path) as program:
+        assert program.stdout is not None
+        assert program.stdin is not None
+        try:
+            program.stdout.readline()
+            (found,) = Ledger(LedgerFolder(str(tmp_path))).leases("GPU-0")
+            assert found.owner.namespace != HERE.namespace
+            inside = next(
+                pid
+                for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+                if innermost_pid(pid) == found.owner.pid and os.getsid(pid) == os.getsid(0)
+            )
+            assert inside != found.owner.pid
+            listed = (uses(inside, 3), uses(found.owner.pid, 5))
+            (described_one,) = describe_leases((found,), listed, None, READER)
+            assert (described_one.used_bytes, described_one.pids) == (3 * MIB, (inside,))
+            assert described_one.is_elsewhere
+        finally:
+            program.kill()
 
 
 @pytest.mark.parametrize("listed", [None, "without figures"])
