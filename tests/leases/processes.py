@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -76,7 +77,7 @@ def child(act: Callable[[Child], None]) -> Iterator[Child]:
     An exception in it is printed, and its exit code is 1.
     """
     made = Child()
-    made.pid = os.fork()
+    made.pid = fork()
     if made.pid == 0:
         _act(made, act)
     made._close(made._to_parent, made._from_parent)
@@ -88,6 +89,13 @@ def child(act: Callable[[Child], None]) -> Iterator[Child]:
         if made._code is None:
             made.kill()
         made._close(made._from_child, made._to_child)
+
+
+def fork() -> int:
+    """`os.fork`, without Python 3.12's warning that a process with threads forks."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
 
 
 def _act(made: Child, act: Callable[[Child], None]) -> None:

@@ -26,7 +26,7 @@ from tests.leases.ledgers import (
     sizes,
     start_other,
 )
-from tests.leases.processes import Child, child
+from tests.leases.processes import Child, child, fork
 
 
 @pytest.mark.parametrize("end", ["closes", "dies", "lives"])
@@ -37,7 +37,7 @@ def test_a_forked_child_holds_nothing(end: str, root: Path, ledger: Ledger) -> N
         own = Ledger(LedgerFolder(str(root)))
         own.take({CARD: 100}, NOTE, next_ticket())
         read, write = os.pipe()
-        pid = os.fork()
+        pid = fork()
         if pid == 0:
             if end == "closes":
                 own.after_fork()
@@ -138,7 +138,7 @@ def test_a_child_that_keeps_its_parents_lease(root: Path, ledger: Ledger) -> Non
     def act(self: Child) -> None:
         own = Ledger(LedgerFolder(str(root)))
         own.take({CARD: 100}, NOTE, next_ticket())
-        pid = os.fork()
+        pid = fork()
         if pid == 0:
             own.after_fork()
             (lease,) = own.leases(CARD)

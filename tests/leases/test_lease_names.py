@@ -19,6 +19,7 @@ from gpuconf.leases.lease import (
     parse,
     this_process,
 )
+from tests.leases.processes import fork
 
 _NUMBERS = st.integers(0, 10**19 - 1)
 OWNER = Owner(4026531836, 4711, 123456)
@@ -96,7 +97,7 @@ def test_this_process() -> None:
     assert here.pid == os.getpid()
     assert here.start > 0
     assert here.namespace == os.stat("/proc/self/ns/pid").st_ino
-    pid = os.fork()
+    pid = fork()
     if pid == 0:
         os._exit(int(this_process().pid == here.pid))
     assert os.waitpid(pid, 0)[1] == 0

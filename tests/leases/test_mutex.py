@@ -21,7 +21,7 @@ import pytest
 from gpuconf.leases import mutex as mutex_module
 from gpuconf.leases.folder import NoLedgerError
 from gpuconf.leases.mutex import FILE, Mutex, holder_of
-from tests.leases.processes import Child, child, descriptors
+from tests.leases.processes import Child, child, descriptors, fork
 
 
 @pytest.fixture
@@ -122,6 +122,29 @@ def test_it_is_bounded_when_its_holder_hangs(folder: str) -> None:
         time.sleep(0.01)
 
 
+def test_it_is_waited_for_longer_while_it_changes_hands(folder: str) -> None:
+    """The bound is for one holder: a line that moves is no reason to go without."""
+    got, mutex = threading.Event(), Mutex(folder, one_holder_s=0.6)
+    with mutex.held():
+        pass
+
+    def pass_on() -> None:
+        for _ in range(5):
+            with child(_hold(folder)) as holder:
+                holder.expect("held")
+                time.sleep(0.3)
+        got.set()
+
+    thread = threading.Thread(target=pass_on)
+    thread.start()
+    descriptor = os.open(mutex.path, os.O_RDONLY)
+    began = time.monotonic()
+    mutex._watch(descriptor, got)
+    assert time.monotonic() - began > 1.2
+    os.close(descriptor)
+    thread.join()
+
+
 def test_it_was_removed_while_we_waited(folder: str) -> None:
     """A lock of a file that is gone keeps nobody out: the new file's is taken."""
     with child(_hold(folder)) as holder:
@@ -145,7 +168,7 @@ def test_a_forked_child_of_the_holder_does_not_keep_it(folder: str) -> None:
         mutex = Mutex(folder)
         os.register_at_fork(after_in_child=mutex.after_fork)
         with mutex.held():
-            pid = os.fork()
+            pid = fork()
             if pid == 0:
                 while os.getppid() == self.pid:
                     time.sleep(0.01)
@@ -178,7 +201,7 @@ def test_a_forked_child_of_one_that_waits_does_not_keep_it(folder: str) -> None:
         thread.start()
         while len(descriptors()) < len(before) + 4:  # two pipes' ends, ours and the thread's
             time.sleep(0.01)
-        pid = os.fork()
+        pid = fork()
         if pid == 0:
             mutex.after_fork()
             held = [each for each in descriptors().values() if each.endswith(f"/{FILE}")]
