@@ -49,6 +49,8 @@ class PlanMaker:
                 plan = self._own_leases().plan(making.plan, profile=profile.name, waiting=True)
             else:
                 plan = wait_for_plan(making.plan)
+        if self._leases is not None and not _wants_leases(profile):
+            self._leases.take_back_to([])  # what a wait has leased, under another profile
         return Made(plan, making.planned_at)
 
     def lease(self, profile: Profile, chosen: Mapping[str, str], bound: Plan | None) -> Made:
