@@ -67,6 +67,22 @@ def test_show(tmp_path: Path) -> None:
     assert unknown.document["error"]["type"] == "ProfileNotFoundError"
 
 
+def test_show_has_the_rules_of_leases(tmp_path: Path) -> None:
+    """Context, lease and an endless wait are written as a profile has them."""
+    (tmp_path / "mine.yaml").write_text(
+        "extends: dedicated\nmemory: {lease: off, on_shortage: {wait: forever}}\n"
+    )
+    text, found = run_commands(
+        tmp_path,
+        ["profiles", "show", "mine.yaml"],
+        ["profiles", "show", "--json", "mine.yaml"],
+    )
+    for memory in (yaml.safe_load(text.out)["memory"], found.document["profile"]["memory"]):
+        assert memory["context"] == "1536MiB"
+        assert memory["lease"] is False
+        assert memory["on_shortage"] == {"wait": "forever"}
+
+
 def test_check_tells_every_error(tmp_path: Path) -> None:
     """Exit code 2, and for each error file, line, column and a hint."""
     (tmp_path / "bad.yaml").write_text("memry: {}\nmemory:\n  keep_free: 1 gigabyte\n")

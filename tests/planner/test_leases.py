@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpuconf.errors import ShortageError
 from gpuconf.hardware.inventory import CardLease, Gpu, GpuProcess, Inventory
-from gpuconf.planner import GpuPlan, Plan, make_plan, wants_leases
+from gpuconf.planner import GpuPlan, Plan, is_within, make_plan, wants_leases
 from gpuconf.planner.context import context_bytes
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.profile.model import GpuRules, GpuSelection, MemoryRules, OnShortage, Profile
@@ -326,6 +326,44 @@ def test_which_profiles_lease(rules: dict[str, Any], expected: bool) -> None:
     assert wants_leases(Profile("pair", memory=memory, virtual_devices=halves)) is (
         memory.lease is not False
     )
+
+
+# --- a plan that a framework has been given already ---------------------------------------------
+
+
+def held_to(gpus: tuple[Gpu, ...], limit_mib: int | None = None) -> Plan:
+    """The plan of a profile with this limit, or none."""
+    return plan(Profile("any", memory=MemoryRules(memory_limit=amount(limit_mib))), *gpus)
+
+
+def test_a_plan_that_takes_no_more_still_holds() -> None:
+    """Of the same GPUs in the same order, each limit no higher; what NVML says now is no matter."""
+    two = (card(0), card(1))
+    now = tuple(gpu._replace(free_bytes=8000 * MIB) for gpu in two)
+    assert is_within(held_to(two, 4000), held_to(now, 4000))
+    assert is_within(held_to(two, 4000), held_to(now, 5000))
+    assert not is_within(held_to(two, 4000), held_to(now, 3999))
+    shorter = (two[0], two[1]._replace(free_bytes=3000 * MIB))
+    assert not is_within(held_to(two, 4000), held_to(shorter, 4000))
+
+
+def test_a_plan_of_other_gpus_does_not_hold() -> None:
+    """Another card, another order, fewer or more of them."""
+    two = (card(0), card(1))
+    bound = held_to(two, 1000)
+    for other in ((card(1), card(0)), (card(0), card(2)), two[:1], (*two, card(2))):
+        assert not is_within(bound, held_to(other, 5000))
+
+
+def test_a_plan_that_hides_all_gpus_holds_where_none_is_to_be_had() -> None:
+    """And only there: a card that has room by now is used."""
+    full = (card(0, free=600),)
+    hidden = plan(asking(4096, "cpu"), *full)
+    roomy = plan(asking(4096, "cpu"), card(0))
+    assert hidden.hides_gpus
+    assert is_within(hidden, hidden)
+    assert not is_within(hidden, roomy)
+    assert not is_within(roomy, hidden)
 
 
 # --- those that wait ----------------------------------------------------------------------------

@@ -122,10 +122,12 @@ def test_a_profile_that_helps() -> None:
 
 def test_a_refusing_profile() -> None:
     """Its own words without the hint that is for a real machine's GPU, and one that does not."""
-    failure = Failure("refused", "profile dedicated: GPU 0 has less\n  hint: nvidia-smi shows who")
+    failure = Failure(
+        "refused", "profile dedicated: GPU 0 has less\n  hint: `gpuconf ps` shows who"
+    )
     verdict = Verdict("does not fit", "the profile refuses", 1, failure)
     text = told(rehearsal(verdict=verdict, devices=(), orders=Orders(profile="dedicated")))
-    assert "nvidia-smi" not in text
+    assert "gpuconf ps" not in text
     assert "small-laptop allows" in text
 
 
