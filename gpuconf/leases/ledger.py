@@ -152,10 +152,13 @@ class Ledger:
         known = {path for held in self._held for path in held.paths}
         for card in self.cards():
             for lease in self._listed(card, sweep=False):
-                if lease.owner == self.owner and lease.path not in known:
+                is_ours = lease.owner == self.owner and lease.path not in known
+                # What is not open here somebody else has made, who can give a file any name.
+                descriptors = descriptors_of(lease.path) if is_ours else []
+                if descriptors:
                     held = _Held(lease.folder)
                     held.paths, held.lease = [lease.path], lease
-                    held.descriptors = descriptors_of(lease.path)
+                    held.descriptors = descriptors
                     self._held.append(held)
 
     def take(self, sizes: Mapping[str, int], note: Mapping[str, str], ticket: int) -> None:

@@ -13,7 +13,7 @@ import sys
 
 from gpuconf.leases.files import folders_in, is_locked, names_in, remove
 from gpuconf.leases.folder import NoLedgerError, problem_of
-from gpuconf.leases.lease import UNFINISHED, parse
+from gpuconf.leases.lease import UNFINISHED, parse, this_process
 from gpuconf.leases.mutex import Mutex
 
 
@@ -30,8 +30,12 @@ def sweep(folder: str) -> int:
 
 
 def _sweep_card(folder: str) -> int:
-    names = names_in(folder)
-    ours = [each for each in names if each.startswith(UNFINISHED) or parse(folder, each)]
+    here, ours = this_process(), []
+    for name in names_in(folder):
+        lease = parse(folder, name)
+        # This process's own is never opened, which would end it.
+        if name.startswith(UNFINISHED) or (lease is not None and lease.owner != here):
+            ours.append(name)
     dead = [name for name in ours if not is_locked(os.path.join(folder, name))]
     for name in dead:
         remove(os.path.join(folder, name))

@@ -13,6 +13,7 @@ from gpuconf.leases.files import read_note
 from gpuconf.leases.folder import MODE, LedgerFolder, NoLedgerError
 from gpuconf.leases.lease import next_ticket
 from gpuconf.leases.ledger import Ledger
+from gpuconf.leases.sweep import sweep
 from tests.leases.ledgers import CARD, NOTE, OTHER_CARD, files, holding, sizes
 from tests.leases.processes import Child, child, descriptors
 
@@ -59,6 +60,7 @@ def test_own_leases_do_not_count(root: Path, ledger: Ledger) -> None:
         assert Ledger(LedgerFolder(str(root))).leases(CARD, sweep=True) == []
         own.waiting(CARD, sweep=True)
         own.adopt()
+        assert sweep(str(root)) == 0
         assert [each.size_bytes for each in own.held] == [100]
         self.say("looked")
         self.wait()
