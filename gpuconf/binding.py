@@ -226,8 +226,8 @@ class Binding:
         bound = self._state.activation.plan if self.is_bound else None
         if not self.is_bound:
             self._follow_profile()
-            leasing = self._is_leasing(only_lists=only_lists)
-            if not leasing and (self._is_outdated() or self._is_old()):
+            is_due = self._is_outdated() or self._is_old()  # and it says what has changed
+            if is_due and not self._is_leasing(only_lists=only_lists):
                 self._plan(waiting=True)
         if self._is_leasing(only_lists=only_lists):
             self._lease(bound)

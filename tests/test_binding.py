@@ -234,10 +234,14 @@ assert gpuconf.activation().profile == "half-card"
 def test_visible_devices_set_after_the_import(tmp_path: Path, nvml: Nvml) -> None:
     """The plan is made for the GPU that the script names, and one line says so."""
     program = """
+import contextlib, io
 import cupy
 os.environ["CUDA_VISIBLE_DEVICES"] = "1"
-bind()
+with contextlib.redirect_stderr(io.StringIO()) as said:
+    bind()
 assert [gpu.gpu.index for gpu in plans[-1].gpus] == [1]
+lines = said.getvalue().splitlines()
+assert lines == ["gpuconf: CUDA_VISIBLE_DEVICES=1 was set after gpuconf; planning again"], lines
 """
     run_python(START + program, tmp_path, environ=nvml(TWO))
 
