@@ -57,9 +57,9 @@ from gpuconf.leases.lease import next_ticket
 from gpuconf.leases.ledger import Ledger
 other = Ledger(LedgerFolder(sys.argv[1]))
 with other.mutex.held():
-    print([each.size_bytes for each in other.leases("GPU-0", sweep=True)])
+    seen = [each.size_bytes for each in other.leases("GPU-0", sweep=True)]
     other.take({"GPU-0": 7}, {}, next_ticket())
-sys.stdout.flush()
+print(seen, flush=True)
 sys.stdin.readline()
 """
 

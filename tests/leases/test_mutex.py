@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -124,25 +124,30 @@ def test_it_is_bounded_when_its_holder_hangs(folder: str) -> None:
 
 def test_it_is_waited_for_longer_while_it_changes_hands(folder: str) -> None:
     """The bound is for one holder: a line that moves is no reason to go without."""
-    got, mutex = threading.Event(), Mutex(folder, one_holder_s=0.6)
-    with mutex.held():
-        pass
+    with ExitStack() as stack:
 
-    def pass_on() -> None:
-        for _ in range(5):
-            with child(_hold(folder)) as holder:
-                holder.expect("held")
-                time.sleep(0.3)
-        got.set()
+        class PassedOn(threading.Event):
+            """Not yet there at five looks; before each another process has got the mutex."""
 
-    thread = threading.Thread(target=pass_on)
-    thread.start()
-    descriptor = os.open(mutex.path, os.O_RDONLY)
-    began = time.monotonic()
-    mutex._watch(descriptor, got)
-    assert time.monotonic() - began > 1.2
-    os.close(descriptor)
-    thread.join()
+            looks = 0
+
+            def wait(self, timeout: float | None = None) -> bool:
+                assert timeout is not None
+                self.looks += 1
+                stack.close()
+                stack.enter_context(child(_hold(folder))).expect("held")
+                time.sleep(timeout)
+                return self.looks == 5
+
+        mutex, got = Mutex(folder, one_holder_s=0.05), PassedOn()
+        with mutex.held():
+            pass
+        descriptor = os.open(mutex.path, os.O_RDONLY)
+        mutex._watch(descriptor, got)
+        assert got.looks == 5
+        with pytest.raises(NoLedgerError, match="has been locked"):
+            mutex._watch(descriptor, threading.Event())
+        os.close(descriptor)
 
 
 def test_it_was_removed_while_we_waited(folder: str) -> None:

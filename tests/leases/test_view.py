@@ -22,6 +22,7 @@ from gpuconf.leases.lease import (
     file_name,
     innermost_pid,
     parse,
+    stat_of,
     this_process,
 )
 from gpuconf.leases.ledger import Ledger
@@ -154,9 +155,9 @@ def test_a_holder_in_a_namespace_below_is_known_by_its_number_there(tmp_path: Pa
             inside = next(
                 pid
                 for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-                if innermost_pid(pid) == found.owner.pid and os.getsid(pid) == os.getsid(0)
+                if (stat_of(pid) or ["", ""])[1] == str(program.pid)  # unshare's only child
             )
-            assert inside != found.owner.pid
+            assert inside != found.owner.pid == innermost_pid(inside)
             listed = (uses(inside, 3), uses(found.owner.pid, 5))
             (described_one,) = describe_leases((found,), listed, None, READER)
             assert (described_one.used_bytes, described_one.pids) == (3 * MIB, (inside,))
