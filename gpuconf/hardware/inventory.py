@@ -39,7 +39,7 @@ class CardLease(NamedTuple):
     ``used_bytes`` is what that process and its children have taken already, and ``pids`` are
     their numbers; None where that is not known.  ``since`` is in seconds since 1970.
     ``is_elsewhere`` says that ``pid`` counts in another pid namespace, ``is_ours`` that the holder
-    is of the user who asks.
+    is of the user who asks, ``is_parent`` that the process which asks descends from it.
     """
 
     pid: int
@@ -52,6 +52,7 @@ class CardLease(NamedTuple):
     is_ours: bool | None = None
     pids: tuple[int, ...] | None = None
     is_elsewhere: bool = False
+    is_parent: bool = False
 
     @property
     def promised_bytes(self) -> int:

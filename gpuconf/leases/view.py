@@ -127,7 +127,8 @@ def describe_leases(
         owner = owners.of(listed.pid)
         if owner is not None:
             used[owner] = [*used.get(owner, ()), listed]
-    return tuple(_described(each, used.get(each.owner), reader) for each in granted)
+    parents = _parents_of(reader.pid) if granted else set()
+    return tuple(_described(each, used.get(each.owner), reader, parents) for each in granted)
 
 
 def describe_waiting(waiting: tuple[Lease, ...], reader: Owner) -> tuple[WaitingProgram, ...]:
@@ -174,7 +175,9 @@ class _Owners:
         return None
 
 
-def _described(lease: Lease, used: list[GpuProcess] | None, reader: Owner) -> CardLease:
+def _described(
+    lease: Lease, used: list[GpuProcess] | None, reader: Owner, parents: set[int]
+) -> CardLease:
     sizes = [None] if used is None else [each.used_bytes for each in used]
     known = [size for size in sizes if size is not None]
     return CardLease(
@@ -184,7 +187,20 @@ def _described(lease: Lease, used: list[GpuProcess] | None, reader: Owner) -> Ca
         *_note_of(lease),
         pids=None if used is None else tuple(each.pid for each in used),
         is_elsewhere=lease.owner.namespace != reader.namespace,
+        is_parent=lease.owner.namespace == reader.namespace and lease.owner.pid in parents,
     )
+
+
+def _parents_of(pid: int) -> set[int]:
+    """The processes that ``pid`` descends from."""
+    found: set[int] = set()
+    for _ in range(_MOST_GENERATIONS):
+        fields = stat_of(pid)
+        if fields is None or int(fields[1]) == 0:
+            break
+        pid = int(fields[1])
+        found.add(pid)
+    return found
 
 
 class _Note(NamedTuple):

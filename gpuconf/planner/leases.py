@@ -75,4 +75,5 @@ def _line(lease: CardLease) -> str:
 def holder(lease: CardLease) -> str:
     """Who holds a lease, for people."""
     program = f" {lease.program}" if lease.program else ""
-    return f"pid {lease.pid}{program}" + (f" ({lease.user})" if lease.user else "")
+    who = f"pid {lease.pid}{program}" + (f" ({lease.user})" if lease.user else "")
+    return f"{who}, which started this program" if lease.is_parent else who

@@ -107,6 +107,16 @@ def test_a_holders_descendants_use_its_lease(family: tuple[int, int]) -> None:
     assert found.promised_bytes == 0
 
 
+def test_a_holder_that_started_the_program_is_marked() -> None:
+    """As for a worker of a parent that computes too: the message names it."""
+    parent = HERE._replace(pid=os.getppid())
+    marks = [
+        describe_leases((lease(owner),), (), None, HERE)[0].is_parent
+        for owner in (parent, HERE._replace(pid=1), HERE, ELSEWHERE._replace(pid=os.getppid()))
+    ]
+    assert marks == [True, True, False, False]
+
+
 def test_the_nearest_holder_is_credited(family: tuple[int, int]) -> None:
     """A worker with a lease of its own uses that one, and so do its children."""
     child, grandchild = family

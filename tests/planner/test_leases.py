@@ -149,6 +149,8 @@ def test_a_holder_of_which_little_is_known_has_its_pid() -> None:
     unnamed = CardLease(99, 3000 * MIB, 0)
     made = planned(leased(KNOWN, unnamed), context=amount(0))
     assert made.arithmetic[0].startswith("leased to pid 99: 3000 MiB, uses 0 MiB")
+    parent = planned(leased(KNOWN, unnamed._replace(is_parent=True)), context=amount(0))
+    assert parent.arithmetic[0].startswith("leased to pid 99, which started this program: 3000 MiB")
 
 
 def test_of_many_leases_the_largest_are_shown_and_all_count() -> None:
