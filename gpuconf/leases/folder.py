@@ -90,9 +90,7 @@ def find_folder(
     good = [path for path in defaults if problem_of(path) is None]
     writable = [path for path in good if _is_writable(path)]
     if not writable:
-        writable = [
-            path for path in _make(defaults if may_make else ()) if problem_of(path) is None
-        ]
+        writable = _make(defaults if may_make else ())
     if not good and not writable:
         raise NoLedgerError("; ".join(filter(None, map(problem_of, defaults))))
     path = (writable or good)[0]
@@ -110,10 +108,11 @@ def _refuse_relative(named: str) -> None:
 
 
 def _make(paths: Iterable[str]) -> list[str]:
-    """Make the first of ``paths`` that can be made; it alone, or nothing."""
+    """The first of ``paths`` that can be made, or that another program has just made; or none."""
     for path in paths:
         with suppress(OSError):
             make_sticky(path)
+        if problem_of(path) is None and _is_writable(path):
             return [path]
     return []
 

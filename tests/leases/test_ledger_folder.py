@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from gpuconf.leases.folder import (
 )
 from gpuconf.leases.lease import next_ticket
 from gpuconf.leases.ledger import Ledger
+from gpuconf.leases.mutex import FILE
 from tests.leases.processes import Child, child
 
 
@@ -46,6 +48,25 @@ def test_who_only_looks_makes_nothing(tmp_path: Path) -> None:
     with pytest.raises(NoLedgerError, match="No such file"):
         named(tmp_path / "ledger", may_make=False)
     assert not os.listdir(tmp_path)
+
+
+def test_another_program_makes_the_folder_at_this_moment(tmp_path: Path) -> None:
+    """Both lease in that one: the second does not go on and make the next."""
+    first, second, another = (tmp_path / name for name in ("first", "second", "another"))
+    make_sticky(str(another))
+    (another / FILE).touch()
+
+    def race(event: str, _: object) -> None:
+        if event == "os.mkdir" and another.exists():
+            another.rename(first)
+
+    def find(self: Child) -> None:
+        sys.addaudithook(race)
+        self.say(find_folder({}, defaults=(str(first), str(second))).path)
+
+    with child(find) as finder:
+        finder.expect(first)
+    assert not second.exists()
 
 
 def _plain(path: Path) -> None:
