@@ -143,7 +143,7 @@ for _ in range(2):
         bind()
     except gpuconf.ShortageError as error:
         assert f"pid {other.pid} other.py (" in error.held_by, error.held_by
-        assert "who leases 4000 MiB" in str(error), error
+        assert ": 4000 MiB leased" in str(error), error
         assert "gpuconf ps" in error.hint
     else:
         raise AssertionError

@@ -11,7 +11,7 @@ leases, asks NVML and adds its own.
     files    a lease's file as others see it
     ledger   leases read, swept, taken, released
     sweep    what the dead of all users have left, removed by an administrator
-    view     the leases beside NVML's figures: what of each is still to come
+    view     the leases beside NVML's figures: what each holder may still take
 
 ``import gpuconf.auto`` loads none of this; a plan does.
 """

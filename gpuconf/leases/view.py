@@ -1,4 +1,4 @@
-"""The leases beside NVML's figures: what each holder has taken of its lease, and what is to come.
+"""The leases beside NVML's figures: what each holder has taken of its own, and may still take.
 
     free for a lease = free - sum over the other leases of max(0, lease - what its holder uses)
 

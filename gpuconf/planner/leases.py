@@ -61,15 +61,15 @@ def lease_lines(gpu: Gpu, memory: MemoryRules) -> list[str]:
     if rest:
         promised = sum(lease.promised_bytes for lease in rest)
         more = "1 more lease" if len(rest) == 1 else f"{len(rest)} more leases"
-        lines.append(f"{more}, of which {sized(promised)} are to come")
+        lines.append(f"{more}: {sized(promised)} not taken yet")
     return lines
 
 
 def _line(lease: CardLease) -> str:
-    uses = "uses an unknown part, so all of it counts"
+    part = "an unknown part in use, so all of it counts"
     if lease.used_bytes is not None:
-        uses = f"uses {sized(lease.used_bytes)}: {sized(lease.promised_bytes)} are to come"
-    return f"leased to {holder(lease)}: {sized(lease.lease_bytes)}, {uses}"
+        part = f"{sized(lease.used_bytes)} in use, {sized(lease.promised_bytes)} not taken yet"
+    return f"leased to {holder(lease)}: {sized(lease.lease_bytes)}, {part}"
 
 
 def holder(lease: CardLease) -> str:

@@ -78,7 +78,7 @@ def nobody_is_over_committed(stage: Stage) -> list[Row]:
     """What the first may still take is not the second's: that one stops at once and says why."""
     with stage.holding("hold_memory.py", profile="shared-desktop", MIB_NEEDED="256") as first:
         second = stage.run("hold_memory.py", profile="shared-desktop", MIB_NEEDED="256")
-    refused = all(word in second.log for word in ("ShortageError", "who leases"))
+    refused = all(word in second.log for word in ("ShortageError", "held by pid", "MiB leased"))
     return [
         Row("shared-desktop: the first script, which may take 70 %", "runs", _end(first[0]),
             first[0].code == 0),

@@ -125,7 +125,7 @@ def test_of_two_dedicated_ones_the_second_is_refused(card: Card, start: Start) -
     losers = [each for each in answers if "shortage" in each]
     assert [mib(each) for each in winners] == [FREE - 1536]
     assert len(losers) == 1
-    assert "who leases 9319 MiB" in losers[0]["message"]
+    assert ": 9319 MiB leased" in losers[0]["message"]
     assert "gpuconf ps" in losers[0]["message"]
     assert taken(programs[answers.index(winners[0])]) == "GPU:0"
 
@@ -142,7 +142,7 @@ def test_of_two_dedicated_ones_the_second_waits(card: Card, start: Start) -> Non
     waits = next(each for each in programs if WAITS in each.said())
     first = next(each for each in programs if each is not waits)
     assert mib(first.answer()) == FREE - 1536
-    assert "who leases 9319 MiB" in waits.said()
+    assert ": 9319 MiB leased" in waits.said()
     assert taken(first) == "GPU:0"
     first.end()
     assert mib(waits.answer()) == FREE - 1536

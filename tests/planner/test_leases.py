@@ -101,10 +101,10 @@ def test_a_context_in_percent_of_an_unknown_total_drops_out() -> None:
 
 
 def test_what_others_may_still_take_is_not_free() -> None:
-    """The whole sum: each lease with what is to come of it, and our own lease at the end."""
+    """The whole sum: each lease with what is not taken of it, and our own lease at the end."""
     made = planned(leased(KNOWN, lease(5000, 2000)), keep_free=amount(512))
     assert made.arithmetic == (
-        "leased to pid 7 train.py (ann): 5000 MiB, uses 2000 MiB: 3000 MiB are to come",
+        "leased to pid 7 train.py (ann): 5000 MiB, 2000 MiB in use, 3000 MiB not taken yet",
         "9319 MiB free - 3000 MiB leased by others - 512 MiB keep_free - 512 MiB context = "
         "5295 MiB",
         "limit = 5295 MiB",
@@ -140,7 +140,7 @@ def test_an_unknown_use_is_said_to_count_in_full() -> None:
     """The sum then shows why so much goes off."""
     made = planned(leased(KNOWN, lease(3000, None)), context=amount(0))
     assert made.arithmetic[0] == (
-        "leased to pid 7 train.py (ann): 3000 MiB, uses an unknown part, so all of it counts"
+        "leased to pid 7 train.py (ann): 3000 MiB, an unknown part in use, so all of it counts"
     )
 
 
@@ -148,19 +148,19 @@ def test_a_holder_of_which_little_is_known_has_its_pid() -> None:
     """Neither program nor user need be readable."""
     unnamed = CardLease(99, 3000 * MIB, 0)
     made = planned(leased(KNOWN, unnamed), context=amount(0))
-    assert made.arithmetic[0].startswith("leased to pid 99: 3000 MiB, uses 0 MiB")
+    assert made.arithmetic[0].startswith("leased to pid 99: 3000 MiB, 0 MiB in use")
     parent = planned(leased(KNOWN, unnamed._replace(is_parent=True)), context=amount(0))
     assert parent.arithmetic[0].startswith("leased to pid 99, which started this program: 3000 MiB")
 
 
 def test_of_many_leases_the_largest_are_shown_and_all_count() -> None:
-    """Four lines by what is to come, and one for the rest with its sum."""
+    """Four lines by what is not taken yet, and one for the rest with its sum."""
     sizes = (100, 900, 300, 800, 500, 200)
     leases = [lease(size, 50, pid=size) for size in sizes]
     made = planned(leased(KNOWN, *leases), context=amount(0))
     shown = [line.split()[3] for line in made.arithmetic if line.startswith("leased to pid")]
     assert shown == ["900", "800", "500", "300"]
-    assert made.arithmetic[4] == "2 more leases, of which 200 MiB are to come"
+    assert made.arithmetic[4] == "2 more leases: 200 MiB not taken yet"
     assert mib(made.limit_bytes) == 9319 - (sum(sizes) - 6 * 50)
     nearly_used = lease(9000, 8900, pid=9000)
     made = planned(leased(KNOWN, nearly_used, *leases), context=amount(0))
@@ -173,7 +173,7 @@ def test_five_leases_name_one_more() -> None:
     four = planned(leased(KNOWN, *leases[:4]), context=amount(0)).arithmetic
     assert not any("more lease" in line for line in four)
     five = planned(leased(KNOWN, *leases), context=amount(0)).arithmetic
-    assert "1 more lease, of which 100 MiB are to come" in five
+    assert "1 more lease: 100 MiB not taken yet" in five
 
 
 def test_what_is_promised_beyond_what_is_free_leaves_nothing() -> None:
@@ -297,7 +297,7 @@ def test_a_shortage_without_leases_names_no_leases() -> None:
     profile = asking(4096)
     with pytest.raises(ShortageError) as caught:
         plan(profile, gpu)
-    assert caught.value.held_by == "pid 7 train.py (ann), who leases 5000 MiB"
+    assert caught.value.held_by == "pid 7 train.py (ann): 5000 MiB leased"
     without = profile._replace(memory=profile.memory._replace(lease=False))
     with pytest.raises(ShortageError) as caught:
         plan(without, gpu)
@@ -476,17 +476,17 @@ def test_a_pick_waits_for_any_card_that_would_do() -> None:
 
 
 def test_a_shortage_names_who_leases_and_who_only_holds() -> None:
-    """A process that leases is named once, with its lease; others with what they hold."""
-    processes = (GpuProcess(7, 2000 * MIB, "python"), GpuProcess(8, 900 * MIB, "Xorg"))
-    gpu = leased(card(free=1600)._replace(processes=processes), lease(8000, 2000))
+    """A lease is named once, its holder's children are not; others with what they hold."""
+    held = {7: (500, "python"), 70: (1500, "worker"), 8: (900, "Xorg")}
+    processes = tuple(GpuProcess(pid, size * MIB, name) for pid, (size, name) in held.items())
+    gpu = card(free=1600)._replace(processes=processes)
+    gpu = leased(gpu, lease(8000, 2000)._replace(pids=(7, 70)))
     with pytest.raises(ShortageError) as caught:
         plan(SHARED_DESKTOP, gpu)
-    assert caught.value.held_by == (
-        "pid 7 train.py (ann), who leases 8000 MiB; pid 8 (Xorg) 900 MiB"
-    )
+    assert caught.value.held_by == "pid 7 train.py (ann): 8000 MiB leased; pid 8 (Xorg) 900 MiB"
     text = str(caught.value)
     assert f"held by {caught.value.held_by}" in text
-    assert "leased to pid 7 train.py (ann): 8000 MiB, uses 2000 MiB: 6000 MiB are to come" in text
+    assert "leased to pid 7 train.py (ann): 8000 MiB, 2000 MiB in use, 6000 MiB not taken" in text
     assert "lease = " not in text  # none is to be had
 
 
