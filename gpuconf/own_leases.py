@@ -48,7 +48,8 @@ class OwnLeases:
 
         ``make`` gets what reads the GPUs with the leases on them, and raises a ShortageError where
         they have too little; with ``waiting`` one that may be waited out is.  A ledger that cannot
-        be had stops nothing: the plan then stands on what NVML calls free, and a note says so.
+        be had stops nothing: nothing is leased then, and a note says so.  The plan is made with
+        what NVML calls free, less the leases that can be read.
         """
         try:
             about = {**_about_this_process(), "profile": profile}

@@ -21,10 +21,7 @@ _PARTS = ("others", "yours", "leased", "free")
 _MEANINGS = ("others", "yours", "leased, not taken yet", "free")
 _UNKNOWN, _NONE = "unknown", "-"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_ELSEWHERE = (
-    "* in another pid namespace, such as a container's: the number counts there, and what it has "
-    "taken is not known here, so all of its lease is kept for it"
-)
+_ELSEWHERE = "* in another pid namespace, such as a container's, where the number counts"
 _UNSAID = (
     "in use unknown: the driver does not say it (WSL2, containers), so all of a lease is kept for "
     "its holder"
@@ -194,10 +191,9 @@ def _remarks(holdings: Holdings) -> Iterator[Line]:
     is_elsewhere = any(each.is_elsewhere for each in rows)
     is_elsewhere |= any(each.is_elsewhere for each in holdings.waiting)
     sums = [each.used_bytes for card in holdings.cards for each in card.others]
-    sizes = [each.used_bytes for each in rows if not each.is_elsewhere]
     if is_elsewhere:
         yield Line(_ELSEWHERE, "dim", 2)
-    if None in sizes or (None in sums and not is_elsewhere):
+    if None in [*sums, *(each.used_bytes for each in rows)]:
         yield Line(_UNSAID, "dim", 2)
     if any(card.others for card in holdings.cards):
         yield Line(_ALL_USERS, "dim", 0)

@@ -297,6 +297,7 @@ def test_a_holder_in_another_pid_namespace(tmp_path: Path, nvml: Nvml, start: St
     done = run(gpuconf("ps"), tmp_path, environ=environ)
     assert re.search(r"^0 +7\* .* 1024 MiB  unknown", done.stdout, re.MULTILINE)
     assert "* in another pid namespace" in done.stdout
+    assert "in use unknown" in done.stdout
     assert this_process().namespace != 4026532999
 
 

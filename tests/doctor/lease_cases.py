@@ -10,8 +10,10 @@ from gpuconf.doctor.facts import (
     LedgerFile,
     MutexFacts,
 )
+from gpuconf.hardware import CardLease, Inventory
 from gpuconf.leases.folder import FaultCode, FolderFault
 from gpuconf.units import GIB
+from tests.doctor.doctor_machines import CARD as BUSY_CARD
 from tests.doctor.doctor_machines import (
     PROFILE_FACTS,
     SOUND,
@@ -26,6 +28,7 @@ CARD = "GPU-0e8d35e3-0000-4000-8000-000000000000"
 _HOLDER = LeaseHolder(CARD, 4242, 4 * GIB, state="S", user="alice", program="train.py")
 _STOPPED = _HOLDER._replace(state="T")
 _FOREIGN = _HOLDER._replace(is_foreign=True, state=None)
+_SEEN = CardLease(4242, 4 * GIB, GIB, is_elsewhere=True)
 _ELSEWHERE = LedgerContents("/dev/shm/gpuconf", "drwxrwxrwt", holders=(_HOLDER,))
 _OURS = LedgerFile(f"{FOLDER}/{CARD}/lease.1.2.3.4.5", "alice")
 _BOBS = tuple(
@@ -135,6 +138,9 @@ SOUND_CASES = (
          SOUND._replace(environ={"SLURM_JOB_ID": "7"})),
     Case("leases.shared", "skip", "leases no memory",
          ledger(is_private=True)._replace(profile=_NO_LEASES)),
+    Case("leases.shared", "ok", "share /run/gpuconf",
+         leases(holders=(_FOREIGN,))._replace(
+             inventory=Inventory((BUSY_CARD._replace(leases=(_SEEN,)),)))),
     Case("leases.mutex", "ok", "nobody holds", SOUND),
     Case("leases.stopped", "ok", "is stopped", leases(holders=(_HOLDER, _FOREIGN))),
 )  # fmt: skip

@@ -9,7 +9,7 @@ import shlex
 
 from gpuconf.doctor.checks.check import Check, ok, skip, warn
 from gpuconf.doctor.checks.ledger import MOST_SHOWN, described, of_contents, of_ledger
-from gpuconf.doctor.facts import Facts, LedgerContents, LedgerFacts
+from gpuconf.doctor.facts import Facts, LeaseHolder, LedgerContents, LedgerFacts
 from gpuconf.doctor.finding import Finding
 from gpuconf.leases.folder import DEFAULTS, VARIABLE, FolderFault
 
@@ -158,8 +158,7 @@ def _shared(ledger: LedgerFacts, facts: Facts) -> Finding:
             "Slurm's job_container and namespace plugins give each job a /dev/shm of its own",
             fix=f"{_MAKE.format(_BEST)}   # on the node, by its administrator",
         )
-    holders = ledger.contents.holders if ledger.contents else ()
-    foreign = [each for each in holders if each.is_foreign]
+    foreign = _counted_in_full(ledger, facts)
     if foreign:
         plural = "" if len(foreign) == 1 else "s"
         return warn(
@@ -169,6 +168,18 @@ def _shared(ledger: LedgerFacts, facts: Facts) -> Finding:
             fix=_in_container(facts, path),
         )
     return ok(f"the programs of this machine share {path}")
+
+
+def _counted_in_full(ledger: LedgerFacts, facts: Facts) -> list[LeaseHolder]:
+    """The leases of other pid namespaces whose holders' processes are not known here."""
+    every = [each for gpu in facts.inventory.gpus for each in (gpu, *gpu.mig_instances)]
+    leases = [lease for gpu in every for lease in gpu.leases if lease.is_elsewhere]
+    known = {lease.pid for lease in leases if lease.used_bytes is not None}
+    return [
+        each
+        for each in (ledger.contents.holders if ledger.contents else ())
+        if each.is_foreign and not each.is_waiting and each.pid not in known
+    ]
 
 
 def _in_container(facts: Facts, path: str) -> str:
