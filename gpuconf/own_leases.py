@@ -43,20 +43,20 @@ class OwnLeases:
         self._sleep = sleep
         self._ledger: Ledger | None = None
 
-    def plan(self, make: Make, *, profile: str, waiting: bool) -> Plan:
+    def plan(self, make: Make, *, profile: str) -> Plan:
         """The plan of ``make``, and the leases that it asks for taken.
 
         ``make`` gets what reads the GPUs with the leases on them, and raises a ShortageError where
-        they have too little; with ``waiting`` one that may be waited out is.  A ledger that cannot
-        be had stops nothing: nothing is leased then, and a note says so.  The plan is made with
-        what NVML calls free, less the leases that can be read.
+        they have too little; one that may be waited out is.  A ledger that cannot be had stops
+        nothing: nothing is leased then, and a note says so.  The plan is made with what NVML calls
+        free, less the leases that can be read.
         """
         try:
             about = {**_about_this_process(), "profile": profile}
-            return self._planned_in_turn(make, about, waiting)
+            return self._planned_in_turn(make, about)
         except NoLedgerError as error:
             note = f"nothing is leased: {error} (docs/sharing.md; `gpuconf doctor` says more)"
-        plan = wait_for_plan(lambda: make(read_with_leases)) if waiting else make(read_with_leases)
+        plan = wait_for_plan(lambda: make(read_with_leases))
         return plan._replace(notes=(*plan.notes, note)) if _sizes(plan) else plan
 
     def snapshot(self) -> list[object]:
@@ -73,7 +73,7 @@ class OwnLeases:
         if self._ledger is not None:
             self._ledger.after_fork()
 
-    def _planned_in_turn(self, make: Make, note: Mapping[str, str], waiting: bool) -> Plan:
+    def _planned_in_turn(self, make: Make, note: Mapping[str, str]) -> Plan:
         if self._ledger is None:
             self._ledger = Ledger(find_folder())
         ledger = self._ledger
@@ -89,7 +89,7 @@ class OwnLeases:
                         plan = make(functools.partial(_read, ledger, ticket))
                     except ShortageError as error:
                         short = error
-                        turn.refuse(error, waiting=waiting)
+                        turn.refuse(error)
                         if not turn.is_queued:
                             ledger.wait(turn.wanted, note, ticket)
                             turn.is_queued = True
@@ -139,9 +139,9 @@ class _Turn:
         """For how many seconds it may still wait."""
         return self._started + self._wait_s - self._clock()
 
-    def refuse(self, error: ShortageError, *, waiting: bool) -> None:
+    def refuse(self, error: ShortageError) -> None:
         """Take down what it waits for; raises ``error`` where it may not wait, or no longer."""
-        if error.wait_s is None or not waiting:
+        if error.wait_s is None:
             raise error
         self._wait_s = error.wait_s
         if self.left_s() <= 0:

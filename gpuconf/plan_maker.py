@@ -46,7 +46,7 @@ class PlanMaker:
             if error.wait_s is None or not waiting:
                 raise
             if _wants_leases(profile):
-                plan = self._own_leases().plan(making.plan, profile=profile.name, waiting=True)
+                plan = self._own_leases().plan(making.plan, profile=profile.name)
             else:
                 plan = wait_for_plan(making.plan)
         if self._leases is not None and not _wants_leases(profile):
@@ -61,7 +61,7 @@ class PlanMaker:
         making = _Making(profile, chosen, self._clock, bound)
         if not _wants_leases(profile):
             return Made(wait_for_plan(making.plan), making.planned_at)
-        plan = self._own_leases().plan(making.plan, profile=profile.name, waiting=True)
+        plan = self._own_leases().plan(making.plan, profile=profile.name)
         return Made(plan, making.planned_at)
 
     def wants_leases(self, profile: Profile, plan: Plan | None) -> bool:

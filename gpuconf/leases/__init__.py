@@ -7,7 +7,7 @@ leases, asks NVML and adds its own.
 
     folder   which folder it is, and why there is none
     lease    a lease as a value, and as the name of its file
-    mutex    one at a time, in the kernel's own order, for a bounded time
+    mutex    one at a time, waited for in the kernel, for a bounded time
     files    a lease's file as others see it
     ledger   leases read, swept, taken, released
     sweep    what the dead of all users have left, removed by an administrator

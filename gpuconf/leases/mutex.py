@@ -1,4 +1,4 @@
-"""The ledger's mutex: flock, in the kernel's own queue, and never for longer than a bound.
+"""The ledger's mutex: flock, waited for in the kernel, and never for longer than a bound.
 
 flock works on a descriptor that is open for reading, so the file may belong to another user, and
 be on a mount that is read-only here.  A thread does the waiting: a holder that hangs in the driver

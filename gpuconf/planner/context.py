@@ -13,7 +13,7 @@ from gpuconf.units import MIB
 # By the major of the compute capability; the figures published for it are in docs/sharing.md.  All
 # modern ones are PyTorch's: with CUDA 12, which loads kernels when they are used, none has been
 # published for TensorFlow, nor for JAX at work.  The context is the driver's and the libraries are
-# the same, so the three have one figure here, a fifth above the largest that was found.
+# the same, so the three have one figure here, a sixth or more above the largest that was found.
 _CONTEXT_MIB = {5: 384, 6: 384, 7: 512, 8: 640}
 _LARGEST_CONTEXT_MIB = 896  # from compute capability 9 on, and where it is unknown
 

@@ -16,7 +16,7 @@ from tests.simcard.cuda_client import MIB, Cuda
 if __name__ == "__main__":
     profile = load_profile(sys.argv[1])
     leases = OwnLeases()
-    leases.plan(lambda read: plan_for(profile, read=read), profile=profile.name, waiting=True)
+    leases.plan(lambda read: plan_for(profile, read=read), profile=profile.name)
     print("planned", flush=True)
     cuda = Cuda()
     assert cuda.enter() == 0

@@ -29,7 +29,7 @@ def profile(mib, wait="fail", gpus="all"):
     return load_profile(f"./{path}")
 
 def plan(own, chosen):
-    return own.plan(lambda read: plan_within(chosen, {}, read=read), profile="p", waiting=True)
+    return own.plan(lambda read: plan_within(chosen, {}, read=read), profile="p")
 
 def sizes(made):
     return [gpu.lease_bytes and gpu.lease_bytes >> 20 for gpu in made.gpus]
