@@ -186,5 +186,7 @@ def _noted(plan: Plan, folder: LedgerFolder) -> Plan:
 def _about_this_process() -> dict[str, str]:
     """What others are shown of this process."""
     script = sys.argv[0] if getattr(sys, "argv", None) else ""
+    if os.path.basename(script) == "__main__.py":  # python -m PACKAGE
+        script = os.path.dirname(script)
     program = os.path.basename(script)
     return {"program": program if program not in ("", "-c") else os.path.basename(sys.executable)}

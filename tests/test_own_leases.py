@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.binding_programs import FULL, ROOMY, START, facts
 from tests.hardware import standin
-from tests.processes import Nvml, run_python, write_package
+from tests.processes import Nvml, finding, run, run_python, write_package
 
 # Another program, which leases 4000 MiB of the card that is its argument, until its input ends.
 HOLDER = """
@@ -102,6 +104,32 @@ assert gpuconf.activation().plan.gpus[0].lease_bytes == (7884 + 640) << 20
 assert not os.path.exists(LEDGER)
 """
     run_python(BEGIN + program, tmp_path, environ=nvml(ROOMY))
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["mine/train.py"], "train.py"),
+        (["-m", "mine"], "mine"),
+        (["-c", "import mine.train"], os.path.basename(sys.executable)),
+    ],
+)
+def test_others_see_which_program_holds_a_lease(
+    words: list[str], name: str, tmp_path: Path, nvml: Nvml
+) -> None:
+    """Its script; a package that is run has a file like every other package's."""
+    program = f"""{START}
+from pathlib import Path
+import cupy
+bind()
+(lease,) = Path(os.environ["GPUCONF_LEASES"]).rglob("lease.*")
+assert lease.read_text().splitlines()[0] == "program={name}", lease.read_text()
+"""
+    files = dict.fromkeys(("mine/__main__.py", "mine/train.py"), program)
+    write_package(tmp_path, {"mine/__init__.py": "", **files})
+    environ = {**nvml(ROOMY), **finding(tmp_path)}
+    done = run([sys.executable, *words], tmp_path, environ=environ)
+    assert done.returncode == 0, done.stderr
 
 
 def test_to_list_the_gpus_leases_nothing(tmp_path: Path, nvml: Nvml) -> None:
