@@ -38,6 +38,7 @@ from gpuconf.leases.mutex import Mutex
 
 MOST_FILES = 10_000  # of one card
 _MOST_CARDS = 1000
+_ABOVE_STANDARD = 3  # the first descriptor that is not stdin, stdout or stderr
 
 
 class _Held:
@@ -47,6 +48,39 @@ class _Held:
         self.paths: list[str] = [f"{folder}/{UNFINISHED}{os.getpid()}.{next_ticket()}"]
         self.descriptors: list[int] = []
         self.lease: Lease | None = None
+        self._file: os.stat_result | None = None
+
+    def open(self) -> int:
+        """Make its file, and return a descriptor that no library takes for stdin or stderr.
+
+        Where the program was started with one of those closed, what is opened next has its number.
+        """
+        # O_CLOEXEC is left out: the lease stays with a program that execs another.
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW
+        self.descriptors.append(os.open(self.paths[0], flags, 0o644))
+        self._file = os.fstat(self.descriptors[0])
+        if self.descriptors[0] < _ABOVE_STANDARD:
+            self.descriptors.append(
+                fcntl.fcntl(self.descriptors[0], fcntl.F_DUPFD, _ABOVE_STANDARD)
+            )
+            os.close(self.descriptors[0])  # before there is a lock, which this would end
+            del self.descriptors[0]
+        os.set_inheritable(self.descriptors[0], True)
+        return self.descriptors[0]
+
+    def adopt(self, lease: Lease, descriptors: list[int]) -> None:
+        """Be a lease that is open here already."""
+        self.paths, self.lease, self.descriptors = [lease.path], lease, descriptors
+        self._file = os.fstat(descriptors[0])
+
+    def close(self) -> None:
+        """Close its file, whose numbers may be another's by now: daemons close all they have."""
+        while self.descriptors:
+            with suppress(OSError):
+                file = os.fstat(self.descriptors[-1])
+                if self._file is None or os.path.samestat(file, self._file):
+                    os.close(self.descriptors[-1])
+            self.descriptors.pop()
 
 
 class Ledger:
@@ -157,8 +191,7 @@ class Ledger:
                 descriptors = descriptors_of(lease.path) if is_ours else []
                 if descriptors:
                     held = _Held(lease.folder)
-                    held.paths, held.lease = [lease.path], lease
-                    held.descriptors = descriptors
+                    held.adopt(lease, descriptors)
                     self._held.append(held)
 
     def take(self, sizes: Mapping[str, int], note: Mapping[str, str], ticket: int) -> None:
@@ -200,11 +233,7 @@ class Ledger:
         _refuse_open(folder)
         held = _Held(folder)
         self._held.append(held)
-        # O_CLOEXEC is left out: the lease stays with a program that execs another.
-        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW
-        held.descriptors.append(os.open(held.paths[0], flags, 0o644))
-        descriptor = held.descriptors[0]
-        os.set_inheritable(descriptor, True)
+        descriptor = held.open()
         os.fchmod(descriptor, 0o644)  # whatever the umask: others must be able to ask for its lock
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
         with suppress(OSError):  # a full disk: the name says all that counts
@@ -222,10 +251,7 @@ class Ledger:
             held.lease = None  # and it is released, if not now, since an interrupt came, then next
             for path in held.paths:
                 remove(path)
-            while held.descriptors:
-                with suppress(OSError):
-                    os.close(held.descriptors[-1])
-                held.descriptors.pop()
+            held.close()
             self._held.remove(held)
 
     def take_back_to(self, held: Sequence[object]) -> None:
@@ -242,9 +268,7 @@ class Ledger:
         self.owner = this_process()
         self.mutex.after_fork()
         for held in self._held:
-            for descriptor in held.descriptors:
-                with suppress(OSError):
-                    os.close(descriptor)
+            held.close()
         self._held = []
 
 

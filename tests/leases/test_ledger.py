@@ -15,7 +15,7 @@ from gpuconf.leases.lease import next_ticket
 from gpuconf.leases.ledger import Ledger
 from gpuconf.leases.sweep import sweep
 from tests.leases.ledgers import CARD, NOTE, OTHER_CARD, files, holding, sizes
-from tests.leases.processes import Child, child, descriptors
+from tests.leases.processes import Child, child, descriptors, fork
 
 # --- taking, replacing, releasing ---------------------------------------------------------------
 
@@ -214,3 +214,51 @@ def test_no_descriptor_is_no_death(root: Path) -> None:
 
     with child(read) as reader:
         assert reader.end() == 0
+
+
+@pytest.mark.parametrize("closed", [(0,), (2,), (0, 1, 2)])
+def test_no_standard_stream(closed: tuple[int, ...], root: Path, ledger: Ledger) -> None:
+    """In a program without stderr the lease's file is not what others then write their errors to.
+
+    Nor does it end when they put another file in its place.
+    """
+
+    def act(self: Child) -> None:
+        for number in closed:
+            os.close(number)
+        own = Ledger(LedgerFolder(str(root)))
+        own.take({CARD: 100}, NOTE, next_ticket())
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in closed:
+            os.dup2(null, number)
+        self.say("holds")
+        self.wait()
+
+    with child(act) as holder:
+        holder.expect("holds")
+        assert sizes(ledger) == [100]
+    assert sizes(ledger) == []
+
+
+def test_numbers_that_are_anothers_by_now(root: Path) -> None:
+    """A program that has closed all its descriptors keeps those that it opened since."""
+
+    def act(self: Child) -> None:
+        own = Ledger(LedgerFolder(str(root)))
+        own.take({CARD: 100}, NOTE, next_ticket())
+        ((number,),) = (held.descriptors for held in own._held)
+        os.close(number)
+        files = [os.open(os.devnull, os.O_RDONLY) for _ in range(3)]
+        assert number in files
+        pid = fork()
+        if pid == 0:
+            own.after_fork()
+            os._exit(0 if all(map(os.fstat, files)) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        own.release_but([])
+        assert all(map(os.fstat, files))
+        self.say("kept")
+
+    with child(act) as holder:
+        holder.expect("kept")
+        assert holder.end() == 0
