@@ -89,8 +89,11 @@ def find_folder(
         return LedgerFolder(named, is_read_only=not _is_writable(named))
     good = [path for path in defaults if problem_of(path) is None]
     writable = [path for path in good if _is_writable(path)]
-    if not writable:
-        writable = _make(defaults if may_make else ())
+    if not writable and may_make:
+        _make(defaults)
+        # All of them anew: another user's program may have made the next one at the same moment.
+        good = [path for path in defaults if problem_of(path) is None]
+        writable = [path for path in good if _is_writable(path)]
     if not good and not writable:
         raise NoLedgerError("; ".join(filter(None, map(problem_of, defaults))))
     path = (writable or good)[0]
@@ -107,14 +110,13 @@ def _refuse_relative(named: str) -> None:
         raise NoLedgerError(f"{VARIABLE}={named} is no absolute path")
 
 
-def _make(paths: Iterable[str]) -> list[str]:
-    """The first of ``paths`` that can be made, or that another program has just made; or none."""
+def _make(paths: Iterable[str]) -> None:
+    """Make the first of ``paths`` that can be made, unless another program has just made it."""
     for path in paths:
         with suppress(OSError):
             make_sticky(path)
         if problem_of(path) is None and _is_writable(path):
-            return [path]
-    return []
+            return
 
 
 def make_sticky(path: str) -> None:

@@ -145,3 +145,21 @@ def test_an_existing_one_is_not_replaced(tmp_path: Path) -> None:
         with pytest.raises(FileExistsError):
             make_sticky(str(tmp_path / name))
     assert sorted(os.listdir(tmp_path)) == ["folder", "link"]
+
+
+def test_another_user_makes_the_next_folder_at_this_moment(tmp_path: Path) -> None:
+    """As one who cannot make the first: the leases in both count."""
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+
+    def race(event: str, _: object) -> None:
+        if event == "os.mkdir" and os.path.exists(tmp_path / "made"):
+            os.rename(tmp_path / "made", second)
+
+    def find(self: Child) -> None:
+        sys.addaudithook(race)
+        found = find_folder({}, defaults=(first, second))
+        self.say(f"{found.path} {found.others}")
+
+    make_sticky(str(tmp_path / "made"))
+    with child(find) as finder:
+        finder.expect(f"{first} {(second,)}")
