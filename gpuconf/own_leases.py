@@ -53,7 +53,12 @@ class OwnLeases:
         """
         try:
             about = {**_about_this_process(), "profile": profile}
-            return self._planned_in_turn(make, about)
+            try:
+                return self._planned_in_turn(make, about)
+            except NoLedgerError:
+                if not self._has_lost_its_ledger():
+                    raise
+            return self._planned_in_turn(make, about)  # in the line of a new one
         except NoLedgerError as error:
             note = f"nothing is leased: {error} (docs/sharing.md; `gpuconf doctor` says more)"
         plan = wait_for_plan(lambda: make(read_with_leases))
@@ -73,9 +78,16 @@ class OwnLeases:
         if self._ledger is not None:
             self._ledger.after_fork()
 
+    def _has_lost_its_ledger(self) -> bool:
+        """Whether the ledger's folder was removed; what was held in it is let go of then."""
+        if self._ledger is None or os.path.isdir(self._ledger.folder.path):
+            return False
+        self._ledger.release_but([])
+        return True
+
     def _planned_in_turn(self, make: Make, note: Mapping[str, str]) -> Plan:
-        if self._ledger is None:
-            self._ledger = Ledger(find_folder())
+        if self._ledger is None or not self._ledger.snapshot():
+            self._ledger = Ledger(find_folder())  # not that of long ago: it may have been removed
         ledger = self._ledger
         if ledger.owner.pid != os.getpid():  # forked by C code, which calls no handlers of Python's
             ledger.after_fork()
@@ -185,8 +197,10 @@ def _noted(plan: Plan, folder: LedgerFolder) -> Plan:
 
 def _about_this_process() -> dict[str, str]:
     """What others are shown of this process."""
-    script = sys.argv[0] if getattr(sys, "argv", None) else ""
+    script = str(sys.argv[0]) if getattr(sys, "argv", None) else ""
     if os.path.basename(script) == "__main__.py":  # python -m PACKAGE
         script = os.path.dirname(script)
     program = os.path.basename(script)
-    return {"program": program if program not in ("", "-c") else os.path.basename(sys.executable)}
+    if program in ("", "-c"):
+        program = os.path.basename(sys.executable or "")  # None in a program that embeds Python
+    return {"program": program}

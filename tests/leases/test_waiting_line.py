@@ -212,6 +212,43 @@ with child(act) as a:
     run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
 
 
+@pytest.mark.parametrize("holds", [False, True])
+def test_a_ledger_that_was_removed_meanwhile(holds: bool, tmp_path: Path, nvml: Nvml) -> None:
+    """Who waits in it, or has leased something there, goes on in a new one."""
+    program = f"""
+import shutil
+HOLDS = {holds}
+
+def act(self):
+    own = OwnLeases()
+    if HOLDS:
+        plan(own, profile(2048))
+        self.say("holds")
+        self.wait()
+    self.say(sizes(plan(own, profile(6144, WAITS))))
+    self.wait()
+
+def other(self):
+    plan(OwnLeases(), profile(10 if HOLDS else 6144))
+    self.say("holds")
+    self.wait()
+
+with child(other) as b:
+    b.expect("holds")
+    with child(act) as a:
+        if HOLDS:
+            a.expect("holds")
+        else:
+            waiting(1)
+        shutil.rmtree(LEDGER)
+        b.kill()
+        a.go()
+        a.expect("[6144]")
+        assert [name.rpartition(".")[2] for name in files("lease")] == [str(6144 << 20)]
+"""
+    run_python(START + program, tmp_path, environ=nvml(ONE_CARD))
+
+
 @pytest.mark.slow
 def test_two_hundred_wait(tmp_path: Path, nvml: Nvml) -> None:
     """Only the first asks NVML; all leave, by ^C, killed, or served; nothing is left of them."""
