@@ -189,7 +189,7 @@ def _noted(plan: Plan, folder: LedgerFolder) -> Plan:
     if not folder.is_private or not _sizes(plan):
         return plan
     note = (
-        f"leases count among the programs of this container alone: {folder.path} is its own "
+        f"leases are shared only within this container: {folder.path} is its own "
         "(docs/sharing.md says how to share the machine's; memory.lease: false silences this)"
     )
     return plan._replace(notes=(*plan.notes, note))

@@ -201,5 +201,5 @@ def _remarks(holdings: Holdings) -> Iterator[Line]:
     if ledger.problem is not None:
         yield Line(ledger.problem, "dim", 0)
     elif ledger.is_private:
-        private = f"leases are of this container alone: {ledger.path} is its own"
+        private = f"leases are shared only within this container: {ledger.path} is its own"
         yield Line(f"{private} (docs/sharing.md says how to share the machine's)", "dim", 0)

@@ -145,8 +145,8 @@ def _behind_others(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     ahead = plan.gpu.ahead
     if not ahead or not is_leased(plan.gpu, rules.memory):
         return plan
-    wait = "1 program waits" if ahead == 1 else f"{ahead} programs wait"
-    short = f"{wait} before this one"
+    who = "1 program is" if ahead == 1 else f"{ahead} programs are"
+    short = f"{who} waiting ahead of this one"
     return plan._replace(
         arithmetic=(*plan.arithmetic, f"in line: {short}"),
         shortage=f"{plan.shortage}; {short}" if plan.shortage else short,

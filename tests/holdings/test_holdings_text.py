@@ -102,4 +102,4 @@ def test_no_card_and_no_ledger() -> None:
 def test_a_ledger_of_this_container() -> None:
     """Said, since others' leases are not seen."""
     lines = text(of()._replace(ledger=LedgerState("/dev/shm/gpuconf", is_private=True)))
-    assert lines[-1].startswith("leases are of this container alone: /dev/shm/gpuconf is its own")
+    assert lines[-1].startswith("leases are shared only within this container: /dev/shm/gpuconf is")

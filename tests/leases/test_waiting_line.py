@@ -18,7 +18,7 @@ with child(asks(6144)) as a:
     with child(asks(5120, WAITS)) as b:
         waiting(1)
         with child(asks(2048)) as c:
-            assert "1 program waits before this one" in c.hear()
+            assert "1 program is waiting ahead of this one" in c.hear()
         with child(asks(2048, WAITS)) as d:
             waiting(2)
             with child(asks(3072, WAITS)) as e:
@@ -101,7 +101,7 @@ with child(asks(8192, gpus=most_free)) as a, child(asks(8192, WAITS, gpus=most_f
     with child(asks(4096, WAITS, gpus=most_free)) as c:
         waiting(2)
         with child(asks(1024, gpus=most_free)) as d:
-            assert "1 program waits" in d.hear()
+            assert "1 program is waiting" in d.hear()
         b.go()
         assert c.hear().startswith("got 4096 of ")
         assert files("waits") == []

@@ -288,7 +288,7 @@ def test_where_leases_count(exclusive: bool | None, rule: bool | None, counts: b
     assert mib(made.limit_bytes) == 9319 - 512 - (5000 if counts else 0)
     assert (made.lease_bytes is not None) is counts
     assert any("lease" in line for line in made.arithmetic) is counts
-    assert (made.shortage is not None) is counts  # two wait before this one
+    assert (made.shortage is not None) is counts  # two wait ahead of this one
 
 
 def test_a_shortage_without_leases_names_no_leases() -> None:
@@ -383,7 +383,10 @@ ROOMY = asking(1024)
 
 @pytest.mark.parametrize(
     ("ahead", "words"),
-    [(1, "1 program waits before this one"), (3, "3 programs wait before this one")],
+    [
+        (1, "1 program is waiting ahead of this one"),
+        (3, "3 programs are waiting ahead of this one"),
+    ],
 )
 def test_who_comes_later_takes_nothing_that_others_wait_for(ahead: int, words: str) -> None:
     """There is room, and still it is a shortage; with a wait it can be waited out."""
@@ -402,7 +405,7 @@ def test_both_reasons_are_given() -> None:
     """Too little is left, and others wait for it."""
     made = planned(leased(card(free=612), ahead=1), memory_limit=share(100), at_least=amount(4096))
     assert made.shortage == (
-        "100 MiB is left, and at_least asks for 4096 MiB; 1 program waits before this one"
+        "100 MiB is left, and at_least asks for 4096 MiB; 1 program is waiting ahead of this one"
     )
 
 
@@ -410,7 +413,7 @@ def test_with_cpu_nobody_stands_in_line() -> None:
     """The card for which others wait is passed over, and with no other the CPU computes."""
     made = line(ROOMY, 1, 0, action="cpu")
     assert numbers(made) == [1]
-    assert "is skipped: 1 program waits before this one (on_shortage: cpu)" in made.notes[0]
+    assert "is skipped: 1 program is waiting ahead of this one (on_shortage: cpu)" in made.notes[0]
     assert line(ROOMY, 1, action="cpu").hides_gpus
 
 

@@ -147,14 +147,14 @@ def _shared(ledger: LedgerFacts, facts: Facts) -> Finding:
         return skip("there is no ledger")
     if ledger.is_private:
         return warn(
-            f"leases count among the programs of this container alone: {path} is its own",
+            f"leases are shared only within this container: {path} is its own",
             f"on the host first: {_MAKE.format(_BEST)}",
             "without --pid=host leases count in full beside what their holders have taken",
             fix=_in_container(facts, _BEST),
         )
     if facts.environ.get(_SLURM) and path.startswith(_SHARED_MEMORY):
         return warn(
-            f"leases may count among the programs of this Slurm job alone: they are in {path}",
+            f"leases may be shared only within this Slurm job: they are in {path}",
             "Slurm's job_container and namespace plugins give each job a /dev/shm of its own",
             fix=f"{_MAKE.format(_BEST)}   # on the node, by its administrator",
         )
