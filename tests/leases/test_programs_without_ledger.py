@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from gpuconf.leases.lease import next_ticket
+from gpuconf.leases.mutex import Mutex
 from tests.leases.ledgers import AS_USER, files, holding, needs_root, readable_by_all
 from tests.leases.line import ONE_CARD, START
-from tests.leases.processes import child
+from tests.leases.processes import Child, child
 from tests.processes import Nvml, clean_environment, run_python
 
 _PROGRAM = """
@@ -63,6 +64,24 @@ def test_a_program_and_a_huge_folder(tmp_path: Path, made_ledger: Path, nvml: Nv
     assert len(notes) == 1
     assert "nothing is leased" in notes[0]
     assert "holds 20000 files" in notes[0]
+
+
+@pytest.mark.slow
+def test_a_mutex_that_another_program_keeps(tmp_path: Path, made_ledger: Path, nvml: Nvml) -> None:
+    """As one that hangs in the driver: the program waits its ten seconds, says who, and goes on."""
+
+    def keep(self: Child) -> None:
+        with Mutex(str(made_ledger)).held():
+            self.say("held")
+            self.wait()
+
+    with child(keep) as keeper:
+        keeper.expect("held")
+        got, *notes = planned(tmp_path, nvml(ONE_CARD), 1024)
+        assert got == "[1024]"
+        assert len(notes) == 1
+        assert f"by pid {keeper.pid}" in notes[0]
+    assert files(made_ledger) == []
 
 
 @needs_root
