@@ -149,7 +149,7 @@ def render(proposal: ProfileProposal, inventory: Inventory) -> str:
             "memory:",
             f"  # memory_limit: {half}    # never more than this on a GPU",
             "  # keep_free: 1GiB    # left alone, for the display's next window",
-            "  # context: 700MiB    # taken beside the limit: CUDA's context, cuDNN, cuBLAS",
+            "  # context: 700MiB    # taken outside the limit: CUDA's context, cuDNN, cuBLAS",
             "  # lease: false    # reserve nothing, and take what others have reserved",
             "  # on_shortage: {wait: 10min}    # in line, where too little is left; or fail, cpu",
             "",

@@ -97,7 +97,7 @@ class LinePlace(NamedTuple):
     place: FromOne
     """1 is who comes next."""
     least_bytes: Bytes
-    """The least that the program can work with, beside its allocator too."""
+    """The least that the program can work with, its context included."""
 
 
 class WaitingProcess(NamedTuple):

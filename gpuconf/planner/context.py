@@ -1,4 +1,4 @@
-"""What a process takes of a card beside its framework's allocator, where the profile does not say.
+"""What a process takes of a card outside its framework's allocator, where the profile does not say.
 
 The CUDA context, the kernels that are loaded, and the handles of cuDNN and cuBLAS.  No limit of a
 framework covers them, so they come off what is free, and they are part of a lease.

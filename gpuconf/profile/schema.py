@@ -82,7 +82,7 @@ MEMORY = Section(
         Key(
             "context",
             amount(of="of the card's total", zero=True, example="512MiB"),
-            "What this process takes beside the framework's allocator, which no limit covers: "
+            "What this process takes outside the framework's allocator, which no limit covers: "
             "its CUDA context, loaded kernels, cuDNN and cuBLAS handles. It comes off what is "
             "free, and is part of the lease.",
             "384 to 896 MiB, by the card's generation: docs/sharing.md has the table",
