@@ -194,6 +194,29 @@ def test_a_limit_that_still_holds_stays(card: Card, start: Start) -> None:
     assert [mib(each) for each in bound_at_once([launcher])] == [4096]
 
 
+@pytest.mark.parametrize("rules", ["extends: dedicated\n", "memory: {memory_limit: 2GiB}\n"])
+def test_who_has_hidden_the_gpus_leases_none(rules: str, card: Card, start: Start) -> None:
+    """It computes on the CPU, whatever others have taken meanwhile, and takes nothing from them."""
+    (hidden,) = start(card, "extends: dedicated\nmemory: {at_least: 1GiB}\n", 1, "lists", "hides")
+    hidden.next_step()
+    hidden.answer()
+    (other,) = start(card, rules, 1)
+    bound_at_once([other])
+    assert [each["limits"] for each in bound_at_once([hidden])] == [[]]
+    assert len(list(Path(f"{card.path}.leases").glob("*/lease.*"))) == 1
+    assert taken(other) == "GPU:0"
+
+
+def test_what_the_program_has_set_since_it_listed_the_gpus(card: Card, start: Start) -> None:
+    """It holds within the plan that another program's lease has made necessary."""
+    rules = "extends: dedicated\nmemory: {at_least: 1GiB}\n"
+    (program,) = start(card, rules, 1, "lists", "splits")
+    program.next_step()
+    program.answer()
+    bound_at_once(start(card, "memory: {memory_limit: 4GiB, context: 512MiB}\n", 1))
+    assert [each["limits"] for each in bound_at_once([program])] == [["1000 MiB", "1000 MiB"]]
+
+
 def test_this_test_can_fail(card: Card, start: Start) -> None:
     """Without leases both are promised the same memory, and one is refused what it was promised."""
     rules = "extends: dedicated\nmemory: {allow_growth: true, lease: false}\n"

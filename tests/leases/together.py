@@ -1,7 +1,8 @@
 """One of several programs that start together: at each line it goes on, to bind, to take, to end.
 
 It prints a line of JSON when TensorFlow is imported, one when it has its limit, and one when it has
-taken nine tenths of it.
+taken nine tenths of it.  With the word ``lists`` it lists the GPUs first; with ``hides`` or
+``splits`` it then sets something of its own.
 """
 
 import json
@@ -45,7 +46,13 @@ def main() -> None:
     say(pid=os.getpid())
     sys.stdin.readline()
     if "lists" in sys.argv:
-        say(count=len(tf.config.list_physical_devices("GPU")))
+        gpus = tf.config.list_physical_devices("GPU")
+        if "hides" in sys.argv:
+            tf.config.set_visible_devices([], "GPU")
+        if "splits" in sys.argv:
+            half = tf.config.LogicalDeviceConfiguration(memory_limit=1000)
+            tf.config.set_logical_device_configuration(gpus[0], [half, half])
+        say(count=len(gpus))
         sys.stdin.readline()
     got = limit()
     say(**got)

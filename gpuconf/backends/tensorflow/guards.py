@@ -71,6 +71,8 @@ class Guards:
         self._has_made_gpus = False
         self._is_orphan = False
         self._hidden_at_start = False
+        self._ours: devices.GpuSettings | None = None  # as the last plan left them
+        self._theirs: devices.GpuSettings | None = None  # and the program, before the next one
 
     def record(self, setting: Setting) -> None:
         """Take down a setting's fate."""
@@ -99,6 +101,7 @@ class Guards:
         """From now on hold TensorFlow to the plan of ``source``; None lets go of it."""
         self.source, self.plan = source, None
         self.physical, self.is_configured = [], source is None
+        self._ours = self._theirs = None
 
     def after_fork(self) -> None:
         """In a forked child: what is not made yet is made, and bound, in the child itself."""
@@ -137,6 +140,7 @@ class Guards:
         result = original(context, reinitialize)
         if reinitialize and not self._is_configuring:
             self.is_configured = False  # TensorFlow has just dropped all settings
+            self._ours = self._theirs = None
         if not self.is_configured and context._context_handle is None:
             self.configure()
         return result
@@ -158,16 +162,22 @@ class Guards:
     def _configure_once(self, plan: Plan) -> None:
         """With the lock of ``source``: another thread waits for it, this one may come back.
 
-        Devices may be made long after they were listed, and then have another plan.
+        Devices may be made long after they were listed, and then have another plan.  What the
+        program has set in between holds within that one.
         """
         if self._is_configuring or (self.is_configured and self._has(plan)):
             return
         try:
             self._is_configuring = True
+            if self._ours is not None and self._theirs is None:
+                self._theirs = devices.settings(self._tensorflow)
             self._configure(plan)
             self.is_configured = True
         finally:
             self._is_configuring = False
+        if self._ours is not None and self._theirs is not None:
+            devices.set_again(self._theirs, self._ours, self._tensorflow)
+        self._ours, self._theirs = devices.settings(self._tensorflow), None
 
     def _has(self, plan: Plan) -> bool:
         mine = self.plan
@@ -201,7 +211,7 @@ class Guards:
             if self._is_orphan:
                 self._report_orphan()
             return original(context)
-        self._about_to_make_devices()
+        self._about_to_make_devices(are_hidden=self._has_hidden_all())
         result = original(context)
         options = context.config.gpu_options
         self._made_devices(lambda: readback.of_context(context), options)
@@ -323,10 +333,19 @@ class Guards:
         self._tell(function, changes)
         return held
 
-    def _about_to_make_devices(self) -> None:
+    def _about_to_make_devices(self, *, are_hidden: bool = False) -> None:
         if self.devices_made_at is None:
             is_computing_elsewhere = keras_backend.elsewhere() is not None
-            self._bind(only_lists=is_computing_elsewhere or self._is_configuring)
+            self._bind(only_lists=is_computing_elsewhere or are_hidden or self._is_configuring)
+
+    def _has_hidden_all(self) -> bool:
+        """Whether the program itself has hidden all GPUs, so that TensorFlow makes none."""
+        ours = self._ours
+        return (
+            ours is not None
+            and bool(ours.visible)
+            and not self._tensorflow.config.get_visible_devices("GPU")
+        )
 
     def _report_orphan(self) -> None:
         self._is_orphan = False
