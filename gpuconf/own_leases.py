@@ -1,7 +1,7 @@
 """This process's leases: a plan is made while the ledger's mutex is held, and its leases taken.
 
-Where a lease is short and the profile says to wait, the process joins the line of the cards that
-would do.  Who is first there looks at the card, the others at the one before them.
+Where memory is short and the profile says to wait, the process joins the line of each card that
+would do.  The first in line looks at the card, the others at those ahead of them.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class OwnLeases:
             raise
 
     def _pause(self, ledger: Ledger, turn: _Turn) -> None:
-        """Until nobody is before us in the line of some card, or time is up."""
+        """Until nobody is ahead of us in the line of some card, or time is up."""
         pause = _FIRST_LOOKS_EVERY_S
         while (left_s := turn.left_s()) > 0:
             self._sleep(min(pause, left_s))
@@ -185,7 +185,7 @@ def _sizes(plan: Plan) -> dict[str, int]:
 
 
 def _noted(plan: Plan, folder: LedgerFolder) -> Plan:
-    """``plan`` with a note where a lease keeps nobody off who is outside of this container."""
+    """``plan``, with a note where programs outside this container do not see its leases."""
     if not folder.is_private or not _sizes(plan):
         return plan
     note = (

@@ -2,8 +2,8 @@
 
 A ledger is a folder that all programs of a machine share, with a folder for each card.  A lease is
 a file there whose name holds its arithmetic, and a lock on it that the kernel drops when the
-process ends, however it ends.  Who wants a lease holds the ledger's mutex while it reads the
-leases, asks NVML and adds its own.
+process ends, however it ends.  A program that wants a lease holds the ledger's mutex while it reads
+the leases, asks NVML and adds its own.
 
     folder   which folder it is, and why there is none
     lease    a lease as a value, and as the name of its file

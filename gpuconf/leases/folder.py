@@ -33,7 +33,7 @@ _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 
 
 class NoLedgerError(Exception):
-    """There is no ledger to be had; the text says why, and what the program does without."""
+    """No ledger can be used; the text says why."""
 
 
 FaultCode = Literal[

@@ -20,7 +20,7 @@ _LONGEST_NUMBER = 19  # digits, as many as 64 bits have
 
 
 class Owner(NamedTuple):
-    """A process, as no other one of this boot is called.
+    """A process; no other one since the machine's start has the same three numbers.
 
     ``namespace`` is the inode of its pid namespace, ``start`` its start in clock ticks since boot
     (proc(5), field 22 of stat).  Both are 0 where /proc does not say.
@@ -82,7 +82,7 @@ def folder_of(uuid: str) -> str:
 def next_ticket() -> int:
     """A number above all that were given on this machine since it started.
 
-    Nanoseconds of the clock that nobody can set; taken under the mutex, it is the order of arrival.
+    Nanoseconds of a clock that cannot be set; drawn under the mutex, they are in order of arrival.
     """
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 

@@ -141,7 +141,7 @@ def _devices_fit_when_idle(gpu: Gpu, rules: GpuRules) -> bool:
 
 
 def _behind_others(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
-    """First come, first served: who comes later takes nothing that those before it wait for."""
+    """First come, first served: a later program takes nothing that an earlier one waits for."""
     ahead = plan.gpu.ahead
     if not ahead or not is_leased(plan.gpu, rules.memory):
         return plan

@@ -93,7 +93,7 @@ def _stopped(contents: LedgerContents, _: LedgerFacts) -> Finding:
         "stopped, and keeps what it has: "
         + "; ".join(described(stopped))
         + (f"; {more} more" if more > 0 else ""),
-        "a lease comes back when its process ends; those in line behind a stopped one wait with it",
+        "a lease ends with its process; a stopped program in line keeps its place, and is passed",
         fix=f"{sudo}kill -CONT {pids}   # or, to end them: {sudo}kill -9 {pids}",
     )
 
