@@ -276,10 +276,14 @@ class Binding:
         self._put(self._maker.make(self._state.profile, chosen, waiting=waiting))
 
     def _lease(self, bound: Plan | None) -> None:
-        """As :meth:`_plan`, and take the leases; ``bound`` stays where it still holds."""
+        """As :meth:`_plan`, and take the leases; ``bound`` stays where it still holds.
+
+        Where the GPUs were listed, CUDA does not read its variables again.
+        """
         assert self._state is not None
-        chosen = self._environment.chosen_before()
-        self._put(self._maker.lease(self._state.profile, chosen, bound))
+        environ = self._environment.as_cuda_read_it(self._state.watched) if bound else None
+        chosen = self._environment.chosen_before(environ)
+        self._put(self._maker.lease(self._state.profile, chosen, bound, environ))
         self._state = self._state._replace(is_leased=True)
 
     def _is_leasing(self, *, only_lists: bool) -> bool:

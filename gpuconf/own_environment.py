@@ -57,12 +57,18 @@ class OwnEnvironment:
         """What this process's parent left for it; None if nothing."""
         return self._written.parent if self._has_own_note() else state_note.read_note(self._environ)
 
-    def chosen_before(self) -> Mapping[str, str]:
-        """CUDA's variables of ours that a plan made now must stay within.
+    def as_cuda_read_it(self, watched: tuple[str | None, ...]) -> dict[str, str]:
+        """The environment, CUDA's variables as in ``watched``, of when CUDA was started."""
+        then = dict(zip(WATCHED, watched, strict=True))
+        now = {**self._environ, **{name: then[name] for name in VISIBILITY}}
+        return {name: value for name, value in now.items() if value is not None}
+
+    def chosen_before(self, environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
+        """CUDA's variables of ours that a plan made in ``environ``, by default now, stays within.
 
         A parent's always; this process's own once CUDA has read them.
         """
-        ours = environment.set_by_gpuconf(self._environ)
+        ours = environment.set_by_gpuconf(self._environ if environ is None else environ)
         ours = {name: ours[name] for name in VISIBILITY if name in ours}
         if not ours or not self._has_own_note():
             return ours

@@ -5,6 +5,7 @@ The rooms that this needs are imported when a plan is made: `import gpuconf.auto
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -53,12 +54,19 @@ class PlanMaker:
             self._leases.take_back_to([])  # what a wait has leased, under another profile
         return Made(plan, making.planned_at)
 
-    def lease(self, profile: Profile, chosen: Mapping[str, str], bound: Plan | None) -> Made:
+    def lease(
+        self,
+        profile: Profile,
+        chosen: Mapping[str, str],
+        bound: Plan | None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Made:
         """The plan whose leases this process holds from now on; waits as the profile says.
 
         ``bound`` is one that has been given to a framework already; it stays where it still holds.
+        ``environ`` is by default this process's.
         """
-        making = _Making(profile, chosen, self._clock, bound)
+        making = _Making(profile, chosen, self._clock, bound, environ)
         if not _wants_leases(profile):
             return Made(wait_for_plan(making.plan), making.planned_at)
         plan = self._own_leases().plan(making.plan, profile=profile.name)
@@ -99,17 +107,19 @@ class _Making:
         chosen: Mapping[str, str],
         clock: Callable[[], float],
         bound: Plan | None = None,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         self._profile = profile
         self._chosen = chosen
         self._clock = clock
         self._bound = bound
+        self._environ = os.environ if environ is None else environ
         self.planned_at = 0.0
 
     def plan(self, read: Callable[[], Inventory] | None = None) -> Plan:
         """The plan of this moment, or the bound one if that is within it."""
         self.planned_at = self._clock()
-        made = plan_within(self._profile, self._chosen, read=read)
+        made = plan_within(self._profile, self._chosen, environ=self._environ, read=read)
         if self._bound is None:
             return made
         from gpuconf.planner import is_within

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.binding_programs import FULL, ROOMY, START, facts
+from tests.binding_programs import FULL, ROOMY, START, TWO, facts
 from tests.hardware import standin
 from tests.processes import Nvml, finding, run, run_python, write_package
 
@@ -199,3 +199,26 @@ assert sizes() == [("lease", 3942 + 640)]
 """
     environ = {**nvml(FULL), **with_rules(tmp_path, "on_shortage: {wait: 1min}")}
     run_python(BEGIN + program, tmp_path, environ=environ)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_visible_devices_set_after_the_gpus_were_listed(
+    listed: bool, tmp_path: Path, nvml: Nvml
+) -> None:
+    """CUDA has read them by then: the leases are of the cards that the framework has."""
+    program = f"""
+LISTED = {listed}
+if LISTED:
+    binding.bind(plans.append, only_lists=True)
+os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+other = start_other()
+bind()
+cards = [CARD, {standin.uuid(1)!r}] if LISTED else [{standin.uuid(1)!r}]
+assert [gpu.gpu.uuid for gpu in plans[-1].gpus] == cards
+mine = [card for card in cards if any(
+    name.split(".")[3] == str(os.getpid()) for name in os.listdir(os.path.join(LEDGER, card)))]
+assert mine == cards
+assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
+end(other)
+"""
+    run_python(BEGIN + program, tmp_path, environ=nvml(TWO))
