@@ -207,6 +207,17 @@ def test_who_has_hidden_the_gpus_leases_none(rules: str, card: Card, start: Star
     assert taken(other) == "GPU:0"
 
 
+def test_a_session_of_who_has_hidden_the_gpus_leases(card: Card, start: Start) -> None:
+    """It sees them all the same."""
+    rules = "memory: {memory_limit: 2GiB, context: 512MiB}\n"
+    (hidden,) = start(card, rules, 1, "lists", "hides", "session")
+    hidden.next_step()
+    hidden.answer()
+    bound_at_once([hidden])
+    (lease,) = Path(f"{card.path}.leases").glob("*/lease.*")
+    assert lease.name.endswith(f".{2560 * MIB}")
+
+
 def test_what_the_program_has_set_since_it_listed_the_gpus(card: Card, start: Start) -> None:
     """It holds within the plan that another program's lease has made necessary."""
     rules = "extends: dedicated\nmemory: {at_least: 1GiB}\n"

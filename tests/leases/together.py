@@ -24,6 +24,9 @@ def limit() -> dict[str, Any]:
     """What the devices have, as TensorFlow made them."""
     try:
         tf.config.list_logical_devices("GPU")
+        if "session" in sys.argv:
+            with tf.Graph().as_default(), tf.compat.v1.Session(config=tf.compat.v1.ConfigProto()):
+                pass
     except ShortageError as error:
         return {"shortage": error.shortage, "message": str(error)}
     made = activation()

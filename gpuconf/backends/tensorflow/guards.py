@@ -71,6 +71,7 @@ class Guards:
         self._has_made_gpus = False
         self._is_orphan = False
         self._hidden_at_start = False
+        self._has_left_gpus = False  # to others, since the program had hidden them itself
         self._ours: devices.GpuSettings | None = None  # as the last plan left them
         self._theirs: devices.GpuSettings | None = None  # and the program, before the next one
 
@@ -337,6 +338,16 @@ class Guards:
         if self.devices_made_at is None:
             is_computing_elsewhere = keras_backend.elsewhere() is not None
             self._bind(only_lists=is_computing_elsewhere or are_hidden or self._is_configuring)
+            self._has_left_gpus = are_hidden
+        elif self._has_left_gpus and self.source is not None:
+            # A session or server sees GPUs that were hidden in tf.config.
+            self.source.bind(self._hold_sessions)
+            self._has_left_gpus = False
+
+    def _hold_sessions(self, plan: Plan) -> None:
+        """Hold sessions to ``plan``, whose options say it all."""
+        if not self._has(plan):
+            self.plan, self.physical = plan, []
 
     def _has_hidden_all(self) -> bool:
         """Whether the program itself has hidden all GPUs, so that TensorFlow makes none."""
