@@ -163,3 +163,12 @@ def test_another_user_makes_the_next_folder_at_this_moment(tmp_path: Path) -> No
     make_sticky(str(tmp_path / "made"))
     with child(find) as finder:
         finder.expect(f"{first} {(second,)}")
+
+
+def test_a_folder_in_which_its_owner_alone_writes(tmp_path: Path) -> None:
+    """As `sudo mkdir /run/gpuconf` makes it: root goes where the others are, and reads both."""
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    os.mkdir(first, 0o755)
+    assert find_folder({}, defaults=(first, second), may_make=False).is_read_only
+    found = find_folder({}, defaults=(first, second))
+    assert (found.path, found.others) == (second, (first,))
