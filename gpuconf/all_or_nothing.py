@@ -43,7 +43,8 @@ class AllOrNothing(Generic[_Before]):
                 finally:
                     self._depth = depth
         except GpuconfError as error:
-            raise error.with_traceback(None) from None  # its message says all; our frames, nothing
+            # Its message says all; the frames below this one say nothing to the user.
+            raise error.with_traceback(None) from None
         except BaseException:  # of an interrupt, too, that came as the lock was released
             with self._lock:
                 if before is not None and number and self._completed == number:

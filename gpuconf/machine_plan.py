@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpuconf.planner import Plan
 
 POLL_S = 2.0
-REPORT_EVERY_S = 60.0
+REPORT_EVERY_S = 600.0
 
 
 def plan_for(
@@ -107,7 +107,9 @@ def wait_for_plan(
 
 def waiting_line(error: ShortageError, left_s: float) -> str:
     """What a program says that waits: how long, for what, and who holds it."""
-    time_left = "" if left_s == float("inf") else f" up to {left_s:.0f} s"
+    from gpuconf.units import short_duration
+
+    time_left = "" if left_s == float("inf") else f" up to {short_duration(round(left_s))}"
     where = error.message.partition("\n")[0]
     return f"waiting{time_left} for memory: {where}" + (
         f"; held by {error.held_by}" if error.held_by else ""
@@ -119,7 +121,7 @@ def waited_in_vain(error: ShortageError) -> ShortageError:
     from gpuconf.units import short_duration
 
     waited = short_duration(error.wait_s or 0)
-    message = f"waited {waited} in vain. {error.message}"
+    message = f"gave up after {waited}: {error.message}"
     return ShortageError(message, hint=error.hint, shortage=error.shortage)
 
 

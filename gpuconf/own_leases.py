@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from gpuconf.errors import ShortageError
-from gpuconf.hardware import Inventory, read_inventory
-from gpuconf.leases.folder import LedgerFolder, NoLedgerError, find_folder
+from gpuconf.hardware import Gpu, Inventory, read_inventory
+from gpuconf.leases.folder import VARIABLE, LedgerFolder, NoLedgerError, find_folder
 from gpuconf.leases.lease import Lease, folder_of, next_ticket
 from gpuconf.leases.ledger import Ledger
 from gpuconf.leases.view import read_ledger, read_with_leases, with_leases
@@ -60,8 +60,11 @@ class OwnLeases:
                     raise
             return self._planned_in_turn(make, about)  # in the line of a new one
         except NoLedgerError as error:
-            note = f"nothing is leased: {error} (docs/sharing.md; `gpuconf doctor` says more)"
-        plan = wait_for_plan(lambda: make(read_with_leases))
+            note = (
+                f"nothing is leased: {error}; programs that start together may both take the same "
+                "memory (`gpuconf doctor leases` says more)"
+            )
+        plan = wait_for_plan(lambda: make(_read_without_line))
         return plan._replace(notes=(*plan.notes, note)) if _sizes(plan) else plan
 
     def snapshot(self) -> list[object]:
@@ -107,6 +110,7 @@ class OwnLeases:
                             turn.is_queued = True
                     else:
                         ledger.take(_sizes(plan), note, ticket)
+                        turn.say_end()
                         return _noted(plan, ledger.folder)
                 turn.say_now_and_then(short)
                 self._pause(ledger, turn)
@@ -161,12 +165,28 @@ class _Turn:
         if not self.wanted:
             self.wanted = {folder_of(uuid): size for uuid, size in error.wanted.items()}
 
+    def say_end(self) -> None:
+        """One line after a wait."""
+        if self.is_queued:
+            say(f"waited {self._clock() - self._started:.0f} s, and goes on")
+
     def say_now_and_then(self, error: ShortageError) -> None:
-        """One line at once, and one a minute."""
+        """One line at once, and one every ten minutes."""
         now = self._clock()
         if now >= self._say_next_at:
             self._say_next_at = now + REPORT_EVERY_S
             say(waiting_line(error, self.left_s()))
+
+
+def _read_without_line() -> Inventory:
+    """For a program that can take no place in the line: nobody is ahead of it."""
+    inventory = read_with_leases()
+    return inventory._replace(gpus=tuple(_without_line(gpu) for gpu in inventory.gpus))
+
+
+def _without_line(gpu: Gpu) -> Gpu:
+    instances = tuple(map(_without_line, gpu.mig_instances))
+    return gpu._replace(ahead=0, mig_instances=instances)
 
 
 def _read(ledger: Ledger, ticket: int) -> Inventory:
@@ -190,7 +210,8 @@ def _noted(plan: Plan, folder: LedgerFolder) -> Plan:
         return plan
     note = (
         f"leases are shared only within this container: {folder.path} is its own "
-        "(docs/sharing.md says how to share the machine's; memory.lease: false silences this)"
+        f"(docs/sharing.md says how to share the machine's; {VARIABLE}={folder.path} says that "
+        "this is meant)"
     )
     return plan._replace(notes=(*plan.notes, note))
 

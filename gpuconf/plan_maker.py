@@ -41,18 +41,22 @@ class PlanMaker:
         Raises what planning raises.
         """
         making = _Making(profile, chosen, self._clock)
+        plan = None
         try:
             plan = making.plan()
         except ShortageError as error:
             if error.wait_s is None or not waiting:
                 raise
-            if _wants_leases(profile):
-                plan = self._own_leases().plan(making.plan, profile=profile.name)
-            else:
-                plan = wait_for_plan(making.plan)
+        if plan is None:  # out here, so that Ctrl-C shows no shortage that came before it
+            plan = self._waited(making, profile)
         if self._leases is not None and not _wants_leases(profile):
             self._leases.take_back_to([])  # what a wait has leased, under another profile
         return Made(plan, making.planned_at)
+
+    def _waited(self, making: _Making, profile: Profile) -> Plan:
+        if _wants_leases(profile):
+            return self._own_leases().plan(making.plan, profile=profile.name)
+        return wait_for_plan(making.plan)
 
     def lease(
         self,

@@ -57,6 +57,11 @@ def run(options: argparse.Namespace, output: Output) -> int:
     _write(options.output, text, overwrite=options.force)
     output.prose(f"wrote {options.output}: extends {proposal.extends}, because {proposal.because}")
     output.prose("next: `gpuconf plan` shows what it does here")
+    named = os.environ.get("GPUCONF_PROFILE")
+    if named:
+        output.note(
+            f"note: GPUCONF_PROFILE={named} is set, and applies instead; `unset GPUCONF_PROFILE`"
+        )
     if inventory.problem is not None:
         output.note(f"note: {inventory.problem}")
     return 0

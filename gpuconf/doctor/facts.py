@@ -185,14 +185,15 @@ class LedgerContents(NamedTuple):
     """A folder of leases and what is in it.
 
     ``mode`` is as ls prints it; ``is_open`` says that every user may write, as far as the mode
-    goes, and ``is_full`` that the file system has no room for another file.  ``left`` are leases
-    of processes that have ended, ``strange`` what is not gpuconf's, and ``crowded`` the folders
-    of cards with too many files to read.
+    goes, ``is_roots`` that it is root's, and ``is_full`` that the file system has no room for
+    another file.  ``left`` are leases of processes that have ended, ``strange`` what is not
+    gpuconf's, and ``crowded`` the folders of cards with too many files to read.
     """
 
     path: str
     mode: str = ""
     is_open: bool = True
+    is_roots: bool = False
     is_full: bool = False
     holders: tuple[LeaseHolder, ...] = ()
     left: tuple[LedgerFile, ...] = ()

@@ -18,7 +18,7 @@ from gpuconf.planner.inheritance import (
     hides_everything,
     read_inherited,
 )
-from gpuconf.planner.leases import is_within, wants_leases
+from gpuconf.planner.leases import is_within, lease_notes, wants_leases
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.planner.plan import FrameworkLimit, GpuPlan, Plan, label
 from gpuconf.planner.selection import rules_for, select, unmatched_rules
@@ -113,7 +113,7 @@ def _plan_visible(
         visible=devices,
         cuda_visible_devices=names,
         cuda_device_order=order,
-        notes=(*notes, *_missing_figures(planned, profile)),
+        notes=(*notes, *lease_notes(planned, profile), *_missing_figures(planned, profile)),
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpuconf.hardware.inventory import CardLease, Gpu
-from gpuconf.planner.plan import Plan
+from gpuconf.planner.plan import GpuPlan, Plan, label
 from gpuconf.profile.model import GpuRules, MemoryRules, Profile
 from gpuconf.units import sized
 
@@ -25,6 +27,26 @@ def _has_limit(rules: GpuRules) -> bool:
     return any(each is not None for each in (*limits, memory.keep_free, memory.context)) or bool(
         rules.virtual_devices
     )
+
+
+def lease_notes(planned: Sequence[GpuPlan], profile: Profile) -> list[str]:
+    """What a program should hear about its limits: cut by others' leases, or missing."""
+    notes = []
+    for plan in planned:
+        cut = plan.uncut_limit_bytes
+        if cut is not None and plan.limit_bytes is not None and plan.limit_bytes < cut:
+            notes.append(
+                f"limit {sized(plan.limit_bytes)} instead of {sized(cut)} on {label(plan.gpu)}: "
+                f"others have leased {sized(plan.gpu.promised_bytes)} that they have not taken yet"
+            )
+    if profile.memory.on_shortage.action != "fail" and not wants_leases(profile):
+        rules = [profile.memory, *(each.memory for _, each in profile.per_gpu)]
+        if all(each.at_least is None for each in rules):
+            notes.append(
+                f"on_shortage does nothing in profile {profile.name}, which has neither a limit "
+                "nor at_least (`extends: shared-desktop` has both)"
+            )
+    return notes
 
 
 def is_within(bound: Plan, made: Plan) -> bool:

@@ -22,9 +22,17 @@ from gpuconf.units import MIB, Amount, sized
 def plan_gpu(gpu: Gpu, rules: GpuRules) -> GpuPlan:
     """Apply ``rules`` to ``gpu``; whatever is missing stands in the plan's ``shortage``."""
     limit, lines = _limit(gpu, rules)
+    uncut, _ = _limit(gpu._replace(leases=()), rules) if gpu.leases else (limit, [])
     memory = rules.memory
     fraction = memory.per_process_gpu_memory_fraction
-    plan = GpuPlan(gpu, limit, memory.allow_growth, fraction, arithmetic=tuple(lines))
+    plan = GpuPlan(
+        gpu,
+        limit,
+        memory.allow_growth,
+        fraction,
+        arithmetic=tuple(lines),
+        uncut_limit_bytes=uncut,
+    )
     plan = _with_at_least(plan, rules)
     plan = _with_logical_devices(plan, rules) if rules.virtual_devices else plan
     return _with_lease(_behind_others(plan, rules), rules)
@@ -150,6 +158,7 @@ def _behind_others(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     return plan._replace(
         arithmetic=(*plan.arithmetic, f"in line: {short}"),
         shortage=f"{plan.shortage}; {short}" if plan.shortage else short,
+        is_behind=plan.shortage is None,
     )
 
 
@@ -159,11 +168,13 @@ def _with_lease(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     if limit is None or context is None or not is_known or not is_leased(plan.gpu, rules.memory):
         return plan
     least = rules.memory.at_least
+    keep = rules.memory.keep_free
     wanted = max(least.of(plan.gpu.total_bytes) or 0 if least else 0, MIB) + context
+    wanted += keep.of(plan.gpu.total_bytes) or 0 if keep else 0
     line = f"lease = {_mib(limit)} limit + {_mib(context)} context = {_mib(limit + context)}"
     return plan._replace(
         lease_bytes=limit + context,
-        least_lease_bytes=wanted,
+        least_free_bytes=wanted,
         arithmetic=plan.arithmetic if plan.shortage else (*plan.arithmetic, line),
     )
 

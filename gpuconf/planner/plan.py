@@ -35,10 +35,12 @@ class GpuPlan(NamedTuple):
     each framework.
     ``fraction`` is the profile's own, for version-1 sessions, which take nothing else.
     ``logical_devices_bytes`` are TF2 logical devices, in order, empty for none beyond the one.
+    ``uncut_limit_bytes`` is what the limit would be without others' leases.
     ``lease_bytes`` is what this process is to lease of the card, None where nothing is leased, and
-    ``least_lease_bytes`` the least that would do.
+    ``least_free_bytes`` the least that must be free and leased to nobody.
     ``arithmetic`` is one line per step of ``limit_bytes``, the logical devices and the lease.
-    ``shortage`` says what is missing, None if nothing.
+    ``shortage`` says what is missing, None if nothing; ``is_behind`` that nothing is, but others
+    came first.
     """
 
     gpu: Gpu
@@ -49,9 +51,11 @@ class GpuPlan(NamedTuple):
     arithmetic: tuple[str, ...] = ()
     shortage: str | None = None
     can_ever_fit: bool = True
+    is_behind: bool = False
+    uncut_limit_bytes: int | None = None
     limits: tuple[FrameworkLimit, ...] = ()
     lease_bytes: int | None = None
-    least_lease_bytes: int = 0
+    least_free_bytes: int = 0
 
     def limit_of(self, framework: str) -> FrameworkLimit | None:
         """The limit of ``framework`` here; None where this GPU has none."""

@@ -10,7 +10,7 @@ from gpuconf.planner.leases import holder, is_leased
 from gpuconf.planner.plan import GpuPlan, label
 from gpuconf.planner.selection import rules_for
 from gpuconf.profile.model import OnShortage, Profile
-from gpuconf.units import sized
+from gpuconf.units import short_duration, sized
 
 
 def settle_shortages(
@@ -50,14 +50,16 @@ def shortage_error(
     held_by = _held_by(plan.gpu, profile)
     held = f"\n  held by {held_by}" if held_by else ""
     waits = policy.action == "wait" and plan.can_ever_fit
+    where = f"not enough memory on {label(plan.gpu)}"
+    if plan.is_behind:
+        where = f"it must wait its turn on {label(plan.gpu)}"
     return ShortageError(
-        f"profile {profile.name}: not enough memory on {label(plan.gpu)}: "
-        f"{plan.shortage}{sums}{held}",
-        hint=_shortage_hint(plan, profile, policy),
+        f"profile {profile.name}: {where}: {plan.shortage}{sums}{held}",
+        hint=_shortage_hint(plan, profile, policy, choosable),
         shortage=plan.shortage,
         wait_s=policy.wait_s if waits else None,
         held_by=held_by,
-        wanted={gpu.uuid: plan.least_lease_bytes for gpu in choosable if gpu.uuid},
+        wanted={gpu.uuid: plan.least_free_bytes for gpu in choosable if gpu.uuid},
     )
 
 
@@ -75,16 +77,34 @@ def _held_by(gpu: Gpu, profile: Profile) -> str:
     return "; ".join(holders)
 
 
-def _shortage_hint(plan: GpuPlan, profile: Profile, policy: OnShortage) -> str:
+def _shortage_hint(
+    plan: GpuPlan, profile: Profile, policy: OnShortage, choosable: Sequence[Gpu]
+) -> str:
     if not plan.can_ever_fit:
         return (
             "even if nothing else used it, this profile would not fit this GPU: its at_least, or "
             "its virtual_devices, ask for more than its limit leaves; write `memory: {at_least: "
             f"null}}`, or raise the limit: `gpuconf profiles show {profile.name}` shows the rules"
         )
-    choice = "cpu" if policy.action == "wait" else "{wait: 10min}"
-    return (
-        "`gpuconf ps` shows who holds the card; stop one, use another GPU (gpus: {pick: "
-        "most-free}), start them all with a smaller share (GPUCONF_PROFILE=half-card), or write "
-        f"`memory: {{on_shortage: {choice}}}` in a profile (`gpuconf init` makes one)"
-    )
+    parts = ["`gpuconf ps` shows who holds the card"]
+    if policy.action == "wait" and policy.wait_s is not None:
+        parts.append(
+            f"a program waits for this, {_at_most(policy.wait_s)}, first come first served"
+        )
+    else:
+        parts.append(
+            "write `memory: {on_shortage: {wait: 10min}}` in a profile (`gpuconf init` makes one) "
+            "to wait in line"
+        )
+    if any(lease.is_parent for lease in plan.gpu.leases):
+        parts.append("give a program and its workers a memory_limit each")
+    elif not plan.is_behind and profile.name != "half-card":
+        parts.append("start them all with a smaller share, GPUCONF_PROFILE=half-card for two")
+    if len(choosable) > 1 and profile.gpus.kind != "pick":
+        parts.append("use another GPU, gpus: {pick: most-free}")
+    return "; ".join(parts)
+
+
+def _at_most(seconds: float) -> str:
+    length = short_duration(seconds)
+    return length if seconds == float("inf") else f"up to {length}"

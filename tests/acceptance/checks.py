@@ -196,7 +196,7 @@ def _ran_on_the_cpu(run: ScriptRun) -> bool:
 _POLICIES: dict[str, Callable[[ScriptRun], bool]] = {
     "fail": lambda run: run.code != 0 and "errors.ShortageError" in run.log,
     "cpu": _ran_on_the_cpu,
-    "{wait: 3s}": lambda run: run.code != 0 and "waited 3s in vain" in run.log,
+    "{wait: 3s}": lambda run: run.code != 0 and "gave up after 3s" in run.log,
 }
 
 

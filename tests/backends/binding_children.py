@@ -24,7 +24,7 @@ def outcome() -> str:
 
         tf.constant([1.0])
     except gpuconf.ShortageError as error:
-        return "ShortageError after waiting" if "in vain" in str(error) else "ShortageError"
+        return "ShortageError after waiting" if "gave up after" in str(error) else "ShortageError"
     from tensorflow.python.eager import context
 
     from gpuconf.backends.tensorflow.readback import of_context

@@ -100,7 +100,7 @@ with child(asks(6144)) as holder:
         try:
             plan(own, wanted)
         except ShortageError as error:
-            assert "waited 1s in vain" in error.message
+            assert "gave up after 1s" in error.message
         except KeyboardInterrupt:
             own.take_back_to([])
             raise

@@ -260,7 +260,7 @@ def test_the_least_that_would_do_is_what_a_program_waits_for(
 ) -> None:
     """At_least and the context, and never less than a MiB and the context."""
     made = planned(leased(KNOWN, lease(9000)), memory_limit=share(100), at_least=at_least)
-    assert mib(made.least_lease_bytes) == expected
+    assert mib(made.least_free_bytes) == expected
 
 
 # --- lease: false, and cards of one process ------------------------------------------------------
@@ -554,3 +554,43 @@ def test_no_card_is_promised_twice(free: int, leases: list[CardLease], rules: Me
         to_come = sum(max(0, each.lease_bytes - (each.used_bytes or 0)) for each in leases)
         assert made.lease_bytes + to_come <= free
         assert made.lease_bytes == (made.limit_bytes or 0) + (context_bytes(made.gpu, rules) or 0)
+
+
+def test_a_limit_cut_by_others_is_said() -> None:
+    """The program gets less than its profile says, and hears of it; else nothing is said."""
+    rules = MemoryRules(memory_limit=amount(6000), context=amount(0))
+    profile = Profile("half", memory=rules)
+    holder = CardLease(7, 5000 * MIB, 2000 * MIB)
+    made = plan(profile, card(free=7000)._replace(leases=(holder,)))
+    assert mib(made.gpus[0].limit_bytes) == 4000
+    assert [note for note in made.notes if "instead of 6000 MiB" in note], made.notes
+    whole = plan(profile, card(free=9319)._replace(leases=(holder,)))
+    assert (mib(whole.gpus[0].limit_bytes), whole.notes) == (6000, ())
+
+
+def test_a_wait_without_a_limit_is_said() -> None:
+    """Nothing can be short under such a profile, so it never waits."""
+    rules = MemoryRules(on_shortage=OnShortage("wait", 600.0))
+    made = plan(Profile("waiting", memory=rules), card())
+    assert "on_shortage does nothing in profile waiting" in made.notes[0]
+    with_least = rules._replace(at_least=amount(100))
+    assert plan(Profile("waiting", memory=with_least), card()).notes == ()
+
+
+def test_the_hint_names_what_applies() -> None:
+    """Waiting to those who do not; a smaller share only where others hold memory, and so on."""
+    full = card(free=100)._replace(leases=(CardLease(7, 5000 * MIB, 0, is_parent=True),))
+    with pytest.raises(ShortageError) as caught:
+        plan(asking(4000), full)
+    assert "to wait in line; give a program and its workers a memory_limit each" in (
+        caught.value.hint or ""
+    )
+    with pytest.raises(ShortageError) as caught:
+        plan(asking(4000, "wait", 60.0), card(free=100), card(1, free=100))
+    hint = caught.value.hint or ""
+    assert "a program waits for this, up to 1min" in hint
+    assert "pick: most-free" in hint
+    with pytest.raises(ShortageError) as caught:
+        plan(asking(1), card()._replace(ahead=2))
+    assert "it must wait its turn on" in caught.value.message
+    assert "half-card" not in (caught.value.hint or "")

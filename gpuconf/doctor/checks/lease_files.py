@@ -17,7 +17,9 @@ _MANY_LEFT = 1000
 
 def _left(contents: LedgerContents, _: LedgerFacts) -> Finding:
     others = [each for each in contents.left if not each.may_remove]
-    count = f"{len(contents.left)} files of programs that have ended"
+    is_one = len(contents.left) == 1
+    count = "1 file" if is_one else f"{len(contents.left)} files"
+    count += " of programs that have ended"
     if len(others) >= _MANY_LEFT:
         users = ", ".join(sorted({each.user or "?" for each in others})[:MOST_SHOWN])
         return warn(
@@ -29,7 +31,7 @@ def _left(contents: LedgerContents, _: LedgerFacts) -> Finding:
         return ok("no file of a program that has ended is left")
     own = len(contents.left) - len(others)
     return ok(
-        f"{count} are left, and count for nothing",
+        f"{count} {'is' if is_one else 'are'} left, and count{'s' if is_one else ''} for nothing",
         f"the next program that leases memory removes {own} of them"
         + (f"; {len(others)} belong to other users, whose next program does" if others else ""),
     )

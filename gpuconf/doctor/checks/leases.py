@@ -50,7 +50,13 @@ def _folder(ledger: LedgerFacts, facts: Facts) -> Finding:
             f"{ledger.path} has no room for another file, so nothing can be leased",
             fix=f"df -i {shlex.quote(ledger.path)}   # then remove what fills it",
         )
-    return ok(_chosen(ledger), _why(ledger))
+    detail = [_why(ledger)]
+    if ledger.path.startswith("/dev/shm/") and not ledger.named:
+        detail.append(
+            "a user's last logout may remove their leases there (systemd's RemoveIPC): for several "
+            f"users {_MAKE.format(_BEST)}"
+        )
+    return ok(_chosen(ledger), *detail)
 
 
 def _chosen(ledger: LedgerFacts) -> str:
@@ -112,11 +118,13 @@ def _mode(contents: LedgerContents, ledger: LedgerFacts) -> Finding:
             if "no_folder" in codes
             else _OPEN.format(paths),
         )
-    if not contents.is_open and not ledger.named:
+    if not contents.is_open and (not ledger.named or contents.is_roots):
         return warn(
             f"{contents.path} is {contents.mode}, so not every user can lease memory in it",
             fix=_OPEN.format(shlex.quote(contents.path)),
         )
+    if not contents.is_open:
+        return ok(f"{contents.path} is {contents.mode}: the programs of one user share it")
     return ok(f"{contents.path} is {contents.mode}, and the folders of cards are open too")
 
 

@@ -52,6 +52,12 @@ def _plan(facts: Facts) -> Finding:
     if error is not None:
         lines = error.message.splitlines()
         hint = (f"hint: {error.hint}",) if error.hint else ()
+        if isinstance(error, ShortageError) and error.wait_s is not None:
+            return warn(
+                f"a program that imports a framework would wait here: {lines[0]}",
+                *[line.strip() for line in lines[1:]],
+                fix="gpuconf ps   # shows who holds the card, and who waits",
+            )
         return fail(
             f"a program that imports a framework would stop here: {lines[0]}",
             *[line.strip() for line in lines[1:]],

@@ -136,6 +136,7 @@ def _contents(
         path,
         mode=stat.filemode(found.st_mode),
         is_open=is_open,
+        is_roots=found.st_uid == 0,
         is_full=bool(room.f_files) and not room.f_favail,
     )
     for entry in _entries(path):
