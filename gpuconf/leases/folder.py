@@ -88,12 +88,12 @@ def find_folder(
             raise NoLedgerError(problem)
         return LedgerFolder(named, is_read_only=not _is_writable(named))
     good = [path for path in defaults if problem_of(path) is None]
-    writable = [path for path in good if _is_shared(path)]
+    writable = [path for path in good if is_shared(path)]
     if not writable and may_make:
         _make(defaults)
         # All of them anew: another user's program may have made the next one at the same moment.
         good = [path for path in defaults if problem_of(path) is None]
-        writable = [path for path in good if _is_shared(path)]
+        writable = [path for path in good if is_shared(path)]
     if not good and not writable:
         raise NoLedgerError("; ".join(filter(None, map(problem_of, defaults))))
     path = (writable or good)[0]
@@ -105,7 +105,7 @@ def _is_writable(path: str) -> bool:
     return os.access(path, os.W_OK)
 
 
-def _is_shared(path: str) -> bool:
+def is_shared(path: str) -> bool:
     """Whether this process and others may write: else root has a mutex of its own there."""
     try:
         mode = os.stat(path).st_mode
@@ -124,7 +124,7 @@ def _make(paths: Iterable[str]) -> None:
     for path in paths:
         with suppress(OSError):
             make_sticky(path)
-        if problem_of(path) is None and _is_shared(path):
+        if problem_of(path) is None and is_shared(path):
             return
 
 

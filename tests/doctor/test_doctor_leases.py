@@ -96,6 +96,12 @@ def test_the_default_folders_in_their_order(tmp_path: Path) -> None:
     assert [(each.path, each.code) for each in found.faults] == [
         (str(tmp_path / "run/gpuconf"), "not_sticky")
     ]
+    (tmp_path / "run/gpuconf").chmod(0o755)
+    found = read_ledger_facts(INVENTORY, root=str(tmp_path), environ={})
+    assert found.path == str(shared)
+    assert [(each.path, each.code) for each in found.faults] == [
+        (str(tmp_path / "run/gpuconf"), "read_only")
+    ]
 
 
 def test_the_first_default_folder_that_could_be_made(tmp_path: Path) -> None:

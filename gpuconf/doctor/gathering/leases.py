@@ -26,6 +26,7 @@ from gpuconf.leases.folder import (
     fault_of,
     find_folder,
     is_private,
+    is_shared,
 )
 from gpuconf.leases.lease import UNFINISHED, Lease, folder_of, parse, stat_of, this_process
 from gpuconf.leases.ledger import MOST_FILES, Ledger
@@ -98,8 +99,10 @@ def _faults(candidates: tuple[str, ...], path: str | None) -> Iterator[FolderFau
     """What is wrong with those that come before ``path``; one that is not there is no fault."""
     for candidate in itertools.takewhile(lambda each: each != path, candidates):
         fault = fault_of(candidate, follow_links=len(candidates) == 1)
-        if fault is None and not os.access(candidate, os.W_OK):
-            fault = FolderFault(candidate, "read_only", f"{candidate} may not be written")
+        if fault is None and not is_shared(candidate):
+            may_write = os.access(candidate, os.W_OK)
+            why = "is not open to every user" if may_write else "may not be written"
+            fault = FolderFault(candidate, "read_only", f"{candidate} {why}")
         if fault is not None and (path is None or fault.code != "missing"):
             yield fault
 
