@@ -15,12 +15,19 @@ _T = TypeVar("_T")
 class AllOrNothing(Generic[_Before]):
     """Runs operations, one thread at a time; an operation may run others within it.
 
-    ``snapshot`` gives all that they may change, and ``restore`` puts it back.
+    ``snapshot`` gives all that they may change, and ``restore`` puts it back; ``complete`` lets go
+    of what only a restore would have needed, when the outermost operation has come through.
     """
 
-    def __init__(self, snapshot: Callable[[], _Before], restore: Callable[[_Before], None]) -> None:
+    def __init__(
+        self,
+        snapshot: Callable[[], _Before],
+        restore: Callable[[_Before], None],
+        complete: Callable[[], None],
+    ) -> None:
         self._snapshot = snapshot
         self._restore = restore
+        self._complete = complete
         self._lock = threading.RLock()
         self._depth = 0  # operations that run, one within the other
         self._completed = 0  # to know whether an operation was the last
@@ -34,6 +41,8 @@ class AllOrNothing(Generic[_Before]):
                 try:
                     self._depth = depth + 1
                     result = operation()
+                    if not depth:
+                        self._complete()
                     self._completed += 1
                     number = self._completed
                     return result

@@ -88,7 +88,7 @@ class Binding:
         self._environment = OwnEnvironment()
         self._maker = PlanMaker(clock)
         self._said: frozenset[str] = frozenset()
-        self._whole = AllOrNothing(self._snapshot, self._restore)
+        self._whole = AllOrNothing(self._snapshot, self._restore, self._maker.settle)
 
     @property
     def activation(self) -> Activation | None:
@@ -331,7 +331,9 @@ class Binding:
 
     def _restore(self, before: _Snapshot) -> None:
         self._environment.take_back_to(before.written)
-        self._maker.take_back_to(before.leases)
+        is_whole = self._maker.take_back_to(before.leases)
         self._state, self._said = before.state, before.said
+        if self._state is not None and not is_whole:
+            self._state = self._state._replace(is_leased=False)
         if before.state is not None and before.contents is not None:
             before.state.activation.restore(before.contents)

@@ -42,6 +42,7 @@ class OwnLeases:
         self._clock = clock
         self._sleep = sleep
         self._ledger: Ledger | None = None
+        self._superseded: list[object] = []
 
     def plan(self, make: Make, *, profile: str) -> Plan:
         """The plan of ``make``, and the leases that it asks for taken.
@@ -71,13 +72,28 @@ class OwnLeases:
         """What is held now, for :meth:`take_back_to`."""
         return [] if self._ledger is None else self._ledger.snapshot()
 
-    def take_back_to(self, held: list[object]) -> None:
-        """Release what was taken since."""
-        if self._ledger is not None:
-            self._ledger.take_back_to(held)
+    def take_back_to(self, held: list[object]) -> bool:
+        """Release what was taken since; whether all of ``held`` is still there."""
+        self._superseded = []
+        if self._ledger is None:
+            return True
+        self._ledger.take_back_to(held)
+        return all(each in self._ledger.snapshot() for each in held)
+
+    def supersede(self) -> None:
+        """What is held now is not wanted any more, once :meth:`settle` says so."""
+        self._superseded = self.snapshot()
+
+    def settle(self) -> None:
+        """Release what was held before the latest plan: that one holds."""
+        if self._superseded and self._ledger is not None:
+            kept = [each for each in self._ledger.snapshot() if each not in self._superseded]
+            self._ledger.release_but(kept)
+        self._superseded = []
 
     def after_fork(self) -> None:
         """In a forked child, which holds no lease: the parent's stay with the parent."""
+        self._superseded = []
         if self._ledger is not None:
             self._ledger.after_fork()
 
@@ -106,10 +122,11 @@ class OwnLeases:
                         short = error
                         turn.refuse(error)
                         if not turn.is_queued:
-                            ledger.wait(turn.wanted, note, ticket)
+                            ledger.wait(turn.wanted, note, ticket, keep=before)
                             turn.is_queued = True
                     else:
-                        ledger.take(_sizes(plan), note, ticket)
+                        ledger.take(_sizes(plan), note, ticket, keep=before)
+                        self._superseded = before
                         turn.say_end()
                         return _noted(plan, ledger.folder)
                 turn.say_now_and_then(short)

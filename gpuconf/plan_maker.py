@@ -50,7 +50,7 @@ class PlanMaker:
         if plan is None:  # out here, so that Ctrl-C shows no shortage that came before it
             plan = self._waited(making, profile)
         if self._leases is not None and not _wants_leases(profile):
-            self._leases.take_back_to([])  # what a wait has leased, under another profile
+            self._leases.supersede()  # what another profile has leased
         return Made(plan, making.planned_at)
 
     def _waited(self, making: _Making, profile: Profile) -> Plan:
@@ -84,10 +84,17 @@ class PlanMaker:
         """The leases that are held now, for :meth:`take_back_to`."""
         return [] if self._leases is None else self._leases.snapshot()
 
-    def take_back_to(self, held: list[object]) -> None:
-        """Release the leases that were taken since."""
+    def take_back_to(self, held: list[object]) -> bool:
+        """Release the leases that were taken since; whether all of those ``held`` are still there.
+
+        Only an interrupt within :meth:`settle` may have released some.
+        """
+        return self._leases is None or self._leases.take_back_to(held)
+
+    def settle(self) -> None:
+        """Release the leases that others have replaced: what was to be done has come through."""
         if self._leases is not None:
-            self._leases.take_back_to(held)
+            self._leases.settle()
 
     def after_fork(self) -> None:
         """In a forked child, which holds no lease."""

@@ -222,3 +222,34 @@ assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
 end(other)
 """
     run_python(BEGIN + program, tmp_path, environ=nvml(TWO))
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        'gpuconf.configure(memory={"memory_limit": "2GiB"}); binding.bind(refuse)',
+        "binding.take(free, lambda: free, then=lambda: refuse(None), undo=lambda is_first: None)",
+    ],
+)
+def test_a_plan_that_fails_leaves_the_lease_before(
+    tmp_path: Path, nvml: Nvml, attempt: str
+) -> None:
+    """The process keeps its cap, and so what was promised to it."""
+    program = f"""
+from gpuconf.bootstrap import _load
+bind()
+before = sizes()
+assert len(before) == 1
+free = _load(None, {{"memory": {{"lease": False}}}})
+def refuse(plan):
+    raise RuntimeError
+try:
+    {attempt}
+except RuntimeError:
+    pass
+assert sizes() == before, sizes()
+gpuconf.configure(memory={{"memory_limit": "3GiB"}})
+bind()
+assert len(sizes()) == 1 and sizes() != before, sizes()
+"""
+    run_python(BEGIN + program, tmp_path, environ=nvml(ROOMY))

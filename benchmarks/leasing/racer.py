@@ -98,6 +98,7 @@ class Racer:
         if not self._task.with_lease:
             return wait_for_plan(make, sleep=lambda _: time.sleep(0.05))
         plan = self._leases.plan(make, profile="race")
+        self._leases.settle()
         if plan.gpus[0].lease_bytes is None or any("leased" in note for note in plan.notes):
             self._say("unleased", notes=plan.notes)
         return plan

@@ -214,9 +214,13 @@ def _describe(nvml: ModuleType, handle: Any, gpu: Gpu, *, processes: bool) -> Gp
     """``gpu`` with what a card and a MIG instance are both asked for."""
     # First who holds memory, then how much is free.  A program that ends in between is then listed
     # with memory that is free again.  The other way round its memory would count as used, and
-    # nobody would hold it: a shortage without a cause.
+    # nobody would hold it: a shortage without a cause.  Of what is free before and after the
+    # smaller counts: what a holder gives back in between is not its own and free at once.
+    free_before = _read_memory(nvml, handle)[1] if processes else None
     holders = _read_processes(nvml, handle) if processes else None
     total_bytes, free_bytes, used_bytes = _read_memory(nvml, handle)
+    if free_before is not None and free_bytes is not None:
+        free_bytes = min(free_before, free_bytes)
     return gpu._replace(
         uuid=query(nvml, "nvmlDeviceGetUUID", handle),
         name=query(nvml, "nvmlDeviceGetName", handle),

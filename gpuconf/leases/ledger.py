@@ -194,20 +194,39 @@ class Ledger:
                     held.adopt(lease, descriptors)
                     self._held.append(held)
 
-    def take(self, sizes: Mapping[str, int], note: Mapping[str, str], ticket: int) -> None:
-        """Lease so many bytes of each card; what this process held before is released.
+    def take(
+        self,
+        sizes: Mapping[str, int],
+        note: Mapping[str, str],
+        ticket: int,
+        *,
+        keep: Sequence[object] = (),
+    ) -> None:
+        """Lease so many bytes of each card; of what was held before only ``keep`` stays.
 
         Under the mutex.  Raises NoLedgerError where a file cannot be made, and then nothing is
         taken.
         """
-        self._replace(GRANTED, sizes, note, ticket)
+        self._replace(GRANTED, sizes, note, ticket, keep)
 
-    def wait(self, sizes: Mapping[str, int], note: Mapping[str, str], ticket: int) -> None:
+    def wait(
+        self,
+        sizes: Mapping[str, int],
+        note: Mapping[str, str],
+        ticket: int,
+        *,
+        keep: Sequence[object] = (),
+    ) -> None:
         """As :meth:`take`, a place in the line of each card."""
-        self._replace(WAITING, sizes, note, ticket)
+        self._replace(WAITING, sizes, note, ticket, keep)
 
     def _replace(
-        self, state: str, sizes: Mapping[str, int], note: Mapping[str, str], ticket: int
+        self,
+        state: str,
+        sizes: Mapping[str, int],
+        note: Mapping[str, str],
+        ticket: int,
+        keep: Sequence[object],
     ) -> None:
         if sizes and self.folder.is_read_only:
             raise NoLedgerError(f"{self.folder.path} may not be written")
@@ -222,7 +241,7 @@ class Ledger:
             self.release_but(before)
             raise
         after = [held for held in self._held if held not in before]
-        self.release_but(after)
+        self.release_but([*after, *keep])
 
     def _make(
         self, card: str, state: str, ticket: int, size_bytes: int, note: Mapping[str, str]

@@ -29,7 +29,14 @@ def profile(mib, wait="fail", gpus="all"):
     return load_profile(f"./{path}")
 
 def plan(own, chosen):
-    return own.plan(lambda read: plan_within(chosen, {}, read=read), profile="p")
+    before = own.snapshot()
+    try:  # as the binding does
+        made = own.plan(lambda read: plan_within(chosen, {}, read=read), profile="p")
+        own.settle()
+    except BaseException:
+        own.take_back_to(before)
+        raise
+    return made
 
 def sizes(made):
     return [gpu.lease_bytes and gpu.lease_bytes >> 20 for gpu in made.gpus]
