@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from gpuconf.errors import BackendError, TooLateError
 from gpuconf.hardware.inventory import Gpu
@@ -55,37 +55,6 @@ def logical_limits_mib(gpu: GpuPlan) -> list[int]:
     if gpu.logical_devices_bytes:
         return [size // MIB for size in gpu.logical_devices_bytes]
     return [] if gpu.limit_bytes is None else [gpu.limit_bytes // MIB]
-
-
-# --- what the program sets itself --------------------------------------------------------------
-
-
-class GpuSettings(NamedTuple):
-    """What tf.config has: the GPUs that are visible, and the logical devices of each."""
-
-    visible: tuple[Any, ...]
-    logical: dict[Any, list[Any] | None]
-
-
-def settings(tf: Any) -> GpuSettings:
-    """What tf.config has now."""
-    logical = {
-        device: tf.config.get_logical_device_configuration(device)
-        for device in tf.config.list_physical_devices("GPU")
-    }
-    return GpuSettings(tuple(tf.config.get_visible_devices("GPU")), logical)
-
-
-def set_again(theirs: GpuSettings, ours: GpuSettings, tf: Any) -> None:
-    """Set what the program changed from ``ours`` to ``theirs``, after a new plan has been set."""
-    visible = tf.config.get_visible_devices("GPU")
-    if theirs.visible != ours.visible:
-        visible = [device for device in visible if device in theirs.visible]
-        tf.config.set_visible_devices(visible, "GPU")
-    for device in visible:
-        asked = theirs.logical.get(device)
-        if asked and asked != ours.logical.get(device):
-            tf.config.set_logical_device_configuration(device, asked)
 
 
 # --- which device is which GPU ------------------------------------------------------------------

@@ -28,6 +28,7 @@ from typing import Any, Protocol
 from gpuconf.backends import keras_backend
 from gpuconf.backends.tensorflow import devices, readback
 from gpuconf.backends.tensorflow.environment import GROWTH
+from gpuconf.backends.tensorflow.program_settings import ProgramSettings
 from gpuconf.backends.tensorflow.session_config import HeldToPlan, hold_to_plan, scaled_to
 from gpuconf.callsite import CallSite, user_call_site
 from gpuconf.planner import GpuPlan, Plan
@@ -72,8 +73,7 @@ class Guards:
         self._is_orphan = False
         self._hidden_at_start = False
         self._has_left_gpus = False  # to others, since the program had hidden them itself
-        self._ours: devices.GpuSettings | None = None  # as the last plan left them
-        self._theirs: devices.GpuSettings | None = None  # and the program, before the next one
+        self._settings = ProgramSettings(tensorflow)
 
     def record(self, setting: Setting) -> None:
         """Take down a setting's fate."""
@@ -102,7 +102,7 @@ class Guards:
         """From now on hold TensorFlow to the plan of ``source``; None lets go of it."""
         self.source, self.plan = source, None
         self.physical, self.is_configured = [], source is None
-        self._ours = self._theirs = None
+        self._settings.forget()
 
     def after_fork(self) -> None:
         """In a forked child: what is not made yet is made, and bound, in the child itself."""
@@ -141,7 +141,7 @@ class Guards:
         result = original(context, reinitialize)
         if reinitialize and not self._is_configuring:
             self.is_configured = False  # TensorFlow has just dropped all settings
-            self._ours = self._theirs = None
+            self._settings.forget()
         if not self.is_configured and context._context_handle is None:
             self.configure()
         return result
@@ -170,15 +170,12 @@ class Guards:
             return
         try:
             self._is_configuring = True
-            if self._ours is not None and self._theirs is None:
-                self._theirs = devices.settings(self._tensorflow)
+            self._settings.before_plan()
             self._configure(plan)
             self.is_configured = True
         finally:
             self._is_configuring = False
-        if self._ours is not None and self._theirs is not None:
-            devices.set_again(self._theirs, self._ours, self._tensorflow)
-        self._ours, self._theirs = devices.settings(self._tensorflow), None
+        self._settings.after_plan()
 
     def _has(self, plan: Plan) -> bool:
         mine = self.plan
@@ -212,7 +209,7 @@ class Guards:
             if self._is_orphan:
                 self._report_orphan()
             return original(context)
-        self._about_to_make_devices(are_hidden=self._has_hidden_all())
+        self._about_to_make_devices(are_hidden=self._settings.has_hidden_all)
         result = original(context)
         options = context.config.gpu_options
         self._made_devices(lambda: readback.of_context(context), options)
@@ -348,15 +345,6 @@ class Guards:
         """Hold sessions to ``plan``, whose options say it all."""
         if not self._has(plan):
             self.plan, self.physical = plan, []
-
-    def _has_hidden_all(self) -> bool:
-        """Whether the program itself has hidden all GPUs, so that TensorFlow makes none."""
-        ours = self._ours
-        return (
-            ours is not None
-            and bool(ours.visible)
-            and not self._tensorflow.config.get_visible_devices("GPU")
-        )
 
     def _report_orphan(self) -> None:
         self._is_orphan = False
