@@ -35,18 +35,22 @@ class Mutex:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold it; raises NoLedgerError where it cannot be had in time, or at all."""
-        while True:
+        is_done = False
+        while not is_done:
             try:
                 self._open()
                 self._lock(self._descriptors[-1])
                 if os.fstat(self._descriptors[-1]).st_nlink:  # else removed while we waited
+                    is_done = True
                     yield
-                    return
             finally:
                 self.let_go()
 
     def let_go(self) -> None:
-        """Let go of it if it is held; for an interrupt too, that came as it was let go of."""
+        """Let go of it if it is held; whoever undoes an interrupted operation calls this too.
+
+        An interrupt may come between the end of that operation and this.
+        """
         while self._descriptors:
             with suppress(OSError):
                 # close() alone would leave it to a copy, such as that of a child forked now.

@@ -156,6 +156,7 @@ with child(hold) as holder:
         holder.go()
         holder.expect("free")
         until(lambda: threading.active_count() == 1)
+        mutex.let_go()  # as Ledger.take_back_to does
         assert descriptors() == before, (number, descriptors())
     assert lines > 20, lines
     holder.kill()
