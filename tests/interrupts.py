@@ -10,7 +10,10 @@ from typing import Any
 
 
 def interruptions(
-    function: Callable[[], object], within: str | tuple[str, ...], *, except_in: str | None = None
+    function: Callable[[], object],
+    within: str | tuple[str, ...],
+    *,
+    except_in: str | tuple[str, ...] | None = None,
 ) -> Iterator[int]:
     """Call ``function`` again and again, each time with KeyboardInterrupt one line later.
 
@@ -27,7 +30,7 @@ def _interrupted_at(
     number: int,
     function: Callable[[], object],
     within: str | tuple[str, ...],
-    except_in: str | None,
+    except_in: str | tuple[str, ...] | None,
 ) -> bool:
     """Call ``function`` with KeyboardInterrupt at that line; False if it runs fewer."""
     seen = 0
