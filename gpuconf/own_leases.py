@@ -48,7 +48,7 @@ class OwnLeases:
         """The plan of ``make``, and the leases that it asks for taken.
 
         ``make`` gets what reads the GPUs with the leases on them, and raises a ShortageError where
-        they have too little; one that may be waited out is.  A ledger that cannot be had stops
+        they have too little; one that may be waited out is.  A ledger that cannot be used stops
         nothing: nothing is leased then, and a note says so.  The plan is made with what NVML calls
         free, less the leases that can be read.
         """
@@ -122,7 +122,7 @@ class OwnLeases:
                         short = error
                         turn.refuse(error)
                         if not turn.is_queued:
-                            ledger.wait(turn.wanted, note, ticket, keep=before)
+                            ledger.take(turn.wanted, note, ticket, waiting=True, keep=before)
                             turn.is_queued = True
                     else:
                         ledger.take(_sizes(plan), note, ticket, keep=before)

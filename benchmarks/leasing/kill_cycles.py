@@ -64,7 +64,7 @@ def one_life(folder: LedgerFolder, seed: int) -> None:
             if is_first and sum(found) + size <= _ROOM:
                 ledger.take({_CARD: size}, _NOTE, ticket)
             else:
-                ledger.wait({_CARD: size}, _NOTE, ticket)
+                ledger.take({_CARD: size}, _NOTE, ticket, waiting=True)
         time.sleep(chance.uniform(0, 0.002))
         ledger.release_but([])
 

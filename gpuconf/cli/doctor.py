@@ -122,8 +122,8 @@ def _list_checks(options: argparse.Namespace, output: Output) -> int:
 def _refuse_bad_words(options: argparse.Namespace) -> None:
     """Before anything is done: a probe takes a minute.
 
-    A profile that is named here and cannot be had is one of them; where the environment names it,
-    that is a finding.
+    A profile that is named here and cannot be loaded is one of them; where the environment names
+    it, that is a finding.
     """
     if options.profile is not None:
         from gpuconf.profile import load_profile

@@ -130,10 +130,7 @@ def _print_gpu(plan: GpuPlan, growth: str | None, output: Output) -> None:
     free = sized(gpu.free_bytes, cut=True) if gpu.free_bytes is not None else "unknown"
     output.line(f"GPU {gpu.index}  {gpu.name or 'unnamed'}  {gpu.uuid or ''}".rstrip(), "bold")
     output.prose(f"  total {total}, free now {free}")
-    leasing = {pid for lease in gpu.leases for pid in lease.pids or ()}
-    for process in gpu.processes or ():
-        if process.pid in leasing:
-            continue  # a line of the sum names it
+    for process in gpu.unleased:  # the others have a line of the sum
         held = sized(process.used_bytes) if process.used_bytes is not None else "unknown size"
         output.prose(f"  held by pid {process.pid} {process.name or ''}: {held}".rstrip())
     _print_rules(plan, growth, output)

@@ -75,10 +75,9 @@ def shown_holders(gpu: Gpu, facts: Facts) -> tuple[MeasuredHolder, ...] | None:
     found = holders_of(gpu, facts.processes)
     if found is None and not gpu.leases:
         return None
-    here = {lease.pid: lease for lease in gpu.leases if not lease.is_elsewhere}
-    shown = [_shown(holder, here.pop(holder.pid, None)) for holder in found or ()]
-    shown += map(_leasing, here.values())
-    shown += [_leasing(lease) for lease in gpu.leases if lease.is_elsewhere]
+    leases = {process.pid: lease for process, lease in gpu.holders if process is not None}
+    shown = [_shown(holder, leases[holder.pid]) for holder in found or ()]
+    shown += [_leasing(lease) for process, lease in gpu.holders if process is None and lease]
     return tuple(sorted(shown, key=lambda each: -max(each.used_bytes or 0, each.lease_bytes or 0)))
 
 

@@ -223,7 +223,7 @@ class LedgerFacts(NamedTuple):
     """The ledger of leases as a program would find it now.
 
     ``named`` is $GPUCONF_LEASES.  ``path`` is the folder in use, or where ``is_there`` is false
-    the one that the first program would make; None where there is none to be had.  ``faults`` are
+    the one that the first program would make; None where none can be used.  ``faults`` are
     of the folders that come before it, or of all.  ``others`` are further folders with leases of
     this machine's cards; where ``named`` is set, nobody here counts those.
     """

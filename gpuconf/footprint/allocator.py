@@ -21,7 +21,7 @@ _GAP_BYTES = 1 << 50  # between regions: chunks of different ones never join
 
 
 class OutOfMemoryError(Exception):
-    """No chunk is large enough, and none can be had within the limit."""
+    """No chunk is large enough, and the limit allows no more memory."""
 
 
 class Chunk:

@@ -102,6 +102,21 @@ class Gpu(NamedTuple):
         """What of the free memory others' leases may still take."""
         return sum(lease.promised_bytes for lease in self.leases)
 
+    @property
+    def unleased(self) -> tuple[GpuProcess, ...]:
+        """The processes that have taken memory outside of every lease."""
+        leasing = {lease.pid for lease in self.leases if not lease.is_elsewhere}
+        leasing |= {pid for lease in self.leases for pid in lease.pids or ()}
+        return tuple(each for each in self.processes or () if each.pid not in leasing)
+
+    @property
+    def holders(self) -> tuple[tuple[GpuProcess | None, CardLease | None], ...]:
+        """Each process with its own lease, if it has one; then the leases of those not listed."""
+        here = {lease.pid: lease for lease in self.leases if not lease.is_elsewhere}
+        listed = [(each, here.pop(each.pid, None)) for each in self.processes or ()]
+        others = [*here.values(), *(lease for lease in self.leases if lease.is_elsewhere)]
+        return (*listed, *((None, lease) for lease in others))
+
     def with_own_bytes(self, pid: int) -> Gpu:
         """The same, with ``own_bytes`` as the driver lists it for the process ``pid``."""
         held = [each.used_bytes or 0 for each in self.processes or () if each.pid == pid]

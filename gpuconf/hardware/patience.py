@@ -70,7 +70,7 @@ def wait_for(
     )
     try:
         thread.start()
-    except RuntimeError:  # no thread can be had: a limit of the system, or the interpreter's end
+    except RuntimeError:  # no new thread: a limit of the system, or the interpreter's end
         return question()
     try:
         _join(thread, timeout_s, notice_after_s, notify)

@@ -138,10 +138,7 @@ def _card(label: str, gpu: Gpu, known: Mapping[int, Process]) -> CardHoldings:
 def _processes(gpu: Gpu, known: Mapping[int, Process]) -> Iterator[Holding]:
     """The leases, then the processes that have taken memory without one."""
     yield from map(_leased, gpu.leases)
-    counted = {pid for lease in gpu.leases for pid in lease.pids or ()}
-    for holder in holders_of(gpu, known) or ():
-        if holder.pid not in counted:
-            yield _unleased(holder)
+    yield from map(_unleased, holders_of(gpu._replace(processes=gpu.unleased), known) or ())
 
 
 def _leased(lease: CardLease) -> Holding:

@@ -200,40 +200,20 @@ class Ledger:
         note: Mapping[str, str],
         ticket: int,
         *,
+        waiting: bool = False,
         keep: Sequence[object] = (),
     ) -> None:
-        """Lease so many bytes of each card; of what was held before only ``keep`` stays.
+        """Lease so many bytes of each card, or with ``waiting`` take a place in the line of each.
 
-        Under the mutex.  Raises NoLedgerError where a file cannot be made, and then nothing is
-        taken.
+        Of what was held before only ``keep`` stays.  Under the mutex.  Raises NoLedgerError where a
+        file cannot be made, and then nothing is taken.
         """
-        self._replace(GRANTED, sizes, note, ticket, keep)
-
-    def wait(
-        self,
-        sizes: Mapping[str, int],
-        note: Mapping[str, str],
-        ticket: int,
-        *,
-        keep: Sequence[object] = (),
-    ) -> None:
-        """As :meth:`take`, a place in the line of each card."""
-        self._replace(WAITING, sizes, note, ticket, keep)
-
-    def _replace(
-        self,
-        state: str,
-        sizes: Mapping[str, int],
-        note: Mapping[str, str],
-        ticket: int,
-        keep: Sequence[object],
-    ) -> None:
         if sizes and self.folder.is_read_only:
             raise NoLedgerError(f"{self.folder.path} may not be written")
         before = list(self._held)
         try:
             for card, size_bytes in sizes.items():
-                self._make(card, state, ticket, size_bytes, note)
+                self._make(card, WAITING if waiting else GRANTED, ticket, size_bytes, note)
         except OSError as error:
             self.release_but(before)
             raise NoLedgerError(f"{self.folder.path}: {error.strerror}") from None

@@ -34,7 +34,7 @@ class Mutex:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold it; raises NoLedgerError where it cannot be had in time, or at all."""
+        """Hold it; raises NoLedgerError if that fails, or takes too long."""
         is_done = False
         while not is_done:
             try:

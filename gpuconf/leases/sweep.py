@@ -20,7 +20,7 @@ from gpuconf.leases.mutex import Mutex
 def sweep(folder: str) -> int:
     """Remove the files of ended programs in the ledger ``folder``; return how many there were.
 
-    Under the mutex.  Raises NoLedgerError where there is no ledger, or the mutex cannot be had.
+    Under the mutex.  Raises NoLedgerError where there is no ledger, or its mutex stays locked.
     """
     problem = problem_of(folder, follow_links=True)
     if problem is not None:

@@ -65,14 +65,12 @@ def shortage_error(
 
 def _held_by(gpu: Gpu, profile: Profile) -> str:
     """Every process that holds memory of ``gpu`` or has leased some, in words."""
-    leases = gpu.leases if is_leased(gpu, profile.memory) else ()
-    holders = [f"{holder(each)}: {sized(each.lease_bytes)} leased" for each in leases]
-    leasing = {each.pid for each in leases if not each.is_elsewhere}
-    leasing |= {pid for each in leases for pid in each.pids or ()}
+    if not is_leased(gpu, profile.memory):
+        gpu = gpu._replace(leases=())
+    holders = [f"{holder(each)}: {sized(each.lease_bytes)} leased" for each in gpu.leases]
     holders += [
         f"pid {p.pid} ({p.name or 'name unknown'}) {sized(p.used_bytes) if p.used_bytes else '?'}"
-        for p in gpu.processes or ()
-        if p.pid not in leasing
+        for p in gpu.unleased
     ]
     return "; ".join(holders)
 

@@ -111,7 +111,7 @@ CASES: dict[str, tuple[str, LogFacts, str, str]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_gpuconf_first_and_by_hand_second(name: str) -> None:
-    """Both are to be had: what gpuconf does better, and what works without it."""
+    """Both are proposed: what gpuconf does better, and what works without it."""
     cause, facts, first, second = CASES[name]
     made = pastes(cause, facts)
     assert made[0] == first

@@ -26,8 +26,9 @@ ledger = Ledger(LedgerFolder(folder))
 if int(namespace):
     ledger.owner = ledger.owner._replace(namespace=int(namespace))
 with ledger.mutex.held():
-    take = ledger.wait if state == "waits" else ledger.take
-    take({card: int(size)}, {"program": "train.py"}, next_ticket())
+    ledger.take(
+        {card: int(size)}, {"program": "train.py"}, next_ticket(), waiting=state == "waits"
+    )
 print("ready", flush=True)
 sys.stdin.read()
 """

@@ -105,7 +105,7 @@ def test_the_default_folders_in_their_order(tmp_path: Path) -> None:
 
 
 def test_the_first_default_folder_that_could_be_made(tmp_path: Path) -> None:
-    """Where none is there; and where none can be had each says why."""
+    """Where there is none; and where none can be used, each says why."""
     (tmp_path / "dev/shm").mkdir(parents=True)
     found = read_ledger_facts(INVENTORY, root=str(tmp_path), environ={})
     assert (found.path, found.is_there) == (str(tmp_path / "dev/shm/gpuconf"), False)

@@ -26,7 +26,7 @@ def holding(root: Path, sizes: dict[str, int], *, waits: bool = False) -> Callab
     def act(self: Child) -> None:
         own = Ledger(LedgerFolder(str(root)))
         with own.mutex.held():
-            (own.wait if waits else own.take)(sizes, NOTE, next_ticket())
+            own.take(sizes, NOTE, next_ticket(), waiting=waits)
         self.say("holds")
         self.wait()
 

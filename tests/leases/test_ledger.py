@@ -83,7 +83,7 @@ def test_a_new_lease_takes_the_place_of_the_old(root: Path, ledger: Ledger) -> N
             {OTHER_CARD: 5},
             {},
         )
-        own.wait({CARD: 1, OTHER_CARD: 1}, NOTE, next_ticket())
+        own.take({CARD: 1, OTHER_CARD: 1}, NOTE, next_ticket(), waiting=True)
         for wanted in steps:
             own.take(wanted, NOTE, next_ticket())
             self.say(len(descriptors()) - len(before))

@@ -490,7 +490,7 @@ def test_a_shortage_names_who_leases_and_who_only_holds() -> None:
     text = str(caught.value)
     assert f"held by {caught.value.held_by}" in text
     assert "leased to pid 7 train.py (ann): 8000 MiB, 2000 MiB in use, 6000 MiB not taken" in text
-    assert "lease = " not in text  # none is to be had
+    assert "lease = " not in text  # there is none
 
 
 def test_without_nvml_there_are_neither_leases_nor_a_lease() -> None:

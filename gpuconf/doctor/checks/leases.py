@@ -72,12 +72,12 @@ def _chosen(ledger: LedgerFacts) -> str:
 def _why(ledger: LedgerFacts) -> str:
     if ledger.named:
         return f"{VARIABLE} names it"
-    found = "that can be had" if ledger.is_there else "that can be made"
+    found = "that can be used" if ledger.is_there else "that can be made"
     return f"the first of {', '.join(DEFAULTS)} {found}"
 
 
 def _way_to_a_folder(ledger: LedgerFacts) -> str:
-    """The command after which there is a folder, where there is none to be had."""
+    """The command that makes a folder, where none can be used."""
     fault = ledger.faults[0] if ledger.faults else FolderFault(_BEST, "missing", "")
     return _cure(fault)
 

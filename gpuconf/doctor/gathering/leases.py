@@ -163,7 +163,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _card_fault(entry: os.DirEntry[str], *, is_open: bool) -> FolderFault | None:
-    """Why no lease, or not everybody's, can be had in the folder of a card."""
+    """Why nobody, or not everybody, can lease memory of a card."""
     fault = fault_of(entry.path)
     if fault is not None or not is_open:
         return fault

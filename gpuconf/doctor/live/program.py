@@ -136,16 +136,15 @@ def _card(place: int, planned: GpuPlan) -> dict[str, object]:
 
 def _holders(gpu: Gpu) -> Iterator[dict[str, object]]:
     """Who holds memory, then those that the driver does not list, with a lease alone."""
-    leases = {lease.pid: lease for lease in gpu.leases if not lease.is_elsewhere}
-    for each in gpu.processes or ():
-        lease = leases.pop(each.pid, None)
+    for process, lease in gpu.holders:
         size = None if lease is None else lease.lease_bytes
-        named = {"pid": each.pid, "name": each.name}
-        yield {**named, "used_bytes": each.used_bytes, "lease_bytes": size}
-    for lease in (*leases.values(), *(each for each in gpu.leases if each.is_elsewhere)):
-        used = None if lease.used_bytes is None else 0
-        named = {"pid": lease.pid, "name": lease.program}
-        yield {**named, "used_bytes": used, "lease_bytes": lease.lease_bytes}
+        if process is not None:
+            named = {"pid": process.pid, "name": process.name}
+            yield {**named, "used_bytes": process.used_bytes, "lease_bytes": size}
+        elif lease is not None:
+            named = {"pid": lease.pid, "name": lease.program}
+            used = None if lease.used_bytes is None else 0
+            yield {**named, "used_bytes": used, "lease_bytes": size}
 
 
 def _has_cuda_driver() -> bool:

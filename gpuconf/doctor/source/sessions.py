@@ -28,7 +28,7 @@ _FRACTION = "per_process_gpu_memory_fraction"
 
 
 def version_1_sessions(script: Script) -> Iterator[ScriptProblem]:
-    """``source.v1_session``: a session where there is none to be had, or nobody to take it."""
+    """``source.v1_session``: a session that nothing can make, or nobody takes."""
     yield from _old_module(script)
     if any(name == "gpuconf.install_session" for _, name in script.calls()):
         return
