@@ -374,9 +374,8 @@ def test_a_ledger_that_is_none(tmp_path: Path, nvml: Nvml) -> None:
 def test_the_line_closes_behind_who_has_gone(tmp_path: Path, nvml: Nvml, start: Start) -> None:
     """A program that was killed in the middle of the line is not in it, before any sweep."""
     environ = nvml("two_cards")
-    program = leasing(standin.uuid(0), GIB).replace(
-        "next_ticket())", "next_ticket(), waiting=True)"
-    )
+    waits = "next_ticket(), waiting=True)"
+    program = leasing(standin.uuid(0), GIB).replace("next_ticket())", waits)
     program = program.replace("with ledger.mutex.held():", "if True:")
     children = []
     for _ in range(3):
