@@ -1,6 +1,6 @@
 """What a value type says about its form in JSON: rules for fields, computed fields, other names.
 
-`gpuconf.reporting.plain` writes values by it, `gpuconf.children.records` reads them back, and
+`gpuconf.json_values` writes values by it and reads them back, and
 docs/schemas.py makes the JSON Schemas in configs/ from it.  A field's description there is the
 docstring below the field; that of a computed one is its property's.
 """

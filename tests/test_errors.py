@@ -9,7 +9,7 @@ import pickle
 import pytest
 
 from gpuconf import errors
-from gpuconf.reporting.plain import plain
+from gpuconf.json_values import plain
 from gpuconf.reporting.problems import problem_of
 
 CLASSES = [

@@ -2,5 +2,5 @@
 
 ``family`` starts a command and ends every process that came from it; ``signals`` makes sure that
 our own end does so too; ``run`` bounds a child in time and returns its record and output as text;
-``records`` decodes a record; ``passthrough`` passes a program's output on to our own streams.
+``passthrough`` passes a program's output on to our own streams.
 """

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.text import Text
 
 from gpuconf.errors import GpuconfError
+from gpuconf.json_values import plain
 from gpuconf.reporting.lines import Line, Table, broken, fitted
-from gpuconf.reporting.plain import plain
 from gpuconf.reporting.problems import Bug, ErrorDocument, problem_of
 from gpuconf.terminal import printable, wants_colour
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from gpuconf.json_shape import Count, json_shape
+from gpuconf.json_values import plain
 from gpuconf.messages.causes import CAUSES, OF_GPU_MEMORY, CauseId, Severity
 from gpuconf.messages.reading import Evidence, LogFacts
-from gpuconf.reporting.plain import plain
 from gpuconf.reporting.text import text_of
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from gpuconf.children.records import decoded
 from gpuconf.json_shape import Bytes, Count, FromOne
+from gpuconf.json_values import decoded
 from gpuconf.messages.failure import Failure
 from gpuconf.rehearsal.breakdown import DeviceReport
 from gpuconf.rehearsal.rehearse import Rehearsal

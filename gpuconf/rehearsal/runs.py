@@ -20,9 +20,9 @@ from gpuconf.children.family import ProcessFamily
 from gpuconf.children.passthrough import Passthrough
 from gpuconf.errors import BackendError, UsageError
 from gpuconf.json_shape import json_shape
+from gpuconf.json_values import plain
 from gpuconf.rehearsal.agent.record import WRITABLE
 from gpuconf.rehearsal.trace import Tape, read_tapes
-from gpuconf.reporting.plain import plain
 from gpuconf.simcard import Card
 
 FOLDER_VARIABLE = "GPUCONF_REHEARSAL"

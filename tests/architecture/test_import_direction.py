@@ -25,6 +25,7 @@ GROUND = {
     "state_note",
     "worker_process",
     "json_shape",
+    "json_values",
 }
 # What any wing may stand on; the way of `import gpuconf.auto` may not.
 MIDDLE = {"reporting", "children", "keras_api", "messages", "notebook", "wire"}
@@ -42,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "state_note": set(),
     "worker_process": set(),
     "json_shape": set(),
+    "json_values": {"json_shape"},
     "environ": {"errors", "settings", "state_note"},
     "command_line": {"errors", "units"},
     "hardware": GROUND,

@@ -14,7 +14,7 @@ from gpuconf.doctor.live.record import LiveRecord, read_record
 from gpuconf.doctor.live.recorder import Recorder, StepFailed
 from gpuconf.doctor.measured import CardMemory, MeasuredHolder, ProbedCard, StepError
 from gpuconf.errors import ShortageError
-from gpuconf.reporting.plain import plain
+from gpuconf.json_values import plain
 
 _MEMORY = {"used_bytes": 5, "free_bytes": 6, "own_bytes": None, "current_bytes": 1, "peak_bytes": 2}
 

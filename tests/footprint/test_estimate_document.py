@@ -16,7 +16,7 @@ from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD, TRACED, Memor
 from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE
 from gpuconf.hardware import Gpu
 from gpuconf.hardware.reserve import CONTEXT_BYTES
-from gpuconf.reporting.plain import plain
+from gpuconf.json_values import plain
 from gpuconf.reporting.thinning import thinned
 from gpuconf.units import MIB
 from tests.cli.commands import schema

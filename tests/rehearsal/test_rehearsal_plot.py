@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuconf.json_values import plain
 from gpuconf.messages.failure import Failure
 from gpuconf.rehearsal import plot
 from gpuconf.rehearsal.breakdown import DeviceReport
@@ -19,7 +20,6 @@ from gpuconf.rehearsal.runs import HeldOnCard, Orders, RunResult
 from gpuconf.rehearsal.suggestion import Measurement, Suggestion
 from gpuconf.rehearsal.trace import Point, Tape, TapeMark, Usage
 from gpuconf.rehearsal.verdict import Verdict
-from gpuconf.reporting.plain import plain
 from gpuconf.simcard import CardSpec
 from gpuconf.units import MIB, parse_size
 

@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from gpuconf.json_values import plain
 from gpuconf.messages.failure import Failure, failure_of
 from gpuconf.rehearsal.breakdown import DeviceReport, Row
 from gpuconf.rehearsal.document import document_of
@@ -18,7 +19,6 @@ from gpuconf.rehearsal.runs import Orders, RunResult
 from gpuconf.rehearsal.target import Allowance, allowances, reserve_bytes
 from gpuconf.rehearsal.trace import Tape, Usage
 from gpuconf.rehearsal.verdict import Verdict
-from gpuconf.reporting.plain import plain
 from gpuconf.simcard import CardSpec
 from gpuconf.units import GIB, MIB, parse_size
 from tests.cli.commands import schema

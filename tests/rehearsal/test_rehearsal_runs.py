@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from gpuconf.errors import UsageError
+from gpuconf.json_values import plain
 from gpuconf.rehearsal.agent.steps import noted
 from gpuconf.rehearsal.runs import Orders, RunResult, run_once
 from gpuconf.rehearsal.verdict import verdict_of
-from gpuconf.reporting.plain import plain
 from tests.processes import clean_environment, run_python
 
 pytestmark = pytest.mark.slow  # waits for programs

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from gpuconf.children.records import UnreadableError, decoded, json_objects
 from gpuconf.doctor.measured import LiveStep, ProbedCard
+from gpuconf.json_values import UnreadableError, decoded, json_objects
 
 STEPS = ("start", "context", "matmul", "convolution", "fit")
 

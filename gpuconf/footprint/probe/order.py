@@ -10,10 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from gpuconf.children.records import UnreadableError, decoded, json_objects
 from gpuconf.footprint.calibration import MeasuredPeak
 from gpuconf.json_shape import Bytes, Count
-from gpuconf.reporting.plain import plain
+from gpuconf.json_values import UnreadableError, decoded, json_objects, plain
 
 PROGRAM = f"{__package__}.program"
 

@@ -16,7 +16,7 @@ from gpuconf.children.signals import end_with_parent
 from gpuconf.environ import switched_off
 from gpuconf.errors import GpuconfError
 from gpuconf.footprint.probe.order import Order, ProbeError
-from gpuconf.reporting.plain import plain
+from gpuconf.json_values import plain
 
 _LONGEST_MESSAGE = 20_000
 

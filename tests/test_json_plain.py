@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from gpuconf.json_shape import json_shape
-from gpuconf.reporting.plain import plain
+from gpuconf.json_values import plain
 
 
 class Colour(Enum):

@@ -1,19 +1,21 @@
-"""What a child process wrote, JSON objects a line each, as values again.  Pure, and tolerant.
+"""Values as JSON has them, and back: what every ``--json`` prints, and what a child hands over.
 
-A child may die in the middle of a line, and a framework may write anything anywhere: what is no
-object is passed over, and a field of the wrong kind has its default.  This is the inverse of
-`gpuconf.reporting.plain`.
+Reading is tolerant.  A child may die in the middle of a line, and a framework may write anything
+anywhere: a line that does not hold an object is passed over, and a field of the wrong kind has its
+default.  `decoded_exactly` is for what must not be changed on the way.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import types
 from collections.abc import Iterator, Mapping
+from enum import Enum
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from gpuconf.json_shape import FieldRule, field_names, shape_of
+from gpuconf.json_shape import FieldRule, field_names, shape_of, written_names
 
 Value = TypeVar("Value")
 
@@ -22,6 +24,29 @@ _BEYOND = 2.0**63  # no figure of ours; such an integer would not go into a floa
 
 class UnreadableError(ValueError):
     """Data that is not of the type that was asked for."""
+
+
+def plain(value: object) -> Any:
+    """``value`` in dicts, lists, texts, numbers, true, false and null.
+
+    NamedTuples and dataclasses become objects of their fields, in order, with what their
+    `json_shape` computes; paths become texts.  Raises TypeError for a type that has no JSON.
+    """
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    names = written_names(type(value))
+    if names is not None:
+        shape = shape_of(type(value))
+        return {shape.key(name): plain(getattr(value, name)) for name in names}
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"a {type(value).__name__} has no JSON")
 
 
 def json_objects(text: str) -> Iterator[dict[str, Any]]:
@@ -42,6 +67,14 @@ def decoded(cls: type[Value], data: object) -> Value:
     of the wrong kind is left out.  So only a field without a default makes a value unreadable.
     """
     value: Value = _decoded(cls, data)
+    return value
+
+
+def decoded_exactly(cls: type[Value], data: object) -> Value:
+    """As :func:`decoded`; raise UnreadableError also where anything was left out or replaced."""
+    value = decoded(cls, data)
+    if plain(value) != data:
+        raise UnreadableError(f"a {cls.__name__} of another form")
     return value
 
 

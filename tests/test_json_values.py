@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.children.records import UnreadableError, decoded, json_objects
 from gpuconf.json_shape import Bytes, json_shape
-from gpuconf.reporting.plain import plain
+from gpuconf.json_values import UnreadableError, decoded, decoded_exactly, json_objects, plain
 
 
 class Held(NamedTuple):
@@ -55,6 +54,14 @@ def test_what_is_written_is_read(card: Card) -> None:
     """`decoded` is the inverse of `plain`, across a line of JSON."""
     (line,) = json_objects(json.dumps(plain(card)))
     assert decoded(Card, line) == card
+    assert decoded_exactly(Card, line) == card
+
+
+@pytest.mark.parametrize("change", [{"share": "0.5"}, {"is_lost": None}, {"more": 1}])
+def test_what_must_not_change_is_refused(change: dict[str, object]) -> None:
+    """`decoded_exactly` takes no default for what it cannot read, and drops nothing."""
+    with pytest.raises(UnreadableError):
+        decoded_exactly(Card, {**plain(Card()), **change})
 
 
 _JSON = st.recursive(
