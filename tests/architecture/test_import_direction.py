@@ -26,6 +26,7 @@ GROUND = {
     "worker_process",
     "json_shape",
     "json_values",
+    "carried",
 }
 # What any wing may stand on; the way of `import gpuconf.auto` may not.
 MIDDLE = {"reporting", "children", "keras_api", "messages", "notebook", "wire"}
@@ -44,6 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "worker_process": set(),
     "json_shape": set(),
     "json_values": {"json_shape"},
+    "carried": set(),
     "environ": {"errors", "settings", "state_note"},
     "command_line": {"errors", "units"},
     "hardware": GROUND,
