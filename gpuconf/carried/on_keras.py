@@ -1,0 +1,56 @@
+"""Keras in graph mode: under `tensorflow.session: graph` it gets a session held to the plan.
+
+Elsewhere the session that Keras makes for itself is held like any other.
+"""
+
+import sys
+
+_site = sys.modules["_gpuconf_carried_site"]
+
+
+class NoSessionError(RuntimeError):
+    """This Keras takes no session."""
+
+    hint = "use Keras 2, or a profile without `tensorflow.session: graph`"
+
+
+def hold(keras, run):
+    """Install the session, once TensorFlow is there; raises NoSessionError for Keras 3."""
+    version = getattr(keras, "__version__", None)
+    if run.session != "graph" or not isinstance(version, str) or _is_worker():
+        return
+    if not _site.load("on_tensorflow").is_held() or not _is_on_tensorflow(keras):
+        return  # which comes back here, or computes elsewhere
+    backend = _session_backend(keras)
+    if backend is None:
+        raise NoSessionError(
+            "the profile wants a version-1 session (tensorflow.session: graph), and Keras %s has "
+            "no set_session" % (version,)
+        )
+    from tensorflow.core.protobuf import config_pb2
+    from tensorflow.python.client import session
+
+    backend.set_session(session.Session(config=config_pb2.ConfigProto(allow_soft_placement=True)))
+
+
+def _is_on_tensorflow(keras):
+    name = getattr(getattr(keras, "backend", None), "backend", None)
+    return name is None or name() == "tensorflow"
+
+
+def _session_backend(keras):
+    """The module with ``set_session``: Keras's own up to 2.3, later that of tf.keras."""
+    own = getattr(keras, "backend", None)
+    if hasattr(own, "set_session"):
+        return own
+    compat = getattr(getattr(sys.modules["tensorflow"], "compat", None), "v1", None)
+    theirs = getattr(getattr(compat, "keras", None), "backend", None)
+    return theirs if hasattr(theirs, "set_session") else None
+
+
+def _is_worker():
+    """Whether multiprocessing started this process, which then computes nothing at its import."""
+    multiprocessing = sys.modules.get("multiprocessing")
+    if multiprocessing is None:
+        return False
+    return multiprocessing.current_process().name != "MainProcess"

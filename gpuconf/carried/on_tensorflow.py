@@ -1,0 +1,186 @@
+"""TensorFlow 1.4 to 2.x held to the plan: every way to make GPU devices is wrapped.
+
+- sessions of every kind (Session, InteractiveSession, MonitoredSession, those of Keras) go through
+  BaseSession.__init__; a server has a configuration of its own;
+- ``device_lib.list_local_devices``, with ``tf.test.is_gpu_available`` and ``gpu_device_name`` on
+  it, makes the devices with default options, and the first maker wins;
+- eager execution makes them in its context; from 1.14 on that also lists GPUs for tf.config, and
+  is in logical_devices.py.
+
+Devices are made, and the process counted, when the program does so, never before: a process that
+has started CUDA cannot fork workers that use it.
+"""
+
+import os
+import sys
+
+_site = sys.modules["_gpuconf_carried_site"]
+_words = _site.load("words")
+_shares = _site.load("shares")
+_wrap = _site.load("wrapping").wrap
+GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
+_held = []  # the guards of this process
+
+
+def hold(tensorflow, run):
+    """Hold the imported TensorFlow to ``run``.  Raises MissingError where that is impossible."""
+    if not _is_tensorflow(tensorflow):
+        return
+    if not _held:
+        _held.append(Guards(run))
+    guards = _held[0]
+    guards.install()
+    if run.session == "graph":
+        _leave_eager_mode(tensorflow)
+        guards.is_whole = True
+        if "keras" in sys.modules:  # which TensorFlow has imported
+            _site.load("on_keras").hold(sys.modules["keras"], run)
+    guards.is_whole = True
+
+
+def is_held():
+    """Whether TensorFlow is imported, and all of it."""
+    return bool(_held) and _held[0].is_whole
+
+
+def _is_tensorflow(module):
+    """Whether this is TensorFlow, and no stub or folder of that name."""
+    if not isinstance(getattr(module, "__version__", None), str):
+        return False
+    return "tensorflow.python" in sys.modules or "tensorflow_core.python" in sys.modules
+
+
+def _leave_eager_mode(tensorflow):
+    compat = getattr(getattr(tensorflow, "compat", None), "v1", None)
+    if getattr(tensorflow, "executing_eagerly", lambda: False)():
+        compat.disable_eager_execution()
+
+
+class Guards(object):
+    """The wrappers around TensorFlow."""
+
+    def __init__(self, run):
+        self.run = run
+        self.is_whole = False  # TensorFlow's import is over
+        self._has_cuda = None
+        self._logical = None
+
+    def install(self):
+        """Wrap the functions; again after an interrupt, only what is missing."""
+        from tensorflow.python.client import device_lib, session
+        from tensorflow.python.training import server_lib
+
+        _wrap(session.BaseSession, "__init__", self._session_init)
+        _wrap(server_lib.Server, "__init__", self._server_init)
+        _wrap(device_lib, "list_local_devices", self._list_local_devices)
+        try:
+            from tensorflow.python.eager import context
+        except ImportError:
+            return  # 1.3 and older
+        if hasattr(context.Context, "_initialize_physical_devices"):
+            self._logical = self._logical or _site.load("logical_devices").LogicalDevices(self)
+            self._logical.install(context)
+        else:
+            _wrap(context.Context, "_initialize_handle_and_devices", self._initialize_context)
+
+    def cards(self):
+        """What this process may use of each of its cards, or of an unknown one."""
+        if self.run.cards:
+            return self.run.cards_left() or self.run.cards  # where all are hidden, it is no matter
+        return [self.run.unknown] if self.run.unknown else []
+
+    def about_to_make_devices(self):
+        """Count this process.  Raises NoPlaceError where the run has no place left for it."""
+        if self.run.growth is not None:
+            os.environ[GROWTH] = "true" if self.run.growth else "false"
+        if self._can_use_gpus():
+            self.run.take_places()
+
+    def tell(self, changes):
+        """Say what the program asked for, and what it gets."""
+        line = _words.user_line() if changes else ""
+        for asked, given in changes:
+            _words.say("%s asks for %s, and gets %s" % (line, asked, given))
+
+    def _can_use_gpus(self):
+        if self._has_cuda is None:
+            test = sys.modules["tensorflow"].test
+            ask = getattr(test, "is_built_with_gpu_support", None) or test.is_built_with_cuda
+            self._has_cuda = bool(ask())
+        return self._has_cuda
+
+    # --- sessions ---------------------------------------------------------------------------------
+
+    def _held_config(self, config):
+        held, changes = _shares.held(config, self.run, self.cards())
+        self.tell(changes)
+        if not ("GPU" in held.device_count and held.device_count["GPU"] == 0):
+            self.about_to_make_devices()
+        return held
+
+    def _default_config(self):
+        """What TensorFlow takes where the program gives no configuration."""
+        from tensorflow.core.protobuf import config_pb2
+
+        if self._logical is None:
+            return config_pb2.ConfigProto()
+        return self._logical.default_config()
+
+    def _session_init(self, original, session, target="", graph=None, config=None):
+        from tensorflow.core.protobuf import config_pb2
+
+        config = self._default_config() if config is None else config
+        is_elsewhere = "://" in str(target)  # on a server, which has its own configuration
+        if isinstance(config, config_pb2.ConfigProto) and not is_elsewhere:
+            session._session = None  # for __del__, should it end here
+            config = self._held_config(config)
+        return original(session, target, graph, config)
+
+    def _server_init(  # noqa: PLR0917  # the signature is TensorFlow's
+        self,
+        original,
+        server,
+        server_or_cluster_def,
+        job_name=None,
+        task_index=None,
+        protocol=None,
+        config=None,
+        start=True,
+    ):
+        theirs = getattr(server_or_cluster_def, "default_session_config", None)
+        if theirs is not None:  # a ServerDef, into which TensorFlow merges config
+            merged = type(server_or_cluster_def)()
+            merged.CopyFrom(server_or_cluster_def)
+            if config is not None:
+                merged.default_session_config.MergeFrom(config)
+            merged.default_session_config.CopyFrom(self._held_config(merged.default_session_config))
+            server_or_cluster_def, config = merged, None
+        else:
+            config = self._held_config(self._default_config() if config is None else config)
+        return original(
+            server, server_or_cluster_def, job_name, task_index, protocol, config, start
+        )
+
+    def _list_local_devices(self, original, session_config=None):
+        config = self._default_config() if session_config is None else session_config
+        config = self._held_config(config)
+        if original.__code__.co_argcount:
+            return original(config)
+        # Up to 1.4 it takes none.  Memory is the process's there, as the first session has it.
+        from tensorflow.python.client import session
+        from tensorflow.python.framework import ops
+
+        session.Session(graph=ops.Graph(), config=config).close()
+        return original()
+
+    # --- eager execution up to 1.13 ---------------------------------------------------------------
+
+    def _initialize_context(self, original, context):
+        if context._context_handle is not None:
+            return original(context)
+        asked = context._config
+        context._config = self._held_config(self._default_config() if asked is None else asked)
+        try:
+            return original(context)
+        finally:
+            context._config = asked  # which TensorFlow compares with what it is given again

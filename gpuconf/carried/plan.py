@@ -1,0 +1,107 @@
+"""The plan of a `gpuconf run`, read from its variable; and what of it is left to this process."""
+
+import json
+import os
+import sys
+
+_site = sys.modules["_gpuconf_carried_site"]
+_VARIABLE = "GPUCONF_RUN"
+_FORMAT = 1
+_runs = []  # the Run of this process, once read
+
+
+class PlanError(RuntimeError):
+    """The variable cannot be read; ``hint`` says what to do."""
+
+    hint = "start the program with `gpuconf run -- ...`, or `unset %s` to run it without limits" % (
+        _VARIABLE,
+    )
+
+
+class Card(object):
+    """What one GPU may give to each process; sizes in bytes, None where nothing limits it."""
+
+    def __init__(self, planned):
+        gpu = planned["gpu"]
+        self.uuid = gpu.get("uuid")
+        self.index = gpu.get("index")
+        self.total_bytes = gpu.get("total_bytes")
+        self.limit_bytes = planned["limit_bytes"]
+        self.fraction = planned.get("fraction")
+        self.growth = planned.get("allow_growth")
+        self.logical_bytes = list(planned.get("logical_devices_bytes") or ())
+        self._limits = planned.get("limits") or ()
+
+    def fraction_of(self, framework):
+        """The framework's limit as a part of the card's total; None where it has none."""
+        for limit in self._limits:
+            if limit["framework"] == framework:
+                return limit["fraction"]
+        return None
+
+    @property
+    def visible_name(self):
+        """The card in CUDA_VISIBLE_DEVICES."""
+        return self.uuid or str(self.index)
+
+
+class Run(object):
+    """A run's plan.  ``cards`` are in the framework's order; where they could not be asked for,
+    the one in ``unknown`` stands for whatever GPU there is.  ``growth`` is None where it is left
+    to the framework.
+    """
+
+    def __init__(self, data):
+        plan = data["plan"]
+        self.version = data["version"]
+        self.package = data["package"]
+        self.processes = int(data["processes"])
+        self.leases = dict(data["leases"])
+        self.profile = plan["profile"]["name"]
+        self.session = plan["profile"]["tensorflow"]["session"]
+        self.hides_gpus = bool(plan["hides_gpus"])
+        self.visible = plan["cuda_visible_devices"]
+        self.cards = [Card(planned) for planned in plan["gpus"]]
+        unknown = plan["unknown_gpu"]
+        self.unknown = None if unknown is None else Card(unknown)
+        planned = self.cards or ([self.unknown] if self.unknown else [])
+        growth = planned[0].growth if planned else None
+        self.growth = plan["profile"]["memory"].get("allow_growth") if not planned else growth
+
+    def cards_left(self):
+        """The cards that this process may use: those of the run, or what the program has left.
+
+        A program that asks for a GPU outside the run gets the run's, as long as CUDA has not
+        started; that is said.
+        """
+        return _site.load("visible").cards_left(self, os.environ)
+
+    def take_places(self):
+        """Count this process on its cards; raises places.NoPlaceError where no place is left."""
+        if self.hides_gpus or not self.leases:
+            return
+        uuids = [card.uuid for card in self.cards_left() if card.uuid]
+        _site.load("places").take_places(self.leases, self.processes, uuids)
+
+
+def current():
+    """The Run of this process.  Raises PlanError for a variable that cannot be read."""
+    if not _runs:
+        _runs.append(_parsed(_site.RUN))
+    return _runs[0]
+
+
+def _parsed(text):
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise PlanError("%s cannot be read: %s" % (_VARIABLE, error))
+    if not isinstance(data, dict) or data.get("format") != _FORMAT:
+        found = data.get("format") if isinstance(data, dict) else type(data).__name__
+        raise PlanError(
+            "%s has the format %r, and this gpuconf reads %d" % (_VARIABLE, found, _FORMAT)
+        )
+    try:
+        return Run(data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PlanError("%s cannot be read: %s: %s" % (_VARIABLE, type(error).__name__, error))

@@ -1,0 +1,144 @@
+"""Python runs this at its start in each program of a `gpuconf run`: watch for a framework.
+
+It is found because the run puts this folder first on PYTHONPATH.  Here is only what every Python
+must do; the rest is loaded when a framework is imported.  What goes wrong here ends the process:
+`site` would report an exception and run the program without limits.
+
+Python 2.7 and 3.5 to the newest.  Each start compiles it anew where no .pyc can be written, so it
+is short, and imports nothing.
+"""
+
+import os
+import sys
+
+_NAME = "_gpuconf_carried_"
+_FRAMEWORKS = frozenset(("tensorflow", "keras", "torch", "jax"))
+
+
+def load(name):
+    """Return the module ``name`` of this package, loaded by its path under a name of ours."""
+    full_name = _NAME + name
+    if full_name not in sys.modules:
+        path = os.path.join(_PACKAGE, name + ".py")
+        module = type(sys)(full_name)
+        module.__file__ = path
+        with open(path, "rb") as file:
+            code = compile(file.read(), path, "exec", dont_inherit=True)
+        exec(code, module.__dict__)
+        sys.modules.setdefault(full_name, module)  # another thread may have been quicker
+    return sys.modules[full_name]
+
+
+def end(what, hint):
+    """End the process: its GPU memory could not be limited."""
+    text = "gpuconf run: %s\n  the program was stopped: its GPU memory could not be limited\n"
+    try:
+        sys.stdout.flush()
+    except Exception:
+        pass  # closed, or None
+    os.write(2, ((text + "  hint: %s\n") % (what, hint)).encode("utf-8", "replace"))
+    os._exit(1)
+
+
+def end_by(error):
+    """End the process for an error that nobody foresaw."""
+    hint = "install gpuconf anew, or start the program without `gpuconf run`"
+    end("%s: %s" % (type(error).__name__, error), hint)
+
+
+class Finder(object):
+    """The finder on ``sys.meta_path`` that a framework's import meets first."""
+
+    def __init__(self):
+        self.is_retired = False
+
+    def find_spec(self, name, path=None, target=None):
+        """Python 3: the spec of a framework; None for all else."""
+        if name not in _FRAMEWORKS:
+            if sys.meta_path[0] is not self:
+                self.stay_first()
+            return None
+        return None if self.is_retired else self._imports().find_spec(self, name, path, target)
+
+    def find_module(self, name, _path=None):
+        """Python 2: a loader of a framework; None for all else."""
+        if name not in _FRAMEWORKS:
+            if sys.meta_path[0] is not self:
+                self.stay_first()
+            return None
+        return self._imports().find_module(name)
+
+    def _imports(self):
+        try:
+            return load("imports")
+        except Exception as error:
+            end_by(error)
+
+    def stay_first(self):
+        """See that no finder put in front answers for us; insert first, for threads that look."""
+        path = sys.meta_path
+        if not self.is_retired and path and path[0] is not self:
+            path.insert(0, self)
+            if self in path[1:]:
+                del path[path.index(self, 1)]
+
+    def audit(self, event, arguments):
+        """Python 3.8 and newer: what nobody can put a finder in front of."""
+        if event == "import" and arguments[0].partition(".")[0] in _FRAMEWORKS:
+            self.stay_first()
+
+
+def _start():
+    finder = Finder()
+    sys.meta_path.insert(0, finder)
+    if hasattr(sys, "addaudithook"):
+        sys.addaudithook(finder.audit)
+    for name in _FRAMEWORKS:
+        if name in sys.modules:  # imported by a .pth file
+            load("imports").apply(name)
+
+
+def _run_the_users_own():
+    """Run the ``sitecustomize`` that this one hides, under its own name; without one, nothing.
+
+    It may run us again, as `gpuconf rehearse` does; so only folders behind ours count.
+    """
+    folders = _behind_ours()
+    if sys.version_info[0] == 2:
+        import imp
+
+        try:
+            found = imp.find_module("sitecustomize", folders)
+        except ImportError:
+            return
+        del sys.modules["sitecustomize"]
+        imp.load_module("sitecustomize", *found)
+        return
+    from importlib.machinery import PathFinder
+
+    spec = PathFinder.find_spec("sitecustomize", folders)
+    if spec is None or spec.loader is None:
+        return
+    from importlib.util import module_from_spec
+
+    sys.modules["sitecustomize"] = module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+def _behind_ours():
+    for place, folder in enumerate(sys.path):
+        if os.path.abspath(folder) == _FOLDER:
+            return [path for path in sys.path[place + 1 :] if os.path.abspath(path) != _FOLDER]
+    return [path for path in sys.path if os.path.abspath(path) != _FOLDER]
+
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_PACKAGE = os.path.dirname(_FOLDER)
+RUN = os.environ.get("GPUCONF_RUN")  # the program may empty its environment
+if RUN and _NAME + "site" not in sys.modules:
+    sys.modules[_NAME + "site"] = sys.modules[__name__]
+    try:
+        _start()
+    except Exception as _error:
+        end_by(_error)
+_run_the_users_own()  # its own errors are Python's to report, as always
