@@ -7,7 +7,7 @@ The names below are imported when first used (PEP 562), so that ``import gpuconf
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+from gpuconf.version import __version__
 
 _PUBLIC = {
     "configure": "gpuconf.bootstrap",

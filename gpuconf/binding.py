@@ -90,6 +90,11 @@ class Binding:
         self._said: frozenset[str] = frozenset()
         self._whole = AllOrNothing(self._snapshot, self._restore, self._maker.settle)
 
+    def plan_with(self, maker: PlanMaker) -> None:
+        """Before anything is in force: make this process's plans with ``maker``."""
+        self._maker = maker
+        self._whole = AllOrNothing(self._snapshot, self._restore, maker.settle)
+
     @property
     def activation(self) -> Activation | None:
         """The report of what is in force; None if nothing is."""

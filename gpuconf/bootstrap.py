@@ -7,6 +7,7 @@ meets its hook when the program imports it, or now if it has.
 from __future__ import annotations
 
 import os
+import time
 
 from gpuconf import environ as environment
 from gpuconf import framework_hooks
@@ -16,13 +17,17 @@ from gpuconf.errors import BackendError
 from gpuconf.profile import Profile, load_profile
 from gpuconf.report import Activation
 from gpuconf.state_note import STATE_VARIABLE, encode
+from gpuconf.terminal import say
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
     from gpuconf.planner import Plan
+    from gpuconf.run_plan import RunPlan
 
+_RUN_VARIABLE = "GPUCONF_RUN"
 _binding = Binding()
 _off: Activation | None = None
+_run: RunPlan | None = None
 
 
 def activation() -> Activation | None:
@@ -40,7 +45,8 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
     What needs no figures is set now.  The plan is made when a framework is imported, and binds
     when that makes its devices.  Calling it again with the same arguments changes nothing, so a
     notebook cell may be run twice; where they come to another profile, that is applied, until
-    TensorFlow has made its devices.
+    TensorFlow has made its devices.  In a program that `gpuconf run` has started the run's plan
+    holds, whatever the arguments.
 
     Raises ProfileError for a bad profile, UsageError for a bad variable of gpuconf's own,
     TooLateError once TensorFlow has made its devices; and where a framework is imported already,
@@ -57,10 +63,14 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
 
         read_timeout_s(os.environ)  # a slip there is an error here, and not at a framework's import
 
+    run = _join_run()
+
     def load() -> Profile:
-        return _load(profile, overrides)
+        return _load(profile, overrides) if run is None else run.profile
 
     wanted = load()
+    if run is not None and (profile is not None or overrides):
+        say(f"gpuconf.configure() changes nothing here: `gpuconf run` has set {wanted.name}")
     if _binding.activation is not None and _binding.profile == wanted:
         return _binding.activation
     framework_hooks.refuse_if_too_late(_binding)
@@ -80,11 +90,13 @@ def plan(profile: str | os.PathLike[str] | None = None, **overrides: object) -> 
     """
     from gpuconf.machine_plan import plan_within
 
-    wanted = _load(profile, overrides)
+    run = _join_run() if profile is None and not overrides else None
+    wanted = _load(profile, overrides) if run is None else run.profile
     made = _binding.activation
     if _binding.is_bound and _binding.profile == wanted and made is not None and made.plan:
         return made.plan
-    return plan_within(wanted, _binding.environment.chosen_before())
+    read = None if run is None else lambda: run.inventory
+    return plan_within(wanted, _binding.environment.chosen_before(), read=read)
 
 
 def install_session() -> object:
@@ -98,6 +110,19 @@ def install_session() -> object:
     if made.disabled is not None:
         raise BackendError(f"gpuconf is off ({made.disabled})", hint="unset GPUCONF_DISABLE")
     return framework_hooks.install_session(_binding)
+
+
+def _join_run() -> RunPlan | None:
+    """The `gpuconf run` that this process is in, whose plan it keeps to; None if it is in none."""
+    global _run  # noqa: PLW0603  # a process is in one run
+    if _run is None and os.environ.get(_RUN_VARIABLE) and _binding.activation is None:
+        from gpuconf import run_plan
+        from gpuconf.carried_plans import CarriedPlans
+
+        _run = run_plan.read(os.environ)
+        if _run is not None:
+            _binding.plan_with(CarriedPlans(time.monotonic, _run))
+    return _run
 
 
 def _load(profile: str | os.PathLike[str] | None, overrides: dict[str, object]) -> Profile:

@@ -16,6 +16,7 @@ from gpuconf.units import parse_size_argument
 # The commands: the name, which is also that of the module in cli/ (imported when it is asked for),
 # and the line that --help shows.
 COMMANDS = {
+    "run": "run a command, unmodified, within the memory that a profile allows",
     "plan": "show what a profile would do here and now",
     "ps": "show who holds what of each card, and who waits",
     "profiles": "list, show and check profiles",
@@ -55,6 +56,27 @@ class CommandParser(argparse.ArgumentParser):
             f"`{self.prog}` does not know {word!r}",
             hint=f"{meant}`{self.prog} --help` shows what it takes",
         )
+
+
+def command_after_dashes(words: list[str], options: Iterable[str], example: str) -> list[str]:
+    """The command after ``--``; UsageError where it is missing, or has one of our ``options``.
+
+    ``words`` are the rest of the command line from the first word on that is none of ours, and
+    ``example`` is the whole of one that would do.
+    """
+    prog = example.partition(" -- ")[0].split()[1]
+    if words[:1] == ["--"]:
+        words = words[1:]
+    else:
+        ours = next((word for word in words if word.partition("=")[0] in options), None)
+        if ours is not None:
+            raise UsageError(
+                f"{ours} comes after the command: is it for {prog}, or for {words[0]}?",
+                hint=f"put -- before the command, and what is for {prog} before that: {example}",
+            )
+    if not words:
+        raise UsageError(f"there is no command to {prog}", hint=f"put it after --: {example}")
+    return words
 
 
 def size_argument(text: str) -> int:

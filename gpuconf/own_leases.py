@@ -31,16 +31,18 @@ _LONGEST_PAUSE_S = 2.0
 
 
 class OwnLeases:
-    """What this process has leased of each card."""
+    """What this process has leased of each card; others are shown ``program`` as its holder."""
 
     def __init__(
         self,
         *,
+        program: str | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._clock = clock
         self._sleep = sleep
+        self._program = program
         self._ledger: Ledger | None = None
         self._superseded: list[object] = []
 
@@ -53,7 +55,7 @@ class OwnLeases:
         free, less the leases that can be read.
         """
         try:
-            about = {**_about_this_process(), "profile": profile}
+            about = {"program": self._program or _own_program(), "profile": profile}
             try:
                 return self._planned_in_turn(make, about)
             except NoLedgerError:
@@ -71,6 +73,12 @@ class OwnLeases:
     def snapshot(self) -> list[object]:
         """What is held now, for :meth:`take_back_to`."""
         return [] if self._ledger is None else self._ledger.snapshot()
+
+    def file_of(self, uuid: str) -> str | None:
+        """The file of the lease of that GPU; None where there is none."""
+        held = () if self._ledger is None else self._ledger.held
+        name = folder_of(uuid)
+        return next((each.path for each in held if os.path.basename(each.folder) == name), None)
 
     def take_back_to(self, held: list[object]) -> bool:
         """Release what was taken since; whether all of ``held`` is still there."""
@@ -233,12 +241,12 @@ def _noted(plan: Plan, folder: LedgerFolder) -> Plan:
     return plan._replace(notes=(*plan.notes, note))
 
 
-def _about_this_process() -> dict[str, str]:
-    """What others are shown of this process."""
+def _own_program() -> str:
+    """The name of this process's script, or of its interpreter."""
     script = str(sys.argv[0]) if getattr(sys, "argv", None) else ""
     if os.path.basename(script) == "__main__.py":  # python -m PACKAGE
         script = os.path.dirname(script)
     program = os.path.basename(script)
     if program in ("", "-c"):
         program = os.path.basename(sys.executable or "")  # None in a program that embeds Python
-    return {"program": program}
+    return program

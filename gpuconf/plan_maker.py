@@ -40,7 +40,7 @@ class PlanMaker:
         Nothing is leased, except by one that has waited: its place would be lost otherwise.
         Raises what planning raises.
         """
-        making = _Making(profile, chosen, self._clock)
+        making = Making(profile, chosen, self._clock)
         plan = None
         try:
             plan = making.plan()
@@ -53,7 +53,7 @@ class PlanMaker:
             self._leases.supersede()  # what another profile has leased
         return Made(plan, making.planned_at)
 
-    def _waited(self, making: _Making, profile: Profile) -> Plan:
+    def _waited(self, making: Making, profile: Profile) -> Plan:
         if _wants_leases(profile):
             return self._own_leases().plan(making.plan, profile=profile.name)
         return wait_for_plan(making.plan)
@@ -70,7 +70,7 @@ class PlanMaker:
         ``bound`` is one that has been given to a framework already; it stays where it still holds.
         ``environ`` is by default this process's.
         """
-        making = _Making(profile, chosen, self._clock, bound, environ)
+        making = Making(profile, chosen, self._clock, bound, environ)
         if not _wants_leases(profile):
             return Made(wait_for_plan(making.plan), making.planned_at)
         plan = self._own_leases().plan(making.plan, profile=profile.name)
@@ -109,7 +109,7 @@ class PlanMaker:
         return self._leases
 
 
-class _Making:
+class Making:
     """One plan on its way, which may take several tries; ``planned_at`` is the last one's clock."""
 
     def __init__(

@@ -16,7 +16,6 @@ from gpuconf.reporting.problems import ErrorProblem, ProfileProblem
 from gpuconf.settings import Setting
 
 json_shape(computed=("status",))(Setting)
-json_shape(hidden=("framework",))(FrameworkLimit)
 
 
 @dataclass(frozen=True, slots=True)

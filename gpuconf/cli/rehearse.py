@@ -11,7 +11,12 @@ from contextlib import contextmanager
 
 from gpuconf.children.signals import ended_in_order
 from gpuconf.cli.output import Drawn, Output, drawn, drop_unwritten
-from gpuconf.command_line import check_picture, positive, size_argument
+from gpuconf.command_line import (
+    check_picture,
+    command_after_dashes,
+    positive,
+    size_argument,
+)
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.hardware.reserve import CONTEXT_BYTES
 from gpuconf.profile import load_profile
@@ -25,6 +30,7 @@ from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
 
 _OPTIONS = ("--card", "--used", "--context", "--count", "--profile", "--steps", "--batch", "--plot",
             "--no-second-run", "--json")  # fmt: skip
+_EXAMPLE = "gpuconf rehearse --card 8GiB -- python train.py"
 _HINT_FOR_NO_COMMAND = "check the command after --"
 
 _DESCRIPTION = """\
@@ -79,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, output: Output) -> int:
     """Rehearse, report, and exit with the verdict."""
     output.as_json = options.json  # a --json among the script's own arguments is the script's
-    words = _command(options.words)
+    words = command_after_dashes(options.words, _OPTIONS, _EXAMPLE)
     if options.profile is not None:
         load_profile(options.profile)  # a bad profile is reported before anything is built
     _check_command(words[0])
@@ -105,26 +111,6 @@ def run(options: argparse.Namespace, output: Output) -> int:
     except OSError as error:
         return _unwritten(error, code, output)
     return code
-
-
-def _command(words: list[str]) -> list[str]:
-    """The words after ``--``; without one, nothing that looks like an option of ours."""
-    if words[:1] == ["--"]:
-        words = words[1:]
-    else:
-        ours = next((word for word in words if word.partition("=")[0] in _OPTIONS), None)
-        if ours is not None:
-            raise UsageError(
-                f"{ours} comes after the command: is it for rehearse, or for {words[0]}?",
-                hint="put -- before the command, and what is for rehearse before that: "
-                "gpuconf rehearse --card 8GiB -- python train.py",
-            )
-    if not words:
-        raise UsageError(
-            "there is no command to rehearse",
-            hint="put it after --: gpuconf rehearse --card 8GiB -- python train.py",
-        )
-    return words
 
 
 def _drawn(done: Rehearsal, path: str | None) -> Drawn:

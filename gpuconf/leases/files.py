@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from io import FileIO
 
+from gpuconf.carried.places import FIRST as FIRST_PLACE
+from gpuconf.carried.places import has_place
 from gpuconf.leases.folder import NoLedgerError
 from gpuconf.leases.lease import Lease
 from gpuconf.terminal import printable
@@ -18,27 +20,36 @@ from gpuconf.terminal import printable
 _FLOCK = "hhqqi4x"  # struct flock of 64-bit Linux
 _OWN_LACKS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOLCK))
 _LONGEST_NOTE = 4096
-_KEEPERS = 1 << 20  # where the bytes begin that keepers lock, each the one of its pid
 
 
-def keep(lease: Lease) -> int:
-    """Keep another process's lease alive for as long as this process lives; return a descriptor.
+def users_of(lease: Lease) -> tuple[int, ...]:
+    """The processes that have a place in another process's lease: see gpuconf.carried.places.
 
-    For a program that computes within a lease that another one took for it, such as a shell: if
-    that one is killed the memory is still in use.  Only the lease's own user may.  Closing the
-    descriptor ends it.
+    0 for one in another pid namespace.
     """
-    descriptor = os.open(lease.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _KEEPERS + os.getpid())
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+    found: list[int] = []
+    if has_place(lease.path):
+        return (os.getpid(),)
+    with suppress(OSError), _opened(lease.path) as file:
+        start = FIRST_PLACE
+        while True:
+            asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, start, 0, 0)
+            kind, _, first, length, pid = struct.unpack(
+                _FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked)
+            )
+            if kind == fcntl.F_UNLCK:
+                break
+            found.append(max(pid, 0))
+            if not length:  # to the end of the file, which no place is
+                break
+            start = first + length
+    return tuple(found)
 
 
 def read_note(lease: Lease) -> dict[str, str]:
     """What the holder says of itself, in no order; of another process's lease alone."""
+    if has_place(lease.path):
+        return {}
     try:
         with _opened(lease.path) as file:
             text = (file.read(_LONGEST_NOTE) or b"").decode("utf-8", errors="replace")
@@ -60,6 +71,8 @@ def is_locked(path: str) -> bool:
     What cannot be opened was not made by us, whose files everybody may read.  Raises NoLedgerError
     where the lack is this process's own, such as one of descriptors: no lease is dead for that.
     """
+    if has_place(path):  # this process has, and would lose its place by looking
+        return True
     try:
         with _opened(path) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from gpuconf.hardware.holders import Process, read_processes, user_name
 from gpuconf.hardware.inventory import CardLease, Gpu, GpuProcess, Inventory
 from gpuconf.hardware.nvml import read_inventory
-from gpuconf.leases.files import is_locked, read_note
+from gpuconf.leases.files import is_locked, read_note, users_of
 from gpuconf.leases.folder import NoLedgerError, find_folder, is_container
 from gpuconf.leases.lease import Lease, Owner, folder_of, innermost_pid, stat_of
 from gpuconf.leases.ledger import Ledger
@@ -118,6 +118,8 @@ def describe_leases(
     container's, is known by its number there.
     """
     owners = _Owners([each.owner for each in granted], reader)
+    for each in granted:
+        owners.add_users(users_of(each), each.owner)
     ours = [each for each in processes or () if here is None or each.pid in here]
     is_whole = processes is not None and len(ours) == len(processes)
     used: dict[Owner, list[GpuProcess]] = {}
@@ -152,6 +154,10 @@ class _Owners:
         self._reader = reader
         self._here = {each.pid: each for each in owners if not self.is_elsewhere(each)}
         self._elsewhere = {(e.pid, e.start): e for e in owners if self.is_elsewhere(e)}
+
+    def add_users(self, pids: Collection[int], owner: Owner) -> None:
+        """Processes that compute within a lease, whoever has started them, are its holder's."""
+        self._here.update((pid, owner) for pid in pids if pid)
 
     def is_elsewhere(self, owner: Owner) -> bool:
         """Whether its number counts in another pid namespace than the reader's."""

@@ -5,8 +5,9 @@ The rule is the one of docs/profiles.md::
     limit = min(fraction × total, memory_limit, free - leased by others - keep_free - context)
     lease = limit + context
 
-where a term whose figures are unknown drops out (and a line says so), and the limit is cut to
-whole MiB because TensorFlow's ``memory_limit`` is an integer of those.
+For several processes the limit is each one's: of what is free each has an equal part, and the lease
+is all of theirs.  A term whose figures are unknown drops out (and a line says so), and the limit is
+cut to whole MiB because TensorFlow's ``memory_limit`` is an integer of those.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from gpuconf.hardware.inventory import Gpu
 from gpuconf.planner.context import context_bytes
 from gpuconf.planner.leases import free_for_lease, is_leased, lease_lines
 from gpuconf.planner.plan import GpuPlan
-from gpuconf.profile.model import GpuRules, MemoryRules
+from gpuconf.profile.model import GpuRules
 from gpuconf.units import MIB, Amount, sized
 
 
@@ -72,11 +73,12 @@ def _terms(gpu: Gpu, rules: GpuRules) -> tuple[list[int], list[str]]:
             lines.append(f"memory_limit {memory.memory_limit} = {_mib(size)}")
     others = (memory.keep_free, memory.context)
     if terms or any(each is not None for each in others) or rules.virtual_devices:
-        _add_free_term(terms, lines, gpu, memory)
+        _add_free_term(terms, lines, gpu, rules)
     return terms, lines
 
 
-def _add_free_term(terms: list[int], lines: list[str], gpu: Gpu, memory: MemoryRules) -> None:
+def _add_free_term(terms: list[int], lines: list[str], gpu: Gpu, rules: GpuRules) -> None:
+    memory, processes = rules.memory, rules.processes
     keep = 0 if memory.keep_free is None else memory.keep_free.of(gpu.total_bytes)
     context = context_bytes(gpu, memory)
     free = free_for_lease(gpu, memory)
@@ -85,12 +87,15 @@ def _add_free_term(terms: list[int], lines: list[str], gpu: Gpu, memory: MemoryR
         lines.append(f"free - keep_free - context: dropped, the {unknown} is unknown")
         return
     lines += lease_lines(gpu, memory)
-    terms.append(free - keep - context)
+    terms.append((free - keep) // processes - context)
     off = ((free - gpu.free_bytes - gpu.own_bytes, "leased by others"), (-keep, "keep_free"))
     parts = [f"{_mib(gpu.free_bytes)} free"]
     parts += [f"+ {_mib(gpu.own_bytes)} held by this process"] if gpu.own_bytes else []
     parts += [f"- {_mib(-size)} {name}" for size, name in off if size]
-    lines.append(f"{' '.join(parts)} - {_mib(context)} context = {_mib(terms[-1])}")
+    left = " ".join(parts)
+    if processes > 1:
+        left = f"({left}) / {processes} processes" if len(parts) > 1 else f"{left} / {processes}"
+    lines.append(f"{left} - {_mib(context)} context = {_mib(terms[-1])}")
 
 
 def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
@@ -170,10 +175,14 @@ def _with_lease(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     least = rules.memory.at_least
     keep = rules.memory.keep_free
     wanted = max(least.of(plan.gpu.total_bytes) or 0 if least else 0, MIB) + context
+    wanted *= rules.processes
     wanted += keep.of(plan.gpu.total_bytes) or 0 if keep else 0
-    line = f"lease = {_mib(limit)} limit + {_mib(context)} context = {_mib(limit + context)}"
+    lease = rules.processes * (limit + context)
+    each = f"{_mib(limit)} limit + {_mib(context)} context"
+    each = f"{rules.processes} × ({each})" if rules.processes > 1 else each
+    line = f"lease = {each} = {_mib(lease)}"
     return plan._replace(
-        lease_bytes=limit + context,
+        lease_bytes=lease,
         least_free_bytes=wanted,
         arithmetic=plan.arithmetic if plan.shortage else (*plan.arithmetic, line),
     )

@@ -11,12 +11,10 @@ FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 
 
 class FrameworkLimit(NamedTuple):
-    """What one framework may take of a GPU.
-
-    ``framework`` is a name in FRAMEWORKS.
-    """
+    """What one framework may take of a GPU."""
 
     framework: str
+    """Its name: tensorflow, jax or torch."""
     limit_bytes: int | None = None
     """Its limit; None where it cannot be limited."""
     fraction: float | None = None

@@ -165,8 +165,8 @@ def rules_for(gpu: Gpu, counted: Sequence[Gpu], profile: Profile) -> GpuRules:
     position = counted.index(gpu) if gpu in counted else -1
     for member, rules in profile.per_gpu:
         if _is(member, position, gpu):
-            return rules
-    return GpuRules(profile.memory, profile.virtual_devices)
+            return rules._replace(processes=profile.processes)
+    return GpuRules(profile.memory, profile.virtual_devices, profile.processes)
 
 
 def unmatched_rules(profile: Profile, visible: Sequence[Gpu]) -> list[str]:

@@ -64,10 +64,14 @@ class TorchRules(NamedTuple):
 
 
 class GpuRules(NamedTuple):
-    """What holds for one GPU: the profile's own rules, overridden by its ``per_gpu`` entry."""
+    """What holds for one GPU: the profile's own rules, overridden by its ``per_gpu`` entry.
+
+    ``processes`` is for how many processes at a time one plan is made; each gets the same limit.
+    """
 
     memory: MemoryRules = MemoryRules()
     virtual_devices: tuple[Amount, ...] = ()
+    processes: int = 1
 
 
 class Note(NamedTuple):
@@ -81,8 +85,9 @@ class Profile(NamedTuple):
     """A whole profile, ``extends`` and overrides already merged in.
 
     ``per_gpu`` maps an index or UUID to the complete rules of that GPU (already merged with
-    the profile's own), in the order of the file.  ``source`` is the file's path, ``origin`` how
-    it was reached: shipped, user, project or path.  ``notes`` are lines for stderr about it.
+    the profile's own), in the order of the file.  ``processes`` is how many processes share a
+    plan, which no file says: `gpuconf run --processes` does.  ``source`` is the file's path,
+    ``origin`` how it was reached: shipped, user, project or path.  ``notes`` are lines for stderr.
     Two profiles are equal if they ask for the same, however they were reached.
     """
 
@@ -97,6 +102,7 @@ class Profile(NamedTuple):
     jax: JaxRules = JaxRules()
     torch: TorchRules = TorchRules()
     env: tuple[tuple[str, str], ...] = ()
+    processes: int = 1
     origin: str = "path"
     notes: tuple[Note, ...] = ()
 

@@ -26,6 +26,7 @@ GROUND = {
     "worker_process",
     "json_shape",
     "json_values",
+    "version",
     "carried",
 }
 # What any wing may stand on; the way of `import gpuconf.auto` may not.
@@ -44,8 +45,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "state_note": set(),
     "worker_process": set(),
     "json_shape": set(),
+    "version": set(),
     "json_values": {"json_shape"},
-    "carried": set(),
+    "carried": {"bootstrap", "errors"},  # in somebody else's program, which it hands over
     "environ": {"errors", "settings", "state_note"},
     "command_line": {"errors", "units"},
     "hardware": GROUND,
@@ -59,6 +61,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "own_leases": GROUND | {"hardware", "leases", "machine_plan", "planner"},
     "all_or_nothing": {"errors"},
     "own_environment": GROUND | {"hardware", "profile"},
+    "run_plan": GROUND | {"hardware", "profile", "planner"},
+    "carried_plans": GROUND | {"carried", "profile", "planner", "plan_maker", "run_plan"},
     "binding": GROUND
     | {"hardware", "profile", "planner", "machine_plan", "report"}
     | {"all_or_nothing", "own_environment", "plan_maker", "tripwire"},
@@ -66,7 +70,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "framework_hooks": GROUND | {"profile", "backends", "binding", "tripwire"},
     "bootstrap": GROUND
     | {"hardware", "profile", "planner", "machine_plan", "report"}
-    | {"binding", "framework_hooks"},
+    | {"binding", "framework_hooks", "run_plan", "carried_plans"},
     "exception_hooks": {"environ", "errors", "terminal", "diagnosis"},
     "auto": {"bootstrap", "errors", "exception_hooks"},
     "pyinstaller_hook": {"profile"},
@@ -88,13 +92,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "footprint": GROUND | MIDDLE | PLANNING | {"simcard", "auto"},
     "batching": GROUND | MIDDLE | {"backends", "diagnosis", "footprint"},
     "rehearsal": GROUND | MIDDLE | PLANNING | {"simcard", "auto"},
+    "running": GROUND
+    | MIDDLE
+    | PLANNING
+    | {"own_environment", "own_leases", "run_plan", "carried"},
     "cli": GROUND
     | MIDDLE
     | PLANNING
-    | {"demo", "diagnosis", "doctor", "footprint", "holdings", "simcard", "rehearsal"},
+    | {"demo", "diagnosis", "doctor", "footprint", "holdings", "simcard", "rehearsal"}
+    | {"running"},
     "__main__": {"cli"},
     "__init__": {
-        *("errors", "profile", "planner", "report"),
+        *("errors", "version", "profile", "planner", "report"),
         *("bootstrap", "diagnosis", "footprint", "batching"),
     },
 }

@@ -88,18 +88,21 @@ def test_the_document_has_the_promised_keys(tmp_path: Path, nvml: Nvml) -> None:
         "logical_devices_bytes": [3942 * MIB, 3942 * MIB],
         "limits": {
             "tensorflow": {
+                "framework": "tensorflow",
                 "limit_bytes": 7884 * MIB,
                 "fraction": None,
                 "at_once": False,
                 "arithmetic": ["memory_limit 3942 + 3942 MiB"],
             },
             "jax": {
+                "framework": "jax",
                 "limit_bytes": 7884 * MIB,
                 "fraction": pytest.approx(0.6999289),
                 "at_once": False,
                 "arithmetic": limits["jax"]["arithmetic"],
             },
             "torch": {
+                "framework": "torch",
                 "limit_bytes": 7884 * MIB,
                 "fraction": pytest.approx(7884 / 11264),
                 "at_once": None,

@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.leases.files import keep
+from gpuconf.carried.places import NoPlaceError, take_places
+from gpuconf.hardware.inventory import GpuProcess
+from gpuconf.leases.files import is_locked, read_note, users_of
 from gpuconf.leases.folder import LedgerFolder
 from gpuconf.leases.lease import next_ticket, this_process
 from gpuconf.leases.ledger import Ledger
+from gpuconf.leases.view import describe_leases
 from tests.leases.ledgers import (
     AS_USER,
     CARD,
@@ -67,6 +70,7 @@ def test_a_forked_child_holds_nothing(end: str, root: Path, ledger: Ledger) -> N
 
 _EXECED = """
 import sys
+from gpuconf.hardware.inventory import GpuProcess
 from gpuconf.leases.folder import LedgerFolder
 from gpuconf.leases.lease import next_ticket
 from gpuconf.leases.ledger import Ledger
@@ -132,8 +136,11 @@ def test_it_stays_through_exec_of_another_program(root: Path, ledger: Ledger) ->
         assert sizes(ledger) == []
 
 
-def test_a_child_that_keeps_its_parents_lease(root: Path, ledger: Ledger) -> None:
-    """The parent is killed: the lease lives on until its keeper ends."""
+def test_a_child_with_a_place_in_its_parents_lease(root: Path, ledger: Ledger) -> None:
+    """Its memory is the lease's, looking at the lease does not cost it its place, and it counts.
+
+    The parent is killed: the lease lives on until the child ends.
+    """
 
     def act(self: Child) -> None:
         own = Ledger(LedgerFolder(str(root)))
@@ -142,19 +149,34 @@ def test_a_child_that_keeps_its_parents_lease(root: Path, ledger: Ledger) -> Non
         if pid == 0:
             own.after_fork()
             (lease,) = own.leases(CARD)
-            keep(lease)
+            take_places({CARD: lease.path}, 1, [CARD])
+            assert is_locked(lease.path)
+            assert read_note(lease) == {}
+            assert users_of(lease) == (os.getpid(),)
+            second = fork()
+            if second == 0:
+                with pytest.raises(NoPlaceError, match="--processes 2"):
+                    take_places({CARD: lease.path}, 1, [CARD])
+                os._exit(0)
+            assert os.waitpid(second, 0)[1] == 0
             self.say(os.getpid())
             self.wait()
             os._exit(0)
         time.sleep(60)
 
     with child(act) as holder:
-        keeper = int(holder.hear())
+        user = int(holder.hear())
+        (lease,) = ledger.leases(CARD)
+        assert users_of(lease) == (user,)
+        assert read_note(lease) == NOTE
         holder.kill()
-        assert [each.size_bytes for each in ledger.leases(CARD, sweep=True)] == [100]
+        assert ledger.leases(CARD, sweep=True) == [lease]
+        processes = (GpuProcess(user, 60), GpuProcess(1, 20))
+        (seen,) = describe_leases((lease,), processes, None, ledger.owner)
+        assert (seen.pid, seen.used_bytes, seen.promised_bytes) == (holder.pid, 60, 40)
         holder.go()
-        while Path(f"/proc/{keeper}").exists() and (
-            Path(f"/proc/{keeper}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        while Path(f"/proc/{user}").exists() and (
+            Path(f"/proc/{user}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
         ):
             time.sleep(0.01)
         assert ledger.leases(CARD, sweep=True) == []

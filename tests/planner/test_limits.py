@@ -45,6 +45,39 @@ def test_the_story_comes_out_with_its_whole_sum() -> None:
     assert made.fraction == 0.7
 
 
+def test_several_processes_have_equal_parts_of_what_is_free() -> None:
+    """Each of two: half of what is free beside the display, less its own context; leased twice."""
+    (made,) = plan(SHARED_DESKTOP._replace(processes=2), KNOWN).gpus
+    assert limit_mib(made) == 3635
+    assert made.arithmetic[1:] == (
+        "(9319 MiB free - 1024 MiB keep_free) / 2 processes - 512 MiB context = 3635 MiB",
+        "limit = min(7884 MiB, 3635 MiB) = 3635 MiB",
+        "lease = 2 × (3635 MiB limit + 512 MiB context) = 8294 MiB",
+    )
+    assert made.lease_bytes == 2 * (3635 + 512) * MIB
+
+
+@given(
+    processes=st.integers(1, 9),
+    free=st.integers(0, 20 * GIB),
+    keep=st.integers(0, 4 * GIB),
+    least=st.integers(0, GIB),
+)
+def test_processes_never_lease_more_than_is_left(
+    processes: int, free: int, keep: int, least: int
+) -> None:
+    """The lease of all is within what is free less keep_free, and what they need at least too."""
+    memory = MemoryRules(keep_free=Amount(keep), at_least=Amount(least))
+    gpu = KNOWN._replace(free_bytes=free)
+    made = plan_gpu(gpu, GpuRules(memory, processes=processes))
+    if made.shortage is None:
+        assert made.lease_bytes is not None
+        assert made.lease_bytes <= free - keep
+        assert made.least_free_bytes <= free
+    else:
+        assert made.least_free_bytes > free
+
+
 @pytest.mark.parametrize(
     ("fraction", "limit", "keep_free", "expected"),
     [

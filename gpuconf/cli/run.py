@@ -1,0 +1,48 @@
+"""``gpuconf run``: any command under a plan, unmodified."""
+
+from __future__ import annotations
+
+import argparse
+
+from gpuconf.cli.output import Output
+from gpuconf.command_line import command_after_dashes
+from gpuconf.running.launch import launch
+from gpuconf.running.request import add_arguments as add_request_arguments
+from gpuconf.running.request import request_of
+
+_OPTIONS = ("--profile", "--set", "--wait", "--processes")
+
+_EXAMPLE = "gpuconf run --profile half-card -- python train.py"
+_DESCRIPTION = """\
+Run a command within the GPU memory that a profile allows, with nothing changed
+in it. The plan is made and leased here; then this process becomes the command:
+same process, exit code, signals and terminal. Every Python below it is held to
+the plan when it imports TensorFlow (1.4 or newer), JAX or PyTorch, from Python 2.7 on;
+gpuconf need not be installed there."""
+
+_EXAMPLES = """\
+examples:
+  gpuconf run -- python train.py --epochs 30
+  gpuconf run --profile half-card -- bash run_all.sh
+  gpuconf run --set memory.memory_limit=4GiB --wait 10min -- python -m mypackage.train
+  gpuconf run --processes 2 -- torchrun --nproc-per-node 2 train.py
+
+exit codes: those of the command; before it starts 1 too little memory, 2 bad
+usage or a bad profile, 126 and 127 a command that cannot be started or found."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe this command, and add its arguments."""
+    parser.description = _DESCRIPTION
+    parser.epilog = _EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_request_arguments(parser)
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND",
+                        help="what to run, as you would start it")  # fmt: skip
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Become the command; returns only by raising."""
+    output.as_json = False  # a --json among the command's own arguments is the command's
+    launch(request_of(options), command_after_dashes(options.words, _OPTIONS, _EXAMPLE))

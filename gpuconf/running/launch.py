@@ -1,0 +1,113 @@
+"""From a request to the command: plan, lease, set the environment, and become it by exec.
+
+The process stays the same: its number, its terminal, its exit code, the signals sent to it, and the
+lease, whose descriptor it keeps.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+import gpuconf
+from gpuconf import run_plan
+from gpuconf.environ import switched_off
+from gpuconf.errors import UsageError
+from gpuconf.running import watcher
+from gpuconf.running.planning import decision, plan_run, set_environment
+from gpuconf.running.request import Request
+from gpuconf.terminal import say
+
+_PACKAGE = Path(gpuconf.__file__).parent
+SITE = str(_PACKAGE / "carried" / "site")
+# Python ignores these; subprocess puts them back too (bpo-1652).
+_IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFZ", "SIGXFSZ")
+
+
+def launch(
+    request: Request, words: Sequence[str], *, more_environ: Mapping[str, str] | None = None
+) -> NoReturn:
+    """Become the command ``words`` under the plan of ``request``.
+
+    ``more_environ`` is set on top.  Raises UsageError where the plan could not reach the command,
+    or it cannot be started, ProfileError, and ShortageError; nothing is leased then.
+    """
+    if switched_off(os.environ) is not None:
+        say("GPUCONF_DISABLE is set: the command runs without a plan")
+    elif run_plan.VARIABLE in os.environ:
+        _stay_in_run(request)
+    else:
+        _set_up(request, os.path.basename(words[-1] if len(words) == 1 else _program(words)))
+    _become(words, {**_as_it_was_given(os.environ), **(more_environ or {})})
+
+
+def _set_up(request: Request, program: str) -> None:
+    planned = plan_run(request.load(), program)
+    settings = set_environment(planned.plan)
+    for text in [*planned.plan.notes, *(str(each) for each in settings if each.why_not)]:
+        say(text)
+    text = run_plan.encode(planned.plan, planned.inventory, planned.leases, str(_PACKAGE))
+    os.environ[run_plan.VARIABLE] = text
+    os.environ["PYTHONPATH"] = with_payload(os.environ.get("PYTHONPATH"))
+    say(decision(planned.plan, program))
+    if planned.leases and os.getpid() != 1:  # whose child it would be
+        with suppress(OSError):
+            watcher.start(planned.leases)
+
+
+def with_payload(path: str | None) -> str:
+    """PYTHONPATH with the payload's folder first."""
+    if not path:
+        return SITE
+    # An empty part means the working directory.
+    return os.pathsep.join([SITE, *(part for part in path.split(os.pathsep) if part != SITE)])
+
+
+def _stay_in_run(request: Request) -> None:
+    """In a program of a run, its plan holds; raise UsageError where another is asked for."""
+    run = run_plan.read(os.environ)
+    name = run.profile.name if run is not None else ""
+    if not request.is_default:
+        raise UsageError(
+            f"this is already inside a gpuconf run or shell, whose plan ({name}) holds",
+            hint="leave it first (exit), or leave the options out",
+        )
+    say(f"inside a gpuconf run or shell: its plan ({name}) holds")
+
+
+def _program(words: Sequence[str]) -> str:
+    """The word that people know the command by: the script rather than its interpreter."""
+    named = (word for word in words if word.endswith((".py", ".sh", ".ipynb")))
+    return next(named, words[0])
+
+
+def _as_it_was_given(environ: Mapping[str, str]) -> dict[str, str]:
+    """Without the LC_CTYPE that Python sets for itself in the C locale (PEP 538)."""
+    given = dict(environ)
+    with suppress(OSError), open("/proc/self/environ", "rb") as file:
+        if not any(each.startswith(b"LC_CTYPE=") for each in file.read().split(b"\0")):
+            given.pop("LC_CTYPE", None)
+    return given
+
+
+def _become(words: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    for name in _IGNORED_BY_PYTHON:
+        number = getattr(signal, name, None)
+        if number is not None:
+            signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvpe(words[0], list(words), dict(environ))
+    except OSError as error:
+        problem = UsageError(
+            f"cannot start {words[0]!r}: {error.strerror}", hint="check the command after --"
+        )
+        problem.exit_code = 127 if isinstance(error, FileNotFoundError) else 126
+        raise problem from error

@@ -1,0 +1,84 @@
+"""The plan of a run: made and leased by the process that becomes the command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gpuconf import environ as environment
+from gpuconf.hardware import Inventory
+from gpuconf.machine_plan import (
+    environment_for,
+    plan_within,
+    reader_for,
+    wait_for_plan,
+)
+from gpuconf.own_environment import OwnEnvironment
+from gpuconf.own_leases import OwnLeases
+from gpuconf.planner import GpuPlan, Plan, wants_leases
+from gpuconf.profile import Profile, choice_of
+from gpuconf.settings import Setting
+from gpuconf.units import sized
+
+
+class Planned(NamedTuple):
+    """A plan with the figures that it was made from, and the lease of each card by its UUID."""
+
+    plan: Plan
+    inventory: Inventory
+    leases: dict[str, str]
+
+
+def plan_run(profile: Profile, program: str) -> Planned:
+    """Make the plan of ``profile`` for this process and take its leases; waits as it says.
+
+    Others are shown ``program`` as the holder.  Raises what planning raises.
+    """
+    inventories: list[Inventory] = []
+    chosen = environment.set_by_gpuconf(os.environ)
+
+    def make(read: Callable[[], Inventory] | None = None) -> Plan:
+        inventories.append((read or reader_for(profile))())
+        return plan_within(profile, chosen, read=lambda: inventories[-1])
+
+    if not wants_leases(profile):
+        plan = wait_for_plan(make)
+        return Planned(plan, inventories[-1], {})
+    own = OwnLeases(program=program)
+    plan = own.plan(make, profile=profile.name)
+    own.settle()
+    uuids = [gpu.gpu.uuid for gpu in plan.gpus if gpu.gpu.uuid]
+    files = {uuid: own.file_of(uuid) for uuid in uuids}
+    return Planned(plan, inventories[-1], {uuid: file for uuid, file in files.items() if file})
+
+
+def set_environment(plan: Plan) -> list[Setting]:
+    """Set the variables of ``plan`` in this process's environment; return the fate of each."""
+    changes, settings = environment_for(plan.profile, plan)
+    uuids = tuple(gpu.gpu.uuid for gpu in plan.gpus if gpu.gpu.uuid)
+    OwnEnvironment().write(changes, choice_of(plan.profile), uuids)
+    return settings
+
+
+def decision(plan: Plan, program: str) -> str:
+    """What was decided, in one line."""
+    name = plan.profile.name
+    if plan.hides_gpus:
+        return f"{name}: {program} sees no GPU"
+    if not plan.gpus:
+        limit = plan.unknown_gpu and plan.unknown_gpu.limit_bytes
+        allowed = f"{sized(limit)} of a GPU" if limit else "GPU memory without a limit"
+        return f"{name}: {program} may take {allowed}"
+    allowed = ", ".join(_allowed(gpu, plan.profile.processes) for gpu in plan.gpus)
+    leased = sum(gpu.lease_bytes or 0 for gpu in plan.gpus)
+    lease = f"; {sized(leased)} leased, CUDA contexts included" if leased else ""
+    return f"{name}: {program} may take {allowed}{lease}"
+
+
+def _allowed(plan: GpuPlan, processes: int) -> str:
+    gpu = f"GPU {plan.gpu.index}"
+    if plan.limit_bytes is None:
+        return f"what is free of {gpu}"
+    size = sized(plan.limit_bytes, cut=True)
+    return f"{size} of {gpu}" if processes == 1 else f"{processes} × {size} of {gpu}"

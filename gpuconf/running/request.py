@@ -1,0 +1,96 @@
+"""What a command line asks of a run: a profile, changes to it, and for how many processes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import yaml
+
+from gpuconf.command_line import positive
+from gpuconf.errors import UsageError
+from gpuconf.profile import Profile, load_profile
+
+FOREVER = "forever"
+
+
+class Request(NamedTuple):
+    """``overrides`` is nested as a profile is; ``processes`` may compute on each card at a time."""
+
+    profile: str | None = None
+    overrides: Mapping[str, object] = {}
+    processes: int = 1
+
+    def load(self) -> Profile:
+        """The profile that is asked for; raises ProfileError."""
+        found = load_profile(self.profile, overrides=self.overrides or None)
+        return found._replace(processes=self.processes)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nothing was asked for."""
+        return self == Request()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options that make a Request."""
+    add = parser.add_argument
+    add("--profile", metavar="PROFILE",
+        help="a profile's name, or a path to one (default: $GPUCONF_PROFILE, else the project's "
+        "gpuconf.yaml, else your own, else shared-desktop)")  # fmt: skip
+    add(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        dest="changes",
+        help="change a key of the profile, such as memory.memory_limit=4GiB; repeatable",
+    )
+    add("--wait", metavar="TIME", nargs="?", const=FOREVER,
+        help="where too little memory is left, wait in line for it, up to TIME (10min, 2h), or "
+        "as long as it takes")  # fmt: skip
+    add("--processes", type=positive, metavar="N", default=1,
+        help="how many processes may compute on each card at a time, each with an equal part "
+        "(default 1)")  # fmt: skip
+
+
+def request_of(options: argparse.Namespace) -> Request:
+    """The Request of parsed options; raises UsageError for a bad ``--set``."""
+    overrides: dict[str, Any] = {}
+    for change in options.changes:
+        _merge(overrides, *_parsed(change))
+    if options.wait is not None:
+        _merge(overrides, ("memory", "on_shortage"), {"wait": options.wait})
+    return Request(options.profile, overrides, options.processes)
+
+
+def _parsed(change: str) -> tuple[Sequence[str], object]:
+    """The path and the value of ``memory.memory_limit=4GiB``; values are YAML, of env text."""
+    key, equals, text = change.partition("=")
+    path = tuple(part.strip() for part in key.split("."))
+    if not equals or not all(path):
+        raise UsageError(
+            f"--set {change}: it must be a key, = and a value",
+            hint="--set memory.memory_limit=4GiB; docs/profiles.md lists the keys",
+        )
+    if path[0] == "env":
+        return ("env", key.partition(".")[2].strip()), text
+    try:
+        return path, yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        problem = getattr(error, "problem", None) or "it cannot be read"
+        raise UsageError(
+            f"--set {change}: the value is not YAML: {problem}",
+            hint=f"put it in quotes: --set '{key}=\"…\"'",
+        ) from None
+
+
+def _merge(into: dict[str, Any], path: Sequence[str], value: object) -> None:
+    *folders, last = path
+    for name in folders:
+        inner = into.setdefault(name, {})
+        if not isinstance(inner, dict):
+            inner = into[name] = {}
+        into = inner
+    into[last] = value

@@ -1,0 +1,267 @@
+"""`gpuconf run` is not noticed by its command: process, exit code, signals, terminal, files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from gpuconf.run_plan import VARIABLE
+from gpuconf.simcard import Card
+from tests.processes import clean_environment, run
+from tests.simcard.simcard_programs import wait_until
+from tests.terminals import OnTerminal
+
+RUN = (sys.executable, "-m", "gpuconf", "run", "--profile", "half-card", "--")
+SAYS_PID = "echo pid $$; "
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def environ(card: Card) -> dict[str, str]:
+    """What makes a program see the card, and its leases."""
+    base = {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
+    return card.environment({name: value for name, value in base.items() if value})
+
+
+@pytest.fixture
+def start(card: Card, tmp_path: Path) -> Iterator[Start]:
+    """Start a shell's command under `gpuconf run`; it is killed at the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start_one(script: str, *, words: Sequence[str] = RUN) -> subprocess.Popen[str]:
+        child = subprocess.Popen(
+            [*words, "bash", "-c", script],
+            cwd=tmp_path,
+            env=clean_environment(tmp_path, environ(card)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(child)
+        return child
+
+    yield start_one
+    for child in started:
+        child.kill()
+        child.communicate()
+
+
+def leases(card: Card) -> list[Path]:
+    """The files of the leases of the card."""
+    return sorted(Path(f"{card.path}.leases").glob("GPU-*/lease.*"))
+
+
+def test_the_command_is_the_same_process_with_its_lease(
+    card: Card, start: Start, tmp_path: Path
+) -> None:
+    """The number that was started, in the folder, with its input; the lease lives as long."""
+    child = start(SAYS_PID + 'pwd; read word; echo "read $word"; exit 42')
+    assert child.stdout is not None
+    assert child.stdout.readline() == f"pid {child.pid}\n"
+    assert child.stdout.readline() == f"{tmp_path}\n"
+    (lease,) = leases(card)
+    assert f".{child.pid}." in lease.name
+    out, err = child.communicate("hello\n", timeout=60)
+    assert out == "read hello\n"
+    assert child.returncode == 42
+    assert err == (
+        "gpuconf: half-card: bash may take 3942 MiB of GPU 0; 4582 MiB leased, CUDA contexts "
+        "included\n"
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGUSR1])
+def test_a_signal_ends_the_command_and_its_lease(
+    number: signal.Signals, card: Card, start: Start
+) -> None:
+    """The exit status is the signal's, and nobody else lives on: no watcher, no lease."""
+    child = start(SAYS_PID + "exec sleep 60")
+    assert child.stdout is not None
+    child.stdout.readline()
+    child.send_signal(number)
+    child.communicate(timeout=60)  # which also waits for all that have its stderr
+    assert child.returncode == -number
+    program = [sys.executable, "-m", "gpuconf", "ps", "--json"]
+    shown = subprocess.run(program, env=environ(card), capture_output=True, check=True, text=True)
+    assert '"leases": []' in shown.stdout or "lease_bytes" not in shown.stdout
+
+
+def test_handled_signals_and_their_defaults(start: Start) -> None:
+    """A trap runs as without us, and SIGPIPE ends a program as a shell expects."""
+    child = start("trap 'echo trapped; exit 3' TERM; echo ready; while :; do sleep 0.05; done")
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    child.terminate()
+    assert child.communicate(timeout=60)[0] == "trapped\n"
+    assert child.returncode == 3
+    child = start("yes | head -n 1; echo ${PIPESTATUS[0]}")
+    assert child.communicate(timeout=60)[0] == "y\n141\n"
+
+
+def test_the_environment_is_the_users_own_and_the_plans(card: Card, tmp_path: Path) -> None:
+    """What was set is the plan's variables, the payload's folder before the user's own, no more."""
+    before = {**clean_environment(tmp_path, environ(card)), "PYTHONPATH": "/mine:", "LANG": "C"}
+    before.pop("LC_ALL", None)
+    before.pop("LC_CTYPE", None)
+    script = "env -0"
+    done = subprocess.run(
+        [*RUN, "sh", "-c", script], env=before, capture_output=True, check=True, cwd=tmp_path
+    )
+    after = dict(each.split("=", 1) for each in done.stdout.decode().split("\0") if each)
+    changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+    assert changed - {"_", "PWD", "SHLVL", "OLDPWD"} == {
+        "TF_FORCE_GPU_ALLOW_GROWTH",
+        *("XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_PYTHON_CLIENT_MEM_FRACTION"),
+        *("PYTHONPATH", VARIABLE, "GPUCONF_STATE"),
+    }
+    folder, _, rest = after["PYTHONPATH"].partition(":")
+    assert rest == "/mine:"
+    assert os.listdir(folder) == ["sitecustomize.py"]
+
+
+def test_descriptors_reach_the_command(card: Card, tmp_path: Path) -> None:
+    """Those that the caller passes on, and none of ours but the lease."""
+    read, write = os.pipe()
+    done = subprocess.run(
+        [*RUN, "bash", "-c", f"echo passed >&{write}; ls -l /proc/self/fd"],
+        env=clean_environment(tmp_path, environ(card)),
+        pass_fds=(write,),
+        capture_output=True,
+        check=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert os.read(read, 100) == b"passed\n"
+    os.close(read)
+    os.close(write)
+    targets = [line.partition(" -> ")[2] for line in done.stdout.splitlines() if " -> " in line]
+    others = [each for each in targets if not each.startswith(("pipe:", "/proc/", "/dev/null"))]
+    assert [Path(each).name.partition(".")[0] for each in others] == ["lease"]
+
+
+def test_a_terminal_stays_the_commands(card: Card, tmp_path: Path) -> None:
+    """Ctrl-C, Ctrl-Z and fg of a shell act on the command alone, and its closing ends it."""
+    command = " ".join([*RUN, "bash", "-c", "'echo on $$; sleep 300; echo ended'"])
+    with OnTerminal(
+        ["/bin/bash", "--norc", "-i"], tmp_path, columns=100, environ=environ(card)
+    ) as terminal:
+        terminal.press(f"{command}\n".encode())
+        terminal.read_until(r"\non \d+")
+        terminal.press(b"\x1a")
+        terminal.read_until(r"Stopped")
+        terminal.press(b"echo sta''te $(jobs -p); fg\n")
+        seen = terminal.read_until(r"state \d+[\s\S]*gpuconf run")
+        pid = int(seen.rpartition("state ")[2].split()[0])
+        assert f"on {pid}" in seen
+        terminal.press(b"\x03")
+        terminal.press(b"echo co''de $?\n")
+        terminal.read_until(r"code 130")
+        assert "ended\r\n" not in terminal.raw
+        terminal.press(f"{command}\n".encode())
+        terminal.read_until(r"code 130[\s\S]*\non \d+")
+        (lease,) = leases(card)
+        pid = int(lease.name.split(".")[3])
+    # The terminal is closed: the shell's SIGHUP ends the command.
+    wait_until(lambda: not Path(f"/proc/{pid}").exists() or _state(pid) == "Z")
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
+def test_what_ends_a_run_before_it_begins(card: Card, tmp_path: Path) -> None:
+    """Usage and bad profiles are 2, a shortage 1, no such command 127: nothing has been started."""
+    touch = ("touch", str(tmp_path / "started"))
+    base = (sys.executable, "-m", "gpuconf", "run")
+    big = ("--set", "memory.at_least=10GiB")
+    cases = [
+        (2, (*base, "--profile", "no-such", "--", *touch), "no-such"),
+        (2, (*base, "--set", "memory.memory_limits=1GiB", "--", *touch), "memory_limit"),
+        (2, (*base, "--processes", "0", "--", *touch), "at least 1"),
+        (2, (*base, "--wait", "soon", "--", *touch), "soon"),
+        (2, (*base, "--profile"), "--profile"),
+        (2, base, "there is no command to run"),
+        (2, (*base, "touch", "x", "--profile", "half-card"), "put -- before the command"),
+        (1, (*base, *big, "--", *touch), "at_least asks for 10240 MiB"),
+        (1, (*base, *big, "--wait", "1s", "--", *touch), "at_least asks for 10240 MiB"),
+        (127, (*base, "--", "no-such-command-here"), "no-such-command-here"),
+        (126, (*base, "--", str(tmp_path)), "cannot start"),
+    ]
+    for code, command, says in cases:
+        done = run(command, tmp_path, environ=environ(card))
+        assert (done.returncode, done.stdout) == (code, ""), done.stderr
+        assert says in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr
+    assert not (tmp_path / "started").exists()
+    assert leases(card) == []
+
+
+def test_it_waits_in_line(start: Start) -> None:
+    """A second run for which too little is left starts when the first has ended."""
+    first = start(SAYS_PID + "read word")
+    assert first.stdout is not None
+    first.stdout.readline()
+    words = [*RUN[:-1], "--set", "memory.per_process_gpu_memory_fraction=0.7", "--wait"]
+    words += ["--set", "memory.at_least=6GiB", "--"]
+    second = start("echo ran", words=words)
+    assert second.stderr is not None
+    assert "waiting" in second.stderr.readline()
+    first.communicate("\n", timeout=60)
+    out, err = second.communicate(timeout=60)
+    assert (out, second.returncode) == ("ran\n", 0)
+    assert "waited" in err
+
+
+def test_switched_off_and_inside_a_run(card: Card, tmp_path: Path) -> None:
+    """GPUCONF_DISABLE runs the command alone; inside a run that run's plan holds."""
+    off = run([*RUN, "env"], tmp_path, environ={**environ(card), "GPUCONF_DISABLE": "1"})
+    assert off.returncode == 0
+    assert VARIABLE not in off.stdout
+    assert "without a plan" in off.stderr
+    nested = [*RUN, sys.executable, "-m", "gpuconf", "run"]
+    inside = run([*nested, "--", "sh", "-c", "exit 5"], tmp_path, environ=environ(card))
+    assert inside.returncode == 5
+    assert "its plan (half-card) holds" in inside.stderr
+    another = run([*nested, "--processes", "2", "--", "true"], tmp_path, environ=environ(card))
+    assert another.returncode == 2
+    assert "leave it first" in another.stderr
+
+
+def test_who_escapes_is_named_when_the_command_has_ended(card: Card, tmp_path: Path) -> None:
+    """A program that computes without a place, here for `python -I`; one with a place is not."""
+    client = Path(__file__).parents[1] / "simcard" / "cuda_client.py"
+    computes = "cuda.enter(); cuda.allocate(300 * MIB); time.sleep(1.8)"
+    reports = (
+        "import json; from gpuconf.carried.places import take_places; "
+        "run = json.loads(os.environ['GPUCONF_RUN']); "
+        "take_places(run['leases'], 1, list(run['leases'])); "
+    )
+    script = (
+        f'{sys.executable} "{client}" "{reports}{computes}" & '
+        f'{sys.executable} -I "{client}" "{computes}" & echo $!; wait'
+    )
+    done = run([*RUN, "bash", "-c", script], tmp_path, environ=environ(card))
+    assert done.returncode == 0
+    escaped = int(done.stdout)
+    lines = [line for line in done.stderr.splitlines() if "computed" in line]
+    assert lines == [
+        f"gpuconf: pid {escaped} (cuda_client.py) computed on GPU 0 (300 MiB) without its limit: "
+        "the plan of gpuconf run never reached it"
+    ]
+
+
+def test_no_gpu_at_all(tmp_path: Path) -> None:
+    """Without a driver the command runs, and the plan says what it lacks."""
+    done = run([*RUN, "sh", "-c", "exit 6"], tmp_path)
+    assert done.returncode == 6
+    assert "no limit is set" in done.stderr or "without" in done.stderr
