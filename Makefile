@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # many tests wait, ten seconds for each TensorFlow that runs out of memory.
 IN_PARALLEL := --numprocesses 3 --dist loadfile
 
-.PHONY: help demo test quick lint wheel generated bench matrix models estimates batches gpu clean
+.PHONY: help demo test quick lint wheel generated bench matrix legacy models estimates batches gpu clean
 
 help:
 	@printf "%-16s%s\n" "make demo" "the main job, before and after, on a GPU or the simulated card"
@@ -18,6 +18,7 @@ help:
 	@printf "%-16s%s\n" "make generated" "write anew what is made from the code: the reference of profile keys, the JSON Schemas"
 	@printf "%-16s%s\n" "make bench" "what import gpuconf.auto costs, and how fast a log is explained"
 	@printf "%-16s%s\n" "make matrix" "private names and acceptance on TensorFlow 2.15 to the newest (half an hour)"
+	@printf "%-16s%s\n" "make legacy" "gpuconf run on TensorFlow 1.8 and 1.13 (needs Python 3.6 and 3.7)"
 	@printf "%-16s%s\n" "make models" "22 models trained on the CPU and on the simulated card (an hour or so)"
 	@printf "%-16s%s\n" "make estimates" "estimated against measured peaks and largest batches (an hour or so)"
 	@printf "%-16s%s\n" "make batches" "what batches that survive cost, and images per second (half an hour or so)"
@@ -65,6 +66,9 @@ bench: $(VENV)/.dev
 
 matrix: $(VENV)/.dev
 	$(BIN)/python -m tests.acceptance.matrix
+
+legacy: $(VENV)/.dev
+	$(BIN)/python -m tests.acceptance.legacy
 
 models: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.training.trained_models

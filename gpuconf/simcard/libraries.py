@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuconf.simcard import old_cuda
 from gpuconf.simcard.compiling import (
     build_once,
     cache_folder,
@@ -41,20 +42,25 @@ _RUNTIME = (
 
 
 class Library(NamedTuple):
-    """One shared library: its file name, which is its soname, and what it is made of."""
+    """One shared library: its file name, which is its soname, and what it is made of.
+
+    ``links`` are those of ours that it calls.
+    """
 
     soname: str
     sources: tuple[str, ...]
     flags: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
 
 
-_WITH_DRIVER = ("-Wl,-rpath,$ORIGIN", "-L.", "-l:libcuda.so.1")
+_DRIVER_NAME, _RUNTIME_NAME = "libcuda.so.1", "libcudart.so.12"
+_OLD = (f"-Wl,--version-script={old_cuda.VERSION_SCRIPT}",)
 
 # The sonames that the CUDA builds of TensorFlow 2.15 (CUDA 12.2, cuDNN 8) and 2.16 to 2.21
 # (CUDA 12.3 to 12.5, cuDNN 8 or 9) ask the dynamic linker for.
 LIBRARIES = (
-    Library("libcuda.so.1", (*_CARD, *_ENGINE, *_DRIVER)),
-    Library("libcudart.so.12", _RUNTIME, _WITH_DRIVER),
+    Library(_DRIVER_NAME, (*_CARD, *_ENGINE, *_DRIVER)),
+    Library(_RUNTIME_NAME, _RUNTIME, links=(_DRIVER_NAME,)),
     Library("libnvidia-ml.so.1", (*_CARD, "nvml.c", "nvml_use.c")),
     Library("libgpuconf_card.so", _CARD),
     Library("libcudnn.so.8", ("cudnn.c",), ("-DCUDNN_VERSION=8907",)),
@@ -64,7 +70,23 @@ LIBRARIES = (
     Library("libcufft.so.11", ("math_libraries.c",)),
     Library("libcusolver.so.11", ("math_libraries.c",)),
     Library("libcusparse.so.12", ("math_libraries.c",)),
+    *(
+        Library(
+            release.soname,
+            ("old_cuda/runtime.c",),
+            (f"-DRUNTIME_VERSION={release.number}", *_OLD),
+            (_DRIVER_NAME, _RUNTIME_NAME),
+        )
+        for release in old_cuda.RELEASES
+    ),
+    *(
+        Library(soname, ("cudnn.c",), (f"-DCUDNN_VERSION={version}", *_OLD))
+        for soname, version in old_cuda.CUDNN_VERSIONS.items()
+    ),
+    Library(old_cuda.REFUSALS, ("old_cuda/refusals.c",), ("-I.", "-O0", *_OLD)),
 )
+
+SONAMES = (*(each.soname for each in LIBRARIES), *old_cuda.ALIASES)
 
 
 def build_libraries(*, environ: Mapping[str, str] | None = None, sources: Path = NATIVE) -> Path:
@@ -78,8 +100,7 @@ def build_libraries(*, environ: Mapping[str, str] | None = None, sources: Path =
     check_platform()
     compiler = find_compiler(environ)
     folder = cache_folder(environ) / _fingerprint(compiler, sources)
-    names = [each.soname for each in LIBRARIES]
-    return build_once(folder, names, lambda made: _build(compiler, sources, made))
+    return build_once(folder, SONAMES, lambda made: _build(compiler, sources, made))
 
 
 def _fingerprint(compiler: tuple[str, ...], sources: Path) -> str:
@@ -87,19 +108,26 @@ def _fingerprint(compiler: tuple[str, ...], sources: Path) -> str:
     digest = hashlib.sha256(
         repr((compiler, compiler_version(compiler), _FLAGS, LIBRARIES)).encode()
     )
-    for source in sorted(sources.glob("*.[ch]")):
+    for source in sorted([*sources.glob("*.[ch]"), *sources.glob("old_cuda/*")]):
         digest.update(f"\0{source.name}\0".encode())
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def _build(compiler: tuple[str, ...], sources: Path, made: Path) -> None:
+    """Compile first what calls none of ours, last what calls two of them."""
+    inputs = old_cuda.write_inputs(sources, made)
     commands = [(each, _command(each, compiler, sources)) for each in LIBRARIES]
-    compile_all((words for each, words in commands if each.flags != _WITH_DRIVER), made)
-    compile_all((words for each, words in commands if each.flags == _WITH_DRIVER), made)
+    for count in (0, 1, 2):
+        compile_all((words for each, words in commands if len(each.links) == count), made)
+    for written in inputs:
+        written.unlink()
+    for alias in old_cuda.ALIASES:
+        (made / alias).symlink_to(old_cuda.REFUSALS)
 
 
 def _command(library: Library, compiler: tuple[str, ...], sources: Path) -> tuple[str, ...]:
     files = tuple(str(sources / name) for name in library.sources)
     output = ("-o", library.soname, f"-Wl,-soname,{library.soname}")
-    return (*compiler, *_FLAGS, *output, *files, *library.flags, "-ldl")
+    links = ("-Wl,-rpath,$ORIGIN", "-L.", *(f"-l:{name}" for name in library.links))
+    return (*compiler, *_FLAGS, *library.flags, *output, *files, *links, "-ldl")

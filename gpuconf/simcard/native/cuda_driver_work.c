@@ -326,6 +326,13 @@ EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, struct funct
     return engine_ready();
 }
 
+EXPORT int cuOccupancyMaxPotentialBlockSize(int *smallest_grid, int *block_size)
+{
+    *smallest_grid = 1;
+    *block_size = 1024;
+    return engine_ready();
+}
+
 EXPORT int cuLaunchKernel(struct function *function, unsigned grid_x, unsigned grid_y,
                           unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
                           unsigned shared_bytes, void *stream, void **parameters, void **extra)

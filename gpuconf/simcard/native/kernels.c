@@ -49,8 +49,9 @@ int gpuconf_refuse_kernel(const char *name, int caller_checks)
                       "result would be wrong: run that operation under tf.device('CPU')."
                     : "A simulated card without the kernel bridge has memory but computes nothing:\n"
                       "the result would be wrong. Constants, variables, copies, tf.zeros, tf.ones\n"
-                      "and tf.fill work; with the bridge the others do, too: python -m\n"
-                      "gpuconf.simcard run brings it.",
+                      "and tf.fill work. TensorFlow 2.15 and newer compute with the bridge, which\n"
+                      "python -m gpuconf.simcard run brings; for an older one, put the operation\n"
+                      "under tf.device('/cpu:0').",
                 !as_error       ? "Stopping here."
                 : caller_checks ? "The launch returns an error."
                                 : "No number can be read from the card from here on.");

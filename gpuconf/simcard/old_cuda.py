@@ -1,0 +1,78 @@
+"""CUDA 8.0 to 11 over the same simulated card, for the TensorFlow 1.4 to 2.14 that ask for them.
+
+A library of the runtime for each CUDA release holds what CUDA 12 dropped or changed; the rest
+comes from ``libcudart.so.12``, to which it is linked.  One library of refusals stands for all the
+math libraries: up to 1.13 TensorFlow is not loaded unless some 350 functions are there
+(``native/old_cuda/names.txt``); later ones fail when they call what is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+REFUSALS = "libgpuconf_old_cuda.so"
+VERSION_SCRIPT = "old_cuda.versions"
+_HEADER = "refused_names.h"
+_PREFIX = re.compile(r"cu[a-z]+")
+
+
+class Release(NamedTuple):
+    """A CUDA release: the number and name of its runtime, and the sonames of its math libraries."""
+
+    number: int
+    runtime: str
+    math: tuple[str, ...]
+
+    @property
+    def soname(self) -> str:
+        """The soname of its runtime."""
+        return f"libcudart.so.{self.runtime}"
+
+
+def _math(version: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"lib{name}.so.{version}" for name in names)
+
+
+_ALL = ("cublas", "cufft", "curand", "cusolver", "cusparse")
+RELEASES = (
+    Release(8000, "8.0", _math("8.0", *_ALL)),  # TensorFlow 1.4
+    Release(9000, "9.0", _math("9.0", *_ALL)),  # 1.5 to 1.12
+    Release(10000, "10.0", _math("10.0", *_ALL)),  # 1.13 to 2.0
+    Release(10010, "10.1", _math("10", *_ALL)),  # 2.1 to 2.3
+    # 2.4 to 2.14; the others of its libraries have the sonames of 10.1 or of CUDA 12.
+    Release(11000, "11.0", _math("11", "cublas", "cublasLt", "cusparse")),
+)
+CUDNN_VERSIONS = {"libcudnn.so.6": 6021, "libcudnn.so.7": 7605}
+
+# The sonames that are REFUSALS by another name.
+ALIASES = tuple(soname for release in RELEASES for soname in release.math)
+
+
+def refused_names(sources: Path) -> list[str]:
+    """The functions of ``native/old_cuda/names.txt``."""
+    lines = (sources / "old_cuda" / "names.txt").read_text(encoding="utf-8").splitlines()
+    return [name for line in lines if not line.startswith("#") for name in line.split()]
+
+
+def write_inputs(sources: Path, folder: Path) -> tuple[Path, ...]:
+    """Write the files that the compiler and the linker read in ``folder``; return them.
+
+    The header that ``refusals.c`` includes has a macro call for each function.  The version script
+    names each old soname as a symbol version: the real libraries have it, a TensorFlow linked to
+    them asks for it when it is loaded, and symbols without a version satisfy any.
+    """
+    calls = (f"REFUSE_{_prefix(name)}({name})\n" for name in refused_names(sources))
+    sonames = (*(release.soname for release in RELEASES), *CUDNN_VERSIONS, *ALIASES)
+    header, script = folder / _HEADER, folder / VERSION_SCRIPT
+    header.write_text("".join(calls), encoding="utf-8")
+    script.write_text("".join(f"{soname} {{ }};\n" for soname in sonames), encoding="utf-8")
+    return header, script
+
+
+def _prefix(name: str) -> str:
+    """The library of a function: ``cublas`` of ``cublasSgemm_v2``."""
+    found = _PREFIX.match(name)
+    assert found is not None, name
+    return found[0]
