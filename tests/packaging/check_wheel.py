@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROFILES = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
-ALLOWED_SUFFIXES = {".py", ".pyi", ".typed", ".yaml", ".json", ".c", ".cc", ".h", ".map"}
+ALLOWED_SUFFIXES = {".py", ".pyi", ".typed", ".yaml", ".json", ".c", ".cc", ".h", ".map", ".txt"}
 
 TRY = """
 import os, subprocess, sys
