@@ -13,17 +13,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.machine import machine
+from benchmarks.processes import Cost, cost_of, median
 from gpuconf.hardware import read_inventory
 from gpuconf.simcard import CardSpec, simulated_card
 
@@ -35,13 +33,6 @@ class Program(NamedTuple):
     code: str = "pass"
     profile: str = "cpu-only"
     checkout: str | None = None
-
-
-class Cost(NamedTuple):
-    """What one run took, in seconds."""
-
-    wall_s: float
-    cpu_s: float
 
 
 OURS = (
@@ -64,20 +55,7 @@ def measure(program: Program, environ: dict[str, str]) -> Cost:
         "GPUCONF_PROFILE": program.profile,
         "PYTHONPATH": os.pathsep.join(paths),
     }
-    started = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-c", program.code],
-        env=environ,
-        cwd="/",  # and not a checkout, which -c would look into first
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    _, status, usage = os.wait4(process.pid, 0)
-    wall_s = time.perf_counter() - started
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise SystemExit(f"{program.name}: exit code {process.returncode}")
-    return Cost(wall_s, usage.ru_utime + usage.ru_stime)
+    return cost_of([sys.executable, "-c", program.code], environ)
 
 
 def run_rounds(
@@ -97,7 +75,7 @@ def run_rounds(
 
 def print_table(costs: dict[Program, list[Cost]], nvml: str) -> None:
     """Medians, what each adds to the bare interpreter, and that as a share of TensorFlow's."""
-    over = {program: _median(runs) for program, runs in costs.items()}
+    over = {program: median(runs) for program, runs in costs.items()}
     bare, tensorflow = over[BARE], over[TENSORFLOW]
     print(machine("tensorflow", "pyyaml", "nvidia-ml-py"), f"NVML: {nvml}", sep="\n")
     print(f"{'over the bare interpreter, ms':52}{'runs':>5}{'wall':>9}{'CPU':>9}{'CPU, of TF':>12}")
@@ -107,12 +85,6 @@ def print_table(costs: dict[Program, list[Cost]], nvml: str) -> None:
         figures = f"{wall_s * 1e3:9.1f}{cpu_s * 1e3:9.1f}{share:>12}"
         print(f"{program.name:52}{len(runs):5}{figures}")
     print(f"the bare interpreter: wall {bare.wall_s * 1e3:.1f} ms, CPU {bare.cpu_s * 1e3:.1f} ms")
-
-
-def _median(runs: list[Cost]) -> Cost:
-    return Cost(
-        statistics.median(run.wall_s for run in runs), statistics.median(run.cpu_s for run in runs)
-    )
 
 
 @contextmanager
