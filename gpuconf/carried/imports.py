@@ -169,8 +169,16 @@ def _hand_over():
         sys.meta_path.insert(0, finder)
     is_ours = _configured(run.version)
     if not is_ours and not has_own:
-        sys.meta_path.remove(finder)
+        _forget(finder)
     return is_ours
+
+
+def _forget(finder):
+    """The program has no gpuconf again, as without us."""
+    sys.meta_path.remove(finder)
+    for name in list(sys.modules):
+        if name.partition(".")[0] == "gpuconf":
+            del sys.modules[name]
 
 
 def _has_gpuconf():
@@ -188,20 +196,23 @@ def _configured(version):
 
     Raises its GpuconfError; any other error ends the process.
     """
+    from importlib import import_module
+
     try:
         import gpuconf
 
         if getattr(gpuconf, "__version__", None) != version:
             return False
-        from gpuconf import bootstrap
-        from gpuconf.errors import GpuconfError
+        # Not import statements: this room stands on the ground, and only hands over to the house.
+        bootstrap = import_module("gpuconf.bootstrap")
+        errors = import_module("gpuconf.errors")
     except ImportError:  # it has not been installed with what it needs
         return False
     try:
         bootstrap.configure()
     except ImportError:
         return False
-    except (GpuconfError, KeyboardInterrupt):
+    except (errors.GpuconfError, KeyboardInterrupt):
         raise
     except BaseException as error:
         _site.end_by(error)

@@ -98,12 +98,8 @@ def _start():
             load("imports").apply(name)
 
 
-def _run_the_users_own():
-    """Run the ``sitecustomize`` that this one hides, under its own name; without one, nothing.
-
-    It may run us again, as `gpuconf rehearse` does; so only folders behind ours count.
-    """
-    folders = _behind_ours()
+def _run_the_users_own(folders):
+    """Run the ``sitecustomize`` that this one hides, under its own name; without one, nothing."""
     if sys.version_info[0] == 2:
         import imp
 
@@ -111,34 +107,55 @@ def _run_the_users_own():
             found = imp.find_module("sitecustomize", folders)
         except ImportError:
             return
+        _chained.append(_folder_of(found[1]))
         del sys.modules["sitecustomize"]
         imp.load_module("sitecustomize", *found)
         return
-    from importlib.machinery import PathFinder
-
-    spec = PathFinder.find_spec("sitecustomize", folders)
+    spec = _path_finder().find_spec("sitecustomize", folders)
     if spec is None or spec.loader is None:
         return
     from importlib.util import module_from_spec
 
+    _chained.append(_folder_of(spec.origin))
     sys.modules["sitecustomize"] = module = module_from_spec(spec)
     spec.loader.exec_module(module)
 
 
+def _path_finder():
+    for finder in sys.meta_path:
+        if getattr(finder, "__name__", "") == "PathFinder":
+            return finder  # without importlib, which costs 3 ms in 3.6
+    from importlib.machinery import PathFinder
+
+    return PathFinder
+
+
+def _folder_of(path):
+    return os.path.dirname(os.path.abspath(path))
+
+
 def _behind_ours():
-    for place, folder in enumerate(sys.path):
-        if os.path.abspath(folder) == _FOLDER:
-            return [path for path in sys.path[place + 1 :] if os.path.abspath(path) != _FOLDER]
-    return [path for path in sys.path if os.path.abspath(path) != _FOLDER]
+    """What is on ``sys.path`` behind this folder, without what has run already.
+
+    The other one may run us again, as that of `gpuconf rehearse` runs the first that it finds.
+    """
+    folders = [os.path.abspath(path) for path in sys.path]
+    behind = folders.index(_FOLDER) + 1 if _FOLDER in folders else 0
+    done = [_FOLDER] + _chained
+    return [path for path in sys.path[behind:] if os.path.abspath(path) not in done]
 
 
-_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_FOLDER = _folder_of(__file__)
 _PACKAGE = os.path.dirname(_FOLDER)
 RUN = os.environ.get("GPUCONF_RUN")  # the program may empty its environment
-if RUN and _NAME + "site" not in sys.modules:
+_chained = []
+if _NAME + "site" in sys.modules:
+    _chained = sys.modules[_NAME + "site"]._chained
+else:
     sys.modules[_NAME + "site"] = sys.modules[__name__]
     try:
-        _start()
+        if RUN:
+            _start()
     except Exception as _error:
         end_by(_error)
-_run_the_users_own()  # its own errors are Python's to report, as always
+_run_the_users_own(_behind_ours())  # its own errors are Python's to report, as always

@@ -1,0 +1,43 @@
+"""Packages that bear a framework's name, as old Pythons can run them, and what tests do with them.
+
+They have as much of torch as the carried code touches; TensorFlow itself is in the slow tests.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.processes import write_package
+
+_TORCH = """
+    import sys
+    loader_while_running = type(globals().get("__loader__")).__name__
+    __version__ = "2.0"
+    class version:
+        cuda = "12.1"
+    import torch.cuda
+"""
+_CUDA = """
+    fractions, _queue, started = {}, [], []
+    def is_initialized():
+        return bool(started)
+    def _lazy_call(call):
+        call() if started else _queue.append(call)
+    def _lazy_init():
+        if not started:
+            started.append(True)
+            for call in _queue:
+                call()
+    def get_device_properties(index):
+        return None
+    def device_count():
+        return 1
+    def set_per_process_memory_fraction(fraction, device):
+        fractions[device] = fraction
+"""
+
+
+def write_torch(folder: Path) -> Path:
+    """A torch that starts CUDA in ``_lazy_init`` and notes its fractions; return ``folder``."""
+    write_package(folder, {"torch/__init__.py": _TORCH, "torch/cuda.py": _CUDA})
+    return folder
