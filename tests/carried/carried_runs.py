@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import gpuconf
-from gpuconf.hardware.inventory import Gpu
-from gpuconf.json_values import plain
+from gpuconf import run_plan
+from gpuconf.hardware.inventory import Gpu, Inventory
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.planner.plan import FrameworkLimit
 from gpuconf.profile import load_profile
@@ -49,17 +49,13 @@ def variable(
 ) -> str:
     """The text of GPUCONF_RUN; one card by default."""
     rules = TensorFlowRules(session=session)
-    profile = load_profile("shared-desktop")._replace(name="half-card", tensorflow=rules)
+    profile = load_profile("shared-desktop")._replace(
+        name="half-card", tensorflow=rules, processes=processes
+    )
     made = Plan(profile, gpus=cards or (card(),), **plan)
-    document = {
-        "format": 1,
-        "version": version,
-        "package": str(PACKAGE),
-        "processes": processes,
-        "leases": dict(leases or {}),
-        "plan": plain(made),
-    }
-    return json.dumps(document)
+    inventory = Inventory(gpus=tuple(each.gpu for each in made.gpus))
+    document = json.loads(run_plan.encode(made, inventory, leases or {}, str(PACKAGE)))
+    return json.dumps({**document, "version": version})
 
 
 def run_environment(
