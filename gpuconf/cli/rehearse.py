@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from gpuconf.children.signals import ended_in_order
+from gpuconf.children.starting import find_command
 from gpuconf.cli.output import Drawn, Output, drawn, drop_unwritten
 from gpuconf.command_line import (
     check_picture,
@@ -31,7 +31,6 @@ from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
 _OPTIONS = ("--card", "--used", "--context", "--count", "--profile", "--steps", "--batch", "--plot",
             "--no-second-run", "--json")  # fmt: skip
 _EXAMPLE = "gpuconf rehearse --card 8GiB -- python train.py"
-_HINT_FOR_NO_COMMAND = "check the command after --"
 
 _DESCRIPTION = """\
 Run your own unmodified training script for a few steps on a SIMULATED GPU of
@@ -105,6 +104,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     except GpuconfError as error:
         if error.exit_code == 1:  # which would say that it does not fit
             error.exit_code = NO_VERDICT
+        elif isinstance(error, UsageError):
+            error.exit_code = UsageError.exit_code
         raise
     except (KeyboardInterrupt, SystemExit) as stop:
         return _interrupted(stop, words, output)
@@ -121,12 +122,11 @@ def _drawn(done: Rehearsal, path: str | None) -> Drawn:
 
 def _check_command(name: str) -> None:
     """Raise UsageError for what cannot be started, before anything is built for it."""
-    if shutil.which(name) is None:
-        found = os.path.isfile(name) if os.sep in name else False
-        reason = "it may not be executed" if found else "it was not found"
-        is_script = found or os.path.isfile(name)
-        hint = f"start it with its Python: -- python {name}" if is_script else _HINT_FOR_NO_COMMAND
-        raise UsageError(f"cannot start {name!r}: {reason}", hint=hint)
+    try:
+        find_command(name, os.environ)
+    except UsageError as error:
+        error.exit_code = UsageError.exit_code  # a shell's 127 would read as the script's own
+        raise
 
 
 def _interrupted(stop: KeyboardInterrupt | SystemExit, words: list[str], output: Output) -> int:

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import gpuconf
 from gpuconf.children.family import ProcessFamily
 from gpuconf.children.passthrough import Passthrough
-from gpuconf.errors import BackendError, UsageError
+from gpuconf.children.starting import failed_start
+from gpuconf.errors import BackendError
 from gpuconf.json_shape import json_shape
 from gpuconf.json_values import plain
 from gpuconf.rehearsal.agent.record import WRITABLE
@@ -225,9 +226,6 @@ def _start(
             stderr=sinks.child_stderr,
         )
     except OSError as error:
-        reason = "it was not found" if isinstance(error, FileNotFoundError) else error.strerror
-        raise UsageError(
-            f"cannot start {command[0]!r}: {reason}", hint="check the command after --"
-        ) from error
+        raise failed_start(command[0], error) from error
     sinks.child_has_started()
     return child

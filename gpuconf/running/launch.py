@@ -16,10 +16,12 @@ from typing import NoReturn
 
 import gpuconf
 from gpuconf import run_plan
+from gpuconf.children.starting import failed_start
 from gpuconf.environ import switched_off
 from gpuconf.errors import UsageError
 from gpuconf.running import watcher
 from gpuconf.running.planning import decision, plan_run, set_environment
+from gpuconf.running.reach import refuse_unreachable
 from gpuconf.running.request import Request
 from gpuconf.terminal import say
 
@@ -39,10 +41,12 @@ def launch(
     """
     if switched_off(os.environ) is not None:
         say("GPUCONF_DISABLE is set: the command runs without a plan")
-    elif run_plan.VARIABLE in os.environ:
-        _stay_in_run(request)
     else:
-        _set_up(request, os.path.basename(words[-1] if len(words) == 1 else _program(words)))
+        refuse_unreachable(words, os.environ)
+        if run_plan.VARIABLE in os.environ:
+            _stay_in_run(request)
+        else:
+            _set_up(request, os.path.basename(words[-1] if len(words) == 1 else _program(words)))
     _become(words, {**_as_it_was_given(os.environ), **(more_environ or {})})
 
 
@@ -106,8 +110,4 @@ def _become(words: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
     try:
         os.execvpe(words[0], list(words), dict(environ))
     except OSError as error:
-        problem = UsageError(
-            f"cannot start {words[0]!r}: {error.strerror}", hint="check the command after --"
-        )
-        problem.exit_code = 127 if isinstance(error, FileNotFoundError) else 126
-        raise problem from error
+        raise failed_start(words[0], error) from error

@@ -10,14 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from gpuconf.errors import UsageError
+from gpuconf.children.starting import failed_start
 from gpuconf.simcard.card import Card
 
 # What a terminal or a supervisor sends to the process it knows, and means for the command.
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
 _FROM_THE_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
-_COMMAND_NOT_FOUND = 127
-_COMMAND_NOT_RUNNABLE = 126
 
 
 def run_command(
@@ -35,17 +33,9 @@ def run_command(
             child = subprocess.Popen(list(command), env=card.environment(environ, bridge=bridge))
             started(child)
             code = child.wait()
-    except FileNotFoundError as error:
-        raise _cannot_start(command[0], "it was not found", _COMMAND_NOT_FOUND) from error
-    except PermissionError as error:
-        raise _cannot_start(command[0], "it may not be run", _COMMAND_NOT_RUNNABLE) from error
+    except OSError as error:
+        raise failed_start(command[0], error) from error
     return code if code >= 0 else 128 - code
-
-
-def _cannot_start(name: str, reason: str, code: int) -> UsageError:
-    error = UsageError(f"cannot start {name!r}: {reason}", hint="check the command after --")
-    error.exit_code = code
-    return error
 
 
 @contextmanager

@@ -132,7 +132,7 @@ def test_show_tells_who_is_on_the_card(tmp_path: Path) -> None:
         (["run", "--total", "1GiB"], 2, "no command"),
         (["run", "--total", "1GiB", "--used", "2GiB", "--", "true"], 2, "used memory is 2048 MiB"),
         (["run", "--", "no-such-command"], 127, "cannot start 'no-such-command'"),
-        (["run", "--", "/etc/passwd"], 126, "may not be run"),
+        (["run", "--", "/etc/passwd"], 126, "may not be executed"),
         (["env"], 2, "--card"),
         (["show", "/nowhere"], 1, "No such file"),
         (["show", "/etc/passwd"], 1, "is no card file"),

@@ -1,0 +1,45 @@
+"""Can a command be started?  What to say, and the exit code a shell would give, where it cannot."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+
+from gpuconf.errors import UsageError
+
+COMMAND_NOT_FOUND = 127
+COMMAND_NOT_RUNNABLE = 126
+_HINT = "check the command after --"
+
+
+def cannot_start(name: str, reason: str, code: int = 2, *, hint: str = _HINT) -> UsageError:
+    """The error for command ``name``, to be raised; ``code`` is the exit code it gives."""
+    error = UsageError(f"cannot start {name!r}: {reason}", hint=hint)
+    error.exit_code = code
+    return error
+
+
+def failed_start(name: str, error: OSError) -> UsageError:
+    """The error for what the kernel said when it was to start ``name``."""
+    if isinstance(error, FileNotFoundError):
+        return cannot_start(name, "it was not found", COMMAND_NOT_FOUND)
+    if isinstance(error, PermissionError):
+        return cannot_start(name, "it may not be executed", COMMAND_NOT_RUNNABLE)
+    return cannot_start(name, error.strerror or str(error), COMMAND_NOT_RUNNABLE)
+
+
+def find_command(name: str, environ: Mapping[str, str]) -> str:
+    """The file that ``name`` starts; UsageError with exit code 127 or 126 where there is none."""
+    path = environ.get("PATH", os.defpath)
+    found = shutil.which(name, path=path)
+    if found is not None:
+        return found
+    if os.path.isdir(name) and os.sep in name:
+        raise cannot_start(name, "it is a folder", COMMAND_NOT_RUNNABLE)
+    is_script = os.path.isfile(name)
+    hint = f"start it with its Python: -- python {shlex.quote(name)}" if is_script else _HINT
+    if (is_script and os.sep in name) or shutil.which(name, mode=os.F_OK, path=path) is not None:
+        raise cannot_start(name, "it may not be executed", COMMAND_NOT_RUNNABLE, hint=hint)
+    raise cannot_start(name, "it was not found", COMMAND_NOT_FOUND, hint=hint)
