@@ -7,13 +7,14 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
+from gpuconf import run_plan
 from gpuconf.cli.documents import PlanDocument, PlannedGpu
 from gpuconf.cli.output import Output
 from gpuconf.environ import switched_off
 from gpuconf.errors import UsageError
 from gpuconf.machine_plan import environment_for, plan_for
 from gpuconf.planner import GpuPlan, Plan
-from gpuconf.profile import load_profile
+from gpuconf.running.request import Request, add_changes, request_of
 from gpuconf.units import sized
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a profile's name, or a path to one (default: $GPUCONF_PROFILE, else the project's "
         "gpuconf.yaml, else shared-desktop); `gpuconf profiles list` shows the names",
     )
+    add_changes(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     # Of `gpuconf rehearse`, and easily written here too.
     parser.add_argument("--profile", dest="as_option", help=argparse.SUPPRESS)
@@ -53,7 +55,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             "a profile is named without --profile here",
             hint=f"gpuconf plan {shlex.quote(options.as_option)}",
         )
-    plan = plan_for(load_profile(options.profile))
+    plan = _plan(request_of(options))
     if switched_off(os.environ) is not None:
         off = "GPUCONF_DISABLE is set, so `import gpuconf.auto` does none of this"
         plan = plan._replace(notes=(*plan.notes, off))
@@ -67,6 +69,15 @@ def run(options: argparse.Namespace, output: Output) -> int:
             simcard = f"python -m gpuconf.simcard run --total 8GiB -- {command}"
             output.note(f"  hint: try it on a simulated card: {simcard}")
     return 0
+
+
+def _plan(request: Request) -> Plan:
+    """The plan of ``request``; where nothing is asked for inside a run, the run's."""
+    run = run_plan.read(os.environ) if request.is_default else None
+    if run is None:
+        return plan_for(request.load())
+    plan = plan_for(run.profile, read=lambda: run.inventory)
+    return plan._replace(notes=("this is inside a gpuconf run or shell, whose plan holds",))
 
 
 def document_of(plan: Plan, changes: dict[str, str], settings: list[Setting]) -> PlanDocument:

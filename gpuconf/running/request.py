@@ -35,11 +35,18 @@ class Request(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options that make a Request."""
-    add = parser.add_argument
-    add("--profile", metavar="PROFILE",
+    parser.add_argument(
+        "--profile",
+        metavar="PROFILE",
         help="a profile's name, or a path to one (default: $GPUCONF_PROFILE, else the project's "
-        "gpuconf.yaml, else your own, else shared-desktop)")  # fmt: skip
-    add(
+        "gpuconf.yaml, else your own, else shared-desktop)",
+    )
+    add_changes(parser)
+
+
+def add_changes(parser: argparse.ArgumentParser) -> None:
+    """Those of them that change a profile."""
+    parser.add_argument(
         "--set",
         metavar="KEY=VALUE",
         action="append",
@@ -47,12 +54,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="changes",
         help="change a key of the profile, such as memory.memory_limit=4GiB; repeatable",
     )
-    add("--wait", metavar="TIME", nargs="?", const=FOREVER,
+    parser.add_argument(
+        "--wait",
+        metavar="TIME",
+        nargs="?",
+        const=FOREVER,
         help="where too little memory is left, wait in line for it, up to TIME (10min, 2h), or "
-        "as long as it takes")  # fmt: skip
-    add("--processes", type=positive, metavar="N", default=1,
+        "as long as it takes",
+    )
+    parser.add_argument(
+        "--processes",
+        type=positive,
+        metavar="N",
+        default=1,
         help="how many processes may compute on each card at a time, each with an equal part "
-        "(default 1)")  # fmt: skip
+        "(default 1)",
+    )
 
 
 def request_of(options: argparse.Namespace) -> Request:

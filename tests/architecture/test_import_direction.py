@@ -32,7 +32,7 @@ GROUND = {
 # What any wing may stand on; the way of `import gpuconf.auto` may not.
 MIDDLE = {"reporting", "children", "keras_api", "messages", "notebook", "wire"}
 # What makes a plan, for those who show one or keep to one.
-PLANNING = {"hardware", "leases", "profile", "planner", "machine_plan"}
+PLANNING = {"hardware", "leases", "profile", "planner", "machine_plan", "run_plan"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "units": set(),
@@ -92,10 +92,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "footprint": GROUND | MIDDLE | PLANNING | {"simcard", "auto"},
     "batching": GROUND | MIDDLE | {"backends", "diagnosis", "footprint"},
     "rehearsal": GROUND | MIDDLE | PLANNING | {"simcard", "auto"},
-    "running": GROUND
-    | MIDDLE
-    | PLANNING
-    | {"own_environment", "own_leases", "run_plan", "carried"},
+    "running": GROUND | MIDDLE | PLANNING | {"own_environment", "own_leases", "carried"},
     "cli": GROUND
     | MIDDLE
     | PLANNING

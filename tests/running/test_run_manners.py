@@ -13,6 +13,7 @@ import pytest
 
 from gpuconf.run_plan import VARIABLE
 from gpuconf.simcard import Card
+from tests.cli.commands import BUILT
 from tests.processes import clean_environment, run
 from tests.simcard.simcard_programs import wait_until
 from tests.terminals import OnTerminal
@@ -161,6 +162,7 @@ def test_a_terminal_stays_the_commands(card: Card, tmp_path: Path) -> None:
         seen = terminal.read_until(r"state \d+[\s\S]*gpuconf run")
         pid = int(seen.rpartition("state ")[2].split()[0])
         assert f"on {pid}" in seen
+        wait_until(lambda: _fields(pid)[0] == "S" and _fields(pid)[5] == str(pid))  # in front
         terminal.press(b"\x03")
         terminal.press(b"echo co''de $?\n")
         terminal.read_until(r"code 130")
@@ -170,14 +172,15 @@ def test_a_terminal_stays_the_commands(card: Card, tmp_path: Path) -> None:
         (lease,) = leases(card)
         pid = int(lease.name.split(".")[3])
     # The terminal is closed: the shell's SIGHUP ends the command.
-    wait_until(lambda: not Path(f"/proc/{pid}").exists() or _state(pid) == "Z")
+    wait_until(lambda: _fields(pid)[0] == "Z")
 
 
-def _state(pid: int) -> str:
+def _fields(pid: int) -> list[str]:
+    """/proc/PID/stat from the state on; the sixth is the terminal's foreground process group."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return "Z"
+        return ["Z"]
 
 
 def test_what_ends_a_run_before_it_begins(card: Card, tmp_path: Path) -> None:
@@ -236,6 +239,28 @@ def test_switched_off_and_inside_a_run(card: Card, tmp_path: Path) -> None:
     another = run([*nested, "--processes", "2", "--", "true"], tmp_path, environ=environ(card))
     assert another.returncode == 2
     assert "leave it first" in another.stderr
+
+
+def test_commands_inside_a_run_know_its_plan(card: Card, tmp_path: Path) -> None:
+    """Its own lease is no shortage, for plan and doctor; a simulated card within it has no plan."""
+    python = f"{sys.executable} -m"
+    script = (
+        f"{python} gpuconf plan && {python} gpuconf doctor profile.plan -v && "
+        f"{python} gpuconf.simcard run --total 4GiB -- env"
+    )
+    words = [*RUN[:-1], "--processes", "2", "--", "sh", "-c", script]
+    done = run(words, tmp_path, environ={**environ(card), **BUILT})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "lease = 2 × (3942 MiB limit + 640 MiB context) = 9164 MiB" in done.stdout
+    assert "this is inside a gpuconf run" in done.stderr
+    assert f"{VARIABLE}=" not in done.stdout
+
+
+def test_plan_shows_what_a_run_would_do(card: Card, tmp_path: Path) -> None:
+    """`gpuconf plan` takes the options of `gpuconf run` that change a profile."""
+    words = [sys.executable, "-m", "gpuconf", "plan", "half-card", "--processes", "3"]
+    done = run([*words, "--set", "memory.context=0MiB"], tmp_path, environ=environ(card))
+    assert "limit = min(3942 MiB, 3063 MiB) = 3063 MiB" in done.stdout, done.stdout + done.stderr
 
 
 def test_who_escapes_is_named_when_the_command_has_ended(card: Card, tmp_path: Path) -> None:

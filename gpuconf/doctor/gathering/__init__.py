@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 from gpuconf import environ as environment
+from gpuconf import run_plan
 from gpuconf.doctor.facts import Facts, Packages, ProfileFacts, System
 from gpuconf.doctor.finding import Finding, crash
 from gpuconf.doctor.gathering.leases import read_leases, read_ledger_facts
@@ -20,7 +21,7 @@ from gpuconf.leases.lease import this_process
 from gpuconf.leases.view import CardLeases, with_leases
 from gpuconf.machine_plan import environment_for, plan_for
 from gpuconf.planner import wants_leases
-from gpuconf.profile import chosen_profile, load_profile
+from gpuconf.profile import Profile, chosen_profile, load_profile
 
 _T = TypeVar("_T")
 
@@ -102,15 +103,9 @@ def _read_profile(
 
     A profile that leases nothing is planned with the cards as they are ``unleased``.
     """
-    if named is None:
-        choice = chosen_profile(environ=environ, script_folder=script_folder)
-        facts = ProfileFacts(choice.profile, choice.because)
-    else:
-        facts = ProfileFacts(named, "it was named with --profile")
-    try:
-        profile = load_profile(named, environ=environ, script_folder=script_folder)
-    except GpuconfError as error:
-        return facts._replace(profile_error=error)
+    facts, profile, of_run = _chosen(named, environ, script_folder)
+    if profile is None:
+        return facts
     rules = [profile.memory, *(each.memory for _, each in profile.per_gpu)]
     facts = facts._replace(
         name=profile.name,
@@ -120,9 +115,28 @@ def _read_profile(
         leases=wants_leases(profile),
     )
     try:
-        cards = inventory if facts.leases else unleased
+        cards = of_run or (inventory if facts.leases else unleased)
         plan = plan_for(profile, environ=environ, read=lambda: cards)
     except GpuconfError as error:
         return facts._replace(plan_error=error)
     _, settings = environment_for(profile, plan, environ)
     return facts._replace(plan=plan, settings=tuple(settings))
+
+
+def _chosen(
+    named: str | None, environ: Mapping[str, str], script_folder: str | None
+) -> tuple[ProfileFacts, Profile | None, Inventory | None]:
+    """Which profile applies and why; inside a run its own, with the figures that it was made of."""
+    facts = ProfileFacts(named or "", "it was named with --profile")
+    try:
+        run = run_plan.read(environ) if named is None else None
+        if run is not None:
+            because = "this is inside a gpuconf run or shell"
+            return ProfileFacts(run.profile.name, because), run.profile, run.inventory
+        if named is None:
+            choice = chosen_profile(environ=environ, script_folder=script_folder)
+            facts = ProfileFacts(choice.profile, choice.because)
+        profile = load_profile(named, environ=environ, script_folder=script_folder)
+    except GpuconfError as error:
+        return facts._replace(profile_error=error), None, None
+    return facts, profile, None
