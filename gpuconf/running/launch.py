@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import gpuconf
 from gpuconf import run_plan
-from gpuconf.children.starting import failed_start
+from gpuconf.children.starting import failed_start, find_command
 from gpuconf.environ import switched_off
 from gpuconf.errors import UsageError
 from gpuconf.running import watcher
@@ -40,13 +40,14 @@ def launch(
     or it cannot be started, ProfileError, and ShortageError; nothing is leased then.
     """
     if switched_off(os.environ) is not None:
+        find_command(words[0], os.environ)
         say("GPUCONF_DISABLE is set: the command runs without a plan")
     else:
         refuse_unreachable(words, os.environ)
         if run_plan.VARIABLE in os.environ:
             _stay_in_run(request)
         else:
-            _set_up(request, os.path.basename(words[-1] if len(words) == 1 else _program(words)))
+            _set_up(request, _program(words))
     _become(words, {**_as_it_was_given(os.environ), **(more_environ or {})})
 
 
@@ -87,7 +88,7 @@ def _stay_in_run(request: Request) -> None:
 def _program(words: Sequence[str]) -> str:
     """The word that people know the command by: the script rather than its interpreter."""
     named = (word for word in words if word.endswith((".py", ".sh", ".ipynb")))
-    return next(named, words[0])
+    return os.path.basename(next(named, words[0]))
 
 
 def _as_it_was_given(environ: Mapping[str, str]) -> dict[str, str]:
