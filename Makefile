@@ -18,7 +18,7 @@ help:
 	@printf "%-16s%s\n" "make generated" "write anew what is made from the code: the reference of profile keys, the JSON Schemas"
 	@printf "%-16s%s\n" "make bench" "what import gpuconf.auto costs, and how fast a log is explained"
 	@printf "%-16s%s\n" "make matrix" "private names and acceptance on TensorFlow 2.15 to the newest (half an hour)"
-	@printf "%-16s%s\n" "make legacy" "gpuconf run on TensorFlow 1.8 and 1.13 (needs Python 3.6 and 3.7)"
+	@printf "%-16s%s\n" "make legacy" "gpuconf run on TensorFlow 1.8 and 1.15 (needs Python 3.6 and 3.7)"
 	@printf "%-16s%s\n" "make models" "22 models trained on the CPU and on the simulated card (an hour or so)"
 	@printf "%-16s%s\n" "make estimates" "estimated against measured peaks and largest batches (an hour or so)"
 	@printf "%-16s%s\n" "make batches" "what batches that survive cost, and images per second (half an hour or so)"

@@ -31,14 +31,17 @@ _FLAGS = (
 )
 
 _CARD = ("card.c", "process.c")
-_ENGINE = ("visible.c", "devices.c", "context.c", "memory.c", "streams.c", "kernels.c")
-_DRIVER = ("cuda_driver.c", "cuda_driver_memory.c", "cuda_driver_work.c")
-_RUNTIME = (
-    "cuda_runtime.c",
-    "cuda_runtime_streams.c",
-    "cuda_runtime_kernels.c",
+_ENGINE = (
+    "visible.c",
+    "devices.c",
+    "context.c",
+    "memory.c",
+    "streams.c",
+    "kernels.c",
     "eigen_fill.c",
 )
+_DRIVER = ("cuda_driver.c", "cuda_driver_memory.c", "cuda_driver_work.c", "export_tables.c")
+_RUNTIME = ("cuda_runtime.c", "cuda_runtime_streams.c", "cuda_runtime_kernels.c")
 
 
 class Library(NamedTuple):

@@ -54,11 +54,11 @@ STACKS = {
         ".venv-legacy",
         ("numpy<1.17", "h5py<3", "protobuf<3.18", "tensorflow-gpu==1.8.0", "keras==2.1.6"),
     ),
-    "1.13": Stack(
-        "TensorFlow-GPU 1.13.2, Keras 2.2.4, CUDA 10.0, Python 3.7",
+    "1.15": Stack(
+        "TensorFlow-GPU 1.15.5, Keras 2.3.1, CUDA 10.0, Python 3.7",
         (3, 7),
-        ".venv-legacy-tf113",
-        ("numpy<1.17", "h5py<3", "protobuf<3.21", "tensorflow-gpu==1.13.2", "keras==2.2.4"),
+        ".venv-legacy-tf115",
+        ("numpy<1.19", "h5py<3", "protobuf<3.21", "tensorflow-gpu==1.15.5", "keras==2.3.1"),
     ),
 }
 # The last pip for Python 3.6; the one that comes with it takes packages that need a newer Python.

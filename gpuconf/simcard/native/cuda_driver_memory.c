@@ -1,5 +1,7 @@
 /* libcuda.so.1: allocating, and asking about, device and host memory. */
 #define _GNU_SOURCE
+#include <string.h>
+
 #include "engine.h"
 
 typedef unsigned long long device_pointer;
@@ -116,4 +118,17 @@ EXPORT int cuPointerGetAttribute(void *data, int attribute, device_pointer addre
     default:
         return CUDA_NOT_SUPPORTED;
     }
+}
+
+/* Several at once.  Of memory that is not CUDA's each is 0 and there is no error. */
+EXPORT int cuPointerGetAttributes(unsigned count, const int *attributes, void **data,
+                                  device_pointer address)
+{
+    for (unsigned i = 0; i < count; i++) {
+        int is_small = attributes[i] == 2 || attributes[i] == 6 || attributes[i] == 8 ||
+                       attributes[i] == 9;
+        if (cuPointerGetAttribute(data[i], attributes[i], address) != CUDA_OK)
+            memset(data[i], 0, is_small ? sizeof(int) : sizeof(void *));
+    }
+    return engine_ready();
 }

@@ -231,18 +231,28 @@ EXPORT int cuEventElapsedTime_v2(float *milliseconds, void *start, void *end)
 
 struct function {
     struct function *next;
+    int caller_checks;
     char name[];
 };
 
 struct module {
     struct function *functions;
+    int callers_check;
 };
+
+int engine_load_module(struct module **module, int callers_check)
+{
+    *module = calloc(1, sizeof **module);
+    if (*module == NULL)
+        return CUDA_OUT_OF_MEMORY;
+    (*module)->callers_check = callers_check;
+    return engine_ready();
+}
 
 EXPORT int cuModuleLoadData(struct module **module, const void *image)
 {
     (void)image;
-    *module = calloc(1, sizeof **module);
-    return *module == NULL ? CUDA_OUT_OF_MEMORY : engine_ready();
+    return engine_load_module(module, 1);
 }
 
 EXPORT int cuModuleLoadDataEx(struct module **module, const void *image, unsigned count,
@@ -277,6 +287,7 @@ EXPORT int cuModuleGetFunction(struct function **function, struct module *module
     if (made == NULL)
         return CUDA_OUT_OF_MEMORY;
     memcpy(made->name, name, bytes);
+    made->caller_checks = module->callers_check;
     made->next = module->functions;
     module->functions = made;
     *function = made;
@@ -338,18 +349,18 @@ EXPORT int cuLaunchKernel(struct function *function, unsigned grid_x, unsigned g
                           unsigned shared_bytes, void *stream, void **parameters, void **extra)
 {
     (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y, (void)block_z;
-    (void)shared_bytes, (void)stream, (void)parameters, (void)extra;
-    return gpuconf_refuse_kernel(function->name, 1);
+    (void)shared_bytes, (void)stream, (void)extra;
+    return gpuconf_launch_kernel(function->name, parameters, function->caller_checks);
 }
 
 EXPORT int cuLaunchKernelEx(const void *configuration, struct function *function,
                             void **parameters, void **extra)
 {
     (void)configuration, (void)parameters, (void)extra;
-    return gpuconf_refuse_kernel(function->name, 1);
+    return gpuconf_launch_kernel(function->name, NULL, function->caller_checks);
 }
 
 EXPORT int cuLaunchCooperativeKernel(struct function *function)
 {
-    return gpuconf_refuse_kernel(function->name, 1);
+    return gpuconf_launch_kernel(function->name, NULL, function->caller_checks);
 }

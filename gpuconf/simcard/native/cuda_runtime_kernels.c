@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cuda_runtime.h"
-#include "eigen_fill.h"
 #include "engine.h"
 
 struct kernel {
@@ -105,16 +104,13 @@ EXPORT int cudaLaunchKernel(const void *function, struct launch_size grid,
 {
     (void)grid;
     (void)block;
-    const char *name = kernel_name(function);
-    if (eigen_fill(name, arguments))
-        return CUDA_OK;
-    return runtime_note(gpuconf_refuse_kernel(name, 0));
+    return runtime_note(gpuconf_launch_kernel(kernel_name(function), arguments, 0));
 }
 
 EXPORT int cudaLaunchKernelExC(const void *configuration, const void *function)
 {
     (void)configuration;
-    return runtime_note(gpuconf_refuse_kernel(kernel_name(function), 0));
+    return runtime_note(gpuconf_launch_kernel(kernel_name(function), NULL, 0));
 }
 
 /* struct cudaFuncAttributes of CUDA 12: 144 bytes; threads per block at 24, registers at 28. */

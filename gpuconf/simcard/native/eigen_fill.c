@@ -82,6 +82,18 @@ static int is_consistent(const struct evaluator *evaluator, int64_t size, char i
            cut(left->size, index) == size && cut(right->size, index) == size;
 }
 
+/* Before TensorFlow 1.14 Eigen kept behind each of the two tensors a pointer to it. */
+static struct evaluator read_evaluator(const char *from, size_t kept_bytes)
+{
+    struct evaluator read;
+    memcpy(&read.left, from, sizeof read.left);
+    from += sizeof read.left + kept_bytes;
+    memcpy(&read.functor, from, sizeof read.functor);
+    from += sizeof read.functor;
+    memcpy(&read.right, from, sizeof read.right);
+    return read;
+}
+
 static int on_device(const void *where, size_t bytes)
 {
     struct allocation found;
@@ -108,17 +120,19 @@ int eigen_fill(const char *name, void **arguments)
     size_t element_bytes = bytes_of(element);
     if (element_bytes == 0 || (index != 'i' && index != 'l'))
         return 0;
-    const struct evaluator *evaluator = arguments[0];
+    struct evaluator evaluator = read_evaluator(arguments[0], 0);
     int64_t size = index == 'i' ? *(int32_t *)arguments[1] : *(int64_t *)arguments[1];
-    if (!is_consistent(evaluator, size, index))
+    if (!is_consistent(&evaluator, size, index))
+        evaluator = read_evaluator(arguments[0], sizeof(void *));
+    if (!is_consistent(&evaluator, size, index))
         return 0;
     size_t bytes = (size_t)size * element_bytes;
-    const char *value = evaluator->functor.bytes;
+    const char *value = evaluator.functor.bytes;
     if (value_is_remote)
-        value = evaluator->functor.pointer;
-    if (!on_device(evaluator->left.data, bytes) ||
+        value = evaluator.functor.pointer;
+    if (!on_device(evaluator.left.data, bytes) ||
         (value_is_remote && !on_device(value, element_bytes)))
         return 0;
-    repeat(evaluator->left.data, value, element_bytes, bytes);
+    repeat(evaluator.left.data, value, element_bytes, bytes);
     return 1;
 }

@@ -92,13 +92,18 @@ EXPORT void gpuconf_handle_free(void *handle);
 EXPORT int gpuconf_stream_create(void **stream, unsigned flags, int priority);
 
 /* ---- kernels.c ---- */
-/* Refuse a kernel launch, loudly.  If it returns at all, a caller that checks gets
- * CUDA_LAUNCH_FAILED.  The runtime's callers do not (Eigen) or abort (TF_CHECK_OK): they get
+/* Do what a fill would (eigen_fill.c); refuse any other kernel, loudly.  `arguments` may be NULL.
+ * If it returns at all from a refusal, a caller that checks gets CUDA_LAUNCH_FAILED.  The runtime's callers do not (Eigen) or abort (TF_CHECK_OK): they get
  * CUDA_OK and there is a fault, as when a real kernel crashes after its launch. */
-EXPORT int gpuconf_refuse_kernel(const char *name, int caller_checks);
+EXPORT int gpuconf_launch_kernel(const char *name, void **arguments, int caller_checks);
 /* CUDA_LAUNCH_FAILED once there is a fault: every copy from the device and every wait fails from
  * then on, so that no number from a kernel's missing result can reach the program.  (A real
  * fault fails every call; TensorFlow aborts on some, and a Python error says more.) */
 EXPORT int gpuconf_fault(void);
+
+/* ---- cuda_driver_work.c ---- */
+struct module; /* what kernels are loaded in */
+/* Whether those who launch its kernels look at what the launch returns. */
+int engine_load_module(struct module **module, int callers_check);
 
 #endif

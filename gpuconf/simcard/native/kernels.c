@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "eigen_fill.h"
+
 #define KERNELS_VARIABLE "GPUCONF_SIMCARD_KERNELS"
 #define BRIDGE_VARIABLE "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"
 #define LONGEST_NAME 300 /* Eigen's names run to kilobytes; their beginning says enough */
@@ -36,8 +38,10 @@ static void print_name(const char *mangled)
     free(name);
 }
 
-int gpuconf_refuse_kernel(const char *name, int caller_checks)
+int gpuconf_launch_kernel(const char *name, void **arguments, int caller_checks)
 {
+    if (arguments != NULL && eigen_fill(name, arguments))
+        return CUDA_OK;
     const char *mode = getenv(KERNELS_VARIABLE);
     int as_error = mode != NULL && strcmp(mode, "error") == 0;
     int told_before = caller_checks ? 0 : atomic_exchange(&fault, CUDA_LAUNCH_FAILED);
