@@ -178,6 +178,10 @@ class Binding:
         """
         self._whole.run(lambda: self._bind(apply, only_lists=only_lists))
 
+    def release(self) -> None:
+        """Let others have what this process has leased: it uses no GPU."""
+        self._whole.run(self._maker.release)
+
     def after_fork(self) -> None:
         """In a forked child, which holds neither the parent's lock nor its leases."""
         self._whole.after_fork()

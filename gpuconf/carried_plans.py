@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gpuconf.carried.places import NoPlaceError, take_places
+from gpuconf.carried.places import NoPlaceError, leave_places, take_places
 from gpuconf.errors import ShortageError
 from gpuconf.plan_maker import Made, Making, PlanMaker
 
@@ -49,6 +49,10 @@ class CarriedPlans(PlanMaker):
             message, _, hint = str(error).partition("\n  hint: ")
             raise ShortageError(message, hint=hint or None, shortage=message) from None
         return made
+
+    def release(self) -> None:
+        """Give this process's places back."""
+        leave_places()
 
     def wants_leases(self, profile: Profile, plan: Plan | None) -> bool:  # noqa: ARG002  # asked of any maker
         """Whether there are places to be taken."""

@@ -80,6 +80,11 @@ class PlanMaker:
         """Whether there may be something to lease; nothing where NVML could not be asked."""
         return _wants_leases(profile) and (plan is None or plan.unknown_gpu is None)
 
+    def release(self) -> None:
+        """Release all leases, once :meth:`settle` says so."""
+        if self._leases is not None:
+            self._leases.supersede()
+
     def snapshot(self) -> list[object]:
         """The leases that are held now, for :meth:`take_back_to`."""
         return [] if self._leases is None else self._leases.snapshot()

@@ -57,6 +57,16 @@ def take_places(leases, processes, uuids, environ=os.environ):
         raise
 
 
+def leave_places():
+    # type: () -> None
+    """Give back the places of this process, which uses no GPU after all."""
+    for path in [path for path in _taken if _taken[path] == os.getpid()]:
+        descriptor = _descriptor_of(path)
+        if descriptor is not None:
+            fcntl.lockf(descriptor, fcntl.LOCK_UN, 0, FIRST)
+        del _taken[path]
+
+
 def has_place(path):
     # type: (str) -> bool
     """Whether this process has a place in that lease: then it must not open it and close it again.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.carried.places import NoPlaceError, take_places
+from gpuconf.carried.places import NoPlaceError, leave_places, take_places
 from gpuconf.hardware.inventory import GpuProcess
 from gpuconf.leases.files import is_locked, read_note, users_of
 from gpuconf.leases.folder import LedgerFolder
@@ -159,6 +159,9 @@ def test_a_child_with_a_place_in_its_parents_lease(root: Path, ledger: Ledger) -
                     take_places({CARD: lease.path}, 1, [CARD])
                 os._exit(0)
             assert os.waitpid(second, 0)[1] == 0
+            leave_places()
+            assert users_of(lease) == ()
+            take_places({CARD: lease.path}, 1, [CARD])
             self.say(os.getpid())
             self.wait()
             os._exit(0)

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from gpuconf.simcard import Card, CardSpec, simulated_card
+from gpuconf.simcard.card import FILE_VARIABLE
 from gpuconf.units import MIB
 
 pytestmark = pytest.mark.slow
@@ -226,6 +227,21 @@ def test_what_the_program_has_set_since_it_listed_the_gpus(card: Card, start: St
     program.answer()
     bound_at_once(start(card, "memory: {memory_limit: 4GiB, context: 512MiB}\n", 1))
     assert [each["limits"] for each in bound_at_once([program])] == [["1000 MiB", "1000 MiB"]]
+
+
+def test_a_tensorflow_that_lists_no_gpu_leases_nothing(card: Card, tmp_path: Path) -> None:
+    """NVML is there, and CUDA's driver is not: the program computes on the CPU."""
+    library = "libnvidia-ml.so.1"
+    (tmp_path / library).symlink_to(card.libraries / library)
+    environ = {**card.environment({}), **os.environ, "GPUCONF_PROFILE": "dedicated"}
+    environ.update({"LD_LIBRARY_PATH": str(tmp_path), FILE_VARIABLE: str(card.path)})
+    environ["GPUCONF_LEASES"] = str(tmp_path / "ledger")
+    code = "import gpuconf.auto, tensorflow as tf; print(int(tf.reduce_sum(tf.ones([3]))))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environ, capture_output=True, check=True, text=True)
+    assert done.stdout == "3\n"
+    assert "TensorFlow lists none" in done.stderr
+    assert list((tmp_path / "ledger").glob("*/lease.*")) == []
 
 
 def test_this_test_can_fail(card: Card, start: Start) -> None:

@@ -46,6 +46,9 @@ class PlanSource(Protocol):
         With ``only_lists`` no device is made yet.
         """
 
+    def release(self) -> None:
+        """Let others have what was leased: this process uses no GPU."""
+
     def record(self, setting: Setting) -> None:
         """Take down a setting's fate."""
 
@@ -367,6 +370,8 @@ class Guards:
             why = f"this TensorFlow did not report them: {type(error).__name__}: {error}"
             self.record(Setting("limits read back", "yes", "no", why))
             return
+        if self.source is not None and not self._tensorflow.config.list_physical_devices("GPU"):
+            self.source.release()  # a build without CUDA, or without its libraries
         for setting in settings:
             self.record(setting)
             if setting.why_not is not None:
