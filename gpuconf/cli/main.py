@@ -110,8 +110,9 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="In a script, the first line `import gpuconf.auto` applies $GPUCONF_PROFILE, the "
         "project's gpuconf.yaml, your own or shared-desktop, in this order. "
         "`gpuconf plan` shows what that does here. Exit codes: 0 fine, 1 refused, 2 bad usage or a "
-        "bad profile, 3 a bug in gpuconf; `gpuconf rehearse` also has 4, no verdict, and passes on "
-        "those of the script.",
+        "bad profile, 3 a bug in gpuconf; `gpuconf run` has those of its command, 126 and 127 "
+        "where that cannot be started; `gpuconf rehearse` also has 4, no verdict, and those of the "
+        "script.",
     )
     parser.set_defaults(color="auto")
     parser.add_argument("--version", action="version", version=f"gpuconf {__version__}")

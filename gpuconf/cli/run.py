@@ -14,11 +14,11 @@ _OPTIONS = ("--profile", "--set", "--wait", "--processes")
 
 _EXAMPLE = "gpuconf run --profile half-card -- python train.py"
 _DESCRIPTION = """\
-Run a command within the GPU memory that a profile allows, with nothing changed
-in it. The plan is made and leased here; then this process becomes the command:
-same process, exit code, signals and terminal. Every Python below it is held to
-the plan when it imports TensorFlow (1.4 or newer), JAX or PyTorch, from Python 2.7 on;
-gpuconf need not be installed there."""
+Run a command within the GPU memory that a profile allows, unmodified. The plan
+is made and leased here; then this process becomes the command: same process,
+exit code, signals and terminal. Every Python from 2.7 on that it starts is held
+to the plan when it imports TensorFlow (1.4 or newer), JAX or PyTorch; gpuconf
+need not be installed there."""
 
 _EXAMPLES = """\
 examples:

@@ -11,6 +11,7 @@ import yaml
 from gpuconf.command_line import positive
 from gpuconf.errors import UsageError
 from gpuconf.profile import Profile, load_profile
+from gpuconf.units import parse_duration
 
 FOREVER = "forever"
 
@@ -58,6 +59,7 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         "--wait",
         metavar="TIME",
         nargs="?",
+        type=_time,
         const=FOREVER,
         help="where too little memory is left, wait in line for it, up to TIME (10min, 2h), or "
         "as long as it takes",
@@ -70,6 +72,18 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         help="how many processes may compute on each card at a time, each with an equal part "
         "(default 1)",
     )
+
+
+def _time(text: str) -> str:
+    """A time to wait, as profiles write it; ArgumentTypeError for anything else."""
+    try:
+        if text != FOREVER and not parse_duration(text) > 0:
+            raise ValueError("more than nothing")
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time such as 10min or {FOREVER} (put -- before the command)"
+        ) from None
+    return text
 
 
 def request_of(options: argparse.Namespace) -> Request:

@@ -45,6 +45,14 @@ def test_changes_are_the_profiles_own_keys_with_values_of_yaml() -> None:
     assert profile.memory.at_least == Amount(1024 * MIB)  # the profile's own keys stay
 
 
+@pytest.mark.parametrize("time", ["python", "10", "0s", "-1min"])
+def test_what_follows_wait_must_be_a_time(time: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command's first word is not taken for one."""
+    with pytest.raises(SystemExit):
+        asked(f"--wait={time}")
+    assert "put -- before the command" in capsys.readouterr().err
+
+
 def test_wait_without_a_time_has_no_end() -> None:
     """`--wait` alone waits as long as it takes."""
     memory = asked("--profile", "shared-desktop", "--wait").load().memory
