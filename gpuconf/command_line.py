@@ -17,6 +17,7 @@ from gpuconf.units import parse_size_argument
 # and the line that --help shows.
 COMMANDS = {
     "run": "run a command, unmodified, within the memory that a profile allows",
+    "shell": "your own shell: what is started in it stays within that memory",
     "plan": "show what a profile would do here and now",
     "ps": "show who holds what of each card, and who waits",
     "profiles": "list, show and check profiles",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -32,12 +32,16 @@ _IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFZ", "SIGXFSZ")
 
 
 def launch(
-    request: Request, words: Sequence[str], *, more_environ: Mapping[str, str] | None = None
+    request: Request,
+    words: Sequence[str],
+    *,
+    more_environ: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _: {},
 ) -> NoReturn:
     """Become the command ``words`` under the plan of ``request``.
 
-    ``more_environ`` is set on top.  Raises UsageError where the plan could not reach the command,
-    or it cannot be started, ProfileError, and ShortageError; nothing is leased then.
+    What ``more_environ`` makes of the environment with the plan is set on top.  Raises UsageError
+    where the plan could not reach the command, or it cannot be started, ProfileError, and
+    ShortageError; nothing is leased then.
     """
     if switched_off(os.environ) is not None:
         find_command(words[0], os.environ)
@@ -48,7 +52,8 @@ def launch(
             _stay_in_run(request)
         else:
             _set_up(request, _program(words))
-    _become(words, {**_as_it_was_given(os.environ), **(more_environ or {})})
+    environ = _as_it_was_given(os.environ)
+    _become(words, {**environ, **more_environ(environ)})
 
 
 def _set_up(request: Request, program: str) -> None:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROFILES = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
-ALLOWED_SUFFIXES = {".py", ".pyi", ".typed", ".yaml", ".json", ".c", ".cc", ".h", ".map", ".txt"}
+ALLOWED_SUFFIXES = {".py", ".pyi", ".typed", ".yaml", ".json", ".c", ".cc", ".h", ".map", ".txt",
+                    ".rc"}  # fmt: skip
+DOTFILES = {"gpuconf/running/startup/zsh/.zshenv"}
 
 TRY = """
 import os, subprocess, sys
@@ -60,7 +62,7 @@ def check_contents(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     expected = expected_files()
     assert names == expected, f"only in one: {sorted(names ^ expected)}"
-    odd = {name for name in names if Path(name).suffix not in ALLOWED_SUFFIXES}
+    odd = {name for name in names if Path(name).suffix not in ALLOWED_SUFFIXES} - DOTFILES
     assert not odd, odd
     metadata = [n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" in n]
     assert any(name.endswith("licenses/LICENSE") for name in metadata), metadata

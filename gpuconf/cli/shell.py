@@ -1,0 +1,64 @@
+"""``gpuconf shell``: the user's own shell under a plan, for everything that is started in it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+
+from gpuconf.cli.output import Output
+from gpuconf.errors import UsageError
+from gpuconf.running.launch import SITE, launch
+from gpuconf.running.request import add_arguments as add_request_arguments
+from gpuconf.running.request import request_of
+from gpuconf.running.shell import choose_shell, parent_program, variables_for, warning_for, words_of
+from gpuconf.terminal import say
+
+_DESCRIPTION = """\
+Start your own shell within the GPU memory that a profile allows. Everything
+started in it is held to that, as under `gpuconf run`; what it leases is given
+back when you leave it with `exit` or Ctrl-D. The prompt shows the profile."""
+
+_EXAMPLES = """\
+examples:
+  gpuconf shell
+  gpuconf shell --profile half-card
+  gpuconf shell --set memory.memory_limit=4GiB --wait --processes 2
+  gpuconf shell --shell /usr/bin/fish
+
+environment: GPUCONF_DISABLE_PROMPT=1 leaves the prompt alone; GPUCONF_SHELL is
+set in the shell to the profile's name.
+
+exit codes: those of the shell; before it starts 1 too little memory, 2 bad
+usage or a bad profile, 126 and 127 a shell that cannot be started or found."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe this command, and add its arguments."""
+    parser.description = _DESCRIPTION
+    parser.epilog = _EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_request_arguments(parser)
+    parser.add_argument("--shell", metavar="PATH",
+                        help="the shell (default: $SHELL, else the one you are in)")  # fmt: skip
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace, _output: Output) -> int:
+    """Become the shell; returns only by raising."""
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "gpuconf shell needs a terminal, and its input is none",
+            hint="gpuconf run -- bash script.sh, or: gpuconf run -- bash < script.sh",
+        )
+    request = request_of(options)
+    shell = choose_shell(options.shell, os.environ, parent_program())
+    warning = warning_for(shell)
+    if warning is not None:
+        say(warning)
+
+    def more_environ(environ: Mapping[str, str]) -> dict[str, str]:
+        return variables_for(shell, SITE, environ)
+
+    launch(request, words_of(shell), more_environ=more_environ)
