@@ -1,7 +1,8 @@
 """The failure that started this project, and its cure, on the stacks of its time: `make legacy`.
 
 A script that asks for 0.9 of the card runs on a simulated card of 8 GiB of which a desktop holds
-1 GiB: alone, and unmodified under `gpuconf run`.  Prints a transcript in Markdown.
+1 GiB: alone, and unmodified under `gpuconf run`.  A third program shows that such a card never
+passes off a number that it has not computed.  Prints a transcript in Markdown.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from gpuconf.units import GIB
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = "tests/acceptance/programs/keras_2018.py"
+KERNEL_PROGRAM = "tests/acceptance/programs/kernel_2018.py"
 CARD = CardSpec(total_bytes=8 * GIB, used_bytes=1 * GIB)
 LIMIT_MIB = 2048
 RUN = ("gpuconf", "run", "--set", "memory.memory_limit=2GiB", "--")
@@ -214,6 +216,16 @@ def capped_faults(step: Step) -> list[str]:
     return faults
 
 
+def kernel_faults(step: Step) -> list[str]:
+    """What of the program that launches a kernel did not go as promised."""
+    faults = []
+    if step.code == 0 or "RESULT" in step.output:
+        faults.append("no number was promised, and the program went on")
+    if "gpuconf simulated card: the program launched the GPU kernel" not in step.output:
+        faults.append("the kernel's name was promised, and it is not there")
+    return faults
+
+
 # ---- the transcript ----
 
 
@@ -224,22 +236,32 @@ def shown(command: Sequence[str], step: Step, faults: Sequence[str]) -> str:
     return "\n".join(["```", *lines, "```", wrong])
 
 
-def tell(stack: Stack, python: Path, run: Sequence[str] = RUN) -> tuple[str, bool]:
-    """Run both steps; the section of the transcript, and whether all went as promised."""
-    print(f"{stack.folder}: the script alone, and under gpuconf run", file=sys.stderr, flush=True)
-    script, words = [str(python), PROGRAM], ["python", PROGRAM]
-    gpuconf = [sys.executable, "-m", *run] if run is RUN else list(run)
-    alone = run_on_card(script)
-    capped = run_on_card([*gpuconf, *script])
-    faults = alone_faults(alone), capped_faults(capped)
-    parts = [
-        f"## {stack.title}\n",
-        "Alone:\n",
-        shown(words, alone, faults[0]),
-        "Unmodified, under `gpuconf run`:\n",
-        shown([*run, *words], capped, faults[1]),
-    ]
-    return "\n".join(parts), not any(faults)
+def tell(stack: Stack, python: Path) -> tuple[str, bool]:
+    """Run all steps; the section of the transcript, and whether all went as promised."""
+    print(f"{stack.folder}: alone, under gpuconf run, a kernel", file=sys.stderr, flush=True)
+    run = [sys.executable, "-m", *RUN]
+    steps = (
+        ("Alone:", ["python", PROGRAM], [str(python), PROGRAM], alone_faults),
+        (
+            "Unmodified, under `gpuconf run`:",
+            [*RUN, "python", PROGRAM],
+            [*run, str(python), PROGRAM],
+            capped_faults,
+        ),
+        (
+            "What the simulated card does not compute, it refuses:",
+            ["python", KERNEL_PROGRAM],
+            [str(python), KERNEL_PROGRAM],
+            kernel_faults,
+        ),
+    )
+    parts, as_promised = [f"## {stack.title}\n"], True
+    for title, words, command, faults_of in steps:
+        step = run_on_card(command)
+        faults = faults_of(step)
+        as_promised = as_promised and not faults
+        parts += [f"{title}\n", shown(words, step, faults)]
+    return "\n".join(parts), as_promised
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,6 +17,7 @@ CREATED = (
 OUT_OF_MEMORY = (
     "E cuda.cc:9] failed to allocate 7.20G (77 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY\n"
 )
+REFUSED = "gpuconf simulated card: the program launched the GPU kernel\n  void f()\n"
 CAPPED = "gpuconf run: the script asks for 0.9 of the GPU, and gets 0.25\n"
 
 
@@ -80,6 +81,15 @@ def test_under_run_it_must_be_capped_and_say_so(code: int, output: str, faults: 
     shown = legacy.shown(["python", "x.py"], step, found)
     assert shown.count("Not as promised") == faults
     assert f"(exit code {code})" in shown
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "faults"),
+    [(-6, REFUSED, 0), (0, REFUSED, 1), (-6, "", 1), (0, "RESULT [0. 0.]\n", 2)],
+)
+def test_a_kernel_must_be_refused_aloud(code: int, output: str, faults: int) -> None:
+    """A program that goes on, with or without a number, and one that ends without a word."""
+    assert len(legacy.kernel_faults(Step(code, output))) == faults
 
 
 def test_a_stack_that_cannot_be_installed_fails_it(

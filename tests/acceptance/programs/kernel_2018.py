@@ -1,0 +1,8 @@
+"""Asks the GPU to add: on a simulated card for old stacks it must end here, and not with zeros."""
+
+import tensorflow as tf
+
+with tf.device("/gpu:0"):
+    numbers = tf.placeholder(tf.float32, [2])
+    doubled = numbers + numbers
+print("RESULT", tf.Session().run(doubled, {numbers: [1.0, 2.0]}))
