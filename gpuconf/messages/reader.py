@@ -107,6 +107,7 @@ class _Reader:
             cut_off=verdict.cut_off.text.strip()[:300] if verdict.cut_off is not None else None,
             framework=self.software.framework([*lines, _exception(verdict) or ""]),
             on_windows=self.software.on_windows,
+            shows_old_tensorflow=self.software.shows_old_tensorflow,
             versions=self.software.versions,
             details=details_in(texts),
         )

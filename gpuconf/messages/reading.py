@@ -55,6 +55,8 @@ class LogFacts(NamedTuple):
     """The framework of the lines that show the cause, else the one named most often."""
     on_windows: bool = False
     """Whether the log has paths or libraries of Windows."""
+    shows_old_tensorflow: bool = False
+    """Whether it has paths or calls of a TensorFlow below 2.15."""
     versions: dict[str, str] = {}  # noqa: RUF012  # never changed
     """Versions by python, tensorflow, keras, torch, jax, jaxlib, cuda, cudnn."""
     details: Details = {}  # noqa: RUF012  # likewise

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Proposal
-from gpuconf.diagnosis.proposals.wording import FIRST_LINE, profile
+from gpuconf.diagnosis.proposals.wording import (
+    FIRST_LINE,
+    UNEDITED,
+    by_run,
+    needs_run,
+    profile,
+)
 from gpuconf.messages.reading import LogFacts
 
 _GROWTH = (
@@ -18,8 +24,13 @@ _LIMIT = (
     "        gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=4096)])"
 )
 
+_MAKE_DEVICES = (
+    "any tensor, variable, Dropout layer, optimizer, data set, list_logical_devices or "
+    "MirroredStrategy makes the devices, and then the setting is fixed"
+)
 
-def for_growth(_facts: LogFacts) -> Iterator[Proposal]:
+
+def for_growth(facts: LogFacts) -> Iterator[Proposal]:
     """The same on every visible GPU, or one GPU visible."""
     yield Proposal(
         "set growth on every GPU",
@@ -28,10 +39,12 @@ def for_growth(_facts: LogFacts) -> Iterator[Proposal]:
         _GROWTH,
     )
     yield profile(
+        facts,
         "or show the process one GPU, the one with most free memory",
         "gpuconf sets growth and the limit for it before TensorFlow starts",
         "extends: shared-desktop",
         "gpus: {pick: most-free, count: 1}",
+        options="--set gpus.pick=most-free --set gpus.count=1",
     )
 
 
@@ -39,13 +52,11 @@ def for_late(facts: LogFacts) -> Iterator[Proposal]:
     """First, before anything makes devices."""
     frame = facts.user_code
     where = f" ({frame.file}:{frame.line})" if frame is not None and frame.line else ""
-    yield Proposal(
-        "let gpuconf set it before TensorFlow is imported",
-        "any tensor, variable, Dropout layer, optimizer, data set, list_logical_devices or "
-        "MirroredStrategy makes the devices, and then the setting is fixed",
-        "code",
-        FIRST_LINE,
-    )
+    title = "let gpuconf set it before TensorFlow is imported"
+    if needs_run(facts):
+        yield by_run(title, _MAKE_DEVICES)
+    else:
+        yield Proposal(title, f"{_MAKE_DEVICES}; {UNEDITED}", "code", FIRST_LINE)
     yield Proposal(
         f"or move the call{where} to directly below `import tensorflow`",
         "nothing before it may make a tensor; in a notebook, restart the kernel first",

@@ -16,6 +16,7 @@ from gpuconf.diagnosis.proposals.wording import (
     is_version_1,
     keras_call,
     little_is_free,
+    needs_run,
     profile,
     tensorflow_version,
 )
@@ -113,12 +114,15 @@ def for_fragmentation(facts: LogFacts) -> Iterator[Proposal]:
     version = tensorflow_version(facts)
     if version is None or version >= (2, 5):
         yield profile(
+            facts,
             "let CUDA's own allocator manage the memory",
             "it maps free pieces together; it ignores memory limits, so on a shared card the "
             "others must leave room",
             "extends: shared-desktop",
             "memory: {per_process_gpu_memory_fraction: null, keep_free: null}",
             "tensorflow: {allocator: cuda_malloc_async}",
+            options="--set tensorflow.allocator=cuda_malloc_async --set memory.keep_free=null "
+            "--set memory.per_process_gpu_memory_fraction=null",
         )
     yield Proposal(
         "keep the shapes the same from step to step",
@@ -133,6 +137,16 @@ def for_startup(facts: LogFacts) -> Iterator[Proposal]:
     """The others, a share of what is free now, or waiting."""
     yield SEE_OTHERS
     card = facts.card
+    free = f"; {sized(card.free_bytes)} were" if card and card.free_bytes is not None else ""
+    if needs_run(facts) or not is_version_1(facts):
+        yield profile(
+            facts,
+            "take a part of what is free, as it is needed",
+            f"the limit is then computed from what is free at that moment{free}",
+            "extends: shared-desktop   # allow_growth, and a limit below what is free",
+            "memory: {at_least: 1GiB, on_shortage: {wait: 10min}}",
+            options="--set memory.at_least=1GiB --wait 10min",
+        )
     if is_version_1(facts):
         yield Proposal(
             "take memory as it is needed",
@@ -141,14 +155,6 @@ def for_startup(facts: LogFacts) -> Iterator[Proposal]:
             "config = tf.ConfigProto()\nconfig.gpu_options.allow_growth = True\n"
             "session = tf.Session(config=config)",
         )
-        return
-    free = f"; {sized(card.free_bytes)} were" if card and card.free_bytes is not None else ""
-    yield profile(
-        "take a part of what is free, as it is needed",
-        f"the limit is then computed from what is free at that moment{free}",
-        "extends: shared-desktop   # allow_growth, and a limit below what is free",
-        "memory: {at_least: 1GiB, on_shortage: {wait: 10min}}",
-    )
 
 
 def _smaller_layer(facts: LogFacts) -> Iterator[Proposal]:
@@ -211,11 +217,13 @@ def _raise_limit(facts: LogFacts) -> Proposal:
     limit, card = _limit(facts), facts.card
     total = card.total_bytes if card is not None else None
     return profile(
+        facts,
         "allow TensorFlow more of the card",
         f"its limit was {sized(limit or 0)} of {sized(total or 0)}; `gpuconf plan` shows what is "
         "free now and which rule makes the limit",
         "extends: shared-desktop",
         "memory: {per_process_gpu_memory_fraction: 0.9}",
+        options="--set memory.per_process_gpu_memory_fraction=0.9",
     )
 
 

@@ -10,6 +10,7 @@ from gpuconf.diagnosis.proposals.wording import (
     SESSION_GROWTH,
     is_version_1,
     little_is_free,
+    needs_run,
     profile,
 )
 from gpuconf.messages.reading import LogFacts
@@ -31,7 +32,11 @@ def for_handles(facts: LogFacts) -> Iterator[Proposal]:
     crowded = little_is_free(facts)
     if crowded:
         yield SEE_OTHERS
-    yield _room(facts)
+    has_sessions = is_version_1(facts) and facts.framework not in ("torch", "jax")
+    if needs_run(facts) or not has_sessions:
+        yield _room(facts)
+    if has_sessions:
+        yield Proposal("take memory as it is needed", _WHY, "code", SESSION_GROWTH)
     if facts.framework == "torch":
         yield _BLOCKING
     if not crowded:
@@ -53,13 +58,13 @@ def _room(facts: LogFacts) -> Proposal:
             "command",
             "export XLA_PYTHON_CLIENT_MEM_FRACTION=0.6",
         )
-    if is_version_1(facts):
-        return Proposal("take memory as it is needed", _WHY, "code", SESSION_GROWTH)
     return profile(
+        facts,
         "leave room on the card beside TensorFlow's own memory",
         _WHY,
         "extends: shared-desktop   # allow_growth, and a limit with room beside it",
         "memory: {context: 1500MiB}",
+        options="--set memory.context=1500MiB",
     )
 
 

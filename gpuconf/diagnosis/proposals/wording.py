@@ -20,9 +20,14 @@ HALF_THE_BATCH = Proposal(
     "batch",
     "batch_size = batch_size // 2",
 )
-FIRST_LINE = "import gpuconf.auto   # the first line of the script, before keras"
 _OLDEST_TENSORFLOW = (2, 15)
 _OLDEST_PYTHON = (3, 10)
+FIRST_LINE = "import gpuconf.auto   # the first line of the script, before keras"
+UNEDITED = "`gpuconf run -- python train.py` does the same without editing it"
+_ON_OLD_STACKS = (
+    "in the script gpuconf needs Python 3.10 and TensorFlow 2.15; `gpuconf run`, from an "
+    "environment of its own, needs nothing there and changes nothing in it"
+)
 _RUNS_SESSION = re.compile(r"sess(?:ion)?\.run\(|feed_dict\s{0,9}=")
 _EVALUATES = re.compile(r"\.eval\(\s{0,9}(?:feed_dict|\{)")
 _TRAINS = re.compile(r"train|optimi[sz]|minimi[sz]|apply_gradients", re.IGNORECASE)
@@ -37,10 +42,41 @@ _PASTES = {
 }
 
 
-def profile(title: str, reason: str, *lines: str) -> Proposal:
-    """A profile to save beside the script."""
-    head = "# gpuconf.yaml, beside a script that starts with: import gpuconf.auto"
-    return Proposal(title, reason, "profile", "\n".join([head, *lines]))
+def profile(facts: LogFacts, title: str, reason: str, *lines: str, options: str = "") -> Proposal:
+    """A profile to save beside the script; for old stacks a run with ``options`` that say the same.
+
+    gpuconf is for Linux: a log of Windows gets the profile, for the day that it runs in WSL.
+    """
+    if needs_run(facts):
+        return by_run(title, reason, options)
+    head = (
+        "# gpuconf.yaml, beside a script that starts with: import gpuconf.auto",
+        "# or, without editing the script: gpuconf run -- python train.py",
+    )
+    return Proposal(title, reason, "profile", "\n".join([*head, *lines]))
+
+
+def needs_run(facts: LogFacts) -> bool:
+    """Whether the script is of a stack that `import gpuconf.auto` is not made for."""
+    of_tensorflow = facts.framework in (None, "tensorflow")
+    return of_tensorflow and is_old_stack(facts) and not facts.on_windows
+
+
+def is_old_stack(facts: LogFacts) -> bool:
+    """Whether the log is of a Python or a TensorFlow too old for gpuconf in the script."""
+    tensorflow, python = tensorflow_version(facts), known_version(facts, "python")
+    if python is not None and python < _OLDEST_PYTHON:
+        return True
+    if tensorflow is None:
+        return facts.shows_old_tensorflow
+    return tensorflow < _OLDEST_TENSORFLOW
+
+
+def by_run(title: str, reason: str, options: str = "") -> Proposal:
+    """The script as it is, under `gpuconf run`."""
+    words = ("gpuconf run", options, "-- python train.py")
+    command = " ".join(word for word in words if word)
+    return Proposal(title, f"{reason}; {_ON_OLD_STACKS}", "command", command)
 
 
 def little_is_free(facts: LogFacts) -> bool:
@@ -79,9 +115,7 @@ def gpuconf_serves(facts: LogFacts) -> bool:
     """Whether gpuconf's calls run where the log comes from, and are not what failed."""
     if facts.framework in ("torch", "jax") or facts.on_windows or "gpuconf." in _code(facts):
         return False
-    tensorflow, python = tensorflow_version(facts), known_version(facts, "python")
-    is_old = tensorflow is not None and tensorflow < _OLDEST_TENSORFLOW
-    return not is_old and (python is None or python >= _OLDEST_PYTHON)
+    return not is_old_stack(facts)
 
 
 def by_gpuconf(call: str, batch: object = 32) -> str:

@@ -19,6 +19,13 @@ _OF: tuple[tuple[Framework, re.Pattern[str]], ...] = (
     ("jax", re.compile(r"\bjax(?:lib)?\b|xla_bridge|XlaRuntimeError|JaxRuntime", re.IGNORECASE)),
     ("tensorflow", re.compile(r"tensorflow|keras|\btf\.", re.IGNORECASE)),
 )
+# Paths and calls that TensorFlow 2.15 and its Keras have no more: StreamExecutor has moved to XLA's
+# folders, tensorflow_core was of 1.15 to 2.1, tensorflow_backend of Keras up to 2.3.
+_OF_OLD_TENSORFLOW = re.compile(
+    r"\btensorflow/(?:compiler/xla/)?stream_executor/|\btensorflow_core[./]|"
+    r"\btf\.(?:Session|ConfigProto|GPUOptions|InteractiveSession|contrib)\b|"
+    r"keras[./]backend[./]tensorflow_backend\b"
+)
 _WINDOWS = re.compile(r"\.dll\b|\b[A-Za-z]:\\|WinError", re.IGNORECASE)
 _VERSION = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.+a-z]\w{1,16})?)"
 _VERSIONS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -51,12 +58,16 @@ class SoftwareReader:
     def __init__(self) -> None:
         self.on_windows = False
         self.versions: dict[str, str] = {}
+        self.shows_old_tensorflow = False
         self._mentions: Counter[Framework] = Counter()
 
     def see(self, line: LogLine) -> None:
         """Count a line's framework, and note the versions in it."""
         text = line.text[:1000]
         self.on_windows = self.on_windows or _WINDOWS.search(text) is not None
+        self.shows_old_tensorflow = (
+            self.shows_old_tensorflow or _OF_OLD_TENSORFLOW.search(text) is not None
+        )
         for name, pattern in _OF:
             if pattern.search(text):
                 self._mentions[name] += 1
