@@ -25,8 +25,8 @@ _OLDEST_PYTHON = (3, 10)
 FIRST_LINE = "import gpuconf.auto   # the first line of the script, before keras"
 UNEDITED = "`gpuconf run -- python train.py` does the same without editing it"
 _ON_OLD_STACKS = (
-    "in the script gpuconf needs Python 3.10 and TensorFlow 2.15; `gpuconf run`, from an "
-    "environment of its own, needs nothing there and changes nothing in it"
+    "`gpuconf run` needs nothing in the script's own environment; in the script gpuconf needs "
+    "Python 3.10 and TensorFlow 2.15"
 )
 _RUNS_SESSION = re.compile(r"sess(?:ion)?\.run\(|feed_dict\s{0,9}=")
 _EVALUATES = re.compile(r"\.eval\(\s{0,9}(?:feed_dict|\{)")

@@ -20,6 +20,13 @@ from gpuconf.doctor.source.text import (
     read_text,
     source_of,
 )
+from gpuconf.doctor.source.unedited import (
+    OLD_STACK,
+    PYTHON_2,
+    is_of_python_2,
+    unedited,
+    why_not_edited,
+)
 
 SOURCE_CHECKS: dict[str, str] = {
     "source.syntax": "the script is Python that can be read",
@@ -32,6 +39,7 @@ SOURCE_CHECKS: dict[str, str] = {
     "source.error_swallowed": "a GPU setting that fails stops the program",
     "source.devices_early": "no device is made before the settings that it should get",
     "source.v1_session": "no session code that TensorFlow 2 and Keras 3 do not have",
+    "source.unedited": "whether the script is better left as it is, and run by `gpuconf run`",
     "source.whole_set": "no whole data set goes to the GPU at once",
     "source.images_in_list": "the images are not all read into one list",
     "source.workers": "gpuconf reaches the workers of joblib, loky, Dask and Ray",
@@ -66,26 +74,41 @@ def check_script(path: str) -> tuple[Finding, ...]:
         text = read_text(path)
     except UnreadableSourceError as error:
         return (_unreadable(path, str(error)),)
-    return findings_in(text, path)
+    return findings_in(text, path, not_edited=why_not_edited(path))
 
 
-def findings_in(text: str, filename: str) -> tuple[Finding, ...]:
+def findings_in(text: str, filename: str, *, not_edited: str | None = None) -> tuple[Finding, ...]:
     """The findings in ``text``, in the order of its lines; ``filename`` is only shown.
 
-    A name that ends in ``.ipynb`` makes ``text`` a notebook's JSON.
+    A name that ends in ``.ipynb`` makes ``text`` a notebook's JSON.  ``not_edited`` says why the
+    script is not to be edited, where it is not.
     """
     try:
         source = source_of(text, filename)
         script = Script(source, parse(source.text))
     except SyntaxError as error:
-        return (_syntax_error(source, error),)
+        hint = [unedited(filename, PYTHON_2)] if is_of_python_2(error) else []
+        return (_syntax_error(source, error), *hint)
     except UnreadableSourceError as error:
         return (_unreadable(filename, str(error)),)
     except (ValueError, RecursionError, MemoryError) as error:
         return (_unreadable(filename, f"{type(error).__name__}: {error}"),)
     found = [_examine(check_id, script) for check_id in _CHECKS]
     problems = [each for problems, _ in found for each in problems]
-    return (*_findings_of(script, problems), *(crash for _, crash in found if crash is not None))
+    crashes = [crash for _, crash in found if crash is not None]
+    return (*_findings_of(script, problems), *_unedited(script, problems, not_edited), *crashes)
+
+
+def _unedited(
+    script: Script, problems: list[ScriptProblem], not_edited: str | None
+) -> Iterator[Finding]:
+    """For a script that computes, and is of an old stack or not this user's."""
+    heard = [each for each in problems if not _is_ignored(script.source, each)]
+    is_old = any((each.id, each.status) == ("source.v1_session", "fail") for each in heard)
+    why = not_edited or (OLD_STACK if is_old else None)
+    if why is not None and any(each.id in ("source.auto_missing", "source.v1_session")
+                               for each in heard):  # fmt: skip
+        yield unedited(script.source.filename, why)
 
 
 def _examine(check_id: str, script: Script) -> tuple[list[ScriptProblem], Finding | None]:

@@ -25,6 +25,7 @@ from gpuconf.doctor.source.script import (
     imported_modules,
     imports_tensorflow,
 )
+from gpuconf.doctor.source.unedited import start_of
 
 _OUR_LINE = "`import gpuconf.auto` as the first line, before tensorflow and keras"
 _SETTINGS = {
@@ -50,10 +51,18 @@ def missing_auto(script: Script) -> Iterator[ScriptProblem]:
                 "ok",
                 node,
                 "no profile applies to the script, since it does not import gpuconf.auto: no fault",
-                (f"to have one: {_OUR_LINE}; or call gpuconf.configure() there",),
+                (
+                    f"to have one: {_OUR_LINE}; or call gpuconf.configure() there",
+                    f"or without editing it: {_unedited(script)}",
+                ),
                 None,
             )
             return
+
+
+def _unedited(script: Script) -> str:
+    *how, start = start_of(script.source.filename).splitlines()
+    return " ".join([*(line.removeprefix("# ") for line in how), start])
 
 
 def late_auto(script: Script) -> Iterator[ScriptProblem]:

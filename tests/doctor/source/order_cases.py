@@ -7,6 +7,8 @@ from typing import Any
 ORDER: tuple[tuple[Any, ...], ...] = (
     ("syntax", "print statement", 'import keras\nprint "loss"\n', 2),
     ("syntax", "sound", "import keras\n"),
+    ("unedited", "a script of 2018", "import tensorflow as tf\ntf.Session()\n"),
+    ("unedited", "a script of today", "import keras\n"),
     ("auto_missing", "keras alone", "import os\nfrom tensorflow import keras\n", 2),
     ("auto_missing", "torch", "import torch\n", 1),
     ("auto_missing", "is there", "import gpuconf.auto\nimport keras\n"),

@@ -46,7 +46,7 @@ def test_what_only_ipython_reads_is_left_out() -> None:
 
 def test_a_syntax_error_in_a_cell() -> None:
     """It is told with its cell."""
-    (finding,) = findings_in(notebook("x = 1", "y = 1\nprint 'x'"), "nb.ipynb")
+    (finding,) = findings_in(notebook("x = 1", "y = 1\n= 3"), "nb.ipynb")
     assert (finding.id, finding.status) == ("source.syntax", "fail")
     assert finding.summary.startswith("nb.ipynb:cell 2:2:1: ")
 
