@@ -166,12 +166,17 @@ class Guards(object):
         config = self._held_config(config)
         if original.__code__.co_argcount:
             return original(config)
-        # Up to 1.4 it takes none.  Memory is the process's there, as the first session has it.
+        # Up to 1.5 it takes none.  Memory is the process's there, as the first session has it.
         from tensorflow.python.client import session
         from tensorflow.python.framework import ops
 
         session.Session(graph=ops.Graph(), config=config).close()
-        return original()
+        devices = original()
+        least = _shares.smallest(self.cards())
+        for device in devices:
+            if device.device_type == "GPU" and least is not None:  # not what it could have had
+                device.memory_limit = min(device.memory_limit, least.limit_bytes)
+        return devices
 
     # --- eager execution up to 1.13 ---------------------------------------------------------------
 
