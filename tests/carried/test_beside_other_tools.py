@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 import venv
 from pathlib import Path
 
@@ -83,33 +84,36 @@ def test_debugpy_attaches_and_the_program_is_held(program_folder: Path) -> None:
         port = found.getsockname()[1]
     words = ["-Xfrozen_modules=off", "-m", "debugpy", "--listen", str(port), "--wait-for-client"]
     child = subprocess.Popen(
-        [sys.executable, *words, "parent.py"],
+        [sys.executable, *words, "train.py"],
         env=run_environment(variable(), more={"PYDEVD_DISABLE_FILE_VALIDATION": "1"}),
         cwd=program_folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    with child, _connected(port, child) as client:
-        _ask(client, 1, "initialize", {"adapterID": "test", "clientID": "test"})
-        _ask(client, 2, "attach", {"subProcess": False})
-        _wait_for(client, r'"event": "initialized"')
-        _ask(client, 3, "configurationDone", {})
-        said, errors = child.communicate(timeout=120)
+    try:
+        with _connected(port, child) as client:
+            _ask(client, 1, "initialize", {"adapterID": "test", "clientID": "test"})
+            _ask(client, 2, "attach", {"subProcess": False})
+            _wait_for(client, r'"event": ?"initialized"')
+            _ask(client, 3, "configurationDone", {})
+            _wait_for(client, r'"event": ?"terminated"')  # it ends once the client has gone
+        said, errors = child.communicate(timeout=60)
+    finally:
+        child.kill()
+        child.communicate()
     assert (said, child.returncode) == ("{0: 0.25}\n", 0), errors
 
 
 def _connected(port: int, child: subprocess.Popen[str]) -> socket.socket:
     """A connection to the debugger once it listens; it takes seconds to start."""
-    import time
-
     while child.poll() is None:
-        try:
-            client = socket.create_connection(("127.0.0.1", port), timeout=60)
-        except ConnectionRefusedError:
-            time.sleep(0.05)
-        else:
+        client = socket.socket()
+        client.settimeout(60)
+        if client.connect_ex(("127.0.0.1", port)) == 0:
             return client
+        client.close()
+        time.sleep(0.05)
     raise AssertionError(child.stderr.read() if child.stderr else "")
 
 
