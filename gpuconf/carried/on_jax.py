@@ -35,7 +35,8 @@ def hold(jax, run):
 
 def _before_first_backend(run):
     """Set the variables anew, which the program may have changed, and count this process."""
-    run.take_places()
+    if os.environ.get("JAX_PLATFORMS", "").strip().lower() != "cpu":
+        run.take_places()
     shares = [card.fraction_of("jax") for card in ([] if run.hides_gpus else run.cards_left())]
     shares = [share for share in shares if share is not None]
     if not shares:

@@ -37,9 +37,11 @@ def run(program: str, card: Card, folder: Path, **plan: Any) -> tuple[dict[str, 
     lease = folder / "lease"
     lease.touch()
     text = variable(leases={UUID.format(0): str(lease)}, **plan)
+    environ = card.environment(run_environment(None, os.environ["PYTHONPATH"]))
+    environ["GPUCONF_RUN"] = text  # which the card's environment leaves out
     done = subprocess.run(
         [sys.executable, str(HERE / program)],
-        env=card.environment(run_environment(text, os.environ["PYTHONPATH"])),
+        env=environ,
         cwd=HERE,
         capture_output=True,
         text=True,
