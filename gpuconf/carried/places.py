@@ -113,10 +113,11 @@ def _take(path, uuid, processes):
         if processes == 1
         else ("%d processes of this run compute" % processes)
     )
+    anew = "shell --processes %d" if "GPUCONF_SHELL" in os.environ else "run --processes %d -- ..."
     raise NoPlaceError(
         "%s on the GPU %s already, and it was planned for no more\n"
-        "  hint: `gpuconf run --processes %d -- ...` plans for one more, each with a smaller part"
-        % (those, uuid, processes + 1)
+        "  hint: `gpuconf %s` plans for one more, each with a smaller part"
+        % (those, uuid, anew % (processes + 1,))
     )
 
 
