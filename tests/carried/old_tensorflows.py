@@ -2,7 +2,7 @@
 
 Each version is installed for its own Python below ``--venvs``, if it is not there yet, and makes
 devices in every way that it has, on a simulated 8 GiB card under a plan of 2 GiB.  A way is held if
-the program or TensorFlow's log says 2048 MiB; one that launches a kernel ends in the simulated card,
+the program or TensorFlow's log says 2048 MiB; one that launches a kernel ends in that card,
 which computes nothing there, and the log has the limit by then.
 """
 
