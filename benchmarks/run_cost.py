@@ -20,8 +20,8 @@ from pathlib import Path
 
 from benchmarks.machine import machine
 from benchmarks.processes import Cost, cost_of, median
+from gpuconf.carried import SITE
 from gpuconf.run_plan import VARIABLE
-from gpuconf.running.launch import SITE
 from gpuconf.simcard import CardSpec, simulated_card
 
 RUN = (sys.executable, "-m", "gpuconf", "run", "--profile", "half-card", "--")

@@ -138,21 +138,6 @@ def _is_off():
 # --- the full guards ------------------------------------------------------------------------------
 
 
-class _OurPackage(object):
-    """Finds ``gpuconf`` where the run was started from, and nothing else there."""
-
-    def __init__(self, package):
-        self._package = package
-
-    def find_spec(self, name, _path=None, _target=None):
-        if name != "gpuconf":
-            return None
-        from importlib.util import spec_from_file_location
-
-        file = os.path.join(self._package, "__init__.py")
-        return spec_from_file_location(name, file, submodule_search_locations=[self._package])
-
-
 def _hand_over():
     """Whether the gpuconf that planned the run could take over, and did."""
     if sys.version_info < (3, 10):
@@ -163,7 +148,7 @@ def _hand_over():
     except planned.PlanError:
         return False  # which ends the process once the framework is really imported
     os.environ.setdefault("GPUCONF_RUN", _site.RUN)  # the program may have emptied it
-    finder = _OurPackage(run.package)
+    finder = _site.load("package").OurPackage(run.package)
     has_own = _has_gpuconf()
     if not has_own:
         sys.meta_path.insert(0, finder)

@@ -7,9 +7,10 @@ import os
 import sys
 from collections.abc import Mapping
 
+from gpuconf.carried import SITE
 from gpuconf.cli.output import Output
 from gpuconf.errors import UsageError
-from gpuconf.running.launch import SITE, launch
+from gpuconf.running.launch import launch
 from gpuconf.running.request import add_arguments as add_request_arguments
 from gpuconf.running.request import request_of
 from gpuconf.running.shell import choose_shell, parent_program, variables_for, warning_for, words_of

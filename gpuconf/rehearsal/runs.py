@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gpuconf
+from gpuconf.carried import with_site
 from gpuconf.children.family import ProcessFamily
 from gpuconf.children.passthrough import Passthrough
 from gpuconf.children.starting import failed_start
@@ -28,12 +29,12 @@ from gpuconf.simcard import Card
 
 FOLDER_VARIABLE = "GPUCONF_REHEARSAL"
 _PACKAGE = Path(gpuconf.__file__).parent
-_SITE = _PACKAGE / "rehearsal" / "agent" / "site"
+_AGENT = "gpuconf.rehearsal.agent.start"
 _POLL_S = 0.04
 _SILENT_S = 20.0
 
 
-@json_shape(computed=("package",))
+@json_shape(computed=("package", "agent"))
 class Orders(NamedTuple):
     """What the agent reads.  ``batch`` None leaves the program's own."""
 
@@ -45,6 +46,11 @@ class Orders(NamedTuple):
     def package(self) -> str:
         """Where gpuconf is, for the agent that is started without it."""
         return str(_PACKAGE)
+
+    @property
+    def agent(self) -> str:
+        """The module whose ``start`` the program calls."""
+        return _AGENT
 
 
 class HeldOnCard(NamedTuple):
@@ -182,8 +188,7 @@ def _progress(report: dict[str, Any]) -> str:
 
 
 def _with_agent(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
-    rest = environ.get("PYTHONPATH")
-    path = os.pathsep.join([str(_SITE), *([rest] if rest else [])])
+    path = with_site(environ.get("PYTHONPATH"))
     return {**environ, "PYTHONPATH": path, FOLDER_VARIABLE: str(folder)}
 
 

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 import gpuconf
 from gpuconf import run_plan
+from gpuconf.carried import with_site
 from gpuconf.children.starting import failed_start, find_command
 from gpuconf.environ import switched_off
 from gpuconf.errors import UsageError
@@ -26,7 +27,6 @@ from gpuconf.running.request import Request
 from gpuconf.terminal import say
 
 _PACKAGE = Path(gpuconf.__file__).parent
-SITE = str(_PACKAGE / "carried" / "site")
 # Python ignores these; subprocess puts them back too (bpo-1652).
 _IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFZ", "SIGXFSZ")
 
@@ -63,19 +63,11 @@ def _set_up(request: Request, program: str) -> None:
         say(text)
     text = run_plan.encode(planned.plan, planned.inventory, planned.leases, str(_PACKAGE))
     os.environ[run_plan.VARIABLE] = text
-    os.environ["PYTHONPATH"] = with_payload(os.environ.get("PYTHONPATH"))
+    os.environ["PYTHONPATH"] = with_site(os.environ.get("PYTHONPATH"))
     say(decision(planned.plan, program))
     if planned.leases and os.getpid() != 1:  # whose child it would be
         with suppress(OSError):
             watcher.start(planned.leases)
-
-
-def with_payload(path: str | None) -> str:
-    """PYTHONPATH with the payload's folder first."""
-    if not path:
-        return SITE
-    # An empty part means the working directory.
-    return os.pathsep.join([SITE, *(part for part in path.split(os.pathsep) if part != SITE)])
 
 
 def _stay_in_run(request: Request) -> None:

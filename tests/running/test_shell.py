@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.carried import SITE
 from gpuconf.running import shell
-from gpuconf.running.launch import SITE
 from gpuconf.simcard import Card
 from tests.processes import clean_environment, run
 from tests.terminals import OnTerminal

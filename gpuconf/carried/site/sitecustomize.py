@@ -1,8 +1,9 @@
 """Python runs this at its start in each program of a `gpuconf run`: watch for a framework.
 
-It is found because the run puts this folder first on PYTHONPATH.  Here is only what every Python
-must do; the rest is loaded when a framework is imported.  What goes wrong here ends the process:
-`site` would report an exception and run the program without limits.
+It is found because this folder is the first on PYTHONPATH.  Here is only what every Python must do;
+the rest is loaded when a framework is imported.  What goes wrong here ends the process: `site`
+would report an exception and run the program without limits.  `gpuconf rehearse` comes in the same
+way, and starts its agent.
 
 Python 2.7 and 3.5 to the newest.  Each start compiles it anew where no .pyc can be written, so it
 is short, and imports nothing.
@@ -158,4 +159,6 @@ else:
             _start()
     except Exception as _error:
         end_by(_error)
+    if os.environ.get("GPUCONF_REHEARSAL"):
+        load("rehearsed").start(os.environ["GPUCONF_REHEARSAL"])
 _run_the_users_own(_behind_ours())  # its own errors are Python's to report, as always

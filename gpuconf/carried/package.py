@@ -1,0 +1,20 @@
+"""The package gpuconf of who started the program, for Pythons that have none."""
+
+import os
+
+
+class OurPackage(object):
+    """Finds ``gpuconf`` in the folder ``package``, and nothing else beside it.
+
+    A whole site-packages folder of another Python must not come in with it."""
+
+    def __init__(self, package):
+        self._package = package
+
+    def find_spec(self, name, _path=None, _target=None):
+        if name != "gpuconf":
+            return None
+        from importlib.util import spec_from_file_location
+
+        file = os.path.join(self._package, "__init__.py")
+        return spec_from_file_location(name, file, submodule_search_locations=[self._package])
