@@ -32,15 +32,15 @@ plan_run(load_profile("half-card"), "benchmark")
 """
 # The command, then what is taken off it to give the row's figure.
 ROWS = {
-    "gpuconf run, before the command": ("run", "plan"),
-    "  of it the plan and the lease, with their imports": ("plan", "bare"),
+    "gpuconf run before the command, without the plan": ("run", "plan"),
+    "the plan and the lease, with their imports": ("plan", "bare"),
 }
 
 
 def other_pythons() -> dict[str, str]:
     """Interpreters on PATH and of pyenv, by version."""
     found: dict[str, str] = {}
-    folders = [*os.environ.get("PATH", "").split(os.pathsep)]
+    folders = os.environ.get("PATH", "").split(os.pathsep)
     folders += [str(path) for path in Path.home().glob(".pyenv/versions/*/bin")]
     for folder in (os.path.dirname(sys.executable), *folders):
         for path in sorted(Path(folder).glob("python[23]*")) if os.path.isdir(folder) else ():

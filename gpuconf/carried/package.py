@@ -1,4 +1,4 @@
-"""The package gpuconf of who started the program, for Pythons that have none."""
+"""The gpuconf that started a program, for programs whose Python has none."""
 
 import os
 
@@ -6,7 +6,8 @@ import os
 class OurPackage(object):
     """Finds ``gpuconf`` in the folder ``package``, and nothing else beside it.
 
-    A whole site-packages folder of another Python must not come in with it."""
+    A whole site-packages folder of another Python must not come in with it.
+    """
 
     def __init__(self, package):
         self._package = package

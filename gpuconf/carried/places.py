@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-FIRST = 1 << 24  # the first place's byte; below are the lease's own and those of its keepers
+FIRST = 1 << 24  # the first place's byte, far behind the lease's own at 0 and its note
 RANKS = (
     "LOCAL_RANK",  # torchrun
     "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -24,7 +24,7 @@ RANKS = (
 )
 
 _taken = {}  # type: dict[str, int]  # a lease's path -> the process that has a place in it
-_WAY_OF_ACCESS = 3  # _WAY_OF_ACCESS, which Python 2.7 lacks
+_WAY_OF_ACCESS = 3  # O_ACCMODE, which the os module of Python 2.7 lacks
 
 
 class NoPlaceError(RuntimeError):

@@ -65,8 +65,8 @@ class Run(object):
         unknown = plan["unknown_gpu"]
         self.unknown = None if unknown is None else Card(unknown)
         planned = self.cards or ([self.unknown] if self.unknown else [])
-        growth = planned[0].growth if planned else None
-        self.growth = plan["profile"]["memory"].get("allow_growth") if not planned else growth
+        memory = plan["profile"]["memory"]
+        self.growth = planned[0].growth if planned else memory.get("allow_growth")
 
     def cards_left(self):
         """The cards that this process may use: those of the run, or what the program has left.

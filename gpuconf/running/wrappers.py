@@ -13,10 +13,6 @@ class Options(NamedTuple):
     given: list[tuple[str, str]]
     rest: list[str]
 
-    def letters(self) -> set[str]:
-        """The names of the options that are given."""
-        return {name for name, _ in self.given}
-
 
 def read_options(
     words: Sequence[str], valued: str = "", valued_long: Collection[str] = (), last: str = ""

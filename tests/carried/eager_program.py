@@ -53,14 +53,6 @@ def limits(devices):
 
 
 seen["listed"] = limits(device_lib.list_local_devices())
-try:
-    with tf.device("GPU:0"):
-        tf.raw_ops.Empty(shape=(3 << 28,), dtype=tf.float32)
-    seen["3 GiB"] = "allocated"
-except tf.errors.ResourceExhaustedError:
-    seen["3 GiB"] = "refused"
-with tf.device("GPU:0"):
-    tf.raw_ops.Empty(shape=(1 << 28,), dtype=tf.float32)
 config = tf.compat.v1.ConfigProto()
 config.gpu_options.per_process_gpu_memory_fraction = 0.9
 with ops.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
