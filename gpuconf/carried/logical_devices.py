@@ -7,11 +7,11 @@ import os
 import sys
 
 _site = sys.modules["_gpuconf_carried_site"]
-_words = _site.load("words")
 _shares = _site.load("shares")
+_sizes = _site.load("sizes")
 _wrap = _site.load("wrapping").wrap
 _GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
-_MIB = 1024 * 1024
+_MIB = _sizes.MIB
 
 
 class LogicalDevices(object):
@@ -137,9 +137,9 @@ class LogicalDevices(object):
         asked = [logical.memory_limit for logical in wanted or ()]
         if limit is None or not asked or None in asked:
             return original(context, device, wanted)
-        given = _shares.scaled_to(asked, limit)
+        given = _sizes.scaled_to(asked, limit)
         if [int(size) for size in asked] != given:
-            self._guards.tell([("memory_limit " + _shares.listed(asked), _shares.listed(given))])
+            self._guards.tell([("memory_limit " + _sizes.listed(asked), _sizes.listed(given))])
         return original(
             context,
             device,

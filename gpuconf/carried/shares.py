@@ -4,7 +4,7 @@ import sys
 
 _site = sys.modules["_gpuconf_carried_site"]
 _words = _site.load("words")
-_MIB = 1024 * 1024
+_sizes = _site.load("sizes")
 
 
 def held(config, run, cards):
@@ -34,43 +34,11 @@ def smallest(cards):
     return min(limited, key=lambda card: card.limit_bytes) if limited else None
 
 
-def share_of(card):
-    """The fraction of the card that TensorFlow turns back into its limit in whole MiB.
-
-    Half a MiB on top keeps ``int(fraction * total)`` from falling into the MiB below.  1.0 where
-    nothing limits the card.
-    """
-    limit, total = card.limit_bytes, card.total_bytes
-    if limit is None or not total:
-        return 1.0 if card.fraction is None else card.fraction
-    if limit + _MIB // 2 >= total:
-        return 1.0
-    asked = card.fraction
-    if asked is not None and int(asked * total) // _MIB * _MIB == limit:
-        return asked
-    return float(limit + _MIB // 2) / total
-
-
-def scaled_to(asked, limit_mib):
-    """``asked`` in whole MiB, scaled down alike so that the sum is at most ``limit_mib``."""
-    asked = [size if size > 0 else limit_mib for size in asked] or [limit_mib]
-    total = sum(asked)
-    if total <= limit_mib:
-        return [int(size) for size in asked]
-    return [int(float(size) * limit_mib / total) for size in asked]
-
-
-def listed(sizes):
-    """``2048 + 1024 MiB``."""
-    return " + ".join("%g" % (size,) for size in sizes) + " MiB"
-
-
 def _hold_fraction(options, cards):
     cards = [_with_total(card) for card in cards]
     if not cards:
         return []
-    card = min(cards, key=share_of)  # one fraction for all of them
-    share = share_of(card)
+    share, card = min(((_share_of(card), card) for card in cards), key=lambda each: each[0])
     asked = options.per_process_gpu_memory_fraction
     if 0 < asked <= share or (share == 1.0 and not asked):
         return []
@@ -83,6 +51,10 @@ def _hold_fraction(options, cards):
             "%.3g%s" % (share, _of(card, share)),
         )
     ]
+
+
+def _share_of(card):
+    return _sizes.share_of(card.limit_bytes, card.total_bytes, card.fraction)
 
 
 def _of(card, share):
@@ -112,10 +84,10 @@ def _hold_virtual(options, cards):
         if card is None or card.limit_bytes is None:
             continue
         asked = list(group.memory_limit_mb)
-        given = scaled_to(asked, card.limit_bytes // _MIB)
+        given = _sizes.scaled_to(asked, card.limit_bytes // _sizes.MIB)
         if asked == given:
             continue
         group.memory_limit_mb[:] = given
         if asked:
-            changes.append(("virtual devices of " + listed(asked), listed(given)))
+            changes.append(("virtual devices of " + _sizes.listed(asked), _sizes.listed(given)))
     return changes

@@ -29,8 +29,9 @@ from gpuconf.backends import keras_backend
 from gpuconf.backends.tensorflow import devices, readback
 from gpuconf.backends.tensorflow.environment import GROWTH
 from gpuconf.backends.tensorflow.program_settings import ProgramSettings
-from gpuconf.backends.tensorflow.session_config import HeldToPlan, hold_to_plan, scaled_to
+from gpuconf.backends.tensorflow.session_config import HeldToPlan, hold_to_plan
 from gpuconf.callsite import CallSite, user_call_site
+from gpuconf.carried.sizes import listed, scaled_to
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.settings import Setting
 from gpuconf.terminal import say
@@ -308,8 +309,7 @@ class Guards:
             return original(context, device, wanted)
         held = scaled_to(asked, limit)
         if [int(size) for size in asked] != held:
-            asked_text, got_text = (" + ".join(f"{n:g}" for n in sizes) for sizes in (asked, held))
-            change = HeldToPlan(f"memory_limit {asked_text} MiB", f"{got_text} MiB")
+            change = HeldToPlan(f"memory_limit {listed(asked)}", listed(held))
             self._tell("set_logical_device_configuration", [change])
         scaled = [
             logical._replace(memory_limit=size) for logical, size in zip(wanted, held, strict=True)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from gpuconf.backends.tensorflow.devices import logical_limits_mib
 from gpuconf.backends.tensorflow.readback import visible_indices
+from gpuconf.carried.sizes import listed, scaled_to, share_of
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.units import MIB, sized
 
@@ -69,22 +70,8 @@ def _common_share(gpus: Sequence[GpuPlan]) -> float | None:
     """The one ``per_process_gpu_memory_fraction`` that gives every GPU its limit, if any does."""
     if any(gpu.logical_devices_bytes or not gpu.gpu.total_bytes for gpu in gpus):
         return None
-    shares = {share_of(gpu) for gpu in gpus}
+    shares = {share_of(gpu.limit_bytes, gpu.gpu.total_bytes, gpu.fraction) for gpu in gpus}
     return shares.pop() if len(shares) == 1 else None
-
-
-def share_of(gpu: GpuPlan) -> float:
-    """The fraction of the card that TensorFlow turns back into the plan's limit in whole MiB.
-
-    Half a MiB on top keeps ``int(fraction × total)`` from falling into the MiB below.
-    """
-    total, limit = gpu.gpu.total_bytes or 1, gpu.limit_bytes
-    if limit is None or limit + MIB // 2 >= total:
-        return 1.0
-    asked = gpu.fraction
-    if asked is not None and int(asked * total) // MIB * MIB == limit:
-        return asked
-    return (limit + MIB // 2) / total
 
 
 def _hold_fraction(options: Any, share: float, gpu: GpuPlan) -> list[HeldToPlan]:
@@ -115,19 +102,8 @@ def _hold_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> list[HeldToP
             continue
         virtual.memory_limit_mb[:] = held
         if asked:
-            notes.append(HeldToPlan(f"virtual devices of {_sum(asked)} MiB", f"{_sum(held)} MiB"))
+            notes.append(HeldToPlan(f"virtual devices of {listed(asked)}", listed(held)))
     return notes
-
-
-def scaled_to(asked: Sequence[float], limit_mib: int) -> list[int]:
-    """``asked`` in whole MiB, each scaled down alike so that the sum is at most ``limit_mib``."""
-    if not asked:
-        return [limit_mib]
-    asked = [size if size > 0 else limit_mib for size in asked]  # 0 and -1 mean "all" there
-    total = sum(asked)
-    if total <= limit_mib:
-        return [int(size) for size in asked]
-    return [int(size * limit_mib / total) for size in asked]
 
 
 def _give_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> None:
@@ -140,7 +116,3 @@ def _give_virtual_devices(options: Any, gpus: Sequence[GpuPlan]) -> None:
         if fraction and total:
             limits = scaled_to(limits, int(fraction * total) // MIB)
         options.experimental.virtual_devices.add().memory_limit_mb.extend(limits)
-
-
-def _sum(sizes: Sequence[float]) -> str:
-    return " + ".join(f"{size:g}" for size in sizes)
