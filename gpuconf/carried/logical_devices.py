@@ -95,7 +95,7 @@ class LogicalDevices(object):
         size = int(asked * card.total_bytes) // _MIB
         if size > limit:
             wanted = "per_process_gpu_memory_fraction %g (%d MiB)" % (asked, size)
-            self._guards.tell([(wanted, "%d MiB" % (limit,))])
+            self._guards.say_changes([(wanted, "%d MiB" % (limit,))])
         return min(limit, size)
 
     def _drop_fraction(self, context):
@@ -117,7 +117,7 @@ class LogicalDevices(object):
         context._initialize_physical_devices()
         growth = self._run.growth
         if growth is not None and bool(enable) != growth:
-            self._guards.tell([("set_memory_growth %s" % (bool(enable),), "%s" % (growth,))])
+            self._guards.say_changes([("set_memory_growth %s" % (bool(enable),), "%s" % (growth,))])
         if device not in self._limits_mib:
             return original(context, device, enable if growth is None else growth)
         # On a device with a limit TensorFlow refuses it, and takes the variable alone.
@@ -139,7 +139,9 @@ class LogicalDevices(object):
             return original(context, device, wanted)
         given = _sizes.scaled_to(asked, limit)
         if [int(size) for size in asked] != given:
-            self._guards.tell([("memory_limit " + _sizes.listed(asked), _sizes.listed(given))])
+            self._guards.say_changes(
+                [("memory_limit " + _sizes.listed(asked), _sizes.listed(given))]
+            )
         return original(
             context,
             device,

@@ -96,11 +96,12 @@ class Guards(object):
         if self._can_use_gpus():
             self.run.take_places()
 
-    def tell(self, changes):
-        """Say what the program asked for, and what it gets."""
+    def say_changes(self, changes):
+        """Say what the program asked for and what it got, as the full guards do."""
         line = _words.user_line() if changes else ""
-        for asked, given in changes:
-            _words.say("%s asks for %s, and gets %s" % (line, asked, given))
+        for asked, got in changes:
+            why = "profile %s allows no more" % (self.run.profile,)
+            _words.say("%s: asked %s, got %s: %s" % (line, asked, got, why))
 
     def _can_use_gpus(self):
         if self._has_cuda is None:
@@ -113,7 +114,7 @@ class Guards(object):
 
     def _held_config(self, config):
         held, changes = _shares.held(config, self.run, self.cards())
-        self.tell(changes)
+        self.say_changes(changes)
         if not ("GPU" in held.device_count and held.device_count["GPU"] == 0):
             self.about_to_make_devices()
         return held

@@ -19,7 +19,7 @@ def say(text):
         return
     _said.add(text)
     try:
-        sys.stderr.write("gpuconf run: %s\n" % (text,))
+        sys.stderr.write("gpuconf: %s\n" % (text,))
         sys.stderr.flush()
     except Exception:
         pass  # closed, None, or an object of the program's

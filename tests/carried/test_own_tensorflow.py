@@ -23,6 +23,7 @@ pytestmark = pytest.mark.slow
 
 SHARE = (2048 + 0.5) / 8192  # which TensorFlow turns back into 2048 MiB
 HERE = Path(__file__).parent
+WHY = "profile half-card allows no more"
 
 
 @pytest.fixture(scope="module")
@@ -82,15 +83,15 @@ def test_eager_tensorflow_is_held(eight_gib: Card, tmp_path: Path) -> None:
         "listed": [2048 * MIB],
         "session": [2048 * MIB],
     }
-    ours = [line.removeprefix("gpuconf run: ") for line in said.splitlines() if "asks for" in line]
+    ours = [line.removeprefix("gpuconf: ") for line in said.splitlines() if ": asked " in line]
     growth, logical, session = lines_of(
         "eager_program.py", "growth(gpu, False)", "kind(3072)", "v1.Session("
     )
     assert ours == [
-        f"{growth} asks for set_memory_growth False, and gets True",
-        f"{logical} asks for memory_limit 3072 + 1024 MiB, and gets 1536 + 512 MiB",
-        f"{session} asks for per_process_gpu_memory_fraction 0.9 (7372 MiB), and gets "
-        "0.25 (2048 MiB)",
+        f"{growth}: asked set_memory_growth False, got True: {WHY}",
+        f"{logical}: asked memory_limit 3072 + 1024 MiB, got 1536 + 512 MiB: {WHY}",
+        f"{session}: asked per_process_gpu_memory_fraction 0.9 (7372 MiB), got 0.25 (2048 MiB): "
+        f"{WHY}",
     ]
 
 
@@ -109,7 +110,7 @@ def test_sessions_are_held(eight_gib: Card, tmp_path: Path) -> None:
         "without GPU": SHARE,
         "a mistake": "TypeError",
     }
-    assert said.count("asks for") == 5
+    assert said.count(": asked ") == 5
     (line,) = lines_of("graph_program.py", "config(0.9)")
-    asked = "asks for per_process_gpu_memory_fraction 0.9 (7372 MiB), and gets 0.25 (2048 MiB)"
-    assert f"gpuconf run: {line} {asked}\n" in said
+    asked = "asked per_process_gpu_memory_fraction 0.9 (7372 MiB), got 0.25 (2048 MiB)"
+    assert f"gpuconf: {line}: {asked}: {WHY}\n" in said
