@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks.machine import machine
 from benchmarks.processes import Cost, cost_of, median
 from gpuconf.carried import SITE
-from gpuconf.run_plan import VARIABLE
+from gpuconf.environ import RUN_VARIABLE
 from gpuconf.simcard import CardSpec, simulated_card
 
 RUN = (sys.executable, "-m", "gpuconf", "run", "--profile", "half-card", "--")
@@ -97,7 +97,7 @@ def main() -> None:
         for name, (one, other) in ROWS.items():
             print_difference(name, before[one], before[other])
         inside = run_environment(environ)
-        outside = {name: value for name, value in inside.items() if name != VARIABLE}
+        outside = {name: value for name, value in inside.items() if name != RUN_VARIABLE}
         outside["PYTHONPATH"] = inside["PYTHONPATH"].replace(SITE, empty)
         for version, python in other_pythons().items():
             words = [python, "-c", "pass"]

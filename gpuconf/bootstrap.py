@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from gpuconf.planner import Plan
     from gpuconf.run_plan import RunPlan
 
-_RUN_VARIABLE = "GPUCONF_RUN"
 _binding = Binding()
 _off: Activation | None = None
 _run: RunPlan | None = None
@@ -115,7 +114,7 @@ def install_session() -> object:
 def _join_run() -> RunPlan | None:
     """The `gpuconf run` that this process is in, whose plan it keeps to; None if it is in none."""
     global _run  # noqa: PLW0603  # a process is in one run
-    if _run is None and os.environ.get(_RUN_VARIABLE) and _binding.activation is None:
+    if _run is None and os.environ.get(environment.RUN_VARIABLE) and _binding.activation is None:
         from gpuconf import run_plan
         from gpuconf.carried_plans import CarriedPlans
 

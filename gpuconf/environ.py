@@ -14,6 +14,8 @@ from gpuconf.errors import UsageError
 from gpuconf.settings import Setting
 from gpuconf.state_note import STATE_VARIABLE, SetVariable, StateNote, encode, read_note
 
+# The plan of a `gpuconf run`, for the programs in it: gpuconf.run_plan.
+RUN_VARIABLE = "GPUCONF_RUN"
 # CUDA reads these: which GPUs a process sees.
 VISIBILITY = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 # A plan depends on these: where the program changes one, it is made again.  JAX refuses to start

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from gpuconf.environ import RUN_VARIABLE
 from gpuconf.errors import UsageError
 from gpuconf.hardware.inventory import Inventory
 from gpuconf.json_values import UnreadableError, decoded_exactly, plain
@@ -19,7 +20,6 @@ from gpuconf.profile import Profile
 from gpuconf.profile.model import GpuRules, OnShortage
 from gpuconf.version import __version__
 
-VARIABLE = "GPUCONF_RUN"
 FORMAT = 1
 
 
@@ -57,7 +57,7 @@ def read(environ: Mapping[str, str]) -> RunPlan | None:
 
     Raises UsageError for a plan of another version of gpuconf, or one that cannot be read.
     """
-    text = environ.get(VARIABLE)
+    text = environ.get(RUN_VARIABLE)
     if not text:
         return None
     try:
@@ -77,8 +77,8 @@ def read(environ: Mapping[str, str]) -> RunPlan | None:
 
 def _unreadable(why: str) -> UsageError:
     return UsageError(
-        f"the plan of gpuconf run in {VARIABLE} cannot be used: {why}",
-        hint=f"start the program again with this version's gpuconf run, or: unset {VARIABLE}",
+        f"the plan of gpuconf run in {RUN_VARIABLE} cannot be used: {why}",
+        hint=f"start the program again with this version's gpuconf run, or: unset {RUN_VARIABLE}",
     )
 
 

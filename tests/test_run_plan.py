@@ -9,6 +9,7 @@ import pytest
 
 from gpuconf import run_plan
 from gpuconf.carried_plans import CarriedPlans
+from gpuconf.environ import RUN_VARIABLE
 from gpuconf.errors import UsageError
 from gpuconf.hardware.inventory import GpuProcess, Inventory
 from gpuconf.machine_plan import plan_within
@@ -44,7 +45,7 @@ def made(profile: Profile, inventory: Inventory, **environ: str) -> Plan:
 def carried(plan: Plan, inventory: Inventory) -> run_plan.RunPlan:
     """What a program of the run reads."""
     text = run_plan.encode(plan, inventory, LEASES, "/somewhere/gpuconf")
-    found = run_plan.read({run_plan.VARIABLE: text})
+    found = run_plan.read({RUN_VARIABLE: text})
     assert found is not None
     return found
 
@@ -113,11 +114,11 @@ def test_a_plan_that_cannot_be_used_is_refused(change: str) -> None:
         text = good.replace('"keep_free":{', '"keep_fee":{')
         assert text != good
     with pytest.raises(UsageError, match="GPUCONF_RUN"):
-        run_plan.read({run_plan.VARIABLE: text})
+        run_plan.read({RUN_VARIABLE: text})
 
 
 def test_no_run() -> None:
     """Without the variable, or with an empty one, there is none."""
     assert run_plan.read({}) is None
-    assert run_plan.read({run_plan.VARIABLE: ""}) is None
-    assert run_plan.VARIABLE not in os.environ
+    assert run_plan.read({RUN_VARIABLE: ""}) is None
+    assert RUN_VARIABLE not in os.environ

@@ -147,7 +147,7 @@ def _hand_over():
         run = planned.current()
     except planned.PlanError:
         return False  # which ends the process once the framework is really imported
-    os.environ.setdefault("GPUCONF_RUN", _site.RUN)  # the program may have emptied it
+    os.environ.setdefault(_site.VARIABLE, _site.RUN)  # the program may have emptied it
     finder = _site.load("package").OurPackage(run.package)
     has_own = _has_gpuconf()
     if not has_own:

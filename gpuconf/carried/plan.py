@@ -5,7 +5,6 @@ import os
 import sys
 
 _site = sys.modules["_gpuconf_carried_site"]
-_VARIABLE = "GPUCONF_RUN"
 _FORMAT = 1
 _runs = []  # the Run of this process, once read
 
@@ -14,7 +13,7 @@ class PlanError(RuntimeError):
     """The variable cannot be read; ``hint`` says what to do."""
 
     hint = "start the program with `gpuconf run -- ...`, or `unset %s` to run it without limits" % (
-        _VARIABLE,
+        _site.VARIABLE,
     )
 
 
@@ -95,13 +94,13 @@ def _parsed(text):
     try:
         data = json.loads(text)
     except ValueError as error:
-        raise PlanError("%s cannot be read: %s" % (_VARIABLE, error))
+        raise PlanError("%s cannot be read: %s" % (_site.VARIABLE, error))
     if not isinstance(data, dict) or data.get("format") != _FORMAT:
         found = data.get("format") if isinstance(data, dict) else type(data).__name__
         raise PlanError(
-            "%s has the format %r, and this gpuconf reads %d" % (_VARIABLE, found, _FORMAT)
+            "%s has the format %r, and this gpuconf reads %d" % (_site.VARIABLE, found, _FORMAT)
         )
     try:
         return Run(data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PlanError("%s cannot be read: %s: %s" % (_VARIABLE, type(error).__name__, error))
+        raise PlanError("%s cannot be read: %s: %s" % (_site.VARIABLE, type(error).__name__, error))

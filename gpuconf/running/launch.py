@@ -18,7 +18,7 @@ import gpuconf
 from gpuconf import run_plan
 from gpuconf.carried import with_site
 from gpuconf.children.starting import failed_start, find_command
-from gpuconf.environ import switched_off
+from gpuconf.environ import RUN_VARIABLE, switched_off
 from gpuconf.errors import UsageError
 from gpuconf.running import watcher
 from gpuconf.running.planning import decision, plan_run, set_environment
@@ -48,7 +48,7 @@ def launch(
         say("GPUCONF_DISABLE is set: the command runs without a plan")
     else:
         refuse_unreachable(words, os.environ)
-        if run_plan.VARIABLE in os.environ:
+        if RUN_VARIABLE in os.environ:
             _stay_in_run(request)
         else:
             _set_up(request, _program(words))
@@ -62,7 +62,7 @@ def _set_up(request: Request, program: str) -> None:
     for text in [*planned.plan.notes, *(str(each) for each in settings if each.why_not)]:
         say(text)
     text = run_plan.encode(planned.plan, planned.inventory, planned.leases, str(_PACKAGE))
-    os.environ[run_plan.VARIABLE] = text
+    os.environ[RUN_VARIABLE] = text
     os.environ["PYTHONPATH"] = with_site(os.environ.get("PYTHONPATH"))
     say(decision(planned.plan, program))
     if planned.leases and os.getpid() != 1:  # whose child it would be

@@ -20,12 +20,13 @@ from gpuconf.children.starting import (
     cannot_start,
     find_command,
 )
+from gpuconf.environ import RUN_VARIABLE
 from gpuconf.errors import UsageError
 from gpuconf.running.elsewhere import goes_elsewhere
 from gpuconf.running.wrappers import command_behind, read_options
 
 # What the plan sets and a command must not set again or take away.
-CARRIERS = ("PYTHONPATH", "GPUCONF_RUN", "CUDA_VISIBLE_DEVICES")
+CARRIERS = ("PYTHONPATH", RUN_VARIABLE, "CUDA_VISIBLE_DEVICES")
 _RUN = ("gpuconf", "run", "--")
 _PYTHON = re.compile(r"(python|pypy)[\d.]*[a-z]*(-dbg)?$")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuconf import run_plan
-from gpuconf.environ import WATCHED, set_by_gpuconf
+from gpuconf.environ import RUN_VARIABLE, WATCHED, set_by_gpuconf
 from gpuconf.state_note import STATE_VARIABLE
 
 # For prompts that show it in a way of their own, as they do VIRTUAL_ENV_PROMPT.
@@ -114,7 +114,7 @@ def variables_for(path: str, site: str, environ: Mapping[str, str]) -> dict[str,
 
 def _carriers(environ: Mapping[str, str]) -> dict[str, str | None]:
     """What must be as it is now behind the startup files; None is unset.  PYTHONPATH may grow."""
-    names = {run_plan.VARIABLE, STATE_VARIABLE, *WATCHED, *set_by_gpuconf(environ)}
+    names = {RUN_VARIABLE, STATE_VARIABLE, *WATCHED, *set_by_gpuconf(environ)}
     return {name: environ.get(name) for name in sorted(names)}
 
 

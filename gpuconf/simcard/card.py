@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuconf.environ import RUN_VARIABLE
 from gpuconf.errors import BackendError, UsageError
 from gpuconf.simcard.bridge import LIBRARY, VARIABLE
 from gpuconf.simcard.libraries import build_libraries
@@ -24,7 +25,6 @@ from gpuconf.units import GIB, sized
 
 FILE_VARIABLE = "GPUCONF_SIMCARD_FILE"
 _LEASES_VARIABLE = "GPUCONF_LEASES"
-_RUN_VARIABLE = "GPUCONF_RUN"
 LARGEST_COUNT = 16
 _MOST_PROCESSES = 256
 _NAME_BYTES = 96
@@ -141,7 +141,7 @@ class Card:
         changed = {**base, "LD_LIBRARY_PATH": ":".join(paths), FILE_VARIABLE: str(self.path)}
         # Simulated GPUs of two card files have the same UUIDs, and nothing to do with each other.
         changed[_LEASES_VARIABLE] = f"{self.path}.leases"
-        changed.pop(_RUN_VARIABLE, None)  # the plan of a run is for other GPUs
+        changed.pop(RUN_VARIABLE, None)  # the plan of a run is for other GPUs
         plugin = base.get(VARIABLE)
         if plugin and os.path.basename(plugin) != LIBRARY:
             raise UsageError(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.run_plan import VARIABLE
+from gpuconf.environ import RUN_VARIABLE
 from gpuconf.simcard import Card
 from tests.cli.commands import BUILT
 from tests.processes import clean_environment, run
@@ -122,7 +122,7 @@ def test_the_environment_is_the_users_own_and_the_plans(card: Card, tmp_path: Pa
     assert changed - {"_", "PWD", "SHLVL", "OLDPWD"} == {
         "TF_FORCE_GPU_ALLOW_GROWTH",
         *("XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_PYTHON_CLIENT_MEM_FRACTION"),
-        *("PYTHONPATH", VARIABLE, "GPUCONF_STATE"),
+        *("PYTHONPATH", RUN_VARIABLE, "GPUCONF_STATE"),
     }
     folder, _, rest = after["PYTHONPATH"].partition(":")
     assert rest == "/mine:"
@@ -232,7 +232,7 @@ def test_switched_off_and_inside_a_run(card: Card, tmp_path: Path) -> None:
     """GPUCONF_DISABLE runs the command alone; inside a run that run's plan holds."""
     off = run([*RUN, "env"], tmp_path, environ={**environ(card), "GPUCONF_DISABLE": "1"})
     assert off.returncode == 0
-    assert VARIABLE not in off.stdout
+    assert RUN_VARIABLE not in off.stdout
     assert "without a plan" in off.stderr
     nested = [*RUN, sys.executable, "-m", "gpuconf", "run"]
     inside = run([*nested, "--", "sh", "-c", "exit 5"], tmp_path, environ=environ(card))
@@ -255,7 +255,7 @@ def test_commands_inside_a_run_know_its_plan(card: Card, tmp_path: Path) -> None
     assert done.returncode == 0, done.stdout + done.stderr
     assert "lease = 2 × (3942 MiB limit + 640 MiB context) = 9164 MiB" in done.stdout
     assert "this is inside a gpuconf run" in done.stderr
-    assert f"{VARIABLE}=" not in done.stdout
+    assert f"{RUN_VARIABLE}=" not in done.stdout
 
 
 def test_plan_shows_what_a_run_would_do(card: Card, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import os
 import sys
 
 _NAME = "_gpuconf_carried_"
+VARIABLE = "GPUCONF_RUN"
 _FRAMEWORKS = frozenset(("tensorflow", "keras", "torch", "jax"))
 
 
@@ -148,7 +149,7 @@ def _behind_ours():
 
 _FOLDER = _folder_of(__file__)
 _PACKAGE = os.path.dirname(_FOLDER)
-RUN = os.environ.get("GPUCONF_RUN")  # the program may empty its environment
+RUN = os.environ.get(VARIABLE)  # the program may empty its environment
 _chained = []
 if _NAME + "site" in sys.modules:
     _chained = sys.modules[_NAME + "site"]._chained
