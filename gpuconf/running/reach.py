@@ -184,7 +184,7 @@ def _look_behind_env(
         raise _unreached(
             f"{words[0]} -i",
             "it empties the environment, which carries the plan",
-            f'put it before gpuconf: {words[0]} -i PATH="$PATH" {_line([*_RUN, *command])}',
+            f'put it before gpuconf: {words[0]} -i PATH="$PATH" {_line(_leading(command))}',
         )
     while rest and "=" in rest[0]:
         rest.pop(0)

@@ -58,6 +58,7 @@ def refusal(line: str, environ: Mapping[str, str]) -> UsageError | None:
         "python -XE t.py",
         "python -su t.py",
         "python -uB -O t.py",
+        "python -W error -Bsic 'a b'",
         "python -P t.py",
         "python -cE",
         "python -mE",
@@ -122,7 +123,6 @@ RUN = "gpuconf run -- "
         ("python3.12 -u -S t.py", "sitecustomize", RUN + "python3.12 -u t.py"),
         ("pypy3 -Em train", "python -E", RUN + "pypy3 -m train"),
         ("python -X dev -E -c pass", "python -E", RUN + "python -X dev -c pass"),
-        ("python -W error -Bsic 'a b'", "", ""),
         (
             "timeout -k 5 60 nice -n 5 python -I t.py",
             "-I",
@@ -131,7 +131,7 @@ RUN = "gpuconf run -- "
         ("env A=1 nohup python -E t.py", "-E", RUN + "env A=1 nohup python t.py"),
         ("env - python t.py", "empties the environment", f'env -i PATH="$PATH" {RUN}python t.py'),
         ("env -i python t.py", "empties", f'env -i PATH="$PATH" {RUN}python t.py'),
-        ("env -vi A=1 python t.py", "empties", f'env -i PATH="$PATH" {RUN}A=1 python t.py'),
+        ("env -vi A=1 python t.py", "empties", f'env -i PATH="$PATH" A=1 {RUN}python t.py'),
         ("env --ignore-environment python t.py", "empties", ""),
         (
             "env PYTHONPATH=src python t.py",
@@ -194,9 +194,6 @@ def test_what_the_plan_cannot_reach(
 ) -> None:
     """Exit code 2, what and why, and the command to use instead."""
     error = refusal(line, environ)
-    if not said and not hint:
-        assert error is None
-        return
     assert error is not None
     assert error.exit_code == 2
     assert said in error.message
