@@ -16,7 +16,7 @@ help:
 	@printf "%-16s%s\n" "make lint" "ruff and mypy --strict"
 	@printf "%-16s%s\n" "make wheel" "build the wheel, install it elsewhere, check what is in it"
 	@printf "%-16s%s\n" "make generated" "write anew what is made from the code: the reference of profile keys, the JSON Schemas"
-	@printf "%-16s%s\n" "make bench" "what import gpuconf.auto costs, and how fast a log is explained"
+	@printf "%-16s%s\n" "make bench" "what import gpuconf.auto and gpuconf run cost, and how fast a log is explained"
 	@printf "%-16s%s\n" "make matrix" "private names and acceptance on TensorFlow 2.15 to the newest (half an hour)"
 	@printf "%-16s%s\n" "make legacy" "gpuconf run on TensorFlow 1.8 and 1.15 (needs Python 3.6 and 3.7)"
 	@printf "%-16s%s\n" "make models" "22 models trained on the CPU and on the simulated card (an hour or so)"
@@ -63,6 +63,7 @@ generated: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.import_cost
 	$(BIN)/python -m benchmarks.explain_speed
+	$(BIN)/python -m benchmarks.run_cost
 
 matrix: $(VENV)/.dev
 	$(BIN)/python -m tests.acceptance.matrix
