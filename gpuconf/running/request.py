@@ -81,7 +81,7 @@ def _time(text: str) -> str:
             raise ValueError("more than nothing")
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time such as 10min or {FOREVER} (put -- before the command)"
+            f"{text!r} is not a time such as 10min or {FOREVER} (none? put -- behind --wait)"
         ) from None
     return text
 

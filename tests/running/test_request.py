@@ -50,7 +50,7 @@ def test_what_follows_wait_must_be_a_time(time: str, capsys: pytest.CaptureFixtu
     """The command's first word is not taken for one."""
     with pytest.raises(SystemExit):
         asked(f"--wait={time}")
-    assert "put -- before the command" in capsys.readouterr().err
+    assert "put -- behind --wait" in capsys.readouterr().err
 
 
 def test_wait_without_a_time_has_no_end() -> None:
