@@ -38,7 +38,10 @@ from gpuconf.leases.mutex import Mutex
 
 MOST_FILES = 10_000  # of one card
 _MOST_CARDS = 1000
-_ABOVE_STANDARD = 3  # the first descriptor that is not stdin, stdout or stderr
+# The descriptor of a lease is the first free one from here on.  Programs write over lower numbers:
+# stdin, stdout and stderr are reopened, a shell script that `gpuconf run` becomes says `exec 3>&1`
+# or `exec 200>lock`, and what dup2 closes drops the lock.  The last are for a small `ulimit -n`.
+_OUT_OF_THE_WAY = (700, 217, 57, 13, 3)
 
 
 class _Held:
@@ -51,20 +54,18 @@ class _Held:
         self._file: os.stat_result | None = None
 
     def open(self) -> int:
-        """Make its file, and return a descriptor that no library takes for stdin or stderr.
-
-        Where the program was started with one of those closed, what is opened next has its number.
-        """
+        """Make its file, and return a descriptor whose number no program writes over."""
         # O_CLOEXEC is left out: the lease stays with a program that execs another.
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW
         self.descriptors.append(os.open(self.paths[0], flags, 0o644))
         self._file = os.fstat(self.descriptors[0])
-        if self.descriptors[0] < _ABOVE_STANDARD:
-            self.descriptors.append(
-                fcntl.fcntl(self.descriptors[0], fcntl.F_DUPFD, _ABOVE_STANDARD)
-            )
-            os.close(self.descriptors[0])  # before there is a lock, which this would end
-            del self.descriptors[0]
+        for least in _OUT_OF_THE_WAY:
+            if self.descriptors[0] >= least:
+                break
+            with suppress(OSError):  # the process may not have so many
+                self.descriptors.append(fcntl.fcntl(self.descriptors[0], fcntl.F_DUPFD, least))
+                os.close(self.descriptors[0])  # before there is a lock, which this would end
+                del self.descriptors[0]
         os.set_inheritable(self.descriptors[0], True)
         return self.descriptors[0]
 

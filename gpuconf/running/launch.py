@@ -20,6 +20,7 @@ from gpuconf.carried import with_site
 from gpuconf.children.starting import failed_start, find_command
 from gpuconf.environ import RUN_VARIABLE, switched_off
 from gpuconf.errors import UsageError
+from gpuconf.leases.files import descriptors_of, is_locked
 from gpuconf.running import watcher
 from gpuconf.running.planning import decision, plan_run, set_environment
 from gpuconf.running.reach import refuse_unreachable
@@ -48,8 +49,9 @@ def launch(
         say("GPUCONF_DISABLE is set: the command runs without a plan")
     else:
         refuse_unreachable(words, os.environ)
-        if RUN_VARIABLE in os.environ:
-            _stay_in_run(request)
+        run = run_plan.read(os.environ)
+        if run is not None and _lives(run):
+            _stay_in_run(run, request)
         else:
             _set_up(request, _program(words))
     environ = _as_it_was_given(os.environ)
@@ -70,15 +72,24 @@ def _set_up(request: Request, program: str) -> None:
             watcher.start(planned.leases)
 
 
-def _stay_in_run(request: Request) -> None:
+def _lives(run: run_plan.RunPlan) -> bool:
+    """Whether the run that this process is in goes on: its leases do.
+
+    What it started may outlive it, such as the server of a terminal multiplexer.
+    """
+    # Its holder may be this process, and a look at its own lease would end that.
+    return all(descriptors_of(path) or is_locked(path) for path in run.leases.values())
+
+
+def _stay_in_run(run: run_plan.RunPlan, request: Request) -> None:
     """In a program of a run, its plan holds; raise UsageError where another is asked for."""
-    run = run_plan.read(os.environ)
-    name = run.profile.name if run is not None else ""
+    name = run.profile.name
     if not request.is_default:
         raise UsageError(
             f"this is already inside a gpuconf run or shell, whose plan ({name}) holds",
             hint="leave it first (exit), or leave the options out",
         )
+    os.environ["PYTHONPATH"] = with_site(os.environ.get("PYTHONPATH"))  # it may have been replaced
     say(f"inside a gpuconf run or shell: its plan ({name}) holds")
 
 

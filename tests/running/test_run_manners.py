@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.carried import SITE
 from gpuconf.environ import RUN_VARIABLE
+from gpuconf.leases.files import is_locked
 from gpuconf.simcard import Card
 from tests.cli.commands import BUILT
 from tests.processes import clean_environment, run
@@ -150,6 +152,18 @@ def test_descriptors_reach_the_command(card: Card, tmp_path: Path) -> None:
     assert [Path(each).name.partition(".")[0] for each in others] == ["lease"]
 
 
+def test_a_script_that_writes_over_descriptors_keeps_the_lease(card: Card, start: Start) -> None:
+    """The numbers that shell scripts take for their own are not the lease's."""
+    taken = " ".join(f"{number}>/dev/null" for number in (*range(3, 13), 42, 99, 100, 200, 255))
+    child = start(f"exec {taken}; echo taken; read word")
+    assert child.stdout is not None
+    assert child.stdout.readline() == "taken\n"
+    (lease,) = leases(card)
+    assert is_locked(str(lease))
+    child.communicate("\n", timeout=60)
+    assert child.returncode == 0
+
+
 def test_a_terminal_stays_the_commands(card: Card, tmp_path: Path) -> None:
     """Ctrl-C, Ctrl-Z and fg of a shell act on the command alone, and its closing ends it."""
     command = " ".join([*RUN, "bash", "-c", "'echo on $$; sleep 300; echo ended'"])
@@ -241,6 +255,20 @@ def test_switched_off_and_inside_a_run(card: Card, tmp_path: Path) -> None:
     another = run([*nested, "--processes", "2", "--", "true"], tmp_path, environ=environ(card))
     assert another.returncode == 2
     assert "leave it first" in another.stderr
+
+
+def test_a_run_inside_a_run_carries_its_plan(card: Card, tmp_path: Path) -> None:
+    """Also where a script has replaced PYTHONPATH; a run that has ended is planned anew."""
+    words = f"{sys.executable} -m gpuconf"
+    script = f"PYTHONPATH=src {words} run -- sh -c 'echo $PYTHONPATH; exec {words} ps'"
+    first = run([*RUN, "sh", "-c", script], tmp_path, environ=environ(card))
+    assert first.stdout.startswith(f"{SITE}:src\n")
+    assert "half-card  4582 MiB" in first.stdout
+    left = run([*RUN, "env", "-0"], tmp_path, environ=environ(card)).stdout
+    after = dict(each.split("=", 1) for each in left.split("\0") if each)
+    anew = run([*RUN, "sh", "-c", f"{words} ps; true"], tmp_path, environ=after)
+    assert "its plan" not in anew.stderr
+    assert "half-card  4582 MiB" in anew.stdout
 
 
 def test_commands_inside_a_run_know_its_plan(card: Card, tmp_path: Path) -> None:
