@@ -93,8 +93,9 @@ EXPORT int gpuconf_stream_create(void **stream, unsigned flags, int priority);
 
 /* ---- kernels.c ---- */
 /* Do what a fill would (eigen_fill.c); refuse any other kernel, loudly.  `arguments` may be NULL.
- * If it returns at all from a refusal, a caller that checks gets CUDA_LAUNCH_FAILED.  The runtime's callers do not (Eigen) or abort (TF_CHECK_OK): they get
- * CUDA_OK and there is a fault, as when a real kernel crashes after its launch. */
+ * If it returns at all from a refusal, a caller that checks gets CUDA_LAUNCH_FAILED.  The runtime's
+ * callers do not (Eigen) or abort (TF_CHECK_OK): they get CUDA_OK and there is a fault, as when a
+ * real kernel crashes after its launch. */
 EXPORT int gpuconf_launch_kernel(const char *name, void **arguments, int caller_checks);
 /* CUDA_LAUNCH_FAILED once there is a fault: every copy from the device and every wait fails from
  * then on, so that no number from a kernel's missing result can reach the program.  (A real
