@@ -107,10 +107,9 @@ def build_libraries(*, environ: Mapping[str, str] | None = None, sources: Path =
 
 
 def _fingerprint(compiler: tuple[str, ...], sources: Path) -> str:
-    """A name for what would be built: changes with sources, compiler and flags."""
-    digest = hashlib.sha256(
-        repr((compiler, compiler_version(compiler), _FLAGS, LIBRARIES)).encode()
-    )
+    """A name for what would be built: changes with sources, names, compiler and flags."""
+    parts = (compiler, compiler_version(compiler), _FLAGS, LIBRARIES, SONAMES)
+    digest = hashlib.sha256(repr(parts).encode())
     for source in sorted([*sources.glob("*.[ch]"), *sources.glob("old_cuda/*")]):
         digest.update(f"\0{source.name}\0".encode())
         digest.update(source.read_bytes())
