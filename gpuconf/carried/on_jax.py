@@ -5,11 +5,13 @@ import sys
 
 _site = sys.modules["_gpuconf_carried_site"]
 _words = _site.load("words")
-_wrap = _site.load("wrapping").wrap
+_wrapping = _site.load("wrapping")
+_wrap = _wrapping.wrap
 _MODULES = ("jax._src.xla_bridge", "jax._src.lib.xla_bridge", "jax.lib.xla_bridge")
 # The last function before XLA's variables are read, or one before that in an older JAX.
 _FUNCTIONS = ("discover_pjrt_plugins", "backends", "get_backend")
 _FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
+_HELD = "_held_by_gpuconf_run"
 _ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
 
 
@@ -24,11 +26,14 @@ def hold(jax, run):
         return original(*args, **kwargs)
 
     for bridge in [sys.modules[name] for name in _MODULES if name in sys.modules]:
+        if getattr(bridge, "_backends", None) and not hasattr(bridge, _HELD):
+            raise _wrapping.TooLateError("JAX")
+        setattr(bridge, _HELD, True)
         for name in _FUNCTIONS:
             if hasattr(bridge, name):
                 _wrap(bridge, name, watched, "JAX")
                 return
-    raise _site.load("wrapping").MissingError(
+    raise _wrapping.MissingError(
         "JAX %s makes its backends where this gpuconf does not look" % (jax.__version__,)
     )
 

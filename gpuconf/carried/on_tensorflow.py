@@ -17,13 +17,14 @@ import sys
 _site = sys.modules["_gpuconf_carried_site"]
 _words = _site.load("words")
 _shares = _site.load("shares")
-_wrap = _site.load("wrapping").wrap
+_wrapping = _site.load("wrapping")
+_wrap = _wrapping.wrap
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 _held = []  # the guards of this process
 
 
 def hold(tensorflow, run):
-    """Hold the imported TensorFlow to ``run``.  Raises MissingError where that is impossible."""
+    """Hold the imported TensorFlow to ``run``.  Raises MissingError and TooLateError."""
     if not _is_tensorflow(tensorflow):
         return
     if not _held:
@@ -77,6 +78,9 @@ class Guards(object):
             from tensorflow.python.eager import context
         except ImportError:
             return  # 1.3 and older
+        made = getattr(context, "_context", None)
+        if not self.is_whole and getattr(made, "_context_handle", None) is not None:
+            raise _wrapping.TooLateError("TensorFlow")
         if hasattr(context.Context, "_initialize_physical_devices"):
             self._logical = self._logical or _site.load("logical_devices").LogicalDevices(self)
             self._logical.install(context)

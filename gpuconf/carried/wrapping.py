@@ -11,6 +11,16 @@ class MissingError(RuntimeError):
     hint = "report this version, and start the program without `gpuconf run` until then"
 
 
+class TooLateError(RuntimeError):
+    """The framework has made its devices, and no limit can be set any more."""
+
+    hint = "Python runs .pth files before the plan is there: find the one with `python -v -c pass`"
+
+    def __init__(self, framework):
+        text = "%s had made its devices before the plan could reach it" % (framework,)
+        super(TooLateError, self).__init__(text)
+
+
 def wrap(owner, name, wrapper, framework="TensorFlow"):
     """Call ``wrapper(original, ...)`` for ``owner.name(...)``; raise MissingError if there is none.
 

@@ -21,6 +21,7 @@ from gpuconf.children.starting import failed_start, find_command
 from gpuconf.environ import RUN_VARIABLE, switched_off
 from gpuconf.errors import UsageError
 from gpuconf.leases.files import descriptors_of, is_locked
+from gpuconf.leases.folder import NoLedgerError
 from gpuconf.running import watcher
 from gpuconf.running.planning import decision, plan_run, set_environment
 from gpuconf.running.reach import refuse_unreachable
@@ -68,7 +69,7 @@ def _set_up(request: Request, program: str) -> None:
     os.environ["PYTHONPATH"] = with_site(os.environ.get("PYTHONPATH"))
     say(decision(planned.plan, program))
     if planned.leases and os.getpid() != 1:  # whose child it would be
-        with suppress(OSError):
+        with suppress(OSError, AttributeError):  # no pidfd_open, in Pythons of older build machines
             watcher.start(planned.leases)
 
 
@@ -77,8 +78,11 @@ def _lives(run: run_plan.RunPlan) -> bool:
 
     What it started may outlive it, such as the server of a terminal multiplexer.
     """
-    # Its holder may be this process, and a look at its own lease would end that.
-    return all(descriptors_of(path) or is_locked(path) for path in run.leases.values())
+    try:
+        # Its holder may be this process, and a look at its own lease would end that.
+        return all(descriptors_of(path) or is_locked(path) for path in run.leases.values())
+    except NoLedgerError:  # this process lacks descriptors to ask with
+        return True
 
 
 def _stay_in_run(run: run_plan.RunPlan, request: Request) -> None:

@@ -65,6 +65,8 @@ class Watch:
                 # A user in another pid namespace could be any of them.
                 if each.pid in users or 0 in users or not self._is_below(each.pid):
                     continue
+                if _is_ending(each.pid):
+                    continue
                 process = known.get(each.pid)
                 name = (process and (process.program or process.name)) or each.name or "unknown"
                 key = each.pid, gpu.index
@@ -83,6 +85,15 @@ class Watch:
                 return False
             pid = int(fields[1])
         return False
+
+
+def _is_ending(pid: int) -> bool:
+    """Whether the process is on its way out, when NVML may list it after its place has gone.
+
+    Its address space goes first (vsize, field 23 of stat), and the GPU's driver last.
+    """
+    fields = stat_of(pid)
+    return fields is None or fields[20] == "0"
 
 
 def _users_of(path: str) -> tuple[int, ...]:

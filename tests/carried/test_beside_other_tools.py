@@ -42,6 +42,22 @@ def test_pth_files_run(program_folder: Path, tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("{0: 0.25}\n1\n", "")
 
 
+def test_devices_of_a_pth_file_end_the_program(tmp_path: Path) -> None:
+    """They are made before the plan is there, and no limit can be set for them any more."""
+    venv.create(tmp_path / "env", symlinks=True)
+    (site,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
+    package = site / "jax" / "_src"
+    package.mkdir(parents=True)
+    (site / "jax" / "__init__.py").write_text("__version__ = '0.7'\nimport jax._src.xla_bridge\n")
+    bridge = "_backends = {'cuda': object()}\ndef backends():\n    return _backends\n"
+    (package / "xla_bridge.py").write_text(bridge)
+    (site / "a.pth").write_text("import jax\n")
+    python = str(tmp_path / "env" / "bin" / "python")
+    done = run_in(python, "print('computes')", run_environment(variable()), tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "JAX had made its devices before the plan could reach it" in done.stderr
+
+
 @pytest.mark.parametrize("way", ["variable", "patch"])
 def test_coverage_measures_children(way: str, program_folder: Path, tmp_path: Path) -> None:
     """By COVERAGE_PROCESS_START in a sitecustomize of the user's, and by coverage's own patch."""

@@ -1,0 +1,28 @@
+"""The watcher of a run names who computed without a place, and nobody else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from gpuconf.hardware import Inventory
+from gpuconf.hardware.inventory import Gpu, GpuProcess
+from gpuconf.running.watcher import Watch
+
+CARD = "GPU-00000000-0000-0000-0000-000000000000"
+
+
+def test_a_process_that_is_ending_is_not_accused(tmp_path: Path) -> None:
+    """Its locks end before the driver forgets it; one that lives on without a place is named."""
+    ended = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.DEVNULL)
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # and stays, as long as no one asks
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as alive:
+        listed = tuple(GpuProcess(child.pid, 2**20) for child in (ended, alive))
+        inventory = Inventory((Gpu(0, uuid=CARD, processes=listed),))
+        watch = Watch(os.getpid(), {CARD: str(tmp_path / "lease.1.1.1.1.1")}, lambda: inventory)
+        watch.look()
+        named = {pid for pid, _ in watch.escaped}
+        assert named == {alive.pid}
+    ended.wait()
