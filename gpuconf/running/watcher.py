@@ -2,7 +2,7 @@
 
 The plan cannot reach every program (docs/run.md says which).  The watcher asks NVML now and then
 who computes on the cards of the run.  When the command has ended it names those below the command
-that never took a place.  It ends with the command.
+or started with its plan that never took a place.  It ends with the command.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class Watch:
             known = known or read_processes(inventory)
             for each in listed:
                 # A user in another pid namespace could be any of them.
-                if each.pid in users or 0 in users or not self._is_below(each.pid):
+                if each.pid in users or 0 in users or _is_ending(each.pid):
                     continue
-                if _is_ending(each.pid):
+                if not self._is_below(each.pid) and not _carries(each.pid, path):
                     continue
                 process = known.get(each.pid)
                 name = (process and (process.program or process.name)) or each.name or "unknown"
@@ -84,6 +84,15 @@ class Watch:
             if fields is None or pid <= 1:
                 return False
             pid = int(fields[1])
+        return False
+
+
+def _carries(pid: int, lease_path: str) -> bool:
+    """Whether the process was started with the plan: a daemon, whose parents have ended."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return os.fsencode(lease_path) in file.read()
+    except OSError:  # it has gone, or is another user's
         return False
 
 
