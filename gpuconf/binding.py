@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -177,6 +177,13 @@ class Binding:
         raise.
         """
         self._whole.run(lambda: self._bind(apply, only_lists=only_lists))
+
+    def use(self, uuids: Sequence[str]) -> None:
+        """Count this process on the GPUs that it is about to use.
+
+        Raises ShortageError in a `gpuconf run` that has no place left for it.
+        """
+        self._whole.run(lambda: self._maker.use(uuids))
 
     def release(self) -> None:
         """Let others have what this process has leased: it uses no GPU."""

@@ -5,7 +5,7 @@ It leases nothing: the run has leased for all of its processes, and each takes o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from gpuconf.carried.places import NoPlaceError, leave_places, take_places
 from gpuconf.errors import ShortageError
@@ -30,33 +30,24 @@ class CarriedPlans(PlanMaker):
         making = Making(profile, chosen, self._clock)
         return self._made(making)
 
-    def lease(
-        self,
-        profile: Profile,
-        chosen: Mapping[str, str],
-        bound: Plan | None,
-        environ: Mapping[str, str] | None = None,
-    ) -> Made:
-        """As :meth:`make`, and take a place on each of its GPUs.
+    def use(self, uuids: Sequence[str]) -> None:
+        """Take a place on each of these GPUs.
 
         Raises ShortageError where the run's other processes have them all.
         """
-        made = self._made(Making(profile, chosen, self._clock, bound, environ))
-        uuids = [each.gpu.uuid for each in made.plan.gpus if each.gpu.uuid]
         try:
-            take_places(self._run.leases, profile.processes, uuids)
+            take_places(self._run.leases, self._run.profile.processes, uuids)
         except NoPlaceError as error:
             message, _, hint = str(error).partition("\n  hint: ")
             raise ShortageError(message, hint=hint or None, shortage=message) from None
-        return made
 
     def release(self) -> None:
         """Give this process's places back."""
         leave_places()
 
     def wants_leases(self, profile: Profile, plan: Plan | None) -> bool:  # noqa: ARG002  # asked of any maker
-        """Whether there are places to be taken."""
-        return bool(self._run.leases)
+        """Nothing: the run has leased for all of its processes."""
+        return False
 
     def _made(self, making: Making) -> Made:
         plan = making.plan(lambda: self._run.inventory)

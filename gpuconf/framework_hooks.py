@@ -176,13 +176,13 @@ def _refuse_unfit(keras: ModuleType, profile: Profile) -> None:
 def _on_torch(binding: Binding, torch_module: ModuleType) -> None:
     from gpuconf.backends import torch
 
-    torch.watch(torch_module, binding.bind, binding.record)
+    torch.watch(torch_module, binding.bind, binding.use, binding.record)
 
 
 def _on_jax(binding: Binding, _jax: ModuleType) -> None:
     from gpuconf.backends import jax
 
-    why = jax.watch(binding.bind, binding.record)
+    why = jax.watch(binding.bind, binding.use, binding.record)
     if why:
         say(why)
 

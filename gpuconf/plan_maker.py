@@ -6,7 +6,7 @@ The rooms that this needs are imported when a plan is made: `import gpuconf.auto
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuconf.errors import ShortageError
@@ -79,6 +79,9 @@ class PlanMaker:
     def wants_leases(self, profile: Profile, plan: Plan | None) -> bool:
         """Whether there may be something to lease; nothing where NVML could not be asked."""
         return _wants_leases(profile) and (plan is None or plan.unknown_gpu is None)
+
+    def use(self, uuids: Sequence[str]) -> None:
+        """This process is about to use these GPUs; its leases cover them."""
 
     def release(self) -> None:
         """Release all leases, once :meth:`settle` says so."""

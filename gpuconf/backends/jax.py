@@ -6,8 +6,9 @@ So the plan is bound right before: JAX finds its plugins then, and reads the var
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from gpuconf.backends.entrances import ENTRANCES, call_before, is_watched
 from gpuconf.environ import Change
@@ -60,10 +61,15 @@ def has_gpu_backend() -> bool:
     return bool(_GPU_BACKENDS & set(made))
 
 
-def watch(bind: Callable[[Callable[[Plan], None]], None], record: Callable[[Setting], None]) -> str:
+def watch(
+    bind: Callable[[Callable[[Plan], None]], None],
+    use: Callable[[Sequence[str]], None],
+    record: Callable[[Setting], None],
+) -> str:
     """Bind the plan when JAX makes its first backend; return why that cannot be, "" if it can.
 
-    ``bind`` makes the plan hold and calls what it is given with it.
+    ``bind`` makes the plan hold and calls what it is given with it, ``use`` counts this process on
+    GPUs.
     """
     bridge = sys.modules.get(_BRIDGE)
     names = ENTRANCES["jax"].functions
@@ -81,7 +87,10 @@ def watch(bind: Callable[[Callable[[Plan], None]], None], record: Callable[[Sett
 
     def before() -> None:
         if not getattr(bridge, "_backends", None):
-            bind(lambda _plan: None)  # the variables are the whole of it
+            plans: list[Plan] = []
+            bind(plans.append)  # the variables are the whole of it
+            if os.environ.get("JAX_PLATFORMS", "").strip().lower() != "cpu":
+                use([each.gpu.uuid for plan in plans for each in plan.gpus if each.gpu.uuid])
 
     call_before(bridge, name, before)
     return ""

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from gpuconf.backends.entrances import ENTRANCES, call_before, is_watched
+from gpuconf.carried.places import card_of_rank
 from gpuconf.environ import Change
 from gpuconf.profile.schema import OWNED_VARIABLES
 from gpuconf.settings import Setting
@@ -46,13 +47,19 @@ def _merged(name: str, theirs: str, option: str) -> Change:
 
 
 def watch(
-    torch: ModuleType, bind: Callable[[Callable[[Plan], None]], None], record: Record
+    torch: ModuleType,
+    bind: Callable[[Callable[[Plan], None]], None],
+    use: Callable[[Sequence[str]], None],
+    record: Record,
 ) -> None:
     """Bind the plan when torch starts CUDA, now if it has, and cap its caching allocator.
 
-    ``bind`` makes the plan hold and calls what it is given with it.  Binding comes before CUDA's
-    start, so that CUDA_VISIBLE_DEVICES still acts; the cap comes after it, from torch's own
-    queue: ``set_per_process_memory_fraction`` would start CUDA, some 300-500 MB on the card.
+    ``bind`` makes the plan hold and calls what it is given with it.  ``use`` counts this process on
+    GPUs: under a launcher such as torchrun the one of its local rank, to which it pins itself.
+
+    Binding comes before CUDA's start, so that CUDA_VISIBLE_DEVICES still acts; the cap comes after
+    it, from torch's own queue: ``set_per_process_memory_fraction`` would start CUDA, some
+    300-500 MB on the card.
     """
     cuda: Any = getattr(torch, "cuda", None)
     built_with = getattr(getattr(torch, "version", None), "cuda", "")
@@ -76,11 +83,17 @@ def watch(
     def before() -> None:
         is_initializing = getattr(getattr(cuda, "_tls", None), "is_initializing", False)
         if not cuda.is_initialized() and not is_initializing:
-            bind(lambda _plan: None)
+            plans: list[Plan] = []
+            bind(plans.append)
+            use(card_of_rank([each.gpu.uuid for each in _planned(plans) if each.gpu.uuid]))
 
     record(Setting("torch memory limit", "the plan's, when torch starts CUDA"))
     cuda._lazy_call(lambda: bind(lambda plan: _cap(torch, plan, record)))
     call_before(cuda, name, before)  # last: where this was interrupted, it is done again
+
+
+def _planned(plans: Sequence[Plan]) -> Sequence[GpuPlan]:
+    return plans[-1].gpus if plans else ()
 
 
 def _cap(torch: Any, plan: Plan, record: Record) -> None:

@@ -107,8 +107,10 @@ class LogicalDevices(object):
             context._config.gpu_options.per_process_gpu_memory_fraction = 0
 
     def _ensure_initialized(self, original, context):
-        if context._context_handle is None and context.get_visible_devices("GPU"):
-            self._guards.about_to_make_devices()
+        visible = context.get_visible_devices("GPU") if context._context_handle is None else []
+        if visible:
+            physical = context.list_physical_devices("GPU")
+            self._guards.about_to_make_devices([physical.index(device) for device in visible])
         return original(context)
 
     # --- the program's own settings ---------------------------------------------------------------

@@ -51,6 +51,12 @@ def _is_tensorflow(module):
     return "tensorflow.python" in sys.modules or "tensorflow_core.python" in sys.modules
 
 
+def _listed(options):
+    """The GPUs that a GPUOptions' ``visible_device_list`` names; None for all."""
+    entries = [entry.strip() for entry in options.visible_device_list.split(",")]
+    return [int(entry) for entry in entries if entry.isdigit()] or None
+
+
 def _leave_eager_mode(tensorflow):
     compat = getattr(getattr(tensorflow, "compat", None), "v1", None)
     if getattr(tensorflow, "executing_eagerly", lambda: False)():
@@ -93,12 +99,15 @@ class Guards(object):
             return self.run.cards_left() or self.run.cards  # where all are hidden, it is no matter
         return [self.run.unknown] if self.run.unknown else []
 
-    def about_to_make_devices(self):
-        """Count this process.  Raises NoPlaceError where the run has no place left for it."""
+    def about_to_make_devices(self, indices=None):
+        """Count this process on those of its GPUs, by default on all.
+
+        Raises NoPlaceError where the run has no place left for it.
+        """
         if self.run.growth is not None:
             os.environ[GROWTH] = "true" if self.run.growth else "false"
         if self._can_use_gpus():
-            self.run.take_places()
+            self.run.take_places(indices)
 
     def say_changes(self, changes):
         """Say what the program asked for and what it got, as the full guards do."""
@@ -120,7 +129,7 @@ class Guards(object):
         held, changes = _shares.held(config, self.run, self.cards())
         self.say_changes(changes)
         if not ("GPU" in held.device_count and held.device_count["GPU"] == 0):
-            self.about_to_make_devices()
+            self.about_to_make_devices(_listed(held.gpu_options))
         return held
 
     def _default_config(self):

@@ -20,7 +20,7 @@ def hold(torch, run):
     def before(original, *args, **kwargs):
         # The queue of _lazy_call runs within, when torch has half begun: then this is the 2nd call.
         if not _is_started(cuda) and not run.hides_gpus:
-            run.take_places()
+            run.take_places(ranked=True)
         return original(*args, **kwargs)
 
     if not hasattr(getattr(cuda, "_lazy_init", None), "_of_gpuconf_run"):

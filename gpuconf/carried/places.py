@@ -31,21 +31,20 @@ class NoPlaceError(RuntimeError):
     """The run has no place left for another process that computes on the GPU."""
 
 
-def take_places(leases, processes, uuids, environ=os.environ):
-    # type: (Mapping[str, str], int, Sequence[str], Mapping[str, str]) -> None
+def take_places(leases, processes, uuids):
+    # type: (Mapping[str, str], int, Sequence[str]) -> None
     """Take one place on each card of ``uuids`` for this process, for as long as it lives.
 
     ``leases`` are the files of the run's leases by the UUID of their card; a card without one has
     no places to count.  ``processes`` is how many places each has.  ``uuids`` are the cards that
-    this process may use, in the framework's order; where a launcher has given it a local rank, it
-    is counted on one of them alone.  A second call of the same process changes nothing, and a
+    this process is about to use.  A second call of the same process changes nothing, and a
     forked child takes its own.
 
     Raises NoPlaceError where all places of a card are taken, or where its lease has ended.
     """
     new = []  # type: list[tuple[str, int, int]]
     try:
-        for uuid in _counted_on(uuids, environ):
+        for uuid in uuids:
             path = leases.get(uuid)
             if path is not None and _taken.get(path) != os.getpid():
                 new.append((path,) + _take(path, uuid, processes))
@@ -80,9 +79,9 @@ def has_place(path):
         return False
 
 
-def _counted_on(uuids, environ):
+def card_of_rank(uuids, environ=os.environ):
     # type: (Sequence[str], Mapping[str, str]) -> Sequence[str]
-    """The cards that this process computes on: one of several where it has a local rank."""
+    """The cards that a PyTorch process computes on: one of several where it has a local rank."""
     for name in RANKS:
         rank = environ.get(name, "")
         if len(uuids) > 1 and rank.isdigit():

@@ -75,12 +75,21 @@ class Run(object):
         """
         return _site.load("visible").cards_left(self, os.environ)
 
-    def take_places(self):
-        """Count this process on its cards; raises places.NoPlaceError where no place is left."""
+    def take_places(self, indices=None, ranked=False):
+        """Count this process on its cards; raises places.NoPlaceError where no place is left.
+
+        ``indices`` are those of its cards that it is about to use, by default all; where
+        ``ranked``, the one of its local rank.
+        """
         if self.hides_gpus or not self.leases:
             return
         uuids = [card.uuid for card in self.cards_left() if card.uuid]
-        _site.load("places").take_places(self.leases, self.processes, uuids)
+        if indices is not None:
+            uuids = [uuids[index] for index in indices if index < len(uuids)]
+        places = _site.load("places")
+        if ranked:
+            uuids = places.card_of_rank(uuids)
+        places.take_places(self.leases, self.processes, uuids)
 
 
 def current():

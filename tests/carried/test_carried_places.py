@@ -23,7 +23,9 @@ import places
 
 def attempt(*uuids, **more):
     try:
-        places.take_places(leases, more.pop("processes", 1), uuids, **more)
+        environ = more.pop("environ", None)
+        used = uuids if environ is None else places.card_of_rank(uuids, environ)
+        places.take_places(leases, more.pop("processes", 1), used)
     except places.NoPlaceError as error:
         return str(error).splitlines()[1].strip()
     return "taken"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -54,12 +55,31 @@ sys.exit(subprocess.call([sys.executable, "reads_limit.py"]))
 """
 
 
+# Makes its devices while the other one is there, pinned to the card of its rank or not.
+PINS = """
+import os, sys, time
+import tensorflow as tf
+done = ["done" + sys.argv[1] + rank for rank in ("0", "1")]
+gpus = tf.config.list_physical_devices("GPU")
+if sys.argv[1] == "pins":
+    tf.config.set_visible_devices(gpus[int(os.environ["LOCAL_RANK"])], "GPU")
+try:
+    print("made", len(tf.config.list_logical_devices("GPU")), flush=True)
+finally:
+    open(done[int(os.environ["LOCAL_RANK"])], "w").close()
+until = time.monotonic() + 100
+while not all(map(os.path.exists, done)) and time.monotonic() < until:
+    time.sleep(0.05)
+"""
+
+
 class Done(NamedTuple):
-    """The exit code, each limit in MiB, and stderr."""
+    """The exit code, each limit in MiB, stderr and stdout."""
 
     code: int
     limits: list[float]
     err: str
+    out: str = ""
 
 
 Run = Callable[..., Done]
@@ -109,27 +129,27 @@ def card() -> Iterator[Card]:
         yield made
 
 
+def run_on(card: Card, folder: Path, *words: str, options: tuple[str, ...] = ()) -> Done:
+    """Run words under `gpuconf run` with half-card, and more options."""
+    base = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+    done = subprocess.run(
+        [PYTHON, "-m", "gpuconf", "run", "--profile", "half-card", *options, "--", *words],
+        cwd=folder,
+        env=clean_environment(folder, {**card.environment(base), "CHILD": PYTHON}),
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=300,
+    )
+    lines = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("limit")]
+    limits = [int(each) / MIB for line in lines for each in line]
+    return Done(done.returncode, limits, done.stderr, done.stdout)
+
+
 @pytest.fixture(scope="module")
 def run(card: Card, folder: Path) -> Run:
-    """Run words under `gpuconf run` with half-card, and more options."""
-
-    def run_one(*words: str, options: tuple[str, ...] = ()) -> Done:
-        base = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
-        done = subprocess.run(
-            [PYTHON, "-m", "gpuconf", "run", "--profile", "half-card", *options, "--", *words],
-            cwd=folder,
-            env=clean_environment(folder, {**card.environment(base), "CHILD": PYTHON}),
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=300,
-        )
-        lines = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("limit")]
-        return Done(
-            done.returncode, [int(each) / MIB for line in lines for each in line], done.stderr
-        )
-
-    return run_one
+    """Run words on the story's card."""
+    return functools.partial(run_on, card, folder)
 
 
 @pytest.mark.parametrize(
@@ -175,3 +195,14 @@ def test_a_launcher_and_its_processes(run: Run) -> None:
     assert refused.limits == [LIMIT]
     assert refused.code == 1
     assert "`gpuconf run --processes 2" in refused.err
+
+
+def test_each_process_is_counted_on_the_cards_it_uses(folder: Path) -> None:
+    """Two that pin themselves to a card each run beside each other; two that do not do not."""
+    (folder / "pins.py").write_text(PINS)
+    with simulated_card(STORY._replace(count=2)) as cards:
+        pinned = run_on(cards, folder, PYTHON, "launches.py", "2", "pins.py", "pins")
+        loose = run_on(cards, folder, PYTHON, "launches.py", "2", "pins.py", "no")
+    assert (pinned.code, pinned.out.count("made 1")) == (0, 2), pinned.err
+    assert (loose.code, loose.out.count("made 2")) == (1, 1), loose.err
+    assert "`gpuconf run --processes 2" in loose.err

@@ -47,6 +47,9 @@ class PlanSource(Protocol):
         With ``only_lists`` no device is made yet.
         """
 
+    def use(self, uuids: Sequence[str]) -> None:
+        """Count this process on the GPUs that it is about to use; raises where that may not be."""
+
     def release(self) -> None:
         """Let others have what was leased: this process uses no GPU."""
 
@@ -214,6 +217,8 @@ class Guards:
                 self._report_orphan()
             return original(context)
         self._about_to_make_devices(are_hidden=self._settings.has_hidden_all)
+        physical = context.list_physical_devices("GPU")
+        self._use([physical.index(device) for device in context.get_visible_devices("GPU")])
         result = original(context)
         options = context.config.gpu_options
         self._made_devices(lambda: readback.of_context(context), options)
@@ -236,6 +241,7 @@ class Guards:
         if not isinstance(config, config_pb2.ConfigProto):
             return original(session, target, graph, config)  # which says what is wrong
         config = self._held(config, "Session")
+        self._use_listed(config.gpu_options)
         result = original(session, target, graph, config)
         if not target:  # another machine's devices are not ours
             self._made_devices(lambda: readback.of_session(session), config.gpu_options)
@@ -250,6 +256,7 @@ class Guards:
         if serialized is not None:
             config = config_pb2.ConfigProto.FromString(serialized)
         config = self._held(config, "list_local_devices")
+        self._use_listed(config.gpu_options)
         found = original(config.SerializeToString())
         self._made_devices(lambda: readback.of_attributes(found), config.gpu_options)
         return found
@@ -270,6 +277,7 @@ class Guards:
         self._about_to_make_devices()
         theirs = getattr(server_or_cluster_def, "default_session_config", None)
         held = self._held(config or theirs or config_pb2.ConfigProto(), "Server")
+        self._use_listed(held.gpu_options)
         result = original(
             server, server_or_cluster_def, job_name, task_index, protocol, held, start
         )
@@ -343,6 +351,18 @@ class Guards:
             # A session or server sees GPUs that were hidden in tf.config.
             self.source.bind(self._hold_sessions)
             self._has_left_gpus = False
+
+    def _use_listed(self, options: Any) -> None:
+        """As :meth:`_use`, with the GPUs that a GPUOptions names."""
+        count = len(self.physical) or (len(self.plan.gpus) if self.plan else 0)
+        self._use(readback.visible_indices(options, count))
+
+    def _use(self, indices: Sequence[int]) -> None:
+        """Count this process on those of TensorFlow's GPUs, which it is about to use."""
+        known: Sequence[GpuPlan | None] = self.physical or (self.plan.gpus if self.plan else ())
+        used = [known[index] for index in indices if index < len(known)]
+        if self.source is not None and keras_backend.elsewhere() is None:
+            self.source.use([each.gpu.uuid for each in used if each and each.gpu.uuid])
 
     def _hold_sessions(self, plan: Plan) -> None:
         """Hold sessions to ``plan``, whose options say it all."""
