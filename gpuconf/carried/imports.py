@@ -191,7 +191,7 @@ def _configured(version):
         # Not import statements: this room stands on the ground, and only hands over to the house.
         bootstrap = import_module("gpuconf.bootstrap")
         errors = import_module("gpuconf.errors")
-    except ImportError:  # it has not been installed with what it needs
+    except Exception:  # it is broken, or has not been installed with what it needs
         return False
     try:
         bootstrap.configure()

@@ -94,10 +94,7 @@ def _take(path, uuid, processes):
     """Lock a free place of the lease; return the descriptor, never to be closed, and the place."""
     descriptor = _descriptor_of(path)
     if descriptor is None:
-        raise NoPlaceError(
-            "the lease of this run on %s has ended: %s has gone, or may not be written\n"
-            "  hint: start the whole program anew: `gpuconf run -- ...`" % (uuid, path)
-        )
+        raise _ended(path, uuid)
     # What the same process locked before it started this program (exec) counts as free here.
     for place in range(processes):
         try:
@@ -106,6 +103,8 @@ def _take(path, uuid, processes):
             if error.errno not in (errno.EACCES, errno.EAGAIN):
                 raise
         else:
+            if not os.fstat(descriptor).st_nlink:  # swept away in between: its holder had ended
+                raise _ended(path, uuid)
             return descriptor, place
     those = (
         "1 process of this run computes"
@@ -117,6 +116,14 @@ def _take(path, uuid, processes):
         "%s on the GPU %s already, and it was planned for no more\n"
         "  hint: `gpuconf %s` plans for one more, each with a smaller part"
         % (those, uuid, anew % (processes + 1,))
+    )
+
+
+def _ended(path, uuid):
+    # type: (str, str) -> NoPlaceError
+    return NoPlaceError(
+        "the lease of this run on %s has ended: %s has gone, or may not be written\n"
+        "  hint: start the whole program anew: `gpuconf run -- ...`" % (uuid, path)
     )
 
 

@@ -183,6 +183,15 @@ def test_a_python_without_gpuconf(run: Run, other_environment: str) -> None:
     assert done.limits == [LIMIT]
 
 
+def test_a_program_with_a_broken_gpuconf(run: Run, folder: Path) -> None:
+    """One that cannot even be imported: what old Pythons get holds TensorFlow, too."""
+    (folder / "broken" / "gpuconf").mkdir(parents=True)
+    (folder / "broken" / "gpuconf" / "__init__.py").write_text("{}.missing\n")
+    code = "import sys; sys.path.insert(0, 'broken'); import reads_limit as r; "
+    done = run(PYTHON, "-c", f"{code}print('limit', *r.limits())")
+    assert (done.code, done.limits) == (0, [LIMIT]), done.err
+
+
 def test_a_launcher_and_its_processes(run: Run) -> None:
     """Two at a time share what is free; one that computes beside them is refused, with a cure."""
     both = ("--processes", "2", "--set", "memory.per_process_gpu_memory_fraction=0.9")
