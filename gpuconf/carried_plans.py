@@ -35,8 +35,9 @@ class CarriedPlans(PlanMaker):
 
         Raises ShortageError where the run's other processes have them all.
         """
+        names = {gpu.uuid: f"GPU {gpu.index}" for gpu in self._run.inventory.gpus if gpu.uuid}
         try:
-            take_places(self._run.leases, self._run.profile.processes, uuids)
+            take_places(self._run.leases, self._run.profile.processes, uuids, names)
         except NoPlaceError as error:
             message, _, hint = str(error).partition("\n  hint: ")
             raise ShortageError(message, hint=hint or None, shortage=message) from None

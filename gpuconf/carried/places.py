@@ -31,14 +31,14 @@ class NoPlaceError(RuntimeError):
     """The run has no place left for another process that computes on the GPU."""
 
 
-def take_places(leases, processes, uuids):
-    # type: (Mapping[str, str], int, Sequence[str]) -> None
+def take_places(leases, processes, uuids, names={}):  # noqa: B006  # only read
+    # type: (Mapping[str, str], int, Sequence[str], Mapping[str, str]) -> None
     """Take one place on each card of ``uuids`` for this process, for as long as it lives.
 
     ``leases`` are the files of the run's leases by the UUID of their card; a card without one has
     no places to count.  ``processes`` is how many places each has.  ``uuids`` are the cards that
-    this process is about to use.  A second call of the same process changes nothing, and a
-    forked child takes its own.
+    this process is about to use, ``names`` what errors call them.  A second call of the same
+    process changes nothing, and a forked child takes its own.
 
     Raises NoPlaceError where all places of a card are taken, or where its lease has ended.
     """
@@ -47,7 +47,7 @@ def take_places(leases, processes, uuids):
         for uuid in uuids:
             path = leases.get(uuid)
             if path is not None and _taken.get(path) != os.getpid():
-                new.append((path,) + _take(path, uuid, processes))
+                new.append((path,) + _take(path, names.get(uuid, uuid), processes))
                 _taken[path] = os.getpid()
     except BaseException:
         for path, descriptor, place in new:
@@ -89,12 +89,12 @@ def card_of_rank(uuids, environ=os.environ):
     return uuids
 
 
-def _take(path, uuid, processes):
+def _take(path, name, processes):
     # type: (str, str, int) -> tuple[int, int]
     """Lock a free place of the lease; return the descriptor, never to be closed, and the place."""
     descriptor = _descriptor_of(path)
     if descriptor is None:
-        raise _ended(path, uuid)
+        raise _ended(path, name)
     # What the same process locked before it started this program (exec) counts as free here.
     for place in range(processes):
         try:
@@ -104,26 +104,28 @@ def _take(path, uuid, processes):
                 raise
         else:
             if not os.fstat(descriptor).st_nlink:  # swept away in between: its holder had ended
-                raise _ended(path, uuid)
+                raise _ended(path, name)
             return descriptor, place
     those = (
         "1 process of this run computes"
         if processes == 1
         else ("%d processes of this run compute" % processes)
     )
-    anew = "shell --processes %d" if "GPUCONF_SHELL" in os.environ else "run --processes %d -- ..."
+    anew = "`gpuconf run --processes %d -- ...`"
+    if "GPUCONF_SHELL" in os.environ:  # in which no other plan can be asked for
+        anew = "leave this shell (exit); `gpuconf shell --processes %d`"
     raise NoPlaceError(
-        "%s on the GPU %s already, and it was planned for no more\n"
-        "  hint: `gpuconf %s` plans for one more, each with a smaller part"
-        % (those, uuid, anew % (processes + 1,))
+        "%s on %s already, and it was planned for no more\n"
+        "  hint: %s plans for one more, each with a smaller part"
+        % (those, name, anew % (processes + 1,))
     )
 
 
-def _ended(path, uuid):
+def _ended(path, name):
     # type: (str, str) -> NoPlaceError
     return NoPlaceError(
         "the lease of this run on %s has ended: %s has gone, or may not be written\n"
-        "  hint: start the whole program anew: `gpuconf run -- ...`" % (uuid, path)
+        "  hint: start the whole program anew: `gpuconf run -- ...`" % (name, path)
     )
 
 

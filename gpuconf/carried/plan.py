@@ -89,7 +89,8 @@ class Run(object):
         places = _site.load("places")
         if ranked:
             uuids = places.card_of_rank(uuids)
-        places.take_places(self.leases, self.processes, uuids)
+        names = {card.uuid: "GPU %s" % (card.index,) for card in self.cards}
+        places.take_places(self.leases, self.processes, uuids, names)
 
 
 def current():

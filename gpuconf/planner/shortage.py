@@ -91,8 +91,8 @@ def _shortage_hint(
         )
     else:
         parts.append(
-            "write `memory: {on_shortage: {wait: 10min}}` in a profile (`gpuconf init` makes one) "
-            "to wait in line"
+            "to wait in line, `gpuconf run --wait 10min -- ...`, or `memory: {on_shortage: {wait: "
+            "10min}}` in a profile (`gpuconf init` makes one)"
         )
     if any(lease.is_parent for lease in plan.gpu.leases):
         parts.append("give a program and its workers a memory_limit each")

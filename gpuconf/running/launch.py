@@ -6,7 +6,9 @@ lease, whose descriptor it keeps.
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +31,8 @@ from gpuconf.running.request import Request
 from gpuconf.terminal import say
 
 _PACKAGE = Path(gpuconf.__file__).parent
+_SCRIPTS = (".py", ".sh", ".ipynb")
+_PYTHON = re.compile(r"(python|pypy)[\d.]*$")
 # Python ignores these; subprocess puts them back too (bpo-1652).
 _IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFZ", "SIGXFSZ")
 
@@ -54,7 +58,7 @@ def launch(
         if run is not None and _lives(run):
             _stay_in_run(run, request)
         else:
-            _set_up(request, _program(words))
+            _set_up(request, program_of(words))
     environ = _as_it_was_given(os.environ)
     _become(words, {**environ, **more_environ(environ)})
 
@@ -97,10 +101,14 @@ def _stay_in_run(run: run_plan.RunPlan, request: Request) -> None:
     say(f"inside a gpuconf run or shell: its plan ({name}) holds")
 
 
-def _program(words: Sequence[str]) -> str:
-    """The word that people know the command by: the script rather than its interpreter."""
-    named = (word for word in words if word.endswith((".py", ".sh", ".ipynb")))
-    return os.path.basename(next(named, words[0]))
+def program_of(words: Sequence[str]) -> str:
+    """The word that people know the command by: the script or module, not its interpreter."""
+    for before, word in itertools.pairwise(words):
+        if before == "-m" and _PYTHON.match(os.path.basename(words[0])):
+            return word
+        if word.endswith(_SCRIPTS):
+            break
+    return os.path.basename(next((word for word in words if word.endswith(_SCRIPTS)), words[0]))
 
 
 def _as_it_was_given(environ: Mapping[str, str]) -> dict[str, str]:

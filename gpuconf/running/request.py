@@ -103,7 +103,7 @@ def _parsed(change: str) -> tuple[Sequence[str], object]:
     if not equals or not all(path):
         raise UsageError(
             f"--set {change}: it must be a key, = and a value",
-            hint="--set memory.memory_limit=4GiB; docs/profiles.md lists the keys",
+            hint="--set memory.memory_limit=4GiB; `gpuconf profiles schema` lists the keys",
         )
     if path[0] == "env":
         return ("env", key.partition(".")[2].strip()), text

@@ -25,8 +25,8 @@ NAME_VARIABLE = "GPUCONF_SHELL"
 _PLAN_VARIABLE = "_GPUCONF_PLAN"
 _STARTUP = Path(__file__).parent / "startup"
 _LOST = (
-    "gpuconf: PYTHONPATH had been set without the folder that carries the plan: put first again; "
-    "what was started meanwhile has no limit"
+    "gpuconf: PYTHONPATH had been set without the plan's folder, which is first again now; "
+    "programs started in between have no limit"
 )
 
 

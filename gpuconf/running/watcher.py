@@ -24,6 +24,10 @@ from gpuconf.units import sized
 _FIRST_LOOK_S = 1.0
 _LONGEST_PAUSE_S = 10.0
 _MOST_GENERATIONS = 64
+_HINT = (
+    "hint: inside the command, python -I, -E or -S, sudo, a container, env -i or another "
+    "PYTHONPATH loses the plan: leave them out, or start gpuconf run behind them"
+)
 
 
 class Escaped(NamedTuple):
@@ -154,4 +158,4 @@ def _watch_until(end: int, watch: Watch) -> None:
     for each in watch.escaped.values():
         say(f"{each}: the plan of gpuconf run never reached it")
     if watch.escaped:
-        say("hint: docs/run.md says what a plan cannot reach, and what to do")
+        say(_HINT)

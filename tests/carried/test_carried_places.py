@@ -106,6 +106,28 @@ def test_a_local_rank_counts_on_one_card(version: str, leases: tuple[Path, Path]
 
 
 @every_python
+def test_a_refusal_names_the_card_and_the_way_out(version: str, leases: tuple[Path, Path]) -> None:
+    """The card as people know it; in a shell, that it must be left first."""
+    program = """
+    def refusal():
+        try:
+            places.take_places(leases, 1, ["a"], names={"a": "GPU 3"})
+        except places.NoPlaceError as error:
+            return str(error)
+    show(attempt("a"))
+    show(in_child(refusal))
+    os.environ["GPUCONF_SHELL"] = "half-card"
+    show(in_child(refusal))
+    """
+    taken, refused, hint, again, in_shell = run(version, program, *leases)
+    assert taken == "taken"
+    assert refused == again
+    assert refused.startswith("1 process of this run computes on GPU 3 already")
+    assert "`gpuconf run --processes 2 -- ...`" in hint
+    assert "leave this shell (exit); `gpuconf shell --processes 2`" in in_shell
+
+
+@every_python
 def test_the_holders_own_lock_stays(version: str, leases: tuple[Path, Path]) -> None:
     """In the process that holds the lease nothing is opened and closed, which would drop it."""
     program = """

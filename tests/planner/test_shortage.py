@@ -35,6 +35,7 @@ def test_fail_tells_the_sum_the_holders_and_what_to_do() -> None:
     assert "held by pid 4242 (python3) 2048 MiB; pid 900 (name unknown) ?" in text
     assert "`gpuconf ps`" in text
     assert "on_shortage: {wait: 10min}" in text
+    assert "`gpuconf run --wait 10min -- ...`" in text
 
 
 def test_the_error_survives_pickling() -> None:

@@ -15,6 +15,7 @@ import pytest
 from gpuconf.carried import SITE
 from gpuconf.environ import RUN_VARIABLE
 from gpuconf.leases.files import is_locked
+from gpuconf.running.launch import program_of
 from gpuconf.simcard import Card
 from tests.cli.commands import BUILT
 from tests.processes import clean_environment, run
@@ -314,6 +315,23 @@ def test_who_escapes_is_named_when_the_command_has_ended(card: Card, tmp_path: P
         f"gpuconf: pid {escaped} (cuda_client.py) computed on GPU 0 (300 MiB) without its limit: "
         "the plan of gpuconf run never reached it"
     ]
+    assert "hint: inside the command, python -I, -E or -S, sudo" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["python", "-m", "ipykernel_launcher", "-f", "x.json"], "ipykernel_launcher"),
+        (["/usr/bin/python3.11", "-u", "-m", "pkg.train", "a.py"], "pkg.train"),
+        (["python", "train.py", "-m", "fast"], "train.py"),
+        (["mpirun", "-m", "x", "python", "train.py"], "train.py"),
+        (["/bin/bash"], "bash"),
+        (["torchrun", "-m", "x"], "torchrun"),
+    ],
+)
+def test_the_name_of_a_command(words: list[str], name: str) -> None:
+    """What `gpuconf ps` and the line of the decision call it: the script or the module."""
+    assert program_of(words) == name
 
 
 def test_no_gpu_at_all(tmp_path: Path) -> None:

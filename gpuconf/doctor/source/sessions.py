@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from gpuconf.doctor.source.environment import settings_at
 from gpuconf.doctor.source.flow import Function
 from gpuconf.doctor.source.script import Script, ScriptProblem, imported_modules
+from gpuconf.doctor.source.unedited import start_of
 
 _V1_NAMES = {
     f"tensorflow.{name}" for name in ("Session", "InteractiveSession", "ConfigProto", "GPUOptions")
@@ -76,7 +77,11 @@ def _none_of(names: list[str]) -> str:
 
 
 def _problem(script: Script, node: ast.AST, what: str, why: str) -> ScriptProblem:
-    return ScriptProblem("source.v1_session", "fail", node, what, (why,), _rewrite(script))
+    start = " ".join(
+        line.removeprefix("# ") for line in start_of(script.source.filename).split("\n")
+    )
+    fix = f"{_rewrite(script)}\n# or unedited, with the TensorFlow 1 it was written for: {start}"
+    return ScriptProblem("source.v1_session", "fail", node, what, (why,), fix)
 
 
 def _rewrite(script: Script) -> str:

@@ -34,7 +34,7 @@ def start_of(filename: str) -> str:
     if filename.endswith(".ipynb"):
         return (
             "# in kernel.json of the notebook's kernel (`jupyter kernelspec list` shows where),\n"
-            "# with that kernel's own python:\n"
+            "# with the full paths of gpuconf and of that kernel's own python:\n"
             f'"argv": {json.dumps(_KERNEL)},'
         )
     return f"gpuconf run -- python {shlex.quote(filename)}"
