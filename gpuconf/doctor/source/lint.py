@@ -23,6 +23,7 @@ from gpuconf.doctor.source.text import (
 from gpuconf.doctor.source.unedited import (
     OLD_STACK,
     PYTHON_2,
+    in_one_line,
     is_of_python_2,
     unedited,
     why_not_edited,
@@ -173,12 +174,17 @@ def _spelled(ids: str) -> set[str]:
 
 def _syntax_error(source: SourceText, error: SyntaxError) -> Finding:
     place = source.place(error.lineno or 1, error.offset or 1)
+    fix = (
+        f"# correct this line; to see it as Python does:\n# python -m py_compile {source.filename}"
+    )
+    if is_of_python_2(error):
+        fix += f"\n# or unedited, with its Python 2: {in_one_line(source.filename)}"
     return Finding(
         "source.syntax",
         "fail",
         f"{place}: {error.msg}",
         tuple(_quoted([error.text or ""])),
-        f"# correct this line; to see it as Python does:\n# python -m py_compile {source.filename}",
+        fix,
     )
 
 

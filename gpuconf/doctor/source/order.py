@@ -25,7 +25,7 @@ from gpuconf.doctor.source.script import (
     imported_modules,
     imports_tensorflow,
 )
-from gpuconf.doctor.source.unedited import start_of
+from gpuconf.doctor.source.unedited import in_one_line
 
 _OUR_LINE = "`import gpuconf.auto` as the first line, before tensorflow and keras"
 _SETTINGS = {
@@ -53,16 +53,11 @@ def missing_auto(script: Script) -> Iterator[ScriptProblem]:
                 "no profile applies to the script, since it does not import gpuconf.auto: no fault",
                 (
                     f"to have one: {_OUR_LINE}; or call gpuconf.configure() there",
-                    f"or without editing it: {_unedited(script)}",
+                    f"or without editing it: {in_one_line(script.source.filename)}",
                 ),
                 None,
             )
             return
-
-
-def _unedited(script: Script) -> str:
-    *how, start = start_of(script.source.filename).splitlines()
-    return " ".join([*(line.removeprefix("# ") for line in how), start])
 
 
 def late_auto(script: Script) -> Iterator[ScriptProblem]:

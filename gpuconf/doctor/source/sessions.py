@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from gpuconf.doctor.source.environment import settings_at
 from gpuconf.doctor.source.flow import Function
 from gpuconf.doctor.source.script import Script, ScriptProblem, imported_modules
-from gpuconf.doctor.source.unedited import start_of
+from gpuconf.doctor.source.unedited import in_one_line
 
 _V1_NAMES = {
     f"tensorflow.{name}" for name in ("Session", "InteractiveSession", "ConfigProto", "GPUOptions")
@@ -77,9 +77,7 @@ def _none_of(names: list[str]) -> str:
 
 
 def _problem(script: Script, node: ast.AST, what: str, why: str) -> ScriptProblem:
-    start = " ".join(
-        line.removeprefix("# ") for line in start_of(script.source.filename).split("\n")
-    )
+    start = in_one_line(script.source.filename)
     fix = f"{_rewrite(script)}\n# or unedited, with the TensorFlow 1 it was written for: {start}"
     return ScriptProblem("source.v1_session", "fail", node, what, (why,), fix)
 

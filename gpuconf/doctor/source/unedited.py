@@ -40,6 +40,11 @@ def start_of(filename: str) -> str:
     return f"gpuconf run -- python {shlex.quote(filename)}"
 
 
+def in_one_line(filename: str) -> str:
+    """The same without line breaks, for a comment."""
+    return " ".join(line.removeprefix("# ") for line in start_of(filename).splitlines())
+
+
 def why_not_edited(path: str) -> str | None:
     """Why the script at ``path`` is not this user's to edit; None where it is."""
     installed = next((part for part in PurePath(os.path.realpath(path)).parts

@@ -111,3 +111,7 @@ def test_the_fix_of_an_old_session_names_the_way_without_editing() -> None:
     problem = next(each for each in found if each.id == "source.v1_session")
     assert problem.fix is not None
     assert problem.fix.splitlines()[-1].endswith(": gpuconf run -- python old.py")
+    syntax, _ = findings_in("print 'x'\nimport keras\n", "old.py")
+    assert syntax.id == "source.syntax"
+    assert syntax.fix is not None
+    assert syntax.fix.splitlines()[-1].endswith(": gpuconf run -- python old.py")
