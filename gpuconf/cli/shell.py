@@ -10,10 +10,17 @@ from collections.abc import Mapping
 from gpuconf.carried import SITE
 from gpuconf.cli.output import Output
 from gpuconf.errors import UsageError
-from gpuconf.running.launch import launch
+from gpuconf.running.launch import current_run, launch
 from gpuconf.running.request import add_arguments as add_request_arguments
 from gpuconf.running.request import request_of
-from gpuconf.running.shell import choose_shell, parent_program, variables_for, warning_for, words_of
+from gpuconf.running.shell import (
+    NAME_VARIABLE,
+    choose_shell,
+    parent_program,
+    variables_for,
+    warning_for,
+    words_of,
+)
 from gpuconf.terminal import say
 
 _DESCRIPTION = """\
@@ -52,6 +59,11 @@ def run(options: argparse.Namespace, _output: Output) -> int:
         raise UsageError(
             "gpuconf shell needs a terminal, and its input is none",
             hint="gpuconf run -- bash script.sh, or: gpuconf run -- bash < script.sh",
+        )
+    if os.environ.get(NAME_VARIABLE) and current_run() is not None:
+        raise UsageError(
+            f"this is already a gpuconf shell ({os.environ[NAME_VARIABLE]})",
+            hint="start commands in it as they are; exit leaves it",
         )
     request = request_of(options)
     shell = choose_shell(options.shell, os.environ, parent_program())

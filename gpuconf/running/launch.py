@@ -54,8 +54,8 @@ def launch(
         say("GPUCONF_DISABLE is set: the command runs without a plan")
     else:
         refuse_unreachable(words, os.environ)
-        run = run_plan.read(os.environ)
-        if run is not None and _lives(run):
+        run = current_run()
+        if run is not None:
             _stay_in_run(run, request)
         else:
             _set_up(request, program_of(words))
@@ -77,16 +77,21 @@ def _set_up(request: Request, program: str) -> None:
             watcher.start(planned.leases)
 
 
-def _lives(run: run_plan.RunPlan) -> bool:
-    """Whether the run that this process is in goes on: its leases do.
+def current_run() -> run_plan.RunPlan | None:
+    """The run that this process is in, as long as its leases live; None if it is in none.
 
-    What it started may outlive it, such as the server of a terminal multiplexer.
+    What it started may outlive it, such as the server of a terminal multiplexer.  Raises UsageError
+    for a plan that cannot be read.
     """
+    run = run_plan.read(os.environ)
+    if run is None:
+        return None
     try:
         # Its holder may be this process, and a look at its own lease would end that.
-        return all(descriptors_of(path) or is_locked(path) for path in run.leases.values())
+        lives = all(descriptors_of(path) or is_locked(path) for path in run.leases.values())
     except NoLedgerError:  # this process lacks descriptors to ask with
-        return True
+        lives = True
+    return run if lives else None
 
 
 def _stay_in_run(run: run_plan.RunPlan, request: Request) -> None:

@@ -19,7 +19,7 @@ from gpuconf.own_leases import OwnLeases
 from gpuconf.planner import GpuPlan, Plan, wants_leases
 from gpuconf.profile import Profile, choice_of
 from gpuconf.settings import Setting
-from gpuconf.units import sized
+from gpuconf.units import MIB, sized
 
 
 class Planned(NamedTuple):
@@ -73,7 +73,17 @@ def decision(plan: Plan, program: str) -> str:
     allowed = ", ".join(_allowed(gpu, plan.profile.processes) for gpu in plan.gpus)
     leased = sum(gpu.lease_bytes or 0 for gpu in plan.gpus)
     lease = f"; {sized(leased)} leased, CUDA contexts included" if leased else ""
-    return f"{name}: {program} may take {allowed}{lease}"
+    return f"{name}: {program} may take {allowed}{lease}{_cut(plan)}"
+
+
+def _cut(plan: Plan) -> str:
+    """What to say where the limit is below the ``memory_limit`` that was asked for."""
+    asked = plan.profile.memory.memory_limit
+    sizes = [(asked.of(each.gpu.total_bytes), each.limit_bytes) for each in plan.gpus if asked]
+    if any(size is not None and limit is not None and limit // MIB < size // MIB
+           for size, limit in sizes):  # fmt: skip
+        return f" (memory_limit {asked} is more than its other rules allow: see gpuconf plan)"
+    return ""
 
 
 def _allowed(plan: GpuPlan, processes: int) -> str:

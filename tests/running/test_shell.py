@@ -100,6 +100,8 @@ def test_a_posix_shell_is_held(tmp_path: Path, environ: dict[str, str]) -> None:
         terminal.read_until("from an alias")
         terminal.press(STATE)
         terminal.read_until(HELD)
+        terminal.press(f"{sys.executable} -m gpuconf shell; echo code $?\n".encode())
+        terminal.read_until(r"already a gpuconf shell \(half-card\)[\s\S]*code 2")
         terminal.press(b"echo own=$ENV; exit 3\n")
         assert terminal.end() == 3
     assert f"own={tmp_path}/own" in terminal.raw
