@@ -582,9 +582,9 @@ def test_the_hint_names_what_applies() -> None:
     full = card(free=100)._replace(leases=(CardLease(7, 5000 * MIB, 0, is_parent=True),))
     with pytest.raises(ShortageError) as caught:
         plan(asking(4000), full)
-    assert "to wait in line; give a program and its workers a memory_limit each" in (
-        caught.value.hint or ""
-    )
+    hint = caught.value.hint or ""
+    assert "to wait in line, `gpuconf run --wait 10min -- ...`" in hint
+    assert hint.endswith("; give a program and its workers a memory_limit each")
     with pytest.raises(ShortageError) as caught:
         plan(asking(4000, "wait", 60.0), card(free=100), card(1, free=100))
     hint = caught.value.hint or ""
