@@ -17,6 +17,8 @@ import pytest
 from tests.carried.carried_runs import run_environment, run_in, variable
 from tests.carried.carried_standins import write_torch
 
+pytestmark = pytest.mark.slow  # starts and waits for many programs
+
 HELD = "import torch\ntorch.cuda._lazy_init()\nprint(torch.cuda.fractions)\n"
 
 

@@ -12,6 +12,8 @@ import pytest
 from gpuconf.leases.files import is_locked
 from tests.carried.carried_runs import PACKAGE, pythons
 
+pytestmark = pytest.mark.slow  # starts and waits for many programs
+
 PYTHONS = pythons()
 every_python = pytest.mark.parametrize("version", PYTHONS)
 

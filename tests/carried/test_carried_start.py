@@ -25,6 +25,8 @@ from tests.carried.carried_runs import (
 from tests.carried.carried_standins import write_torch
 from tests.processes import write_package
 
+pytestmark = pytest.mark.slow  # starts and waits for many programs
+
 PYTHONS = pythons()
 every_python = pytest.mark.parametrize("version", PYTHONS)
 

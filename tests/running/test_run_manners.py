@@ -22,6 +22,8 @@ from tests.processes import clean_environment, run
 from tests.simcard.simcard_programs import wait_until
 from tests.terminals import OnTerminal
 
+pytestmark = pytest.mark.slow  # starts and waits for many programs
+
 RUN = (sys.executable, "-m", "gpuconf", "run", "--profile", "half-card", "--")
 SAYS_PID = "echo pid $$; "
 Start = Callable[..., "subprocess.Popen[str]"]

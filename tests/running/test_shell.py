@@ -17,6 +17,8 @@ from gpuconf.simcard import Card
 from tests.processes import clean_environment, run
 from tests.terminals import OnTerminal
 
+pytestmark = pytest.mark.slow  # starts and waits for many programs
+
 SHELL = (sys.executable, "-m", "gpuconf", "shell", "--profile", "half-card")
 NASTY = {"A": 'it\'s \\ "$HOME" `id`\n two', "B": "", "C": "'", "D": None}
 # Says in one line what a Python started here would find.
