@@ -59,6 +59,12 @@ class CommandParser(argparse.ArgumentParser):
         )
 
 
+def describe(parser: argparse.ArgumentParser, description: str, examples: str) -> None:
+    """Give ``parser`` texts whose lines stay as they are."""
+    parser.description, parser.epilog = description, examples
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+
+
 def command_after_dashes(words: list[str], options: Iterable[str], example: str) -> list[str]:
     """The command after ``--``; UsageError where it is missing, or has one of our ``options``.
 

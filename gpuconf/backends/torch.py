@@ -7,7 +7,6 @@ from types import ModuleType
 from typing import Any
 
 from gpuconf.backends.entrances import ENTRANCES, call_before, is_watched
-from gpuconf.carried.places import card_of_rank
 from gpuconf.environ import Change
 from gpuconf.profile.schema import OWNED_VARIABLES
 from gpuconf.settings import Setting
@@ -83,6 +82,8 @@ def watch(
     def before() -> None:
         is_initializing = getattr(getattr(cuda, "_tls", None), "is_initializing", False)
         if not cuda.is_initialized() and not is_initializing:
+            from gpuconf.carried.places import card_of_rank
+
             plans: list[Plan] = []
             bind(plans.append)
             use(card_of_rank([each.gpu.uuid for each in _planned(plans) if each.gpu.uuid]))

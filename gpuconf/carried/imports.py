@@ -13,7 +13,8 @@ except ImportError:
     from thread import get_ident
 
 _site = sys.modules["_gpuconf_carried_site"]
-_looking = set()  # what is being looked for, by whom: other finders may ask us while we ask them
+# (name, thread): a search asks the other finders, and those may ask this one in turn.
+_looking = set()
 
 
 def find_spec(finder, name, path, target):

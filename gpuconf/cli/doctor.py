@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpuconf.cli.documents import ChecksDocument, ListedCheck
 from gpuconf.cli.output import Output
-from gpuconf.command_line import seconds_argument
+from gpuconf.command_line import describe, seconds_argument
 from gpuconf.doctor import PROBE_TIMEOUT_S
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.reporting.lines import Table
@@ -38,9 +38,7 @@ exit codes: 0 fine, or warnings; 1 a check failed (with --strict, or warned);
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe this command, and add its arguments."""
-    parser.description = _DESCRIPTION
-    parser.epilog = _EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    describe(parser, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("checks", nargs="*", metavar="CHECK",
         help="a check's id, or the first part of ids, such as driver (default: all)")  # fmt: skip

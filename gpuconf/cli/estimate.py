@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gpuconf.cli.output import Output, drawn
-from gpuconf.command_line import check_picture, positive, size_argument
+from gpuconf.command_line import check_picture, describe, positive, size_argument
 from gpuconf.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ the model's own code failed; 2 bad usage, such as a file that holds no model;
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe this command, and add its arguments."""
-    parser.description = _DESCRIPTION
-    parser.epilog = _EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    describe(parser, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("target", metavar="TARGET", help="model.keras, model.h5, or module:function")
     add("--batch-size", type=positive, metavar="N", default=32,

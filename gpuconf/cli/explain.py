@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from gpuconf.cli.output import Drawn, Output, drawn
-from gpuconf.command_line import check_picture
+from gpuconf.command_line import check_picture, describe
 from gpuconf.errors import GpuconfError, UsageError
 
 if TYPE_CHECKING:
@@ -57,9 +57,7 @@ the picture could not be written; 2 bad usage, such as a missing file;
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe this command, and add its arguments."""
-    parser.description = _DESCRIPTION
-    parser.epilog = _EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    describe(parser, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("log", metavar="LOGFILE", help="what the run printed; - for standard input")
     add("--plot", metavar="FILE",

@@ -14,6 +14,7 @@ from gpuconf.cli.output import Drawn, Output, drawn, drop_unwritten
 from gpuconf.command_line import (
     check_picture,
     command_after_dashes,
+    describe,
     positive,
     size_argument,
 )
@@ -54,9 +55,7 @@ rehearsal needs is missing); any other is the script's own; 130 interrupted."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe this command, and add its arguments."""
-    parser.description = _DESCRIPTION
-    parser.epilog = _EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    describe(parser, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("--card", type=size_argument, metavar="SIZE",
         help="memory of the card (default: like this machine's GPU 0 now, else 8GiB)")  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from gpuconf.cli.output import Output
-from gpuconf.command_line import command_after_dashes
+from gpuconf.command_line import command_after_dashes, describe
 from gpuconf.running.launch import launch
 from gpuconf.running.request import add_arguments as add_request_arguments
 from gpuconf.running.request import request_of
@@ -33,9 +33,7 @@ usage or a bad profile, 126 and 127 a command that cannot be started or found.""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe this command, and add its arguments."""
-    parser.description = _DESCRIPTION
-    parser.epilog = _EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    describe(parser, _DESCRIPTION, _EXAMPLES)
     add_request_arguments(parser)
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND",
                         help="what to run, as you would start it")  # fmt: skip

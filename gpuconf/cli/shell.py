@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from gpuconf.carried import SITE
 from gpuconf.cli.output import Output
+from gpuconf.command_line import describe
 from gpuconf.errors import UsageError
 from gpuconf.running.launch import current_run, launch
 from gpuconf.running.request import add_arguments as add_request_arguments
@@ -44,9 +45,7 @@ usage or a bad profile, 126 and 127 a shell that cannot be started or found."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe this command, and add its arguments."""
-    parser.description = _DESCRIPTION
-    parser.epilog = _EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    describe(parser, _DESCRIPTION, _EXAMPLES)
     add_request_arguments(parser)
     parser.add_argument("--shell", metavar="PATH",
                         help="the shell (default: $SHELL, else the one you are in)")  # fmt: skip

@@ -19,6 +19,7 @@ from gpuconf.running.launch import program_of
 from gpuconf.simcard import Card
 from tests.cli.commands import BUILT
 from tests.processes import clean_environment, run
+from tests.running.on_card import environ, leases
 from tests.simcard.simcard_programs import wait_until
 from tests.terminals import OnTerminal
 
@@ -27,12 +28,6 @@ pytestmark = pytest.mark.slow  # starts and waits for many programs
 RUN = (sys.executable, "-m", "gpuconf", "run", "--profile", "half-card", "--")
 SAYS_PID = "echo pid $$; "
 Start = Callable[..., "subprocess.Popen[str]"]
-
-
-def environ(card: Card) -> dict[str, str]:
-    """What makes a program see the card, and its leases."""
-    base = {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
-    return card.environment({name: value for name, value in base.items() if value})
 
 
 @pytest.fixture
@@ -58,11 +53,6 @@ def start(card: Card, tmp_path: Path) -> Iterator[Start]:
     for child in started:
         child.kill()
         child.communicate()
-
-
-def leases(card: Card) -> list[Path]:
-    """The files of the leases of the card."""
-    return sorted(Path(f"{card.path}.leases").glob("GPU-*/lease.*"))
 
 
 def test_the_command_is_the_same_process_with_its_lease(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from gpuconf.carried import SITE
 from gpuconf.running import shell
 from gpuconf.simcard import Card
 from tests.processes import clean_environment, run
+from tests.running import on_card
 from tests.terminals import OnTerminal
 
 pytestmark = pytest.mark.slow  # starts and waits for many programs
@@ -38,15 +38,8 @@ alias hi='echo from an al''ias'
 @pytest.fixture
 def environ(card: Card, tmp_path: Path) -> dict[str, str]:
     """What makes a program see the card, and a home of its own."""
-    base = {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
-    found = card.environment({name: value for name, value in base.items() if value})
     (tmp_path / "temporary").mkdir()
-    return {**found, "HOME": str(tmp_path), "TMPDIR": str(tmp_path / "temporary")}
-
-
-def leases(card: Card) -> list[Path]:
-    """The files of the leases of the card."""
-    return sorted(Path(f"{card.path}.leases").glob("GPU-*/lease.*"))
+    return {**on_card.environ(card), "HOME": str(tmp_path), "TMPDIR": str(tmp_path / "temporary")}
 
 
 def is_held(lease: Path) -> bool:
@@ -68,7 +61,7 @@ def test_bash_is_held_whatever_its_startup_files_set(
         [*SHELL, "--shell", "/bin/bash"], tmp_path, columns=200, environ=environ
     ) as terminal:
         terminal.read_until(r"\(half-card\) > ")
-        assert [is_held(lease) for lease in leases(card)] == [True]
+        assert [is_held(lease) for lease in on_card.leases(card)] == [True]
         terminal.press(b"hi\n")
         terminal.read_until("from an alias")
         terminal.press(STATE)
@@ -89,7 +82,7 @@ def test_bash_is_held_whatever_its_startup_files_set(
     others = [each for each in opened if not each.startswith("/dev/pts/")]
     assert [Path(each).name.partition(".")[0] for each in others] == ["lease"]
     assert list((tmp_path / "temporary").iterdir()) == []
-    assert [is_held(lease) for lease in leases(card)] in ([], [False])
+    assert [is_held(lease) for lease in on_card.leases(card)] in ([], [False])
 
 
 def test_a_posix_shell_is_held(tmp_path: Path, environ: dict[str, str]) -> None:

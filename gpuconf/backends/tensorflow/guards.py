@@ -21,40 +21,19 @@ from __future__ import annotations
 
 import functools
 import importlib
-import os
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from gpuconf.backends import keras_backend
 from gpuconf.backends.tensorflow import devices, readback
-from gpuconf.backends.tensorflow.environment import GROWTH
+from gpuconf.backends.tensorflow.plan_source import PlanSource
 from gpuconf.backends.tensorflow.program_settings import ProgramSettings
 from gpuconf.backends.tensorflow.session_config import HeldToPlan, hold_to_plan
+from gpuconf.backends.tensorflow.setting_guards import SettingGuards
 from gpuconf.callsite import CallSite, user_call_site
-from gpuconf.carried.sizes import listed, scaled_to
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.settings import Setting
 from gpuconf.terminal import say
-from gpuconf.units import MIB
-
-
-class PlanSource(Protocol):
-    """Where the plan comes from: gpuconf.binding.Binding."""
-
-    def bind(self, apply: Callable[[Plan], None], *, only_lists: bool = False) -> None:
-        """Make the plan hold, and call ``apply`` with it; raises where it cannot hold.
-
-        With ``only_lists`` no device is made yet.
-        """
-
-    def use(self, uuids: Sequence[str]) -> None:
-        """Count this process on the GPUs that it is about to use; raises where that may not be."""
-
-    def release(self) -> None:
-        """Let others have what was leased: this process uses no GPU."""
-
-    def record(self, setting: Setting) -> None:
-        """Take down a setting's fate."""
 
 
 class Guards:
@@ -64,7 +43,8 @@ class Guards:
     one that was bound, None until then, and ``physical`` the part of each of TensorFlow's GPUs in
     it.  ``devices_made_at`` is the user's line that made the first GPU devices; None until then.
     ``waits_for_listing`` is False where the moment at which TensorFlow lists its GPUs cannot be
-    seen, and the plan must not wait for it.
+    seen, and the plan must not wait for it.  ``is_configuring`` holds while the plan itself is
+    brought to tf.config.
     """
 
     def __init__(self, tensorflow: Any) -> None:
@@ -75,7 +55,7 @@ class Guards:
         self.physical: list[GpuPlan | None] = []
         self.waits_for_listing = True
         self.is_configured = False
-        self._is_configuring = False
+        self.is_configuring = False
         self._has_made_gpus = False
         self._is_orphan = False
         self._hidden_at_start = False
@@ -94,9 +74,10 @@ class Guards:
             made, "_initialize_physical_devices", self._initialize_physical_devices
         )
         self._wrap(made, "ensure_initialized", self._ensure_initialized)
-        self._wrap(made, "set_memory_growth", self._set_memory_growth)
-        self._wrap(made, "get_memory_growth", self._get_memory_growth)
-        self._wrap(made, "set_logical_device_configuration", self._set_logical)
+        own = SettingGuards(self)
+        self._wrap(made, "set_memory_growth", own.set_memory_growth)
+        self._wrap(made, "get_memory_growth", own.get_memory_growth)
+        self._wrap(made, "set_logical_device_configuration", own.set_logical)
         session = "tensorflow.python.client.session:BaseSession"
         self._wrap(session, "__init__", self._session_init)
         self._wrap("tensorflow.python.training.server_lib:Server", "__init__", self._server_init)
@@ -113,7 +94,7 @@ class Guards:
 
     def after_fork(self) -> None:
         """In a forked child: what is not made yet is made, and bound, in the child itself."""
-        self._is_configuring = False
+        self.is_configuring = False
         if self.devices_made_at is None:
             self.is_configured = False
         else:
@@ -146,7 +127,7 @@ class Guards:
         self, original: Callable[..., Any], context: Any, reinitialize: bool = False
     ) -> Any:
         result = original(context, reinitialize)
-        if reinitialize and not self._is_configuring:
+        if reinitialize and not self.is_configuring:
             self.is_configured = False  # TensorFlow has just dropped all settings
             self._settings.forget()
         if not self.is_configured and context._context_handle is None:
@@ -173,15 +154,15 @@ class Guards:
         Devices may be made long after they were listed, and then have another plan.  What the
         program has set in between holds within that one.
         """
-        if self._is_configuring or (self.is_configured and self._has(plan)):
+        if self.is_configuring or (self.is_configured and self._has(plan)):
             return
         try:
-            self._is_configuring = True
+            self.is_configuring = True
             self._settings.before_plan()
             self._configure(plan)
             self.is_configured = True
         finally:
-            self._is_configuring = False
+            self.is_configuring = False
         self._settings.after_plan()
 
     def _has(self, plan: Plan) -> bool:
@@ -284,54 +265,6 @@ class Guards:
         self._made_devices(dict, held.gpu_options)  # a server does not report its limits
         return result
 
-    # --- settings of the script's own -----------------------------------------------------------
-
-    def _set_memory_growth(
-        self, original: Callable[..., Any], context: Any, device: Any, enable: bool
-    ) -> Any:
-        plan = self.plan
-        context._initialize_physical_devices()
-        limited = self._limit_of(context, device) is not None
-        if self._is_configuring or plan is None or (plan.allow_growth is None and not limited):
-            return original(context, device, enable)
-        if plan.allow_growth is None:
-            # The one way to growth on a device with a limit; read when the allocator is made.
-            os.environ.setdefault(GROWTH, "true" if enable else "false")
-            self.record(Setting(GROWTH, str(enable).lower(), os.environ[GROWTH]))
-        elif bool(enable) != plan.allow_growth:
-            self._tell("set_memory_growth", [HeldToPlan(str(enable), str(plan.allow_growth))])
-        return None
-
-    def _get_memory_growth(self, original: Callable[..., Any], context: Any, device: Any) -> Any:
-        seen = original(context, device)
-        limited = seen is None and self._limit_of(context, device) is not None
-        return os.environ.get(GROWTH) == "true" if limited else seen
-
-    def _set_logical(
-        self, original: Callable[..., Any], context: Any, device: Any, wanted: Any
-    ) -> Any:
-        context._initialize_physical_devices()
-        limit = None if self._is_configuring else self._limit_of(context, device)
-        asked = [logical.memory_limit for logical in wanted or ()]
-        if limit is None or not asked or None in asked:
-            return original(context, device, wanted)
-        held = scaled_to(asked, limit)
-        if [int(size) for size in asked] != held:
-            change = HeldToPlan(f"memory_limit {listed(asked)}", listed(held))
-            self._tell("set_logical_device_configuration", [change])
-        scaled = [
-            logical._replace(memory_limit=size) for logical, size in zip(wanted, held, strict=True)
-        ]
-        return original(context, device, scaled)
-
-    def _limit_of(self, context: Any, device: Any) -> int | None:
-        """The plan's limit of ``device`` in MiB; None where it has none."""
-        gpus = context.list_physical_devices("GPU")
-        if device not in gpus or len(gpus) != len(self.physical):
-            return None
-        gpu = self.physical[gpus.index(device)]
-        return None if gpu is None or gpu.limit_bytes is None else gpu.limit_bytes // MIB
-
     # --- around them ----------------------------------------------------------------------------
 
     def _held(self, config: Any, function: str) -> Any:
@@ -339,13 +272,13 @@ class Guards:
         if self.plan is None or self.plan.profile.tensorflow.session == "none":
             return config
         held, changes = hold_to_plan(config, self.plan, self.physical)
-        self._tell(function, changes)
+        self.say_changes(function, changes)
         return held
 
     def _about_to_make_devices(self, *, are_hidden: bool = False) -> None:
         if self.devices_made_at is None:
             is_computing_elsewhere = keras_backend.elsewhere() is not None
-            self._bind(only_lists=is_computing_elsewhere or are_hidden or self._is_configuring)
+            self._bind(only_lists=is_computing_elsewhere or are_hidden or self.is_configuring)
             self._has_left_gpus = are_hidden
         elif self._has_left_gpus and self.source is not None:
             # A session or server sees GPUs that were hidden in tf.config.
@@ -397,7 +330,8 @@ class Guards:
             if setting.why_not is not None:
                 say(str(setting))
 
-    def _tell(self, function: str, changes: list[HeldToPlan]) -> None:
+    def say_changes(self, function: str, changes: list[HeldToPlan]) -> None:
+        """Say what the script asked ``function`` for and did not get, and take it down."""
         site = user_call_site()
         where = f"{function} at {site}" if site else function
         name = "" if self.plan is None else self.plan.profile.name

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpuconf.backends import keras_session
 from gpuconf.backends.tensorflow import lateness
-from gpuconf.backends.tensorflow.guards import Guards, PlanSource
+from gpuconf.backends.tensorflow.guards import Guards
+from gpuconf.backends.tensorflow.plan_source import PlanSource
 from gpuconf.errors import TooLateError
 
 if TYPE_CHECKING:
