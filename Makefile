@@ -89,4 +89,4 @@ gpu: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.training.compare_with_gpu --write docs/real-gpu-models.md
 
 clean:
-	rm -rf $(VENV) .venv-* dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* .frameworks dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
