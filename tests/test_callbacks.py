@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from gpuconf.callbacks import MemoryUsage
-from gpuconf.callbacks.gauge import Use, choose_devices, is_device, short_name
+from gpuconf.callbacks.counters import Use
+from gpuconf.callbacks.gauge import DeviceGauge, backend_of, choose_devices, is_device, short_name
 from gpuconf.callbacks.memory_usage import figures
 from gpuconf.errors import UsageError
 from gpuconf.simcard import Card, bridge_for_command, simulated_card
@@ -109,6 +110,17 @@ def on_card(card: Card) -> dict[str, str]:
             },
         ),
         (
+            {"GPU:0": Use(3, 5, pool_bytes=9)},
+            None,
+            {},
+            False,
+            {
+                "gpu_memory_current_bytes": 3,
+                "gpu_memory_peak_bytes": 5,
+                "gpu_memory_pool_bytes": 9,
+            },
+        ),
+        (
             {"CPU:0": Use(3, 5)},
             None,
             {},
@@ -147,7 +159,7 @@ def test_which_devices_are_read(
     wanted: str | None, names: list[str], devices: tuple[str, ...], problem: str | None
 ) -> None:
     """The one asked for or all GPUs; where there is none, in words why."""
-    found, told = choose_devices(wanted, names)
+    found, told = choose_devices(wanted, names, framework="TensorFlow")
     assert found == devices
     assert told is None if problem is None else problem in (told or "")
 
@@ -162,10 +174,11 @@ def test_which_devices_are_read(
         ("/device:GPU:1", "GPU:1"),
         ("/job:worker/replica:0/task:3/device:GPU:1", "GPU:1"),
         ("/device:XLA_CPU:0", "XLA_CPU:0"),
+        ("cuda:1", "GPU:1"),
     ],
 )
-def test_all_of_tensorflows_names_of_a_device(name: str, short: str) -> None:
-    """Each way in which TensorFlow names a device is understood."""
+def test_all_names_of_a_device(name: str, short: str) -> None:
+    """Each way in which a framework names a device is understood."""
     assert is_device(name)
     assert short_name(name) == short
 
@@ -173,7 +186,7 @@ def test_all_of_tensorflows_names_of_a_device(name: str, short: str) -> None:
 @pytest.mark.parametrize("device", ["GPU", "0", "", "GPU:", "GPU:-1", 0, "GPU:0,GPU:1"])
 def test_a_name_of_no_device_is_refused(device: object) -> None:
     """At once, and not after the first epoch."""
-    with pytest.raises(UsageError, match="no device of TensorFlow") as caught:
+    with pytest.raises(UsageError, match="is no device") as caught:
         MemoryUsage(device=device)  # type: ignore[arg-type]
     assert caught.value.hint is not None
 
@@ -184,6 +197,29 @@ def test_what_is_no_estimate_is_refused(estimate: Any) -> None:
     with pytest.raises(UsageError, match="no peak_bytes") as caught:
         MemoryUsage(estimate)
     assert 'device="GPU:1"' in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("module", "backend"),
+    [
+        ("keras.src.backend.torch.trainer", "torch"),
+        ("keras.src.backend.common.keras_tensor", "tensorflow"),
+        ("tf_keras.src.engine.training", "tensorflow"),
+    ],
+)
+def test_the_backend_of_a_model(module: str, backend: str) -> None:
+    """Its class's bases say it, where the Keras has several."""
+    trainer = type("Trainer", (), {"__module__": module})
+    assert backend_of(type("Model", (trainer,), {})()) == backend
+
+
+def test_a_backend_without_memory_to_count(capsys: pytest.CaptureFixture[str]) -> None:
+    """Keras on NumPy: one line, and no figure."""
+    gauge = DeviceGauge()
+    gauge.find(None, type("Model", (), {"__module__": "keras.src.backend.numpy.trainer"})())
+    gauge.reset()
+    assert gauge.read() == {}
+    assert capsys.readouterr().err.count("Keras computes with numpy") == 1
 
 
 def test_it_can_be_copied_and_pickled() -> None:
@@ -252,7 +288,7 @@ def test_what_tensorflow_does_not_tell_breaks_nothing(without_a_gpu: Told) -> No
 
 @pytest.mark.slow
 def test_keras_on_another_backend(tmp_path: Path) -> None:
-    """With Keras on JAX nothing is measured, and TensorFlow is not made to look for devices."""
+    """With Keras on JAX it is JAX that is asked, and TensorFlow is not made to look for devices."""
     body = (
         """
 import tensorflow as tf
@@ -264,7 +300,7 @@ tf.config.list_logical_devices = fail
     environ = {"KERAS_BACKEND": "jax", "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
     told, stderr = train(tmp_path, {"fit": body}, **environ)["fit"]
     assert sorted(told) == ["loss", "val_loss"]
-    assert "Keras computes with jax" in stderr
+    assert "JAX uses no GPU here" in stderr
 
 
 _EPOCHS = """

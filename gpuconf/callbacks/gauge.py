@@ -1,47 +1,42 @@
-"""TensorFlow's own count of the memory of its devices, read during the user's own training."""
+"""A framework's own count of the memory of its devices, read during the user's own training."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from gpuconf.callbacks.counters import Counter, Use, counter_for
 from gpuconf.terminal import say
 
 _DEVICE = re.compile(r"(?:(?:/.*/|/)?device:|/)?(?P<kind>[A-Za-z_]+):(?P<number>[0-9]+)")
-_OTHER_BACKEND = re.compile(r"keras\.src\.backend\.(jax|torch|numpy|openvino)\b")
-_WHY_NO_GPU = "TensorFlow uses no GPU here, `gpuconf doctor` says why"
-
-
-class Use(NamedTuple):
-    """Bytes that TensorFlow's allocator has given out: now, and at most since the last reset."""
-
-    current_bytes: int
-    peak_bytes: int
+_BACKEND = re.compile(r"keras\.src\.backend\.([a-z]+)\b")
 
 
 class DeviceGauge:
-    """TensorFlow's own count for some devices; never raises, and says once why it cannot count."""
+    """The framework's own count for some devices; never raises, says once why it cannot count."""
 
     def __init__(self) -> None:
+        self._counter: Counter | None = None
         self._devices: tuple[str, ...] = ()
+        self._counting: set[str] = set()
+        self._peaks_at_reset: dict[str, int] = {}
         self._said: set[str] = set()
 
     def find(self, wanted: str | None, model: Any) -> None:
-        """Settle which devices to read; makes TensorFlow's devices if nothing has yet."""
+        """Settle which devices to read; TensorFlow and JAX make theirs if nothing has yet."""
         self._devices = ()
-        backend = _other_backend(model)
-        if backend is not None:
-            self._say(f"Keras computes with {backend}, and only TensorFlow's memory can be read")
+        backend = backend_of(model)
+        self._counter = counter = counter_for(backend)
+        if counter is None:
+            self._say(f"Keras computes with {backend}, whose memory cannot be read")
             return
         try:
-            import tensorflow as tf
-
-            names = [short_name(device.name) for device in tf.config.list_logical_devices()]
+            names = [short_name(name) for name in counter.devices()]
         except Exception as error:  # a training must not end for want of a figure
             self._say(_first_line(error))
             return
-        self._devices, problem = choose_devices(wanted, names)
+        self._devices, problem = choose_devices(wanted, names, framework=counter.framework)
         if problem is not None:
             self._say(problem)
 
@@ -50,26 +45,42 @@ class DeviceGauge:
         """Whether keys must say which device is meant."""
         return len(self._devices) > 1
 
-    def read(self) -> dict[str, Use]:
-        """What is in use on each device that counts; unknown is left out, and no 0."""
+    def read(self, *, of_this_part: bool = False) -> dict[str, Use]:
+        """What is in use on each device that counts; one that never counted a byte is left out.
+
+        ``of_this_part`` leaves out a peak that may be older than the last reset, where the
+        framework resets none.
+        """
+        counter = self._counter
+        if counter is None:
+            return {}
         try:
-            uses = {device: _use_of(device) for device in self._devices}
+            uses = {device: counter.use(device) for device in self._devices}
         except Exception as error:  # an allocator that keeps no count, or a lost device
             self._give_up(error)
             return {}
-        for device in (device for device, use in uses.items() if use.peak_bytes == 0):
+        self._counting |= {device for device, use in uses.items() if use.peak_bytes > 0}
+        for device in (device for device in uses if device not in self._counting):
             self._say(
-                f"TensorFlow counts no byte on {device}: the model is elsewhere, or its allocator "
-                f"keeps no count",
+                f"{counter.framework} counts no byte on {device}: the model is elsewhere, or its "
+                f"allocator keeps no count",
                 device,
             )
-        return {device: use for device, use in uses.items() if use.peak_bytes > 0}
+        if of_this_part and counter.reset is None:
+            old = self._peaks_at_reset
+            uses = {name: use for name, use in uses.items() if use.peak_bytes > old.get(name, 0)}
+        return {device: use for device, use in uses.items() if device in self._counting}
 
     def reset(self) -> None:
-        """Let each device's peak begin at what is in use now."""
+        """Let each device's peak begin at what is in use now, where the framework can."""
+        if self._counter is None:
+            return
         try:
             for device in self._devices:
-                _reset(device)
+                if self._counter.reset is None:
+                    self._peaks_at_reset[device] = self._counter.use(device).peak_bytes
+                else:
+                    self._counter.reset(device)
         except Exception as error:
             self._give_up(error)
 
@@ -77,7 +88,8 @@ class DeviceGauge:
         """Read these devices no more, or the figures would be of half an epoch."""
         names = ", ".join(self._devices)
         self._devices = ()
-        self._say(f"TensorFlow does not count the memory of {names} ({_first_line(error)})")
+        framework = self._counter.framework if self._counter else "Keras"
+        self._say(f"{framework} does not count the memory of {names} ({_first_line(error)})")
 
     def _say(self, why: str, device: str | None = None) -> None:
         if why not in self._said:
@@ -85,51 +97,41 @@ class DeviceGauge:
             say(f"MemoryUsage: {why}; {device or 'its memory'} is not in the logs")
 
 
-def choose_devices(wanted: str | None, names: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
-    """The devices to read of those that TensorFlow has, and why there are none.
+def choose_devices(
+    wanted: str | None, names: Sequence[str], *, framework: str
+) -> tuple[tuple[str, ...], str | None]:
+    """The devices to read of those that ``framework`` has, and why there are none.
 
     ``names`` are as ``GPU:0``; ``wanted`` None means all GPUs.
     """
     gpus = tuple(name for name in names if name.startswith("GPU:"))
+    why_no_gpu = f"{framework} uses no GPU here, `gpuconf doctor` says why"
     if wanted is None:
-        return gpus, None if gpus else _WHY_NO_GPU
+        return gpus, None if gpus else why_no_gpu
     short = short_name(wanted)
     if short in names:
         return (short,), None
     if gpus or not short.startswith("GPU:"):
-        return (), f"TensorFlow has no {short}, only {', '.join(names) or 'no device at all'}"
-    return (), _WHY_NO_GPU
+        return (), f"{framework} has no {short}, only {', '.join(names) or 'no device at all'}"
+    return (), why_no_gpu
 
 
-def _use_of(device: str) -> Use:
-    import tensorflow as tf
-
-    info = tf.config.experimental.get_memory_info(device)
-    return Use(int(info["current"]), int(info["peak"]))
-
-
-def _reset(device: str) -> None:
-    import tensorflow as tf
-
-    tf.config.experimental.reset_memory_stats(device)
-
-
-def _other_backend(model: Any) -> str | None:
-    """What the model computes with where that is not TensorFlow, as ``jax``.
+def backend_of(model: Any) -> str:
+    """What the model computes with, as ``jax``; TensorFlow where its classes do not say.
 
     Asked of the model and not of an imported Keras, since several may be imported.
     """
     for base in type(model).__mro__:
-        found = _OTHER_BACKEND.match(base.__module__)
-        if found is not None:
+        found = _BACKEND.match(base.__module__)
+        if found is not None and found[1] != "common":
             return found[1]
-    return None
+    return "tensorflow"
 
 
 def short_name(device: str) -> str:
-    """``GPU:1`` for TensorFlow's longer names: ``/job:worker/replica:0/task:0/device:GPU:1``."""
+    """``GPU:1`` for ``cuda:1`` and for ``/job:worker/replica:0/task:0/device:GPU:1``."""
     kind, number = kind_and_number(device)
-    return f"{kind.upper()}:{number}"
+    return f"{'GPU' if kind == 'cuda' else kind.upper()}:{number}"
 
 
 def kind_and_number(device: str) -> tuple[str, str]:
@@ -139,7 +141,7 @@ def kind_and_number(device: str) -> tuple[str, str]:
 
 
 def is_device(name: object) -> bool:
-    """Whether TensorFlow could have a device of that name."""
+    """Whether a framework could have a device of that name."""
     return isinstance(name, str) and _DEVICE.fullmatch(name) is not None
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from gpuconf.callbacks.gauge import DeviceGauge, Use, is_device, kind_and_number
+from gpuconf.callbacks.counters import Use
+from gpuconf.callbacks.gauge import DeviceGauge, is_device, kind_and_number
 from gpuconf.errors import UsageError
 from gpuconf.keras_api.hooks import KerasHooks
 
@@ -19,24 +20,27 @@ class Estimated(Protocol):
 
 
 class MemoryUsage(KerasHooks):
-    """Logs the GPU memory that TensorFlow used in each epoch of ``fit()``, in bytes.
+    """Logs the GPU memory that each epoch of ``fit()`` used, in bytes, on any backend of Keras.
 
     Put it first in ``callbacks``: Keras hands one dict of logs to the callbacks in their order, and
     those before it (CSVLogger, TensorBoard, EarlyStopping) would not see what it adds:
 
     - ``gpu_memory_peak_bytes``: the most in use during the epoch's training steps;
     - ``gpu_memory_current_bytes``: in use at the end of the epoch;
+    - ``gpu_memory_pool_bytes``: what PyTorch or JAX holds of the card then, in use or not;
     - ``gpu_memory_peak_estimate_bytes``: ``estimate.peak_bytes``, where an estimate was given;
     - ``val_gpu_memory_peak_bytes``: the most in use during the epoch's validation, if it had one.
 
-    They are what TensorFlow's allocator counts for everything in this process; the CUDA context is
-    not in it.  ``device`` is TensorFlow's name of one device; None means all its GPUs, and where
-    these are several, each key ends in the GPU's number: ``gpu_memory_peak_bytes_gpu1``.
+    They are what the framework's allocator counts for everything in this process; the CUDA context
+    is not in it.  ``device`` is one device, as ``GPU:0`` or ``cuda:0``; None means all GPUs, and
+    where these are several, each key ends in the GPU's number: ``gpu_memory_peak_bytes_gpu1``.
 
     ``last`` holds the newest figures by the same keys.  After ``evaluate()`` and ``predict()`` they
     are there alone, because Keras would return what is added to the logs of an evaluation.
 
-    TensorFlow's peak is reset when an epoch, a validation, an evaluation or a prediction begins.
+    The peak of TensorFlow and PyTorch is reset when an epoch, a validation, an evaluation or a
+    prediction begins.  JAX cannot reset its peak: there it is the most since the process began, and
+    a validation has one only where it took more than all before.
     Validation data that is given as arrays counts as the training's, too: Keras puts it on the GPU
     before it says that the validation begins.
     Where nothing can be measured, one line on stderr says why, and the training goes on.
@@ -52,7 +56,7 @@ class MemoryUsage(KerasHooks):
             )
         if device is not None and not is_device(device):
             raise UsageError(
-                f"MemoryUsage: device={device!r} is no device of TensorFlow",
+                f"MemoryUsage: device={device!r} is no device",
                 hint='device="GPU:0", or device=None for all GPUs',
             )
         self.estimate = estimate
@@ -84,7 +88,7 @@ class MemoryUsage(KerasHooks):
         self._is_in_epoch = False
         # After a validation, what is in use may be its data, and no peak of the training.
         training = {
-            device: Use(use.current_bytes, self._training_peaks.get(device, use.peak_bytes))
+            device: use._replace(peak_bytes=self._training_peaks.get(device, use.peak_bytes))
             for device, use in self._gauge.read().items()
         }
         self.last = self._figures(training, self._validation_peaks)
@@ -92,7 +96,7 @@ class MemoryUsage(KerasHooks):
             logs.update(self.last)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """Nothing is left behind: only TensorFlow's own peak was reset."""
+        """Nothing is left behind: only the framework's own peak was reset."""
         self._is_in_epoch = False
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
@@ -106,7 +110,7 @@ class MemoryUsage(KerasHooks):
     def on_test_end(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
         """Take the peak of a validation, or of an evaluation by itself."""
         if self._is_in_epoch:
-            _raise_to(self._validation_peaks, self._gauge.read())
+            _raise_to(self._validation_peaks, self._gauge.read(of_this_part=True))
             self._gauge.reset()
         else:
             self.last = self._figures(self._gauge.read())
@@ -143,7 +147,7 @@ def figures(
     validation_peaks: Mapping[str, int],
     with_numbers: bool,
 ) -> dict[str, float]:
-    """What goes into the logs for the memory used on each device, by TensorFlow's names for them.
+    """What goes into the logs for the memory used on each device, by names such as ``GPU:0``.
 
     Floats, as all values of Keras's logs are; the estimate is per device, so it stands there once.
     Empty where nothing was measured.
@@ -154,6 +158,8 @@ def figures(
         suffix = f"_{prefix}{number}" if with_numbers else ""
         found[f"{prefix}_memory_current_bytes{suffix}"] = float(use.current_bytes)
         found[f"{prefix}_memory_peak_bytes{suffix}"] = float(use.peak_bytes)
+        if use.pool_bytes is not None:
+            found[f"{prefix}_memory_pool_bytes{suffix}"] = float(use.pool_bytes)
         if device in validation_peaks:
             found[f"val_{prefix}_memory_peak_bytes{suffix}"] = float(validation_peaks[device])
         if estimate is not None:
