@@ -27,7 +27,7 @@ from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
 from gpuconf.rehearsal.runs import Orders
 from gpuconf.rehearsal.target import host_shortage, target_card
 from gpuconf.rehearsal.verdict import NO_VERDICT
-from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
+from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card, support_for_command
 
 _OPTIONS = ("--card", "--used", "--context", "--count", "--profile", "--steps", "--batch", "--plot",
             "--no-second-run", "--json")  # fmt: skip
@@ -175,6 +175,7 @@ def _rehearse(
             output.progress(text)
 
     bridge = bridge_for_command(words, environ=environ, progress=progress)
+    wheels = support_for_command(words, environ=environ, progress=progress)
     with _unread():
         shortage = host_shortage(spec)
         if shortage is not None:
@@ -185,7 +186,7 @@ def _rehearse(
             Orders(steps=options.steps, batch=options.batch, profile=options.profile),
             spec=spec,
             card=card,
-            environ=card.environment(environ, bridge=bridge),
+            environ=card.environment(environ, bridge=bridge, wheels=wheels),
             second_run=not options.no_second_run,
             stdout_to_stderr=options.json,
         )

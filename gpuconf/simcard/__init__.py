@@ -12,14 +12,17 @@ from gpuconf.simcard.card import Card, CardProcess, CardSpec, create_card
 from gpuconf.simcard.libraries import build_libraries
 from gpuconf.simcard.run import run_command
 from gpuconf.simcard.temporary import simulated_card
+from gpuconf.simcard.wheels import WheelSupport, support_for_command
 
 __all__ = [
     "Card",
     "CardProcess",
     "CardSpec",
+    "WheelSupport",
     "bridge_for_command",
     "build_libraries",
     "create_card",
     "run_command",
     "simulated_card",
+    "support_for_command",
 ]

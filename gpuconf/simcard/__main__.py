@@ -23,6 +23,7 @@ from gpuconf.simcard.card import (
 from gpuconf.simcard.installed import find_tensorflow
 from gpuconf.simcard.libraries import build_libraries
 from gpuconf.simcard.run import run_command
+from gpuconf.simcard.wheels import WheelSupport, support_for_command
 from gpuconf.units import exact_size, sized
 
 _PROGRAM = "python -m gpuconf.simcard"
@@ -109,10 +110,13 @@ def _run(options: argparse.Namespace, command: list[str]) -> int:
         )
     if options.card is not None:
         bridge = _bridge(options, command)  # before the file is made, which would stay
-        return run_command(_open_or_create(options), command, environ=os.environ, bridge=bridge)
+        wheels = _wheels(command)
+        card = _open_or_create(options)
+        return run_command(card, command, environ=os.environ, bridge=bridge, wheels=wheels)
     with simulated_card(_spec(options)) as card:
         bridge = _bridge(options, command)
-        return run_command(card, command, environ=os.environ, bridge=bridge)
+        wheels = _wheels(command)
+        return run_command(card, command, environ=os.environ, bridge=bridge, wheels=wheels)
 
 
 def _bridge(options: argparse.Namespace, command: Sequence[str]) -> Path | None:
@@ -125,6 +129,10 @@ def _bridge(options: argparse.Namespace, command: Sequence[str]) -> Path | None:
     except GpuconfError as error:
         error.hint = f"{error.hint}; or --no-bridge, with memory and without numbers"
         raise
+
+
+def _wheels(command: Sequence[str]) -> WheelSupport:
+    return support_for_command(command, progress=_progress)
 
 
 def _progress(line: str) -> None:
@@ -140,7 +148,8 @@ def _print_environment(options: argparse.Namespace) -> int:
         )
     bridge = _bridge(options, ["python"])
     card = _open_or_create(options)
-    for name, value in card.environment(os.environ, bridge=bridge).items():
+    wheels = _wheels(["python"])
+    for name, value in card.environment(os.environ, bridge=bridge, wheels=wheels).items():
         if os.environ.get(name) != value:
             print(f"export {name}={shlex.quote(value)}")
     return 0

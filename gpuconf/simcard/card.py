@@ -20,10 +20,12 @@ from typing import NamedTuple
 from gpuconf.environ import RUN_VARIABLE
 from gpuconf.errors import BackendError, UsageError
 from gpuconf.simcard.bridge import LIBRARY, VARIABLE
-from gpuconf.simcard.libraries import build_libraries
+from gpuconf.simcard.libraries import DEVICE_FILES, build_libraries
+from gpuconf.simcard.wheels import WheelSupport
 from gpuconf.units import GIB, sized
 
 FILE_VARIABLE = "GPUCONF_SIMCARD_FILE"
+_NO_WHEELS = WheelSupport()
 _LEASES_VARIABLE = "GPUCONF_LEASES"
 LARGEST_COUNT = 16
 _MOST_PROCESSES = 256
@@ -128,17 +130,30 @@ class Card:
         _load(self.libraries).simcard_uuid(index, text)
         return text.value.decode()
 
-    def environment(self, base: Mapping[str, str], *, bridge: Path | None = None) -> dict[str, str]:
+    def environment(
+        self,
+        base: Mapping[str, str],
+        *,
+        bridge: Path | None = None,
+        wheels: WheelSupport = _NO_WHEELS,
+    ) -> dict[str, str]:
         """``base`` changed so that programs started with it see this card.
 
         With ``bridge`` (see `bridge_for_command`) TensorFlow computes there; without, it has
-        memory alone.  The dynamic linker reads LD_LIBRARY_PATH at the start of a program: setting
-        it in one that already runs does nothing.  Raises UsageError where another plugin stands in
-        TensorFlow's way.
+        memory alone.  PyTorch and JAX need ``wheels`` (see `support_for_command`).  The dynamic
+        linker reads LD_LIBRARY_PATH at the start of a program: setting it in one that already
+        runs does nothing.  Raises UsageError where another plugin stands in TensorFlow's way.
         """
         rest = base.get("LD_LIBRARY_PATH")
-        paths = [str(self.libraries), *([rest] if rest else [])]
-        changed = {**base, "LD_LIBRARY_PATH": ":".join(paths), FILE_VARIABLE: str(self.path)}
+        paths = [str(wheels.folder or ""), str(self.libraries), rest or ""]
+        changed = {
+            **base,
+            "LD_LIBRARY_PATH": ":".join(filter(None, paths)),
+            FILE_VARIABLE: str(self.path),
+        }
+        if wheels.device_files:
+            preloads = [str(self.libraries / DEVICE_FILES), base.get("LD_PRELOAD", "")]
+            changed["LD_PRELOAD"] = ":".join(filter(None, preloads))
         # Simulated GPUs of two card files have the same UUIDs, and nothing to do with each other.
         changed[_LEASES_VARIABLE] = f"{self.path}.leases"
         changed.pop(RUN_VARIABLE, None)  # the plan of a run is for other GPUs

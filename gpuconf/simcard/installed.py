@@ -1,7 +1,8 @@
-"""Which TensorFlow a command would run with, found without importing it."""
+"""Which frameworks a command would run with, found without importing it."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -19,13 +20,14 @@ _FIRST_BYTES = 1024
 _TIMEOUT_S = 60
 _PROBE = """
 import importlib.metadata, importlib.util, json
-spec = importlib.util.find_spec("tensorflow")
-found = None
-if spec is not None and spec.submodule_search_locations:
+def folder_of(name):
+    spec = importlib.util.find_spec(name)
+    return spec.submodule_search_locations[0] if spec and spec.submodule_search_locations else None
+found = {name: folder_of(name) for name in ("tensorflow", "torch", "jax", "jax_plugins")}
+if found["tensorflow"]:
     names = importlib.metadata.packages_distributions().get("tensorflow", ())
     names = sorted(names, key=lambda name: (not name.startswith(("tensorflow", "tf")), len(name)))
-    version = importlib.metadata.version(names[0]) if names else None
-    found = {"folder": spec.submodule_search_locations[0], "version": version}
+    found["version"] = importlib.metadata.version(names[0]) if names else None
 print("FOUND", json.dumps(found))
 """
 
@@ -72,11 +74,31 @@ def python_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
     return shutil.which("python", path=path) or shutil.which("python3", path=path) or sys.executable
 
 
+class Frameworks(NamedTuple):
+    """The frameworks that a command would import; PyTorch and JAX by the folders of their packages.
+
+    JAX only with plugins, without which it has no CUDA.
+    """
+
+    tensorflow: InstalledTensorFlow | None = None
+    torch: Path | None = None
+    jax: Path | None = None
+
+
 def find_tensorflow(
     command: Sequence[str], environ: Mapping[str, str]
 ) -> InstalledTensorFlow | None:
     """The TensorFlow that ``command`` would import, or None if its Python has none."""
-    python = python_of(command, environ)
+    return find_frameworks(command, environ).tensorflow
+
+
+def find_frameworks(command: Sequence[str], environ: Mapping[str, str]) -> Frameworks:
+    """The frameworks that ``command`` would import, asked of its Python, which imports none."""
+    return _ask(python_of(command, environ), tuple(sorted(environ.items())))
+
+
+@functools.lru_cache(maxsize=4)  # the bridge and the support of wheels are asked for in turn
+def _ask(python: str, environ: tuple[tuple[str, str], ...]) -> Frameworks:
     try:
         done = subprocess.run(
             [python, "-c", _PROBE],
@@ -89,13 +111,17 @@ def find_tensorflow(
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MissingDependencyError(
-            f"cannot ask {python} for its TensorFlow: {error}", hint=f"try: {python} --version"
+            f"cannot ask {python} for its frameworks: {error}", hint=f"try: {python} --version"
         ) from error
     line = next((line for line in done.stdout.splitlines() if line.startswith("FOUND ")), None)
-    found = json.loads(line.removeprefix("FOUND ")) if line else None
-    if found is None:
-        return None
-    return InstalledTensorFlow(found["version"] or "unknown", Path(found["folder"]), python)
+    found = json.loads(line.removeprefix("FOUND ")) if line else {}
+    folders = {name: Path(folder) for name, folder in found.items() if folder}
+    tensorflow = None
+    if "tensorflow" in folders:
+        version = found["version"] or "unknown"
+        tensorflow = InstalledTensorFlow(version, folders["tensorflow"], python)
+    jax = folders.get("jax") if "jax_plugins" in folders else None
+    return Frameworks(tensorflow, folders.get("torch"), jax)
 
 
 def _first_words(program: str) -> list[str]:

@@ -36,12 +36,26 @@ _ENGINE = (
     "devices.c",
     "context.c",
     "memory.c",
+    "virtual_memory.c",
     "streams.c",
     "kernels.c",
     "eigen_fill.c",
+    "torch_fill.c",
 )
-_DRIVER = ("cuda_driver.c", "cuda_driver_memory.c", "cuda_driver_work.c", "export_tables.c")
-_RUNTIME = ("cuda_runtime.c", "cuda_runtime_streams.c", "cuda_runtime_kernels.c")
+_DRIVER = (
+    "cuda_driver.c",
+    "cuda_driver_memory.c",
+    "cuda_driver_virtual.c",
+    "cuda_driver_work.c",
+    "cuda_driver_more.c",
+    "export_tables.c",
+)
+_RUNTIME = (
+    "cuda_runtime.c",
+    "cuda_runtime_streams.c",
+    "cuda_runtime_kernels.c",
+    "cuda_runtime_more.c",
+)
 
 
 class Library(NamedTuple):
@@ -57,22 +71,37 @@ class Library(NamedTuple):
 
 
 _DRIVER_NAME, _RUNTIME_NAME = "libcuda.so.1", "libcudart.so.12"
+# JAX sees a GPU only where there is a device file (native/device_files.c).
+DEVICE_FILES = "libgpuconf_device_files.so"
 _OLD = (f"-Wl,--version-script={old_cuda.VERSION_SCRIPT}",)
+# The math libraries of CUDA 12 and 13 by the number in their sonames.
+_MATH = {
+    12: {"cublas": 12, "cublasLt": 12, "cufft": 11, "cusolver": 11, "cusparse": 12, "cupti": 12},
+    13: {"cublas": 13, "cublasLt": 13, "cufft": 12, "cusolver": 12, "cupti": 13},
+}
+_MATH_SONAMES = {
+    f"lib{name}.so.{number}": cuda
+    for cuda, names in _MATH.items()
+    for name, number in names.items()
+}
+_NEW_SONAMES = ("libcudart.so.12", "libcudart.so.13", "libcudnn.so.8", "libcudnn.so.9")
 
-# The sonames that the CUDA builds of TensorFlow 2.15 (CUDA 12.2, cuDNN 8) and 2.16 to 2.21
-# (CUDA 12.3 to 12.5, cuDNN 8 or 9) ask the dynamic linker for.
+# The sonames that the CUDA builds of TensorFlow 2.15 (CUDA 12.2, cuDNN 8), of 2.16 to 2.21
+# (CUDA 12.3 to 12.5, cuDNN 8 or 9), of PyTorch 2.4 to 2.15 and of JAX 0.4.30 to 0.10 (CUDA 12
+# and 13) ask the dynamic linker for.
 LIBRARIES = (
     Library(_DRIVER_NAME, (*_CARD, *_ENGINE, *_DRIVER)),
-    Library(_RUNTIME_NAME, _RUNTIME, links=(_DRIVER_NAME,)),
+    Library(_RUNTIME_NAME, _RUNTIME, _OLD, links=(_DRIVER_NAME,)),
+    Library("libcudart.so.13", _RUNTIME, ("-DCUDA_MAJOR=13", *_OLD), (_DRIVER_NAME,)),
+    Library(DEVICE_FILES, ("device_files.c",)),
     Library("libnvidia-ml.so.1", (*_CARD, "nvml.c", "nvml_use.c")),
     Library("libgpuconf_card.so", _CARD),
-    Library("libcudnn.so.8", ("cudnn.c",), ("-DCUDNN_VERSION=8907",)),
-    Library("libcudnn.so.9", ("cudnn.c",), ("-DCUDNN_VERSION=90300",)),
-    Library("libcublas.so.12", ("math_libraries.c",)),
-    Library("libcublasLt.so.12", ("math_libraries.c",)),
-    Library("libcufft.so.11", ("math_libraries.c",)),
-    Library("libcusolver.so.11", ("math_libraries.c",)),
-    Library("libcusparse.so.12", ("math_libraries.c",)),
+    Library("libcudnn.so.8", ("cudnn.c",), ("-DCUDNN_VERSION=8907", *_OLD)),
+    Library("libcudnn.so.9", ("cudnn.c",), ("-DCUDNN_VERSION=91002", *_OLD)),
+    *(
+        Library(soname, ("math_libraries.c",), (f"-DCUDA_MAJOR={cuda}", *_OLD))
+        for soname, cuda in _MATH_SONAMES.items()
+    ),
     *(
         Library(
             release.soname,
@@ -118,7 +147,7 @@ def _fingerprint(compiler: tuple[str, ...], sources: Path) -> str:
 
 def _build(compiler: tuple[str, ...], sources: Path, made: Path) -> None:
     """Compile first what calls none of ours, last what calls two of them."""
-    inputs = old_cuda.write_inputs(sources, made)
+    inputs = old_cuda.write_inputs(sources, made, (*_NEW_SONAMES, *_MATH_SONAMES))
     commands = [(each, _command(each, compiler, sources)) for each in LIBRARIES]
     for count in (0, 1, 2):
         compile_all((words for each, words in commands if len(each.links) == count), made)

@@ -9,6 +9,7 @@ math libraries: up to 1.13 TensorFlow is not loaded unless some 350 functions ar
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,15 +57,16 @@ def refused_names(sources: Path) -> list[str]:
     return [name for line in lines if not line.startswith("#") for name in line.split()]
 
 
-def write_inputs(sources: Path, folder: Path) -> tuple[Path, ...]:
+def write_inputs(sources: Path, folder: Path, newer: Sequence[str] = ()) -> tuple[Path, ...]:
     """Write the files that the compiler and the linker read in ``folder``; return them.
 
     The header that ``refusals.c`` includes has a macro call for each function.  The version script
-    names each old soname as a symbol version: the real libraries have it, a TensorFlow linked to
-    them asks for it when it is loaded, and symbols without a version satisfy any.
+    names each soname, the ``newer`` ones too, as a symbol version: the real libraries have it, a
+    TensorFlow or PyTorch linked to them asks for it when it is loaded, and symbols without a
+    version satisfy any.
     """
     calls = (f"REFUSE_{_prefix(name)}({name})\n" for name in refused_names(sources))
-    sonames = (*(release.soname for release in RELEASES), *CUDNN_VERSIONS, *ALIASES)
+    sonames = (*newer, *(release.soname for release in RELEASES), *CUDNN_VERSIONS, *ALIASES)
     header, script = folder / _HEADER, folder / VERSION_SCRIPT
     header.write_text("".join(calls), encoding="utf-8")
     script.write_text("".join(f"{soname} {{ }};\n" for soname in sonames), encoding="utf-8")

@@ -12,25 +12,34 @@ from types import FrameType
 
 from gpuconf.children.starting import failed_start
 from gpuconf.simcard.card import Card
+from gpuconf.simcard.wheels import WheelSupport
 
 # What a terminal or a supervisor sends to the process it knows, and means for the command.
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
+_NO_WHEELS = WheelSupport()
 _FROM_THE_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
 
 
 def run_command(
-    card: Card, command: Sequence[str], *, environ: Mapping[str, str], bridge: Path | None = None
+    card: Card,
+    command: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    bridge: Path | None = None,
+    wheels: WheelSupport = _NO_WHEELS,
 ) -> int:
     """Run ``command`` with ``card`` in its environment; return the exit code a shell would.
 
-    With ``bridge`` (see `bridge_for_command`) TensorFlow computes on the card.
+    With ``bridge`` (see `bridge_for_command`) TensorFlow computes on the card; PyTorch
+    and JAX need ``wheels`` (see `support_for_command`).
 
     Signals are passed on to the command, whose end ends this; a command that a signal killed
     gives 128 + its number.  Raises UsageError for a command that cannot be started.
     """
+    changed = card.environment(environ, bridge=bridge, wheels=wheels)
     try:
         with _signals_passed_on() as started:
-            child = subprocess.Popen(list(command), env=card.environment(environ, bridge=bridge))
+            child = subprocess.Popen(list(command), env=changed)
             started(child)
             code = child.wait()
     except OSError as error:

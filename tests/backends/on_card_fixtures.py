@@ -6,32 +6,40 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpuconf.simcard import simulated_card
+from gpuconf.simcard import Card, simulated_card, support_for_command
 from tests.backends.on_card import SPEC, Outcome, RunOnCard
+from tests.frameworks.installed import folder_of
 
 _TELL = "def tell(**facts):\n    import json\n    print('TOLD', json.dumps(facts), flush=True)\n\n"
 
 
 @pytest.fixture(scope="module")
 def run_on_card(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunOnCard]:
-    """``run_on_card(code, profile, **environment)`` in a fresh process; two cards, see SPEC.
+    """``run_on_card(code, profile, frameworks=(…), **environment)`` in a fresh process; two cards.
 
     ``code`` is a file of its own, so that spawned children can import it, and may call
-    ``tell(name=value)`` with anything JSON knows.
+    ``tell(name=value)`` with anything JSON knows.  ``frameworks`` names what it may import beside
+    TensorFlow: "torch" and "jax" for the versions of the gate, "torch-2.9.1" for another one.
+    The cards are SPEC's.
     """
     folder = tmp_path_factory.mktemp("programs")
     with simulated_card(SPEC) as card:
 
-        def run(code: str, profile: str = "shared-desktop", **variables: str) -> Outcome:
+        def run(
+            code: str,
+            profile: str = "shared-desktop",
+            frameworks: Sequence[str] = (),
+            **variables: str,
+        ) -> Outcome:
             script = folder / f"program{len(list(folder.iterdir()))}.py"
             script.write_text(_TELL + code, encoding="utf-8")
-            environ = {**card.environment(os.environ), "TF_CPP_MIN_LOG_LEVEL": "0"}
+            environ = {**_on_card(card, frameworks), "TF_CPP_MIN_LOG_LEVEL": "0"}
             environ.pop("CUDA_VISIBLE_DEVICES", None)
             done = subprocess.run(
                 [sys.executable, str(script)],
@@ -50,6 +58,17 @@ def run_on_card(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunOnCard]
             return Outcome(done.returncode, told, done.stdout)
 
         yield run
+
+
+def _on_card(card: Card, frameworks: Sequence[str]) -> dict[str, str]:
+    """The environment of a program that may import ``frameworks``."""
+    if not frameworks:
+        return card.environment(os.environ)
+    folders = [str(folder_of(*name.split("-"))) for name in frameworks]
+    paths = [*folders, os.environ.get("PYTHONPATH", "")]
+    environ = {**os.environ, "PYTHONPATH": ":".join(filter(None, paths))}
+    wheels = support_for_command([sys.executable], environ=environ)
+    return card.environment(environ, wheels=wheels)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from gpuconf.footprint.probe.order import PROGRAM, MeasurementRecord, Order, rea
 from gpuconf.hardware import Inventory, read_inventory
 from gpuconf.hardware.host_memory import available_bytes
 from gpuconf.messages.failure import Failure, failure_of
-from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
+from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card, support_for_command
 from gpuconf.units import GIB, exact_size
 
 TIMEOUT_S = 900.0
@@ -113,9 +113,11 @@ def measure(
     where = f"a simulated card of {exact_size(spec.total_bytes)}"
     base = _environ_for_simulation(environ)
     bridge = bridge_for_command([python], environ=base, progress=progress)
+    wheels = support_for_command([python], environ=base, progress=progress)
     order = order._replace(is_simulated=True)
     with ended_in_order(), simulated_card(spec) as card:
-        done = run(order, where, environ=card.environment(base, bridge=bridge))
+        on_card = card.environment(base, bridge=bridge, wheels=wheels)
+        done = run(order, where, environ=on_card)
     made = _probe_of(done, order, SIMULATED_CARD, where, timeout_s)
     return made._replace(notes=(*notes, *made.notes))
 

@@ -7,7 +7,10 @@
 #include "cuda_runtime.h"
 #include "engine.h"
 
-#define RUNTIME_VERSION 12050
+#ifndef CUDA_MAJOR
+#define CUDA_MAJOR 12
+#endif
+#define RUNTIME_VERSION (CUDA_MAJOR >= 13 ? 13020 : 12050)
 
 static _Thread_local int last_error;
 static _Thread_local int chosen_device;
@@ -161,17 +164,29 @@ EXPORT int cudaDeviceSynchronize(void)
 
 /* struct cudaDeviceProp of CUDA 12 is 1032 bytes.  Its fields are those of the driver's
  * attributes; here is where each lies (CUDA 12 driver_types.h), and its size. */
+#if CUDA_MAJOR >= 13
+#define PROPERTIES_BYTES 1008
+#else
 #define PROPERTIES_BYTES 1032
+#endif
 static const struct {
     short offset, bytes, attribute;
 } properties[] = {
+#if CUDA_MAJOR >= 13
+    {296, 8, 8}, {304, 4, 12}, {308, 4, 10}, {312, 8, 11}, {320, 4, 1}, {324, 4, 2}, {328, 4, 3}, {332, 4, 4}, {336, 4, 5}, {340, 4, 6}, {344, 4, 7}, {352, 8, 9}, {360, 4, 75}, {364, 4, 76}, {368, 8, 14}, {376, 8, 51}, {384, 4, 16}, {392, 4, 19}, {560, 4, 31}, {568, 4, 33}, {584, 4, 40}, {588, 4, 41}, {592, 4, 37}, {596, 4, 38}, {604, 4, 39}, {608, 4, 78}, {612, 4, 79}, {616, 4, 80}, {624, 8, 81}, {632, 4, 82}, {672, 8, 97}, {688, 4, 106}, {696, 8, 111},
+#else
     {296, 8, 8},   {304, 4, 12},  {308, 4, 10}, {312, 8, 11},  {320, 4, 1},   {324, 4, 2},
     {328, 4, 3},   {332, 4, 4},   {336, 4, 5},  {340, 4, 6},   {344, 4, 7},   {348, 4, 13},
     {352, 8, 9},   {360, 4, 75},  {364, 4, 76}, {368, 8, 14},  {376, 8, 51},  {388, 4, 16},
     {400, 4, 19},  {576, 4, 31},  {584, 4, 33}, {600, 4, 40},  {604, 4, 41},  {608, 4, 36},
     {612, 4, 37},  {616, 4, 38},  {624, 4, 39}, {628, 4, 78},  {632, 4, 79},  {636, 4, 80},
     {640, 8, 81},  {648, 4, 82},  {696, 8, 97}, {712, 4, 106}, {720, 8, 111},
+#endif
 };
+
+#if CUDA_MAJOR >= 13
+#define cudaGetDeviceProperties_v2 cudaGetDeviceProperties
+#endif
 
 EXPORT int cudaGetDeviceProperties_v2(char *filled, int device)
 {

@@ -107,6 +107,21 @@ EXPORT int cudaLaunchKernel(const void *function, struct launch_size grid,
     return runtime_note(gpuconf_launch_kernel(kernel_name(function), arguments, 0));
 }
 
+EXPORT int __cudaGetKernel(const void **kernel, const void *function)
+{
+    *kernel = function;
+    return CUDA_OK;
+}
+
+EXPORT int __cudaLaunchKernel(const void *kernel, struct launch_size grid,
+                              struct launch_size block, void **arguments, size_t shared_bytes,
+                              void *stream)
+{
+    (void)shared_bytes;
+    (void)stream;
+    return cudaLaunchKernel(kernel, grid, block, arguments);
+}
+
 EXPORT int cudaLaunchKernelExC(const void *configuration, const void *function)
 {
     (void)configuration;

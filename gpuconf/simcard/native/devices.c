@@ -114,6 +114,7 @@ static const struct {
     {91, 1},          /* host pointers for registered memory */
     {97, 101376},     /* shared memory per block, opted in */
     {99, 1},          /* host memory can be registered */
+    {102, 1},         /* virtual memory management */
     {106, 16},        /* blocks per multiprocessor */
     {111, 1024},      /* reserved shared memory per block */
     {134, -1},        /* no host NUMA node */

@@ -33,6 +33,8 @@ enum cuda_error {
 /* CU_MEMORYTYPE_… */
 enum memory_type { MEMORY_HOST = 1, MEMORY_DEVICE = 2 };
 
+enum { MAPPED = 2 };
+
 struct context; /* a primary context: one per GPU and process */
 
 struct allocation {
@@ -40,7 +42,7 @@ struct allocation {
     size_t bytes;
     int device; /* as CUDA numbers them: an index into the visible ones */
     enum memory_type type;
-    int owned; /* 0: host memory that was only registered */
+    int owned; /* 0: host memory that was only registered; MAPPED: of virtual_memory.c */
 };
 
 /* ---- devices.c ---- */
@@ -72,8 +74,8 @@ EXPORT int gpuconf_memory_info(int device, size_t *free_bytes, size_t *total_byt
 EXPORT int gpuconf_allocate(int device, size_t bytes, void **where);
 EXPORT int gpuconf_free(void *where, enum memory_type type);
 EXPORT int gpuconf_allocate_host(size_t bytes, void **where);
-int engine_register_host(void *where, size_t bytes);
-int engine_unregister_host(void *where);
+EXPORT int engine_register_host(void *where, size_t bytes);
+EXPORT int engine_unregister_host(void *where);
 void engine_free_device(int device); /* everything left on it */
 /* The allocation that holds [where, where + bytes); CUDA_INVALID_VALUE if there is none. */
 EXPORT int gpuconf_find(const void *where, size_t bytes, struct allocation *found);
@@ -83,13 +85,32 @@ EXPORT int gpuconf_copy(void *to, const void *from, size_t bytes, int sides);
 EXPORT int gpuconf_fill(void *to, size_t pitch, uint32_t value, size_t element_bytes,
                         size_t width, size_t height);
 
+/* ---- virtual_memory.c ---- */
+#define VIRTUAL_MEMORY_GRANULARITY ((size_t)2 << 20)
+struct physical;
+int engine_physical_create(int device, size_t bytes, struct physical **made);
+int engine_physical_release(struct physical *physical);
+int engine_physical_retain(const void *where, struct physical **found);
+int engine_physical_device(const struct physical *physical);
+int engine_reserve_addresses(size_t bytes, size_t alignment, void **where);
+int engine_free_addresses(void *where, size_t bytes);
+int engine_map(void *where, size_t bytes, size_t offset, struct physical *physical);
+int engine_unmap(void *where, size_t bytes);
+/* Told to memory.c, so that copies find it. */
+int gpuconf_remember_mapped(int device, void *where, size_t bytes);
+void gpuconf_forget_mapped(void *where);
+
 /* ---- streams.c ---- */
 enum { LEAST_PRIORITY = 0, GREATEST_PRIORITY = -5 };
 EXPORT int gpuconf_event_create(void **event);
 EXPORT int gpuconf_event_record(void *event);
 EXPORT int gpuconf_event_elapsed(float *milliseconds, void *start, void *end);
 EXPORT void gpuconf_handle_free(void *handle);
+EXPORT int gpuconf_stream_priority(const void *stream);
 EXPORT int gpuconf_stream_create(void **stream, unsigned flags, int priority);
+
+/* ---- cuda_driver_more.c ---- */
+EXPORT void *gpuconf_driver_function(const char *name);
 
 /* ---- kernels.c ---- */
 /* Do what a fill would (eigen_fill.c); refuse any other kernel, loudly.  `arguments` may be NULL.

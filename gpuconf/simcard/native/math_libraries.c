@@ -69,3 +69,38 @@ EXPORT const char *cusparseGetErrorString(int status)
     (void)status;
     return refusal;
 }
+
+/* ---- versions, which JAX asks for: those of CUDA 12.9 ---- */
+
+EXPORT int cublasGetVersion_v2(void *handle, int *version)
+{
+    (void)handle;
+    *version = 120901;
+    return 0;
+}
+
+EXPORT int cublasGetProperty(int part, int *value)
+{
+    static const int parts[3] = {12, 9, 1};
+    *value = parts[part];
+    return 0;
+}
+
+EXPORT int cufftGetVersion(int *version)
+{
+    *version = 11401;
+    return 0;
+}
+
+EXPORT int cusparseGetProperty(int part, int *value)
+{
+    static const int parts[3] = {12, 5, 10};
+    *value = parts[part];
+    return 0;
+}
+
+EXPORT int cuptiGetVersion(unsigned *version)
+{
+    *version = 26;
+    return 0;
+}

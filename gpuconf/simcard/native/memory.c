@@ -57,23 +57,51 @@ static int forget(const void *where, enum memory_type type, int owned, struct al
     return status;
 }
 
-int gpuconf_find(const void *where, size_t bytes, struct allocation *found)
+static const struct allocation *entry_at_locked(const char *where)
 {
-    const char *from = where;
-    int status = CUDA_INVALID_VALUE;
-    pthread_mutex_lock(&lock);
     for (size_t i = 0; i < table.count; i++) {
         const struct allocation *each = &table.entries[i];
-        if (from < each->base || from >= each->base + each->bytes)
-            continue;
-        if (bytes > (size_t)(each->base + each->bytes - from))
-            break;
-        *found = *each;
-        status = CUDA_OK;
-        break;
+        if (where >= each->base && where < each->base + each->bytes)
+            return each;
+    }
+    return NULL;
+}
+
+/* A range may go on in the next piece of memory mapped behind it, on the same device. */
+static int goes_on(const struct allocation *entry, const struct allocation *next)
+{
+    return next != NULL && entry->owned == MAPPED && next->owned == MAPPED &&
+           next->device == entry->device;
+}
+
+int gpuconf_find(const void *where, size_t bytes, struct allocation *found)
+{
+    const char *from = where, *end = from + bytes;
+    pthread_mutex_lock(&lock);
+    const struct allocation *entry = entry_at_locked(from);
+    int status = entry == NULL ? CUDA_INVALID_VALUE : CUDA_OK;
+    if (entry != NULL)
+        *found = *entry;
+    while (status == CUDA_OK && end > entry->base + entry->bytes) {
+        const struct allocation *next = entry_at_locked(entry->base + entry->bytes);
+        if (!goes_on(entry, next))
+            status = CUDA_INVALID_VALUE;
+        entry = next;
     }
     pthread_mutex_unlock(&lock);
     return status;
+}
+
+int gpuconf_remember_mapped(int device, void *where, size_t bytes)
+{
+    struct allocation entry = {where, bytes, device, MEMORY_DEVICE, MAPPED};
+    return remember(&entry);
+}
+
+void gpuconf_forget_mapped(void *where)
+{
+    struct allocation entry;
+    forget(where, MEMORY_DEVICE, MAPPED, &entry);
 }
 
 /* ---- device memory ---- */

@@ -124,3 +124,20 @@ EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(const struct device *devic
 {
     return list_none(device, count);
 }
+
+/* ---- NVLink: none ---- */
+
+EXPORT int nvmlDeviceGetNvLinkRemoteDeviceType(void)
+{
+    return 3; /* NVML_ERROR_NOT_SUPPORTED */
+}
+
+EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(void)
+{
+    return 3;
+}
+
+EXPORT int nvmlDeviceGetP2PStatus(void)
+{
+    return 3;
+}

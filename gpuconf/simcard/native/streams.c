@@ -52,6 +52,11 @@ int gpuconf_stream_create(void **stream, unsigned flags, int priority)
     return CUDA_OK;
 }
 
+int gpuconf_stream_priority(const void *stream)
+{
+    return stream == NULL ? 0 : ((const struct stream *)stream)->priority;
+}
+
 void gpuconf_handle_free(void *handle)
 {
     free(handle);
