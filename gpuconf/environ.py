@@ -20,7 +20,12 @@ RUN_VARIABLE = "GPUCONF_RUN"
 VISIBILITY = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 # A plan depends on these: where the program changes one, it is made again.  JAX refuses to start
 # where both of its fractions are set, so which one is written depends on which one is there.
-WATCHED = (*VISIBILITY, "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
+WATCHED = (
+    *VISIBILITY,
+    "XLA_CLIENT_MEM_FRACTION",
+    "XLA_PYTHON_CLIENT_MEM_FRACTION",
+    "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+)
 _ON = ("1", "true", "yes", "on")
 _OFF = ("", "0", "false", "no", "off")
 

@@ -50,12 +50,15 @@ def plan_within(
     read: Callable[[], Inventory] | None = None,
 ) -> Plan:
     """As :func:`plan_for`, on no other GPUs than CUDA's variables in ``chosen`` show."""
-    from gpuconf.hardware import Inventory
+    from gpuconf.hardware import Inventory, mps
     from gpuconf.planner import make_plan, needs_inventory
+    from gpuconf.planner.caps import asks_for_mps
 
     inventory = (read or reader_for(profile))() if needs_inventory(profile) else Inventory()
     gpus = tuple(gpu.with_own_bytes(os.getpid()) for gpu in inventory.gpus)
     inventory = inventory._replace(gpus=gpus)
+    if asks_for_mps(profile):
+        inventory = inventory._replace(mps_is_running=mps.is_running(environ))
     return make_plan(
         profile,
         inventory,

@@ -30,7 +30,7 @@ def environment_changes(
     the package tf_keras can be imported.
     """
     growth = profile.memory.allow_growth if plan is None else plan.allow_growth
-    changes = [] if plan is None else _visibility(plan)
+    changes = [] if plan is None else [*_visibility(plan), *_mps(plan)]
     changes += tensorflow.wishes(profile, growth, has_tf_keras=has_tf_keras)
     changes += jax.wishes(profile, growth)
     changes += [] if plan is None else jax.limit_wishes(plan, baseline)
@@ -51,16 +51,27 @@ def _visibility(plan: Plan) -> list[Change]:
     ]
 
 
+def _mps(plan: Plan) -> list[Change]:
+    from gpuconf.backends import mps  # which needs the planner: here it has been loaded
+
+    return mps.wishes(plan)
+
+
 def voided_caps(plan: Plan | None, environ: Mapping[str, str]) -> list[Setting]:
-    """For each framework whose limit will not act as a cap in ``environ``, a Setting says why."""
-    if plan is None or not plan.limits_memory:
+    """For each limit that will not act as a cap in ``environ``, a Setting says why."""
+    if plan is None:
         return []
+    from gpuconf.backends import mps
+
+    if not plan.limits_memory:
+        return mps.not_enforced(plan, environ)
     found = {
         "tensorflow": (tensorflow.ALLOCATOR, tensorflow.voided_cap(environ)),
         "jax": (jax.ALLOCATOR, jax.voided_cap(environ)),
     }
-    return [
+    voided = [
         Setting(f"memory limit of {name} as a cap", "yes", "no", why, variable)
         for name, (variable, why) in found.items()
         if why is not None
     ]
+    return voided + mps.not_enforced(plan, environ)

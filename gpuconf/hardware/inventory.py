@@ -60,6 +60,19 @@ class CardLease(NamedTuple):
         return max(0, self.lease_bytes - (self.used_bytes or 0))
 
 
+class Cap(NamedTuple):
+    """What of a GPU may be taken by a rule that is not ours: the kernel's, MPS's, HAMi's.
+
+    ``name`` is for people.  ``used_bytes`` of ``limit_bytes`` are taken.  With ``is_of_process``
+    each process has the whole limit; else those in this group or container share it.
+    """
+
+    name: str
+    limit_bytes: int
+    used_bytes: int = 0
+    is_of_process: bool = False
+
+
 class Gpu(NamedTuple):
     """One GPU, or one MIG instance of a GPU.  Unknown is None, never 0.
 
@@ -71,7 +84,7 @@ class Gpu(NamedTuple):
     that the card takes one process at a time.
 
     ``leases`` are other processes', and ``ahead`` is how many programs wait for this GPU and come
-    before the one that asks.
+    before the one that asks.  ``caps`` are the kernel's, of the group that this process is in.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
@@ -91,6 +104,7 @@ class Gpu(NamedTuple):
     is_exclusive: bool | None = None
     leases: tuple[CardLease, ...] = ()
     ahead: int = 0
+    caps: tuple[Cap, ...] = ()
 
     @property
     def identity(self) -> object:
@@ -130,7 +144,7 @@ class Inventory(NamedTuple):
     ``problem`` is one sentence for people, set where NVML could not be asked at all
     (no library, no driver); then ``gpus`` is empty and nothing is known of the GPUs:
     a framework may still see some (Jetson, WSL without the library).  Programs decide by
-    ``problem_code``, never by the sentence.
+    ``problem_code``, never by the sentence.  ``mps_is_running`` is known where a plan needs it.
     """
 
     gpus: tuple[Gpu, ...] = ()
@@ -138,6 +152,7 @@ class Inventory(NamedTuple):
     cuda_version: tuple[int, int] | None = None
     problem: str | None = None
     problem_code: ProblemCode | None = None
+    mps_is_running: bool | None = None
 
     @classmethod
     def unknown(cls, problem: NvmlProblem) -> Inventory:

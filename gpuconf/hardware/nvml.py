@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuconf.hardware import patience
+from gpuconf.hardware.dmem import with_dmem
 from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory, NvmlProblem
 from gpuconf.terminal import printable
 
@@ -78,7 +79,8 @@ def read_inventory(*, nvml: ModuleType | None = None, processes: bool = True) ->
     say why and ``gpus`` is empty.  A GPU that is lost, or closed to this user, stays in the list
     with unknown fields.  A GPUCONF_NVML_TIMEOUT that is no number of seconds raises UsageError.
     """
-    return ask(nvml, lambda started: read_started(started, processes=processes), Inventory.unknown)
+    found = ask(nvml, lambda started: read_started(started, processes=processes), Inventory.unknown)
+    return with_dmem(found)
 
 
 def ask(

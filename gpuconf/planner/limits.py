@@ -2,7 +2,8 @@
 
 The rule is the one of docs/profiles.md::
 
-    limit = min(fraction × total, memory_limit, free - leased by others - keep_free - context)
+    limit = min(fraction × total, memory_limit, free - leased by others - keep_free - context,
+                each cap of the kernel, MPS or HAMi - context)
     lease = limit + context
 
 For several processes the limit is each one's: of what is free each has an equal part, and the lease
@@ -13,6 +14,7 @@ cut to whole MiB because TensorFlow's ``memory_limit`` is an integer of those.
 from __future__ import annotations
 
 from gpuconf.hardware.inventory import Gpu
+from gpuconf.planner.caps import cap_terms
 from gpuconf.planner.context import context_bytes
 from gpuconf.planner.leases import free_for_lease, is_leased, lease_lines
 from gpuconf.planner.plan import GpuPlan
@@ -74,6 +76,9 @@ def _terms(gpu: Gpu, rules: GpuRules) -> tuple[list[int], list[str]]:
     others = (memory.keep_free, memory.context)
     if terms or any(each is not None for each in others) or rules.virtual_devices:
         _add_free_term(terms, lines, gpu, rules)
+        for term, line in cap_terms(gpu, rules):
+            terms.append(term)
+            lines.append(line)
     return terms, lines
 
 
@@ -116,7 +121,8 @@ def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
 
 def _limit_when_idle(gpu: Gpu, rules: GpuRules) -> int | None:
     """The limit if no other process held memory: the best case of waiting; None if unknown."""
-    idle = gpu._replace(free_bytes=gpu.total_bytes, own_bytes=0, leases=())
+    caps = tuple(cap._replace(used_bytes=0) for cap in gpu.caps)
+    idle = gpu._replace(free_bytes=gpu.total_bytes, own_bytes=0, leases=(), caps=caps)
     limit, _ = _limit(idle, rules)
     return gpu.total_bytes if limit is None else limit
 

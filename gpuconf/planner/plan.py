@@ -35,7 +35,8 @@ class GpuPlan(NamedTuple):
     ``logical_devices_bytes`` are TF2 logical devices, in order, empty for none beyond the one.
     ``uncut_limit_bytes`` is what the limit would be without others' leases.
     ``lease_bytes`` is what this process is to lease of the card, None where nothing is leased, and
-    ``least_free_bytes`` the least that must be free and leased to nobody.
+    ``least_free_bytes`` the least that must be free and leased to nobody.  ``mps_limit_bytes`` is
+    what MPS is to hold the whole process to.
     ``arithmetic`` is one line per step of ``limit_bytes``, the logical devices and the lease.
     ``shortage`` says what is missing, None if nothing; ``is_behind`` that nothing is, but others
     came first.
@@ -54,6 +55,7 @@ class GpuPlan(NamedTuple):
     limits: tuple[FrameworkLimit, ...] = ()
     lease_bytes: int | None = None
     least_free_bytes: int = 0
+    mps_limit_bytes: int | None = None
 
     def limit_of(self, framework: str) -> FrameworkLimit | None:
         """The limit of ``framework`` here; None where this GPU has none."""
@@ -78,6 +80,7 @@ class Plan(NamedTuple):
     ``cuda_visible_devices`` and ``cuda_device_order`` are the values to write, None to leave the
     variable alone.
     ``notes`` are for stderr: what the machine lacks and what the plan did about it.
+    ``mps_is_running`` is known where ``memory.enforce`` asks for MPS.
     """
 
     profile: Profile
@@ -88,6 +91,7 @@ class Plan(NamedTuple):
     cuda_device_order: str | None = None
     hides_gpus: bool = False
     notes: tuple[str, ...] = ()
+    mps_is_running: bool | None = None
 
     @property
     def allow_growth(self) -> bool | None:

@@ -25,6 +25,7 @@ class MemoryRules(NamedTuple):
     memory_limit: Amount | None = None
     keep_free: Amount | None = None
     context: Amount | None = None
+    enforce: str | None = None  # auto | mps | none
     lease: bool | None = None
     at_least: Amount | None = None
     on_shortage: OnShortage = OnShortage()

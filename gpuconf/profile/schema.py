@@ -89,6 +89,16 @@ MEMORY = Section(
             "700MiB",
         ),
         Key(
+            "enforce",
+            choice("auto", "mps", "none"),
+            "Who else holds this process to limit + context, in addition to the framework: mps "
+            "has NVIDIA's MPS do it, and reports where no control daemon runs; auto does so where "
+            "one runs.",
+            "none",
+            "mps",
+            sets=("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",),
+        ),
+        Key(
             "lease",
             flag(),
             "Whether to reserve limit + context on the card for as long as this process lives, and "

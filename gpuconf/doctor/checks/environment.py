@@ -11,6 +11,7 @@ from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 from gpuconf.environ import switched_off
 from gpuconf.errors import UsageError
+from gpuconf.hardware import mps
 from gpuconf.planner.visibility import see
 
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
@@ -21,7 +22,6 @@ _JAX_ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
 # jaxlib/xla_client.py, generate_pjrt_gpu_plugin_options: another value is a ValueError.
 _JAX_ALLOCATORS = ("default", "platform", "bfc", "cuda_async", "vmm")
 _TF_ALLOCATOR = "TF_GPU_ALLOCATOR"
-_MPS_LIMIT = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
 _TRUE = ("true", "True", "1")
 
 
@@ -182,15 +182,15 @@ def _legacy_keras(facts: Facts) -> Finding:
 
 def _mps(facts: Facts) -> Finding:
     """CUDA MPS documentation: the daemon enforces the limit, so without one nothing does."""
-    value = facts.environ.get(_MPS_LIMIT)
+    value = facts.environ.get(mps.LIMIT)
     if not value:
-        return skip(f"{_MPS_LIMIT} is not set")
+        return skip(f"{mps.LIMIT} is not set")
     if facts.system.mps_is_running is False:
         return warn(
-            f"{_MPS_LIMIT}={value} limits nothing: no MPS daemon is running",
+            f"{mps.LIMIT}={value} limits nothing: no MPS daemon is running",
             fix="nvidia-cuda-mps-control -d",
         )
-    return ok(f"{_MPS_LIMIT}={value}, and an MPS daemon is there")
+    return ok(f"{mps.LIMIT}={value}, and an MPS daemon is there")
 
 
 def _disabled(facts: Facts) -> Finding:

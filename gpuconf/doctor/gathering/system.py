@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from gpuconf.doctor.facts import DeviceNode, System, Xid
 from gpuconf.doctor.gathering.files import names_in, read_text, under
 from gpuconf.doctor.gathering.libraries import find_library
+from gpuconf.hardware import mps
 from gpuconf.hardware.host_memory import available_bytes
 
 # "NVIDIA UNIX x86_64 Kernel Module  535.54.03  …", and of the open one "NVIDIA UNIX Open Kernel
@@ -47,7 +48,7 @@ def read_system(*, root: str, environ: Mapping[str, str]) -> System:
         available_bytes=available_bytes(root),
         shm_bytes=shm_bytes,
         shm_free_bytes=shm_free_bytes,
-        mps_is_running=_mps_is_running(root, environ),
+        mps_is_running=mps.is_running(environ, root),
     )
 
 
@@ -130,12 +131,6 @@ def _shared_memory(root: str) -> tuple[int | None, int | None]:
     except OSError:
         return None, None
     return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
-
-
-def _mps_is_running(root: str, environ: Mapping[str, str]) -> bool:
-    """Whether the pipe of NVIDIA's MPS daemon is where a program would look for it."""
-    folder = environ.get("CUDA_MPS_PIPE_DIRECTORY") or "/tmp/nvidia-mps"
-    return os.path.exists(os.path.join(under(root, folder), "control"))
 
 
 def read_xids(root: str) -> tuple[Xid, ...] | None:

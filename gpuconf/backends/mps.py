@@ -1,0 +1,42 @@
+"""``memory.enforce``: the variable that has NVIDIA's MPS hold this process to the plan.
+
+CUDA reads it when it starts.  MPS counts the GPUs that the process sees, and all of its memory on
+each: the framework's and the context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuconf.environ import Change
+from gpuconf.hardware import mps
+from gpuconf.planner import Plan
+from gpuconf.planner.caps import enforcements
+from gpuconf.profile.schema import OWNED_VARIABLES
+from gpuconf.settings import Setting
+from gpuconf.units import MIB
+
+
+def wishes(plan: Plan) -> list[Change]:
+    """The limits of the plan's GPUs; a user's own were terms of the plan, so ours are smaller."""
+    limits = (each.mps_limit_bytes for each in plan.gpus)
+    entries = [f"{place}={limit // MIB}M" for place, limit in enumerate(limits) if limit]
+    if not entries:
+        return []
+    return [Change(mps.LIMIT, ",".join(entries), OWNED_VARIABLES[mps.LIMIT], overrules=True)]
+
+
+def not_enforced(plan: Plan, environ: Mapping[str, str]) -> list[Setting]:
+    """Why ``enforce: mps`` has no effect; nothing where it has."""
+    if plan.hides_gpus or "mps" not in enforcements(plan.profile):
+        return []
+    if plan.mps_is_running is False:
+        why = (
+            f"no MPS control daemon in {mps.pipe_folder(environ)}, so only the framework's own "
+            "limit holds; `nvidia-cuda-mps-control -d` starts one"
+        )
+    elif not plan.gpus or any(each.mps_limit_bytes for each in plan.gpus):
+        return []
+    else:
+        why = "no GPU has a limit in this profile; `memory_limit: 90%` is one"
+    return [Setting("memory.enforce", "mps", "none", why)]

@@ -1,0 +1,70 @@
+"""What the kernel lets this process's control group take of each card: cgroup v2's dmem.
+
+Linux 6.14 and newer (Documentation/admin-guide/cgroup-v2.rst, "DMEM").  Each file has a line for
+each region: ``drm/0000:03:00.0/vram0 4294967296`` by drivers in the kernel's tree, and
+``nvidia/<PCI address>/vidmem`` by NVIDIA's from R615 on (docs.nvidia.com/dynamo, "Per-GPU Compute
+and Memory Limits with MPS").  ``max`` is no limit.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from gpuconf.hardware.inventory import Cap, Gpu, Inventory
+
+_MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
+_CARD_MEMORY = re.compile(r".*?/([0-9a-f:]+\.[0-9a-f])/(?:vidmem|vram)\d*")
+
+
+def with_dmem(inventory: Inventory, root: str = "/") -> Inventory:
+    """``inventory`` with the kernel's caps on its GPUs; ``root`` is a tree of files in a test."""
+    found = [each for folder in _groups(root) for each in _caps(folder)]
+    if not found:
+        return inventory
+    return inventory._replace(gpus=tuple(_capped(gpu, found) for gpu in inventory.gpus))
+
+
+def _capped(gpu: Gpu, found: list[tuple[str, Cap]]) -> Gpu:
+    """A MIG instance is a part of its card, and has all of its card's caps."""
+    # NVML writes eight digits of the PCI domain, the kernel four.
+    address = (gpu.pci_bus_id or "").lower().lstrip("0")
+    caps = tuple(cap for card, cap in found if card.lstrip("0") == address)
+    instances = tuple(_capped(each, found) for each in gpu.mig_instances)
+    return gpu._replace(caps=caps, mig_instances=instances)
+
+
+def _groups(root: str) -> Iterator[str]:
+    """The folder of this process's group, and of each above it: the caps of all hold."""
+    own = re.search(r"^0::/(.*)$", _text(os.path.join(root, "proc/self/cgroup")), re.MULTILINE)
+    # A group outside this process's namespace reads as /../other: only the mount is to be seen.
+    names = [] if own is None or ".." in own[1] else [*filter(None, own[1].split("/"))]
+    for mount in _MOUNTS:
+        for length in range(len(names), -1, -1):
+            yield os.path.join(root, mount, *names[:length])
+
+
+def _caps(folder: str) -> Iterator[tuple[str, Cap]]:
+    """The caps of one group, each with the PCI address of its card."""
+    limits = _regions(os.path.join(folder, "dmem.max"))
+    used = _regions(os.path.join(folder, "dmem.current")) if limits else {}
+    for region, limit in limits.items():
+        card = _CARD_MEMORY.fullmatch(region.lower())
+        if card and limit.isdecimal():
+            current = used.get(region, "")
+            in_use = int(current) if current.isdecimal() else 0
+            yield card[1], Cap("dmem.max", int(limit), in_use)
+
+
+def _regions(path: str) -> dict[str, str]:
+    lines = (line.rpartition(" ") for line in _text(path).splitlines())
+    return {region: value for region, _, value in lines}
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""

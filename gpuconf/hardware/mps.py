@@ -1,0 +1,42 @@
+"""NVIDIA's Multi-Process Service: a daemon that holds each process to a limit of its own.
+
+Source: docs.nvidia.com/deploy/mps: the control daemon keeps its pipe, and a file with its pid, in
+CUDA_MPS_PIPE_DIRECTORY.  A program that cannot connect to it runs without MPS, and then nothing
+enforces the limit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+LIMIT = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
+_PIPES = "CUDA_MPS_PIPE_DIRECTORY"
+_DEFAULT_PIPES = "/tmp/nvidia-mps"
+_PID_FILE = "nvidia-cuda-mps-control.pid"
+_INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO in the kernel's proc_ns.h
+
+
+def pipe_folder(environ: Mapping[str, str]) -> str:
+    """Where a program looks for the daemon."""
+    return environ.get(_PIPES) or _DEFAULT_PIPES
+
+
+def is_running(environ: Mapping[str, str], root: str = "/") -> bool | None:
+    """Whether an MPS control daemon is where a program would look for it.
+
+    None where its pipe is there and its process cannot be seen: it may be in another container.
+    ``root`` is a folder with a tree of files in a test.
+    """
+    folder = os.path.join(root, pipe_folder(environ).lstrip("/"))
+    if not os.path.exists(os.path.join(folder, "control")):
+        return False
+    try:
+        with open(os.path.join(folder, _PID_FILE), encoding="ascii", errors="replace") as file:
+            pid = file.read().strip()
+        if pid.isdecimal() and os.path.exists(os.path.join(root, "proc", pid)):
+            return True
+        namespace = os.readlink(os.path.join(root, "proc/self/ns/pid"))
+    except OSError:
+        return None
+    return False if namespace == _INITIAL_PID_NAMESPACE else None
