@@ -1,12 +1,16 @@
-"""The card that TensorFlow computes on: its name, what it may take, and what it has taken."""
+"""The card that a framework computes on: its name, what it may take, and what it has taken."""
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from gpuconf.backends.jax import has_gpu_backend
+from gpuconf.callbacks.counters import Use, counter_for
 from gpuconf.keras_api.devices import gpu_limits, is_computing
 from gpuconf.units import MIB
 
@@ -14,12 +18,16 @@ from gpuconf.units import MIB
 _LIMIT_SHARE = 0.9
 
 
-class TensorFlowDevice(NamedTuple):
-    """TensorFlow's device, ``GPU:0`` or ``CPU:0``, and bytes of its allocator; unknown is None."""
+class ComputeDevice(NamedTuple):
+    """A device, ``GPU:0`` or ``CPU:0``, and bytes of its allocator; unknown is None.
+
+    ``framework`` is whose allocator it is, by the name that Keras has for its backend.
+    """
 
     name: str
     limit_bytes: int | None = None
     in_use_bytes: int | None = None
+    framework: str = "tensorflow"
 
     @property
     def free_bytes(self) -> int | None:
@@ -29,47 +37,101 @@ class TensorFlowDevice(NamedTuple):
         return max(0, self.limit_bytes - (self.in_use_bytes or 0))
 
 
-def current_card(environ: Mapping[str, str] = os.environ) -> TensorFlowDevice:
-    """The first GPU, where there is one; makes TensorFlow's devices, if nothing has yet."""
-    import tensorflow as tf
+def current_card(framework: str = "tensorflow") -> ComputeDevice:
+    """The GPU that the framework computes on, where there is one.
 
-    if not tf.config.list_logical_devices("GPU"):
-        return TensorFlowDevice("CPU:0", _limit_of_cpu(environ))
-    limit = None
-    with suppress(ImportError, AttributeError):  # names of another version: it is not known
-        limit = next((size for name, size in gpu_limits() if name.endswith("GPU:0")), None)
-    return TensorFlowDevice("GPU:0", limit or None, _info("GPU:0").get("current"))
+    Makes the devices of TensorFlow, if nothing has yet; PyTorch and JAX are asked only once they
+    compute on a GPU, and until then it is the CPU.
+    """
+    found = {"torch": _of_torch, "jax": _of_jax}.get(framework, _of_tensorflow)()
+    return found._replace(framework=framework)
 
 
-def card_in_use() -> TensorFlowDevice | None:
-    """The card, if TensorFlow computes already; asking must not make it take one."""
-    return current_card() if is_computing() else None
+def card_in_use() -> ComputeDevice | None:
+    """The card, if exactly one framework computes already; asking must not make it take one."""
+    computing = {"tensorflow": is_computing, "torch": has_cuda, "jax": has_gpu_backend}
+    found = [framework for framework, is_used in computing.items() if is_used()]
+    return current_card(found[0]) if len(found) == 1 else None
 
 
-def room_to_double(card: TensorFlowDevice) -> Callable[[], bool]:
+def room_to_double(card: ComputeDevice) -> Callable[[], bool]:
     """Asked after a batch: whether one of twice the size should fit, by the most that was in use.
 
-    Where the allocator keeps no count nobody knows, and it says yes.
+    Where the allocator keeps no count nobody knows, and it says yes.  It says so too where only an
+    older peak is known of PyTorch, which refuses at once; TensorFlow and XLA wait 10 seconds.
     """
     in_use = card.in_use_bytes or 0
+    before = _use(card) if card.framework == "torch" else None
 
     def has_room() -> bool:
-        peak = _info(card.name).get("peak") if card.limit_bytes is not None else None
-        if peak is None or card.limit_bytes is None:
+        use = _use(card) if card.limit_bytes is not None else None
+        if use is None or card.limit_bytes is None:
             return True
-        return in_use + 2 * (peak - in_use) < _LIMIT_SHARE * card.limit_bytes
+        if before is not None and use.peak_bytes == before.peak_bytes:
+            return True
+        return in_use + 2 * (use.peak_bytes - in_use) < _LIMIT_SHARE * card.limit_bytes
 
     return has_room
 
 
-def _info(name: str) -> dict[str, int]:
+def free_cached() -> None:
+    """Give the card what PyTorch's allocator caches; JAX's and TensorFlow's keep their pools."""
+    if has_cuda():
+        gc.collect()  # tensors of a module that failed are often in a cycle
+        sys.modules["torch"].cuda.empty_cache()
+
+
+def has_cuda() -> bool:
+    """Whether PyTorch has started CUDA."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    return cuda is not None and bool(cuda.is_initialized())
+
+
+def _of_tensorflow(environ: Mapping[str, str] = os.environ) -> ComputeDevice:
     import tensorflow as tf
 
+    if not tf.config.list_logical_devices("GPU"):
+        return ComputeDevice("CPU:0", _limit_of_cpu(environ))
+    limit = None
+    with suppress(ImportError, AttributeError):  # names of another version: it is not known
+        limit = next((size for name, size in gpu_limits() if name.endswith("GPU:0")), None)
+    return _in_use(ComputeDevice("GPU:0", limit or None))
+
+
+def _of_torch() -> ComputeDevice:
+    """The smaller of its cap and of what it holds and could still take of the card."""
+    if not has_cuda():
+        return ComputeDevice("CPU:0")
+    cuda: Any = sys.modules["torch"].cuda
+    number = int(cuda.current_device())
+    free, total = cuda.mem_get_info(number)
+    share = getattr(cuda, "get_per_process_memory_fraction", lambda _: 1.0)(number)
+    limit = min(int(total * share), int(free + cuda.memory_reserved(number)))
+    return _in_use(ComputeDevice(f"GPU:{number}", limit, framework="torch"))
+
+
+def _of_jax() -> ComputeDevice:
+    if not has_gpu_backend():
+        return ComputeDevice("CPU:0")
+    import jax
+
+    if jax.default_backend() == "cpu":
+        return ComputeDevice("CPU:0")
+    stats = jax.local_devices()[0].memory_stats() or {}
+    return _in_use(ComputeDevice("GPU:0", stats.get("bytes_limit"), framework="jax"))
+
+
+def _in_use(card: ComputeDevice) -> ComputeDevice:
+    use = _use(card)
+    return card._replace(in_use_bytes=None if use is None else use.current_bytes)
+
+
+def _use(card: ComputeDevice) -> Use | None:
+    counter = counter_for(card.framework)
     try:
-        found: dict[str, int] = tf.config.experimental.get_memory_info(name)
-    except (ValueError, tf.errors.OpError):  # an allocator that keeps no count
-        return {}
-    return found
+        return None if counter is None else counter.use(card.name)
+    except Exception:  # an allocator that keeps no count; each framework has its own error
+        return None
 
 
 def _limit_of_cpu(environ: Mapping[str, str]) -> int | None:

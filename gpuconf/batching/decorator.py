@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from gpuconf.batching.card import TensorFlowDevice, card_in_use, room_to_double
+from gpuconf.batching.card import ComputeDevice, card_in_use, room_to_double
 from gpuconf.batching.data.host_data import checked_batch_size
 from gpuconf.batching.data.rows import is_rows
 from gpuconf.batching.first_size import CAREFUL, host_batch, sample_signature
@@ -133,7 +133,7 @@ class _Call:
         for number in self._cut:
             args[number] = nests.part(args[number], start, end)
         result = self._function(*args, **self._kwargs)
-        return nests.mapped(nests.on_host, result) if to_host else result
+        return nests.mapped(nests.on_host, result) if to_host else nests.computed(result)
 
     def _check_joinable(self, result: Any, size: int) -> None:
         shapes = [getattr(leaf, "shape", ()) for leaf in nests.leaves(result)]
@@ -147,7 +147,7 @@ class _Call:
 
 def _size_for(key: Any, call: _Call, most: int | None, max_retries: int) -> CardBatch:
     """``most`` is None for an automatic size."""
-    card = card_in_use() or TensorFlowDevice("any")
+    card = card_in_use() or ComputeDevice("any")
     sample_bytes = call.data_bytes // call.samples
     return CardBatch(
         key_for("call", (*key, sample_signature(call.data)), card),

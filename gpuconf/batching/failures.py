@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from gpuconf.batching.card import has_cuda
 from gpuconf.diagnosis import Proposal, explain
 from gpuconf.messages import headline, read_error
 from gpuconf.messages.causes import OF_GPU_MEMORY
@@ -27,6 +28,9 @@ _NOT_OF_MEMORY = (
     "NOT_SUPPORTED",
     "LOADING_FAILED",
 )
+
+# What JAX says of an argument that a failed call had been given for good (``donate_argnums``).
+_DONATED = ("has been deleted", "Donation requested for invalid buffer", "was donated")
 
 _OUR_CALLS = re.compile(r"gpuconf\.(?:fit|evaluate|predict|session_evaluate|oom_safe)\(")
 _EXPLAINED = "_gpuconf_explained"  # on an exception whose diagnosis stands on stderr already
@@ -57,7 +61,9 @@ def failure_of(error: BaseException, *, computes_on_cpu: bool | None = None) -> 
         is_curable = not any(word in text for word in _NOT_OF_MEMORY)
         return OutOfMemory(error, summary, True) if is_curable else None
     if reading.cause != "host-oom":
-        return None
+        return OutOfMemory(error, summary, True) if _is_refusal(error) else None
+    if "DefaultCPUAllocator" in text:  # PyTorch's, whose tensors on the CPU a smaller batch shrinks
+        return OutOfMemory(error, summary, not has_cuda())
     request = reading.facts.request
     is_of_cpu = request.allocator in ("cpu", "mklcpu") or (request.device or "").startswith("CPU")
     if is_of_cpu and "MemoryError" not in line + text:
@@ -79,6 +85,11 @@ def attempt(work: Callable[[], Any]) -> tuple[Any, OutOfMemory | None]:
         if failure is None:
             raise
         return None, failure
+
+
+def gave_away(error: BaseException) -> bool:
+    """Whether JAX misses an argument that an earlier call was given for good (donated)."""
+    return any(words in str(error) for words in _DONATED)
 
 
 def explain_beside(error: BaseException, why: str) -> None:
@@ -133,6 +144,17 @@ def _may_be_of_memory(error: BaseException) -> bool:
     tensorflow = sys.modules.get("tensorflow")
     errors = getattr(tensorflow, "errors", None)
     return errors is not None and isinstance(error, errors.OpError)
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether class or status alone say that JAX or PyTorch, whose class has two homes, refused."""
+    if type(error).__module__.startswith("jax") and "RESOURCE_EXHAUSTED" in str(error):
+        return True
+    torch = sys.modules.get("torch")
+    classes = (
+        getattr(owner, "OutOfMemoryError", None) for owner in (torch, getattr(torch, "cuda", None))
+    )
+    return any(isinstance(each, type) and isinstance(error, each) for each in classes)
 
 
 def _computes_on_cpu() -> bool:

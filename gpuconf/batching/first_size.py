@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from gpuconf.batching.card import TensorFlowDevice, current_card, room_to_double
+from gpuconf.batching.card import ComputeDevice, current_card, room_to_double
 from gpuconf.batching.size import CardBatch, key_for, known_size
 from gpuconf.footprint import estimate
 from gpuconf.keras_api import nests
@@ -60,7 +60,7 @@ def estimated(model: Any, data: Any, *, training: bool) -> Callable[[], int | No
     return guess
 
 
-def _counted_again(card: TensorFlowDevice, model: Any, *, training: bool) -> int:
+def _counted_again(card: ComputeDevice, model: Any, *, training: bool) -> int:
     """Bytes in use that an estimate has in it: the model's weights, and the optimizer's state."""
     mine = list(model.variables)
     if training and model.optimizer is not None:

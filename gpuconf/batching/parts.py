@@ -9,12 +9,16 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Protocol, TypeVar
 
-from gpuconf.batching.failures import attempt
+from gpuconf.batching.failures import OutOfMemory, attempt, explain_beside, gave_away
 from gpuconf.batching.size import CardBatch
 
 Result = TypeVar("Result")
 
 _ROWS_AT_A_TIME = 32
+_DONATED = (
+    "JAX has used up an argument that was given for good (donate_argnums), so the call cannot be "
+    "made again with fewer samples"
+)
 
 
 class Undoable(Protocol):
@@ -42,6 +46,7 @@ def in_parts(
     Raises the error of a part that does not fit where no smaller one can help.
     """
     start = size = most = 0
+    refused: OutOfMemory | None = None
     while start < samples:
         if card_batch.size != most:
             most = card_batch.size
@@ -49,7 +54,13 @@ def in_parts(
         end = min(samples, start + size)
         if state is not None:
             state.hold()
-        result, failure = attempt(partial(run, start, end))
+        try:
+            result, failure = attempt(partial(run, start, end))
+        except Exception as error:
+            if refused is None or not gave_away(error):
+                raise
+            explain_beside(refused.error, f"{card_batch.what}: {_DONATED}")
+            raise refused.error from error
         if failure is None:
             card_batch.succeeded(end - start)
             yield result, end - start
@@ -58,6 +69,7 @@ def in_parts(
             if state is not None:
                 state.put_back()
             card_batch.failed(failure, end - start)
+            refused = failure
 
 
 def even(samples: int, most: int) -> int:

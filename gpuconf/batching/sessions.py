@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuconf.backends.tensorflow.readback import of_session
-from gpuconf.batching.card import TensorFlowDevice
+from gpuconf.batching.card import ComputeDevice
 from gpuconf.batching.data.host_data import checked_batch_size
 from gpuconf.batching.data.rows import SampleRows
 from gpuconf.batching.first_size import CAREFUL, host_batch
@@ -117,7 +117,7 @@ def _size_for(
 ) -> CardBatch:
     limits = of_session(session)
     name, limit = min(limits.items(), default=("CPU:0", None))
-    card = TensorFlowDevice(name.rpartition("device:")[2] or name, limit)
+    card = ComputeDevice(name.rpartition("device:")[2] or name, limit)
     shapes = tuple(rows.sample_shape for rows in cut.values())
     is_auto = most is None
     sample_bytes = sum(rows.sample_bytes for rows in cut.values())

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpuconf.arguments import whole_number
-from gpuconf.batching.card import TensorFlowDevice
+from gpuconf.batching.card import ComputeDevice, free_cached
 from gpuconf.batching.failures import OutOfMemory, explain_beside, let_go
 from gpuconf.terminal import say
 from gpuconf.units import MIB
@@ -39,7 +39,7 @@ class KnownSize(NamedTuple):
 _KNOWN: dict[SizeKey, KnownSize] = {}
 
 
-def key_for(kind: str, signature: Any, card: TensorFlowDevice) -> SizeKey:
+def key_for(kind: str, signature: Any, card: ComputeDevice) -> SizeKey:
     """The key of a step on a card; the signature must be hashable."""
     limit = None if card.limit_bytes is None else card.limit_bytes // MIB
     return SizeKey(kind, signature, card.name, limit)
@@ -81,7 +81,7 @@ class CardBatch:
         max_retries: int = MOST_RETRIES,
     ) -> None:
         self._key = key
-        self._what = what
+        self.what = what
         self._most = most
         self._room_to_double = room_to_double
         self._guess = guess
@@ -137,10 +137,11 @@ class CardBatch:
         self._bad = size if self._bad is None else min(self._bad, size)
         self.size = self._smaller(size)
         say(
-            f"{self._what}: {failure.summary}; {size} samples do not fit; "
+            f"{self.what}: {failure.summary}; {size} samples do not fit; "
             f"continuing with {self.size}"
         )
         let_go(failure.error)
+        free_cached()
 
     def _smaller(self, size: int) -> int:
         half = (size + 1) // 2 if size > 2 else 1
@@ -149,7 +150,7 @@ class CardBatch:
         return half if guessed is None else max(1, min(half, guessed))
 
     def _give_up(self, failure: OutOfMemory, why: str) -> None:
-        explain_beside(failure.error, f"{self._what}: {why}")
+        explain_beside(failure.error, f"{self.what}: {why}")
         raise failure.error
 
 

@@ -14,21 +14,32 @@ class KerasFamily(NamedTuple):
     keras: Any
     name: str
     is_keras_3: bool
+    backend: str = "tensorflow"
 
 
 def family_of(model: Any) -> KerasFamily:
-    """The Keras that a model is of.
+    """The Keras that a model is of, which computes with TensorFlow.
 
     Raises UsageError for what is no model, BackendError for other backends than TensorFlow.
+    """
+    family = family_on_any_backend(model)
+    _check_backend(family)
+    return family
+
+
+def family_on_any_backend(model: Any) -> KerasFamily:
+    """The Keras that a model is of, on TensorFlow, JAX or PyTorch.
+
+    Raises UsageError for what is no model.
     """
     for name in ("keras", "tf_keras"):
         keras = sys.modules.get(name)
         if keras is None or not hasattr(keras, "Model"):
             continue
         if isinstance(model, keras.Model):
-            family = KerasFamily(keras, name, keras.__version__.startswith("3"))
-            _check_backend(family)
-            return family
+            if not keras.__version__.startswith("3"):
+                return KerasFamily(keras, name, is_keras_3=False)
+            return KerasFamily(keras, name, True, keras.backend.backend())
         if isinstance(model, keras.layers.Layer):
             raise UsageError(
                 f"{_type_name(model)} is a layer, not a model",
@@ -39,17 +50,15 @@ def family_of(model: Any) -> KerasFamily:
 
 def has_own_step(model: Any, name: str) -> bool:
     """Whether the user has written this step (``train_step``, ``test_step``) for the model."""
-    base = family_of(model).keras.Model
+    base = family_on_any_backend(model).keras.Model
     return name in vars(model) or getattr(type(model), name) is not getattr(base, name)
 
 
 def _check_backend(family: KerasFamily) -> None:
-    if not family.is_keras_3:
-        return
-    backend = family.keras.backend.backend()
-    if backend != "tensorflow":
+    if family.backend != "tensorflow":
         raise BackendError(
-            f"Keras computes with {backend} here, and only TensorFlow's memory can be estimated",
+            f"Keras computes with {family.backend} here, and only TensorFlow's memory can be "
+            "estimated",
             hint="export KERAS_BACKEND=tensorflow",
         )
 

@@ -79,6 +79,13 @@ def on_host(leaf: Any) -> Any:
     return np.asarray(leaf)
 
 
+def computed(nest: Any) -> Any:
+    """The same nest, once JAX has computed its arrays: until then it has not said what failed."""
+    for leaf in leaves(nest):
+        getattr(leaf, "block_until_ready", lambda: None)()
+    return nest
+
+
 def _rows(leaf: Any, start: int, end: int) -> Any:
     if getattr(leaf, "shape", None) is not None and len(leaf.shape) == 0:
         return leaf  # a scalar belongs to every part

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -16,20 +16,31 @@ Step = Callable[[Any], Any]
 _COUNTERS = {"train": "_train_counter", "test": "_test_counter"}  # Keras 2's, for TensorBoard
 
 
-@contextmanager
-def stepping(model: Any, **steps: Step | None) -> Iterator[None]:
+def stepping(model: Any, **steps: Step | None) -> AbstractContextManager[None]:
     """Inside, Keras's ``fit`` and ``evaluate`` call these (``train=``, ``test=``) for each batch.
+
+    They are called with a batch; see `calling` for the backends that hand over something else.
+    """
+    given = {kind: step for kind, step in steps.items() if step is not None}
+    return calling(
+        model, **{kind: _over_iterator(model, kind, step) for kind, step in given.items()}
+    )
+
+
+@contextmanager
+def calling(model: Any, **functions: Callable[..., Any]) -> Iterator[None]:
+    """Inside, Keras's ``fit`` and ``evaluate`` call these (``train=``, ``test=``) in its loops.
 
     They make their functions by ``make_train_function`` and ``make_test_function``, which are
     there to be overridden; the model has its own again afterwards.
     """
     own = vars(model)
-    names = {kind: f"{kind}_function" for kind, step in steps.items() if step is not None}
+    names = {kind: f"{kind}_function" for kind in functions}
     # A callback may call us inside: what stands there is put back, Keras's or ours.
     attributes = [*names.values(), *(f"make_{name}" for name in names.values())]
     before = {name: own[name] for name in attributes if name in own}
     for kind, name in names.items():
-        own[f"make_{name}"] = _maker(own, name, _over_iterator(model, kind, steps[kind]))
+        own[f"make_{name}"] = _maker(own, name, functions[kind])
         own[name] = None
     try:
         yield
@@ -47,9 +58,8 @@ def _maker(own: dict[str, Any], name: str, function: Any) -> Callable[..., Any]:
     return make
 
 
-def _over_iterator(model: Any, kind: str, step: Step | None) -> Callable[[Any], Any]:
+def _over_iterator(model: Any, kind: str, step: Step) -> Callable[[Any], Any]:
     """What Keras calls with the iterator: so many batches as one execution has."""
-    assert step is not None
     counter = vars(model).get(_COUNTERS[kind])
 
     def function(iterator: Any) -> Any:

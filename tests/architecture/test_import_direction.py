@@ -90,7 +90,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "doctor": GROUND | MIDDLE | PLANNING | {"auto"},
     "holdings": GROUND | MIDDLE | {"hardware", "leases"},
     "footprint": GROUND | MIDDLE | PLANNING | {"simcard", "auto"},
-    "batching": GROUND | MIDDLE | {"backends", "diagnosis", "footprint"},
+    "batching": GROUND | MIDDLE | {"backends", "callbacks", "diagnosis", "footprint"},
     "rehearsal": GROUND | MIDDLE | PLANNING | {"simcard", "auto"},
     "running": GROUND | MIDDLE | PLANNING | {"own_environment", "own_leases", "carried"},
     "cli": GROUND

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from gpuconf.batching import size as sizes
-from gpuconf.batching.card import TensorFlowDevice
+from gpuconf.batching.card import ComputeDevice
 from gpuconf.batching.failures import OutOfMemory, attempt
 from gpuconf.batching.size import (
     MOST_RETRIES,
@@ -201,8 +201,8 @@ def test_an_attempt_hands_back_only_out_of_memory() -> None:
 
 def test_keys_count_whole_mebibytes_of_the_limit() -> None:
     """A limit is part of the key, and no limit is another key."""
-    assert key_for("fit", ("m",), TensorFlowDevice("GPU:0", (5 << 20) + 1)).limit_mib == 5
-    assert key_for("fit", ("m",), TensorFlowDevice("GPU:0")).limit_mib is None
+    assert key_for("fit", ("m",), ComputeDevice("GPU:0", (5 << 20) + 1)).limit_mib == 5
+    assert key_for("fit", ("m",), ComputeDevice("GPU:0")).limit_mib is None
 
 
 def test_forgetting_forgets_everything() -> None:
