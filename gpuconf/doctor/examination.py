@@ -39,6 +39,8 @@ _SHOWN_PACKAGES = (
     "tf-keras",
     "jax",
     "jaxlib",
+    "jax-cuda12-plugin",
+    "jax-cuda13-plugin",
     "torch",
     "torchvision",
     "numpy",

@@ -85,10 +85,24 @@ class TensorFlowBuild(NamedTuple):
 
 
 class TorchBuild(NamedTuple):
-    """What torch/version.py says of the wheel: neither version is there in a build for the CPU."""
+    """What torch/version.py says of the wheel: neither version is there in a build for the CPU.
+
+    ``unknown_options`` are those of the variables for its allocator that it does not know.
+    """
 
     cuda_version: str | None = None
     rocm_version: str | None = None
+    unknown_options: tuple[str, ...] = ()
+
+
+class JaxBuild(NamedTuple):
+    """What the GPU client of the installed jaxlib takes: empty where it does not say.
+
+    ``fractions`` are the variables that it reads a memory fraction from.
+    """
+
+    allocators: tuple[str, ...] = ()
+    fractions: tuple[str, ...] = ()
 
 
 class CudaLibrary(NamedTuple):
@@ -116,15 +130,18 @@ class KerasChoice(NamedTuple):
 class Packages(NamedTuple):
     """What is installed for this Python, read without importing any of it.
 
-    ``tensorflow`` and ``torch`` are their builds, None where they are not installed or
-    unknown.  ``libraries`` is empty where no CUDA build of TensorFlow is installed.
+    ``tensorflow``, ``torch`` and ``jax`` are their builds, None where they are not installed or
+    unknown.  ``libraries`` is empty where no CUDA build of TensorFlow is installed,
+    ``jax_libraries`` where JAX has no plugin for CUDA; those are found, and not opened.
     """
 
     python: tuple[int, int] = (0, 0)
     installed: Mapping[str, Package] = {}
     tensorflow: TensorFlowBuild | None = None
     torch: TorchBuild | None = None
+    jax: JaxBuild | None = None
     libraries: tuple[CudaLibrary, ...] = ()
+    jax_libraries: tuple[CudaLibrary, ...] = ()
     keras: KerasChoice = KerasChoice()
 
     def version(self, name: str) -> str | None:

@@ -13,7 +13,7 @@ from gpuconf.planner import Plan
 from gpuconf.profile.model import Note
 from gpuconf.settings import Setting
 from gpuconf.units import GIB, MIB
-from tests.doctor import lease_cases, package_cases
+from tests.doctor import framework_cases, lease_cases, package_cases
 from tests.doctor.doctor_machines import (
     CARD,
     INVENTORY,
@@ -61,6 +61,7 @@ _EMPTY = Plan(PROFILE, visible=(CARD,), hides_gpus=True, notes=("no GPU is left"
 
 TROUBLES = (
     *package_cases.TROUBLES,
+    *framework_cases.TROUBLES,
     *lease_cases.TROUBLES,
     Case("driver.present", "fail", "no NVIDIA driver is loaded",
          broken(12, module_version=None, nodes=())),
@@ -155,7 +156,7 @@ TROUBLES = (
     Case("environment.allocator", "warn", "which ignores it", environ(TF_GPU_ALLOCATOR="async")),
     Case("environment.allocator", "warn", "without a cap",
          environ(XLA_PYTHON_CLIENT_ALLOCATOR="platform")),
-    Case("environment.allocator", "fail", "does not start with it",
+    Case("environment.allocator", "fail", "is no allocator of JAX",
          environ(XLA_PYTHON_CLIENT_ALLOCATOR="cuda_malloc")),
     Case("environment.legacy_keras", "fail", "pip install 'tf_keras~=2.21.0'",
          environ(TF_USE_LEGACY_KERAS="1")),
@@ -195,6 +196,7 @@ TROUBLES = (
 _PLATFORM = {"XLA_PYTHON_CLIENT_ALLOCATOR": "bfc", "TF_GPU_ALLOCATOR": "memory_guard"}
 SOUND_CASES = (
     *package_cases.SOUND_CASES,
+    *framework_cases.SOUND_CASES,
     *lease_cases.SOUND_CASES,
     Case("driver.present", "ok", "driver 570.86.15, for CUDA up to 12.8", SOUND),
     Case("driver.module", "ok", "fit: 570.86.15", SOUND),

@@ -88,6 +88,7 @@ PACKAGES = Packages(
         ("jax", "0.10.2", ("jaxlib<=0.10.2,>=0.10.1",)),
         ("jaxlib", "0.10.2"),
         ("jax-cuda12-plugin", "0.10.2"),
+        ("jax-cuda12-pjrt", "0.10.2"),
     ),
     tensorflow=BUILD,
     libraries=(CUDART, CUDNN),

@@ -12,8 +12,8 @@ import pytest
 
 from gpuconf.doctor.checks import CHECKS
 from gpuconf.doctor.facts import TensorFlowBuild
+from gpuconf.doctor.gathering.builds import read_tensorflow_build
 from gpuconf.doctor.gathering.libraries import wanted_sonames
-from gpuconf.doctor.gathering.packages import read_tensorflow_build
 from gpuconf.units import GIB
 from tests.doctor.doctor_commands import Done, Job, checked, run_jobs, troubles
 from tests.doctor.doctor_trees import library, machine, process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuconf.doctor.checks import (
+    allocators,
     builds,
     cards,
     driver,
@@ -29,6 +30,7 @@ CHECKS: tuple[Check, ...] = (
     *packages.CHECKS,
     *builds.CHECKS,
     *environment.CHECKS,
+    *allocators.CHECKS,
     *host.CHECKS,
     *profile.CHECKS,
 )

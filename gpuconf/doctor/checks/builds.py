@@ -5,7 +5,12 @@ from __future__ import annotations
 import shlex
 
 from gpuconf.doctor.checks.check import NO_GPU, Check, fail, ok, skip, warn
-from gpuconf.doctor.checks.packages import TORCH_FOR_GPUS, is_for_cpu, tensorflow_name
+from gpuconf.doctor.checks.packages import (
+    TORCH_FOR_GPUS,
+    is_for_cpu,
+    jax_for_gpus,
+    tensorflow_name,
+)
 from gpuconf.doctor.checks.requirements import parse_requirement, release
 from gpuconf.doctor.facts import Facts, Packages
 from gpuconf.doctor.finding import Finding
@@ -13,6 +18,7 @@ from gpuconf.hardware import Gpu
 
 _NO_CUDA_BUILD = "no CUDA build of TensorFlow is installed"
 _WITH_CUDA = {"tensorflow": "'tensorflow[and-cuda]'", "jax": "'jax[cuda12]'"}
+_TORCH_DEVICE = "KERAS_TORCH_DEVICE"  # keras/src/backend/torch/core.py
 _BACKENDS = ("tensorflow", "jax", "torch", "numpy", "openvino")
 
 
@@ -54,6 +60,26 @@ def _cuda_libraries(facts: Facts) -> Finding:
         )
     places = ", ".join(dict.fromkeys(library.place or "" for library in libraries))
     return ok(f"all {len(libraries)} CUDA libraries open, from {places}", *lines)
+
+
+def _jax_libraries(facts: Facts) -> Finding:
+    """JAX's plugin asks each for its version when it starts, and uses the CPU where one is missing
+    (jax_plugins/xla_cuda12/__init__.py, _check_cuda_versions)."""
+    libraries = facts.packages.jax_libraries
+    if not libraries:
+        return skip("no plugin of JAX's for CUDA is installed")
+    if not facts.has_gpu:
+        return skip(NO_GPU)
+    lines = [f"{library.soname}: {library.path or 'not found'}" for library in libraries]
+    missing = [library.soname for library in libraries if library.path is None]
+    if missing:
+        return fail(
+            f"JAX would use the CPU: {_some(missing)} cannot be found",
+            *lines,
+            fix=jax_for_gpus(facts.packages),
+        )
+    places = ", ".join(dict.fromkeys(library.place or "" for library in libraries))
+    return ok(f"all {len(libraries)} CUDA libraries of JAX are there, from {places}", *lines)
 
 
 def _some(names: list[str]) -> str:
@@ -191,14 +217,27 @@ def _keras_backend(facts: Facts) -> Finding:
         other = f"   # or: export KERAS_BACKEND={there[0]}" if there else ""
         fix = f"pip install {wheel or choice.backend}{other}"
         return fail(f"{choice_text}, which is not installed", fix=fix)
-    if choice.backend == "torch" and facts.has_gpu and is_for_cpu(packages.torch):
-        return warn(f"{choice_text}, which is built for the CPU", fix=TORCH_FOR_GPUS)
-    return ok(choice_text)
+    why, fix = _kept_on_the_cpu(facts) if facts.has_gpu else (None, "")
+    return warn(f"{choice_text}, {why}", fix=fix) if why else ok(choice_text)
+
+
+def _kept_on_the_cpu(facts: Facts) -> tuple[str | None, str]:
+    """Why Keras on torch would not use the GPU, and what helps."""
+    device = facts.environ.get(_TORCH_DEVICE, "")
+    if facts.packages.keras.backend != "torch":
+        return None, ""
+    if is_for_cpu(facts.packages.torch):
+        return "which is built for the CPU", TORCH_FOR_GPUS
+    if device.startswith("cpu"):
+        return f"on the CPU: {_TORCH_DEVICE}={device}", f"unset {_TORCH_DEVICE}"
+    return None, ""
 
 
 CHECKS = (
     Check("packages.cuda_libraries", "the CUDA libraries TensorFlow opens are found and open",
           _cuda_libraries),
+    Check("packages.jax_libraries", "the CUDA libraries that JAX asks for are found",
+          _jax_libraries),
     Check("packages.cudnn", "cuDNN is as new as the one TensorFlow was compiled with", _cudnn),
     Check("packages.compute_capability", "TensorFlow has kernels for the cards",
           _compute_capability),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuconf.doctor.checks.check import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.doctor.checks.driver_cause import EXPLAINED_BY, cause_of
+from gpuconf.doctor.checks.packages import cuda_plugins
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 
@@ -176,7 +177,9 @@ def _cuda(facts: Facts) -> Finding:
     wanted = {
         "tensorflow": build.cuda_version if build and build.is_cuda else None,
         "torch": torch.cuda_version if torch else None,
-    }
+        **{name: name.removeprefix("jax-cuda").removesuffix("-plugin")
+           for name in cuda_plugins(facts.packages)},
+    }  # fmt: skip
     asked = {name: version for name, version in wanted.items() if version}
     if not facts.has_gpu or serves is None:
         return skip(NO_GPU)

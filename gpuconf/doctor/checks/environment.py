@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from gpuconf.doctor.checks.check import NO_GPU, Check, fail, ok, skip, warn
-from gpuconf.doctor.checks.packages import tensorflow_name
+from gpuconf.doctor.checks.packages import cuda_plugins, jax_for_gpus, tensorflow_name
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 from gpuconf.environ import switched_off
@@ -17,11 +17,7 @@ from gpuconf.planner.visibility import see
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ORDER = "CUDA_DEVICE_ORDER"
-_FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
-_JAX_ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
-# jaxlib/xla_client.py, generate_pjrt_gpu_plugin_options: another value is a ValueError.
-_JAX_ALLOCATORS = ("default", "platform", "bfc", "cuda_async", "vmm")
-_TF_ALLOCATOR = "TF_GPU_ALLOCATOR"
+_JAX_PLATFORMS = "JAX_PLATFORMS"
 _TRUE = ("true", "True", "1")
 
 
@@ -97,67 +93,32 @@ def _device_order(facts: Facts) -> Finding:
     )
 
 
-def _jax_fraction(facts: Facts) -> Finding:
-    """jaxlib/xla_client.py, generate_pjrt_gpu_plugin_options; an empty value counts as unset."""
-    found = {name: facts.environ[name] for name in _FRACTIONS if facts.environ.get(name)}
-    if not found:
-        return skip("no fraction is set for JAX")
-    if len(found) == 2:
+def _jax_platforms(facts: Facts) -> Finding:
+    """jax/_src/xla_bridge.py: each platform that is named must start, and ``gpu`` names both cuda
+    and rocm; without a name JAX takes what there is, and the CPU in the end."""
+    value = facts.environ.get(_JAX_PLATFORMS)
+    if not value:
+        return skip(f"{_JAX_PLATFORMS} is not set")
+    if facts.packages.version("jax") is None:
+        return skip("JAX is not installed")
+    named = value.split(",")
+    plugins = cuda_plugins(facts.packages)
+    if "gpu" in named and plugins:
+        meant = ",".join("cuda" if each == "gpu" else each for each in named)
         return fail(
-            f"{' and '.join(found)} are both set: JAX does not start (ValueError)",
-            fix=f"unset {_FRACTIONS[1]}",
+            f"{_JAX_PLATFORMS}={value} asks for cuda and rocm both, and JAX does not start",
+            fix=f"export {_JAX_PLATFORMS}={meant}",
         )
-    ((name, value),) = found.items()
-    try:
-        good = 0 < float(value) <= 1
-    except ValueError:
-        good = False
-    if not good:
+    if "cuda" in named and not plugins:
         return fail(
-            f"{name}={value} is no share of a card, from 0 to 1",
-            fix=f"export {name}={_meant_share(value)}",
+            f"{_JAX_PLATFORMS}={value}, and JAX has no plugin for CUDA: it does not start",
+            fix=jax_for_gpus(facts.packages),
         )
-    return ok(f"{name}={value}")
-
-
-def _meant_share(value: str) -> str:
-    """The share that is meant where the value is in percent; else JAX's own default."""
-    try:
-        share = float(value.rstrip("%")) / 100
-    except ValueError:
-        share = 0.0
-    return f"{share:.2f}" if 0.01 <= share <= 1 else "0.75"
-
-
-def _allocator(facts: Facts) -> Finding:
-    """TensorFlow: gpu_process_state.cc compares with three values and takes else for none."""
-    tensorflow, jax = facts.environ.get(_TF_ALLOCATOR), facts.environ.get(_JAX_ALLOCATOR)
-    if jax and jax.lower() not in _JAX_ALLOCATORS:
-        return fail(
-            f"{_JAX_ALLOCATOR}={jax} is no allocator of JAX, which does not start with it",
-            f"it takes {', '.join(_JAX_ALLOCATORS)}",
-            fix=f"unset {_JAX_ALLOCATOR}",
-        )
-    if tensorflow in ("cuda_malloc_async", "cuda_malloc"):
+    if "cuda" not in named and plugins and facts.has_gpu:
         return warn(
-            f"with {_TF_ALLOCATOR}={tensorflow} a memory limit of TensorFlow's is no cap",
-            "it helps where memory is fragmented, and takes what it needs",
-            fix=f"unset {_TF_ALLOCATOR}",
+            f"{_JAX_PLATFORMS}={value} keeps JAX off the GPU", fix=f"unset {_JAX_PLATFORMS}"
         )
-    if jax and jax.lower() == "platform":
-        return warn(
-            f"with {_JAX_ALLOCATOR}=platform JAX takes memory call by call, without a cap, slowly",
-            fix=f"unset {_JAX_ALLOCATOR}",
-        )
-    if tensorflow and tensorflow != "memory_guard":
-        return warn(
-            f"{_TF_ALLOCATOR}={tensorflow} is no allocator of TensorFlow's, which ignores it",
-            "it takes cuda_malloc_async, and for debugging cuda_malloc and memory_guard",
-            fix=f"unset {_TF_ALLOCATOR}",
-        )
-    if not tensorflow and not jax:
-        return skip("no allocator is chosen by a variable")
-    return ok("the chosen allocators keep to limits")
+    return ok(f"{_JAX_PLATFORMS}={value}")
 
 
 def _legacy_keras(facts: Facts) -> Finding:
@@ -210,9 +171,8 @@ CHECKS = (
     Check("environment.growth", f"{GROWTH} is a value TensorFlow reads", _growth),
     Check("environment.visible_devices", f"{_VISIBLE} shows what it names", _visible_devices),
     Check("environment.device_order", "CUDA counts cards as nvidia-smi does", _device_order),
-    Check("environment.jax_fraction", "JAX's memory fraction is set once, and is a share",
-          _jax_fraction),
-    Check("environment.allocator", "no allocator is chosen that voids a memory limit", _allocator),
+    Check("environment.jax_platforms", "JAX may use the GPU, and has what it is asked for",
+          _jax_platforms),
     Check("environment.legacy_keras", "TF_USE_LEGACY_KERAS is understood and tf_keras there",
           _legacy_keras),
     Check("environment.mps", "a limit for MPS has a daemon that enforces it", _mps),

@@ -168,29 +168,58 @@ def _is_newer(version: str, least: str | None) -> bool:
     return found[:1] == wanted[:1] and found > wanted
 
 
+def cuda_plugins(packages: Packages) -> dict[str, str]:
+    """JAX's installed plugins for CUDA, by name, with their versions."""
+    return {name: package.version for name, package in packages.installed.items()
+            if name.startswith("jax-cuda") and name.endswith("-plugin")}  # fmt: skip
+
+
+def jax_for_gpus(packages: Packages) -> str:
+    """What installs the plugin, and CUDA's libraries, for the JAX that is there."""
+    return f"pip install 'jax[cuda12]=={packages.version('jax')}'"
+
+
 def _jax(facts: Facts) -> Finding:
-    """jaxlib/plugin_support.py: a plugin of another version is not used, with one warning."""
+    """jaxlib/plugin_support.py: a plugin of another version is not used, with one warning.
+
+    A JAX for the CPU is judged as a torch for the CPU is."""
     packages = facts.packages
-    jaxlib = packages.version("jaxlib")
-    if packages.version("jax") is None or jaxlib is None:
+    jax, jaxlib = packages.version("jax"), packages.version("jaxlib")
+    if jax is None or jaxlib is None:
         return skip("JAX is not installed")
-    plugins = {name: package.version for name, package in packages.installed.items()
-               if name.startswith("jax-cuda") and name.endswith("-plugin")}  # fmt: skip
-    other = {name: version for name, version in plugins.items()
-             if release(version) != release(jaxlib)}  # fmt: skip
-    if other:
-        ((name, version), *_) = other.items()
-        return fail(
-            f"{name} {version} does not fit jaxlib {jaxlib}: JAX passes over it, and uses the CPU",
-            fix=f"pip install '{name}=={jaxlib}'",
-        )
+    plugins = cuda_plugins(packages)
+    for name, version in plugins.items():
+        client = name.replace("-plugin", "-pjrt")
+        found = packages.version(client)
+        if release(version) != release(jaxlib):
+            return fail(
+                f"{name} {version} does not fit jaxlib {jaxlib}: JAX passes over it, and uses the "
+                "CPU",
+                fix=f"pip install '{name}=={jaxlib}' '{client}=={jaxlib}'",
+            )
+        if found is None or release(found) != release(version):
+            there = "is not installed" if found is None else f"is version {found}"
+            return fail(
+                f"{name} {version} needs {client} {version}, which {there}: JAX uses the CPU",
+                fix=f"pip install '{client}=={version}'",
+            )
     if not plugins and facts.has_gpu and packages.keras.backend == "jax":
-        return warn(
-            f"Keras computes with JAX, and jax {packages.version('jax')} is installed without CUDA",
-            fix=f"pip install 'jax[cuda12]=={packages.version('jax')}'",
-        )
-    built = ", ".join(plugins) or "the CPU only"
-    return ok(f"jax {packages.version('jax')} with jaxlib {jaxlib}, for {built}")
+        why = f"Keras computes with JAX, and jax {jax} is installed without CUDA"
+        return warn(why, fix=jax_for_gpus(packages))
+    if not plugins and facts.has_gpu and not _has_cuda(packages):
+        why = f"jax {jax} is installed without CUDA: it uses the CPU"
+        return warn(why, fix=jax_for_gpus(packages))
+    return ok(f"jax {jax} with jaxlib {jaxlib}, for {', '.join(plugins) or 'the CPU only'}")
+
+
+def _has_cuda(packages: Packages) -> bool:
+    """Whether a framework is installed that has code for CUDA."""
+    tensorflow, torch = packages.tensorflow, packages.torch
+    return bool(
+        (tensorflow is not None and (tensorflow.is_cuda or tensorflow.is_rocm))
+        or (torch is not None and not is_for_cpu(torch))
+        or cuda_plugins(packages)
+    )
 
 
 def is_for_cpu(build: TorchBuild | None) -> bool:
@@ -211,9 +240,7 @@ def _torch(facts: Facts) -> Finding:
         return ok(f"torch {version}, built for CUDA {build.cuda_version}")
     if build.rocm_version is not None:
         return ok(f"torch {version}, built for ROCm {build.rocm_version}")
-    has_other = packages.tensorflow is not None and packages.tensorflow.is_cuda
-    has_other = has_other or any(name.startswith("jax-cuda") for name in packages.installed)
-    if not facts.has_gpu or has_other:
+    if not facts.has_gpu or _has_cuda(packages):
         return ok(f"torch {version}, built for the CPU")
     return warn(
         f"torch {version} is built for the CPU: torch.cuda.is_available() is False",

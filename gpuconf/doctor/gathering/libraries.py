@@ -1,7 +1,7 @@
-"""The CUDA libraries that the installed TensorFlow opens: where they are, and whether they open.
+"""The CUDA libraries that TensorFlow and JAX open: where they are, and whether TensorFlow's open.
 
-They are opened in a small child process: some are hundreds of megabytes, their initialisers run
-foreign code, and a broken one may end the process that opens it.
+TensorFlow's are opened in a small child process: some are hundreds of megabytes, their
+initialisers run foreign code, and a broken one may end the process that opens it.
 
 TensorFlow opens them by their sonames, when it starts, from libtensorflow_framework and
 libtensorflow_cc.  Those carry a RUNPATH with $ORIGIN/../nvidia/*/lib (readelf -d, 2.15 to 2.21), so
@@ -18,7 +18,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gpuconf.doctor.facts import CudaLibrary, TensorFlowBuild
+from gpuconf.doctor.facts import CudaLibrary, Package, TensorFlowBuild
 from gpuconf.doctor.gathering.files import names_in, under
 
 _TIMEOUT_S = 20.0
@@ -32,6 +32,14 @@ _SONAMES = {
     "12": {"cudart": "12", "cublas": "12", "cublasLt": "12", "cufft": "11", "cusolver": "11",
            "cusparse": "12"},
     "13": {"cudart": "13", "cublas": "13", "cublasLt": "13", "cufft": "12", "cusolver": "12",
+           "cusparse": "12"},
+}  # fmt: skip
+
+# Whose versions jax_plugins/xla_cuda12/__init__.py of 0.10.2 asks for.
+_JAX_SONAMES = {
+    "12": {"cudart": "12", "cudnn": "9", "cufft": "11", "cupti": "12", "cublas": "12",
+           "cusparse": "12"},
+    "13": {"cudart": "13", "cudnn": "9", "cufft": "12", "cupti": "13", "cublas": "13",
            "cusparse": "12"},
 }  # fmt: skip
 
@@ -62,14 +70,46 @@ def read_libraries(
     prefix: str = sys.prefix,
 ) -> tuple[CudaLibrary, ...]:
     """Each library that ``build`` wants, found or not; empty for a build without CUDA."""
+    wanted = wanted_sonames(build)
+    found = _find_all(wanted, root=root, environ=environ, packages=packages, prefix=prefix)
+    opened = _open_all([library.path for library in found if library.path is not None], environ)
+    return tuple(_with_opened(library, opened) for library in found)
+
+
+def jax_libraries(
+    installed: Mapping[str, Package],
+    *,
+    root: str,
+    environ: Mapping[str, str],
+    packages: Sequence[str],
+    prefix: str = sys.prefix,
+) -> tuple[CudaLibrary, ...]:
+    """Each library that JAX's plugin for CUDA asks its version, found or not."""
+    wanted = {
+        name: f"lib{name}.so.{number}"
+        for major, known in _JAX_SONAMES.items()
+        if f"jax-cuda{major}-plugin" in installed
+        for name, number in known.items()
+    }
+    return tuple(_find_all(wanted, root=root, environ=environ, packages=packages, prefix=prefix))
+
+
+def _find_all(
+    sonames: Mapping[str, str],
+    *,
+    root: str,
+    environ: Mapping[str, str],
+    packages: Sequence[str],
+    prefix: str,
+) -> list[CudaLibrary]:
+    """Each library by its name, with its path where it is found."""
     conda = prefix if os.path.isdir(os.path.join(prefix, "conda-meta")) else None
     found = []
-    for name, soname in wanted_sonames(build).items():
+    for name, soname in sonames.items():
         file = find_library(soname, root=root, environ=environ, packages=packages, prefix=conda)
         path, place = (file.path, file.place) if file else (None, None)
         found.append(CudaLibrary(name, soname, path, place))
-    opened = _open_all([library.path for library in found if library.path is not None], environ)
-    return tuple(_with_opened(library, opened) for library in found)
+    return found
 
 
 def wanted_sonames(build: TensorFlowBuild | None) -> dict[str, str]:

@@ -1,26 +1,22 @@
 """What is installed for this Python, read from files: nothing of it is imported.
 
 The folders of ``sys.path`` are read directly; importlib.metadata would cost 30 ms and more.
-How TensorFlow and torch were built is read from their sources with `ast`: TensorFlow's wheel has it
-in tensorflow/python/platform/build_info.py, which ``tf.sysconfig.get_build_info`` returns; torch's
-in torch/version.py.
 """
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from gpuconf.doctor.facts import KerasChoice, Package, Packages, TensorFlowBuild, TorchBuild
+from gpuconf.doctor.facts import KerasChoice, Package, Packages
+from gpuconf.doctor.gathering.builds import read_jax_build, read_tensorflow_build, read_torch_build
 from gpuconf.doctor.gathering.files import names_in, read_text
-from gpuconf.doctor.gathering.libraries import read_libraries
+from gpuconf.doctor.gathering.libraries import jax_libraries, read_libraries
 
 # tensorflow-2.21.0.dist-info, protobuf-3.20.3-py3.10.egg-info
 _DIST_INFO = re.compile(r"(.+?)-(\d[^-]*?)(?:-py[\d.]+)?(?:-[\w.]+)?\.(dist|egg)-info")
@@ -35,13 +31,15 @@ def read_packages(
 ) -> Packages:
     """Gather packages, builds and CUDA libraries; ``paths`` is by default ``sys.path``."""
     folders = [path for path in (sys.path if paths is None else paths) if os.path.isdir(path)]
-    build = read_tensorflow_build(folders)
+    build, installed = read_tensorflow_build(folders), _read_installed(folders)
     return Packages(
         python=sys.version_info[:2],
-        installed=_read_installed(folders),
+        installed=installed,
         tensorflow=build,
-        torch=_read_torch_build(folders),
+        torch=read_torch_build(folders, environ),
+        jax=read_jax_build(folders),
         libraries=read_libraries(build, root=root, environ=environ, packages=folders),
+        jax_libraries=jax_libraries(installed, root=root, environ=environ, packages=folders),
         keras=read_keras_choice(environ),
     )
 
@@ -97,68 +95,3 @@ def _keras_folder(environ: Mapping[str, str]) -> str:
         return environ["KERAS_HOME"]
     home = environ.get("HOME") or os.path.expanduser("~")
     return os.path.join(home if os.access(home, os.W_OK) else "/tmp", ".keras")
-
-
-def read_tensorflow_build(folders: Sequence[str]) -> TensorFlowBuild | None:
-    """The build of the first TensorFlow in ``folders``; None where none says so."""
-    text = _first_text(folders, "tensorflow/python/platform/build_info.py")
-    value = _assigned(text, "build_info")
-    if isinstance(value, ast.Call) and value.args:  # collections.OrderedDict([(…, …), …])
-        value = value.args[0]
-    pairs = _literal(value)
-    if not isinstance(pairs, list):
-        return None
-    info: dict[str, Any] = dict(pairs)
-    return TensorFlowBuild(
-        is_cuda=bool(info.get("is_cuda_build")),
-        is_rocm=bool(info.get("is_rocm_build")),
-        cuda_version=info.get("cuda_version"),
-        cudnn_version=info.get("cudnn_version"),
-        compute_capabilities=tuple(info.get("cuda_compute_capabilities", ())),
-    )
-
-
-def _read_torch_build(folders: Sequence[str]) -> TorchBuild | None:
-    """The build of the first torch in ``folders``; None where there is none, or it is unknown.
-
-    ``hip`` is the version of ROCm's runtime, and None in builds for CUDA and the CPU.
-    """
-    text = _first_text(folders, "torch/version.py")
-    if _assigned(text, "cuda") is None:
-        return None
-    cuda, hip = (_literal(_assigned(text, name)) for name in ("cuda", "hip"))
-    return TorchBuild(
-        cuda if isinstance(cuda, str) else None, hip if isinstance(hip, str) else None
-    )
-
-
-def _first_text(folders: Sequence[str], path: str) -> str | None:
-    for folder in folders:
-        text = read_text(os.path.join(folder, path))
-        if text is not None:
-            return text
-    return None
-
-
-def _assigned(source: str | None, name: str) -> ast.expr | None:
-    """What ``source`` assigns to ``name`` at its top level."""
-    try:
-        body = ast.parse(source or "").body
-    except (SyntaxError, ValueError):
-        return None
-    for node in reversed(body):
-        targets: list[ast.expr] = []
-        if isinstance(node, ast.Assign):
-            targets = node.targets
-        elif isinstance(node, ast.AnnAssign):
-            targets = [node.target]
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            return node.value  # type: ignore[attr-defined,no-any-return]  # both kinds have one
-    return None
-
-
-def _literal(node: ast.expr | None) -> object:
-    try:
-        return ast.literal_eval(node) if node is not None else None
-    except ValueError:
-        return None

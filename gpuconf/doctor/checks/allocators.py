@@ -1,0 +1,163 @@
+"""Variables for the frameworks' allocators: does the installed version take them, with a cap?"""
+
+from __future__ import annotations
+
+from gpuconf.doctor.checks.check import Check, fail, ok, skip, warn
+from gpuconf.doctor.facts import Facts
+from gpuconf.doctor.finding import Finding
+from gpuconf.doctor.torch_options import OPTION_VARIABLES, options_in
+
+_FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
+_JAX_ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
+# generate_pjrt_gpu_plugin_options of jaxlib 0.10.2, for a jaxlib that is not installed or read.
+_JAX_ALLOCATORS = ("default", "platform", "bfc", "cuda_async", "vmm")
+_ON_THE_CPU = "JAX uses the CPU, and only its log has the ValueError"
+_TF_ALLOCATOR = "TF_GPU_ALLOCATOR"
+_UNCACHED = "PYTORCH_NO_CUDA_MEMORY_CACHING"
+# torch reads True and False there and stops at anything else (2.9.1 and 2.15.0).
+_TORCH_SWITCHES = ("expandable_segments", "release_lock_on_cudamalloc",
+                   "pinned_use_cuda_host_register", "pinned_use_background_threads",
+                   "graph_capture_record_stream_reuse", "throw_on_cudamalloc_oom")  # fmt: skip
+_TORCH_BACKENDS = ("native", "cudaMallocAsync")
+_LEAST_SPLIT_MB = 21  # 2.9.1 wants more than 20 MB, 2.15.0 at least 20
+
+
+def _jax_fraction(facts: Facts) -> Finding:
+    """jaxlib/xla_client.py, generate_pjrt_gpu_plugin_options; an empty value counts as unset.
+
+    What that refuses ends the start of the plugin: JAX then uses the CPU (seen on 0.10.2)."""
+    found = {name: facts.environ[name] for name in _FRACTIONS if facts.environ.get(name)}
+    if not found:
+        return skip("no fraction is set for JAX")
+    if len(found) == 2:
+        return fail(
+            f"{' and '.join(found)} are both set: {_ON_THE_CPU}",
+            fix=f"unset {_FRACTIONS[1]}",
+        )
+    ((name, value),) = found.items()
+    build = facts.packages.jax
+    if build is not None and build.fractions and name not in build.fractions:
+        return warn(
+            f"{name} is not read by jaxlib {facts.packages.version('jaxlib')}",
+            fix=f"unset {name}; export {build.fractions[0]}={value}",
+        )
+    try:
+        good = 0 < float(value) <= 1
+    except ValueError:
+        good = False
+    if not good:
+        return fail(
+            f"{name}={value} is no share of a card, from 0 to 1",
+            fix=f"export {name}={_meant_share(value)}",
+        )
+    return ok(f"{name}={value}")
+
+
+def _meant_share(value: str) -> str:
+    """The share that is meant where the value is in percent; else JAX's own default."""
+    try:
+        share = float(value.rstrip("%")) / 100
+    except ValueError:
+        share = 0.0
+    return f"{share:.2f}" if 0.01 <= share <= 1 else "0.75"
+
+
+def _allocator(facts: Facts) -> Finding:
+    """TensorFlow: gpu_process_state.cc compares with three values and takes else for none."""
+    tensorflow, jax = facts.environ.get(_TF_ALLOCATOR), facts.environ.get(_JAX_ALLOCATOR)
+    build = facts.packages.jax
+    known = (build.allocators if build else ()) or _JAX_ALLOCATORS
+    if jax and jax.lower() not in known:
+        return fail(
+            f"{_JAX_ALLOCATOR}={jax} is no allocator of JAX: {_ON_THE_CPU}",
+            f"it takes {', '.join(known)}",
+            fix=f"unset {_JAX_ALLOCATOR}",
+        )
+    if tensorflow in ("cuda_malloc_async", "cuda_malloc"):
+        return warn(
+            f"with {_TF_ALLOCATOR}={tensorflow} a memory limit of TensorFlow's is no cap",
+            "it helps where memory is fragmented, and takes what it needs",
+            fix=f"unset {_TF_ALLOCATOR}",
+        )
+    if jax and jax.lower() == "platform":
+        return warn(
+            f"with {_JAX_ALLOCATOR}=platform JAX takes memory call by call, without a cap, slowly",
+            fix=f"unset {_JAX_ALLOCATOR}",
+        )
+    if tensorflow and tensorflow != "memory_guard":
+        return warn(
+            f"{_TF_ALLOCATOR}={tensorflow} is no allocator of TensorFlow's, which ignores it",
+            "it takes cuda_malloc_async, and for debugging cuda_malloc and memory_guard",
+            fix=f"unset {_TF_ALLOCATOR}",
+        )
+    if not tensorflow and not jax:
+        return skip("no allocator is chosen by a variable")
+    return ok("the chosen allocators keep to limits")
+
+
+def _torch_allocator(facts: Facts) -> Finding:
+    """What torch does not understand there stops it when CUDA starts, or its import."""
+    given = {name: facts.environ[name] for name in OPTION_VARIABLES if facts.environ.get(name)}
+    if facts.packages.version("torch") is None:
+        return skip("torch is not installed for this Python")
+    if facts.environ.get(_UNCACHED) not in (None, "", "0"):
+        return warn(
+            f"with {_UNCACHED}={facts.environ[_UNCACHED]} torch takes memory call by call, "
+            "without a cap",
+            fix=f"unset {_UNCACHED}",
+        )
+    if not given:
+        return skip("no variable sets torch's allocator")
+    if len(set(given.values())) > 1:
+        return warn(
+            f"{' and '.join(given)} are both set and differ: which one torch takes depends on "
+            "its release",
+            fix=f"unset {OPTION_VARIABLES[0]}",
+        )
+    (name, value), *_ = given.items()
+    version = facts.packages.version("torch")
+    for option, text in options_in(value):
+        why = _why_not(option, text, facts)
+        if why is not None:
+            return fail(f"{name}: torch {version} does not start with it: {why}",
+                        fix=f"export {name}={_without(value, option)}")  # fmt: skip
+    return ok(f"{name}={value}")
+
+
+def _why_not(option: str, value: str, facts: Facts) -> str | None:
+    """Why torch refuses an option; None where it takes it."""
+    build = facts.packages.torch
+    if build is not None and option in build.unknown_options:
+        return f"it has no option {option}"
+    if option in _TORCH_SWITCHES and value not in ("True", "False"):
+        return f"{option} is True or False, and not {value or 'empty'}"
+    if option == "backend" and value not in _TORCH_BACKENDS:
+        return f"backend is {' or '.join(_TORCH_BACKENDS)}, and not {value or 'empty'}"
+    if option == "garbage_collection_threshold" and not 0 < _number(value) < 1:
+        return f"{option} is between 0 and 1, and not {value or 'empty'}"
+    if option == "max_split_size_mb" and _number(value) < _LEAST_SPLIT_MB:
+        return f"{option} is at least {_LEAST_SPLIT_MB}, and not {value or 'empty'}"
+    return None
+
+
+def _number(text: str) -> float:
+    """The number; 0, which no option takes, for what is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _without(value: str, option: str) -> str:
+    """The variable's value without one option, quoted for a shell."""
+    kept = [f"{name}:{text}" for name, text in options_in(value) if name != option]
+    return f"'{','.join(kept)}'"
+
+
+CHECKS = (
+    Check("environment.jax_fraction", "JAX's memory fraction is set once, and is a share",
+          _jax_fraction),
+    Check("environment.allocator", "no allocator is chosen that voids a memory limit", _allocator),
+    Check("environment.torch_allocator", "torch understands the options for its allocator",
+          _torch_allocator),
+)  # fmt: skip

@@ -1,0 +1,131 @@
+"""How the installed frameworks were built, read from files of their wheels; nothing is imported.
+
+TensorFlow's wheel has it in tensorflow/python/platform/build_info.py, which
+``tf.sysconfig.get_build_info`` returns; torch's in torch/version.py, and the options of its
+allocator are names in its libraries; what JAX's GPU client takes stands in jaxlib/xla_client.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from gpuconf.doctor.facts import JaxBuild, TensorFlowBuild, TorchBuild
+from gpuconf.doctor.gathering.files import read_text
+from gpuconf.doctor.torch_options import OPTION_VARIABLES, options_in
+
+# Which of the two has an option's name differs between releases (2.9.1 and 2.15.0).
+_TORCH_LIBRARIES = ("libc10.so", "libc10_cuda.so")
+# generate_pjrt_gpu_plugin_options in jaxlib 0.4.38 and 0.10.2: `if allocator not in (…):`
+_JAX_ALLOCATORS = re.compile(r"\ballocator not in (\([^)]*\))")
+_QUOTED = re.compile(r"['\"](\w+)['\"]")
+_JAX_FRACTION = re.compile(r"\bXLA_(?:PYTHON_)?CLIENT_MEM_FRACTION\b")
+
+
+def read_tensorflow_build(folders: Sequence[str]) -> TensorFlowBuild | None:
+    """The build of the first TensorFlow in ``folders``; None where none says so."""
+    text = _first_text(folders, "tensorflow/python/platform/build_info.py")
+    value = _assigned(text, "build_info")
+    if isinstance(value, ast.Call) and value.args:  # collections.OrderedDict([(…, …), …])
+        value = value.args[0]
+    pairs = _literal(value)
+    if not isinstance(pairs, list):
+        return None
+    info: dict[str, Any] = dict(pairs)
+    return TensorFlowBuild(
+        is_cuda=bool(info.get("is_cuda_build")),
+        is_rocm=bool(info.get("is_rocm_build")),
+        cuda_version=info.get("cuda_version"),
+        cudnn_version=info.get("cudnn_version"),
+        compute_capabilities=tuple(info.get("cuda_compute_capabilities", ())),
+    )
+
+
+def read_torch_build(folders: Sequence[str], environ: Mapping[str, str]) -> TorchBuild | None:
+    """The build of the first torch in ``folders``; None where there is none, or it is unknown.
+
+    ``hip`` is the version of ROCm's runtime, and None in builds for CUDA and the CPU.
+    """
+    text = _first_text(folders, "torch/version.py")
+    if _assigned(text, "cuda") is None:
+        return None
+    cuda, hip = (_literal(_assigned(text, name)) for name in ("cuda", "hip"))
+    return TorchBuild(
+        cuda if isinstance(cuda, str) else None,
+        hip if isinstance(hip, str) else None,
+        _unknown_options(folders, environ),
+    )
+
+
+def _unknown_options(folders: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Options in torch's variables whose names do not occur in its libraries."""
+    values = (environ.get(variable, "") for variable in OPTION_VARIABLES)
+    names = dict.fromkeys(name for value in values for name, _ in options_in(value))
+    if not names:
+        return ()
+    found = [_first_bytes(folders, f"torch/lib/{library}") for library in _TORCH_LIBRARIES]
+    libraries = [each for each in found if each is not None]
+    if len(libraries) < len(found):
+        return ()
+    return tuple(name for name in names if not any(_has_text(each, name) for each in libraries))
+
+
+def _has_text(library: bytes, text: str) -> bool:
+    """Whether a C string of the library is ``text``."""
+    return re.search(rb"(?<![\w ])%s\0" % re.escape(text.encode()), library) is not None
+
+
+def read_jax_build(folders: Sequence[str]) -> JaxBuild | None:
+    """What the GPU client of the first jaxlib in ``folders`` takes; None where it does not say."""
+    text = _first_text(folders, "jaxlib/xla_client.py")
+    if text is None:
+        return None
+    match = _JAX_ALLOCATORS.search(text)
+    return JaxBuild(
+        allocators=tuple(_QUOTED.findall(match[1])) if match else (),
+        fractions=tuple(dict.fromkeys(_JAX_FRACTION.findall(text))),
+    )
+
+
+def _first_text(folders: Sequence[str], path: str) -> str | None:
+    for folder in folders:
+        text = read_text(os.path.join(folder, path))
+        if text is not None:
+            return text
+    return None
+
+
+def _first_bytes(folders: Sequence[str], path: str) -> bytes | None:
+    there = (file for file in (Path(folder, path) for folder in folders) if file.is_file())
+    with suppress(OSError, StopIteration):
+        return next(there).read_bytes()
+    return None
+
+
+def _assigned(source: str | None, name: str) -> ast.expr | None:
+    """What ``source`` assigns to ``name`` at its top level."""
+    try:
+        body = ast.parse(source or "").body
+    except (SyntaxError, ValueError):
+        return None
+    for node in reversed(body):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, ast.AnnAssign):
+            targets = [node.target]
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            return node.value  # type: ignore[attr-defined,no-any-return]  # both kinds have one
+    return None
+
+
+def _literal(node: ast.expr | None) -> object:
+    try:
+        return ast.literal_eval(node) if node is not None else None
+    except ValueError:
+        return None

@@ -1,0 +1,96 @@
+"""`MemoryUsage` in a real Keras fit on PyTorch and JAX, whose allocators are on the simulated card.
+
+Their kernels are not on it: Keras computes on the processor, and memory of the card is held beside.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuconf.units import MIB
+from tests.backends.on_card import RunOnCard
+
+pytestmark = pytest.mark.slow
+
+_FIT = """
+import numpy as np
+{hold}
+import keras
+from gpuconf.callbacks import MemoryUsage
+
+class Hold(keras.callbacks.Callback):
+    def on_train_batch_begin(self, batch, logs=None):
+        take(64)
+    def on_train_batch_end(self, batch, logs=None):
+        if batch:
+            free()
+    def on_test_batch_begin(self, batch, logs=None):
+        take(200)
+    def on_test_batch_end(self, batch, logs=None):
+        free()
+
+x, y = np.zeros((8, 4), "float32"), np.zeros((8, 2), "float32")
+with computing():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    take(8)  # as the weights would
+    usage, hold = MemoryUsage(device="cuda:0"), Hold()
+    history = model.fit(x, y, batch_size=4, epochs=2, verbose=0, validation_data=(x, y),
+                        callbacks=[hold, usage])
+    tell(history={{k: v for k, v in history.history.items() if "gpu" in k}})
+    model.evaluate(x, y, verbose=0, callbacks=[hold, usage])
+    tell(evaluated=usage.last)
+"""
+_TORCH = """
+import contextlib, torch
+from contextlib import nullcontext as computing
+held = []
+def take(mib):
+    held.append(torch.empty(mib << 20, dtype=torch.uint8, device="cuda"))
+def free():
+    del held[1:]
+"""
+_JAX = """
+import jax
+held = []
+def take(mib):
+    held.append(jax.device_put(np.zeros(mib << 20, "uint8"), jax.devices("gpu")[0]))
+    held[-1].block_until_ready()
+def free():
+    for array in held[1:]:
+        array.delete()
+    del held[1:]
+def computing():
+    return jax.default_device(jax.devices("cpu")[0])
+"""
+
+
+def test_with_keras_on_torch(run_on_card: RunOnCard) -> None:
+    """Peaks are of the epoch's training and of its validation: torch resets them."""
+    done = run_on_card(
+        _FIT.format(hold=_TORCH),
+        frameworks=("torch",),
+        KERAS_BACKEND="torch",
+        KERAS_TORCH_DEVICE="cpu",
+    )
+    assert done.code == 0, done.log
+    history = done.told["history"]
+    assert history["gpu_memory_current_bytes"] == [8 * MIB, 8 * MIB]
+    assert history["gpu_memory_peak_bytes"] == [136 * MIB, 136 * MIB]
+    assert history["val_gpu_memory_peak_bytes"] == [208 * MIB, 208 * MIB]
+    assert all(size >= 208 * MIB for size in history["gpu_memory_pool_bytes"])
+    assert done.told["evaluated"]["gpu_memory_peak_bytes"] == 208 * MIB
+    assert "MemoryUsage" not in done.log
+
+
+def test_with_keras_on_jax(run_on_card: RunOnCard) -> None:
+    """JAX's peak is the process's; a validation has one where it took more than all before."""
+    done = run_on_card(_FIT.format(hold=_JAX), frameworks=("jax",), KERAS_BACKEND="jax")
+    assert done.code == 0, done.log
+    history = done.told["history"]
+    assert history["gpu_memory_current_bytes"] == [8 * MIB, 8 * MIB]
+    assert history["gpu_memory_peak_bytes"] == [136 * MIB, 208 * MIB]
+    assert history["val_gpu_memory_peak_bytes"] == [208 * MIB]
+    assert all(size > 208 * MIB for size in history["gpu_memory_pool_bytes"])
+    assert done.told["evaluated"]["gpu_memory_peak_bytes"] == 208 * MIB
+    assert "MemoryUsage" not in done.log
