@@ -15,6 +15,7 @@ from gpuconf.profile import ParentChoice, absolute_path
 from gpuconf.state_note import StateNote
 
 PROFILE_VARIABLE = "GPUCONF_PROFILE"
+_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 
 
 class Written(NamedTuple):
@@ -79,7 +80,12 @@ class OwnEnvironment:
     def changed_since(
         self, ours: Mapping[str, str], watched: tuple[str | None, ...]
     ) -> dict[str, str]:
-        """Those of ``ours``, and of the watched, that have changed since, as they are."""
+        """Those of ``ours``, and of the watched, that have changed since, as they are.
+
+        What Keras has written over ours by itself is put back first.
+        """
+        if _keras_wrote(self._environ.get(_GROWTH)) and _GROWTH in ours:
+            self._environ[_GROWTH] = ours[_GROWTH]
         kept = environment.set_by_gpuconf(self._environ)
         names = [name for name in ours if name not in kept]
         for name, was in zip(WATCHED, watched, strict=True):
@@ -131,6 +137,15 @@ class OwnEnvironment:
         # By its writer: the program may have put an earlier environment back, with an earlier note.
         note = state_note.read_note(self._environ)
         return note is not None and note.writer.pid == os.getpid()
+
+
+def _keras_wrote(growth: str | None) -> bool:
+    """Whether this value is of Keras 3 with another backend than TensorFlow, which forces growth.
+
+    It would have TensorFlow not take the whole card; under a plan nothing does.
+    """
+    backend = getattr(sys.modules.get("keras.src.backend.config"), "backend", None)
+    return growth == "true" and callable(backend) and backend() != "tensorflow"
 
 
 def _refuse_unwritable(name: str, value: str) -> None:

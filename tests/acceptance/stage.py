@@ -17,11 +17,18 @@ from typing import Any
 from gpuconf import demo
 from gpuconf.demo.runner import Runner
 from gpuconf.hardware import Gpu, read_inventory
-from gpuconf.simcard import CardSpec, simulated_card
+from gpuconf.simcard import CardSpec, simulated_card, support_for_command
+from gpuconf.simcard.wheels import WheelSupport
 from gpuconf.units import MIB
+from tests.frameworks.installed import folder_of
 
 PROGRAMS = (Path(__file__).with_name("programs"), Path(demo.__file__).with_name("programs"))
-_CLEARED = ("CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_CPP_MIN_LOG_LEVEL")
+_CLEARED = (
+    "CUDA_VISIBLE_DEVICES",
+    "KERAS_BACKEND",
+    "TF_FORCE_GPU_ALLOW_GROWTH",
+    "TF_CPP_MIN_LOG_LEVEL",
+)
 TOTAL_BYTES, USED_BYTES = 11264 * MIB, 1945 * MIB
 
 
@@ -72,11 +79,26 @@ class Stage(Runner):
 
 @contextmanager
 def simulated_stage(
-    python: str = sys.executable, *, used_bytes: int = USED_BYTES
+    python: str = sys.executable,
+    *,
+    used_bytes: int = USED_BYTES,
+    count: int = 1,
+    framework: str | None = None,
+    version: str | None = None,
 ) -> Iterator[Stage]:
-    """A simulated card of 11264 MiB on which the desktop holds ``used_bytes``."""
-    with simulated_card(CardSpec(total_bytes=TOTAL_BYTES, used_bytes=used_bytes)) as card:
-        stage = Stage(python, _cleared(card.environment(os.environ)), is_real=False)
+    """Simulated cards of 11264 MiB on each of which the desktop holds ``used_bytes``.
+
+    ``framework`` is torch or jax, of the gate's version where none is given.
+    """
+    environ, wheels = dict(os.environ), WheelSupport()
+    if framework is not None:
+        paths = [str(folder_of(framework, version)), environ.get("PYTHONPATH", "")]
+        environ["PYTHONPATH"] = ":".join(filter(None, paths))
+        wheels = support_for_command([python], environ=environ)
+    spec = CardSpec(total_bytes=TOTAL_BYTES, used_bytes=used_bytes, count=count)
+    with simulated_card(spec) as card:
+        environ = card.environment(environ, wheels=wheels)
+        stage = Stage(python, _cleared(environ), is_real=False)
         try:
             yield stage
         finally:
