@@ -29,7 +29,7 @@ def refuse_if_too_late() -> None:
     evidence = lateness.devices_exist()
     if evidence is None:
         return
-    from gpuconf.backends.tensorflow.suspects import likely_line
+    from gpuconf.backends.suspects import likely_line
 
     likely = likely_line(evidence.makers)
     where = "before gpuconf was imported" + (f", most likely at {likely}" if likely else "")
