@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from gpuconf import environ as environment
 from gpuconf import state_note
+from gpuconf.backends import keras_backend
 from gpuconf.environ import VISIBILITY, WATCHED, Patch
 from gpuconf.errors import ProfileError
 from gpuconf.profile import ParentChoice, absolute_path
@@ -84,7 +85,7 @@ class OwnEnvironment:
 
         What Keras has written over ours by itself is put back first.
         """
-        if _keras_wrote(self._environ.get(_GROWTH)) and _GROWTH in ours:
+        if _GROWTH in ours and keras_backend.forces_growth(self._environ.get(_GROWTH)):
             self._environ[_GROWTH] = ours[_GROWTH]
         kept = environment.set_by_gpuconf(self._environ)
         names = [name for name in ours if name not in kept]
@@ -137,15 +138,6 @@ class OwnEnvironment:
         # By its writer: the program may have put an earlier environment back, with an earlier note.
         note = state_note.read_note(self._environ)
         return note is not None and note.writer.pid == os.getpid()
-
-
-def _keras_wrote(growth: str | None) -> bool:
-    """Whether this value is of Keras 3 with another backend than TensorFlow, which forces growth.
-
-    It would have TensorFlow not take the whole card; under a plan nothing does.
-    """
-    backend = getattr(sys.modules.get("keras.src.backend.config"), "backend", None)
-    return growth == "true" and callable(backend) and backend() != "tensorflow"
 
 
 def _refuse_unwritable(name: str, value: str) -> None:

@@ -16,13 +16,24 @@ def elsewhere() -> str | None:
     take memory from the framework that trains.  TensorFlow imports Keras for itself too, whatever
     backend is configured: a program that does not use Keras computes with TensorFlow.
     """
-    backend = getattr(sys.modules.get("keras.src.backend.config"), "backend", None)
-    if not callable(backend):
-        return None
-    name = str(backend())
-    if name == "tensorflow" or not (imported_by_program or _is_used_by_program()):
+    name = _configured()
+    if name in (None, "tensorflow") or not (imported_by_program or _is_used_by_program()):
         return None
     return name
+
+
+def forces_growth(value: str | None) -> bool:
+    """Whether this TF_FORCE_GPU_ALLOW_GROWTH is Keras 3's, which writes it for other backends.
+
+    It would have TensorFlow not take the whole card; under a plan nothing does.
+    """
+    return value == "true" and _configured() not in (None, "tensorflow")
+
+
+def _configured() -> str | None:
+    """The backend of the imported Keras 3; None where there is none."""
+    backend = getattr(sys.modules.get("keras.src.backend.config"), "backend", None)
+    return str(backend()) if callable(backend) else None
 
 
 def _is_used_by_program() -> bool:

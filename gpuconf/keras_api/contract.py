@@ -194,7 +194,7 @@ _OF_KERAS_3 = (
          "estimate cannot say what recomputing would save", KERAS_3, since="3.9"),
     Name("<layer>", "_tracker", ("keras_api.restoring",), _NO_UNDO, KERAS_3),
     Name("<variable>", "_value", ("keras_api.variables",), _NO_ESTIMATE, KERAS_3),
-    Name("keras.src.backend.config", "backend", ("backends.keras_backend", "own_environment"),
+    Name("keras.src.backend.config", "backend", ("backends.keras_backend",),
          "TensorFlow takes a GPU beside Keras on JAX", KERAS_3),
     Name("keras.src.trainers.epoch_iterator:EpochIterator", "reset", ("images.sequences",),
          "an epoch counts as ended where Keras only begins", KERAS_3),

@@ -60,7 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plan_maker": GROUND | {"hardware", "profile", "planner", "machine_plan", "own_leases"},
     "own_leases": GROUND | {"hardware", "leases", "machine_plan", "planner"},
     "all_or_nothing": {"errors"},
-    "own_environment": GROUND | {"hardware", "profile"},
+    "own_environment": GROUND | {"hardware", "profile", "backends"},
     "run_plan": GROUND | {"hardware", "profile", "planner"},
     "carried_plans": GROUND | {"carried", "profile", "planner", "plan_maker", "run_plan"},
     "binding": GROUND
