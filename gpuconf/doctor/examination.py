@@ -15,7 +15,8 @@ from gpuconf import __version__
 from gpuconf.doctor import PROBE_TIMEOUT_S
 from gpuconf.doctor.cards import cards_of
 from gpuconf.doctor.checks import CHECKS, run_check
-from gpuconf.doctor.facts import Facts
+from gpuconf.doctor.checks.packages import cuda_plugins, tensorflow_name
+from gpuconf.doctor.facts import Facts, Packages
 from gpuconf.doctor.finding import Finding, crash
 from gpuconf.doctor.gathering import gather
 from gpuconf.doctor.report import ProfileInForce, Report
@@ -23,7 +24,7 @@ from gpuconf.environ import switched_off
 from gpuconf.errors import GpuconfError, UsageError
 
 if TYPE_CHECKING:
-    from gpuconf.doctor.live import LiveReport
+    from gpuconf.doctor.live import LiveReport, ProbedFramework
 
 # Variables that steer GPUs and frameworks; others do not belong in a bug report.
 _STEERING = ("CUDA_", "GPUCONF_", "JAX_", "KERAS_", "NCCL_", "NVIDIA_", "PYTORCH_", "TF_", "XLA_")
@@ -89,7 +90,7 @@ def examine(
         findings += _chosen(_read_script(script), ids)
     live = None
     if request.probe and (ids is None or any(each.startswith("live.") for each in ids)):
-        live = _probe(request, _refusal(findings, facts), progress)
+        live = _probe(request, facts.packages, ids, _refusal(findings, facts), progress)
         findings += _chosen(live.findings, ids)
     return Report(
         findings=tuple(findings),
@@ -149,7 +150,11 @@ def _refusal(findings: Iterable[Finding], facts: Facts) -> str | None:
 
 
 def _probe(
-    request: ExaminationRequest, refusal: str | None, progress: Callable[[str], None]
+    request: ExaminationRequest,
+    packages: Packages,
+    ids: frozenset[str] | None,
+    refusal: str | None,
+    progress: Callable[[str], None],
 ) -> LiveReport:
     from gpuconf.doctor.live import LiveReport, measure
 
@@ -157,12 +162,37 @@ def _probe(
         progress(f"no probe: {refusal} comes first")
         return LiveReport((Finding("live.start", "skip", f"not tried: {refusal} comes first"),))
     try:
-        return measure(request.profile, timeout_s=request.timeout_s, progress=progress)
+        return measure(
+            request.profile,
+            frameworks=frameworks_to_probe(packages, ids),
+            timeout_s=request.timeout_s,
+            progress=progress,
+        )
     except GpuconfError as error:
         fix = error.hint or "gpuconf doctor --probe"
         return LiveReport((Finding("live.start", "fail", error.message, fix=fix),))
     except Exception as error:
         return LiveReport((crash("live", error),))
+
+
+def frameworks_to_probe(packages: Packages, ids: frozenset[str] | None) -> list[ProbedFramework]:
+    """The frameworks with CUDA whose checks were asked for; TensorFlow where there is none."""
+    from gpuconf.doctor.live import FRAMEWORKS, JAX, TENSORFLOW, TORCH
+
+    build = packages.tensorflow
+    has_cuda = {
+        TENSORFLOW: tensorflow_name(packages) is not None
+        and (build is None or build.is_cuda or build.is_rocm),
+        TORCH: packages.torch is not None and packages.torch.cuda_version is not None,
+        JAX: bool(cuda_plugins(packages)),
+    }
+    there = [each for each in FRAMEWORKS if has_cuda[each]] or [TENSORFLOW]
+    asked = [
+        each
+        for each in FRAMEWORKS
+        if ids is None or any(f"{each.prefix}.{step}" in ids for step in each.steps)
+    ]
+    return [each for each in asked if each in there] or asked[:1]
 
 
 def _versions(facts: Facts) -> Iterator[tuple[str, str]]:

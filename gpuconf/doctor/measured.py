@@ -52,7 +52,7 @@ class CardMemory(NamedTuple):
     own_bytes: Bytes | None = None
     """Held by the probe's process, by NVML."""
     current_bytes: Bytes | None = None
-    """Given to tensors by TensorFlow's allocator."""
+    """Given to tensors by the framework's allocator."""
     peak_bytes: Bytes | None = None
     """The most of it since the step began."""
 
@@ -62,7 +62,7 @@ class ProbedCard(NamedTuple):
     """A card that the probe is about."""
 
     place: Count
-    """TensorFlow's number for the card, which steps count by."""
+    """The framework's number for the card, which steps count by."""
     label: str
     """Its name for people."""
     uuid: str | None = None
@@ -72,7 +72,7 @@ class ProbedCard(NamedTuple):
     free_bytes: Bytes | None = None
     """Free before the probe."""
     limit_bytes: Bytes | None = None
-    """What the profile allows TensorFlow; None: no limit."""
+    """What the profile allows the framework; None: no limit."""
     allow_growth: bool | None = None
     """Whether the limit is taken step by step."""
     holders: tuple[MeasuredHolder, ...] = ()
@@ -96,7 +96,7 @@ class LiveStep(NamedTuple):
     """One step of the probe."""
 
     step: str
-    """Which one: start, context, matmul, convolution or fit."""
+    """Which one: start, context, memory, matmul, convolution or fit."""
     cards: tuple[Count, ...] = ()
     """The places of the cards it was tried on."""
     seconds: Annotated[float, FieldRule(minimum=0)] | None = None
@@ -123,12 +123,14 @@ class MeasuredRun(NamedTuple):
     """The cards."""
     steps: tuple[LiveStep, ...]
     """Its steps, in order."""
+    framework: Annotated[str, FieldRule(enum=("tensorflow", "torch", "jax"))] = "tensorflow"
+    """Whose steps they are."""
 
 
 class LiveProbe(NamedTuple):
     """The runs of the probe's child."""
 
     runs: tuple[MeasuredRun, ...]
-    """First one with every card, then one for each card that failed in it; none where nothing
-    could be tried.
+    """For each framework first one with every card, then one for each card that failed in it;
+    none where nothing could be tried.
     """

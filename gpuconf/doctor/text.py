@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.report import BAR_PARTS, CardReport, MemoryBar, Report
+from gpuconf.planner.plan import FRAMEWORKS
 from gpuconf.reporting.lines import Line, broken, line_of
 from gpuconf.reporting.memory_bars import BarLayout, BarRow, bar_lines
 
@@ -117,19 +119,24 @@ def _done(report: Report) -> Iterator[str]:
     for finding in report.findings:
         if finding.id == "source.clean":
             yield finding.summary
-        elif finding.id == "live.start" and finding.status == "skip":
+        elif re.fullmatch(r"live\.(.*\.)?start", finding.id) and finding.status == "skip":
             yield f"probe: {finding.summary}"
     yield from _probed(report)
 
 
 def _probed(report: Report) -> Iterator[str]:
-    """That the probe came through all its steps, on which cards, and in what time."""
-    runs = report.probe or ()
-    is_well = not any(each.id.startswith("live.") for each in report.problems)
-    steps = [step for run in runs for step in run.steps if step.step != "start"]
-    if len(runs) != 1 or not steps or not is_well or not all(step.has_passed for step in steps):
+    """That the probe of a framework came through all its steps, on which cards, in what time."""
+    if any(each.id.startswith("live.") for each in report.problems):
         return
-    *names, last = dict.fromkeys(step.step for step in steps)
-    cards = ", ".join(card.label.partition(" (")[0] for card in runs[0].cards)
-    seconds = sum(step.seconds or 0.0 for step in runs[0].steps)
-    yield f"probe: {', '.join(names)} and {last} on {cards}: fine, {seconds:.1f} s"
+    packages = [run.framework for run in report.probe or ()]
+    for run in report.probe or ():
+        steps = [step for step in run.steps if step.step != "start"]
+        is_well = bool(steps) and all(step.has_passed for step in steps)
+        if not is_well or packages.count(run.framework) > 1:
+            continue
+        *names, last = dict.fromkeys(step.step for step in steps)
+        what = f"{', '.join(names)} and {last}" if names else last
+        of = "" if run.framework == "tensorflow" else f" of {FRAMEWORKS[run.framework]}"
+        cards = ", ".join(card.label.partition(" (")[0] for card in run.cards)
+        seconds = sum(step.seconds or 0.0 for step in run.steps)
+        yield f"probe: {what}{of} on {cards}: fine, {seconds:.1f} s"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuconf.doctor.live.record import STEPS, ChildRun, LiveRecord
+from gpuconf.doctor.live.frameworks import TENSORFLOW
+from gpuconf.doctor.live.record import ChildRun, LiveRecord
 from gpuconf.doctor.measured import CardMemory, LiveStep, MeasuredHolder, ProbedCard, StepError
 from gpuconf.units import GIB, MIB
 
+STEPS = TENSORFLOW.steps
+TENSORFLOWS = {f"live.{name}" for name in (*STEPS, "headroom")}
 TOTAL = 11264 * MIB
 FACTS = (
     ("python", "/usr/bin/python3"),
     ("profile", "shared-desktop"),
     ("context", "1GiB"),
-    ("tensorflow", "2.21.0"),
+    ("version", "2.21.0"),
     ("is_cuda_build", "True"),
 )
 

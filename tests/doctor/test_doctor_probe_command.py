@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.doctor.live import LIVE_CHECKS
 from gpuconf.units import GIB, MIB
 from tests.doctor.doctor_commands import Job, checked, run_jobs
+from tests.doctor.live_records import TENSORFLOWS
 from tests.doctor.live_standin import TENSORFLOW
 from tests.hardware import standin
 from tests.processes import Nvml, write_package
@@ -70,4 +70,4 @@ def test_a_refusal_is_told_once(tensorflow: Mapping[str, str], nvml: Nvml, tmp_p
     assert alone["findings"][0]["id"] == "live.start"
     assert "not enough memory" in alone["findings"][0]["summary"]
     assert unknown["findings"][-1]["summary"] == "not tried: profile.choice comes first"
-    assert {each["id"] for each in off["findings"]} > set(LIVE_CHECKS)
+    assert {each["id"] for each in off["findings"]} > TENSORFLOWS

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconf.doctor.finding import Finding
-from gpuconf.doctor.live.record import STEPS
+from gpuconf.doctor.live import TENSORFLOW
 from gpuconf.doctor.measured import LiveStep, MeasuredHolder, MeasuredRun, ProbedCard
 from gpuconf.doctor.report import CardReport, MemoryBar, ProfileInForce, Report
 from gpuconf.doctor.text import TextLayout, lines_of
@@ -101,7 +101,7 @@ def test_a_script_in_which_nothing_was_found() -> None:
 
 def test_a_probe_that_came_through_is_told_in_one_line() -> None:
     """Its steps, the card and the time; not where something of it is wrong, or is shown anyway."""
-    steps = tuple(LiveStep(name, (0,), 1.25) for name in STEPS)
+    steps = tuple(LiveStep(name, (0,), 1.25) for name in TENSORFLOW.steps)
     run = MeasuredRun(None, (ProbedCard(0, "GPU 0 GeForce RTX 3060 (GPU-1e8d35e3)"),), steps)
     line = "probe: context, matmul, convolution and fit on GPU 0 GeForce RTX 3060: fine, 6.2 s"
     fine = Report((OK,), probe=(run,))

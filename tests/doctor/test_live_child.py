@@ -58,7 +58,7 @@ def test_the_standin_passes(probe: Probe) -> None:
     report = probe()
     assert failures(report) == []
     assert "GPUCONF_DISABLE=1" in report.findings[0].detail[0]
-    ((only, _, steps),) = report.runs
+    ((only, _, steps, _),) = report.runs
     assert only is None
     assert [step.step for step in steps] == ["start", "context", "matmul", "convolution", "fit"]
     assert [step.after[0].used_bytes for step in steps[1:]] == [3 * 1024**3] * 4

@@ -13,7 +13,7 @@ from gpuconf.doctor.live.findings import findings_of
 from gpuconf.doctor.live.outcome import places_to_try_alone
 from gpuconf.doctor.live.record import ChildRun, LiveRecord, Skip
 from gpuconf.units import MIB
-from tests.doctor.live_records import card, failed, passed, record, run, up_to, whole
+from tests.doctor.live_records import TENSORFLOWS, card, failed, passed, record, run, up_to, whole
 from tests.doctor.shell_fixes import can_be_pasted
 
 _FULL = "cudaSetDevice() on GPU:1 failed. Status: out of memory"
@@ -42,7 +42,7 @@ def statuses(*runs: ChildRun) -> dict[str, list[str]]:
 def test_all_is_well() -> None:
     """Every check has one finding, ok; seconds and memory of each card are in the detail."""
     found = by_id(run(record(*whole(0))))
-    assert set(found) == set(LIVE_CHECKS)
+    assert set(found) == TENSORFLOWS
     assert {each.status for each in chain(*found.values())} == {"ok"}
     (matmul,) = found["live.matmul"]
     assert "0.50 s" in matmul.summary

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from gpuconf.doctor.finding import Finding
-from gpuconf.doctor.live import LIVE_CHECKS, LiveReport, measure
+from gpuconf.doctor.live import LiveReport, measure
 from gpuconf.simcard import Card, bridge_for_command, build_libraries, simulated_card
 from gpuconf.units import MIB
+from tests.doctor.live_records import TENSORFLOWS
 from tests.processes import clean_environment, run
 from tests.simcard.simcard_programs import STORY
 
@@ -70,11 +71,11 @@ def test_shared_desktop_passes(probe: Probe) -> None:
         assert card.processes() == ()
     found = by_id(report)
     assert {name: finding.status for name, finding in found.items()} == dict.fromkeys(
-        LIVE_CHECKS, "ok"
+        TENSORFLOWS, "ok"
     )
     assert "450 MiB beside its limit of 7884 MiB" in found["live.headroom"].summary
     assert any("starting TensorFlow" in line for line in told)
-    ((_, _, steps),) = report.runs
+    ((_, _, steps, _),) = report.runs
     before, after = steps[1].before[0], steps[1].after[0]
     assert after.used_bytes is not None
     assert after.used_bytes - (before.used_bytes or 0) == 450 * MIB
@@ -94,7 +95,7 @@ def test_a_full_card_under_a_profile_that_refuses(probe: Probe) -> None:
         for line in found["live.start"].detail
     )
     assert "nvidia-smi" in (found["live.start"].fix or "")
-    ((_, _, (start,)),) = report.runs
+    ((_, _, (start,), _),) = report.runs
     assert (start.seconds or 0) < 2
 
 

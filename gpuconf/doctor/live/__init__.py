@@ -1,6 +1,16 @@
-"""The live probe of `gpuconf doctor --probe`: a child trains for a moment on every GPU."""
+"""The live probe of `gpuconf doctor --probe`: children compute for a moment on every GPU."""
 
 from gpuconf.doctor.live.findings import LIVE_CHECKS
+from gpuconf.doctor.live.frameworks import FRAMEWORKS, JAX, TENSORFLOW, TORCH, ProbedFramework
 from gpuconf.doctor.live.probing import LiveReport, measure
 
-__all__ = ["LIVE_CHECKS", "LiveReport", "measure"]
+__all__ = [
+    "FRAMEWORKS",
+    "JAX",
+    "LIVE_CHECKS",
+    "TENSORFLOW",
+    "TORCH",
+    "LiveReport",
+    "ProbedFramework",
+    "measure",
+]

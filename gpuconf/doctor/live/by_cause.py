@@ -13,8 +13,8 @@ from gpuconf.messages import Reading
 from gpuconf.messages.causes import CAUSES, NOT_GPU
 from gpuconf.units import GIB, sized
 
-_BESIDE = "cuDNN's and cuBLAS's handles and workspaces come on top of TensorFlow's limit"
-_SAYS_SO = "a profile with `at_least`, such as shared-desktop, says so before TensorFlow starts"
+_BESIDE = "cuDNN's and cuBLAS's handles and workspaces come on top of the limit"
+_SAYS_SO = "a profile with `at_least`, such as shared-desktop, says so at once"
 _NOT_NEEDED = ("libnvinfer", "librocm", "libamdhip")  # TensorFlow misses these at many a start
 _CUINIT_FIXES = {
     "CUDA_ERROR_UNKNOWN": "sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm  "
@@ -43,7 +43,7 @@ def _cudnn(failed: FailedStep, reading: Reading) -> Reason:
         )
     return Reason(
         f"cuDNN does not work{shown}",
-        f"unset LD_LIBRARY_PATH; {fixes.WITH_LIBRARIES}",
+        f"unset LD_LIBRARY_PATH; {failed.record.framework.install}",
         (*_said(failed, reading), "a full card is the other cause of this"),
     )
 
@@ -56,10 +56,11 @@ def _cublas(failed: FailedStep, reading: Reading) -> Reason:
     )
 
 
-def _toolchain(_failed: FailedStep, reading: Reading) -> Reason:
+def _toolchain(failed: FailedStep, reading: Reading) -> Reason:
     return Reason(
         "XLA, with which Keras compiles on a GPU, lacks CUDA's compiler files",
-        f"{fixes.WITH_LIBRARIES}  # or export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda",
+        f"{failed.record.framework.install}  # or "
+        "export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda",
         _shown(reading),
     )
 
@@ -81,25 +82,27 @@ def _capability(failed: FailedStep, reading: Reading) -> Reason:
             "export GPUCONF_PROFILE=cpu-only  # an older TensorFlow may still take the card",
             _shown(reading),
         )
-    version = failed.record.fact("tensorflow") or "of this environment"
+    framework = failed.record.framework
+    version = failed.record.fact("version") or "of this environment"
     return Reason(
-        f"TensorFlow {version} has no code for this card's compute capability, nor can the driver "
-        "translate it",
-        f"pip install --upgrade 'tensorflow[and-cuda]'; {fixes.AGAIN}",
+        f"{framework.title} {version} has no code for this card's compute capability, nor can the "
+        "driver translate it",
+        f"{framework.install.replace('install', 'install --upgrade', 1)}; {fixes.AGAIN}",
         (
             *_shown(reading),
-            "a new card needs a newer TensorFlow, a very old one an older",
+            f"a new card needs a newer {framework.title}, a very old one an older",
         ),
     )
 
 
-def _versions(_failed: FailedStep, reading: Reading) -> Reason:
+def _versions(failed: FailedStep, reading: Reading) -> Reason:
     loaded, built = _detail(reading, "loaded_cudnn"), _detail(reading, "compiled_cudnn")
     if loaded and built:
         rule = "cuDNN's major version must be the same, its minor version equal or higher"
         return Reason(
-            f"cuDNN {loaded} was loaded, and this TensorFlow was built with {built}",
-            f"unset LD_LIBRARY_PATH; {fixes.WITH_LIBRARIES}",
+            f"cuDNN {loaded} was loaded, and this {failed.record.framework.title} was built with "
+            f"{built}",
+            f"unset LD_LIBRARY_PATH; {failed.record.framework.install}",
             (rule, *_shown(reading)),
         )
     return Reason(
@@ -127,7 +130,7 @@ def _no_device(failed: FailedStep, reading: Reading) -> Reason:
     )
 
 
-def _missing(_failed: FailedStep, reading: Reading) -> Reason:
+def _missing(failed: FailedStep, reading: Reading) -> Reason:
     listed: Any = reading.facts.details.get("missing_libraries", ["a CUDA library"])
     names = [name for name in listed if not name.startswith(_NOT_NEEDED)] or listed
     if any(name.startswith("libcuda.so") for name in names):
@@ -137,8 +140,9 @@ def _missing(_failed: FailedStep, reading: Reading) -> Reason:
             "-e NVIDIA_DRIVER_CAPABILITIES=compute,utility IMAGE",
             _shown(reading),
         )
-    summary = f"TensorFlow cannot load {', '.join(names)}"
-    return Reason(summary, fixes.WITH_LIBRARIES, _shown(reading))
+    framework = failed.record.framework
+    summary = f"{framework.title} cannot load {', '.join(names)}"
+    return Reason(summary, framework.install, _shown(reading))
 
 
 def _broken(failed: FailedStep, reading: Reading) -> Reason:
@@ -226,6 +230,8 @@ _BY_CAUSE: dict[str, Callable[[FailedStep, Reading], Reason]] = {
     "missing-libs": _missing,
     "illegal-address": _broken,
     "host-oom": _host_memory,
+    "torch-oom": _memory,
+    "jax-oom": _memory,
     "oom-device-startup": _memory,
     "oom-device-tensor": _memory,
     "whole-array-copied": _memory,

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from gpuconf.doctor.live.record import LiveRecord
 from gpuconf.doctor.measured import ProbedCard, StepError
-from gpuconf.messages import headline, read_error
+from gpuconf.messages import headline, read, read_error
 from gpuconf.messages.causes import NOT_GPU
+
+# What the C library, C++ and the framework say of their end, above what Python says of it.
+_LAST_WORDS = re.compile(
+    r"^terminate called|^what\(\):|^(?:free|malloc|realloc)\w*\(\):|corrupt|Check failed:"
+)
 
 
 class FailedStep(NamedTuple):
@@ -38,6 +44,18 @@ class Reason(NamedTuple):
 
 
 def first_line(error: StepError) -> str:
-    """The exception in one line, the one that says most, without TensorFlow's brackets."""
+    """The exception in one line, the one that says most, without the framework's brackets."""
     line = headline(error.message, read_error(error.kind, error.message))
     return f"{error.kind}: {line}"[:300] if line else error.kind
+
+
+def last_words(output: str, *, most: int = 4) -> tuple[str, ...]:
+    """The last lines of an output that say why it ended, or else its very last ones."""
+    reading = read(output)
+    ends = (reading.facts.exception, reading.facts.cut_off)
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    said = [line.text for line in reading.evidence] + [end for end in ends if end is not None]
+    said += [line for line in lines if _LAST_WORDS.search(line)]
+    places = {line: place for place, line in enumerate(lines)}
+    said = sorted(set(said), key=lambda line: places.get(line, len(lines)))
+    return tuple(line[:300] for line in (said or lines[-2:])[-most:])

@@ -1,6 +1,6 @@
 """The probe's runs -> findings, the headroom of a card that passed among them.  Pure.
 
-Too little headroom is how CUDNN_STATUS_ALLOC_FAILED begins: TensorFlow grows to its limit, and the
+Too little headroom is how CUDNN_STATUS_ALLOC_FAILED begins: a framework grows to its limit, and the
 next handle or workspace that cuDNN asks the driver for is refused, hours into a training.
 """
 
@@ -12,12 +12,20 @@ from typing import NamedTuple
 from gpuconf.doctor.finding import Finding, Status
 from gpuconf.doctor.live import fixes
 from gpuconf.doctor.live.failed_step import Reason
+from gpuconf.doctor.live.frameworks import JAX, TORCH
 from gpuconf.doctor.live.outcome import CardOutcome, Trouble, outcomes, start_trouble
 from gpuconf.doctor.live.reasons import reason_of_unseen
-from gpuconf.doctor.live.record import STEPS, ChildRun, LiveRecord, Skip
+from gpuconf.doctor.live.record import ChildRun, LiveRecord, Skip
 from gpuconf.doctor.measured import CardMemory, LiveStep, ProbedCard
 from gpuconf.units import MIB, sized
 
+_ALLOCATING = {
+    "start": "starts under the profile, and lists the GPUs that it should",
+    "context": "makes a CUDA context on each GPU",
+    "memory": "keeps what is copied to each GPU, and its limit is the plan's",
+    "matmul": "computes a matrix product that is right on each GPU (cuBLAS's handle)",
+    "headroom": "leaves room for its context beside its limit on each GPU",
+}
 LIVE_CHECKS: dict[str, str] = {
     "live.start": "TensorFlow starts under the profile, and lists the GPUs that it should",
     "live.context": "TensorFlow makes its devices, with a CUDA context on each GPU",
@@ -25,9 +33,12 @@ LIVE_CHECKS: dict[str, str] = {
     "live.convolution": "a convolution comes out right on each GPU (cuDNN's handle)",
     "live.fit": "Keras takes two training steps on each GPU",
     "live.headroom": "the limit, the CUDA context and cuDNN together fit on each GPU",
-}
+    **{f"{each.prefix}.{step}": f"{each.title} {about}"
+       for each in (TORCH, JAX) for step, about in _ALLOCATING.items()},
+}  # fmt: skip
 _DONE = {
     "context": "CUDA contexts are made",
+    "memory": "memory is taken, filled and read back",
     "matmul": "a matmul is right, with cuBLAS",
     "convolution": "a convolution is right, with cuDNN",
     "fit": "Keras trains",
@@ -37,51 +48,57 @@ _LEAST_SPARE = 128 * MIB
 
 
 def findings_of(runs: Sequence[ChildRun]) -> tuple[Finding, ...]:
-    """What the runs came to; the first is the one with all cards, the others had one alone."""
+    """What the runs of one framework came to; the first had all cards, the others one alone."""
+    prefix = runs[0].record.framework.prefix
+    return tuple(each._replace(id=f"{prefix}.{each.id}") for each in _unprefixed(runs))
+
+
+def _unprefixed(runs: Sequence[ChildRun]) -> tuple[Finding, ...]:
+    """The findings, whose ids are the steps' names alone."""
     together = runs[0]
     if together.record.skip is not None:
         return (_skipped(together.record.skip),)
     backend = together.record.fact("keras_backend") or "tensorflow"
     if backend != "tensorflow":
         reason = f"Keras computes with {backend}, so TensorFlow is kept off the GPUs"
-        return (Finding("live.start", "skip", reason, ("the probe knows TensorFlow alone",)),)
+        return (Finding("start", "skip", reason),)
     trouble = start_trouble(together)
     if trouble is not None and _is_nobodys(together.record):
-        return (Finding("live.start", "skip", "no GPU here", trouble.reason.detail),)
+        return (Finding("start", "skip", "no GPU here", trouble.reason.detail),)
     if trouble is not None:
-        return (_fail(f"live.{trouble.step}", trouble.reason), *_not_reached(trouble))
+        steps = together.record.framework.steps
+        return (_fail(trouble.step, trouble.reason), *_not_reached(trouble, steps))
     cards = outcomes(runs)
     made = [_start(together)]
-    for name in STEPS[1:]:
-        made += _of_step(name, cards)
-    return (*made, *_headroom(cards))
+    for name in together.record.framework.steps[1:]:
+        made += _of_step(name, cards, together.record)
+    return (*made, *_headroom(cards, together.record.steps_to_take[-1]))
 
 
 def _skipped(skip: Skip) -> Finding:
     """Nothing to probe; where the profile gives up cards that are there, that is a warning."""
     if skip.is_calm:
-        return Finding("live.start", "skip", skip.reason, skip.detail)
-    return Finding("live.start", "warn", skip.reason, skip.detail, "nvidia-smi; gpuconf plan")
+        return Finding("start", "skip", skip.reason, skip.detail)
+    return Finding("start", "warn", skip.reason, skip.detail, "nvidia-smi; gpuconf plan")
 
 
 def _is_nobodys(record: LiveRecord) -> bool:
-    """Whether TensorFlow lists no GPU, and the driver reported none either."""
+    """Whether the framework lists no GPU, and the driver reported none either."""
     return record.fact("listed") == "0" and not record.cards
 
 
-def _not_reached(trouble: Trouble) -> list[Finding]:
-    later = (*STEPS[STEPS.index(trouble.step) + 1 :], "headroom")
+def _not_reached(trouble: Trouble, steps: Sequence[str]) -> list[Finding]:
+    later = (*steps[steps.index(trouble.step) + 1 :], "headroom")
     return [
-        Finding(f"live.{name}", "skip", f"not tried: live.{trouble.step} comes first")
-        for name in later
+        Finding(name, "skip", f"not tried: the {trouble.step} step comes first") for name in later
     ]
 
 
 def _start(run: ChildRun) -> Finding:
-    """TensorFlow has started; fewer cards than the profile means is a warning."""
+    """The framework has started; fewer cards than the profile means is a warning."""
     record = run.record
     listed, wanted = record.fact("listed") or "?", len(record.cards)
-    tensorflow = f"TensorFlow {record.fact('tensorflow')}"
+    framework = f"{record.framework.title} {record.fact('version')}"
     detail = [f"profile {record.fact('profile')}" if record.fact("profile") else "no profile"]
     if record.fact("disabled"):
         detail = [f"gpuconf is off: {record.fact('disabled')}"]
@@ -89,34 +106,36 @@ def _start(run: ChildRun) -> Finding:
         detail.append(str(record.fact("keras")))
     if listed.isdecimal() and int(listed) < wanted:
         reason = reason_of_unseen(record, run.output)
-        summary = f"{tensorflow} lists {listed} of {wanted} GPUs: {reason.summary}"
-        return Finding("live.start", "warn", summary, (*detail, *reason.detail), reason.fix)
+        summary = f"{framework} lists {listed} of {wanted} GPUs: {reason.summary}"
+        return Finding("start", "warn", summary, (*detail, *reason.detail), reason.fix)
     if record.notes:
-        summary = f"{tensorflow} did not take all of the profile: {record.notes[0]}"
-        return Finding("live.start", "warn", summary, (*detail, *record.notes[1:]), "gpuconf plan")
+        summary = f"{framework} did not take all of the profile: {record.notes[0]}"
+        return Finding("start", "warn", summary, (*detail, *record.notes[1:]), "gpuconf plan")
     seconds = next((step.seconds for step in record.steps if step.step == "start"), None)
-    summary = f"{tensorflow} lists {_gpus(int(listed) if listed.isdecimal() else 0)}"
-    return Finding("live.start", "ok", f"{summary}, {seconds or 0:.1f} s", tuple(detail))
+    summary = f"{framework} lists {_gpus(int(listed) if listed.isdecimal() else 0)}"
+    return Finding("start", "ok", f"{summary}, {seconds or 0:.1f} s", tuple(detail))
 
 
-def _of_step(name: str, cards: Sequence[CardOutcome]) -> list[Finding]:
+def _of_step(name: str, cards: Sequence[CardOutcome], record: LiveRecord) -> list[Finding]:
     """One finding for all cards on which a step passed, and one for each where it did not."""
+    if record.fact("untried") == name:
+        return [Finding(name, "skip", f"not tried: {record.fact('why_untried')}")]
     made: list[Finding] = []
     passed = [(card, step) for card in cards for step in card.passed if step.step == name]
     if passed:
         slowest = max(step.seconds or 0.0 for _, step in passed)
         summary = f"{_DONE[name]} on {_gpus(len(passed))}, {slowest:.2f} s"
         lines = tuple(_measured(card, step) for card, step in passed)
-        made.append(Finding(f"live.{name}", "ok", summary, lines))
+        made.append(Finding(name, "ok", summary, lines))
     failed = [(card.card.label, card.trouble) for card in cards]
     made += [
-        _fail(f"live.{name}", trouble.reason, label)
+        _fail(name, trouble.reason, label)
         for label, trouble in failed
         if trouble is not None and trouble.step == name
     ]
     made += _only_together(name, cards)
     if not made:
-        made.append(Finding(f"live.{name}", "skip", "not tried: an earlier step failed"))
+        made.append(Finding(name, "skip", "not tried: an earlier step failed"))
     return made
 
 
@@ -128,15 +147,15 @@ def _only_together(name: str, cards: Sequence[CardOutcome]) -> list[Finding]:
     if not found:
         return []
     summary = f"each GPU works alone, and together they do not: {found[0].reason.summary}"
-    return [_fail(f"live.{name}", found[0].reason._replace(summary=summary))]
+    return [_fail(name, found[0].reason._replace(summary=summary))]
 
 
-def _headroom(cards: Sequence[CardOutcome]) -> list[Finding]:
-    through = [card for card in cards if any(step.step == "fit" for step in card.passed)]
+def _headroom(cards: Sequence[CardOutcome], last: str) -> list[Finding]:
+    through = [card for card in cards if any(step.step == last for step in card.passed)]
     found = [_headroom_finding(card.card, card.record) for card in through]
     known = [finding for finding in found if finding is not None]
     why = "there is no limit to compare with" if through else "not tried: an earlier step failed"
-    return known or [Finding("live.headroom", "skip", why)]
+    return known or [Finding("headroom", "skip", why)]
 
 
 def _fail(check: str, reason: Reason, label: str | None = None) -> Finding:
@@ -195,10 +214,10 @@ def _headroom_finding(card: ProbedCard, record: LiveRecord) -> Finding | None:
     taken = f"{sized(room.overhead_bytes)} beside its limit of {sized(card.limit_bytes)}"
     if room.spare_bytes >= _LEAST_SPARE:
         summary = f"{card.label}: a process takes {taken}, and {sized(room.spare_bytes)} are left"
-        return Finding("live.headroom", "ok", summary)
+        return Finding("headroom", "ok", summary)
     left = sized(max(0, room.spare_bytes))
     return Finding(
-        "live.headroom",
+        "headroom",
         "warn",
         f"{card.label}: a process takes {taken}, which leaves {left} for cuDNN",
         (

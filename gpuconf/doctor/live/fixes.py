@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 
 from gpuconf.doctor import PROBE_TIMEOUT_S
+from gpuconf.doctor.live.frameworks import TENSORFLOW
 from gpuconf.doctor.live.record import LiveRecord
 from gpuconf.doctor.measured import ProbedCard
 from gpuconf.units import GIB, MIB, exact_size, parse_size, sized
 
 AGAIN = "gpuconf doctor --probe"
-WITH_LIBRARIES = "pip install 'tensorflow[and-cuda]'"
 SEE_KERNEL_LOG = "sudo dmesg -T | grep -iE 'xid|nvrm' | tail  # restart the machine if it goes on"
 
 _LEAST_CONTEXT = 1536 * MIB
@@ -20,7 +20,7 @@ _SMALL_CARD = 4 * GIB
 def with_more_time(timeout_s: float) -> str:
     """A look at the cards, and the probe again with twice the time, no less than the default."""
     wanted = max(PROBE_TIMEOUT_S, 2 * timeout_s)
-    return f"nvidia-smi; {AGAIN} --timeout {wanted:.0f}  # TensorFlow alone takes 5 to 10 s"
+    return f"nvidia-smi; {AGAIN} --timeout {wanted:.0f}  # starting takes 5 to 10 s"
 
 
 def leave_more_room(record: LiveRecord, least_bytes: int = 0) -> str:
@@ -63,10 +63,12 @@ def free_the_card(card: ProbedCard | None, others: tuple[ProbedCard, ...] = ()) 
 
 
 def by_hand(record: LiveRecord, only: int | None = None) -> str:
-    """The child again, with all that TensorFlow writes."""
+    """The child again, with all that the framework writes."""
     profile = record.fact("profile")
     named = f"GPUCONF_PROFILE={shlex.quote(profile)} " if profile else ""
     alone = "" if only is None else f" --only {only}"
+    package = record.framework.package
+    alone += "" if record.framework is TENSORFLOW else f" --framework {package}"
     python = shlex.quote(record.fact("python") or "python")
     return f"{named}{python} -m gpuconf.doctor.live.program{alone}"
 
@@ -81,7 +83,7 @@ def memory_lines(card: ProbedCard | None) -> tuple[str, ...]:
             f"{sized(card.free_bytes)} of {sized(card.total_bytes)} were free before the probe"
         )
     if card.limit_bytes is not None:
-        lines.append(f"the profile allows TensorFlow {sized(card.limit_bytes)}")
+        lines.append(f"the profile allows {sized(card.limit_bytes)}")
     lines += map(str, card.holders[:5])
     if len(card.holders) > 5:
         lines.append(f"and {len(card.holders) - 5} more processes")

@@ -7,17 +7,15 @@ here too.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuconf.children.signals import signal_name
 from gpuconf.doctor.live import fixes
-from gpuconf.doctor.live.failed_step import FailedStep, Reason
+from gpuconf.doctor.live.failed_step import FailedStep, Reason, last_words
 from gpuconf.doctor.live.reasons import reason_of, reason_of_unseen
-from gpuconf.doctor.live.record import STEPS, ChildRun, LiveRecord
+from gpuconf.doctor.live.record import ChildRun, LiveRecord
 from gpuconf.doctor.measured import LiveStep, ProbedCard
-from gpuconf.messages import read
 
 _MEANINGS = {
     "SIGKILL": (
@@ -25,19 +23,15 @@ _MEANINGS = {
         "sudo dmesg -T | grep -iE 'out of memory|killed process' | tail; free -h",
     ),
     "SIGILL": (
-        "this TensorFlow uses instructions that the processor does not have",
-        "grep -m1 -o -w avx2 /proc/cpuinfo  # nothing? it needs a TensorFlow built without AVX",
+        "this build of the framework uses instructions that the processor does not have",
+        "grep -m1 -o -w avx2 /proc/cpuinfo  # nothing? it needs one built without AVX",
     ),
     "SIGBUS": ("a file system that is full, /dev/shm too, or a bad disk", "df -h /dev/shm /tmp"),
     "SIGTERM": ("a person or a job scheduler ended it", fixes.AGAIN),
     "SIGXCPU": ("a limit of processor time", "ulimit -t"),
 }
-# What the C library, C++ and TensorFlow say of their end, above what Python says of it.
-_LAST_WORDS = re.compile(
-    r"^terminate called|^what\(\):|^(?:free|malloc|realloc)\w*\(\):|corrupt|Check failed:"
-)
 _CRASH = (
-    "a crash in TensorFlow, a CUDA library or the driver; two CUDA versions in one process do this",
+    "a crash in the framework, a CUDA library or the driver; two versions of CUDA do this",
     "unset LD_LIBRARY_PATH; pip check; {by_hand}",
 )
 
@@ -63,7 +57,7 @@ class CardOutcome(NamedTuple):
 
 
 def places_of(record: LiveRecord) -> tuple[int, ...]:
-    """The cards the run was about, by TensorFlow's numbers."""
+    """The cards the run was about, by the framework's numbers."""
     context = next((step for step in record.steps if step.step == "context"), None)
     return tuple(card.place for card in record.cards) if context is None else context.cards
 
@@ -71,7 +65,7 @@ def places_of(record: LiveRecord) -> tuple[int, ...]:
 def places_to_try_alone(run: ChildRun) -> tuple[int, ...]:
     """After a run of several cards that went wrong: those that did not come through it.
 
-    None where TensorFlow itself did not start, which it would not do for one card either.
+    None where the framework itself did not start, which it would not do for one card either.
     """
     places = places_of(run.record)
     has_started = any(step.step == "start" and step.has_passed for step in run.record.steps)
@@ -90,7 +84,7 @@ def outcomes(runs: Sequence[ChildRun]) -> tuple[CardOutcome, ...]:
 
 
 def start_trouble(run: ChildRun) -> Trouble | None:
-    """What kept TensorFlow from starting or listing its cards; None if it did."""
+    """What kept the framework from starting or listing its cards; None if it did."""
     for step in run.record.steps:
         if step.step == "start" and step.error is not None:
             if run.record.fact("listed") == "0":
@@ -146,7 +140,7 @@ def _explain(run: ChildRun, step: LiveStep, place: int | None) -> Reason:
 
 def _came_through(run: ChildRun, place: int) -> bool:
     done = {step.step for step in run.record.steps if place in step.cards and step.has_passed}
-    return STEPS[-1] in done and _trouble(run, place) is None
+    return run.record.steps_to_take[-1] in done and _trouble(run, place) is None
 
 
 def _card(place: int | None, record: LiveRecord) -> ProbedCard | None:
@@ -158,8 +152,9 @@ def _last_step(run: ChildRun) -> LiveStep:
     if run.record.unfinished is not None:
         return run.record.unfinished
     done = run.record.steps[-1] if run.record.steps else LiveStep("start")
+    steps = run.record.steps_to_take
     following = (
-        STEPS[min(STEPS.index(done.step) + 1, len(STEPS) - 1)] if done.step in STEPS else "start"
+        steps[min(steps.index(done.step) + 1, len(steps) - 1)] if done.step in steps else "start"
     )
     return LiveStep(following if run.record.steps else "start", done.cards)
 
@@ -172,7 +167,7 @@ def _reason_of_death(run: ChildRun, step: LiveStep) -> Reason | None:
     if name is None and (run.code == 0 or run.record.is_over):
         return None
     when = "after its last step" if run.record.is_over else f"in the {step.step} step"
-    lines = _last_words(run.output)
+    lines = last_words(run.output)
     if name is None:
         summary = f"the probe ended with exit code {run.code} {when}"
         return Reason(summary, fixes.by_hand(run.record, run.only), lines)
@@ -181,20 +176,8 @@ def _reason_of_death(run: ChildRun, step: LiveStep) -> Reason | None:
     return Reason(f"the probe was killed by {name} {when}", fix, (why, *lines))
 
 
-def _last_words(output: str, *, most: int = 4) -> tuple[str, ...]:
-    """The last lines of an output that say why it ended, or else its very last ones."""
-    reading = read(output)
-    ends = (reading.facts.exception, reading.facts.cut_off)
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    said = [line.text for line in reading.evidence] + [end for end in ends if end is not None]
-    said += [line for line in lines if _LAST_WORDS.search(line)]
-    places = {line: place for place, line in enumerate(lines)}
-    said = sorted(set(said), key=lambda line: places.get(line, len(lines)))
-    return tuple(line[:300] for line in (said or lines[-2:])[-most:])
-
-
 def _hung(run: ChildRun, step: LiveStep) -> Reason:
-    lines = _last_words(run.output)
+    lines = last_words(run.output)
     if run.is_stuck:
         lines = ("not even SIGKILL ended it: it hangs inside the driver", *lines)
     return Reason(

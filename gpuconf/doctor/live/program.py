@@ -1,8 +1,8 @@
 """The probe's child: ``python -m gpuconf.doctor.live.program`` takes a card through its steps.
 
-As in a user's script, `import gpuconf.auto` comes before TensorFlow, and $GPUCONF_PROFILE says
+As in a user's script, `import gpuconf.auto` comes before the framework, and $GPUCONF_PROFILE says
 which profile.  The record goes to the descriptor ``--record`` (by hand: to stdout).  ``--only 1``
-lets TensorFlow use the second of the plan's cards alone: the plan stays as it is with all of them.
+lets the framework use the second of the plan's cards alone: the plan stays as it is with all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from contextlib import suppress
 from typing import Any
 
 from gpuconf.children.signals import end_with_parent
+from gpuconf.doctor.live.allocating import AllocatingBench
+from gpuconf.doctor.live.frameworks import FRAMEWORKS, JAX, TENSORFLOW, TORCH, ProbedFramework
+from gpuconf.doctor.live.jax_cards import JaxCards
 from gpuconf.doctor.live.recorder import CardGauge, Recorder, StepFailed
+from gpuconf.doctor.live.steps import Bench
+from gpuconf.doctor.live.torch_cards import TorchCards
 from gpuconf.environ import switched_off
 from gpuconf.hardware import Gpu, Inventory, read_inventory, resolve
 from gpuconf.planner import GpuPlan, Plan, label
@@ -30,28 +35,26 @@ def main() -> None:
     """Go through the steps; what a step raises is in the record, and no error here."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--record", type=int, default=1, metavar="FD")
+    known = {framework.package: framework for framework in FRAMEWORKS}
+    parser.add_argument("--framework", choices=list(known), default=TENSORFLOW.package)
     parser.add_argument("--only", type=int, default=None, metavar="PLACE")
     options = parser.parse_args()
     end_with_parent()
     faulthandler.enable()  # a crash in C++ then names the Python line on stderr
     recorder = Recorder(options.record)
     with suppress(StepFailed):
-        _probe(recorder, options.only)
+        _probe(recorder, known[options.framework], options.only)
     recorder.write("over")
 
 
-def _probe(recorder: Recorder, only: int | None) -> None:
+def _probe(recorder: Recorder, framework: ProbedFramework, only: int | None) -> None:
     gauge = CardGauge(())
     with recorder.step("start", (), gauge.read):
-        planned = _configure(recorder)
+        planned = _configure(recorder, framework)
         if planned is None:
             return
         gauge = CardGauge([each.gpu for each in planned])
-        import tensorflow as tf
-
-        from gpuconf.doctor.live import steps
-
-        bench = steps.Bench(tf, recorder, gauge, planned)
+        bench = _bench(framework, recorder, gauge, planned)
         bench.list_cards(only)
     bench.make_contexts()
     for place in bench.places:
@@ -59,18 +62,32 @@ def _probe(recorder: Recorder, only: int | None) -> None:
             bench.try_card(place)
 
 
-def _configure(recorder: Recorder) -> list[GpuPlan] | None:
+def _bench(
+    framework: ProbedFramework, recorder: Recorder, gauge: CardGauge, planned: list[GpuPlan]
+) -> AllocatingBench | Bench:
+    """The steps of a framework, which is imported here."""
+    if framework is TORCH:
+        return AllocatingBench(TorchCards(), recorder, gauge, planned)
+    if framework is JAX:
+        return AllocatingBench(JaxCards(), recorder, gauge, planned)
+    import tensorflow as tf
+
+    return Bench(tf, recorder, gauge, planned)
+
+
+def _configure(recorder: Recorder, framework: ProbedFramework) -> list[GpuPlan] | None:
     """Apply the profile; return the cards it means, or None where there is nothing to probe."""
     import gpuconf
 
-    # A shortage is refused here at once, where TensorFlow's import would wait for memory.
+    # A shortage is refused here at once, where the framework's import would wait for memory.
     plan = gpuconf.plan() if switched_off(os.environ) is None else None
     import gpuconf.auto
 
     inventory = read_inventory()
     planned = _without_plan(inventory) if plan is None else list(plan.gpus)
     recorder.write("facts", python=sys.executable, **_profile_facts(plan))
-    recorder.write("cards", cards=[_card(place, each) for place, each in enumerate(planned)])
+    cards = [_card(place, each, framework) for place, each in enumerate(planned)]
+    recorder.write("cards", cards=cards)
     if plan is not None and plan.hides_gpus:
         recorder.write("skip", **_hidden(plan))
         return None
@@ -78,15 +95,15 @@ def _configure(recorder: Recorder) -> list[GpuPlan] | None:
         why = inventory.problem or "the driver knows no GPU"
         recorder.write("skip", reason="no GPU here", detail=[why])
         return None
-    if importlib.util.find_spec("tensorflow") is None:
-        reason = f"TensorFlow is not installed in {sys.executable}"
+    if importlib.util.find_spec(framework.package) is None:
+        reason = f"{framework.title} is not installed in {sys.executable}"
         recorder.write("skip", reason=reason)
         return None
     return planned
 
 
 def _without_plan(inventory: Inventory) -> list[GpuPlan]:
-    """With GPUCONF_DISABLE: the cards that CUDA shows, and TensorFlow's own rules."""
+    """With GPUCONF_DISABLE: the cards that CUDA shows, and the framework's own rules."""
     seen = resolve(
         os.environ.get("CUDA_VISIBLE_DEVICES"),
         inventory.gpus,
@@ -110,7 +127,7 @@ def _profile_facts(plan: Plan | None) -> dict[str, str]:
 
 
 def _hidden(plan: Plan) -> dict[str, Any]:
-    """Why the plan shows TensorFlow no GPU; calm, unless a card that is there went short."""
+    """Why the plan shows no GPU; calm, unless a card that is there went short."""
     if plan.profile.gpus.kind == "none":
         return {"reason": f"profile {plan.profile.name} uses no GPU", "detail": plan.notes}
     if not plan.visible:
@@ -119,8 +136,9 @@ def _hidden(plan: Plan) -> dict[str, Any]:
     return {"reason": reason, "detail": plan.notes, "is_calm": False}
 
 
-def _card(place: int, planned: GpuPlan) -> dict[str, object]:
+def _card(place: int, planned: GpuPlan, framework: ProbedFramework) -> dict[str, object]:
     gpu: Gpu = planned.gpu
+    limit = planned.limit_of(framework.package)
     return {
         "place": place,
         "label": f"GPU {place} {label(gpu)}",
@@ -128,8 +146,8 @@ def _card(place: int, planned: GpuPlan) -> dict[str, object]:
         "total_bytes": gpu.total_bytes,
         "free_bytes": gpu.free_bytes,
         "promised_bytes": gpu.promised_bytes if gpu.leases else None,
-        "limit_bytes": planned.limit_bytes,
-        "allow_growth": planned.allow_growth,
+        "limit_bytes": planned.limit_bytes if limit is None else limit.limit_bytes,
+        "allow_growth": planned.allow_growth if framework is not TORCH else True,
         "holders": [each for each in _holders(gpu) if each["pid"] != os.getpid()],
     }
 

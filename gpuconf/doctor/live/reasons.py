@@ -1,4 +1,4 @@
-"""Why a step failed, or TensorFlow lists too few GPUs: from the exception, log and card.  Pure."""
+"""Why a step failed, or too few GPUs are listed: from exception, log and card.  Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import shlex
 
 from gpuconf.doctor.live import fixes
 from gpuconf.doctor.live.by_cause import reason_by_cause
-from gpuconf.doctor.live.failed_step import FailedStep, Reason, first_line
+from gpuconf.doctor.live.failed_step import FailedStep, Reason, first_line, last_words
+from gpuconf.doctor.live.frameworks import TENSORFLOW
 from gpuconf.doctor.live.record import LiveRecord
 from gpuconf.doctor.measured import StepError
 from gpuconf.messages import read, read_error
@@ -24,6 +25,9 @@ def reason_of(failed: FailedStep) -> Reason:
         return _refused(failed)
     if error.kind == "WrongResultError":
         return _wrong(failed)
+    if error.kind == "LimitNotHeldError":
+        why = f"the limit does not hold: {error.message}"
+        return Reason(why, "gpuconf doctor environment profile")
     if error.kind in ("ImportError", "ModuleNotFoundError"):
         return _not_importable(failed)
     reading = read_error(error.kind, error.message, failed.log)
@@ -31,7 +35,7 @@ def reason_of(failed: FailedStep) -> Reason:
 
 
 def _refused(failed: FailedStep) -> Reason:
-    """gpuconf said no before TensorFlow could: its own message and hint.
+    """gpuconf said no before the framework could: its own message and hint.
 
     A hint is a sentence, whose quoted commands a shell would run: no fix to paste.
     """
@@ -45,8 +49,9 @@ def _refused(failed: FailedStep) -> Reason:
         fix = "gpuconf profiles list"
     if error.kind == "TooLateError":  # its hint is for scripts, and this one begins as it says
         python = shlex.quote(record.fact("python") or "python")
-        fix = f"{python} -X importtime -c pass 2>&1 | grep -iE 'tensorflow|customize|[.]pth'"
-        detail.append("something imports TensorFlow whenever this Python starts")
+        fix = f"{python} -X importtime -c pass 2>&1 | grep -iE "
+        fix += f"'{record.framework.package}|customize|[.]pth'"
+        detail.append(f"something imports {record.framework.title} whenever this Python starts")
     elif error.hint is not None:
         detail.append(f"hint: {error.hint}")
     return Reason(summary.rstrip(":."), fix, tuple(line.strip() for line in detail))
@@ -65,10 +70,11 @@ def _wrong(failed: FailedStep) -> Reason:
 
 
 def _not_importable(failed: FailedStep) -> Reason:
-    what = "Keras" if failed.step == "fit" else "TensorFlow"
+    framework = failed.record.framework
+    what = "Keras" if failed.step == "fit" else framework.title
     return Reason(
         f"{what} cannot be imported: {first_line(failed.error)}",
-        "pip check; pip install --force-reinstall tensorflow",
+        f"pip check; pip install --force-reinstall {framework.package}",
     )
 
 
@@ -81,15 +87,23 @@ def _unknown(failed: FailedStep) -> Reason:
 
 
 def reason_of_unseen(record: LiveRecord, log: str) -> Reason:
-    """Why TensorFlow lists none, or fewer, of the cards in ``record``: from what it wrote."""
+    """Why the framework lists none, or fewer, of the cards in ``record``: from what it wrote."""
+    framework = record.framework
     if record.fact("is_cuda_build") == "False":
-        return Reason(
-            "this TensorFlow was built without CUDA",
-            f"pip uninstall -y tensorflow-cpu; {fixes.WITH_LIBRARIES}",
-        )
+        remove = "pip uninstall -y tensorflow-cpu; " if framework is TENSORFLOW else ""
+        why = f"this {framework.title} was built without CUDA"
+        return Reason(why, f"{remove}{framework.install}")
     failed = FailedStep("start", StepError("", ""), record, log)
-    return reason_by_cause(failed, read(log)) or Reason(
-        "TensorFlow lists too few GPUs, and does not say why",
+    found = reason_by_cause(failed, read(log))
+    if found is not None:
+        return found
+    words = () if framework is TENSORFLOW else last_words(log)  # it logs much that means nothing
+    why = f": {words[-1]}" if words else ", and does not say why"
+    return Reason(
+        f"{framework.title} lists too few GPUs{why}",
         fixes.by_hand(record),
-        (f"CUDA libraries that are missing are the usual reason: {fixes.WITH_LIBRARIES}",),
+        (
+            *words[:-1],
+            f"CUDA libraries that are missing are the usual reason: {framework.install}",
+        ),
     )

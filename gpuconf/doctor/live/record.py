@@ -1,6 +1,6 @@
 """What the probe's child writes while it works, one JSON object a line, and how it is read.
 
-Pure.  The child may die in the middle of a line, and TensorFlow may write anything anywhere, so
+Pure.  The child may die in the middle of a line, and a framework may write anything anywhere, so
 whatever is no line of ours is passed over, and what is missing is None.
 """
 
@@ -10,10 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from gpuconf.doctor.live.frameworks import TENSORFLOW, ProbedFramework
 from gpuconf.doctor.measured import LiveStep, ProbedCard
 from gpuconf.json_values import UnreadableError, decoded, json_objects
-
-STEPS = ("start", "context", "matmul", "convolution", "fit")
 
 
 class Skip(NamedTuple):
@@ -37,10 +36,16 @@ class LiveRecord(NamedTuple):
     notes: tuple[str, ...] = ()
     skip: Skip | None = None
     is_over: bool = False
+    framework: ProbedFramework = TENSORFLOW
 
     def fact(self, name: str) -> str | None:
         """The newest value of a fact; None if the child did not come to it."""
         return dict(self.facts).get(name)
+
+    @property
+    def steps_to_take(self) -> tuple[str, ...]:
+        """The framework's steps without the one that the child leaves out."""
+        return tuple(step for step in self.framework.steps if step != self.fact("untried"))
 
     @property
     def unfinished(self) -> LiveStep | None:
@@ -77,9 +82,9 @@ class _Notes(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def read_record(text: str) -> LiveRecord:
+def read_record(text: str, framework: ProbedFramework = TENSORFLOW) -> LiveRecord:
     """Read what a child wrote so far; never raise."""
-    record = LiveRecord()
+    record = LiveRecord(framework=framework)
     for line in json_objects(text):
         change = _CHANGES.get(str(line.get("event")))
         with suppress(UnreadableError):

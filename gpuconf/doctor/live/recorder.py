@@ -15,7 +15,7 @@ _LONGEST_MESSAGE = 8000
 
 # Reads the memory of the cards at these places: `Gauge.read`.
 Read = Callable[[Sequence[int]], "list[dict[str, int | None]]"]
-# TensorFlow's own count for the card at a place: bytes given out now, and at most.
+# The framework's own count for the card at a place: bytes given out now, and at most.
 Allocator = Callable[[int], "tuple[int | None, int | None]"]
 
 
@@ -27,8 +27,12 @@ class WrongResultError(Exception):
     """The card computed numbers that differ from the processor's."""
 
 
+class LimitNotHeldError(Exception):
+    """The framework took more than the limit that it reports."""
+
+
 class Recorder:
-    """Writes to a file descriptor that is neither stdout nor stderr, which are TensorFlow's."""
+    """Writes to a file descriptor that is neither stdout nor stderr, which are the framework's."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -70,11 +74,11 @@ def _describe(error: Exception) -> dict[str, str | None]:
 
 
 class CardGauge:
-    """Reads the memory of the cards, which TensorFlow knows by their place in ``gpus``."""
+    """Reads the memory of the cards, which the framework knows by their place in ``gpus``."""
 
     def __init__(self, gpus: Sequence[Gpu]) -> None:
         self._gpus = gpus
-        # None before TensorFlow has devices: asking it would make them.
+        # None before the framework has devices: asking it would make them.
         self.allocator: Allocator | None = None
 
     def read(self, places: Sequence[int]) -> list[dict[str, int | None]]:

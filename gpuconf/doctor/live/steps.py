@@ -8,11 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuconf.doctor.live.recorder import CardGauge, Recorder, WrongResultError
+from gpuconf.doctor.live.results import compare, whole_numbers
 from gpuconf.planner import GpuPlan
-
-# Tensor cores round inputs to 10 bits (TF32), which whole numbers below 8 survive; cuDNN may
-# transform before it multiplies (Winograd).  Wrong results are off by more than this share.
-_TOLERANCE = 1e-3
 
 
 class Bench:
@@ -32,7 +29,7 @@ class Bench:
         """Have TensorFlow list its GPUs, which starts CUDA and makes no context."""
         tf = self._tf
         self._recorder.write(
-            "facts", tensorflow=tf.__version__, is_cuda_build=tf.test.is_built_with_cuda()
+            "facts", version=tf.__version__, is_cuda_build=tf.test.is_built_with_cuda()
         )
         gpus = tf.config.list_physical_devices("GPU")
         self._recorder.write("facts", listed=len(gpus))
@@ -79,20 +76,20 @@ class Bench:
         """512 × 512 times 512 × 512, float32: makes the cuBLAS handle."""
         import numpy as np
 
-        left, right = _whole_numbers((512, 512), seed=1), _whole_numbers((512, 512), seed=2)
+        left, right = whole_numbers((512, 512), seed=1), whole_numbers((512, 512), seed=2)
         got = self._compute(device, lambda: self._tf.linalg.matmul(left, right))
-        _compare(got, left.astype(np.float64) @ right)
+        compare(got, left.astype(np.float64) @ right)
 
     def _convolution(self, device: str) -> None:
         """8 images of 32 × 32 × 8 with 16 kernels of 3 × 3, float32: makes the cuDNN handle."""
         import numpy as np
 
-        images, kernels = _whole_numbers((8, 32, 32, 8), seed=3), _whole_numbers((3, 3, 8, 16), 4)
+        images, kernels = whole_numbers((8, 32, 32, 8), seed=3), whole_numbers((3, 3, 8, 16), 4)
         got = self._compute(
             device, lambda: self._tf.nn.conv2d(images, kernels, strides=1, padding="VALID")
         )
         windows = np.lib.stride_tricks.sliding_window_view(images, (3, 3), axis=(1, 2))
-        _compare(got, np.einsum("bhwcij,ijco->bhwo", windows.astype(np.float64), kernels))
+        compare(got, np.einsum("bhwcij,ijco->bhwo", windows.astype(np.float64), kernels))
 
     def _compute(self, device: str, build: Callable[[], Any]) -> Any:
         """The value of what ``build`` makes, in graph mode too."""
@@ -140,30 +137,6 @@ def _first_devices(
         raise LookupError(f"TensorFlow made {len(names)} devices, and {sum(counts)} were asked for")
     firsts = [sum(counts[:number]) for number in range(len(counts))]
     return {place: names[first] for place, first in zip(places, firsts, strict=True)}
-
-
-def _whole_numbers(shape: tuple[int, ...], seed: int) -> Any:
-    """Whole numbers from -7 to 7 as float32: their products and sums are exact in float32."""
-    import numpy as np
-
-    return np.random.default_rng(seed).integers(-7, 8, shape).astype(np.float32)
-
-
-def _compare(got: Any, expected: Any) -> None:
-    """Raise WrongResultError where ``got`` is not what the processor computed."""
-    import numpy as np
-
-    if got.shape != expected.shape:
-        raise WrongResultError(f"the shape is {got.shape}, and it should be {expected.shape}")
-    off = np.abs(got - expected)
-    # Not `off > …`, which NaN would pass.
-    wrong = ~(off <= _TOLERANCE * np.abs(expected).max())
-    if wrong.any():
-        first = tuple(int(index) for index in np.argwhere(wrong)[0])
-        raise WrongResultError(
-            f"{int(wrong.sum())} of {wrong.size} numbers are wrong, the first at {first}: "
-            f"{got[first]} for {expected[first]:g}"
-        )
 
 
 def _unmet_settings() -> list[str]:
