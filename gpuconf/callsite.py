@@ -10,7 +10,15 @@ from typing import NamedTuple
 # Frames of these packages stand between the user's line and ours.
 _LIBRARIES = frozenset(
     {"gpuconf", "tensorflow", "keras", "tf_keras", "importlib", "_frozen_importlib"}
-    | {"_frozen_importlib_external", "jax", "torch", "contextlib", "functools", "threading"}
+    | {
+        "_frozen_importlib_external",
+        "jax",
+        "jaxlib",
+        "torch",
+        "contextlib",
+        "functools",
+        "threading",
+    }
 )
 
 

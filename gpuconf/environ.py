@@ -36,7 +36,8 @@ class Change(NamedTuple):
     A value that the user has set stays, unless ``valid`` lists the only values the framework
     understands and the user's is none of them (TensorFlow ignores
     ``TF_FORCE_GPU_ALLOW_GROWTH=1``), or ``overrules`` says that ``value`` was made by
-    narrowing the user's own (``CUDA_VISIBLE_DEVICES``).
+    narrowing the user's own (``CUDA_VISIBLE_DEVICES``), or ``gives_way`` says to the user why
+    theirs does.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Change(NamedTuple):
     setting: str
     valid: tuple[str, ...] | None = None
     overrules: bool = False
+    gives_way: str | None = None
 
 
 class Patch(NamedTuple):
@@ -119,7 +121,7 @@ def settle(
     for wish in wishes:
         theirs = baseline.get(wish.name)
         kept = theirs is not None and not wish.overrules and theirs != wish.value
-        if kept and wish.valid is not None and theirs not in wish.valid:
+        if wish.gives_way or (wish.valid is not None and theirs not in wish.valid):
             kept = False
         if not kept:
             changes[wish.name] = wish.value
@@ -128,6 +130,8 @@ def settle(
 
 
 def _fate(wish: Change, theirs: str | None, *, kept: bool) -> Setting:
+    if not kept and theirs is not None and wish.gives_way:
+        return Setting(wish.name, theirs, wish.value, wish.gives_way)
     if not kept:
         return Setting(wish.name, wish.value, wish.value)
     why = (

@@ -72,7 +72,7 @@ def refuse_if_too_late(binding: Binding) -> None:
         from gpuconf.backends.tensorflow import runtime
 
         runtime.refuse_if_too_late()
-    jax = sys.modules.get("gpuconf.backends.jax")
+    jax = sys.modules.get("gpuconf.backends.jax.lateness")
     if binding.is_bound and jax is not None and jax.has_gpu_backend():
         raise TooLateError(
             "JAX has already made its GPU backend, and keeps the limit that it has",
@@ -180,11 +180,9 @@ def _on_torch(binding: Binding, torch_module: ModuleType) -> None:
 
 
 def _on_jax(binding: Binding, _jax: ModuleType) -> None:
-    from gpuconf.backends import jax
+    from gpuconf.backends.jax import client
 
-    why = jax.watch(binding.bind, binding.use, binding.record)
-    if why:
-        say(why)
+    client.watch(binding)
 
 
 def _on_others(_binding: Binding, _module: ModuleType) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from gpuconf import environ as environment
 from gpuconf.backends import environment_changes, voided_caps
+from gpuconf.backends.jax.environment import NEW_FRACTION
 from gpuconf.errors import ShortageError
 from gpuconf.profile import Profile
 from gpuconf.settings import Setting
@@ -137,7 +138,13 @@ def environment_for(
     """
     baseline = environment.before_gpuconf(environ)
     has_tf_keras = profile.tensorflow.session == "graph" and is_installed("tf_keras")
-    wishes = environment_changes(profile, plan, baseline, has_tf_keras=has_tf_keras)
+    wishes = environment_changes(
+        profile,
+        plan,
+        baseline,
+        has_tf_keras=has_tf_keras,
+        knows_new_jax_name=plan is not None and _jax_reads(NEW_FRACTION),
+    )
     changes, settings = environment.settle(wishes, baseline)
     return changes, [*settings, *voided_caps(plan, {**baseline, **changes})]
 
@@ -147,11 +154,27 @@ def is_installed(package: str) -> bool:
 
     A mere folder of that name, which Python would take for a namespace package, does not count.
     """
+    return _file_of(package) is not None
+
+
+def _file_of(package: str) -> str | None:
     for finder in list(sys.meta_path):
         try:
             spec = finder.find_spec(package, None, None)
         except Exception:  # some finders raise for what they block
             continue
         if spec is not None and spec.loader is not None and spec.origin is not None:
-            return True
-    return False
+            return spec.origin
+    return None
+
+
+def _jax_reads(variable: str) -> bool:
+    """Whether the installed JAX reads ``variable``: jaxlib's source names all that it does."""
+    found = _file_of("jaxlib")
+    if found is None:
+        return False
+    try:
+        with open(os.path.join(os.path.dirname(found), "xla_client.py"), encoding="utf-8") as file:
+            return variable in file.read()
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuconf.backends import jax, torch
+from gpuconf.backends import torch
+from gpuconf.backends.jax import environment as jax
 from gpuconf.backends.tensorflow import environment as tensorflow
 from gpuconf.environ import Change
 from gpuconf.profile.schema import OWNED_VARIABLES
@@ -22,18 +23,21 @@ def environment_changes(
     baseline: Mapping[str, str],
     *,
     has_tf_keras: bool = False,
+    knows_new_jax_name: bool = False,
 ) -> list[Change]:
     """Every variable that ``profile`` would like to set, for all frameworks and its ``env``.
 
     Without a ``plan``, those that need no figures: growth, allocators, ``env``.  ``baseline`` is
     the environment as the user made it; see :mod:`gpuconf.environ`.  ``has_tf_keras`` says whether
-    the package tf_keras can be imported.
+    the package tf_keras can be imported, ``knows_new_jax_name`` whether the installed JAX reads
+    XLA_CLIENT_MEM_FRACTION.
     """
     growth = profile.memory.allow_growth if plan is None else plan.allow_growth
     changes = [] if plan is None else [*_visibility(plan), *_mps(plan)]
     changes += tensorflow.wishes(profile, growth, has_tf_keras=has_tf_keras)
     changes += jax.wishes(profile, growth)
-    changes += [] if plan is None else jax.limit_wishes(plan, baseline)
+    if plan is not None:
+        changes += jax.limit_wishes(plan, baseline, knows_new_name=knows_new_jax_name)
     changes += torch.wishes(profile, baseline)
     changes += [Change(name, value, f"env.{name}") for name, value in profile.env]
     return changes

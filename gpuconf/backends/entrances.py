@@ -35,12 +35,21 @@ def is_watched(owner: object, name: str) -> bool:
 
 def call_before(owner: object, name: str, before: Callable[[], None]) -> None:
     """Wrap the function ``name`` of ``owner``: ``before`` is called ahead of each of its calls."""
+
+    def around(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        before()
+        return original(*args, **kwargs)
+
+    call_through(owner, name, around)
+
+
+def call_through(owner: object, name: str, around: Callable[..., Any]) -> None:
+    """Wrap the function ``name`` of ``owner``: ``around`` is called with it and its arguments."""
     original: Callable[..., Any] = getattr(owner, name)
 
     @functools.wraps(original)
     def watched(*args: Any, **kwargs: Any) -> Any:
-        before()
-        return original(*args, **kwargs)
+        return around(original, *args, **kwargs)
 
     watched.of_gpuconf = True  # type: ignore[attr-defined]
     setattr(owner, name, watched)

@@ -40,21 +40,48 @@ def hold(jax, run):
 
 def _before_first_backend(run):
     """Set the variables anew, which the program may have changed, and count this process."""
-    if os.environ.get("JAX_PLATFORMS", "").strip().lower() != "cpu":
-        run.take_places()
+    if not _may_use_gpus():
+        return
+    run.take_places()
     shares = [card.fraction_of("jax") for card in ([] if run.hides_gpus else run.cards_left())]
     shares = [share for share in shares if share is not None]
     if not shares:
         return
-    name = _FRACTIONS[0] if _FRACTIONS[0] in os.environ else _FRACTIONS[1]
-    share, asked = min(shares), os.environ.get(name)
+    share, name = min(shares), _fraction_name()
+    asked = [os.environ.pop(each) for each in _FRACTIONS if each in os.environ]
     try:
-        if asked is not None and 0 < float(asked) <= share + 1e-6:
-            return
+        smaller = [each for each in asked if 0 < float(each) <= share + 1e-6]
     except ValueError:
-        pass  # which JAX would have refused
-    os.environ[name] = "%.9g" % (share,)
-    if asked is not None:
-        _words.say("the program sets %s=%s, and gets %s" % (name, asked, os.environ[name]))
-    if os.environ.get(_ALLOCATOR) == "platform":
+        smaller = []  # which JAX would have refused
+    os.environ[name] = (smaller or ["%.9g" % (share,)])[0]
+    if asked and not smaller:
+        _words.say("the program sets %s=%s, and gets %s" % (name, asked[0], os.environ[name]))
+    if os.environ.get(_ALLOCATOR, "").lower() == "platform":
         _words.say("with %s=platform JAX takes memory call by call, without a limit" % _ALLOCATOR)
+
+
+def _may_use_gpus():
+    """Whether this JAX could make a client of the GPUs: it was built with CUDA, or has its plugin.
+
+    A JAX on the CPU is not counted among the processes of a run.
+    """
+    asked = os.environ.get("JAX_PLATFORMS") or os.environ.get("JAX_PLATFORM_NAME") or ""
+    platforms = [each.strip().lower() for each in asked.split(",") if each.strip()]
+    if platforms and not set(platforms) & {"cuda", "gpu"}:
+        return False
+    jaxlib = sys.modules.get("jaxlib")
+    if "cuda" in str(getattr(jaxlib, "__version__", "cuda")):
+        return True
+    folders = [os.path.join(path or os.curdir, "jax_plugins") for path in sys.path]
+    found = [name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder)]
+    return any(name.startswith("xla_cuda") for name in found)
+
+
+def _fraction_name():
+    """The variable that this JAX reads: its source has the newer name since 0.4.33."""
+    client = sys.modules.get("jaxlib.xla_client")
+    try:
+        with open(str(getattr(client, "__file__", ""))) as source:
+            return _FRACTIONS[0] if _FRACTIONS[0] in source.read() else _FRACTIONS[1]
+    except (IOError, OSError, ValueError):
+        return _FRACTIONS[1]

@@ -56,6 +56,7 @@ class JaxRules(NamedTuple):
     """The ``jax:`` section."""
 
     preallocate: bool | None = None
+    allocator: str | None = None  # default | platform | cuda_async | vmm
 
 
 class TorchRules(NamedTuple):

@@ -39,7 +39,7 @@ def run_on_card(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunOnCard]
         ) -> Outcome:
             script = folder / f"program{len(list(folder.iterdir()))}.py"
             script.write_text(_TELL + code, encoding="utf-8")
-            environ = {**_on_card(card, frameworks), "TF_CPP_MIN_LOG_LEVEL": "0"}
+            environ = {**environment_on(card, frameworks), "TF_CPP_MIN_LOG_LEVEL": "0"}
             environ.pop("CUDA_VISIBLE_DEVICES", None)
             done = subprocess.run(
                 [sys.executable, str(script)],
@@ -60,7 +60,7 @@ def run_on_card(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunOnCard]
         yield run
 
 
-def _on_card(card: Card, frameworks: Sequence[str]) -> dict[str, str]:
+def environment_on(card: Card, frameworks: Sequence[str]) -> dict[str, str]:
     """The environment of a program that may import ``frameworks``."""
     if not frameworks:
         return card.environment(os.environ)

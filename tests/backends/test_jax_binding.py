@@ -18,9 +18,10 @@ ROOMY, HALF = (standin.Machine((CARD._replace(used=used * MIB),)) for used in (1
 START = """
 import os, sys, time
 import gpuconf.auto, gpuconf
-FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+FRACTIONS = "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"
 def share():
-    return round(float(os.environ[FRACTION]) * 11264)
+    [fraction] = [os.environ[name] for name in FRACTIONS if name in os.environ]
+    return round(float(fraction) * 11264)
 """
 
 

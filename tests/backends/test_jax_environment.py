@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.backends.jax import limit_wishes, wishes
+from gpuconf.backends.jax.environment import (
+    limit_wishes,
+    voided_cap,
+    wishes,
+)
 from gpuconf.environ import Change, settle
 from gpuconf.hardware.inventory import Gpu
 from gpuconf.planner import GpuPlan, Plan
@@ -18,6 +22,7 @@ from gpuconf.profile.model import JaxRules, MemoryRules, Profile
 from gpuconf.units import GIB, MIB
 
 PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
+ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
 OLD, NEW = "XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION"
 
 
@@ -35,7 +40,9 @@ def planned(
 
 def wished(plan: Plan, baseline: dict[str, str]) -> list[Change]:
     """What JAX is to find in its environment."""
-    return wishes(plan.profile, plan.allow_growth) + limit_wishes(plan, baseline)
+    return wishes(plan.profile, plan.allow_growth) + limit_wishes(
+        plan, baseline, knows_new_name=False
+    )
 
 
 def variables(plan: Plan, baseline: dict[str, str] | None = None) -> dict[str, str]:
@@ -83,13 +90,50 @@ def test_a_share_of_an_unknown_total_is_not_guessed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("baseline", "name"), [({}, OLD), ({OLD: "0.9"}, OLD), ({NEW: "0.9"}, NEW)]
+    ("baseline", "is_new", "name"),
+    [
+        ({}, False, OLD),
+        ({}, True, NEW),
+        ({OLD: "0.9"}, True, OLD),
+        ({NEW: "0.9"}, False, NEW),
+        ({OLD: "", NEW: "0.9"}, False, NEW),
+    ],
 )
-def test_only_one_of_the_two_names_is_written(baseline: dict[str, str], name: str) -> None:
-    """JAX refuses to start with both, so the user's name is taken; and the user's value stays."""
-    (wish,) = wished(planned(5120), baseline)
-    assert wish.name == name
-    assert variables(planned(5120), baseline) == ({} if baseline else {OLD: "0.5"})
+def test_only_one_of_the_two_names_is_written(
+    baseline: dict[str, str], is_new: bool, name: str
+) -> None:
+    """JAX refuses to start with both, so the user's name is taken, else the current one."""
+    (wish,) = limit_wishes(planned(5120), baseline, knows_new_name=is_new)
+    assert (wish.name, wish.value) == (name, "0.5")
+
+
+@pytest.mark.parametrize("theirs", ["0.25", "0.5", "5e-1"])
+def test_a_smaller_fraction_of_the_users_stays(theirs: str) -> None:
+    """And is no difference to speak of."""
+    changes, (setting,) = settle(wished(planned(5120), {OLD: theirs}), {OLD: theirs})
+    assert changes == {OLD: theirs}
+    assert setting.status == "ok"
+
+
+@pytest.mark.parametrize("theirs", ["0.51", "1.5", "0", "-1", "nan", "half"])
+def test_a_larger_fraction_gives_way(theirs: str) -> None:
+    """And so does what is none: JAX would go on without the GPU."""
+    changes, (setting,) = settle(wished(planned(5120), {OLD: theirs}), {OLD: theirs})
+    assert changes == {OLD: "0.5"}
+    assert setting.requested == theirs
+    assert setting.effective == "0.5"
+    assert "the plan's limit is 0.5 of the card" in str(setting)
+
+
+def test_the_allocator() -> None:
+    """A key of the profile, and what it means for the limit."""
+    profile = planned(None).profile._replace(jax=JaxRules(allocator="platform"))
+    (wish,) = wishes(profile, None)
+    assert (wish.name, wish.value) == (ALLOCATOR, "platform")
+    assert "without a cap" in (voided_cap({ALLOCATOR: "Platform"}) or "")
+    assert "no cap" in (voided_cap({ALLOCATOR: "cuda_async"}) or "")
+    assert voided_cap({ALLOCATOR: "default"}) is None
+    assert voided_cap({}) is None
 
 
 XLA_GRANULE = 2 * MIB

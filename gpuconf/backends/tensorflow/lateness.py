@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
-from gpuconf.backends import jax
+from gpuconf.backends.jax import lateness as jax
 from gpuconf.hardware import cuda_driver
 
 

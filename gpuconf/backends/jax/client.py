@@ -1,0 +1,201 @@
+"""JAX's client of the GPUs, made with the plan's fraction whatever the script has set before.
+
+Two moments count, and both are wrapped (private names of jax 0.4.30 to 0.10.2):
+
+- ``xla_bridge.discover_pjrt_plugins`` finds the plugin for CUDA.  That starts CUDA, so the GPUs
+  that are visible must be set before; and it reads XLA's variables.
+- ``xla_client.make_c_api_client`` makes the client, and with it the allocators.  Its options have
+  all that a script can ask for: XLA's variables, and ``jax_pjrt_client_create_options``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from gpuconf.backends.entrances import ENTRANCES, call_through, is_watched
+from gpuconf.backends.jax.environment import is_within, share_of_plan, why_no_cap
+from gpuconf.backends.jax.lateness import has_gpu_backend, too_late
+from gpuconf.callsite import user_call_site
+from gpuconf.errors import BackendError
+from gpuconf.settings import Setting
+from gpuconf.terminal import say
+from gpuconf.units import sized
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from gpuconf.planner import GpuPlan, Plan
+
+_CUDA_PLATFORMS = {"cuda", "gpu"}
+_MAKE_CLIENT, _OPTIONS = "make_c_api_client", "generate_pjrt_gpu_plugin_options"
+_FRACTION = "memory_fraction"
+
+
+class Source(Protocol):
+    """Where the plan comes from; see :class:`gpuconf.binding.Binding`."""
+
+    def bind(self, apply: Callable[[Plan], None], *, only_lists: bool = False) -> None:
+        """Make the plan hold, and call ``apply`` with it; leases are taken but for lists."""
+
+    def use(self, uuids: Sequence[str]) -> None:
+        """Count this process on GPUs."""
+
+    def record(self, setting: Setting) -> None:
+        """Take down a setting's fate."""
+
+
+def watch(source: Source) -> None:
+    """Hold the imported JAX to the plan of ``source`` when it makes its client of the GPUs.
+
+    Raises TooLateError where JAX has made it before.
+    """
+    bridge: Any = sys.modules.get(ENTRANCES["jax"].module)
+    names = ENTRANCES["jax"].functions
+    name = next((name for name in names if hasattr(bridge, name)), None)
+    if name is not None and is_watched(bridge, name):
+        return
+    if has_gpu_backend():
+        raise too_late()
+    client = getattr(bridge, "xla_client", None)
+    if name is None or not hasattr(client, _MAKE_CLIENT):
+        lacking = f"{ENTRANCES['jax'].module}.{names[0]}, or no xla_client.{_MAKE_CLIENT}"
+        why = f"this JAX has no {lacking}: its limit was computed when it was imported"
+        setting = Setting("jax memory limit", "bound when JAX makes its client", None, why)
+        source.record(setting)
+        say(str(setting))
+        return
+    _Watch(source, bridge).install(name)
+
+
+class _Watch:
+    """The wrappers around one imported JAX."""
+
+    def __init__(self, source: Source, bridge: Any) -> None:
+        self._source = source
+        self._bridge = bridge
+        self._refused: ValueError | None = None
+
+    def install(self, discovery: str) -> None:
+        """Wrap the functions; the first of the three last, for an attempt that is interrupted."""
+        client = self._bridge.xla_client
+        if hasattr(client, _OPTIONS):
+            call_through(client, _OPTIONS, self._read_options)
+        call_through(client, _MAKE_CLIENT, self._make_client)
+        call_through(self._bridge, discovery, self._discover)
+
+    def _discover(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if getattr(self._bridge, "_backends", None):
+            return original(*args, **kwargs)
+        # Leases are taken here, because JAX makes another error of one that comes from its client.
+        self._source.bind(lambda _plan: None, only_lists=not _will_use_cuda())
+        self._refused = None
+        found = original(*args, **kwargs)
+        if self._refused is not None:
+            raise BackendError(
+                f"JAX cannot use the GPU: {self._refused}",
+                hint="gpuconf doctor, or unset the variable",
+            ) from self._refused
+        return found
+
+    def _read_options(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """As JAX, but a value that it refuses does not end in its log, with the CPU instead."""
+        try:
+            return original(*args, **kwargs)
+        except ValueError as error:
+            self._refused = error
+            raise
+
+    def _make_client(
+        self,
+        original: Callable[..., Any],
+        plugin_name: str,
+        options: Mapping[str, Any] | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        if plugin_name not in _CUDA_PLATFORMS:
+            return original(plugin_name, options, *args, **kwargs)
+        plans: list[Plan] = []
+        self._source.bind(plans.append)
+        if not plans:
+            return original(plugin_name, options, *args, **kwargs)
+        gpus = _used(plans[-1].gpus, (options or {}).get("visible_devices"))
+        self._source.use([gpu.gpu.uuid for gpu in gpus if gpu.gpu.uuid])
+        held = self._held(options or {}, share_of_plan(plans[-1]))
+        client = original(plugin_name, held, *args, **kwargs)
+        void = why_no_cap(str(held.get("allocator") or ""))
+        for setting in _read_back(client, plans[-1].gpus, void):
+            self._source.record(setting)
+        return client
+
+    def _held(self, options: Mapping[str, Any], share: float | None) -> Mapping[str, Any]:
+        """``options`` with no more than ``share``; a smaller fraction of the program's stays."""
+        asked = options.get(_FRACTION)
+        if share is None or isinstance(asked, str):  # a text is refused by XLA itself
+            return options
+        if asked is not None and is_within(asked, share):
+            return {**options, _FRACTION: min(asked, share)}
+        if asked is not None:
+            setting = Setting(f"jax {_FRACTION}", f"{asked:g}", f"{share:.9g}", _over_the_plan())
+            self._source.record(setting)
+            say(str(setting))
+        return {**options, _FRACTION: share}
+
+
+def _will_use_cuda() -> bool:
+    """Whether JAX is about to make a client of the GPUs, as far as one can see before.
+
+    It does so where its plugin is installed, unless it is asked for other platforms alone.
+    """
+    config = sys.modules.get("jax._src.config")
+    asked = getattr(getattr(config, "jax_platforms", None), "value", None)
+    if asked is None:
+        asked = os.environ.get("JAX_PLATFORMS", "")
+    platforms = {each.strip().lower() for each in str(asked).split(",") if each.strip()}
+    if platforms and not platforms & _CUDA_PLATFORMS:
+        return False
+    spec = importlib.util.find_spec("jax_plugins")
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return any(
+        name.startswith("xla_cuda")
+        for folder in folders
+        if os.path.isdir(folder)
+        for name in os.listdir(folder)
+    )
+
+
+def _used(gpus: Sequence[GpuPlan], visible: Sequence[int] | None) -> Sequence[GpuPlan]:
+    """Those of the plan's GPUs that ``jax_cuda_visible_devices`` leaves to the client."""
+    if visible is None:
+        return gpus
+    return [gpus[index] for index in visible if 0 <= index < len(gpus)]
+
+
+def _over_the_plan() -> str:
+    site = user_call_site()
+    where = f", by {site}" if site else ""
+    return f"the plan allows no more to the client made now{where}"
+
+
+def _read_back(client: Any, gpus: Sequence[GpuPlan], void: str | None) -> list[Setting]:
+    """The limit of each of the client's GPUs: what the plan allows, what its allocator has.
+
+    ``void`` is why that limit caps nothing, None where it does.
+    """
+    settings = []
+    for device in client.local_devices():
+        number = getattr(device, "local_hardware_id", device.id)
+        limit = gpus[number].limit_of("jax") if number < len(gpus) else None
+        if limit is None or limit.limit_bytes is None:
+            continue
+        found = (device.memory_stats() or {}).get("bytes_limit")
+        why = void
+        if why is None and found is not None and found > limit.limit_bytes:
+            why = "JAX's allocator has a limit of its own"
+        name = f"jax cuda:{number} memory limit"
+        shown = None if found is None else sized(found)
+        settings.append(Setting(name, sized(limit.limit_bytes), shown, why))
+    return settings

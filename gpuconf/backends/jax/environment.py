@@ -1,0 +1,88 @@
+"""A plan as the variables that JAX reads: pure, JAX itself is not needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuconf.environ import Change
+from gpuconf.profile.schema import OWNED_VARIABLES
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from gpuconf.planner import Plan
+    from gpuconf.profile import Profile
+
+# jaxlib knows the first since 0.4.33, and calls the second deprecated; with both set it makes no
+# client of the GPUs.
+NEW_FRACTION, OLD_FRACTION = "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"
+ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
+_PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
+
+# What a limit becomes under each of XLA's allocators that does not hold it.  `platform` was run
+# (jax 0.10.2: no error up to the last free byte); the pool of the driver is the one whose limit
+# TensorFlow passes over as well; of vmm nothing is known.
+_NO_CAP = {
+    "platform": "JAX takes memory call by call, without a cap",
+    "cuda_async": "JAX takes memory from the driver's own pool, where the limit is no cap",
+    "vmm": "nothing is known of a cap in JAX's allocator of virtual memory",
+}
+
+
+def wishes(profile: Profile, growth: bool | None) -> list[Change]:
+    """What needs no figures; ``growth`` is the plan's, or the profile's."""
+    preallocate = profile.preallocates_in_jax(growth)
+    wanted = {
+        _PREALLOCATE: None if preallocate is None else str(preallocate).lower(),
+        ALLOCATOR: profile.jax.allocator,
+    }
+    return [
+        Change(name, value, OWNED_VARIABLES[name])
+        for name, value in wanted.items()
+        if value is not None
+    ]
+
+
+def limit_wishes(plan: Plan, baseline: Mapping[str, str], *, knows_new_name: bool) -> list[Change]:
+    """The plan's one fraction for all GPUs, which stays a cap when preallocation is off.
+
+    A smaller one of the user's stays, a larger one gives way.  Only one of the two names is
+    written: the user's, else the one that is current in the installed JAX.
+    """
+    share = share_of_plan(plan)
+    if share is None:
+        return []
+    taken = next((name for name in (NEW_FRACTION, OLD_FRACTION) if baseline.get(name)), None)
+    name = taken or (NEW_FRACTION if knows_new_name else OLD_FRACTION)
+    theirs = baseline.get(name)
+    if theirs and is_within(theirs, share):
+        return [Change(name, theirs, "memory")]
+    gives_way = f"the plan's limit is {share:.9g} of the card" if theirs else None
+    return [Change(name, f"{share:.9g}", "memory", gives_way=gives_way)]
+
+
+def share_of_plan(plan: Plan) -> float | None:
+    """The plan's one fraction for all GPUs; None where it limits none."""
+    limits = [gpu.limit_of("jax") for gpu in plan.gpus]
+    return next((limit.fraction for limit in limits if limit and limit.fraction), None)
+
+
+def is_within(asked: object, share: float) -> bool:
+    """Whether the fraction ``asked`` is one, and no more than ``share``, as a float32 holds both.
+
+    False for what is no number.
+    """
+    try:
+        return 0 < float(asked) <= share * (1 + 2**-24)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+
+
+def voided_cap(environ: Mapping[str, str]) -> str | None:
+    """Why JAX's fraction will not cap anything in ``environ``; None where it will."""
+    return why_no_cap(environ.get(ALLOCATOR, ""))
+
+
+def why_no_cap(allocator: str) -> str | None:
+    """Why the fraction caps nothing under ``allocator``, as in its variable; None where it does."""
+    reason = _NO_CAP.get(allocator.lower())
+    return None if reason is None else f"with {ALLOCATOR}={allocator} {reason}"

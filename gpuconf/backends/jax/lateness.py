@@ -1,0 +1,37 @@
+"""Whether JAX has made its client of the GPUs before we could set anything, and where."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from gpuconf.backends.entrances import ENTRANCES
+from gpuconf.errors import TooLateError
+
+_GPU_BACKENDS = {"cuda", "gpu", "rocm"}
+# Calls that make it, as they stand in scripts; tests/backends/test_jax_on_card.py runs each.
+MAKERS = frozenset(
+    {"devices", "local_devices", "device_count", "local_device_count", "default_backend"}
+    | {"device_put", "array", "asarray", "zeros", "ones", "full", "arange", "eye", "linspace"}
+    | {"PRNGKey", "key", "normal", "uniform", "get_backend", "process_index"}
+)
+
+
+def has_gpu_backend() -> bool:
+    """Whether JAX has made its client of the GPUs already: then nothing acts any more."""
+    bridge = sys.modules.get(ENTRANCES["jax"].module)
+    made: Mapping[str, object] = getattr(bridge, "_backends", {})
+    return bool(_GPU_BACKENDS & set(made))
+
+
+def too_late() -> TooLateError:
+    """The error for a client that JAX made before gpuconf was there, with the likely line."""
+    from gpuconf.backends.suspects import likely_line
+
+    likely = likely_line(MAKERS)
+    where = "before gpuconf was imported" + (f", most likely at {likely}" if likely else "")
+    return TooLateError(
+        f"JAX had already made its client of the GPUs, {where}. It keeps the limit that it has",
+        hint="make `import gpuconf.auto` the first line of the script, or of the notebook "
+        "after a kernel restart",
+    )

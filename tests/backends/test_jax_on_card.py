@@ -1,0 +1,218 @@
+"""The real JAX with CUDA on simulated cards: limits, growth, what scripts do in between."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuconf.simcard import CardSpec, simulated_card
+from gpuconf.units import GIB, MIB
+from tests.backends.on_card import SPEC, RunOnCard
+from tests.backends.on_card_fixtures import environment_on
+
+pytestmark = pytest.mark.slow
+
+_BEGIN = """
+import gpuconf.auto, gpuconf, os
+import numpy, jax
+def settings():
+    return {s.name: [s.requested, s.effective, s.why_not] for s in gpuconf.activation().settings}
+def limits():
+    return [device.memory_stats()["bytes_limit"] for device in jax.devices()]
+def planned():
+    return [gpu.limit_of("jax").limit_bytes for gpu in gpuconf.activation().plan.gpus]
+"""
+
+
+def test_the_plan_is_in_effect_and_read_back(run_on_card: RunOnCard) -> None:
+    """Two cards with a limit of 2 MiB's multiples each; growth; JAX's own error at the cap."""
+    code = (
+        _BEGIN
+        + """
+import gc
+from gpuconf.hardware import read_inventory
+def held():
+    return [gpu.used_bytes for gpu in read_inventory().gpus]
+before = held()
+tell(limits=limits(), planned=planned(), settings=settings(), made=held()[0] - before[0])
+arrays = []
+try:
+    while True:
+        arrays.append(jax.device_put(numpy.zeros(1 << 26, numpy.float32)))  # 256 MiB
+        arrays[-1].block_until_ready()
+        if len(arrays) == 1:
+            tell(first=held()[0] - before[0])
+except jax.errors.JaxRuntimeError as error:
+    tell(error=str(error), arrays=len(arrays))
+tell(most=jax.devices()[0].memory_stats()["pool_bytes"])
+"""
+    )
+    told = run_on_card(code, "shared-desktop", frameworks=("jax",), JAX_PLATFORMS="cuda").told
+    assert told["limits"] == told["planned"]
+    assert len(set(told["limits"])) == 1
+    name = "jax cuda:0 memory limit"
+    asked, effective, why = told["settings"][name]
+    assert (asked, why) == (effective, None)
+    # shared-desktop grows: JAX takes what it needs, up to its limit.
+    assert 256 * MIB <= told["first"] - told["made"] < 1 * GIB
+    assert "RESOURCE_EXHAUSTED" in told["error"]
+    assert told["arrays"] == told["limits"][0] // (256 * MIB)
+    assert told["most"] <= told["limits"][0]
+
+
+_SCRIPTS = {
+    "a variable, after the import": "os.environ[FRACTION] = {asked!r}",
+    "the other variable": "os.environ[OTHER] = {asked!r}",
+    "JAX's own option": (
+        'jax.config.update("jax_pjrt_client_create_options", {{"memory_fraction": {asked}}})'
+    ),
+}
+
+
+@pytest.mark.parametrize("script", _SCRIPTS)
+def test_what_the_script_asks_for(script: str, run_on_card: RunOnCard) -> None:
+    """More than the plan is cut to the plan, and said; less stays."""
+    code = (
+        _BEGIN
+        + f"""
+FRACTIONS = "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"
+[FRACTION] = [name for name in FRACTIONS if name in os.environ]
+[OTHER] = set(FRACTIONS) - {{FRACTION}}
+{_SCRIPTS[script].format(asked=".95")}
+if os.fork() == 0:
+    tell(large=limits(), planned=planned())
+    os._exit(0)
+assert os.wait()[1] == 0
+{_SCRIPTS[script].format(asked=".125")}
+tell(small=limits(), settings=settings())
+"""
+    )
+    outcome = run_on_card(code, "half-card", frameworks=("jax",), JAX_PLATFORMS="cuda")
+    told = outcome.told
+    assert told["large"] == told["planned"], outcome.log
+    assert told["small"] == [SPEC.total_bytes // 8] * 2
+    assert ".95, got 0.34" in outcome.log
+    assert [why for _, _, why in told["settings"].values() if why] == []
+
+
+def test_cards_and_allocators_that_the_script_chooses_late(run_on_card: RunOnCard) -> None:
+    """CUDA_VISIBLE_DEVICES after the import; an allocator without a cap; one that is none."""
+    code = (
+        _BEGIN
+        + """
+import sys
+def child(work):
+    sys.stdout.flush()
+    if os.fork() == 0:
+        try:
+            work()
+        except BaseException as error:
+            print("ENDED", type(error).__name__, error, flush=True)
+        os._exit(0)
+    os.wait()
+def narrowed():
+    os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+    tell(narrowed=limits(), cards=[gpu.gpu.index for gpu in gpuconf.activation().plan.gpus])
+def platform():
+    os.environ["XLA_PYTHON_CLIENT_ALLOCATOR"] = "platform"
+    tell(platform=limits(), settings=settings())
+def unknown():
+    os.environ["XLA_PYTHON_CLIENT_ALLOCATOR"] = "bestfit"
+    jax.devices()
+def own_choice():
+    jax.config.update("jax_cuda_visible_devices", "1")
+    tell(own=limits(), own_settings=settings())
+for work in (narrowed, platform, unknown, own_choice):
+    child(work)
+"""
+    )
+    outcome = run_on_card(code, "half-card", frameworks=("jax",), JAX_PLATFORMS="cuda")
+    told = outcome.told
+    assert told["cards"] == [1]
+    assert len(told["narrowed"]) == 1
+    assert told["narrowed"][0] < SPEC.total_bytes // 2
+    _, effective, why = told["settings"]["jax cuda:0 memory limit"]
+    assert effective == "11264 MiB"
+    assert "without a cap" in why
+    assert "ENDED BackendError JAX cannot use the GPU: XLA_PYTHON_CLIENT_ALLOCATOR" in outcome.log
+    assert list(filter(lambda name: "memory limit" in name, told["own_settings"])) == [
+        "jax cuda:1 memory limit"
+    ]
+
+
+def test_too_late_names_the_line(run_on_card: RunOnCard) -> None:
+    """JAX's client was there before gpuconf; nothing is set then."""
+    code = """
+import jax, os
+before = dict(os.environ)
+first = jax.devices()[0]
+try:
+    import gpuconf.auto
+except Exception as error:
+    tell(kind=type(error).__name__, error=str(error), same=before == dict(os.environ))
+"""
+    told = run_on_card(code, frameworks=("jax",), JAX_PLATFORMS="cuda").told
+    assert told["kind"] == "TooLateError"
+    assert "(first = jax.devices()[0])" in told["error"]
+    assert told["same"]
+
+
+def test_jax_without_a_gpu_leases_nothing(run_on_card: RunOnCard) -> None:
+    """On the CPU, by its platform or for want of the plugin, it is given no memory of a card."""
+    code = (
+        _BEGIN
+        + """
+jax.devices()
+from gpuconf.leases.view import read_with_leases
+platform = jax.default_backend()
+if os.fork() == 0:  # a process is not shown leases of its own
+    tell(leases=[len(gpu.leases) for gpu in read_with_leases().gpus], platform=platform)
+    os._exit(0)
+os.wait()
+"""
+    )
+    on_cpu = run_on_card(code, frameworks=("jax",), JAX_PLATFORMS="cpu").told
+    without = run_on_card(code).told
+    on_gpu = run_on_card(code, frameworks=("jax",)).told
+    assert on_cpu == without == {"platform": "cpu", "leases": [0, 0]}
+    assert on_gpu == {"platform": "gpu", "leases": [1, 1]}
+
+
+@pytest.mark.parametrize("total", [8 * GIB, 11264 * MIB, 25_438_126_080])
+def test_two_hundred_limits(total: int, tmp_path: Path) -> None:
+    """What XLA's own allocator makes of each: never above the limit, at most 2 MiB below.
+
+    The clients are JAX's, made as its bridge makes them, some 2 ms each.
+    """
+    code = """
+import random, sys
+from gpuconf.planner.frameworks import share_of
+from jax._src import xla_bridge
+client = xla_bridge.xla_client
+xla_bridge._discover_and_register_pjrt_plugins()
+client.initialize_pjrt_plugin("cuda")
+total, below = int(sys.argv[1]), []
+chance = random.Random(total)
+for _ in range(200):
+    limit = chance.randrange(4 << 20, total)
+    options = {"platform_name": "cuda", "allocator": "default", "preallocate": False}
+    made = client.make_c_api_client("cuda", {**options, "memory_fraction": share_of(limit, total)})
+    below.append(limit - made.local_devices()[0].memory_stats()["bytes_limit"])
+print("BELOW", min(below), max(below), len(below))
+"""
+    program = tmp_path / "limits.py"
+    program.write_text(code, encoding="utf-8")
+    with simulated_card(CardSpec(total_bytes=total)) as card:
+        environ = {**environment_on(card, ("jax",)), "JAX_PLATFORMS": "cuda"}
+        done = subprocess.run(
+            [sys.executable, str(program), str(total)],
+            env=environ, capture_output=True, text=True, check=False, cwd=tmp_path,
+        )  # fmt: skip
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("BELOW")] or [""]
+    least, most, count = (int(word) for word in line.split()[1:])
+    assert count == 200, done.stderr[-2000:]
+    assert least >= 0
+    assert most < 4 * MIB
