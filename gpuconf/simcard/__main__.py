@@ -30,12 +30,12 @@ _PROGRAM = "python -m gpuconf.simcard"
 _COMMANDS = ("run", "env", "show", "build")
 
 _DESCRIPTION = """\
-Run programs on a SIMULATED GPU. TensorFlow's own GPU memory code runs for
-real; the card, its driver, NVML and cuDNN are simulated, and device memory is
-host memory. TensorFlow's CPU kernels compute on it (the kernel bridge,
-compiled once for the TensorFlow of the command); no CUDA kernel runs: a
-program that launches one is stopped with the kernel's name
-(GPUCONF_SIMCARD_KERNELS=error makes the CUDA call fail instead)."""
+Run programs on a SIMULATED GPU. The GPU memory code of TensorFlow, PyTorch and
+JAX runs for real; the card, its driver, NVML and cuDNN are simulated, and
+device memory is host memory. TensorFlow's CPU kernels compute on it (the kernel
+bridge, compiled once for the TensorFlow of the command); PyTorch and JAX have
+memory alone. No CUDA kernel runs: a program that launches one is stopped with
+the kernel's name (GPUCONF_SIMCARD_KERNELS=error makes the CUDA call fail)."""
 
 _EXAMPLES = """\
 examples:
@@ -99,6 +99,9 @@ def _dispatch(options: argparse.Namespace, command: list[str]) -> int:
     tensorflow = find_tensorflow(["python"], os.environ)
     if tensorflow is not None:
         print(build_bridge(tensorflow, progress=_progress).parent)
+    stand_ins = _wheels(["python"]).folder
+    if stand_ins is not None:
+        print(stand_ins)
     return 0
 
 
@@ -238,7 +241,7 @@ def _parser() -> argparse.ArgumentParser:
     show = commands.add_parser("show", help="who uses a simulated card")
     show.add_argument("file", nargs="?", metavar="FILE", help=f"a card file (${FILE_VARIABLE})")
     commands.add_parser(
-        "build", help="build the stand-in libraries and the kernel bridge; print their folders"
+        "build", help="build the stand-ins and the kernel bridge; print their folders"
     )
     return parser
 

@@ -20,12 +20,11 @@ from typing import NamedTuple
 from gpuconf.environ import RUN_VARIABLE
 from gpuconf.errors import BackendError, UsageError
 from gpuconf.simcard.bridge import LIBRARY, VARIABLE
-from gpuconf.simcard.libraries import DEVICE_FILES, build_libraries
-from gpuconf.simcard.wheels import WheelSupport
+from gpuconf.simcard.libraries import build_libraries
+from gpuconf.simcard.wheels import NO_SUPPORT, WheelSupport
 from gpuconf.units import GIB, sized
 
 FILE_VARIABLE = "GPUCONF_SIMCARD_FILE"
-_NO_WHEELS = WheelSupport()
 _LEASES_VARIABLE = "GPUCONF_LEASES"
 LARGEST_COUNT = 16
 _MOST_PROCESSES = 256
@@ -39,7 +38,8 @@ class CardSpec(NamedTuple):
 
     ``used_bytes`` is what "the desktop" holds on each of them; ``context_bytes`` is counted for
     each process and GPU as soon as it has a CUDA context (a real one takes some 300 to 600 MB).
-    ``cuda_version`` is what the driver says it supports, as ``(12, 8)``.
+    ``cuda_version`` is what the driver says it supports, as ``(13, 0)``; a CUDA runtime of a later
+    major version finds the driver too old.
     """
 
     total_bytes: int = 11 * GIB
@@ -47,8 +47,8 @@ class CardSpec(NamedTuple):
     count: int = 1  # type: ignore[assignment]  # hides tuple.count(), which nobody needs here
     name: str = "Simulated GeForce (gpuconf)"
     compute_capability: str = "8.6"
-    driver_version: str = "570.124.06"
-    cuda_version: tuple[int, int] = (12, 8)
+    driver_version: str = "580.95.05"
+    cuda_version: tuple[int, int] = (13, 0)
     context_bytes: int = 0
 
 
@@ -135,7 +135,7 @@ class Card:
         base: Mapping[str, str],
         *,
         bridge: Path | None = None,
-        wheels: WheelSupport = _NO_WHEELS,
+        wheels: WheelSupport = NO_SUPPORT,
     ) -> dict[str, str]:
         """``base`` changed so that programs started with it see this card.
 
@@ -151,9 +151,10 @@ class Card:
             "LD_LIBRARY_PATH": ":".join(filter(None, paths)),
             FILE_VARIABLE: str(self.path),
         }
-        if wheels.device_files:
-            preloads = [str(self.libraries / DEVICE_FILES), base.get("LD_PRELOAD", "")]
-            changed["LD_PRELOAD"] = ":".join(filter(None, preloads))
+        there = [name for name in base.get("LD_PRELOAD", "").split(":") if name]
+        preload = [name for name in wheels.preload if name not in there]
+        if preload:
+            changed["LD_PRELOAD"] = ":".join([*preload, *there])
         # Simulated GPUs of two card files have the same UUIDs, and nothing to do with each other.
         changed[_LEASES_VARIABLE] = f"{self.path}.leases"
         changed.pop(RUN_VARIABLE, None)  # the plan of a run is for other GPUs
@@ -259,7 +260,7 @@ def _check_spec(spec: CardSpec) -> None:
     if not 0 < len(spec.driver_version.encode()) < _DRIVER_VERSION_BYTES:
         rule = f"a driver version has 1 to {_DRIVER_VERSION_BYTES - 1} bytes"
         found = f"{rule}; this has {len(spec.driver_version.encode())}"
-        raise _impossible(found, "--driver-version 570.124.06")
+        raise _impossible(found, "--driver-version 580.95.05")
 
 
 def _impossible(message: str, options: str) -> UsageError:

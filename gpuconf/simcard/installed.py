@@ -23,7 +23,8 @@ import importlib.metadata, importlib.util, json
 def folder_of(name):
     spec = importlib.util.find_spec(name)
     return spec.submodule_search_locations[0] if spec and spec.submodule_search_locations else None
-found = {name: folder_of(name) for name in ("tensorflow", "torch", "jax", "jax_plugins")}
+names = ("tensorflow", "torch", "jax", "jax_plugins", "nvidia")
+found = {name: folder_of(name) for name in names}
 if found["tensorflow"]:
     names = importlib.metadata.packages_distributions().get("tensorflow", ())
     names = sorted(names, key=lambda name: (not name.startswith(("tensorflow", "tf")), len(name)))
@@ -77,12 +78,14 @@ def python_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
 class Frameworks(NamedTuple):
     """The frameworks that a command would import; PyTorch and JAX by the folders of their packages.
 
-    JAX only with plugins, without which it has no CUDA.
+    JAX only with plugins, without which it has no CUDA.  ``has_nvidia``: NVIDIA's libraries are
+    installed as wheels.
     """
 
     tensorflow: InstalledTensorFlow | None = None
     torch: Path | None = None
     jax: Path | None = None
+    has_nvidia: bool = False
 
 
 def find_tensorflow(
@@ -121,7 +124,7 @@ def _ask(python: str, environ: tuple[tuple[str, str], ...]) -> Frameworks:
         version = found["version"] or "unknown"
         tensorflow = InstalledTensorFlow(version, folders["tensorflow"], python)
     jax = folders.get("jax") if "jax_plugins" in folders else None
-    return Frameworks(tensorflow, folders.get("torch"), jax)
+    return Frameworks(tensorflow, folders.get("torch"), jax, "nvidia" in folders)
 
 
 def _first_words(program: str) -> list[str]:

@@ -35,6 +35,7 @@ _ENGINE = (
     "visible.c",
     "devices.c",
     "context.c",
+    "ranges.c",
     "memory.c",
     "virtual_memory.c",
     "streams.c",
@@ -47,14 +48,17 @@ _DRIVER = (
     "cuda_driver_memory.c",
     "cuda_driver_virtual.c",
     "cuda_driver_work.c",
-    "cuda_driver_more.c",
+    "cuda_driver_streams.c",
+    "cuda_driver_lookup.c",
+    "cuda_driver_refused.c",
     "export_tables.c",
 )
 _RUNTIME = (
     "cuda_runtime.c",
     "cuda_runtime_streams.c",
     "cuda_runtime_kernels.c",
-    "cuda_runtime_more.c",
+    "cuda_runtime_memory.c",
+    "cuda_runtime_properties.c",
 )
 
 
@@ -84,6 +88,8 @@ _MATH_SONAMES = {
     for cuda, names in _MATH.items()
     for name, number in names.items()
 }
+# What JAX loads of them by name, and NVIDIA's wheels may bring too.
+SONAMES_OF_JAX = (*_MATH_SONAMES, "libcudnn.so.9")
 _NEW_SONAMES = ("libcudart.so.12", "libcudart.so.13", "libcudnn.so.8", "libcudnn.so.9")
 
 # The sonames that the CUDA builds of TensorFlow 2.15 (CUDA 12.2, cuDNN 8), of 2.16 to 2.21
@@ -91,13 +97,13 @@ _NEW_SONAMES = ("libcudart.so.12", "libcudart.so.13", "libcudnn.so.8", "libcudnn
 # and 13) ask the dynamic linker for.
 LIBRARIES = (
     Library(_DRIVER_NAME, (*_CARD, *_ENGINE, *_DRIVER)),
-    Library(_RUNTIME_NAME, _RUNTIME, _OLD, links=(_DRIVER_NAME,)),
+    Library(_RUNTIME_NAME, _RUNTIME, ("-DCUDA_MAJOR=12", *_OLD), links=(_DRIVER_NAME,)),
     Library("libcudart.so.13", _RUNTIME, ("-DCUDA_MAJOR=13", *_OLD), (_DRIVER_NAME,)),
     Library(DEVICE_FILES, ("device_files.c",)),
     Library("libnvidia-ml.so.1", (*_CARD, "nvml.c", "nvml_use.c")),
     Library("libgpuconf_card.so", _CARD),
     Library("libcudnn.so.8", ("cudnn.c",), ("-DCUDNN_VERSION=8907", *_OLD)),
-    Library("libcudnn.so.9", ("cudnn.c",), ("-DCUDNN_VERSION=91002", *_OLD)),
+    Library("libcudnn.so.9", ("cudnn.c",), ("-DCUDNN_VERSION=92000", *_OLD)),
     *(
         Library(soname, ("math_libraries.c",), (f"-DCUDA_MAJOR={cuda}", *_OLD))
         for soname, cuda in _MATH_SONAMES.items()

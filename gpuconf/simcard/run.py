@@ -12,11 +12,10 @@ from types import FrameType
 
 from gpuconf.children.starting import failed_start
 from gpuconf.simcard.card import Card
-from gpuconf.simcard.wheels import WheelSupport
+from gpuconf.simcard.wheels import NO_SUPPORT, WheelSupport
 
 # What a terminal or a supervisor sends to the process it knows, and means for the command.
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
-_NO_WHEELS = WheelSupport()
 _FROM_THE_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
 
 
@@ -26,7 +25,7 @@ def run_command(
     *,
     environ: Mapping[str, str],
     bridge: Path | None = None,
-    wheels: WheelSupport = _NO_WHEELS,
+    wheels: WheelSupport = NO_SUPPORT,
 ) -> int:
     """Run ``command`` with ``card`` in its environment; return the exit code a shell would.
 

@@ -80,9 +80,9 @@ EXPORT int cuMemGetAddressRange_v2(device_pointer *base, size_t *bytes, device_p
     if (gpuconf_find(TO_POINTER(address), 0, &found) != CUDA_OK)
         return CUDA_NOT_FOUND;
     if (base != NULL)
-        *base = (uintptr_t)found.base;
+        *base = (uintptr_t)found.range.base;
     if (bytes != NULL)
-        *bytes = found.bytes;
+        *bytes = found.range.bytes;
     return CUDA_OK;
 }
 
@@ -110,10 +110,10 @@ EXPORT int cuPointerGetAttribute(void *data, int attribute, device_pointer addre
         *(int *)data = found.device;
         return CUDA_OK;
     case 11: /* start of the range */
-        *(device_pointer *)data = (uintptr_t)found.base;
+        *(device_pointer *)data = (uintptr_t)found.range.base;
         return CUDA_OK;
     case 12: /* its size */
-        *(size_t *)data = found.bytes;
+        *(size_t *)data = found.range.bytes;
         return CUDA_OK;
     default:
         return CUDA_NOT_SUPPORTED;

@@ -1,5 +1,4 @@
 /* libcuda.so.1: virtual memory management. */
-#define _GNU_SOURCE
 #include <string.h>
 
 #include "engine.h"
@@ -9,9 +8,10 @@ typedef unsigned long long physical_handle;
 
 #define TO_POINTER(address) ((void *)(uintptr_t)(address))
 
-struct location {
-    int type; /* 1: a device */
-    int id;
+enum { LOCATION_DEVICE = 1, PINNED = 1, READ_AND_WRITE = 3 };
+
+struct location { /* CUmemLocation */
+    int type, id;
 };
 
 struct properties { /* CUmemAllocationProp */
@@ -21,13 +21,14 @@ struct properties { /* CUmemAllocationProp */
     unsigned char flags[8];
 };
 
+/* Memory of a device only: the host's is not offered. */
 static int check_properties(const struct properties *properties)
 {
     int status = engine_ready();
     if (status != CUDA_OK)
         return status;
-    if (properties->location.type != 1)
-        return CUDA_NOT_SUPPORTED; /* physical memory of the host */
+    if (properties->location.type != LOCATION_DEVICE)
+        return CUDA_NOT_SUPPORTED;
     return properties->location.id >= 0 && properties->location.id < gpuconf_device_count()
                ? CUDA_OK
                : CUDA_INVALID_DEVICE;
@@ -70,9 +71,9 @@ EXPORT int cuMemGetAllocationPropertiesFromHandle(struct properties *properties,
                                                   physical_handle handle)
 {
     memset(properties, 0, sizeof *properties);
-    properties->type = 1; /* pinned, the only one */
-    properties->location = (struct location){1, engine_physical_device(TO_POINTER(handle))};
-    return CUDA_OK;
+    properties->type = PINNED;
+    properties->location.type = LOCATION_DEVICE;
+    return engine_physical_device(TO_POINTER(handle), &properties->location.id);
 }
 
 EXPORT int cuMemAddressReserve(device_pointer *address, size_t bytes, size_t alignment,
@@ -105,30 +106,21 @@ EXPORT int cuMemUnmap(device_pointer address, size_t bytes)
     return engine_unmap(TO_POINTER(address), bytes);
 }
 
-/* Everything mapped is readable and writable at once. */
+/* What is mapped is readable and writable at once. */
 EXPORT int cuMemSetAccess(device_pointer address, size_t bytes, const void *access, size_t count)
 {
-    (void)address, (void)bytes, (void)access, (void)count;
-    return engine_ready();
+    struct allocation found;
+    (void)access;
+    (void)count;
+    return gpuconf_find(TO_POINTER(address), bytes, &found);
 }
 
 EXPORT int cuMemGetAccess(unsigned long long *flags, const struct location *location,
                           device_pointer address)
 {
-    (void)location, (void)address;
-    *flags = 3;
-    return engine_ready();
-}
-
-EXPORT int cuMemExportToShareableHandle(void *shareable, physical_handle handle, int type,
-                                        unsigned long long flags)
-{
-    (void)shareable, (void)handle, (void)type, (void)flags;
-    return CUDA_NOT_SUPPORTED;
-}
-
-EXPORT int cuMemImportFromShareableHandle(physical_handle *handle, void *shareable, int type)
-{
-    (void)handle, (void)shareable, (void)type;
-    return CUDA_NOT_SUPPORTED;
+    struct allocation found;
+    int status = gpuconf_find(TO_POINTER(address), 1, &found);
+    int is_there = status == CUDA_OK && location->id == found.device;
+    *flags = is_there ? READ_AND_WRITE : 0;
+    return status;
 }

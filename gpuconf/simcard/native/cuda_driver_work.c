@@ -1,4 +1,4 @@
-/* libcuda.so.1: what runs on a stream: copies, fills, events, callbacks and kernels. */
+/* libcuda.so.1: the work of a stream: copies, fills and kernels. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +6,6 @@
 #include "engine.h"
 
 typedef unsigned long long device_pointer;
-typedef void (*host_function)(void *);
-typedef void (*stream_callback)(void *stream, int status, void *data);
 
 #define TO_POINTER(address) ((void *)(uintptr_t)(address))
 
@@ -113,118 +111,6 @@ EXPORT int cuMemsetD2D32Async(device_pointer to, size_t pitch, unsigned value, s
 {
     (void)stream;
     return gpuconf_fill(TO_POINTER(to), pitch, value, 4, width, height);
-}
-
-/* ---- streams and events ---- */
-
-EXPORT int cuStreamCreate(void **stream, unsigned flags)
-{
-    return gpuconf_stream_create(stream, flags, 0);
-}
-
-EXPORT int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority)
-{
-    return gpuconf_stream_create(stream, flags, priority);
-}
-
-EXPORT int cuStreamDestroy_v2(void *stream)
-{
-    gpuconf_handle_free(stream);
-    return CUDA_OK;
-}
-
-EXPORT int cuStreamSynchronize(void *stream)
-{
-    (void)stream;
-    return gpuconf_fault();
-}
-
-EXPORT int cuStreamQuery(void *stream)
-{
-    (void)stream;
-    return engine_ready();
-}
-
-EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
-{
-    (void)stream;
-    (void)event;
-    (void)flags;
-    return engine_ready();
-}
-
-EXPORT int cuStreamIsCapturing(void *stream, int *status)
-{
-    (void)stream;
-    *status = 0;
-    return engine_ready();
-}
-
-EXPORT int cuStreamGetCaptureInfo(void *stream, int *status, unsigned long long *id)
-{
-    if (id != NULL)
-        *id = 0;
-    return cuStreamIsCapturing(stream, status);
-}
-
-/* What is left out of the outputs may be: they are told only of a stream that captures. */
-EXPORT int cuStreamGetCaptureInfo_v2(void *stream, int *status, unsigned long long *id)
-{
-    return cuStreamGetCaptureInfo(stream, status, id);
-}
-
-EXPORT int cuStreamAddCallback(void *stream, stream_callback callback, void *data, unsigned flags)
-{
-    (void)flags;
-    callback(stream, engine_ready(), data);
-    return engine_ready();
-}
-
-EXPORT int cuLaunchHostFunc(void *stream, host_function function, void *data)
-{
-    (void)stream;
-    int status = engine_ready();
-    if (status == CUDA_OK)
-        function(data);
-    return status;
-}
-
-EXPORT int cuEventCreate(void **event, unsigned flags)
-{
-    (void)flags;
-    return gpuconf_event_create(event);
-}
-
-EXPORT int cuEventDestroy_v2(void *event)
-{
-    gpuconf_handle_free(event);
-    return CUDA_OK;
-}
-
-EXPORT int cuEventRecord(void *event, void *stream)
-{
-    (void)stream;
-    return gpuconf_event_record(event);
-}
-
-EXPORT int cuEventQuery(void *event)
-{
-    return event == NULL ? CUDA_INVALID_HANDLE : engine_ready();
-}
-
-EXPORT int cuEventSynchronize(void *event)
-{
-    return cuEventQuery(event);
-}
-
-EXPORT int cuEventElapsedTime(float *milliseconds, void *start, void *end)
-{
-    return gpuconf_event_elapsed(milliseconds, start, end);
-}
-
-EXPORT int cuEventElapsedTime_v2(float *milliseconds, void *start, void *end)
-{
-    return gpuconf_event_elapsed(milliseconds, start, end);
 }
 
 /* ---- modules and kernels: they load, and refuse to run ---- */

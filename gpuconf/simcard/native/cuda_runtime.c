@@ -1,5 +1,5 @@
-/* libcudart.so.12: the part of the CUDA runtime API that TensorFlow calls itself; the rest of
- * TensorFlow goes to the driver. */
+/* libcudart.so.12 and .13: the part of the CUDA runtime API that TensorFlow and PyTorch call
+ * themselves.  Here: versions, errors and devices. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -7,9 +7,6 @@
 #include "cuda_runtime.h"
 #include "engine.h"
 
-#ifndef CUDA_MAJOR
-#define CUDA_MAJOR 12
-#endif
 #define RUNTIME_VERSION (CUDA_MAJOR >= 13 ? 13020 : 12050)
 
 static _Thread_local int last_error;
@@ -20,6 +17,14 @@ int runtime_note(int error)
     if (error != CUDA_OK)
         last_error = error;
     return error;
+}
+
+int runtime_init(void)
+{
+    int status = gpuconf_init();
+    if (status == CUDA_OK && gpuconf_spec()->cuda_version < 1000 * CUDA_MAJOR)
+        return CUDA_INSUFFICIENT_DRIVER;
+    return status;
 }
 
 /* ---- versions and errors ---- */
@@ -60,6 +65,8 @@ EXPORT const char *cudaGetErrorName(int error)
         return "cudaErrorMemoryAllocation";
     case CUDA_NOT_INITIALIZED:
         return "cudaErrorInitializationError";
+    case CUDA_INSUFFICIENT_DRIVER:
+        return "cudaErrorInsufficientDriver";
     case CUDA_NO_DEVICE:
         return "cudaErrorNoDevice";
     case CUDA_INVALID_DEVICE:
@@ -80,6 +87,8 @@ EXPORT const char *cudaGetErrorString(int error)
         return "no error";
     case CUDA_OUT_OF_MEMORY:
         return "out of memory";
+    case CUDA_INSUFFICIENT_DRIVER:
+        return "CUDA driver version is insufficient for CUDA runtime version";
     case CUDA_NO_DEVICE:
         return "no CUDA-capable device is detected";
     case CUDA_LAUNCH_FAILED:
@@ -101,9 +110,9 @@ static int current_device(void)
 }
 
 /* The runtime makes a device's primary context when it first needs it. */
-static int enter_device(int *device)
+int runtime_enter_device(int *device)
 {
-    int status = gpuconf_init();
+    int status = runtime_init();
     if (status != CUDA_OK)
         return status;
     *device = current_device();
@@ -116,16 +125,24 @@ static int enter_device(int *device)
     return status;
 }
 
+int runtime_check_device(int device)
+{
+    int status = runtime_init();
+    if (status != CUDA_OK)
+        return status;
+    return device >= 0 && device < gpuconf_device_count() ? CUDA_OK : CUDA_INVALID_DEVICE;
+}
+
 EXPORT int cudaGetDeviceCount(int *count)
 {
-    int status = gpuconf_init();
+    int status = runtime_init();
     *count = status == CUDA_OK ? gpuconf_device_count() : 0;
     return runtime_note(status);
 }
 
 EXPORT int cudaGetDevice(int *device)
 {
-    int status = gpuconf_init();
+    int status = runtime_init();
     *device = current_device();
     return runtime_note(status);
 }
@@ -133,25 +150,21 @@ EXPORT int cudaGetDevice(int *device)
 /* Since CUDA 12 this makes the primary context at once. */
 EXPORT int cudaSetDevice(int device)
 {
-    int status = gpuconf_init();
-    if (status == CUDA_OK && (device < 0 || device >= gpuconf_device_count()))
-        status = CUDA_INVALID_DEVICE;
+    int status = runtime_check_device(device);
     if (status != CUDA_OK)
         return runtime_note(status);
     struct context *current = gpuconf_current_context();
     chosen_device = device;
     if (current == NULL || gpuconf_context_device(current) != device) {
         gpuconf_set_current_context(NULL);
-        status = enter_device(&device);
+        status = runtime_enter_device(&device);
     }
     return runtime_note(status);
 }
 
 EXPORT int cudaDeviceGetAttribute(int *value, int attribute, int device)
 {
-    int status = gpuconf_init();
-    if (status == CUDA_OK && (device < 0 || device >= gpuconf_device_count()))
-        status = CUDA_INVALID_DEVICE;
+    int status = runtime_check_device(device);
     if (status == CUDA_OK)
         *value = gpuconf_device_attribute(attribute, device);
     return runtime_note(status);
@@ -162,119 +175,47 @@ EXPORT int cudaDeviceSynchronize(void)
     return runtime_note(gpuconf_fault());
 }
 
-/* struct cudaDeviceProp of CUDA 12 is 1032 bytes.  Its fields are those of the driver's
- * attributes; here is where each lies (CUDA 12 driver_types.h), and its size. */
-#if CUDA_MAJOR >= 13
-#define PROPERTIES_BYTES 1008
-#else
-#define PROPERTIES_BYTES 1032
-#endif
-static const struct {
-    short offset, bytes, attribute;
-} properties[] = {
-#if CUDA_MAJOR >= 13
-    {296, 8, 8}, {304, 4, 12}, {308, 4, 10}, {312, 8, 11}, {320, 4, 1}, {324, 4, 2}, {328, 4, 3}, {332, 4, 4}, {336, 4, 5}, {340, 4, 6}, {344, 4, 7}, {352, 8, 9}, {360, 4, 75}, {364, 4, 76}, {368, 8, 14}, {376, 8, 51}, {384, 4, 16}, {392, 4, 19}, {560, 4, 31}, {568, 4, 33}, {584, 4, 40}, {588, 4, 41}, {592, 4, 37}, {596, 4, 38}, {604, 4, 39}, {608, 4, 78}, {612, 4, 79}, {616, 4, 80}, {624, 8, 81}, {632, 4, 82}, {672, 8, 97}, {688, 4, 106}, {696, 8, 111},
-#else
-    {296, 8, 8},   {304, 4, 12},  {308, 4, 10}, {312, 8, 11},  {320, 4, 1},   {324, 4, 2},
-    {328, 4, 3},   {332, 4, 4},   {336, 4, 5},  {340, 4, 6},   {344, 4, 7},   {348, 4, 13},
-    {352, 8, 9},   {360, 4, 75},  {364, 4, 76}, {368, 8, 14},  {376, 8, 51},  {388, 4, 16},
-    {400, 4, 19},  {576, 4, 31},  {584, 4, 33}, {600, 4, 40},  {604, 4, 41},  {608, 4, 36},
-    {612, 4, 37},  {616, 4, 38},  {624, 4, 39}, {628, 4, 78},  {632, 4, 79},  {636, 4, 80},
-    {640, 8, 81},  {648, 4, 82},  {696, 8, 97}, {712, 4, 106}, {720, 8, 111},
-#endif
-};
-
-#if CUDA_MAJOR >= 13
-#define cudaGetDeviceProperties_v2 cudaGetDeviceProperties
-#endif
-
-EXPORT int cudaGetDeviceProperties_v2(char *filled, int device)
+EXPORT int cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
-    int status = gpuconf_init();
-    if (status == CUDA_OK && (device < 0 || device >= gpuconf_device_count()))
-        status = CUDA_INVALID_DEVICE;
-    if (status != CUDA_OK)
-        return runtime_note(status);
-    memset(filled, 0, PROPERTIES_BYTES);
-    snprintf(filled, 256, "%s", gpuconf_spec()->name);
-    gpuconf_device_uuid(device, (unsigned char *)filled + 256);
-    size_t total = gpuconf_spec()->total_bytes;
-    memcpy(filled + 288, &total, sizeof total);
-    for (size_t i = 0; i < sizeof properties / sizeof *properties; i++) {
-        int64_t value = gpuconf_device_attribute(properties[i].attribute, device);
-        memcpy(filled + properties[i].offset, &value, (size_t)properties[i].bytes);
-    }
+    (void)device;
+    (void)peer;
+    *can = 0;
     return CUDA_OK;
 }
 
-/* ---- memory ---- */
-
-EXPORT int cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+EXPORT int cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 {
-    int device;
-    int status = enter_device(&device);
-    if (status == CUDA_OK)
-        status = gpuconf_memory_info(device, free_bytes, total_bytes);
-    return runtime_note(status);
+    (void)peer;
+    (void)flags;
+    return runtime_note(CUDA_PEER_ACCESS_UNSUPPORTED);
 }
 
-EXPORT int cudaMalloc(void **where, size_t bytes)
+EXPORT int cudaDeviceGetPCIBusId(char *text, int room, int device)
 {
-    int device;
-    *where = NULL;
-    int status = enter_device(&device);
-    if (status == CUDA_OK && bytes > 0)
-        status = gpuconf_allocate(device, bytes, where);
-    return runtime_note(status);
+    char bus_id[13];
+    int status = runtime_check_device(device);
+    if (status != CUDA_OK)
+        return runtime_note(status);
+    gpuconf_device_bus_id(device, bus_id);
+    snprintf(text, (size_t)room, "%s", bus_id);
+    return CUDA_OK;
 }
 
-EXPORT int cudaFree(void *where)
+/* ---- the driver's functions by name ---- */
+
+EXPORT int cudaGetDriverEntryPoint(const char *name, void **function, unsigned long long flags,
+                                   int *result)
 {
-    int device;
-    int status = enter_device(&device); /* cudaFree(0) is the customary way to do just that */
-    return runtime_note(status == CUDA_OK ? gpuconf_free(where, MEMORY_DEVICE) : status);
+    (void)flags;
+    *function = gpuconf_driver_function(name);
+    if (result != NULL)
+        *result = *function == NULL ? 1 : 0; /* cudaDriverEntryPointSymbolNotFound */
+    return *function == NULL && result == NULL ? runtime_note(CUDA_NOT_FOUND) : CUDA_OK;
 }
 
-EXPORT int cudaMallocHost(void **where, size_t bytes)
+EXPORT int cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
+                                            unsigned long long flags, int *result)
 {
-    return runtime_note(gpuconf_allocate_host(bytes, where));
-}
-
-EXPORT int cudaFreeHost(void *where)
-{
-    return runtime_note(gpuconf_free(where, MEMORY_HOST));
-}
-
-/* Kinds: host to host 0, to device 1, from device 2, between devices 3, 4 by the pointers. */
-EXPORT int cudaMemcpy(void *to, const void *from, size_t bytes, int kind)
-{
-    static const int sides[] = {0, DESTINATION_ON_DEVICE, SOURCE_ON_DEVICE,
-                                DESTINATION_ON_DEVICE | SOURCE_ON_DEVICE, 0};
-    if (kind < 0 || kind > 4)
-        return runtime_note(CUDA_INVALID_VALUE);
-    return runtime_note(gpuconf_copy(to, from, bytes, sides[kind]));
-}
-
-EXPORT int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream)
-{
-    (void)stream;
-    return cudaMemcpy(to, from, bytes, kind);
-}
-
-EXPORT int cudaMemset(void *to, int value, size_t bytes)
-{
-    return runtime_note(gpuconf_fill(to, 0, (uint32_t)value & 0xff, 1, bytes, 1));
-}
-
-EXPORT int cudaMemsetAsync(void *to, int value, size_t bytes, void *stream)
-{
-    (void)stream;
-    return cudaMemset(to, value, bytes);
-}
-
-EXPORT int cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, size_t height,
-                             void *stream)
-{
-    (void)stream;
-    return runtime_note(gpuconf_fill(to, pitch, (uint32_t)value & 0xff, 1, width, height));
+    (void)version;
+    return cudaGetDriverEntryPoint(name, function, flags, result);
 }

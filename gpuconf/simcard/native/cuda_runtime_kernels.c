@@ -1,4 +1,4 @@
-/* libcudart.so.12: kernels are registered by name, and refused by name (fills excepted). */
+/* libcudart.so.12 and .13: kernels are registered by name, and refused by name (fills excepted). */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@ struct kernel {
 static struct {
     struct kernel *entries;
     size_t count, room;
+    int is_sorted; /* by `host`; PyTorch registers some 50,000 */
 } kernels;
 static pthread_mutex_t kernels_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -33,6 +34,12 @@ EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
 EXPORT void __cudaUnregisterFatBinary(void **handle)
 {
     (void)handle;
+}
+
+EXPORT char __cudaInitModule(void **handle)
+{
+    (void)handle;
+    return 1;
 }
 
 EXPORT void __cudaRegisterVar(void **handle)
@@ -56,16 +63,29 @@ EXPORT void __cudaRegisterFunction(void **handle, const char *host, char *device
     }
     if (kernels.count < kernels.room)
         kernels.entries[kernels.count++] = (struct kernel){host, name};
+    kernels.is_sorted = 0;
     pthread_mutex_unlock(&kernels_lock);
+}
+
+static int compare(const void *left, const void *right)
+{
+    const char *one = ((const struct kernel *)left)->host;
+    const char *other = ((const struct kernel *)right)->host;
+    return one < other ? -1 : one > other;
 }
 
 static const char *kernel_name(const void *host)
 {
-    const char *name = "(a kernel that no library has registered)";
+    struct kernel key = {host, NULL};
     pthread_mutex_lock(&kernels_lock);
-    for (size_t i = 0; i < kernels.count; i++)
-        if (kernels.entries[i].host == host)
-            name = kernels.entries[i].name;
+    if (!kernels.is_sorted && kernels.count > 0)
+        qsort(kernels.entries, kernels.count, sizeof *kernels.entries, compare);
+    kernels.is_sorted = 1;
+    const struct kernel *found =
+        kernels.count == 0 ? NULL
+                           : bsearch(&key, kernels.entries, kernels.count,
+                                     sizeof *kernels.entries, compare);
+    const char *name = found == NULL ? "(a kernel that no library has registered)" : found->name;
     pthread_mutex_unlock(&kernels_lock);
     return name;
 }
@@ -107,6 +127,7 @@ EXPORT int cudaLaunchKernel(const void *function, struct launch_size grid,
     return runtime_note(gpuconf_launch_kernel(kernel_name(function), arguments, 0));
 }
 
+/* What CUDA 13's compiler calls in its stead. */
 EXPORT int __cudaGetKernel(const void **kernel, const void *function)
 {
     *kernel = function;

@@ -1,8 +1,11 @@
-/* libcudart.so.12: streams, which do everything at once, and events. */
+/* libcudart.so.12 and .13: streams, which do everything at once, and events. */
 #include <stddef.h>
 
 #include "cuda_runtime.h"
 #include "engine.h"
+
+typedef void (*host_function)(void *);
+typedef void (*stream_callback)(void *stream, int status, void *data);
 
 EXPORT int cudaStreamCreateWithFlags(void **stream, unsigned flags)
 {
@@ -95,4 +98,66 @@ EXPORT int cudaEventSynchronize(void *event)
 EXPORT int cudaEventElapsedTime(float *milliseconds, void *start, void *end)
 {
     return runtime_note(gpuconf_event_elapsed(milliseconds, start, end));
+}
+
+EXPORT int cudaStreamCreate(void **stream)
+{
+    return runtime_note(gpuconf_stream_create(stream, 0, 0));
+}
+
+EXPORT int cudaStreamCreateWithPriority(void **stream, unsigned flags, int priority)
+{
+    return runtime_note(gpuconf_stream_create(stream, flags, priority));
+}
+
+EXPORT int cudaStreamGetPriority(void *stream, int *priority)
+{
+    *priority = gpuconf_stream_priority(stream);
+    return CUDA_OK;
+}
+
+EXPORT int cudaStreamAddCallback(void *stream, stream_callback callback, void *data,
+                                 unsigned flags)
+{
+    (void)flags;
+    callback(stream, gpuconf_fault(), data);
+    return CUDA_OK;
+}
+
+EXPORT int cudaLaunchHostFunc(void *stream, host_function function, void *data)
+{
+    (void)stream;
+    function(data);
+    return CUDA_OK;
+}
+
+EXPORT int cudaThreadExchangeStreamCaptureMode(int *mode)
+{
+    (void)mode;
+    return CUDA_OK;
+}
+
+EXPORT int cudaEventQuery(void *event)
+{
+    (void)event;
+    return runtime_note(gpuconf_fault());
+}
+
+EXPORT int cudaEventRecordWithFlags(void *event, void *stream, unsigned flags)
+{
+    (void)stream;
+    (void)flags;
+    return runtime_note(gpuconf_event_record(event));
+}
+
+/* ---- the profiler: there is none, and nothing to start ---- */
+
+EXPORT int cudaProfilerStart(void)
+{
+    return CUDA_OK;
+}
+
+EXPORT int cudaProfilerStop(void)
+{
+    return CUDA_OK;
 }

@@ -1,7 +1,8 @@
-/* libgpuconf_devices.so, for LD_PRELOAD: JAX (since 0.4.x, jax/_src/hardware_utils.py) makes no
- * CUDA client unless /dev/nvidia0 exists.  Whoever asks for that path is shown /dev/null. */
+/* libgpuconf_device_files.so, for LD_PRELOAD: JAX makes no CUDA client unless /dev/nvidia0 exists
+ * (jax/_src/hardware_utils.py).  Who asks about that path is shown /dev/null.  The __xstat names are
+ * what stat() calls in a Python that was built with a glibc older than 2.33. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -14,10 +15,22 @@ static const char *shown(const char *path)
 
 EXPORT int stat(const char *restrict path, struct stat *restrict found)
 {
-    return fstatat(-100 /* AT_FDCWD */, shown(path), found, 0);
+    return fstatat(AT_FDCWD, shown(path), found, 0);
 }
 
 EXPORT int stat64(const char *restrict path, struct stat64 *restrict found)
 {
-    return fstatat64(-100, shown(path), found, 0);
+    return fstatat64(AT_FDCWD, shown(path), found, 0);
+}
+
+EXPORT int __xstat(int version, const char *path, struct stat *found)
+{
+    (void)version;
+    return fstatat(AT_FDCWD, shown(path), found, 0);
+}
+
+EXPORT int __xstat64(int version, const char *path, struct stat64 *found)
+{
+    (void)version;
+    return fstatat64(AT_FDCWD, shown(path), found, 0);
 }

@@ -63,6 +63,11 @@ void gpuconf_device_uuid(int device, unsigned char uuid[16])
     card_uuid_bytes(driver.gpus[device], uuid);
 }
 
+void gpuconf_device_bus_id(int device, char bus_id[13])
+{
+    card_pci_bus_id(driver.gpus[device], bus_id);
+}
+
 const struct card_spec *gpuconf_spec(void)
 {
     return card_get_spec(driver.card);
@@ -117,6 +122,7 @@ static const struct {
     {102, 1},         /* virtual memory management */
     {106, 16},        /* blocks per multiprocessor */
     {111, 1024},      /* reserved shared memory per block */
+    {122, 1},         /* 64-bit memory operations of streams */
     {134, -1},        /* no host NUMA node */
 };
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "card.h"
+#include "ranges.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -19,6 +20,7 @@ enum cuda_error {
     CUDA_INVALID_VALUE = 1,
     CUDA_OUT_OF_MEMORY = 2,
     CUDA_NOT_INITIALIZED = 3,
+    CUDA_INSUFFICIENT_DRIVER = 35, /* the runtime's alone */
     CUDA_NO_DEVICE = 100,
     CUDA_INVALID_DEVICE = 101,
     CUDA_INVALID_CONTEXT = 201,
@@ -33,16 +35,20 @@ enum cuda_error {
 /* CU_MEMORYTYPE_… */
 enum memory_type { MEMORY_HOST = 1, MEMORY_DEVICE = 2 };
 
-enum { MAPPED = 2 };
+/* Whose memory it is: the program's own that was only registered, CUDA's, or a mapping of
+ * virtual_memory.c. */
+enum ownership { REGISTERED, ALLOCATED, MAPPED };
 
 struct context; /* a primary context: one per GPU and process */
 
+struct physical; /* of virtual_memory.c */
+
 struct allocation {
-    char *base;
-    size_t bytes;
+    struct range range;
     int device; /* as CUDA numbers them: an index into the visible ones */
     enum memory_type type;
-    int owned; /* 0: host memory that was only registered; MAPPED: of virtual_memory.c */
+    enum ownership ownership;
+    struct physical *physical; /* what is MAPPED */
 };
 
 /* ---- devices.c ---- */
@@ -51,6 +57,7 @@ int engine_ready(void);        /* CUDA_OK, or why no call can work now */
 EXPORT int gpuconf_device_count(void);
 EXPORT uint32_t gpuconf_device_gpu(int device); /* the card's own number of a visible device */
 EXPORT void gpuconf_device_uuid(int device, unsigned char uuid[16]);
+EXPORT void gpuconf_device_bus_id(int device, char bus_id[13]);
 EXPORT const struct card_spec *gpuconf_spec(void);
 EXPORT struct card_file *gpuconf_card(void);
 EXPORT int gpuconf_device_attribute(int attribute, int device);
@@ -85,20 +92,23 @@ EXPORT int gpuconf_copy(void *to, const void *from, size_t bytes, int sides);
 EXPORT int gpuconf_fill(void *to, size_t pitch, uint32_t value, size_t element_bytes,
                         size_t width, size_t height);
 
+int engine_remember(const struct allocation *entry); /* CUDA_INVALID_VALUE if it overlaps another */
+/* Take out the entry that begins at `where`; CUDA_INVALID_VALUE if there is none like it. */
+int engine_forget(const void *where, enum memory_type type, enum ownership ownership,
+                  struct allocation *entry);
+
 /* ---- virtual_memory.c ---- */
 #define VIRTUAL_MEMORY_GRANULARITY ((size_t)2 << 20)
-struct physical;
 int engine_physical_create(int device, size_t bytes, struct physical **made);
 int engine_physical_release(struct physical *physical);
 int engine_physical_retain(const void *where, struct physical **found);
-int engine_physical_device(const struct physical *physical);
+int engine_physical_device(struct physical *physical, int *device);
 int engine_reserve_addresses(size_t bytes, size_t alignment, void **where);
 int engine_free_addresses(void *where, size_t bytes);
 int engine_map(void *where, size_t bytes, size_t offset, struct physical *physical);
 int engine_unmap(void *where, size_t bytes);
-/* Told to memory.c, so that copies find it. */
-int gpuconf_remember_mapped(int device, void *where, size_t bytes);
-void gpuconf_forget_mapped(void *where);
+void engine_map_nothing(void *where, size_t bytes); /* addresses stay reserved */
+void engine_free_physical(int device); /* everything of a device; the card has its bytes back */
 
 /* ---- streams.c ---- */
 enum { LEAST_PRIORITY = 0, GREATEST_PRIORITY = -5 };
@@ -109,7 +119,8 @@ EXPORT void gpuconf_handle_free(void *handle);
 EXPORT int gpuconf_stream_priority(const void *stream);
 EXPORT int gpuconf_stream_create(void **stream, unsigned flags, int priority);
 
-/* ---- cuda_driver_more.c ---- */
+/* ---- cuda_driver_lookup.c ---- */
+/* A function of libcuda.so.1 by its name: the newest of its versions, NULL if there is none. */
 EXPORT void *gpuconf_driver_function(const char *name);
 
 /* ---- kernels.c ---- */

@@ -2,6 +2,7 @@
 #include "engine.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ int gpuconf_fault(void)
 
 static void print_name(const char *mangled)
 {
-    /* libstdc++ is in the process wherever TensorFlow is; this library itself needs no C++. */
+    /* libstdc++ is in the process wherever TensorFlow, PyTorch or JAX is; this library itself needs no C++. */
     void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
     void *symbol = library == NULL ? NULL : dlsym(library, "__cxa_demangle");
     demangle_function demangle;
@@ -39,27 +40,62 @@ static void print_name(const char *mangled)
     free(name);
 }
 
+static int has_in_its_name(struct dl_phdr_info *library, size_t size, void *part)
+{
+    (void)size;
+    return strstr(library->dlpi_name, part) != NULL;
+}
+
+static int is_loaded(const char *part)
+{
+    return dl_iterate_phdr(has_in_its_name, (void *)part);
+}
+
+/* What to do instead, for the framework whose kernel it is. */
+static const char *advice(const char *name)
+{
+    if (strncmp(name, "_ZN2at", 6) == 0)
+        return "A simulated card has memory but computes nothing: the result would be wrong.\n"
+               "PyTorch's empty, zeros, ones, full, fill_ and copies work. Compute on the CPU:\n"
+               "tensor.cpu(), or device='cpu'.";
+    if (is_loaded("xla_cuda_plugin") && !is_loaded("libtensorflow_framework"))
+        return "A simulated card has memory but computes nothing: the result would be wrong.\n"
+               "JAX's device_put and numpy.asarray work. Compute on the CPU:\n"
+               "with jax.default_device(jax.devices('cpu')[0]):";
+    if (getenv(BRIDGE_VARIABLE) != NULL)
+        return "No CPU kernel stands in for it on a simulated card, and without one the\n"
+               "result would be wrong: run that operation under tf.device('CPU').";
+    return "A simulated card without the kernel bridge has memory but computes nothing:\n"
+           "the result would be wrong. Constants, variables, copies, tf.zeros, tf.ones\n"
+           "and tf.fill work. TensorFlow 2.15 and newer compute with the bridge, which\n"
+           "python -m gpuconf.simcard run brings; for an older one, put the operation\n"
+           "under tf.device('/cpu:0').";
+}
+
+/* For measuring memory alone: who asks for it knows that no number means anything. */
+static int skips(const char *mode)
+{
+    static _Atomic int said;
+    if (mode == NULL || strcmp(mode, "skip") != 0)
+        return 0;
+    if (!atomic_exchange(&said, 1))
+        fprintf(stderr, "gpuconf simulated card: " KERNELS_VARIABLE "=skip: no kernel runs, and "
+                        "every computed number is garbage\n");
+    return 1;
+}
+
 int gpuconf_launch_kernel(const char *name, void **arguments, int caller_checks)
 {
     if (arguments != NULL && (eigen_fill(name, arguments) || torch_fill(name, arguments)))
         return CUDA_OK;
     const char *mode = getenv(KERNELS_VARIABLE);
-    /* For measuring memory alone: the caller knows that no number means anything. */
-    if (mode != NULL && strcmp(mode, "skip") == 0)
+    if (skips(mode))
         return CUDA_OK;
     int as_error = mode != NULL && strcmp(mode, "error") == 0;
     int told_before = caller_checks ? 0 : atomic_exchange(&fault, CUDA_LAUNCH_FAILED);
     if (!told_before) {
         print_name(name);
-        fprintf(stderr, "%s  %s\n",
-                getenv(BRIDGE_VARIABLE) != NULL
-                    ? "No CPU kernel stands in for it on a simulated card, and without one the\n"
-                      "result would be wrong: run that operation under tf.device('CPU')."
-                    : "A simulated card without the kernel bridge has memory but computes nothing:\n"
-                      "the result would be wrong. Constants, variables, copies, tf.zeros, tf.ones\n"
-                      "and tf.fill work. TensorFlow 2.15 and newer compute with the bridge, which\n"
-                      "python -m gpuconf.simcard run brings; for an older one, put the operation\n"
-                      "under tf.device('/cpu:0').",
+        fprintf(stderr, "%s  %s\n", advice(name),
                 !as_error       ? "Stopping here."
                 : caller_checks ? "The launch returns an error."
                                 : "No number can be read from the card from here on.");

@@ -11,97 +11,66 @@
 /* Device memory is host memory that the kernel pages in when it is first touched: an allocation
  * of 9 GiB that TensorFlow only cuts up costs the host next to nothing. */
 
-static struct {
-    struct allocation *entries;
-    size_t count, room;
-} table;
+static ranges allocations;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int remember_locked(const struct allocation *entry)
+int engine_remember(const struct allocation *entry)
 {
-    if (table.count == table.room) {
-        size_t room = table.room == 0 ? 64 : 2 * table.room;
-        struct allocation *entries = realloc(table.entries, room * sizeof *entries);
-        if (entries == NULL)
-            return CUDA_OUT_OF_MEMORY;
-        table.entries = entries;
-        table.room = room;
-    }
-    table.entries[table.count++] = *entry;
-    return CUDA_OK;
+    struct allocation *kept = malloc(sizeof *kept);
+    if (kept == NULL)
+        return CUDA_OUT_OF_MEMORY;
+    *kept = *entry;
+    pthread_mutex_lock(&lock);
+    int added = ranges_add(&allocations, &kept->range);
+    pthread_mutex_unlock(&lock);
+    if (!added)
+        free(kept);
+    return added ? CUDA_OK : CUDA_INVALID_VALUE;
 }
 
-static int remember(const struct allocation *entry)
+int engine_forget(const void *where, enum memory_type type, enum ownership ownership,
+                  struct allocation *entry)
 {
     pthread_mutex_lock(&lock);
-    int status = remember_locked(entry);
-    pthread_mutex_unlock(&lock);
-    return status;
-}
-
-/* Take the entry that begins at `where` out of the table. */
-static int forget(const void *where, enum memory_type type, int owned, struct allocation *entry)
-{
-    int status = CUDA_INVALID_VALUE;
-    pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < table.count; i++) {
-        struct allocation *each = &table.entries[i];
-        if (each->base != where || each->type != type || each->owned != owned)
-            continue;
-        *entry = *each;
-        *each = table.entries[--table.count];
-        status = CUDA_OK;
-        break;
+    struct allocation *found = (struct allocation *)ranges_find(&allocations, where, 1);
+    if (found != NULL && (found->range.base != where || found->type != type ||
+                          found->ownership != ownership))
+        found = NULL;
+    if (found != NULL) {
+        ranges_remove(&allocations, &found->range);
+        *entry = *found;
+        free(found);
     }
     pthread_mutex_unlock(&lock);
-    return status;
+    return found != NULL ? CUDA_OK : CUDA_INVALID_VALUE;
 }
 
-static const struct allocation *entry_at_locked(const char *where)
+/* The end of the memory that begins with this entry: it goes on in what is mapped right behind it
+ * on the same device. */
+static const char *end_locked(const struct allocation *entry, const char *wanted)
 {
-    for (size_t i = 0; i < table.count; i++) {
-        const struct allocation *each = &table.entries[i];
-        if (where >= each->base && where < each->base + each->bytes)
-            return each;
+    const char *end = entry->range.base + entry->range.bytes;
+    while (end < wanted && entry->ownership == MAPPED) {
+        const struct allocation *next =
+            (const struct allocation *)ranges_find(&allocations, end, 1);
+        if (next == NULL || next->ownership != MAPPED || next->device != entry->device)
+            break;
+        end = next->range.base + next->range.bytes;
     }
-    return NULL;
-}
-
-/* A range may go on in the next piece of memory mapped behind it, on the same device. */
-static int goes_on(const struct allocation *entry, const struct allocation *next)
-{
-    return next != NULL && entry->owned == MAPPED && next->owned == MAPPED &&
-           next->device == entry->device;
+    return end;
 }
 
 int gpuconf_find(const void *where, size_t bytes, struct allocation *found)
 {
-    const char *from = where, *end = from + bytes;
+    const char *wanted = (const char *)where + bytes;
     pthread_mutex_lock(&lock);
-    const struct allocation *entry = entry_at_locked(from);
-    int status = entry == NULL ? CUDA_INVALID_VALUE : CUDA_OK;
-    if (entry != NULL)
+    const struct allocation *entry =
+        (const struct allocation *)ranges_find(&allocations, where, 1);
+    int is_there = entry != NULL && end_locked(entry, wanted) >= wanted;
+    if (is_there)
         *found = *entry;
-    while (status == CUDA_OK && end > entry->base + entry->bytes) {
-        const struct allocation *next = entry_at_locked(entry->base + entry->bytes);
-        if (!goes_on(entry, next))
-            status = CUDA_INVALID_VALUE;
-        entry = next;
-    }
     pthread_mutex_unlock(&lock);
-    return status;
-}
-
-int gpuconf_remember_mapped(int device, void *where, size_t bytes)
-{
-    struct allocation entry = {where, bytes, device, MEMORY_DEVICE, MAPPED};
-    return remember(&entry);
-}
-
-void gpuconf_forget_mapped(void *where)
-{
-    struct allocation entry;
-    forget(where, MEMORY_DEVICE, MAPPED, &entry);
+    return is_there ? CUDA_OK : CUDA_INVALID_VALUE;
 }
 
 /* ---- device memory ---- */
@@ -129,6 +98,16 @@ static void *map_host_memory(size_t bytes)
     return NULL;
 }
 
+/* Memory that map_host_memory() gave; unmapped again where it cannot be remembered. */
+static int remember_owned(char *base, size_t bytes, int device, enum memory_type type)
+{
+    struct allocation entry = {{base, bytes, NULL}, device, type, ALLOCATED, NULL};
+    int status = engine_remember(&entry);
+    if (status != CUDA_OK)
+        munmap(base, bytes);
+    return status;
+}
+
 int gpuconf_allocate(int device, size_t bytes, void **where)
 {
     if (bytes == 0)
@@ -136,15 +115,15 @@ int gpuconf_allocate(int device, size_t bytes, void **where)
     uint32_t gpu = gpuconf_device_gpu(device);
     if (card_take(gpuconf_card(), gpu, bytes) != 0)
         return CUDA_OUT_OF_MEMORY;
-    struct allocation entry = {map_host_memory(bytes), bytes, device, MEMORY_DEVICE, 1};
-    if (entry.base == NULL || remember(&entry) != CUDA_OK) {
-        if (entry.base != NULL)
-            munmap(entry.base, bytes);
+    int status = CUDA_OUT_OF_MEMORY;
+    char *base = map_host_memory(bytes);
+    if (base != NULL)
+        status = remember_owned(base, bytes, device, MEMORY_DEVICE);
+    if (status == CUDA_OK)
+        *where = base;
+    else
         card_give_back(gpuconf_card(), gpu, bytes);
-        return CUDA_OUT_OF_MEMORY;
-    }
-    *where = entry.base;
-    return CUDA_OK;
+    return status;
 }
 
 int gpuconf_free(void *where, enum memory_type type)
@@ -152,27 +131,32 @@ int gpuconf_free(void *where, enum memory_type type)
     struct allocation entry;
     if (where == NULL)
         return CUDA_OK;
-    if (forget(where, type, 1, &entry) != CUDA_OK)
+    if (engine_forget(where, type, ALLOCATED, &entry) != CUDA_OK)
         return CUDA_INVALID_VALUE;
-    munmap(entry.base, entry.bytes);
+    size_t bytes = entry.range.bytes;
+    munmap(entry.range.base, bytes);
     if (type == MEMORY_DEVICE)
-        card_give_back(gpuconf_card(), gpuconf_device_gpu(entry.device), entry.bytes);
+        card_give_back(gpuconf_card(), gpuconf_device_gpu(entry.device), bytes);
     return CUDA_OK;
 }
 
 void engine_free_device(int device)
 {
     pthread_mutex_lock(&lock);
-    size_t kept = 0;
-    for (size_t i = 0; i < table.count; i++) {
-        struct allocation *each = &table.entries[i];
-        if (each->type == MEMORY_DEVICE && each->device == device)
+    for (struct range *each = ranges_list(&allocations), *next; each != NULL; each = next) {
+        struct allocation *entry = (struct allocation *)each;
+        next = each->next;
+        if (entry->type != MEMORY_DEVICE || entry->device != device)
+            continue;
+        ranges_remove(&allocations, each);
+        if (entry->ownership == ALLOCATED)
             munmap(each->base, each->bytes);
         else
-            table.entries[kept++] = *each;
+            engine_map_nothing(each->base, each->bytes);
+        free(entry);
     }
-    table.count = kept;
     pthread_mutex_unlock(&lock);
+    engine_free_physical(device);
 }
 
 /* ---- host memory ---- */
@@ -181,44 +165,28 @@ int gpuconf_allocate_host(size_t bytes, void **where)
 {
     if (bytes == 0)
         return CUDA_INVALID_VALUE;
-    struct allocation entry = {map_host_memory(bytes), bytes, 0, MEMORY_HOST, 1};
-    if (entry.base == NULL)
+    char *base = map_host_memory(bytes);
+    if (base == NULL)
         return CUDA_OUT_OF_MEMORY;
-    int status = remember(&entry);
-    if (status != CUDA_OK)
-        munmap(entry.base, bytes);
-    else
-        *where = entry.base;
+    int status = remember_owned(base, bytes, 0, MEMORY_HOST);
+    if (status == CUDA_OK)
+        *where = base;
     return status;
-}
-
-static int overlaps_host_memory_locked(const struct allocation *entry)
-{
-    for (size_t i = 0; i < table.count; i++) {
-        const struct allocation *each = &table.entries[i];
-        if (each->type == MEMORY_HOST && entry->base < each->base + each->bytes &&
-            each->base < entry->base + entry->bytes)
-            return 1;
-    }
-    return 0;
 }
 
 int engine_register_host(void *where, size_t bytes)
 {
-    struct allocation entry = {where, bytes, 0, MEMORY_HOST, 0};
+    struct allocation entry = {{where, bytes, NULL}, 0, MEMORY_HOST, REGISTERED, NULL};
     if (where == NULL || bytes == 0)
         return CUDA_INVALID_VALUE;
-    pthread_mutex_lock(&lock);
-    int status = overlaps_host_memory_locked(&entry) ? CUDA_HOST_MEMORY_ALREADY_REGISTERED
-                                                     : remember_locked(&entry);
-    pthread_mutex_unlock(&lock);
-    return status;
+    int status = engine_remember(&entry);
+    return status == CUDA_INVALID_VALUE ? CUDA_HOST_MEMORY_ALREADY_REGISTERED : status;
 }
 
 int engine_unregister_host(void *where)
 {
     struct allocation entry;
-    return forget(where, MEMORY_HOST, 0, &entry);
+    return engine_forget(where, MEMORY_HOST, REGISTERED, &entry);
 }
 
 /* ---- copies and fills: done at once, on the caller's thread ---- */

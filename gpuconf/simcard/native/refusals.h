@@ -1,6 +1,8 @@
-/* Functions of NVIDIA's libraries that a simulated card does not have and a wheel does not load
- * without.  Each says its name when first called and returns an error of its library. */
+/* Functions of NVIDIA's libraries that a simulated card does not have and a wheel is not loaded
+ * without (gpuconf/simcard/wheels.py lists them).  Each says its name when first called and returns an
+ * error of its library. */
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,26 +10,48 @@ static const struct {
     const char *beginning;
     int status;
 } errors[] = {
-    {"cublas", 15},  {"cusolver", 9},   {"cusparseLt", 10}, {"cusparse", 10},
-    {"cufft", 16},   {"cudnn", 3000},   {"nccl", 2},        {"nvrtc", 11},
-    {"cuda", 801},   {"curand", 203},   {"cuFile", 5001},   {"nvshmem", 1},
-    {"cupti", 999},  {"nvJitLink", 1},  {"cu", 801},        {"", 1},
+    {"cublas", 15},      /* CUBLAS_STATUS_NOT_SUPPORTED */
+    {"cusolver", 9},     /* CUSOLVER_STATUS_NOT_SUPPORTED */
+    {"cusparse", 10},    /* CUSPARSE_STATUS_NOT_SUPPORTED, cuSPARSELt's too */
+    {"cufft", 16},       /* CUFFT_NOT_SUPPORTED */
+    {"cudnn", 3000},     /* CUDNN_STATUS_NOT_SUPPORTED */
+    {"cupti", 27},       /* CUPTI_ERROR_NOT_SUPPORTED */
+    {"curand", 203},     /* CURAND_STATUS_INITIALIZATION_FAILED; it has no NOT_SUPPORTED */
+    {"cuFile", 5001},    /* CU_FILE_DRIVER_NOT_INITIALIZED */
+    {"cu", 801},         /* CUDA's NOT_SUPPORTED, of the driver and of the runtime */
+    {"nccl", 1},         /* ncclUnhandledCudaError */
+    {"nvrtc", 11},       /* NVRTC_ERROR_INTERNAL_ERROR */
+    {"", 1},
 };
 
-static int refuse(const char *name, _Atomic int *said)
+/* The functions that return a text, which the caller prints. */
+static int returns_text(const char *name)
 {
+    static const char *const texts[] = {"ErrorString", "ErrorName", "StatusString", "StatusName",
+                                        "ncclGetLastError"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strstr(name, texts[i]) != NULL)
+            return 1;
+    return 0;
+}
+
+static intptr_t refuse(const char *name, _Atomic int *said)
+{
+    if (returns_text(name))
+        return (intptr_t) "not supported (by a simulated card)";
     if (!atomic_exchange(said, 1))
         fprintf(stderr, "gpuconf simulated card: no %s here, it returns an error\n", name);
-    name += strspn(name, "_");
-    for (size_t i = 0;; i++)
-        if (strncmp(name, errors[i].beginning, strlen(errors[i].beginning)) == 0)
-            return errors[i].status;
+    const char *bare = name + strspn(name, "_");
+    size_t i = 0;
+    while (strncmp(bare, errors[i].beginning, strlen(errors[i].beginning)) != 0)
+        i++;
+    return errors[i].status;
 }
 
 /* Arguments are not looked at. */
-#define REFUSE(name)                                            \
-    __attribute__((visibility("default"))) int name(void)       \
-    {                                                           \
-        static _Atomic int said;                                \
-        return refuse(#name, &said);                            \
+#define REFUSE(name)                                           \
+    __attribute__((visibility("default"))) intptr_t name(void) \
+    {                                                          \
+        static _Atomic int said;                               \
+        return refuse(#name, &said);                           \
     }

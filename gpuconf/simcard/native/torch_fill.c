@@ -1,5 +1,5 @@
 /* PyTorch's torch.zeros, ones, full and fill_ on a GPU are one kernel,
- * vectorized_elementwise_kernel<vector width, FillFunctor<T>, std::array<char*, 1>>(int count,
+ * vectorized_elementwise_kernel<vector width, FillFunctor<T>, array of one pointer>(int count,
  * functor, pointers) (aten/src/ATen/native/cuda/CUDALoops.cuh, FillKernel.cu). */
 #include "torch_fill.h"
 
@@ -10,37 +10,72 @@
 
 static const char before_width[] = "_ZN2at6native29vectorized_elementwise_kernelILi";
 static const char before_type[] = "ENS0_11FillFunctorI";
-/* 2.9 and, with one more template argument, 2.15. */
-static const char *const after_type[] = {"EESt5arrayIPcLm1EEEEviT0_T1_",
-                                         "EESt5arrayIPcLm1EELb0EEEviT0_T1_"};
+/* Which array it is, and whether there is one more template argument, differs by version. */
+static const char *const after_type[] = {
+    "EENS_6detail5ArrayIPcLi1EEEEEviT0_T1_", /* 2.4 */
+    "EESt5arrayIPcLm1EEEEviT0_T1_",          /* 2.9 and 2.12 */
+    "EESt5arrayIPcLm1EELb0EEEviT0_T1_",      /* 2.15 */
+};
 
+/* As the compiler mangles them. */
 static const struct {
     const char *name;
     size_t bytes;
 } types[] = {
-    {"b", 1}, {"a", 1}, {"h", 1}, {"s", 2}, {"t", 2}, {"i", 4}, {"j", 4}, {"l", 8}, {"m", 8},
-    {"f", 4}, {"d", 8}, {"N3c104HalfE", 2}, {"N3c108BFloat16E", 2},
-    {"N3c107complexIfEE", 8}, {"N3c107complexIdEE", 16}, {"N3c1013Float8_e4m3fnE", 1}, {"N3c1011Float8_e5m2E", 1},
+    {"b", 1},                         /* bool */
+    {"a", 1},                         /* signed char */
+    {"h", 1},                         /* unsigned char */
+    {"s", 2},                         /* short, and so on */
+    {"t", 2},
+    {"i", 4},
+    {"j", 4},
+    {"l", 8},
+    {"m", 8},
+    {"f", 4},
+    {"d", 8},
+    {"N3c104HalfE", 2},
+    {"N3c108BFloat16E", 2},
+    {"N3c107complexIfEE", 8},
+    {"N3c107complexIdEE", 16},
+    {"N3c1013Float8_e4m3fnE", 1},
+    {"N3c1011Float8_e5m2E", 1},
 };
 
+/* What follows if `name` begins so, else NULL. */
+static const char *after(const char *name, const char *beginning)
+{
+    size_t length = strlen(beginning);
+    return strncmp(name, beginning, length) == 0 ? name + length : NULL;
+}
+
+static int is_an_end(const char *name)
+{
+    for (size_t i = 0; i < sizeof after_type / sizeof *after_type; i++)
+        if (strcmp(name, after_type[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* The size of an element that the kernel of this name fills, 0 if it is another kernel. */
 static size_t element_bytes(const char *name)
 {
-    if (strncmp(name, before_width, sizeof before_width - 1) != 0)
+    name = after(name, before_width);
+    if (name == NULL)
         return 0;
-    name += sizeof before_width - 1;
-    while (*name >= '0' && *name <= '9')
-        name++;
-    if (strncmp(name, before_type, sizeof before_type - 1) != 0)
-        return 0;
-    name += sizeof before_type - 1;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        size_t length = strlen(types[i].name);
-        if (strncmp(name, types[i].name, length) == 0 &&
-            (strcmp(name + length, after_type[0]) == 0 ||
-             strcmp(name + length, after_type[1]) == 0))
+    name += strspn(name, "0123456789");
+    name = after(name, before_type);
+    for (size_t i = 0; name != NULL && i < sizeof types / sizeof *types; i++) {
+        const char *rest = after(name, types[i].name);
+        if (rest != NULL && is_an_end(rest))
             return types[i].bytes;
     }
     return 0;
+}
+
+static int is_zero(const char *value, size_t bytes)
+{
+    static const char zeros[16];
+    return memcmp(value, zeros, bytes) == 0;
 }
 
 int torch_fill(const char *name, void **arguments)
@@ -54,10 +89,7 @@ int torch_fill(const char *name, void **arguments)
     char *to = *(char **)arguments[2];
     if (gpuconf_find(to, count * bytes, &found) != CUDA_OK)
         return 0;
-    int zero = 1;
-    for (size_t i = 0; i < bytes; i++)
-        zero = zero && value[i] == 0;
-    if (zero || bytes == 1) {
+    if (bytes == 1 || is_zero(value, bytes)) {
         memset(to, value[0], count * bytes);
         return 1;
     }

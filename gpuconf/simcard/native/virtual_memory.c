@@ -1,19 +1,19 @@
-/* Virtual memory management (cuMemCreate and friends): physical memory and addresses apart.
+/* Virtual memory management (cuMemCreate and its family): physical memory and addresses apart.
  *
- * All physical memory of the process is one sparse memfd, so that a handle can be mapped twice and
- * ten thousand handles need one descriptor.  A handle takes its bytes from the card when it is
- * made; they go back when it is released and mapped nowhere. */
+ * All physical memory of the process is one sparse file in memory, so that a handle can be mapped
+ * twice and ten thousand handles need one descriptor.  A handle takes its bytes from the card when
+ * it is made; they go back when it is released and mapped nowhere. */
 #define _GNU_SOURCE
 #include "engine.h"
 
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 struct physical {
+    struct range self; /* its own address: a handle is looked for among those that were given out */
     size_t bytes;
     off_t offset;
     int device;
@@ -21,17 +21,10 @@ struct physical {
     int mapped;
 };
 
-struct mapping {
-    char *where;
-    size_t bytes;
-    struct physical *physical;
-};
-
 static struct {
     int fd;
     off_t end;
-    struct mapping *mappings;
-    size_t count, room;
+    ranges physical, reserved;
 } all = {.fd = -1};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -40,51 +33,68 @@ static int is_granular(size_t bytes)
     return bytes > 0 && bytes % VIRTUAL_MEMORY_GRANULARITY == 0;
 }
 
+/* ---- physical memory ---- */
+
+static struct physical *known_locked(struct physical *handle)
+{
+    struct range *found = ranges_find(&all.physical, handle, 1);
+    return found != NULL && (struct physical *)found == handle ? handle : NULL;
+}
+
+static int create_locked(int device, size_t bytes, struct physical **made)
+{
+    struct physical *physical = malloc(sizeof *physical);
+    if (physical == NULL)
+        return CUDA_OUT_OF_MEMORY;
+    *physical = (struct physical){{(char *)physical, 1, NULL}, bytes, all.end, device, 1, 0};
+    if (all.fd < 0)
+        all.fd = memfd_create("gpuconf simulated card", MFD_CLOEXEC);
+    if (all.fd < 0 || ftruncate(all.fd, all.end + (off_t)bytes) != 0 ||
+        !ranges_add(&all.physical, &physical->self)) {
+        free(physical);
+        return CUDA_OUT_OF_MEMORY;
+    }
+    all.end += (off_t)bytes;
+    *made = physical;
+    return CUDA_OK;
+}
+
 int engine_physical_create(int device, size_t bytes, struct physical **made)
 {
     if (!is_granular(bytes))
         return CUDA_INVALID_VALUE;
-    struct physical *physical = calloc(1, sizeof *physical);
-    if (physical == NULL)
+    uint32_t gpu = gpuconf_device_gpu(device);
+    if (card_take(gpuconf_card(), gpu, bytes) != 0)
         return CUDA_OUT_OF_MEMORY;
-    if (card_take(gpuconf_card(), gpuconf_device_gpu(device), bytes) != 0) {
-        free(physical);
-        return CUDA_OUT_OF_MEMORY;
-    }
     pthread_mutex_lock(&lock);
-    if (all.fd < 0)
-        all.fd = memfd_create("gpuconf simulated card", MFD_CLOEXEC);
-    int status = all.fd >= 0 && ftruncate(all.fd, all.end + (off_t)bytes) == 0
-                     ? CUDA_OK
-                     : CUDA_OUT_OF_MEMORY;
-    if (status == CUDA_OK) {
-        *physical = (struct physical){bytes, all.end, device, 1, 0};
-        all.end += (off_t)bytes;
-    }
+    int status = create_locked(device, bytes, made);
     pthread_mutex_unlock(&lock);
-    if (status != CUDA_OK) {
-        card_give_back(gpuconf_card(), gpuconf_device_gpu(device), bytes);
-        free(physical);
-        return status;
-    }
-    *made = physical;
-    return CUDA_OK;
+    if (status != CUDA_OK)
+        card_give_back(gpuconf_card(), gpu, bytes);
+    return status;
+}
+
+static void forget_locked(struct physical *physical)
+{
+    fallocate(all.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, physical->offset,
+              (off_t)physical->bytes);
+    ranges_remove(&all.physical, &physical->self);
+    free(physical);
 }
 
 static void drop_if_unused_locked(struct physical *physical)
 {
     if (physical->retained > 0 || physical->mapped > 0)
         return;
-    (void)!fallocate(all.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, physical->offset,
-                     (off_t)physical->bytes);
     card_give_back(gpuconf_card(), gpuconf_device_gpu(physical->device), physical->bytes);
-    free(physical);
+    forget_locked(physical);
 }
 
-int engine_physical_release(struct physical *physical)
+int engine_physical_release(struct physical *handle)
 {
     pthread_mutex_lock(&lock);
-    int status = physical->retained > 0 ? CUDA_OK : CUDA_INVALID_VALUE;
+    struct physical *physical = known_locked(handle);
+    int status = physical != NULL && physical->retained > 0 ? CUDA_OK : CUDA_INVALID_VALUE;
     if (status == CUDA_OK) {
         physical->retained--;
         drop_if_unused_locked(physical);
@@ -93,107 +103,172 @@ int engine_physical_release(struct physical *physical)
     return status;
 }
 
-int engine_physical_device(const struct physical *physical)
+int engine_physical_device(struct physical *handle, int *device)
 {
-    return physical->device;
+    pthread_mutex_lock(&lock);
+    const struct physical *physical = known_locked(handle);
+    if (physical != NULL)
+        *device = physical->device;
+    pthread_mutex_unlock(&lock);
+    return physical != NULL ? CUDA_OK : CUDA_INVALID_VALUE;
 }
 
 int engine_physical_retain(const void *where, struct physical **found)
 {
-    int status = CUDA_INVALID_VALUE;
+    struct allocation entry;
     pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < all.count && status != CUDA_OK; i++) {
-        struct mapping *each = &all.mappings[i];
-        if ((const char *)where < each->where || (const char *)where >= each->where + each->bytes)
-            continue;
-        *found = each->physical;
-        each->physical->retained++;
-        status = CUDA_OK;
+    int status = gpuconf_find(where, 1, &entry);
+    if (status == CUDA_OK && entry.ownership != MAPPED)
+        status = CUDA_INVALID_VALUE;
+    if (status == CUDA_OK) {
+        *found = entry.physical;
+        entry.physical->retained++;
     }
     pthread_mutex_unlock(&lock);
     return status;
+}
+
+/* ---- addresses ---- */
+
+static int reserve_locked(char *base, size_t bytes)
+{
+    struct range *range = malloc(sizeof *range);
+    if (range == NULL)
+        return 0;
+    *range = (struct range){base, bytes, NULL};
+    int added = ranges_add(&all.reserved, range);
+    if (!added)
+        free(range);
+    return added;
+}
+
+static char *map_aligned(size_t bytes, size_t alignment)
+{
+    char *all_of_it = mmap(NULL, bytes + alignment, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all_of_it == MAP_FAILED)
+        return NULL;
+    size_t before = (alignment - (uintptr_t)all_of_it % alignment) % alignment;
+    if (before > 0)
+        munmap(all_of_it, before);
+    munmap(all_of_it + before + bytes, alignment - before);
+    return all_of_it + before;
 }
 
 int engine_reserve_addresses(size_t bytes, size_t alignment, void **where)
 {
-    if (!is_granular(bytes))
+    if (!is_granular(bytes) || (alignment & (alignment - 1)) != 0)
         return CUDA_INVALID_VALUE;
     if (alignment < VIRTUAL_MEMORY_GRANULARITY)
         alignment = VIRTUAL_MEMORY_GRANULARITY;
-    char *reserved = mmap(NULL, bytes + alignment, PROT_NONE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (reserved == MAP_FAILED)
+    char *base = map_aligned(bytes, alignment);
+    if (base == NULL)
         return CUDA_OUT_OF_MEMORY;
-    char *aligned = (char *)(((uintptr_t)reserved + alignment - 1) / alignment * alignment);
-    if (aligned > reserved)
-        munmap(reserved, (size_t)(aligned - reserved));
-    munmap(aligned + bytes, alignment - (size_t)(aligned - reserved));
-    *where = aligned;
-    return CUDA_OK;
+    pthread_mutex_lock(&lock);
+    int added = reserve_locked(base, bytes);
+    pthread_mutex_unlock(&lock);
+    if (!added)
+        munmap(base, bytes);
+    *where = added ? base : NULL;
+    return added ? CUDA_OK : CUDA_OUT_OF_MEMORY;
 }
 
+/* Only what was reserved, and as a whole. */
 int engine_free_addresses(void *where, size_t bytes)
 {
-    return munmap(where, bytes) == 0 ? CUDA_OK : CUDA_INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    struct range *range = ranges_find(&all.reserved, where, 1);
+    int status = range != NULL && range->base == where && range->bytes == bytes
+                     ? CUDA_OK
+                     : CUDA_INVALID_VALUE;
+    if (status == CUDA_OK) {
+        ranges_remove(&all.reserved, range);
+        munmap(where, bytes);
+        free(range);
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
 }
 
-static int room_for_one_locked(void)
+/* ---- mappings ---- */
+
+void engine_map_nothing(void *where, size_t bytes)
 {
-    if (all.count < all.room)
-        return 1;
-    size_t room = all.room == 0 ? 64 : 2 * all.room;
-    struct mapping *mappings = realloc(all.mappings, room * sizeof *mappings);
-    if (mappings == NULL)
-        return 0;
-    all.mappings = mappings;
-    all.room = room;
-    return 1;
+    mmap(where, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-static int map_locked(void *where, size_t bytes, size_t offset, struct physical *physical)
+static int map_locked(char *where, size_t bytes, size_t offset, struct physical *physical)
 {
-    if (!room_for_one_locked())
-        return CUDA_OUT_OF_MEMORY;
+    const struct range *room = ranges_find(&all.reserved, where, 1);
+    if (room == NULL || where + bytes > room->base + room->bytes)
+        return CUDA_INVALID_VALUE;
+    struct allocation entry = {{where, bytes, NULL}, physical->device, MEMORY_DEVICE, MAPPED,
+                               physical};
+    int status = engine_remember(&entry);
+    if (status != CUDA_OK)
+        return status;
     void *mapped = mmap(where, bytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_FIXED | MAP_NORESERVE, all.fd,
                         physical->offset + (off_t)offset);
-    if (mapped == MAP_FAILED)
-        return CUDA_INVALID_VALUE;
-    all.mappings[all.count++] = (struct mapping){where, bytes, physical};
+    if (mapped == MAP_FAILED) {
+        engine_forget(where, MEMORY_DEVICE, MAPPED, &entry);
+        return CUDA_OUT_OF_MEMORY;
+    }
     physical->mapped++;
-    return gpuconf_remember_mapped(physical->device, where, bytes);
+    return CUDA_OK;
 }
 
-int engine_map(void *where, size_t bytes, size_t offset, struct physical *physical)
+int engine_map(void *where, size_t bytes, size_t offset, struct physical *handle)
 {
-    if (!is_granular(bytes) || offset > physical->bytes || bytes > physical->bytes - offset)
+    if (!is_granular(bytes))
         return CUDA_INVALID_VALUE;
     pthread_mutex_lock(&lock);
-    int status = map_locked(where, bytes, offset, physical);
+    struct physical *physical = known_locked(handle);
+    int status = CUDA_INVALID_VALUE;
+    if (physical != NULL && offset <= physical->bytes && bytes <= physical->bytes - offset)
+        status = map_locked(where, bytes, offset, physical);
     pthread_mutex_unlock(&lock);
     return status;
 }
 
-/* Whole mappings only, as the driver wants it; a range may hold several. */
+/* The mapping that begins here and ends within the range, NULL if there is none. */
+static const struct allocation *whole_mapping(const char *where, const char *end,
+                                              struct allocation *found)
+{
+    if (gpuconf_find(where, 1, found) != CUDA_OK || found->ownership != MAPPED ||
+        found->range.base != where || where + found->range.bytes > end)
+        return NULL;
+    return found;
+}
+
+/* Whole mappings only, as the driver wants it; the range may hold several that adjoin. */
 int engine_unmap(void *where, size_t bytes)
 {
-    char *from = where;
+    struct allocation each;
+    char *from = where, *end = from + bytes;
     pthread_mutex_lock(&lock);
-    size_t kept = 0;
-    for (size_t i = 0; i < all.count; i++) {
-        struct mapping each = all.mappings[i];
-        if (each.where < from || each.where + each.bytes > from + bytes) {
-            all.mappings[kept++] = each;
-            continue;
-        }
-        mmap(each.where, each.bytes, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-        gpuconf_forget_mapped(each.where);
+    int status = bytes > 0 ? CUDA_OK : CUDA_INVALID_VALUE;
+    for (char *at = from; status == CUDA_OK && at < end; at += each.range.bytes)
+        if (whole_mapping(at, end, &each) == NULL)
+            status = CUDA_INVALID_VALUE;
+    for (char *at = from; status == CUDA_OK && at < end; at += each.range.bytes) {
+        engine_forget(at, MEMORY_DEVICE, MAPPED, &each);
+        engine_map_nothing(at, each.range.bytes);
         each.physical->mapped--;
         drop_if_unused_locked(each.physical);
     }
-    int status = kept < all.count ? CUDA_OK : CUDA_INVALID_VALUE;
-    all.count = kept;
     pthread_mutex_unlock(&lock);
     return status;
+}
+
+void engine_free_physical(int device)
+{
+    pthread_mutex_lock(&lock);
+    for (struct range *each = ranges_list(&all.physical), *next; each != NULL; each = next) {
+        struct physical *physical = (struct physical *)each;
+        next = each->next;
+        if (physical->device == device)
+            forget_locked(physical);
+    }
+    pthread_mutex_unlock(&lock);
 }

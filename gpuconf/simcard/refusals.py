@@ -1,0 +1,81 @@
+"""Stand-ins for the libraries that a PyTorch imports from, written from its own imports.
+
+PyTorch is linked to NVIDIA's libraries: it is not loaded unless each function that it imports is
+there, some 700 of them.  Those that the card lacks go into one library, which has the name of each
+library that the card lacks; each function says its name when called and returns an error of its
+library (``native/refusals.h``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from gpuconf.simcard.compiling import (
+    build_once,
+    cache_folder,
+    compile_all,
+    compiler_version,
+    find_compiler,
+    is_built,
+)
+from gpuconf.simcard.imports import defined_names, read_imports
+from gpuconf.simcard.libraries import build_libraries
+
+LIBRARY = "libgpuconf_refusals.so"
+_HEADER = Path(__file__).parent / "native" / "refusals.h"
+_FLAGS = ("-std=c11", "-O0", "-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-Bsymbolic")
+
+
+def build_refusals(
+    torch: Path,
+    *,
+    environ: Mapping[str, str] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Path | None:
+    """Return the folder of stand-ins for a PyTorch, building it if the cache has none.
+
+    ``torch`` is the folder of its package; None for one without CUDA.  The folder has every
+    soname of NVIDIA's that PyTorch asks for; those that the card has are links to it.  It is named
+    by the card's libraries and by the names and sizes of PyTorch's, which stand for what they
+    import: reading that takes a second.  Raises what `build_libraries` and `read_imports` raise.
+    """
+    environ = os.environ if environ is None else environ
+    libraries = sorted((torch / "lib").glob("lib*.so*"))
+    if not any(library.name == "libtorch_cuda.so" for library in libraries):
+        return None
+    card = build_libraries(environ=environ)
+    compiler = find_compiler(environ)
+    folder = cache_folder(environ) / _fingerprint(libraries, card, compiler)
+    if progress is not None and not is_built(folder, [LIBRARY]):
+        progress("building stand-ins for the libraries that PyTorch imports from (once)")
+    return build_once(folder, [LIBRARY], lambda made: _build(libraries, card, compiler, made))
+
+
+def _fingerprint(libraries: Sequence[Path], card: Path, compiler: tuple[str, ...]) -> str:
+    sizes = [(library.name, library.stat().st_size) for library in libraries]
+    facts = (sizes, card.name, compiler, compiler_version(compiler), _FLAGS)
+    digest = hashlib.sha256(repr(facts).encode())
+    digest.update(_HEADER.read_bytes())
+    return f"torch-{digest.hexdigest()[:16]}"
+
+
+def _build(libraries: Sequence[Path], card: Path, compiler: tuple[str, ...], made: Path) -> None:
+    imports = read_imports(libraries)
+    on_card = [soname for soname in imports.sonames if (card / soname).exists()]
+    there = {name for soname in on_card for name in defined_names(card / soname)}
+    calls = (f"REFUSE({name})\n" for name in imports.names if name not in there)
+    source, script = made / "refusals.c", made / "refusals.versions"
+    source.write_text(f'#include "{_HEADER.name}"\n{"".join(calls)}', encoding="utf-8")
+    # PyTorch asks for these versions; symbols without one satisfy any (see old_cuda.py).
+    versions = sorted({*imports.versions, *imports.sonames})
+    script.write_text("".join(f"{version} {{ }};\n" for version in versions), encoding="utf-8")
+    output = ("-o", LIBRARY, f"-Wl,-soname,{LIBRARY}", f"-Wl,--version-script={script.name}")
+    compile_all([(*compiler, *_FLAGS, f"-I{_HEADER.parent}", *output, source.name)], made)
+    for soname in imports.sonames:
+        target = Path("..", card.name, soname) if soname in on_card else LIBRARY
+        (made / soname).symlink_to(target)
+    source.unlink()
+    script.unlink()
