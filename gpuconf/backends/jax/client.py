@@ -89,8 +89,10 @@ class _Watch:
     def _discover(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if getattr(self._bridge, "_backends", None):
             return original(*args, **kwargs)
-        # Leases are taken here, because JAX makes another error of one that comes from its client.
-        self._source.bind(lambda _plan: None, only_lists=not _will_use_cuda())
+        if _will_use_cuda():  # here, because JAX makes another error of one at its client
+            self._hold(_visible(self._bridge))
+        else:
+            self._source.bind(lambda _plan: None, only_lists=True)
         self._refused = None
         found = original(*args, **kwargs)
         if self._refused is not None:
@@ -118,18 +120,27 @@ class _Watch:
     ) -> Any:
         if plugin_name not in _CUDA_PLATFORMS:
             return original(plugin_name, options, *args, **kwargs)
+        plan = self._hold((options or {}).get("visible_devices"))
+        if plan is None:
+            return original(plugin_name, options, *args, **kwargs)
+        held = self._held(options or {}, share_of_plan(plan))
+        client = original(plugin_name, held, *args, **kwargs)
+        void = why_no_cap(str(held.get("allocator") or ""))
+        for setting in _read_back(client, plan.gpus, void):
+            self._source.record(setting)
+        return client
+
+    def _hold(self, visible: Sequence[int] | None) -> Plan | None:
+        """Make the plan hold, and count this process on the GPUs of its that are visible to JAX."""
         plans: list[Plan] = []
         self._source.bind(plans.append)
         if not plans:
-            return original(plugin_name, options, *args, **kwargs)
-        gpus = _used(plans[-1].gpus, (options or {}).get("visible_devices"))
+            return None
+        gpus = plans[-1].gpus
+        if visible is not None:
+            gpus = tuple(gpus[index] for index in visible if 0 <= index < len(gpus))
         self._source.use([gpu.gpu.uuid for gpu in gpus if gpu.gpu.uuid])
-        held = self._held(options or {}, share_of_plan(plans[-1]))
-        client = original(plugin_name, held, *args, **kwargs)
-        void = why_no_cap(str(held.get("allocator") or ""))
-        for setting in _read_back(client, plans[-1].gpus, void):
-            self._source.record(setting)
-        return client
+        return plans[-1]
 
     def _held(self, options: Mapping[str, Any], share: float | None) -> Mapping[str, Any]:
         """``options`` with no more than ``share``; a smaller fraction of the program's stays."""
@@ -167,11 +178,11 @@ def _will_use_cuda() -> bool:
     )
 
 
-def _used(gpus: Sequence[GpuPlan], visible: Sequence[int] | None) -> Sequence[GpuPlan]:
-    """Those of the plan's GPUs that ``jax_cuda_visible_devices`` leaves to the client."""
-    if visible is None:
-        return gpus
-    return [gpus[index] for index in visible if 0 <= index < len(gpus)]
+def _visible(bridge: Any) -> Sequence[int] | None:
+    """The GPUs in ``jax_cuda_visible_devices``; None for all."""
+    said = getattr(getattr(bridge, "CUDA_VISIBLE_DEVICES", None), "value", "all")
+    numbers = str(said).split(",")
+    return [int(each) for each in numbers] if all(map(str.isdigit, numbers)) else None
 
 
 def _over_the_plan() -> str:
