@@ -17,7 +17,7 @@ help:
 	@printf "%-16s%s\n" "make wheel" "build the wheel, install it elsewhere, check what is in it"
 	@printf "%-16s%s\n" "make generated" "write anew what is made from the code: the reference of profile keys, the JSON Schemas"
 	@printf "%-16s%s\n" "make bench" "what import gpuconf.auto and gpuconf run cost, and how fast a log is explained"
-	@printf "%-16s%s\n" "make matrix" "private names and acceptance on TensorFlow 2.15 to the newest (half an hour)"
+	@printf "%-16s%s\n" "make matrix" "acceptance on TensorFlow 2.15, PyTorch 2.4 and JAX 0.4.30 to the newest (an hour)"
 	@printf "%-16s%s\n" "make legacy" "gpuconf run on TensorFlow 1.8 and 1.15 (needs Python 3.6 and 3.7)"
 	@printf "%-16s%s\n" "make models" "22 models trained on the CPU and on the simulated card (an hour or so)"
 	@printf "%-16s%s\n" "make estimates" "estimated against measured peaks and largest batches (an hour or so)"
@@ -67,6 +67,7 @@ bench: $(VENV)/.dev
 
 matrix: $(VENV)/.dev
 	$(BIN)/python -m tests.acceptance.matrix
+	$(BIN)/python -m tests.acceptance.framework_matrix
 
 legacy: $(VENV)/.dev
 	$(BIN)/python -m tests.acceptance.legacy

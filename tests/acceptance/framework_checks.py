@@ -53,7 +53,7 @@ def two_halves_run(stage: Stage, framework: str) -> list[Row]:
     whole = limit // _GRANULE * _GRANULE // MIB
     at_once = {"torch": "what it needs", "jax": f"{whole} MiB"}[framework]
     keras, first_mib = (_result(first[0]).get(name, -1) for name in ("keras", "first_mib"))
-    good = first_mib == whole if framework == "jax" else 0 < first_mib < 200
+    good = whole - 1 <= first_mib <= whole if framework == "jax" else 0 < first_mib < 200
     said = "; ".join(re.findall("^gpuconf: .*$", first[0].log, re.MULTILINE))[:140]
     return [
         Row("half-card: Keras runs on it", "a variable on the card", str(keras),
@@ -153,13 +153,21 @@ def _read_back(framework: str, plan: list[int], runs: list[ScriptRun]) -> list[R
     expected = _limits(framework, plan)
     rows = []
     for number, run in enumerate(runs, start=1):
-        seen = _result(run).get("limits")
         what = "limit read back" if len(runs) == 1 else f"process {number}: limit read back"
-        if seen is None and _is_fine(runs[0]):
+        seen = _result(run).get("limits", [])
+        if seen is None:  # its error for out of memory says what is allowed
             rows.append(Row(what, f"{expected} bytes", "this version has no such call", True))
-        else:
-            rows.append(Row(what, f"{expected} bytes", json.dumps(seen), seen == expected))
+            continue
+        pairs = zip(seen, expected, strict=False)
+        good = len(seen) == len(expected) and all(_is_same(framework, *pair) for pair in pairs)
+        rows.append(Row(what, f"{expected} bytes", json.dumps(seen), good))
     return rows
+
+
+def _is_same(framework: str, seen: int, expected: int) -> bool:
+    """XLA before 0.5 does not round up: its limit is within a step of the float32 fraction."""
+    step = expected >> 22 if framework == "jax" else 0
+    return 0 <= expected - seen <= step
 
 
 ALL: tuple[Check, ...] = (

@@ -12,6 +12,8 @@ import venv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.acceptance.framework_matrix import split
+
 ROOT = Path(__file__).resolve().parents[2]
 # Name of the environment -> what it gets besides gpuconf itself.
 ENVIRONMENTS = {
@@ -102,7 +104,8 @@ def write_page(
     """Write the page once every environment has printed its table; 1 if a check failed."""
     tables = [table_of(name, command, contracts[name]) for name, command in commands.items()]
     page = "\n".join([HEAD, *(table for table, _ in tables)])
-    written.write_text(page, encoding="utf-8")
+    before = written.read_text(encoding="utf-8") if written.exists() else ""
+    written.write_text(f"{page}\n\n{split(before)[1]}", encoding="utf-8")
     print(page)
     return max(code for _, code in tables)
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from gpuconf.simcard.bridge import TRIED_VERSIONS
-from tests.acceptance import matrix
+from tests.acceptance import framework_matrix, matrix
+from tests.acceptance.framework_checks import TITLES
+from tests.frameworks.installed import GATE
 
 GOOD = [sys.executable, "-c", "print('today\\n\\n| what |\\n| --- |\\n| ✓ |')"]
 FAILED_CHECK = [sys.executable, "-c", "print('today\\n\\n| --- |\\n| ✗ |'); raise SystemExit(1)"]
@@ -22,7 +24,8 @@ def test_the_committed_page_is_whole() -> None:
 
     It runs nothing: `make matrix` does, and writes the page.
     """
-    head, *sections = matrix.WRITTEN.read_text(encoding="utf-8").split("\n## ")
+    page, _ = framework_matrix.split(matrix.WRITTEN.read_text(encoding="utf-8"))
+    head, *sections = page.split("\n## ")
     assert head.startswith("# ")
     assert len(sections) == len(matrix.ENVIRONMENTS)
     for section, packages in zip(sections, matrix.ENVIRONMENTS.values(), strict=True):
@@ -33,9 +36,35 @@ def test_the_committed_page_is_whole() -> None:
         assert matrix.CROSS not in section
 
 
+def test_the_part_about_other_frameworks_is_whole() -> None:
+    """A line for each version, those of the gate among them; what failed is explained."""
+    _, part = framework_matrix.split(matrix.WRITTEN.read_text(encoding="utf-8"))
+    _, *sections = part.split("\n## ")
+    assert len(sections) == len(TITLES)
+    for section, (name, versions) in zip(sections, framework_matrix.VERSIONS.items(), strict=True):
+        assert section.startswith(TITLES[name])
+        assert re.findall(r"\n\| (\d\S+) \|", section) == list(versions)
+        assert re.search(rf"\n\| {re.escape(GATE[name])} \|( ✓ \|)+\n", section)
+        for version in re.findall(r"\n\| (\S+) \|.*[✗—].*", section):
+            assert f"\n- {version}: " in section
+
+
+def test_each_writer_leaves_the_others_part(tmp_path: Path) -> None:
+    """TensorFlow's tables and those of the others are in one page and made by two commands."""
+    page = tmp_path / "page.md"
+    assert matrix.write_page({"one": GOOD}, page, ALL_THERE) == 0
+    framework_matrix.write_part(["## JAX\n"], page)
+    framework_matrix.write_part(["## PyTorch\n"], page)
+    assert matrix.write_page({"one": GOOD, "two": GOOD}, page, ALL_THERE) == 0
+    tensorflow, others = framework_matrix.split(page.read_text(encoding="utf-8"))
+    assert tensorflow.count("## today") == 2
+    assert others.startswith(framework_matrix.HEAD)
+    assert re.findall("## .*", others) == ["## PyTorch"]
+
+
 def test_the_kernel_bridge_takes_the_versions_of_the_page() -> None:
     """Every version that the bridge says it was tried with has a table, and no other has one."""
-    page = matrix.WRITTEN.read_text(encoding="utf-8")
+    page, _ = framework_matrix.split(matrix.WRITTEN.read_text(encoding="utf-8"))
     assert set(re.findall(r"\n## .*, tensorflow (\d+\.\d+)", page)) == set(TRIED_VERSIONS)
 
 
