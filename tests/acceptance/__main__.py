@@ -1,7 +1,7 @@
 """`python -m tests.acceptance [--card simulated|real]`: the promises of checks.py as a table.
 
 With a real card the simulated one is run as well, and the table shows both, so that whatever
-differs can be seen.
+differs can be seen; and those of framework_checks.py too, where the Python has PyTorch or JAX.
 """
 
 from __future__ import annotations
@@ -10,16 +10,25 @@ import argparse
 import datetime
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
+from gpuconf.hardware import read_inventory
+from tests.acceptance import framework_checks
 from tests.acceptance.checks import ALL, Row
 from tests.acceptance.stage import Stage, real_stage, simulated_stage
+
+MakeStage: TypeAlias = Callable[[], AbstractContextManager[Stage]]
+Table: TypeAlias = tuple[str, bool]
 
 _VERSIONS = """
 import platform
 from importlib.metadata import PackageNotFoundError, version
 found = [f"Python {platform.python_version()}"]
-for name in ("tensorflow", "keras", "tf_keras"):
+for name in ("tensorflow", "keras", "tf_keras", "torch", "jax"):
     try:
         found.append(f"{name} {version(name)}")
     except PackageNotFoundError:
@@ -48,6 +57,35 @@ def run_all(stage: Stage) -> list[Row]:
     return rows
 
 
+def table_of(make_stages: Sequence[MakeStage], run: Callable[[Stage], list[Row]]) -> Table:
+    """The table of what ``run`` sees on each of these stages, and whether all was as expected."""
+    titles, columns = [], []
+    for make_stage in make_stages:
+        with make_stage() as stage:
+            titles.append(describe(stage))
+            columns.append(run(stage))
+    return as_markdown(titles, columns), all(row.is_good for rows in columns for row in rows)
+
+
+def framework_tables(python: str) -> Iterator[Table]:
+    """Of each framework that ``python`` has, what a real card shows beside simulated ones."""
+    count = min(len(read_inventory().gpus), 2)
+    for framework in framework_checks.TITLES:
+        has = subprocess.run(
+            [python, "-c", f"import {framework}"], check=False, capture_output=True
+        )
+        if has.returncode != 0:
+            print(f"{framework} is not installed for {python}: not run", file=sys.stderr)
+            continue
+        simulated = partial(simulated_stage, count=count, framework=framework)
+        yield table_of(
+            [partial(real_stage, python), simulated],
+            lambda stage, name=framework: [  # type: ignore[misc]
+                row for check in framework_checks.ALL for row in check(stage, name)
+            ],
+        )
+
+
 def as_markdown(titles: list[str], columns: list[list[Row]]) -> str:
     """A table with one "seen" column per run of the same checks."""
     seen = ["seen"] if len(columns) == 1 else ["seen on the real GPU", "seen on the simulated card"]
@@ -69,17 +107,16 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable, help="the Python that has TensorFlow")
     parser.add_argument("--write", type=Path, help="also write the table to this Markdown file")
     options = parser.parse_args()
-    stages = [real_stage] * (options.card == "real") + [simulated_stage]
-    titles, columns = [], []
-    for make_stage in stages:
-        with make_stage(options.python) as stage:
-            titles.append(describe(stage))
-            columns.append(run_all(stage))
-    table = as_markdown(titles, columns)
-    print(table)
+    stages: list[MakeStage] = [partial(simulated_stage, options.python)]
+    if options.card == "real":
+        stages.insert(0, partial(real_stage, options.python))
+    found = [table_of(stages, run_all)]
+    found += framework_tables(options.python) if options.card == "real" else []
+    page = "\n".join(table for table, _ in found)
+    print(page)
     if options.write:
-        options.write.write_text(table, encoding="utf-8")
-    return 0 if all(row.is_good for rows in columns for row in rows) else 1
+        options.write.write_text(page, encoding="utf-8")
+    return 0 if all(is_good for _, is_good in found) else 1
 
 
 if __name__ == "__main__":
