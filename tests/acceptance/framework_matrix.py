@@ -69,7 +69,9 @@ def line_of(framework: str, version: str) -> Line:
         with simulated_stage(framework=framework, version=version, count=2) as stage:
             found = {check: _rows(check, stage, framework) for check in ALL}
     except InstallationError as error:
-        return _not_run(version, str(error))
+        no_wheel = "No matching distribution" in str(error)
+        why = f"no wheel for Python {'.'.join(platform.python_version_tuple()[:2])}"
+        return _not_run(version, why if no_wheel else str(error))
     except GpuconfError as error:
         return _not_run(version, error.message)
     rows = [row for each in found.values() for row in each]
