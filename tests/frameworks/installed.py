@@ -48,7 +48,8 @@ def folder_of(framework: str, version: str | None = None) -> Path:
 def packages(framework: str, version: str) -> Sequence[str]:
     """What pip installs, nothing more: neither has its usual requirements."""
     if framework == "torch":
-        return (f"torch=={version}", *_OF_TORCH)
+        # With == pip prefers 2.13.0+cpu where the index has it too.
+        return (f"torch==={version}", *_OF_TORCH)
     parts = ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda12-pjrt")
     return (*(f"{part}=={version}" for part in parts), *_OF_JAX)
 
