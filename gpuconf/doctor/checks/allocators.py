@@ -7,10 +7,10 @@ from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.torch_options import OPTION_VARIABLES, options_in
 
-_FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
-_JAX_ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
+JAX_FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
+JAX_ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
 # generate_pjrt_gpu_plugin_options of jaxlib 0.10.2, for a jaxlib that is not installed or read.
-_JAX_ALLOCATORS = ("default", "platform", "bfc", "cuda_async", "vmm")
+JAX_ALLOCATORS = ("default", "platform", "bfc", "cuda_async", "vmm")
 _ON_THE_CPU = "JAX uses the CPU, and only its log has the ValueError"
 _TF_ALLOCATOR = "TF_GPU_ALLOCATOR"
 _UNCACHED = "PYTORCH_NO_CUDA_MEMORY_CACHING"
@@ -26,13 +26,13 @@ def _jax_fraction(facts: Facts) -> Finding:
     """jaxlib/xla_client.py, generate_pjrt_gpu_plugin_options; an empty value counts as unset.
 
     What that refuses ends the start of the plugin: JAX then uses the CPU (seen on 0.10.2)."""
-    found = {name: facts.environ[name] for name in _FRACTIONS if facts.environ.get(name)}
+    found = {name: facts.environ[name] for name in JAX_FRACTIONS if facts.environ.get(name)}
     if not found:
         return skip("no fraction is set for JAX")
     if len(found) == 2:
         return fail(
             f"{' and '.join(found)} are both set: {_ON_THE_CPU}",
-            fix=f"unset {_FRACTIONS[1]}",
+            fix=f"unset {JAX_FRACTIONS[1]}",
         )
     ((name, value),) = found.items()
     build = facts.packages.jax
@@ -64,14 +64,14 @@ def _meant_share(value: str) -> str:
 
 def _allocator(facts: Facts) -> Finding:
     """TensorFlow: gpu_process_state.cc compares with three values and takes else for none."""
-    tensorflow, jax = facts.environ.get(_TF_ALLOCATOR), facts.environ.get(_JAX_ALLOCATOR)
+    tensorflow, jax = facts.environ.get(_TF_ALLOCATOR), facts.environ.get(JAX_ALLOCATOR)
     build = facts.packages.jax
-    known = (build.allocators if build else ()) or _JAX_ALLOCATORS
+    known = (build.allocators if build else ()) or JAX_ALLOCATORS
     if jax and jax.lower() not in known:
         return fail(
-            f"{_JAX_ALLOCATOR}={jax} is no allocator of JAX: {_ON_THE_CPU}",
+            f"{JAX_ALLOCATOR}={jax} is no allocator of JAX: {_ON_THE_CPU}",
             f"it takes {', '.join(known)}",
-            fix=f"unset {_JAX_ALLOCATOR}",
+            fix=f"unset {JAX_ALLOCATOR}",
         )
     if tensorflow in ("cuda_malloc_async", "cuda_malloc"):
         return warn(
@@ -81,8 +81,8 @@ def _allocator(facts: Facts) -> Finding:
         )
     if jax and jax.lower() == "platform":
         return warn(
-            f"with {_JAX_ALLOCATOR}=platform JAX takes memory call by call, without a cap, slowly",
-            fix=f"unset {_JAX_ALLOCATOR}",
+            f"with {JAX_ALLOCATOR}=platform JAX takes memory call by call, without a cap, slowly",
+            fix=f"unset {JAX_ALLOCATOR}",
         )
     if tensorflow and tensorflow != "memory_guard":
         return warn(
@@ -129,6 +129,11 @@ def _why_not(option: str, value: str, facts: Facts) -> str | None:
     build = facts.packages.torch
     if build is not None and option in build.unknown_options:
         return f"it has no option {option}"
+    return why_not_value(option, value)
+
+
+def why_not_value(option: str, value: str) -> str | None:
+    """Why every torch refuses this value of an option of its allocator; None where none does."""
     if option in _TORCH_SWITCHES and value not in ("True", "False"):
         return f"{option} is True or False, and not {value or 'empty'}"
     if option == "backend" and value not in _TORCH_BACKENDS:

@@ -19,6 +19,7 @@ _READ_AT_IMPORT = {
     "TF_USE_LEGACY_KERAS": ("tensorflow", "keras", "tf_keras"),
     "KERAS_BACKEND": ("keras", "tensorflow.keras"),
     "KERAS_HOME": ("keras", "tensorflow.keras"),
+    "KERAS_TORCH_DEVICE": ("keras",),
     "JAX_PLATFORMS": ("jax",),
 }
 # Read when the first device is made, or in the case of "listing" when GPUs are first listed.
@@ -32,6 +33,8 @@ _READ_AT_FIRST_USE: dict[str, tuple[frozenset[str], ...]] = {
     "XLA_PYTHON_CLIENT_MEM_FRACTION": (makers.JAX,),
     "XLA_PYTHON_CLIENT_PREALLOCATE": (makers.JAX,),
     "XLA_PYTHON_CLIENT_ALLOCATOR": (makers.JAX,),
+    "PYTORCH_CUDA_ALLOC_CONF": (makers.TORCH_STARTS,),
+    "PYTORCH_ALLOC_CONF": (makers.TORCH_STARTS,),
 }
 _FORMER = {"TF_CPP_MIN_VLOG_LEVEL": "TF_CPP_MIN_LOG_LEVEL"}
 

@@ -11,7 +11,16 @@ import re
 from collections.abc import Callable, Iterator
 
 from gpuconf.doctor.finding import Finding, crash
-from gpuconf.doctor.source import batches, environment, growth, images, order, sessions, workers
+from gpuconf.doctor.source import (
+    batches,
+    environment,
+    growth,
+    images,
+    order,
+    refused,
+    sessions,
+    workers,
+)
 from gpuconf.doctor.source.script import Script, ScriptProblem
 from gpuconf.doctor.source.text import (
     SourceText,
@@ -34,6 +43,7 @@ SOURCE_CHECKS: dict[str, str] = {
     "source.auto_missing": "whether a profile applies to the script",
     "source.auto_late": "`import gpuconf.auto` stands before tensorflow and keras",
     "source.env_late": "environment variables are set before they are read",
+    "source.refused_value": "PyTorch and JAX take the values that the script gives them",
     "source.growth_value": "TF_FORCE_GPU_ALLOW_GROWTH is set to true or false",
     "source.growth_one_gpu": "memory growth is set for every GPU that is visible",
     "source.growth_and_limit": "no GPU gets both memory growth and a limit from tf.config",
@@ -50,6 +60,7 @@ _CHECKS: dict[str, Callable[[Script], Iterator[ScriptProblem]]] = {
     "source.auto_missing": order.missing_auto,
     "source.auto_late": order.late_auto,
     "source.env_late": environment.late_variables,
+    "source.refused_value": refused.refused_values,
     "source.growth_value": environment.growth_spelling,
     "source.growth_one_gpu": growth.one_gpu_only,
     "source.growth_and_limit": growth.growth_and_limit,

@@ -43,11 +43,13 @@ JAX = frozenset(
     | {f"jax.random.{name}" for name in ("PRNGKey", "key")}
     | {f"jax.numpy.{name}" for name in ("array", "asarray", "zeros", "ones", "arange", "linspace")}
 )
-TORCH = frozenset(
-    {f"torch.cuda.{name}" for name in ("is_available", "init", "current_device", "set_device")}
+TORCH_STARTS = frozenset(
+    {f"torch.cuda.{name}" for name in ("init", "current_device", "set_device", "synchronize")}
     | {f"torch.cuda.{name}" for name in ("get_device_name", "get_device_properties")}
     | {f"torch.cuda.{name}" for name in ("mem_get_info", "set_per_process_memory_fraction")}
 )
+# Which looks for GPUs, and starts nothing.
+TORCH = TORCH_STARTS | {"torch.cuda.is_available"}
 
 
 def is_maker(script: Script, node: ast.AST, names: frozenset[str]) -> bool:
@@ -55,7 +57,20 @@ def is_maker(script: Script, node: ast.AST, names: frozenset[str]) -> bool:
     if not isinstance(node, ast.Call):
         return False
     name = script.names.of(node.func)
+    if names >= TORCH_STARTS and _is_on_torchs_card(script, node, name):
+        return True
     if name in TENSORFLOW_EAGER and script.is_graph_mode:
         return False
     is_empty = name.endswith("Sequential") and not node.args and not node.keywords
     return name in names and not is_empty
+
+
+def _is_on_torchs_card(script: Script, call: ast.Call, name: str) -> bool:
+    """Whether torch puts something on a card: ``zeros(…, device="cuda")``, ``x.to("cuda:0")``."""
+    devices = [each.value for each in call.keywords if each.arg == "device"]
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "to":
+        devices += call.args[:1]
+    elif not name.startswith("torch."):
+        return False
+    found = map(script.constant, devices)
+    return any(isinstance(each, str) and each.startswith("cuda") for each in found)

@@ -33,6 +33,7 @@ _SETTINGS = {
     SETS_LIMIT: "set_logical_device_configuration",
     SETS_VISIBLE: "set_visible_devices",
 }
+_MAKERS = {"TensorFlow": makers.TENSORFLOW, "PyTorch": makers.TORCH_STARTS, "JAX": makers.JAX}
 _OTHER_FRAMEWORKS = ("jax", "torch", "flax")
 
 
@@ -61,18 +62,18 @@ def missing_auto(script: Script) -> Iterator[ScriptProblem]:
 
 
 def late_auto(script: Script) -> Iterator[ScriptProblem]:
-    """``source.auto_late``: our line after TensorFlow's import, or even after its devices."""
+    """``source.auto_late``: our line after TensorFlow's import, or after a framework's devices."""
     for line in script.lines:
         for index in range(line.own_from, len(line.steps)):
             node = line.steps[index].node
             if not script.starts_gpuconf(node) or script.uses_gpuconf_before(line, index):
                 continue
             our_line = ast.unparse(node)
-            if (made := _made_before(script, line, index)) is not None:
+            if (late := _late_for(script, line, index)) is not None:
+                framework, made = late
                 where = f"{script.place(made.node)} ({_short(made.node)})"
-                yield _late_auto(
-                    node, "fail", "TensorFlow's devices exist before it", where, our_line
-                )
+                what = f"{framework}'s devices exist before it"
+                yield _late_auto(node, "fail", what, where, our_line)
             elif (step := _imported_before(line, index)) is not None:
                 where = f"{script.place(step.node)} ({_short(step.node)})"
                 yield _late_auto(node, "warn", "TensorFlow is imported before it", where, our_line)
@@ -91,15 +92,23 @@ def _late_auto(node: ast.AST, status: str, what: str, where: str, our_line: str)
     )
 
 
+def _late_for(script: Script, line: CodePath, index: int) -> tuple[str, CodeEvent] | None:
+    """The framework that has made its devices by then, and where."""
+    for framework, names in _MAKERS.items():
+        if (made := _made_before(script, line, index, names)) is not None:
+            return framework, made
+    return None
+
+
 def _imported_before(line: CodePath, index: int) -> CodeEvent | None:
     found = [step for step in line.steps[:index] if imports_tensorflow(step.node)]
     return first_in(line, index, found)
 
 
-def _made_before(script: Script, line: CodePath, index: int) -> CodeEvent | None:
-    found = [
-        step for step in line.steps[:index] if makers.is_maker(script, step.node, makers.TENSORFLOW)
-    ]
+def _made_before(
+    script: Script, line: CodePath, index: int, names: frozenset[str] = makers.TENSORFLOW
+) -> CodeEvent | None:
+    found = [step for step in line.steps[:index] if makers.is_maker(script, step.node, names)]
     return first_in(line, index, found)
 
 

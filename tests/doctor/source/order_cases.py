@@ -30,6 +30,31 @@ ORDER: tuple[tuple[Any, ...], ...] = (
     ("auto_late", "first", "import os\nimport gpuconf.auto\nimport keras\n"),
     ("auto_late", "torch first is fine", "import torch\nimport gpuconf.auto\nimport keras\n"),
     (
+        "auto_late", "after torch's card",
+        """
+        import torch
+        x = torch.zeros(3, device="cuda:0")
+        import gpuconf.auto
+        """, 3,
+    ),
+    (
+        "auto_late", "after torch's card, moved there",
+        """
+        import torch
+        model = torch.nn.Linear(2, 2).to("cuda")
+        import gpuconf.auto
+        """, 3,
+    ),
+    ("auto_late", "after jax's devices", "import jax\njax.devices()\nimport gpuconf.auto\n", 3),
+    (
+        "auto_late", "torch on the CPU",
+        """
+        import torch
+        x = torch.zeros(3, device="cpu") if torch.cuda.is_available() else torch.ones(2)
+        import gpuconf.auto
+        """,
+    ),
+    (
         "auto_late", "the other arm",
         """
         import sys
@@ -84,6 +109,19 @@ ORDER: tuple[tuple[Any, ...], ...] = (
         os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
         os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "backend:cudaMallocAsync"
         """, 3, 4,
+    ),
+    (
+        "env_late", "torch's allocator after its start",
+        """
+        import os, torch
+        os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
+        x = torch.empty(3, device="cuda")
+        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+        """, 4,
+    ),
+    (
+        "env_late", "keras on torch",
+        "import os, keras\nos.environ['KERAS_TORCH_DEVICE'] = 'cpu'\n", 2,
     ),
     (
         "env_late", "read at the first device, and in time",

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tests.doctor.source.image_cases import IMAGES
 from tests.doctor.source.order_cases import ORDER
+from tests.doctor.source.refused_cases import REFUSED
 from tests.doctor.source.setting_cases import SETTINGS
 from tests.doctor.source.worker_cases import WORKERS
 
@@ -25,4 +26,4 @@ def _case(check: str, name: str, script: str, *lines: int) -> Case:
 
 
 # Each entry is the check, a name, the script, and the lines that must be named.
-CASES = tuple(_case(*entry) for entry in (*ORDER, *SETTINGS, *IMAGES, *WORKERS))
+CASES = tuple(_case(*entry) for entry in (*ORDER, *REFUSED, *SETTINGS, *IMAGES, *WORKERS))
