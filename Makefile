@@ -36,7 +36,8 @@ $(VENV)/.demo: $(VENV)/.python pyproject.toml
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
+	-$(BIN)/python -m compileall -q -j 0 $(VENV)/lib  # on all processors, which pip does on one
 	touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo
