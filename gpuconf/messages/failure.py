@@ -78,7 +78,7 @@ def failure_of(error: Mapping[str, Any] | None, stderr: str) -> Failure:
     if error is None:
         return Failure("script", _last_line(stderr))
     kind, message = str(error.get("type", "")), str(error.get("message", ""))
-    if kind in ("profile", "dependency"):
+    if kind in ("profile", "dependency", "backend"):
         return Failure("refused", message)
     return _of_error(kind, message, stderr)
 

@@ -20,6 +20,12 @@ from gpuconf.units import MIB
 FITS, DOES_NOT_FIT, NO_VERDICT = 0, 1, 4
 _OURS = range(4)  # 0 to 3
 
+_ALONE = "and rehearse follows the steps of TensorFlow alone"
+_FOR_OTHERS = (
+    "Keras on PyTorch or JAX: gpuconf.fit takes a batch that does not fit in parts, and "
+    "gpuconf.callbacks.MemoryUsage logs what each epoch takes"
+)
+
 Answer = Literal["fits", "does not fit", "no verdict"]
 
 
@@ -47,7 +53,9 @@ def verdict_of(run: RunResult) -> Verdict:
         return _does_not_fit(failure, steps)
     if failure.kind == "refused":
         return _refused(failure, error)
-    return _not_about_the_card(run, failure)
+    found = _not_about_the_card(run, failure)
+    others = _others(trainer)
+    return found if others is None else found._replace(because=others, hint=_FOR_OTHERS)
 
 
 def _not_about_the_card(run: RunResult, failure: Failure) -> Verdict:
@@ -110,10 +118,21 @@ def _does_not_fit(failure: Failure, steps: int) -> Verdict:
 def _refused(failure: Failure, error: Mapping[str, Any] | None) -> Verdict:
     if error is not None and error.get("type") == "profile":
         return Verdict("does not fit", "the profile refuses", DOES_NOT_FIT, failure)
+    if error is not None and error.get("type") == "backend":
+        because = f"{failure.message}, {_ALONE}"
+        return Verdict("no verdict", because, NO_VERDICT, failure, _FOR_OTHERS)
     because = f"the profile cannot be applied: {failure.message}"
     return Verdict(
         "no verdict", because, NO_VERDICT, failure, "pip install gpuconf, into the script's Python"
     )
+
+
+def _others(trainer: Mapping[str, Any]) -> str | None:
+    """Why nothing is known of a program of PyTorch or JAX; None of one with TensorFlow."""
+    if "tensorflow" in trainer or not trainer.get("others"):
+        return None
+    names = " and ".join(sorted(set(trainer["others"])))
+    return f"the program uses {names} without TensorFlow, {_ALONE}"
 
 
 def _died(run: RunResult, failure: Failure) -> Verdict:
@@ -140,6 +159,8 @@ def _no_step(run: RunResult) -> Verdict:
     if not run.reports:
         because = "no Python process reported, so nothing was seen of it"
         hint = "python -S, -E and -I keep the agent out, and so does a program that is no Python"
+    elif (others := _others(run.trainer)) is not None:
+        because, hint = others, _FOR_OTHERS
     elif "tensorflow" not in run.trainer:
         because, hint = "the command ended without importing TensorFlow", None
     else:

@@ -227,6 +227,30 @@ def test_the_verdict(result: RunResult, answer: str, code: int) -> None:
     assert not verdict.because.endswith(".")
 
 
+BACKEND = error("backend", "Keras computes with torch here")
+REFUSED = error("RuntimeError", "CUDA error: CUBLAS_STATUS_NOT_SUPPORTED")
+TORCH_OOM = error("OutOfMemoryError", "CUDA out of memory. Tried to allocate 3.00 GiB.")
+
+
+@pytest.mark.parametrize(
+    ("result", "code", "words"),
+    [
+        (run(1, errors=[BACKEND], ended="backend"), 4, "Keras computes with torch here, and reh"),
+        (run(0, others=["PyTorch"]), 4, "the program uses PyTorch without TensorFlow"),
+        (run(7, others=["JAX", "PyTorch"], uncaught=REFUSED), 7, "uses JAX and PyTorch without"),
+        (run(-signal.SIGABRT, others=["PyTorch"], stderr=KERNEL_LOG), 4, "PyTorch without"),
+        (run(1, others=["PyTorch"], uncaught=TORCH_OOM), 1, "out of GPU memory"),
+        (run(0, others=["PyTorch"], **TF), 4, "without a training step"),
+    ],
+)
+def test_other_frameworks_get_no_verdict(result: RunResult, code: int, words: str) -> None:
+    """What is not seen is said, with what there is instead; a refusal of memory counts."""
+    verdict = verdict_of(result)
+    assert verdict.exit_code == code
+    assert words in verdict.because
+    assert code == 1 or verdict.hint
+
+
 def test_survived_errors_are_counted() -> None:
     """Only those after which a step was done."""
     assert survived_errors(run(0, steps=2, errors=[OOM, {**OOM, "steps": 2}], **TF)) == 1

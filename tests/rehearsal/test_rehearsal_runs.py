@@ -94,6 +94,19 @@ def test_a_finder_in_front_does_not_hide_an_import(tmp_path: Path) -> None:
     assert done.trainer["tensorflow"] == "0.standin"
 
 
+def test_keras_on_another_backend_is_refused(tmp_path: Path) -> None:
+    """When it is imported, before anything is computed; a module of that name stands for it."""
+    (tmp_path / "keras.py").write_text(
+        "class config:\n    backend = staticmethod(lambda: 'torch')\n__version__ = '3.15'\n"
+    )
+    done = _run(tmp_path, "import keras\nopen('went_on', 'w')", PYTHONPATH=str(tmp_path))
+    assert (done.code, done.trainer["ended"]) == (1, "backend")
+    verdict = verdict_of(done)
+    assert (verdict.answer, verdict.exit_code) == ("no verdict", 4)
+    assert verdict.because.startswith("Keras computes with torch here")
+    assert not (tmp_path / "went_on").exists()
+
+
 @pytest.mark.parametrize("option", ["-I", "-S", "-E"])
 def test_without_an_agent_there_is_no_verdict(tmp_path: Path, option: str) -> None:
     """A Python that was told to see nothing of us ends well, and that proves nothing."""

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -24,6 +25,7 @@ from gpuconf.rehearsal.agent.record import AgentRecord
 from gpuconf.rehearsal.agent.steps import Steps
 
 _KERAS = ("keras", "tf_keras")
+_OTHERS = {"torch": "PyTorch", "jax": "JAX"}  # whose steps are not seen
 _NOTE = (
     "MirroredStrategy adds gradients up by HierarchicalCopyAllReduce here: simulated cards have no "
     "NCCL, whose buffers on real ones are not in the peak"
@@ -59,16 +61,20 @@ def start(folder: str, orders: dict[str, Any]) -> None:
         record.update(keras=[keras.__name__, _version(keras)])
         backend = getattr(getattr(keras, "config", None), "backend", lambda: "tensorflow")()
         if backend != "tensorflow":
-            record.append("notes", f"Keras computes with {backend}, which is not rehearsed")
-            return
+            ending.refuse("backend", f"Keras computes with {backend} here")
         steps.watch_optimizers(keras.__name__)
         batches.watch(keras.__name__)
+
+    def on_other(framework: str, _: ModuleType) -> None:
+        record.append("others", framework)
 
     # Hooks of our own: gpuconf.auto, in the same process, sets its own for the same names.
     hooks = import_hook._ImportHooks()
     hooks.set("tensorflow", on_tensorflow)
     for name in _KERAS:
         hooks.set(name, on_keras)
+    for name, framework in _OTHERS.items():
+        hooks.set(name, partial(on_other, framework))
 
     # A finder of the program's or of its sitecustomize, put in front of ours, would bypass it.
     def keep_first(event: str, args: tuple[Any, ...]) -> None:
