@@ -11,13 +11,11 @@ from gpuconf.batching.first_size import size_for
 from gpuconf.batching.parts import even, in_parts
 from gpuconf.batching.size import MOST_RETRIES, CardBatch, checked_retries
 from gpuconf.batching.steps import part_losses
-from gpuconf.batching.steps.gradients import evaluated_part
-from gpuconf.batching.steps.kept import kept, make_variables
+from gpuconf.batching.steps.engines import Engine, engine_of
 from gpuconf.batching.steps.part_losses import LossTrackers
-from gpuconf.batching.steps.state import UndoableState
 from gpuconf.keras_api import nests
-from gpuconf.keras_api.families import family_of, has_own_step
-from gpuconf.keras_api.stepping import check_strategy, compiled, stepping
+from gpuconf.keras_api.families import family_on_any_backend, has_own_step
+from gpuconf.keras_api.stepping import check_strategy
 from gpuconf.terminal import say
 
 
@@ -49,14 +47,20 @@ def evaluate(  # noqa: PLR0917  # Keras's signature
     with its diagnosis beside it on stderr.
 
     Raises UsageError for what is no model or cannot be cut, BackendError for Keras on another
-    backend than TensorFlow, and what Keras raises.
+    backend than TensorFlow, PyTorch and JAX, and what Keras raises.
     """
-    family = family_of(model)
+    family = family_on_any_backend(model)
     check_strategy(model)
-    floatx = family.keras.backend.floatx()
-    given = host_data(x, y, sample_weight, batch_size=batch_size, floatx=floatx, steps=steps)
-    step = EvaluationStep(model, is_auto=given.is_auto, max_retries=max_retries)
-    with stepping(model, test=step):
+    engine = engine_of(model)
+    given = host_data(
+        *(x, y, sample_weight),
+        batch_size=batch_size,
+        floatx=family.keras.backend.floatx(),
+        backend=family.backend,
+        steps=steps,
+    )
+    step = EvaluationStep(model, engine, is_auto=given.is_auto, max_retries=max_retries)
+    with engine.calling(test=given.reading(step)), given.building(model):
         call = partial(
             model.evaluate,
             **given.arguments,
@@ -66,21 +70,21 @@ def evaluate(  # noqa: PLR0917  # Keras's signature
             return_dict=return_dict,
             **kwargs,
         )
-        return explained("evaluate", call)
+        try:
+            return explained("evaluate", call)
+        finally:
+            engine.end()
 
 
 class EvaluationStep:
     """A batch through ``test_step``, in parts that the card has room for."""
 
-    def __init__(self, model: Any, *, is_auto: bool, max_retries: int) -> None:
+    def __init__(self, model: Any, engine: Engine, *, is_auto: bool, max_retries: int) -> None:
         self._model = model
+        self._engine = engine
         self._is_auto = is_auto
         self._max_retries = checked_retries(max_retries)
-        self._of_whole = kept(model, "test", partial(compiled, model, model.test_step))
-        make_of_part = partial(compiled, model, partial(evaluated_part, model))
-        self._of_part = kept(model, "test in parts", make_of_part)
         self._is_keras_s = not has_own_step(model, "test_step")
-        self._state = UndoableState(model)
         self._trackers = LossTrackers(model)
         self._card_batch: CardBatch | None = None
 
@@ -92,39 +96,40 @@ class EvaluationStep:
         are_told_apart = False
         logs: Any = None
         run = partial(self._run, data, samples)
-        parts = in_parts(samples, self._card_batch, run, state=self._state, cut=even)
+        parts = in_parts(samples, self._card_batch, run, state=self._engine.state, cut=even)
         for (logs, weight), _ in parts:  # noqa: B007
             if weight is not None:
-                self._trackers.add(weight)
+                with self._engine.scope():
+                    self._trackers.add(weight)
                 are_told_apart = True
-        return self._trackers.end(samples, logs) if are_told_apart else logs
+        if not are_told_apart:
+            return logs
+        with self._engine.scope():
+            return self._trackers.end(samples, logs)
 
     def _begin(self, data: Any) -> CardBatch:
-        make_variables(self._model, self._of_whole, data)
+        self._engine.begin("test", data)
         return size_for(
             "evaluate", self._model, data, is_auto=self._is_auto, max_retries=self._max_retries
         )
 
     def _run(self, data: Any, samples: int, start: int, end: int) -> tuple[Any, Any]:
         """The logs, and how much the loss counts; None where the trackers are right already."""
-        import tensorflow as tf
-
         part, size = nests.part(data, start, end), end - start
         is_whole = size == samples
         if not self._is_keras_s or (is_whole and not self._trackers.are_wrong_of_whole):
-            return self._of_whole(part), None
+            return self._engine.test(part), None
         if start == 0:
-            self._trackers.begin()
+            with self._engine.scope():
+                self._trackers.begin()
         if is_whole:
-            return self._of_whole(part), 1.0
+            return self._engine.test(part), 1.0
         try:
             why = part_losses.why_indivisible(self._model)
             if why is not None:
                 raise part_losses.IndivisibleError(why)
-            with part_losses.saying_why():
-                found: tuple[Any, Any] = self._of_part(part, tf.constant(size / samples))
+            return self._engine.test_part(part, size / samples)
         except part_losses.IndivisibleError as error:
             self._is_keras_s = False
             say(f"evaluate: {error.message}; its loss is the mean of the parts' losses")
-            return self._of_whole(part), None
-        return found
+            return self._engine.test(part), None

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuconf.batching.card import ComputeDevice, current_card, room_to_double
-from gpuconf.batching.size import CardBatch, key_for, known_size
+from gpuconf.batching.size import CardBatch, Guess, key_for, known_size
 from gpuconf.footprint import estimate
 from gpuconf.keras_api import nests
+from gpuconf.keras_api.families import family_on_any_backend
 from gpuconf.keras_api.variables import optimizer_variables, size_bytes
 from gpuconf.terminal import debug
 from gpuconf.units import MIB
@@ -108,12 +109,15 @@ def size_for(
 ) -> CardBatch:
     """The whole batch, what is known of this model and card, or (``is_auto``) an estimate.
 
-    ``data`` is the first batch.  Where an automatic size can have no estimate, it begins small and
-    doubles as long as that runs.
+    ``data`` is the first batch.  Where an automatic size can have no estimate, as on JAX and
+    PyTorch, it begins small and doubles as long as that runs.
     """
-    card = current_card()
+    backend = family_on_any_backend(model).backend
+    card = current_card(backend)
     key = key_for(what, model_signature(model, data), card)
-    guess = estimated(model, data, training=training)
+    guess: Guess = lambda: None  # noqa: E731
+    if backend == "tensorflow":
+        guess = estimated(model, data, training=training)
     start, room = None, None
     if is_auto and known_size(key) is None and nests.count(data) > CAREFUL:
         start = guess()

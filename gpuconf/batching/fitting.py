@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from gpuconf.batching.data.fit_data import Training, Validation, data_arguments
+from gpuconf.batching.data.fit_data import Training, Validation, fit_data
 from gpuconf.batching.data.host_data import checked_batch_size
 from gpuconf.batching.evaluating import EvaluationStep
 from gpuconf.batching.failures import explained
 from gpuconf.batching.size import MOST_RETRIES
+from gpuconf.batching.steps.engines import Engine, engine_of
 from gpuconf.batching.steps.training import TrainStep
 from gpuconf.errors import UsageError
-from gpuconf.keras_api.families import family_of, has_own_step
-from gpuconf.keras_api.stepping import check_strategy, stepping
+from gpuconf.keras_api.families import family_on_any_backend, has_own_step
+from gpuconf.keras_api.stepping import check_strategy
 
 
 def fit(  # noqa: PLR0917  # Keras's signature
@@ -51,8 +53,9 @@ def fit(  # noqa: PLR0917  # Keras's signature
     Raises as `evaluate` does, and UsageError for ``batch_size="auto"``: what is learnt depends
     on it.
     """
-    family = family_of(model)
+    family = family_on_any_backend(model)
     check_strategy(model)
+    engine = engine_of(model)
     most = _checked(batch_size, card_batch_size)
     apart_size = batch_size if validation_batch_size is None else validation_batch_size
     apart = Validation(validation_data, validation_split, apart_size, validation_steps)
@@ -60,25 +63,28 @@ def fit(  # noqa: PLR0917  # Keras's signature
     given = Training(
         x, y, sample_weight, batch_size, steps_per_epoch, epochs_left, shuffle, class_weight
     )
-    arguments = data_arguments(family, given, apart)
-    train = _train_step(model, most, max_retries)
-    test = EvaluationStep(model, is_auto=apart_size == "auto", max_retries=max_retries)
+    found = fit_data(family, given, apart)
+    train = _train_step(model, engine, most, max_retries)
+    is_auto = apart_size == "auto"
+    test = EvaluationStep(model, engine, is_auto=is_auto, max_retries=max_retries)
     options = {"validation_freq": validation_freq, **kwargs}
     options |= {"initial_epoch": initial_epoch, "verbose": verbose, "callbacks": callbacks}
-    with stepping(model, train=train, test=test):
+    steps = {"train": train and found.train.reading(train), "test": found.test.reading(test)}
+    with engine.calling(**steps), found.train.building(model):
         try:
-            return explained("fit", partial(model.fit, **arguments, epochs=epochs, **options))
+            return explained("fit", partial(model.fit, **found.arguments, epochs=epochs, **options))
         finally:
-            if train is not None:
-                train.end()
+            engine.end()
 
 
-def _train_step(model: Any, most: int | None, max_retries: int) -> TrainStep | None:
-    """Ours, in parts of at most so many samples; None for a model that has a step of its own."""
+def _train_step(
+    model: Any, engine: Engine, most: int | None, max_retries: int
+) -> Callable[[Any], Any] | None:
+    """Ours, in parts of at most so many samples; its own for a model that has one."""
     if not has_own_step(model, "train_step"):
-        return TrainStep(model, card_batch_size=most, max_retries=max_retries)
+        return TrainStep(model, engine, card_batch_size=most, max_retries=max_retries)
     if most is None:
-        return None
+        return engine.own_train
     raise UsageError(
         f"card_batch_size={most}, but the model has a train_step of its own, whose batches "
         "cannot be taken in parts",

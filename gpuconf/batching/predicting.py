@@ -10,18 +10,17 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
-from gpuconf.batching.data.host_data import host_data
+from gpuconf.batching.data.host_data import HostData, host_data
 from gpuconf.batching.failures import explained
 from gpuconf.batching.first_size import size_for
 from gpuconf.batching.gathering import GatheredOutputs
 from gpuconf.batching.parts import even, in_parts
 from gpuconf.batching.size import MOST_RETRIES, CardBatch, checked_retries
-from gpuconf.batching.steps.kept import kept, make_variables
-from gpuconf.batching.steps.state import UndoableState
+from gpuconf.batching.steps.engines import Engine, engine_of
 from gpuconf.errors import UsageError
 from gpuconf.keras_api import nests
-from gpuconf.keras_api.families import family_of
-from gpuconf.keras_api.stepping import check_strategy, compiled, without_optionals
+from gpuconf.keras_api.families import family_on_any_backend
+from gpuconf.keras_api.stepping import check_strategy
 
 _QUEUED = 10  # Keras's max_queue_size
 
@@ -46,14 +45,15 @@ def predict(  # noqa: PLR0917  # Keras's signature
 
     Raises what `evaluate` raises, and UsageError where ``out`` has not the outputs' shape.
     """
-    family = family_of(model)
+    family = family_on_any_backend(model)
     check_strategy(model)
-    floatx = family.keras.backend.floatx()
-    given = host_data(x, batch_size=batch_size, floatx=floatx, steps=steps)
+    engine = engine_of(model)
+    floatx, backend = family.keras.backend.floatx(), family.backend
+    given = host_data(x, batch_size=batch_size, floatx=floatx, backend=backend, steps=steps)
     steps = given.batches if steps is None else steps
     samples = given.samples if steps == given.batches else None
     gathered = GatheredOutputs(samples=samples, out=out)
-    step = _PredictStep(model, is_auto=given.is_auto, max_retries=max_retries)
+    step = _PredictStep(model, engine, is_auto=given.is_auto, max_retries=max_retries)
     if not isinstance(callbacks, family.keras.callbacks.CallbackList):
         callbacks = family.keras.callbacks.CallbackList(
             callbacks,
@@ -63,9 +63,12 @@ def predict(  # noqa: PLR0917  # Keras's signature
             steps=steps,
             model=model,
         )
-    batches = _batches(given.arguments["x"], steps)
-    with closing(batches):
-        explained("predict", partial(_run, model, batches, callbacks, step, gathered))
+    batches = _batches(given, steps)
+    try:
+        with closing(batches):
+            explained("predict", partial(_run, model, batches, callbacks, step, gathered))
+    finally:
+        engine.end()
     return gathered.result()
 
 
@@ -84,8 +87,12 @@ def _run(
     callbacks.on_predict_end()
 
 
-def _batches(data: Any, steps: int | None) -> Generator[Any, None, None]:
-    """The batches, so many as are wanted: of a dataset, a PyDataset or a generator."""
+def _batches(given: HostData, steps: int | None) -> Generator[Any, None, None]:
+    """The batches, so many as are wanted: of arrays, a dataset, a PyDataset or a generator."""
+    if given.rows is not None:
+        yield from itertools.islice(given.rows.batches(), steps)
+        return
+    data = given.arguments["x"]
     if hasattr(data, "row_splits"):
         raise UsageError(
             "x is one ragged tensor, which has to come in batches",
@@ -97,30 +104,30 @@ def _batches(data: Any, steps: int | None) -> Generator[Any, None, None]:
 class _PredictStep:
     """A batch through ``predict_step``, in parts that the card has room for."""
 
-    def __init__(self, model: Any, *, is_auto: bool, max_retries: int) -> None:
+    def __init__(self, model: Any, engine: Engine, *, is_auto: bool, max_retries: int) -> None:
         self._model = model
+        self._engine = engine
         self._is_auto = is_auto
         self._max_retries = checked_retries(max_retries)
-        self._run = kept(model, "predict", partial(compiled, model, model.predict_step))
-        self._state = UndoableState(model)
         self._card_batch: CardBatch | None = None
 
     def __call__(self, data: Any, gathered: GatheredOutputs) -> Any:
         """Write the outputs; gives those of the whole batch."""
-        data = without_optionals(data)
+        data = self._engine.batch(data)
         if self._card_batch is None:
-            make_variables(self._model, self._run, data)
+            self._engine.begin("predict", data)
             self._card_batch = size_for(
                 "predict", self._model, data, is_auto=self._is_auto, max_retries=self._max_retries
             )
         run = partial(self._run_to_host, data)
-        parts = in_parts(nests.count(data), self._card_batch, run, state=self._state, cut=even)
+        samples, state = nests.count(data), self._engine.state
+        parts = in_parts(samples, self._card_batch, run, state=state, cut=even)
         written = [gathered.add(outputs, samples) for outputs, samples in parts]
         return nests.joined(written)
 
     def _run_to_host(self, data: Any, start: int, end: int) -> Any:
         """The outputs of a part; the copy is part of what may fail."""
-        return nests.mapped(nests.on_host, self._run(nests.part(data, start, end)))
+        return nests.mapped(nests.on_host, self._engine.predict(nests.part(data, start, end)))
 
 
 def is_sequence(data: Any) -> bool:

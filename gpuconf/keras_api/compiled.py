@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 # In Keras 3 and 2.  They decide at the first batch what "accuracy" is; ``compile`` makes them anew.
@@ -53,5 +54,10 @@ def trackers_of(model: Any) -> list[Any]:
 
 
 def mask_of(tensor: Any) -> Any:
-    """The mask that Keras leaves on an output, which its losses use; None where there is none."""
-    return getattr(tensor, "_keras_mask", None)
+    """The mask that Keras leaves on an output, which its losses use; None where there is none.
+
+    Of what takes no attributes, as JAX's tracers, Keras 3 keeps it in a table.
+    """
+    mask = getattr(tensor, "_keras_mask", None)
+    find = getattr(sys.modules.get("keras.src.backend.common.masking"), "get_keras_mask", None)
+    return find(tensor) if mask is None and find is not None else mask

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpuconf.errors import UsageError
 from gpuconf.keras_api import nests
-from gpuconf.keras_api.families import family_of
+from gpuconf.keras_api.families import family_of, family_on_any_backend
 
 Step = Callable[[Any], Any]
 
@@ -48,6 +48,26 @@ def calling(model: Any, **functions: Callable[..., Any]) -> Iterator[None]:
         for name in attributes:
             own.pop(name, None)
         own.update(dict.fromkeys(names.values()) | before)
+
+
+@contextmanager
+def building_by(model: Any, read: Callable[[Any], Any]) -> Iterator[None]:
+    """Inside, Keras 3 builds the model by what ``read`` makes of its loop's first batch.
+
+    That batch is taken only where Keras would take it: it draws numbers for the next order.
+    """
+    build = model._symbolic_build
+
+    def batches(iterator: Any) -> Iterator[Any]:
+        for begin, end, found in iterator:
+            data = found[0] if isinstance(found, (list, tuple)) else next(found)
+            yield begin, end, [read(data)]
+
+    vars(model)["_symbolic_build"] = lambda iterator: build(iterator=batches(iterator))
+    try:
+        yield
+    finally:
+        del vars(model)["_symbolic_build"]
 
 
 def _maker(own: dict[str, Any], name: str, function: Any) -> Callable[..., Any]:
@@ -121,6 +141,13 @@ def compiled(model: Any, step: Callable[..., Any]) -> Callable[..., Any]:
 
 def check_strategy(model: Any) -> None:
     """Raise UsageError for a model that lives on several devices."""
+    keras = family_on_any_backend(model).keras
+    if getattr(getattr(keras, "distribution", None), "distribution", lambda: None)() is not None:
+        raise UsageError(
+            "Keras distributes the model over devices (keras.distribution), and batches are "
+            "halved for one device only",
+            hint="model.evaluate(...), with Keras's own loop",
+        )
     strategy = getattr(model, "distribute_strategy", None)
     replicas = getattr(strategy, "num_replicas_in_sync", 1)
     if replicas > 1:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import re
+import sys
 from collections.abc import Iterable
 from typing import Any
+
+from gpuconf.keras_api.layers import layers_of
 
 
 def path_of(variable: Any) -> str:
@@ -13,6 +18,10 @@ def path_of(variable: Any) -> str:
 
 def bytes_of(variable: Any) -> int:
     """Bytes of its values; 0 where the shape is open."""
+    if isinstance(variable.dtype, str):  # Keras 3's, on any backend
+        bits = re.search(r"\d+", variable.dtype)
+        size = int(bits[0]) // 8 if bits else 1  # bool
+        return 0 if None in variable.shape else math.prod(variable.shape) * size
     import tensorflow as tf
 
     count = tf.TensorShape(variable.shape).num_elements() or 0
@@ -34,9 +43,8 @@ def handle_of(variable: Any) -> Any:
 
 def component(variable: Any) -> Any:
     """The variable itself; of a strategy's, which is one on each device, the only one there is."""
-    import tensorflow as tf
-
-    if isinstance(variable, tf.distribute.DistributedValues):
+    distribute = getattr(sys.modules.get("tensorflow"), "distribute", None)
+    if distribute is not None and isinstance(variable, distribute.DistributedValues):
         return variable.values[0]
     return variable
 
@@ -62,3 +70,16 @@ def build_optimizer(model: Any) -> None:
         optimizer.build(variables)
     elif hasattr(optimizer, "_create_all_weights"):  # Keras 2's legacy ones
         optimizer._create_all_weights(variables)
+
+
+def changed_by_calls(model: Any) -> list[Any]:
+    """What calling a model of Keras 3 may change: metrics, seeds, statistics.
+
+    Weights of frozen layers are not among them, though Keras lists them as not trainable.
+    """
+    weights = {id(each) for each in model.weights}
+    found = [each for each in model.variables if id(each) not in weights]  # metrics and seeds
+    found += model.metrics_variables
+    for layer in layers_of(model, include_self=True):
+        found += getattr(layer, "_non_trainable_variables", ())
+    return list({id(each): each for each in found}.values())

@@ -34,41 +34,56 @@ class Validation(NamedTuple):
     steps: int | None
 
 
-def data_arguments(
-    family: KerasFamily, training: Training, validation: Validation
-) -> dict[str, Any]:
-    """Keras's arguments that say which data: arrays as datasets, in batches of the host.
+class FitData(NamedTuple):
+    """Keras's arguments that say which data, and what they stand for."""
+
+    arguments: dict[str, Any]
+    train: HostData
+    test: HostData
+
+
+def fit_data(family: KerasFamily, training: Training, validation: Validation) -> FitData:
+    """The data of ``fit``: arrays in batches of the host.
 
     Raises UsageError for arrays of different lengths, and a split of what is no array.
     """
-    floatx = family.keras.backend.floatx()
-    train, apart = _train_and_apart(training, validation, floatx, family)
+    train, apart = _train_and_apart(training, validation, family)
     steps = training.steps
     if steps is None and not family.is_keras_3:
         steps = train.batches  # of a dataset that has all epochs
     found = {**train.arguments, "steps_per_epoch": steps, "validation_steps": validation.steps}
-    # What was arrays is shuffled already.
-    found["shuffle"] = training.shuffle if train.samples is None else False
-    found["class_weight"] = _of_all_classes(training.class_weight, training.y)
-    return found if apart is None else {**found, "validation_data": apart}
+    # A dataset that was arrays is shuffled already.
+    is_shuffled = train.samples is not None and train.rows is None
+    found["shuffle"] = False if is_shuffled else training.shuffle
+    if train.rows is None:
+        found["class_weight"] = _of_all_classes(training.class_weight, training.y)
+    if apart is not None:
+        found["validation_data"] = apart.arguments["x"]
+        if apart.rows is not None:
+            found["validation_batch_size"] = apart.arguments["batch_size"]
+    return FitData(found, train, train if apart is None else apart)
 
 
 def _train_and_apart(
-    training: Training, validation: Validation, floatx: str, family: KerasFamily
-) -> tuple[HostData, Any]:
+    training: Training, validation: Validation, family: KerasFamily
+) -> tuple[HostData, HostData | None]:
     """The data to learn from, and those to validate with; None where there are none."""
+    of_family = partial(host_data, floatx=family.keras.backend.floatx(), backend=family.backend)
     arrays = (training.x, training.y, training.sample_weight)
     given = partial(
-        host_data,
-        *arrays,
+        of_family,
+        *(training.x, training.y, _weights_of_samples(family, training)),
         batch_size=training.batch_size,
-        floatx=floatx,
         shuffle=training.shuffle,
         steps=training.steps,
         repeats=1 if family.is_keras_3 else max(1, training.epochs),
     )
+    apart = partial(of_family, batch_size=validation.batch_size, steps=validation.steps)
     if validation.data is not None:
-        return given(), _validation(validation, floatx)
+        data = validation.data
+        parts = data if isinstance(data, (tuple, list)) else (data,)
+        # What is no arrays stays as it is.
+        return given(), apart(*parts) if is_rows(parts[0]) else HostData({"x": data}, False)
     if not validation.split:
         return given(), None
     if not is_rows(training.x):
@@ -82,26 +97,26 @@ def _train_and_apart(
             hint="validation_split=0.2",
         )
     from_there = 1.0 - validation.split
-    apart = host_data(
-        *arrays,
-        batch_size=validation.batch_size,
-        floatx=floatx,
-        section=(from_there, 1.0),
-        steps=validation.steps,
-    )
-    return given(section=(0.0, from_there)), apart.arguments["x"]
+    return given(section=(0.0, from_there)), apart(*arrays, section=(from_there, 1.0))
 
 
-def _validation(validation: Validation, floatx: str) -> Any:
-    """Validation data as Keras takes them: arrays in batches of the host, others as they are."""
-    data = validation.data
-    parts = data if isinstance(data, (tuple, list)) else (data,)
-    if not is_rows(parts[0]):
-        return data
-    given = host_data(
-        *parts, batch_size=validation.batch_size, floatx=floatx, steps=validation.steps
-    )
-    return given.arguments["x"]
+def _weights_of_samples(family: KerasFamily, training: Training) -> Any:
+    """Those given; of classes, where Keras, which sees places alone, cannot make them itself."""
+    if not training.class_weight or family.backend == "tensorflow" or not is_rows(training.x):
+        return training.sample_weight
+    if training.sample_weight is not None:
+        raise UsageError(
+            "class_weight and sample_weight are both given, and each sample has one weight",
+            hint="sample_weight=..., with the classes' weights multiplied in",
+        )
+    import numpy as np
+
+    labels = SampleRows(training.y, "float32")
+    classes = labels.at(np.arange(labels.count))
+    if classes.ndim > 1:  # one-hot, or a column of them
+        classes = classes.argmax(axis=-1) if classes.shape[-1] > 1 else classes[..., 0]
+    weights = (training.class_weight.get(int(each), 1.0) for each in np.round(classes))
+    return np.fromiter(weights, family.keras.backend.floatx(), count=labels.count)
 
 
 def _of_all_classes(class_weight: Any, y: Any) -> Any:

@@ -12,6 +12,8 @@ array_data_adapter.py), and a test compares the orders.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from gpuconf.arguments import whole_number
@@ -20,18 +22,38 @@ from gpuconf.batching.data.rows import SampleRows, is_rows
 from gpuconf.batching.first_size import CAREFUL, host_batch
 from gpuconf.errors import UsageError
 from gpuconf.keras_api import nests
+from gpuconf.keras_api.stepping import building_by
 from gpuconf.pipeline_calls import ending_early
 
 _NAMES = ("x", "y", "sample_weight")
 
 
 class HostData(NamedTuple):
-    """The arguments for Keras, how many samples and batches there are (None where unknown)."""
+    """The arguments for Keras, how many samples and batches there are (None where unknown).
+
+    With ``rows``, what Keras gets are the samples' places.
+    """
 
     arguments: dict[str, Any]
     is_auto: bool
     samples: int | None = None
     batches: int | None = None
+    rows: PlacedRows | None = None
+
+    def reading(self, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The step with a batch of the samples, whatever Keras hands over."""
+        rows = self.rows
+        return step if rows is None else lambda data: step(rows.of_batch(data))
+
+    def building(self, model: Any) -> AbstractContextManager[None]:
+        """Inside, Keras builds the model by samples, where it gets places alone.
+
+        Two of them: Keras on PyTorch may compute, and a whole batch be too large for the card.
+        """
+        rows = self.rows
+        if rows is None:
+            return nullcontext()
+        return building_by(model, lambda data: nests.part(rows.of_batch(data), 0, 2))
 
 
 def host_data(
@@ -41,12 +63,13 @@ def host_data(
     *,
     floatx: str,
     batch_size: int | str | None,
+    backend: str = "tensorflow",
     shuffle: bool | str = False,
     repeats: int = 1,
     section: tuple[float, float] = (0.0, 1.0),
     steps: int | None = None,
 ) -> HostData:
-    """The data as Keras shall get them.
+    """The data as Keras shall get them: on TensorFlow as a dataset, else as places of samples.
 
     ``floatx`` is the precision that Keras computes in, ``section`` the part of the samples that is
     wanted, from one share of them to another.  Of ``steps`` without a batch size Keras makes all
@@ -74,15 +97,18 @@ def host_data(
     if size is None and steps:
         size = math.ceil((end - first) / steps)
     elif size is None:
-        size = _automatic(rows) if batch_size == "auto" else CAREFUL
+        size = _automatic(rows, backend) if batch_size == "auto" else CAREFUL
     places = Places(first, end - first, size)
-    dataset = _dataset(nest, rows, places, shuffle, repeats)
-    return HostData({"x": dataset}, batch_size == "auto", places.samples, places.batches)
+    counts = (batch_size == "auto", places.samples, places.batches)
+    if backend != "tensorflow":
+        placed = PlacedRows(nest, rows, places)
+        return HostData({"x": placed.places, "batch_size": size}, *counts, placed)
+    return HostData({"x": _dataset(nest, rows, places, shuffle, repeats)}, *counts)
 
 
-def _automatic(rows: list[SampleRows]) -> int:
+def _automatic(rows: list[SampleRows], backend: str) -> int:
     """How many are handed over at once: many, where what the card can hold is known."""
-    if current_card().limit_bytes is None:
+    if current_card(backend).limit_bytes is None:
         return CAREFUL
     return host_batch(sum(each.sample_bytes for each in rows))
 
@@ -152,6 +178,33 @@ def _as_tuples(nest: Any) -> Any:
     if isinstance(nest, dict):
         return {key: _as_tuples(part) for key, part in nest.items()}
     return nest
+
+
+class PlacedRows:
+    """Samples that are read by their places, which is what Keras shuffles and puts into batches.
+
+    So its order is that of arrays, and JAX, which sends each batch to the card ahead of its step,
+    sends the places alone.
+    """
+
+    def __init__(self, nest: Any, rows: list[SampleRows], places: Places) -> None:
+        import numpy as np
+
+        self._nest, self._rows, self._size = nest, rows, places.size
+        self.places = np.arange(places.first, places.first + places.samples)
+
+    def of_batch(self, data: Any) -> Any:
+        """The samples whose places Keras hands over."""
+        (places,) = nests.leaves(data)
+        return self._at(nests.on_host(places))
+
+    def batches(self) -> Iterator[Any]:
+        """All samples, batch after batch."""
+        for start in range(0, len(self.places), self._size):
+            yield self._at(self.places[start : start + self._size])
+
+    def _at(self, places: Any) -> Any:
+        return nests.refilled(self._nest, [each.at(places) for each in self._rows])
 
 
 class Places(NamedTuple):

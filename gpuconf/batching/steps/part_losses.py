@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpuconf.errors import UsageError
+from gpuconf.keras_api import nests
 from gpuconf.keras_api.compiled import mask_of, output_trackers, trackers_of
+from gpuconf.keras_api.operations import operations
 from gpuconf.keras_api.variables import component
 
 _MEAN = {"sum_over_batch_size", "mean", "auto"}
@@ -73,31 +75,25 @@ def is_sum(model: Any) -> bool:
 
 
 def weight_of(model: Any, y_pred: Any, sample_weight: Any, samples: Any) -> Any:
-    """What the loss of a part was divided by, a float32 scalar tensor; only the ratio matters.
+    """What the loss of a part was divided by, a float32 scalar; only the ratio matters.
 
     Raises OwnMasksError where each output has a mask of its own.
     """
-    import tensorflow as tf
-
-    masks = [mask_of(output) for output in tf.nest.flatten(y_pred)]
+    ops = operations(model)
+    masks = [mask_of(output) for output in nests.leaves(y_pred)]
     if any(mask is not masks[0] for mask in masks):
         raise OwnMasksError
     masks = [mask for mask in masks if mask is not None]
     is_weighted = reductions(model.loss) == {_WEIGHTED_MEAN} and sample_weight is not None
     if not masks and not is_weighted:
-        return tf.cast(samples, tf.float32)
-    total = tf.cast(masks[0], tf.float32) if masks else tf.constant(1.0)
-    for given in tf.nest.flatten(sample_weight) if is_weighted else []:
-        total *= _of_rank(tf.cast(given, tf.float32), total.shape.rank)
-    return tf.reduce_sum(total)
-
-
-def _of_rank(weight: Any, rank: int) -> Any:
-    """A weight for each sample, made to weigh all steps of a sample where there are some."""
-    import tensorflow as tf
-
-    missing = rank - weight.shape.rank
-    return tf.reshape(weight, [-1] + [1] * missing) if missing > 0 else weight
+        return ops.cast(samples, "float32")
+    total = ops.cast(masks[0] if masks else 1.0, "float32")
+    for given in nests.leaves(sample_weight) if is_weighted else []:
+        weight = ops.cast(given, "float32")
+        missing = len(total.shape) - len(weight.shape)
+        # One for each sample is made to weigh all steps of a sample, where there are some.
+        total *= ops.reshape(weight, [-1] + [1] * missing) if missing > 0 else weight
+    return ops.sum(total)
 
 
 def _has_several(model: Any) -> bool:
@@ -109,6 +105,7 @@ class LossTrackers:
 
     def __init__(self, model: Any) -> None:
         self._model = model
+        self._ops = operations(model)
         self._before: dict[int, tuple[Any, Any]] = {}
         self._losses: dict[int, Any] = {}
         self._counts: dict[int, Any] = {}
@@ -126,13 +123,11 @@ class LossTrackers:
 
     def add(self, weight: Any) -> None:
         """After a part whose loss counts so much; the trackers are set back."""
-        import tensorflow as tf
-
         for tracker in trackers_of(self._model):
             key = id(tracker)
             total, count = self._before.setdefault(key, (0.0, 0.0))
             now_total, now_count = _state(tracker)
-            loss = tf.math.divide_no_nan(now_total - total, now_count - count)
+            loss = self._ops.divide_no_nan(now_total - total, now_count - count)
             self._losses[key] = self._losses.get(key, 0.0) + loss * weight
             self._counts[key] = self._counts.get(key, 0.0) + (now_count - count)
             _set(tracker, total, count)
@@ -140,14 +135,12 @@ class LossTrackers:
 
     def end(self, samples: int, logs: Any) -> Any:
         """After the last part of a batch of so many samples; gives the logs, put right."""
-        import tensorflow as tf
-
         divisor = 1.0 if is_sum(self._model) else self._weight
         results = {}
         for tracker in trackers_of(self._model):
             total, count = self._before[id(tracker)]
-            was_given = tf.cast(self._counts[id(tracker)] > 0, tf.float32)
-            loss = tf.math.divide_no_nan(self._losses[id(tracker)], divisor)
+            was_given = self._ops.cast(self._counts[id(tracker)] > 0, "float32")
+            loss = self._ops.divide_no_nan(self._losses[id(tracker)], divisor)
             _set(tracker, total + loss * samples, count + was_given * samples)
             results[tracker.name] = tracker.result()
         if not isinstance(logs, dict):
@@ -156,10 +149,8 @@ class LossTrackers:
 
 
 def _state(tracker: Any) -> tuple[Any, Any]:
-    import tensorflow as tf
-
-    total, count = component(tracker.total), component(tracker.count)
-    return tf.convert_to_tensor(total), tf.convert_to_tensor(count)
+    """Values of their own: PyTorch writes into a variable's tensor."""
+    return component(tracker.total) + 0.0, component(tracker.count) + 0.0
 
 
 def _set(tracker: Any, total: Any, count: Any) -> None:

@@ -6,14 +6,12 @@ holding values costs no more than what changes meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from gpuconf.batching.steps.kept import kept
-from gpuconf.keras_api.layers import layers_of
 from gpuconf.keras_api.variables import component, optimizer_variables
-from gpuconf.terminal import say
 
 # From about so many on, one call of a function that reads them all takes less time than a read of
 # each (on a CPU, TensorFlow 2.21); making it takes half a millisecond for each.
@@ -24,34 +22,52 @@ Read = Callable[[], "list[Any]"]
 Compiled = dict[tuple[int, ...], tuple["list[Any]", Read]]
 
 
+class ReadsVariables(Protocol):
+    """Reads some variables of a model, and writes them."""
+
+    variables: list[Any]
+
+    def read(self) -> list[Any]:
+        """The values on their device, which later writes leave alone."""
+
+    def on_host(self) -> list[Any]:
+        """Copies in the host's RAM."""
+
+    def write(self, values: Sequence[Any]) -> None:
+        """Give the variables these values."""
+
+
 class HeldValues:
     """The values of a model's variables at one moment, on their device, or on the host."""
 
-    def __init__(self, reader: Reader, *, on_host: bool = False) -> None:
-        self._variables = reader.variables
+    def __init__(self, reader: ReadsVariables, *, on_host: bool = False) -> None:
+        self._reader = reader
         self._values = reader.on_host() if on_host else reader.read()
 
     def has(self, variable: Any) -> bool:
         """Whether the value of this variable is held."""
-        return any(variable is each for each in self._variables)
+        return any(variable is each for each in self._reader.variables)
 
     def put_back(self) -> None:
         """Give every variable the value that it had."""
-        for variable, value in zip(self._variables, self._values, strict=True):
-            component(variable).assign(value)
+        self._reader.write(self._values)
 
 
 class UndoableState:
-    """What computing forwards changes in a model, held again and again: see `small_state`."""
+    """What computing forwards changes in a model, held again and again: see `small_state`.
 
-    def __init__(self, model: Any) -> None:
+    ``make_reader`` gives what reads all of it that there is by then.
+    """
+
+    def __init__(self, model: Any, make_reader: Callable[[], ReadsVariables]) -> None:
         self._model = model
-        self._reader: Reader | None = None
+        self._make_reader = make_reader
+        self._reader: ReadsVariables | None = None
         self._held: HeldValues | None = None
 
     def hold(self) -> None:
         """Note the values as they are now."""
-        reader = self._reader or Reader(self._model, small_state(self._model))
+        reader = self._reader or self._make_reader()
         if self._held is not None:
             self._reader = reader  # a step has run, so there will be no more variables
         self._held = HeldValues(reader)
@@ -101,7 +117,7 @@ class Reader:
     def __init__(self, model: Any, variables: Iterable[Any]) -> None:
         self.variables = list(variables)
         is_eager = len(self.variables) < _MANY or getattr(model, "run_eagerly", False)
-        self.read: Read = (
+        self.read = (
             partial(_one_by_one, list(map(_read_of, self.variables)))
             if is_eager
             else _compiled(model, self.variables)
@@ -110,6 +126,11 @@ class Reader:
     def on_host(self) -> list[Any]:
         """Copies in the host's RAM, one variable after another."""
         return [_read_of(variable)().numpy() for variable in self.variables]
+
+    def write(self, values: Sequence[Any]) -> None:
+        """Give the variables these values."""
+        for variable, value in zip(self.variables, values, strict=True):
+            component(variable).assign(value)
 
 
 def _one_by_one(reads: list[Callable[[], Any]]) -> list[Any]:
@@ -144,50 +165,3 @@ def _source_of(variable: Any) -> Any:
     """Where its value lies; a variable may get another one."""
     variable = component(variable)
     return getattr(variable, "handle", variable)
-
-
-class MovingStatistics:
-    """The moving means and variances of a model that is trained in parts."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self._variables: list[Any] | None = None
-        self._before: list[Any] = []
-        self._moved: list[Any] = []
-
-    def begin(self) -> None:
-        """Before the first part of a batch."""
-        import tensorflow as tf
-
-        if self._variables is None:
-            self._variables = _statistics_of(self._model)
-            if self._variables:
-                say(
-                    "fit: BatchNormalization sees each part of a batch for itself, so the learning "
-                    "curve is that of smaller batches there; LayerNormalization does not mind"
-                )
-        self._before = [tf.convert_to_tensor(each) for each in self._variables]
-        self._moved = [tf.zeros_like(each) for each in self._before]
-
-    def add(self, share: float) -> None:
-        """After a part that has this share of the batch's samples."""
-        for number, variable in enumerate(self._variables or ()):
-            before = self._before[number]
-            self._moved[number] += share * (variable - before)
-            variable.assign(before)
-
-    def end(self) -> None:
-        """After the last part."""
-        for variable, before, moved in zip(
-            self._variables or (), self._before, self._moved, strict=True
-        ):
-            variable.assign(before + moved)
-        self._before, self._moved = [], []
-
-
-def _statistics_of(model: Any) -> list[Any]:
-    found = []
-    for layer in layers_of(model, include_self=True):
-        if hasattr(layer, "moving_mean") and hasattr(layer, "moving_variance") and layer.trainable:
-            found += [layer.moving_mean, layer.moving_variance]
-    return [component(variable) for variable in found]

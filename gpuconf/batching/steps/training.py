@@ -13,11 +13,10 @@ from gpuconf.batching.first_size import size_for
 from gpuconf.batching.parts import even
 from gpuconf.batching.size import CardBatch, checked_retries
 from gpuconf.batching.steps import part_losses
-from gpuconf.batching.steps.gradients import GradientParts, Gradients
-from gpuconf.batching.steps.kept import kept, make_optimizer_variables
+from gpuconf.batching.steps.engines import Engine
+from gpuconf.batching.steps.forward import Gradients
 from gpuconf.batching.steps.part_losses import LossTrackers
-from gpuconf.batching.steps.state import MovingStatistics, UndoableState
-from gpuconf.batching.steps.update import GuardedUpdate
+from gpuconf.batching.steps.statistics import MovingStatistics
 from gpuconf.keras_api import nests
 from gpuconf.keras_api.families import has_own_step
 from gpuconf.terminal import say
@@ -30,14 +29,15 @@ class TrainStep:
     whatever fails before it leaves the weights and the optimizer as they were.
     """
 
-    def __init__(self, model: Any, *, card_batch_size: int | None, max_retries: int) -> None:
+    def __init__(
+        self, model: Any, engine: Engine, *, card_batch_size: int | None, max_retries: int
+    ) -> None:
         self._model = model
         self._most = card_batch_size
         self._max_retries = checked_retries(max_retries)
-        self._state = UndoableState(model)
+        self._engine = engine
+        self._state = engine.state
         self._statistics = MovingStatistics(model)
-        self._gradients = kept(model, "gradients", partial(GradientParts, model))
-        self._update = GuardedUpdate(model)
         self._trackers = LossTrackers(model)
         self._card_batch: CardBatch | None = None
         self._has_said = False
@@ -61,17 +61,12 @@ class TrainStep:
             self._card_batch.failed(failure, size)
         self._card_batch.succeeded(size)
         with self._undoing():
-            self._update(found)
+            self._engine.update(found)
         self._failure = None
         return found.logs
 
-    def end(self) -> None:
-        """Give back the memory that only the training needed."""
-        self._gradients.free()
-
     def _begin(self, data: Any) -> CardBatch:
-        self._gradients.make_variables(data)
-        make_optimizer_variables(self._model)
+        self._engine.begin("train", data)
         found = size_for(
             "fit",
             self._model,
@@ -92,28 +87,34 @@ class TrainStep:
     def _gradients_of(self, data: Any, samples: int, size: int) -> Gradients:
         is_whole = size >= samples
         if is_whole and not self._trackers.are_wrong_of_whole:
-            return self._gradients.of_whole(data)
-        self._trackers.begin()
+            return self._engine.gradients.of_whole(data)
+        with self._engine.scope():
+            self._trackers.begin()
         if is_whole:
-            found = self._gradients.of_whole(data)
-            self._trackers.add(1.0)
+            found = self._engine.gradients.of_whole(data)
+            with self._engine.scope():
+                self._trackers.add(1.0)
         else:
             found = self._of_parts(data, samples, size)
-        return found._replace(logs=self._trackers.end(samples, found.logs))
+        with self._engine.scope():
+            return found._replace(logs=self._trackers.end(samples, found.logs))
 
     def _of_parts(self, data: Any, samples: int, size: int) -> Gradients:
         logs: Any = None
         self._say_once()
-        self._gradients.begin()
-        self._statistics.begin()
+        self._engine.gradients.begin()
+        with self._engine.scope():
+            self._statistics.begin()
         for start in range(0, samples, size):
             end = min(samples, start + size)
             share = (end - start) / samples
-            logs, weight = self._gradients.add(nests.part(data, start, end), share)
-            self._trackers.add(weight)
-            self._statistics.add(share)
-        self._statistics.end()
-        return self._gradients.summed(logs, is_sum=part_losses.is_sum(self._model))
+            logs, weight = self._engine.gradients.add(nests.part(data, start, end), share)
+            with self._engine.scope():
+                self._trackers.add(weight)
+                self._statistics.add(share)
+        with self._engine.scope():
+            self._statistics.end()
+        return self._engine.gradients.summed(logs, is_sum=part_losses.is_sum(self._model))
 
     def _say_once(self) -> None:
         """What nobody can see from outside: how a loss of the user's own is reduced."""

@@ -6,14 +6,15 @@ there is no room for it, as a copy in the host's RAM.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from gpuconf.batching.card import current_card
+from gpuconf.batching.card import current_card, free_cached
 from gpuconf.batching.failures import attempt, explain_beside, let_go
-from gpuconf.batching.steps.gradients import Gradients
-from gpuconf.batching.steps.kept import kept, make_optimizer_variables
-from gpuconf.batching.steps.state import HeldValues, Reader, learnt_state
+from gpuconf.batching.steps.forward import Gradients
+from gpuconf.batching.steps.kept import kept
+from gpuconf.batching.steps.state import HeldValues, ReadsVariables
 from gpuconf.keras_api.families import family_of
 from gpuconf.keras_api.variables import size_bytes
 from gpuconf.terminal import say
@@ -21,30 +22,25 @@ from gpuconf.units import sized
 
 
 class GuardedUpdate:
-    """The optimizer's step; either all of it is done, or nothing, and the error raised."""
+    """The optimizer's step; either all of it is done, or nothing, and the error raised.
 
-    def __init__(self, model: Any) -> None:
-        import tensorflow as tf
+    ``apply`` is given the gradients and their divisor, ``reader`` reads all that it writes.
+    """
 
-        self._model = model
-        is_keras_3 = family_of(model).is_keras_3
-        update: Any = partial(_update if is_keras_3 else _in_replica, model)
-        if not model.run_eagerly:
-            # Not by XLA, which would write into the memory that is held.
-            make = partial(tf.function, update, reduce_retracing=True)
-            update = kept(model, "update", make)
-        self._apply = update
-        self._reader: Reader | None = None
+    def __init__(
+        self, reader: ReadsVariables, apply: Callable[..., Any], *, framework: str = "tensorflow"
+    ) -> None:
+        self._apply = apply
+        self._reader = reader
+        self._framework = framework
         self._on_host: bool | None = None
 
     def __call__(self, gradients: Gradients) -> None:
         """Apply them to the model's weights."""
-        if self._reader is None:
-            make_optimizer_variables(self._model)
-            self._reader = Reader(self._model, learnt_state(self._model))
         written = self._reader.variables
         if self._on_host is None:
-            self._on_host = not _has_room_for(written)
+            free = current_card(self._framework).free_bytes
+            self._on_host = free is not None and size_bytes(written) >= free
         held = HeldValues(self._reader, on_host=self._on_host)
         try:
             _, failure = attempt(partial(self._apply, gradients.values, gradients.divisor))
@@ -66,7 +62,23 @@ class GuardedUpdate:
         )
         let_go(failure.error)
         del held
+        free_cached()
         self(gradients)
+
+
+def update_function(model: Any) -> Callable[..., Any]:
+    """What TensorFlow does to apply gradients: one graph, unless the model runs eagerly."""
+    import tensorflow as tf
+
+    is_keras_3 = family_of(model).is_keras_3
+    update: Any = partial(_update if is_keras_3 else _in_replica, model)
+    if model.run_eagerly:
+        return update  # type: ignore[no-any-return]
+    # Not by XLA, which would write into the memory that is held.
+    made: Callable[..., Any] = kept(
+        model, "update", partial(tf.function, update, reduce_retracing=True)
+    )
+    return made
 
 
 def _in_replica(model: Any, values: Any, divisor: Any) -> None:
@@ -96,9 +108,3 @@ def _divided(value: Any, divisor: Any, dtype: Any) -> Any:
         return tf.IndexedSlices(tf.cast(values, dtype), value.indices, value.dense_shape)
     total = tf.convert_to_tensor(value)
     return tf.cast(tf.math.divide_no_nan(total, tf.cast(divisor, total.dtype)), dtype)
-
-
-def _has_room_for(variables: list[Any]) -> bool:
-    """Whether the card can hold old and new values at once, as far as is known."""
-    free = current_card().free_bytes
-    return free is None or size_bytes(variables) < free

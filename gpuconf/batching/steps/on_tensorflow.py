@@ -1,0 +1,91 @@
+"""Steps on TensorFlow, of Keras 2 and 3: compiled functions that are kept on the model."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property, partial
+from typing import Any
+
+from gpuconf.batching.steps.forward import Gradients, evaluated_part
+from gpuconf.batching.steps.gradients import GradientParts
+from gpuconf.batching.steps.kept import kept, make_optimizer_variables, make_variables
+from gpuconf.batching.steps.part_losses import saying_why
+from gpuconf.batching.steps.state import Reader, UndoableState, learnt_state, small_state
+from gpuconf.batching.steps.update import GuardedUpdate, update_function
+from gpuconf.keras_api.stepping import Step, compiled, stepping, without_optionals
+
+
+class TensorFlowEngine:
+    """See `engines.Engine`."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.state = UndoableState(model, lambda: Reader(model, small_state(model)))
+        self._test = kept(model, "test", partial(compiled, model, model.test_step))
+        make_of_part = partial(compiled, model, partial(evaluated_part, model))
+        self._test_part = kept(model, "test in parts", make_of_part)
+
+    def begin(self, kind: str, data: Any) -> None:
+        """Trace the step, by which Keras makes variables; computes nothing."""
+        if kind == "train":
+            self.gradients.make_variables(data)
+            make_optimizer_variables(self._model)
+        else:
+            step = self._test if kind == "test" else self._predict
+            make_variables(self._model, step, data)
+
+    def calling(self, **steps: Step | None) -> AbstractContextManager[None]:
+        """Keras's loops, with these steps."""
+        return stepping(self._model, **steps)
+
+    def batch(self, data: Any) -> Any:
+        """The batch as it is, its missing parts as None."""
+        return without_optionals(data)
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Nothing to do: steps change the variables themselves."""
+        return nullcontext()
+
+    own_train = None  # Keras's own function is left to run
+
+    def test(self, data: Any) -> Any:
+        """A graph of ``test_step``."""
+        return self._test(data)
+
+    def test_part(self, data: Any, share: float) -> tuple[Any, Any]:
+        """A graph of the same, with the part's weight."""
+        import tensorflow as tf
+
+        with saying_why():
+            found: tuple[Any, Any] = self._test_part(data, tf.constant(share))
+        return found
+
+    def predict(self, data: Any) -> Any:
+        """A graph of ``predict_step``."""
+        return self._predict(data)
+
+    @cached_property
+    def gradients(self) -> GradientParts:
+        """Of the model's loss; traced functions stay on the model."""
+        return kept(self._model, "gradients", partial(GradientParts, self._model))
+
+    @cached_property
+    def _predict(self) -> Any:
+        return kept(
+            self._model, "predict", partial(compiled, self._model, self._model.predict_step)
+        )
+
+    @cached_property
+    def _update(self) -> GuardedUpdate:
+        make_optimizer_variables(self._model)
+        reader = Reader(self._model, learnt_state(self._model))
+        return GuardedUpdate(reader, update_function(self._model))
+
+    def update(self, gradients: Gradients) -> None:
+        """A graph of ``apply_gradients``, guarded."""
+        self._update(gradients)
+
+    def end(self) -> None:
+        """The sums of gradients are given back."""
+        if "gradients" in vars(self):
+            self.gradients.free()

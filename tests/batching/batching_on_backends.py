@@ -1,0 +1,349 @@
+"""A program for ``test_batching_on_backends``: Keras on PyTorch or JAX, whole and in parts.
+
+The model computes on the CPU; a layer of its own holds memory of the simulated card, so that the
+framework's real allocator says no to large batches.  Tells what Keras gives and what we give.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+
+import gpuconf
+import gpuconf.errors
+from gpuconf import batching
+from gpuconf.batching import evaluating, first_size, predicting
+from gpuconf.batching.size import CardBatch, SizeKey
+from gpuconf.batching.steps import training
+
+layers = keras.layers
+MIB = 2**20
+SAMPLES, BATCH = 53, 16  # three whole batches, and one of 5
+_RANDOM = np.random.default_rng(11)
+X = _RANDOM.normal(size=(SAMPLES, 6)).astype("float32")
+Y = _RANDOM.integers(0, 3, SAMPLES)
+HALVES = (Y > 0).astype("float32")
+WEIGHTS = _RANDOM.uniform(0.2, 2.0, SAMPLES).astype("float32")
+WORDS = (_RANDOM.integers(0, 9, (SAMPLES, 5)) * (_RANDOM.uniform(size=(SAMPLES, 5)) > 0.4)).astype(
+    "int32"
+)
+TAGS = _RANDOM.integers(0, 3, (SAMPLES, 5))
+BACKEND = keras.backend.backend()
+held: list[int] = []  # samples of each call of the greedy layer that went well
+
+
+def hold(samples: Any) -> Any:
+    """Memory of the card, 16 MiB for each sample."""
+    if BACKEND == "torch":
+        import torch
+
+        return torch.empty(samples * 16 * MIB, dtype=torch.uint8, device="cuda")
+    import jax
+
+    card = jax.devices("cuda")[0]
+    with jax.ensure_compile_time_eval():  # now, and not as a part of what is traced
+        return jax.device_put(np.empty(samples * 16 * MIB, np.uint8), card).block_until_ready()
+
+
+def tell(**facts: Any) -> None:
+    """What the test is to know."""
+    print("TOLD", json.dumps(facts), flush=True)
+
+
+class Greedy(keras.layers.Layer):  # type: ignore[misc]
+    """Holds memory for each sample while it is called; on JAX, while the call is traced."""
+
+    is_greedy = False
+    supports_masking = True
+
+    def call(self, inputs: Any) -> Any:
+        """The inputs."""
+        if self.is_greedy:
+            hold(inputs.shape[0])
+            held.append(inputs.shape[0])
+        return inputs
+
+    def compute_output_spec(self, inputs: Any) -> Any:
+        """Without a call, which Keras would make with a batch of its own."""
+        return keras.KerasTensor(inputs.shape, inputs.dtype)
+
+
+def crossentropy(**options: Any) -> Any:
+    """The classifier's loss."""
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True, **options)
+
+
+def dense(*more: Any, **options: Any) -> Any:
+    """A classifier with a greedy layer."""
+    parts = [layers.Dense(8, activation="tanh"), Greedy(), *more, layers.Dense(3)]
+    model = keras.Sequential([keras.Input((6,)), *parts])
+    model.compile(**{"optimizer": keras.optimizers.SGD(0.1), "loss": crossentropy(), **options})
+    return model
+
+
+def masked() -> Any:
+    """Tags for words, where the loss is a mean over what the mask leaves."""
+    inputs = keras.Input((5,), dtype="int32")
+    hidden = Greedy()(layers.Embedding(9, 4, mask_zero=True)(inputs))
+    model = keras.Model(inputs, layers.Dense(3)(hidden))
+    model.compile(keras.optimizers.Adam(0.01), crossentropy(), metrics=["accuracy"])
+    return model, {"x": WORDS, "y": TAGS}
+
+
+def weighted() -> Any:
+    """Sample weights, weighted metrics, penalties, validation; an optimizer with state."""
+    part = layers.Dense(4, kernel_regularizer="l2", activity_regularizer="l2")
+    options = {"clipnorm": 0.5, "weight_decay": 0.1}
+    model = dense(
+        part,
+        optimizer=keras.optimizers.AdamW(0.01, **options),
+        weighted_metrics=["accuracy"],
+        metrics=["accuracy"],
+    )
+    held_out = (X[:20], Y[:20], WEIGHTS[:20])
+    return model, {"x": X, "y": Y, "sample_weight": WEIGHTS, "validation_data": held_out}
+
+
+def classes() -> Any:
+    """Weights of classes, a split, another order within batches."""
+    model = dense(weighted_metrics=["accuracy"])
+    weights = {0: 1.0, 1: 2.0, 2: 0.5}
+    return model, {"x": X, "y": Y, "class_weight": weights, "validation_split": 0.3}
+
+
+def summed() -> Any:
+    """A loss that is a sum, and a penalty that counts once a batch."""
+    part = layers.Dense(4, kernel_regularizer="l2")
+    loss = crossentropy(reduction="sum")
+    return dense(part, loss=loss, optimizer=keras.optimizers.SGD(0.003)), {"x": X, "y": Y}
+
+
+def several() -> Any:
+    """Two inputs and two outputs by name; Keras counts batches for each output's loss."""
+    one, two = keras.Input((6,), name="one"), keras.Input((6,), name="two")
+    hidden = Greedy()(layers.Dense(8, activation="tanh")(layers.Concatenate()([one, two])))
+    outputs = {"p": layers.Dense(3, name="p")(hidden), "q": layers.Dense(1, name="q")(hidden)}
+    model = keras.Model({"one": one, "two": two}, outputs)
+    model.compile(
+        keras.optimizers.SGD(0.1),
+        loss={"p": crossentropy(), "q": "mse"},
+        loss_weights={"p": 1.0, "q": 0.3},
+        metrics={"p": ["accuracy"], "q": ["mae"]},
+    )
+    return model, {"x": {"one": X, "two": X[:, ::-1].copy()}, "y": {"p": Y, "q": HALVES}}
+
+
+class Unbuilt(keras.Model):  # type: ignore[misc]
+    """Without input shapes, with statistics and seeds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.greedy, self.hidden = Greedy(), layers.Dense(8, activation="tanh")
+        self.norm, self.drop, self.out = (
+            layers.BatchNormalization(),
+            layers.Dropout(0.4),
+            layers.Dense(3),
+        )
+
+    def call(self, inputs: Any, training: Any = False) -> Any:
+        """The classifier."""
+        hidden = self.norm(self.hidden(inputs), training=training)
+        return self.out(self.drop(self.greedy(hidden), training=training))
+
+
+def unbuilt() -> Any:
+    """What looks at the batch as a whole, so that parts give something else."""
+    model = Unbuilt()
+    model.compile("sgd", crossentropy(), metrics=["accuracy"])
+    return model, {"x": X, "y": Y}
+
+
+CASES = {each.__name__: each for each in (weighted, masked, classes, summed, several, unbuilt)}
+
+
+def numbers(model: Any) -> Any:
+    """All that the model has, flat."""
+    found = [*model.variables, *model.optimizer.variables]
+    return np.concatenate(
+        [np.ravel(keras.ops.convert_to_numpy(each)).astype("float64") for each in found]
+    )
+
+
+def trained(name: Any, fit: Any, **more: Any) -> Any:
+    """History, variables, and the model of a case."""
+    keras.utils.set_random_seed(3)
+    model, data = CASES[name]()
+    options = {"batch_size": BATCH, "epochs": 2, "verbose": 0, **data, **more}
+    return fit(model, **options).history, numbers(model), model, data
+
+
+def furthest(ours: Any, theirs: Any) -> Any:
+    """How far numbers are apart, relatively; names must be the same."""
+    if isinstance(theirs, dict):
+        assert list(ours) == list(theirs), (list(ours), list(theirs))
+        ours, theirs = list(ours.values()), list(theirs.values())
+    one, other = np.asarray(ours, "float64"), np.asarray(theirs, "float64")
+    return float(np.max(np.abs(one - other) / (1e-3 + np.abs(other))))
+
+
+def greedy(is_greedy: Any) -> None:
+    """From here on the layer holds memory, or does not; no size is remembered."""
+    Greedy.is_greedy = is_greedy
+    held.clear()
+    batching.forget()
+
+
+@contextlib.contextmanager
+def small_card(is_real: Any) -> Iterator[None]:
+    """Inside, eight samples fit: by the allocator's refusal, or as if that were known already."""
+    greedy(is_real)
+    if is_real:
+        yield
+        return
+    known = lambda what, *_, **options: CardBatch(  # noqa: E731
+        SizeKey(what, (), "", None), what=what, most=8, max_retries=options["max_retries"]
+    )
+    modules: list[Any] = [evaluating, predicting, training]
+    for module in modules:
+        module.size_for = known
+    yield
+    for module in modules:
+        module.size_for = first_size.size_for
+
+
+def flat(nest: Any) -> Any:
+    """All values of a nest of arrays."""
+    return np.concatenate([np.ravel(each) for each in keras.tree.flatten(nest)])
+
+
+def by_samples(logs: Any) -> Any:
+    """Without what Keras counts by batches."""
+    return {key: value for key, value in logs.items() if key not in {"p_loss", "q_loss"}}
+
+
+def compared(name: Any, is_real: Any) -> Any:
+    """Training and evaluation as Keras's, whole and where no more than eight samples fit."""
+    greedy(False)
+    history, weights, model, data = trained(name, lambda model, **options: model.fit(**options))
+    ours, our_weights, same, _ = trained(name, gpuconf.fit)
+    found = {
+        "history": furthest(by_samples(ours), by_samples(history)),
+        "weights": furthest(our_weights, weights),
+    }
+    given = {key: data[key] for key in ("x", "y", "sample_weight") if key in data}
+    options: dict[str, Any] = {"verbose": 0, "return_dict": True, "batch_size": BATCH}
+    logs = model.evaluate(**given, **options)
+    our_logs = gpuconf.evaluate(same, **given, **options)
+    found["evaluate"] = furthest(by_samples(our_logs), by_samples(logs))
+    outputs = flat(model.predict(data["x"], batch_size=BATCH, verbose=0))
+    found["predict"] = furthest(
+        flat(gpuconf.predict(same, data["x"], batch_size=BATCH, verbose=0)), outputs
+    )
+
+    with small_card(is_real):
+        in_parts, weights_of_parts, again, _ = trained(name, gpuconf.fit)
+        found["fit held"] = sorted(set(held))
+    if name != "unbuilt":
+        found["fit in parts"] = furthest(in_parts, ours)
+        found["weights in parts"] = furthest(weights_of_parts, our_weights)
+    again.set_weights(same.get_weights())  # of which JAX has compiled nothing for 16 samples
+    with small_card(is_real):
+        logs = gpuconf.evaluate(again, **given, **options)
+        found["evaluate in parts"] = furthest(logs, our_logs)
+        again_outputs = flat(gpuconf.predict(again, data["x"], batch_size=BATCH, verbose=0))
+        found["predict in parts"] = furthest(again_outputs, outputs)
+        found["held"] = sorted(set(held))
+    return found
+
+
+def automatic() -> Any:
+    """An automatic size begins at 32 and grows to the data; nothing of the card is known."""
+    greedy(False)
+    model = dense()
+    sizes: list[Any] = []
+    ends = keras.callbacks.LambdaCallback(
+        on_predict_batch_end=lambda batch, logs: sizes.append((batch, logs))
+    )
+    return [list(gpuconf.predict(model, X, callbacks=[ends], verbose=0).shape), len(sizes)]
+
+
+def generated() -> Any:
+    """Batches of a generator keep their size, are cut if need be, and keep their order."""
+    model = dense(metrics=["accuracy"])
+    batches: Any = lambda: ((X[at : at + 20], Y[at : at + 20]) for at in (0, 20))  # noqa: E731
+    greedy(False)
+    logs = model.evaluate(X[:40], Y[:40], batch_size=20, verbose=0)
+    outputs = model.predict(X[:40], verbose=0)
+    with small_card(BACKEND == "torch"):
+        return [
+            furthest(gpuconf.evaluate(model, batches(), verbose=0), logs),
+            furthest(gpuconf.predict(model, (x for x, _ in batches()), verbose=0), outputs),
+            sorted(set(held)),
+        ]
+
+
+def not_even_one() -> Any:
+    """The error is the framework's, and the model is as it was before the step that failed."""
+    model = dense(optimizer=keras.optimizers.Adam(0.01), metrics=["accuracy"])
+    gpuconf.fit(model, X, Y, batch_size=BATCH, verbose=0)
+    before = numbers(model)
+    greedy(True)
+    found: list[Any] = []
+    try:
+        gpuconf.fit(model, X[:1].repeat(32, 0), Y[:32], batch_size=32, max_retries=0, verbose=0)
+    except RuntimeError as error:
+        found.append(type(error).__name__)
+    greedy(False)
+    learnt = len(keras.ops.convert_to_numpy(model.optimizer.variables[0]).shape)
+    after = numbers(model)
+    at = sum(int(np.prod(each.shape)) for each in model.trainable_variables)
+    # The metrics begin anew with the epoch, whatever happens in it.
+    found += [bool((after[:at] == before[:at]).all()), learnt]
+    gpuconf.evaluate(model, X, Y, verbose=0)
+    return found
+
+
+class OwnSteps(keras.Model):  # type: ignore[misc]
+    """Steps of the user's own."""
+
+    def test_step(self, *args: Any) -> Any:
+        """Keras's, under another name."""
+        return super().test_step(*args)
+
+    def train_step(self, *args: Any) -> Any:
+        """The same."""
+        return super().train_step(*args)
+
+
+def own_steps() -> Any:
+    """They are called as Keras calls them; a train_step in parts is refused."""
+    inputs = keras.Input((6,))
+    model = OwnSteps(inputs, layers.Dense(3)(Greedy()(inputs)))
+    model.compile("sgd", crossentropy(), metrics=["accuracy"])
+    greedy(False)
+    logs = model.evaluate(X, Y, batch_size=BATCH, verbose=0)
+    gpuconf.fit(model, X, Y, verbose=0)
+    model.compile("sgd", crossentropy(), metrics=["accuracy"])
+    logs = model.evaluate(X, Y, batch_size=BATCH, verbose=0)
+    with small_card(BACKEND == "torch"):
+        found = furthest(gpuconf.evaluate(model, X, Y, batch_size=BATCH, verbose=0), logs)
+    try:
+        gpuconf.fit(model, X, Y, card_batch_size=4)
+    except gpuconf.errors.UsageError as error:
+        return [found, str(error)[:17]]
+    return [found]
+
+
+if BACKEND == "torch":
+    import torch
+
+    torch.cuda.set_per_process_memory_fraction(128.25 * MIB / torch.cuda.mem_get_info()[1])
+REAL, WANTED = (os.environ[name].split(",") for name in ("REAL", "CASES"))
+for case in WANTED:
+    tell(**{case: compared(case, case in REAL)})
+tell(automatic=automatic(), generated=generated(), own_steps=own_steps())
+tell(not_even_one=not_even_one())
