@@ -73,8 +73,8 @@ def test_memory_is_taken_and_the_limit_holds(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_voids_a_limit_and_what_keeps_off_the_card(tmp_path: Path) -> None:
-    """A torch that does not cache takes more than its limit; a JAX with two fractions is on the
-    processor, of which its log says why."""
+    """A torch that does not cache takes more than its limit; a JAX with two fractions has no GPU,
+    and gpuconf says why, where JAX goes on with the processor."""
     report = probe(
         tmp_path,
         PYTORCH_NO_CUDA_MEMORY_CACHING="1",
@@ -86,8 +86,7 @@ def test_what_voids_a_limit_and_what_keeps_off_the_card(tmp_path: Path) -> None:
     assert "the limit does not hold: 7886 MiB were given at once" in voided[0].summary
     (start,) = [each for each in report.findings if each.id == "live.jax.start"]
     assert start.status == "fail"
-    assert "JAX lists too few GPUs: ValueError: XLA_CLIENT_MEM_FRACTION" in start.summary
-    assert "--framework jax" in (start.fix or "")
+    assert "JAX cannot use the GPU: XLA_CLIENT_MEM_FRACTION is specified" in start.summary
 
 
 def test_the_step_that_a_child_leaves_out_is_not_missed() -> None:
@@ -108,6 +107,16 @@ def test_a_limit_that_does_not_hold() -> None:
     found = {each.id: each for each in findings_of([run(made)])}
     assert found["live.torch.memory"].status == "fail"
     assert "the limit does not hold: 9 MiB" in found["live.torch.memory"].summary
+
+
+def test_a_jax_that_fell_back_to_the_processor() -> None:
+    """Its log's last word is the reason, and the child by hand shows all of it."""
+    log = "Traceback (most recent call last):\n  …\nRuntimeError: Unable to load cuFFT.\n"
+    made = record(failed("start", kind="LookupError"), listed=0)._replace(framework=JAX)
+    start = findings_of([run(made, log)])[0]
+    assert (start.id, start.status) == ("live.jax.start", "fail")
+    assert "JAX lists too few GPUs: RuntimeError: Unable to load cuFFT." in start.summary
+    assert (start.fix or "").endswith("-m gpuconf.doctor.live.program --framework jax")
 
 
 def test_a_limit_that_differs_is_a_warning() -> None:
