@@ -22,7 +22,7 @@ from gpuconf.simcard.compiling import (
     is_built,
 )
 from gpuconf.simcard.imports import defined_names, read_imports
-from gpuconf.simcard.libraries import build_libraries
+from gpuconf.simcard.libraries import LIBRARIES, build_libraries
 
 LIBRARY = "libgpuconf_refusals.so"
 _HEADER = Path(__file__).parent / "native" / "refusals.h"
@@ -58,13 +58,15 @@ def _fingerprint(libraries: Sequence[Path], card: Path, compiler: tuple[str, ...
     sizes = [(library.name, library.stat().st_size) for library in libraries]
     facts = (sizes, card.name, compiler, compiler_version(compiler), _FLAGS)
     digest = hashlib.sha256(repr(facts).encode())
-    digest.update(_HEADER.read_bytes())
+    digest.update(_HEADER.read_bytes() + Path(__file__).read_bytes())
     return f"torch-{digest.hexdigest()[:16]}"
 
 
 def _build(libraries: Sequence[Path], card: Path, compiler: tuple[str, ...], made: Path) -> None:
     imports = read_imports(libraries)
-    on_card = [soname for soname in imports.sonames if (card / soname).exists()]
+    # The card's libcurand.so.10 is CUDA 10's, which has the name that CUDA 12's has.
+    usable = {each.soname for each in LIBRARIES}
+    on_card = [soname for soname in imports.sonames if soname in usable]
     there = {name for soname in on_card for name in defined_names(card / soname)}
     calls = (f"REFUSE({name})\n" for name in imports.names if name not in there)
     source, script = made / "refusals.c", made / "refusals.versions"

@@ -79,6 +79,22 @@ tell(taken=[start - after_torch, after_torch - after_tensorflow, after_tensorflo
 """
 
 
+_TRAIN = """
+import torch
+inner, batch, width = 512, 256, 128
+model = torch.nn.Sequential(torch.nn.Linear(width, inner), torch.nn.Linear(inner, width)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+weights = sum(each.numel() for each in model.parameters()) * 4
+for _ in range(2):
+    loss = model(torch.empty(batch, width, device="cuda")).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+tell(weights=weights, activations=batch * (2 * width + inner) * 4,
+     peak=torch.cuda.max_memory_allocated())
+"""
+
+
 def test_torch_takes_its_memory_from_the_card(run_on_card: RunOnCard) -> None:
     """Allocator, cap, error, fills and copies are real; what computes is refused by name."""
     done = run_on_card(_TORCH, frameworks=("torch",))
@@ -122,3 +138,12 @@ def test_three_frameworks_share_a_card_in_one_process(run_on_card: RunOnCard) ->
 
     assert told["taken"] == [512, 1024, pool]
     assert told["values"] == [[0] * 3, [1] * 3, [1] * 3]
+
+
+def test_torch_trains_without_kernels_to_measure_memory(run_on_card: RunOnCard) -> None:
+    """With launches skipped its own allocator sees a whole training step, products and all."""
+    done = run_on_card(_TRAIN, frameworks=("torch",), GPUCONF_SIMCARD_KERNELS="skip")
+    told = done.told
+
+    assert told["peak"] >= 2 * told["weights"] + told["activations"]
+    assert done.log.count("every computed number is garbage") == 1

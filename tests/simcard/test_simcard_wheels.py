@@ -20,12 +20,12 @@ _LIBRARY = """
 int cudaMalloc(void **, unsigned long); int cudaSpecial(void); int ncclSend(void);
 const char *ncclGetErrorString(int); int cublasGemmEx(void); int cudaOurs(void) { return 7; }
 int special(void) { return cudaSpecial(); }
-int send(void) { return ncclSend() + 100 * cudaOurs(); }
+int send(void) { return ncclSend() * (cudaOurs() == 7); }
 int multiply(void) { return cublasGemmEx(); }
 const char *text(void) { return ncclGetErrorString(1); }
 int allocate(void) { void *where; return cudaMalloc(&where, 1 << 20); }
 """
-_ASK = """
+_CALLS = """
 import ctypes, sys
 wheel = ctypes.CDLL(sys.argv[1])
 wheel.text.restype = ctypes.c_char_p
@@ -78,22 +78,32 @@ def test_every_import_is_there_and_what_the_card_lacks_refuses_by_name(
     assert sorted(file.name for file in folder.iterdir()) == [
         *("libcublas.so.13", "libcudart.so.13", LIBRARY, "libnccl.so.2"),
     ]
-    environ = card.environment(os.environ, wheels=WheelSupport(folder))
-    done = subprocess.run(
-        [sys.executable, "-c", _ASK, str(wheel / "lib" / "libtorch_cuda.so")],
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _ask(wheel, card, folder)
     assert done.stdout.splitlines() == [
-        "0 801 701 15 701",
+        "0 801 1 15 1",
         "not supported (by a simulated card)",
     ], done.stderr
     assert done.stderr.splitlines() == [
         f"gpuconf simulated card: no {name} here, it returns an error"
         for name in ("cudaSpecial", "ncclSend", "cublasGemmEx")
     ]
+    skipped = _ask(wheel, card, folder, GPUCONF_SIMCARD_KERNELS="skip")
+    assert skipped.stdout.splitlines()[0] == "0 801 1 0 1"
+    assert "cublasGemmEx" not in skipped.stderr
+
+
+def _ask(
+    wheel: Path, card: Card, folder: Path, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """What the functions of the wheel return on the card."""
+    environ = card.environment(os.environ, wheels=WheelSupport(folder))
+    return subprocess.run(
+        [sys.executable, "-c", _CALLS, str(wheel / "lib" / "libtorch_cuda.so")],
+        env={**environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_a_torch_without_cuda_needs_nothing(tmp_path: Path) -> None:

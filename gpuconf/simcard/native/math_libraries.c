@@ -2,7 +2,11 @@
  * They refuse to make a handle, and know how to say so: a text function that is missing is
  * called all the same by TensorFlow, and crashes it.  Everything else is left out, and fails
  * with "symbol not found".  The five libraries are built from this one file. */
+#define _GNU_SOURCE
+#include <link.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -10,10 +14,41 @@ static const char refusal[] = "NOT_SUPPORTED (a simulated card has no math libra
 
 enum { CUBLAS_NOT_SUPPORTED = 15, CUSOLVER_NOT_SUPPORTED = 9, CUSPARSE_NOT_SUPPORTED = 10 };
 
+static int is_torch(struct dl_phdr_info *library, size_t size, void *unused)
+{
+    (void)size;
+    (void)unused;
+    return strstr(library->dlpi_name, "libtorch_cuda.so") != NULL;
+}
+
+/* Whether PyTorch goes on without its products, because no kernel runs anyway: what it allocates
+ * for them, workspaces too, is the same (refusals.h has the other functions). */
+static int skips_for_torch(void)
+{
+    const char *mode = getenv("GPUCONF_SIMCARD_KERNELS");
+    return mode != NULL && strcmp(mode, "skip") == 0 && dl_iterate_phdr(is_torch, NULL);
+}
+
 EXPORT int cublasCreate_v2(void **handle)
 {
-    *handle = NULL;
-    return CUBLAS_NOT_SUPPORTED;
+    static char made;
+    int skips = skips_for_torch();
+    *handle = skips ? &made : NULL;
+    return skips ? 0 : CUBLAS_NOT_SUPPORTED;
+}
+
+enum { HEURISTIC_BYTES = 96 }; /* cublasLtMatmulHeuristicResult_t; zeros: no workspace, success */
+
+EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b, void *c,
+                                          void *d, void *preference, int wanted, void *results,
+                                          int *count)
+{
+    (void)handle, (void)operation, (void)a, (void)b, (void)c, (void)d, (void)preference;
+    *count = skips_for_torch() && wanted > 0;
+    if (*count == 0)
+        return CUBLAS_NOT_SUPPORTED;
+    memset(results, 0, HEURISTIC_BYTES);
+    return 0;
 }
 
 EXPORT const char *cublasGetStatusString(int status)
