@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuconf.backends import torch
 from gpuconf.backends.jax import environment as jax
 from gpuconf.backends.tensorflow import environment as tensorflow
+from gpuconf.backends.torch import environment as torch
 from gpuconf.environ import Change
 from gpuconf.profile.schema import OWNED_VARIABLES
 from gpuconf.settings import Setting
@@ -72,6 +72,7 @@ def voided_caps(plan: Plan | None, environ: Mapping[str, str]) -> list[Setting]:
     found = {
         "tensorflow": (tensorflow.ALLOCATOR, tensorflow.voided_cap(environ)),
         "jax": (jax.ALLOCATOR, jax.voided_cap(environ)),
+        "torch": (torch.UNCACHED, torch.voided_cap(environ)),
     }
     voided = [
         Setting(f"memory limit of {name} as a cap", "yes", "no", why, variable)

@@ -26,16 +26,17 @@ class _EarlierSource(NamedTuple):
     before_line: int = _WHOLE_FILE
 
 
-def likely_line(makers: frozenset[str]) -> str | None:
+def likely_line(makers: frozenset[str], *, argument: str | None = None) -> str | None:
     """``file:line (source)`` of the first call that bears a name of ``makers``; None if none does.
 
-    Only calls that run when the file runs count: not those in functions and classes.
+    One that has the keyword ``argument`` counts too, whatever its name.  Only calls that run when
+    the file runs count: not those in functions and classes.
     """
     frame = user_frame()
     if frame is None:
         return None
     for place in _places(frame):
-        line = _first_call(place, makers)
+        line = _first_call(place, makers, argument)
         if line is not None:
             text = place.source.splitlines()[line - 1].strip()
             return f"{place.name}:{line} ({text})"
@@ -56,7 +57,7 @@ def _places(frame: FrameType) -> Iterator[_EarlierSource]:
             yield _EarlierSource(path, "".join(linecache.getlines(path)))
 
 
-def _first_call(place: _EarlierSource, makers: frozenset[str]) -> int | None:
+def _first_call(place: _EarlierSource, makers: frozenset[str], argument: str | None) -> int | None:
     try:
         tree = ast.parse(place.source)
     except (SyntaxError, ValueError):
@@ -68,9 +69,13 @@ def _first_call(place: _EarlierSource, makers: frozenset[str]) -> int | None:
         for node in ast.walk(statement)
         if isinstance(node, ast.Call)
         and node.lineno < place.before_line
-        and _called_name(node) in makers
+        and (_called_name(node) in makers or (argument is not None and _has(node, argument)))
     ]
     return min(lines, default=None)
+
+
+def _has(call: ast.Call, argument: str) -> bool:
+    return any(keyword.arg == argument for keyword in call.keywords)
 
 
 def _called_name(call: ast.Call) -> str:

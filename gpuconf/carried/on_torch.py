@@ -3,6 +3,7 @@
 import sys
 
 _site = sys.modules["_gpuconf_carried_site"]
+_sizes = _site.load("sizes")
 _words = _site.load("words")
 _wrap = _site.load("wrapping").wrap
 
@@ -36,14 +37,47 @@ def _is_started(cuda):
 
 
 def _cap(torch, run):
-    """Cap torch's caching allocator on every card; CUDA has been started."""
-    limit = getattr(torch.cuda, "set_per_process_memory_fraction", None)
-    cards = [] if limit is None or run.hides_gpus else run.cards_left()
-    count = torch.cuda.device_count()
-    shares = [card.fraction_of("torch") for card in cards]
-    known = [share for share in shares if share is not None]
-    if len(shares) != count and known:
-        shares = [min(known)] * count
-    for number, share in enumerate(shares):
-        if share is not None:
-            limit(share, number)
+    """Cap torch's caching allocator on every card, for good; CUDA has been started."""
+    limits = {}
+    for number, limit_bytes in enumerate(_limits(torch.cuda.device_count(), run)):
+        if limit_bytes is None or not hasattr(torch.cuda, "set_per_process_memory_fraction"):
+            continue
+        total_bytes = torch.cuda.get_device_properties(number).total_memory
+        limits[number] = _sizes.exact_share(limit_bytes, total_bytes)
+        read = getattr(torch._C, "_cuda_getMemoryFraction", None)
+        if read is None or read(number) > limits[number]:  # PYTORCH_ALLOC_CONF may ask for less
+            torch.cuda.set_per_process_memory_fraction(limits[number], number)
+    if limits:
+        _hold_to(limits, torch._C)
+
+
+def _limits(count, run):
+    """The limit of each of torch's ``count`` devices in bytes; None where it has none."""
+    cards = [] if run.hides_gpus else run.cards_left()
+    if len(cards) == count:
+        return [card.limit_bytes for card in cards]
+    known = [card.limit_bytes for card in cards if card.limit_bytes is not None]
+    return [min(known)] * count if known else []
+
+
+def _hold_to(limits, functions):
+    """Keep the program's own caps within ``limits``; functions of torch.cuda call these."""
+
+    def held(original, fraction, number):
+        limit = limits.get(number)
+        if limit is None or not isinstance(fraction, float) or fraction <= limit:
+            return original(fraction, number)
+        _words.say(
+            "set_per_process_memory_fraction of cuda:%d: asked %.4g, got %.4g: the run allows no "
+            "more" % (number, fraction, limit)
+        )
+        return original(limit, number)
+
+    def left_on(original, value=True):
+        if value:
+            return original(value)
+        _words.say("caching_allocator_enable: asked off, which has no cap, got on")
+
+    _wrap(functions, "_cuda_setMemoryFraction", held, "torch")
+    if hasattr(functions, "_cuda_cudaCachingAllocator_enable"):
+        _wrap(functions, "_cuda_cudaCachingAllocator_enable", left_on, "torch")

@@ -1,4 +1,4 @@
-"""Sizes as TensorFlow takes them: a fraction that it turns back into a limit, and whole MiB.
+"""Sizes as frameworks take them: a fraction that is turned back into a limit, and whole MiB.
 
 Python 2.7 and 3.5 to the newest, the standard library alone: the full guards use it too.
 """
@@ -24,6 +24,16 @@ def share_of(limit_bytes, total_bytes, fraction):
     if fraction is not None and int(fraction * total_bytes) // MIB * MIB == limit_bytes:
         return fraction
     return float(limit_bytes + MIB // 2) / total_bytes
+
+
+def exact_share(limit_bytes, total_bytes):
+    # type: (int, int) -> float
+    """The fraction of the card that PyTorch turns back into the limit, to the byte; 1.0 at most.
+
+    2.9.1 cuts ``fraction * total`` to whole bytes and 2.15 rounds it: a quarter of a byte on top
+    serves both.
+    """
+    return min((limit_bytes + 0.25) / total_bytes, 1.0)
 
 
 def scaled_to(asked, limit_mib):

@@ -10,6 +10,7 @@ import math
 import struct
 from collections.abc import Sequence
 
+from gpuconf.carried.sizes import exact_share
 from gpuconf.planner.plan import FrameworkLimit, GpuPlan
 from gpuconf.profile.model import Profile
 from gpuconf.units import MIB, sized
@@ -79,9 +80,9 @@ def _torch(plan: GpuPlan) -> FrameworkLimit | None:
         return None
     if not total:
         return _uncapped("torch")
-    fraction = min(limit / total, 1.0)
-    line = f"{sized(min(limit, total))} / {sized(total)} total = fraction {fraction:.4f}"
-    return FrameworkLimit("torch", min(limit, total), fraction, arithmetic=(line,))
+    fraction, limit = exact_share(limit, total), min(limit, total)
+    line = f"{sized(limit)} / {sized(total)} total = fraction {fraction:.4f}"
+    return FrameworkLimit("torch", limit, fraction, arithmetic=(line,))
 
 
 def _uncapped(framework: str, at_once: bool | None = None) -> FrameworkLimit:

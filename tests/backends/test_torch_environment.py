@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuconf.backends.torch import wishes
+from gpuconf.backends.torch.environment import wishes
 from gpuconf.environ import settle
 from gpuconf.profile.model import Profile, TorchRules
 

@@ -15,9 +15,15 @@ _TORCH = """
     __version__ = "2.0"
     class version:
         cuda = "12.1"
+    class _C:
+        @staticmethod
+        def _cuda_setMemoryFraction(fraction, device):
+            total = torch.cuda.get_device_properties(device).total_memory
+            torch.cuda.fractions[device] = int(fraction * total) / float(total)
     import torch.cuda
 """
 _CUDA = """
+    import torch
     fractions, _queue, started = {}, [], []
     def is_initialized():
         return bool(started)
@@ -29,11 +35,13 @@ _CUDA = """
             for call in _queue:
                 call()
     def get_device_properties(index):
-        return None
+        class properties:
+            total_memory = 8 * 1024 ** 3
+        return properties
     def device_count():
         return 1
     def set_per_process_memory_fraction(fraction, device):
-        fractions[device] = fraction
+        torch._C._cuda_setMemoryFraction(fraction, device)
 """
 
 

@@ -72,6 +72,10 @@ def test_a_framework_is_held(version: str, tmp_path: Path) -> None:
     assert "_gpuconf_carried_places" not in sys.modules, "places before CUDA's start"
     torch.cuda._lazy_init()
     assert torch.cuda.fractions == {0: 0.25}, torch.cuda.fractions
+    torch.cuda.set_per_process_memory_fraction(0.125, 0)
+    assert torch.cuda.fractions == {0: 0.125}, torch.cuda.fractions
+    torch.cuda.set_per_process_memory_fraction(0.5, 0)
+    assert torch.cuda.fractions == {0: 0.25}, torch.cuda.fractions
     assert torch.loader_while_running in ("SourceFileLoader", "NoneType")
     assert type(here[0]).__module__ in ("sitecustomize", "_gpuconf_carried_site"), here
     assert "gpuconf.bootstrap" not in sys.modules
@@ -83,7 +87,9 @@ def test_a_framework_is_held(version: str, tmp_path: Path) -> None:
     """
     environ = run_environment(variable(), write_torch(tmp_path))
     done = run_in(PYTHONS[version], dedent(program), environ, tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "['', 'done']\n", "")
+    assert (done.returncode, done.stdout) == (0, "['', 'done']\n")
+    held = "set_per_process_memory_fraction of cuda:0: asked 0.5, got 0.25: the run allows no more"
+    assert done.stderr == f"gpuconf: {held}\n"
 
 
 @every_python

@@ -1,0 +1,161 @@
+"""The caps of PyTorch's caching allocator: put at CUDA's start, kept from then on, read back.
+
+torch computes the cap from a fraction of its own total of the device, which on some cards is less
+than NVML's, so the fraction is made here from that total.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from gpuconf.backends.entrances import call_through, is_watched
+from gpuconf.callsite import user_call_site
+from gpuconf.carried.sizes import exact_share
+from gpuconf.planner import GpuPlan, Plan
+from gpuconf.settings import Setting
+from gpuconf.terminal import say
+from gpuconf.units import sized
+
+Record = Callable[[Setting], None]
+
+# The functions of torch._C behind those of torch.cuda.memory, which look them up at each call: the
+# cap's own, and the one that has every later tensor taken straight from the driver.  torch has the
+# one that reads the cap since 2.8.
+_SET, _GET = "_cuda_setMemoryFraction", "_cuda_getMemoryFraction"
+_SWITCH = "_cuda_cudaCachingAllocator_enable"
+
+
+class Cap(NamedTuple):
+    """What a profile's plan allows of a device, and torch's total of it."""
+
+    profile: str
+    limit_bytes: int
+    total_bytes: int
+
+    @property
+    def fraction(self) -> float:
+        """The fraction that torch turns back into the limit."""
+        return exact_share(self.limit_bytes, self.total_bytes)
+
+
+# torch's number of a device -> its cap.  There is one torch in a process.
+_caps: dict[int, Cap] = {}
+
+
+def put(torch: Any, plan: Plan, record: Record) -> None:
+    """Cap torch's caching allocator on every planned GPU; CUDA has been started.
+
+    A smaller fraction that is in force stays: PYTORCH_ALLOC_CONF may have one.
+    """
+    earlier = dict(_caps)
+    _caps.clear()
+    _hold(torch, record)
+    for index, limit_bytes in limits_of(torch, plan):
+        total_bytes = torch.cuda.get_device_properties(index).total_memory
+        cap = Cap(plan.profile.name, limit_bytes, total_bytes)
+        _caps[index] = cap
+        try:
+            in_force = _bytes_in_force(torch, index, cap)
+            own = index not in earlier or in_force != earlier[index].limit_bytes
+            if in_force is None or in_force > limit_bytes or not own:
+                torch.cuda.set_per_process_memory_fraction(cap.fraction, index)
+        except (RuntimeError, NotImplementedError) as error:  # an allocator of the program's own
+            why = str(error).partition("\n")[0]
+            setting = Setting(_name(index), sized(limit_bytes), None, why)
+            say(str(setting))
+            record(setting)
+        else:
+            record(_read_back(torch, index, cap))
+
+
+def limits_of(torch: Any, plan: Plan) -> list[tuple[int, int]]:
+    """Each of torch's devices that has a limit, by number, and the limit in bytes.
+
+    A device that the plan does not know gets the smallest limit of those that it does.
+    """
+    planned = dict(_devices(torch, plan.gpus))
+    known = [gpu.limit_bytes for gpu in plan.gpus if gpu.limit_bytes is not None]
+    if not plan.gpus and plan.unknown_gpu is not None and plan.unknown_gpu.limit_bytes is not None:
+        known = [plan.unknown_gpu.limit_bytes]
+    found = []
+    for index in range(torch.cuda.device_count()):
+        gpu = planned.get(index)
+        limit = gpu.limit_bytes if gpu is not None else min(known, default=None)
+        if limit is not None:
+            found.append((index, limit))
+    return found
+
+
+def _devices(torch: Any, planned: Sequence[GpuPlan]) -> list[tuple[int, GpuPlan]]:
+    """torch's number of each planned GPU: by UUID where torch gives them, else by place."""
+    count = torch.cuda.device_count()
+    uuids = [
+        str(getattr(torch.cuda.get_device_properties(index), "uuid", "")).lower()
+        for index in range(count)
+    ]
+    found = []
+    for place, gpu in enumerate(planned):
+        own = (gpu.gpu.uuid or "").lower().removeprefix("gpu-")
+        index = uuids.index(own) if own in uuids else place
+        if index < count:
+            found.append((index, gpu))
+    return found
+
+
+def _name(index: int) -> str:
+    return f"torch cuda:{index} memory limit"
+
+
+def _bytes_in_force(torch: Any, index: int, cap: Cap) -> int | None:
+    """What torch says that it may use of the device; None in a torch that does not say."""
+    get = getattr(torch._C, _GET, None)
+    return None if get is None else round(get(index) * cap.total_bytes)
+
+
+def _read_back(torch: Any, index: int, cap: Cap) -> Setting:
+    """What the plan allows the device against what torch says it has."""
+    asked, in_force = sized(cap.limit_bytes), _bytes_in_force(torch, index, cap)
+    if in_force is None:
+        return Setting(_name(index), asked, f"{asked}; this torch cannot be asked for it")
+    why = None
+    if in_force > cap.limit_bytes:
+        why = f"torch has a cap of {in_force} bytes where {cap.limit_bytes} were set"
+    reserved = torch.cuda.memory_reserved(index)
+    got = sized(in_force) + (f", of which it had {sized(reserved)}" if reserved else "")
+    return Setting(_name(index), asked, got, why)
+
+
+# --- against what the script sets itself ------------------------------------------------------
+
+
+def _hold(torch: Any, record: Record) -> None:
+    """From now on no cap is set above the plan's, and the caching allocator is not left."""
+
+    def say_held(function: str, asked: str, got: str, cap: Cap) -> None:
+        site = user_call_site()
+        where = f"{function} at {site}" if site else function
+        setting = Setting(where, asked, got, f"profile {cap.profile} allows no more")
+        record(setting)
+        say(str(setting))
+
+    def set_fraction(original: Callable[..., Any], fraction: Any, index: Any) -> Any:
+        cap = _caps.get(index)
+        if cap is None or not isinstance(fraction, float):
+            return original(fraction, index)
+        done = original(min(fraction, cap.fraction), index)
+        if fraction > cap.fraction:
+            asked = f"{sized(fraction * cap.total_bytes)} of cuda:{index}"
+            say_held("set_per_process_memory_fraction", asked, sized(cap.limit_bytes), cap)
+        record(_read_back(torch, index, cap))
+        return done
+
+    def switch(original: Callable[..., Any], value: Any = True) -> Any:
+        if value or not _caps:
+            return original(value)
+        cap = next(iter(_caps.values()))
+        return say_held("caching_allocator_enable", "off, which has no cap", "on", cap)
+
+    for name, wrapper in ((_SET, set_fraction), (_SWITCH, switch)):
+        if hasattr(torch._C, name) and not is_watched(torch._C, name):
+            call_through(torch._C, name, wrapper)

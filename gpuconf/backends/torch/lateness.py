@@ -1,0 +1,49 @@
+"""Whether PyTorch has done something that the plan can no longer undo, and where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuconf.backends.suspects import likely_line
+from gpuconf.backends.torch.caps import limits_of
+from gpuconf.errors import TooLateError
+from gpuconf.planner import Plan
+from gpuconf.units import sized
+
+# Calls that start CUDA whatever they are given; others do where they name a device.
+_MAKERS = frozenset(
+    {"cuda", "init", "set_device", "current_device", "synchronize", "mem_get_info"}
+    | {"get_device_properties", "get_device_name", "get_device_capability"}
+)
+
+
+def refuse_if_too_late(torch: Any, plan: Plan) -> None:
+    """Raise TooLateError if torch's CUDA sees other GPUs than ``plan``, or holds more of one.
+
+    A cap itself can be put at any time.
+    """
+    why = _what_cannot_hold(torch, plan)
+    if why is None:
+        return
+    likely = likely_line(_MAKERS, argument="device")
+    where = "before gpuconf was imported" + (f", most likely at {likely}" if likely else "")
+    raise TooLateError(
+        f"PyTorch had already started CUDA, {where}: {why}",
+        hint="make `import gpuconf.auto` the first line of the script, or of the notebook "
+        "after a kernel restart",
+    )
+
+
+def _what_cannot_hold(torch: Any, plan: Plan) -> str | None:
+    count = torch.cuda.device_count()
+    if plan.hides_gpus and count:
+        return f"it sees {count} GPUs, of which profile {plan.profile.name} allows none"
+    if plan.gpus and count > len(plan.gpus):
+        return f"it sees {count} GPUs, of which the plan has {len(plan.gpus)}"
+    for index, limit_bytes in limits_of(torch, plan):
+        reserved = torch.cuda.memory_reserved(index)
+        if reserved > limit_bytes:
+            return (
+                f"it holds {sized(reserved)} of cuda:{index}, the plan allows {sized(limit_bytes)}"
+            )
+    return None

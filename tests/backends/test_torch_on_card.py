@@ -1,0 +1,130 @@
+"""The plan's limit in real PyTorch on the simulated card: to the byte, kept, read back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuconf.simcard import CardSpec, simulated_card
+from gpuconf.units import MIB
+from tests.backends.on_card import RunOnCard
+from tests.backends.on_card_fixtures import environment_on
+
+pytestmark = pytest.mark.slow
+
+_LIMIT = 1000 * MIB
+_PROFILE = f"memory: {{memory_limit: {_LIMIT}B}}\n"
+
+_HELD = """
+import gpuconf.auto
+import gpuconf
+import torch
+
+def limit(index=0):
+    return round(torch._C._cuda_getMemoryFraction(index) * TOTAL)
+
+def fits(size, **options):
+    try:
+        torch.empty(size, dtype=torch.uint8, device="cuda", **options)
+    except torch.cuda.OutOfMemoryError:
+        return False
+    finally:
+        torch.cuda.empty_cache()
+    return True
+
+TOTAL = torch.cuda.mem_get_info()[1]
+MIB = 1 << 20
+tell(limits=[limit(0), limit(1)], below=fits(1000 * MIB), above=fits(1002 * MIB))
+torch.cuda.set_per_process_memory_fraction(0.9, 1)
+tell(larger=limit(1), first_above=fits(1002 * MIB))
+torch._C._cuda_setMemoryFraction(0.9, 0)
+torch.cuda.memory.caching_allocator_enable(False)
+tell(after_setters=limit(0), still_above=fits(1002 * MIB))
+with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+    tell(in_pool=fits(1002 * MIB))
+torch.cuda.set_per_process_memory_fraction((100 * MIB + 0.25) / TOTAL, 0)
+tell(smaller=limit(0), small_above=fits(102 * MIB))
+torch.cuda.set_per_process_memory_fraction(1.0, 0)
+tell(back=limit(0))
+tell(lines=[str(each) for each in gpuconf.activation().settings])
+"""
+
+
+def test_nothing_the_script_sets_is_above_the_plan(
+    run_on_card: RunOnCard, write_profile: Callable[[str], str]
+) -> None:
+    """Through torch.cuda or torch._C: larger is held, smaller stays, pools too."""
+    done = run_on_card(_HELD, write_profile(_PROFILE), frameworks=("torch",))
+    told = done.told
+
+    assert told.get("limits") == [_LIMIT, _LIMIT], done.log
+    assert (told["below"], told["above"]) == (True, False)
+    assert (told["larger"], told["first_above"]) == (_LIMIT, False)
+    assert (told["after_setters"], told["still_above"], told["in_pool"]) == (_LIMIT, False, False)
+    assert (told["smaller"], told["small_above"]) == (100 * MIB, False)
+    assert told["back"] == _LIMIT
+    assert "torch cuda:0 memory limit: 1000 MiB" in told["lines"]
+    assert "program0.py:25: asked 10138 MiB of cuda:1, got 1000 MiB: profile" in done.log
+    assert "program0.py:28: asked off, which has no cap, got on: profile profile" in done.log
+
+
+_EXACT = """
+import random
+import torch
+from gpuconf.backends.torch import caps
+from gpuconf.hardware.inventory import Gpu
+from gpuconf.planner import GpuPlan, Plan
+from gpuconf.profile import Profile
+
+total = torch.cuda.mem_get_info()[1]
+settings = []
+
+def put(limit):
+    gpu = Gpu(index=0, uuid=None, name=None, total_bytes=total, free_bytes=total)
+    caps.put(torch, Plan(Profile("any"), (GpuPlan(gpu, limit),)), settings.append)
+    return round(torch.cuda.get_per_process_memory_fraction(0) * total)
+
+def fits(size):
+    try:
+        torch.empty(size, dtype=torch.uint8, device="cuda")
+    except torch.cuda.OutOfMemoryError:
+        return False
+    finally:
+        torch.cuda.empty_cache()
+    return True
+
+draw = random.Random(total)
+limits = [draw.randrange(1, total + 1) for _ in range(200)] + [total, 1]
+assert [put(limit) for limit in limits] == limits
+assert all(setting.status == "ok" for setting in settings)
+for size in (20 << 20, 334 << 20):
+    put(size)
+    assert fits(size)
+    put(size - 1)
+    assert not fits(size)
+    put(size)
+    assert fits(size)
+"""
+
+
+@pytest.mark.parametrize("total_bytes", [8192 * MIB, 11264 * MIB, 25438126080])
+def test_limits_are_exact_to_the_byte(tmp_path: Path, total_bytes: int) -> None:
+    """200 random limits read back alike, on three totals; torch refuses at the byte above."""
+    script = tmp_path / "exact.py"
+    script.write_text(_EXACT, encoding="utf-8")
+    with simulated_card(CardSpec(total_bytes=total_bytes)) as card:
+        environ = environment_on(card, ("torch",))
+        paths = f"{environ['PYTHONPATH']}:{os.getcwd()}"
+        done = subprocess.run(
+            [sys.executable, str(script)],
+            env={**environ, "PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
