@@ -77,6 +77,7 @@ def _hold_to(limits, functions):
         if value:
             return original(value)
         _words.say("caching_allocator_enable: asked off, which has no cap, got on")
+        return None
 
     _wrap(functions, "_cuda_setMemoryFraction", held, "torch")
     if hasattr(functions, "_cuda_cudaCachingAllocator_enable"):

@@ -20,6 +20,7 @@ _TORCH = """
         def _cuda_setMemoryFraction(fraction, device):
             total = torch.cuda.get_device_properties(device).total_memory
             torch.cuda.fractions[device] = int(fraction * total) / float(total)
+    _C = _C()  # Python 2 would bind what is set on the class itself
     import torch.cuda
 """
 _CUDA = """

@@ -34,7 +34,9 @@ def test_every_framework_has_its_figure_and_its_sum() -> None:
     assert list(found) == list(FRAMEWORKS)
     assert (found["tensorflow"].limit_bytes, found["tensorflow"].fraction) == (5121 * MIB, None)
     assert (found["jax"].limit_bytes, found["jax"].fraction) == (5120 * MIB, 0.5)
-    assert found["torch"].limit_bytes == int(found["torch"].fraction * 10 * GIB) == 5121 * MIB
+    share = found["torch"].fraction
+    assert share is not None
+    assert found["torch"].limit_bytes == int(share * 10 * GIB) == 5121 * MIB
     assert found["tensorflow"].arithmetic == ("memory_limit 5121 MiB",)
     assert found["jax"].arithmetic == ("5120 MiB (whole 2 MiB) / 10240 MiB total = fraction 0.5",)
     assert found["torch"].arithmetic == ("5121 MiB / 10240 MiB total = fraction 0.5001",)
