@@ -107,7 +107,7 @@ _OF_TENSORFLOW = (
     _tensorflow(
         *("tensorflow.python.platform.build_info", "build_info"),
         "doctor does not know which CUDA TensorFlow was built for",
-        "doctor.gathering.packages",
+        "doctor.gathering.builds",
     ),
     _tensorflow(
         *("tensorflow.python.framework.func_graph", "func_graph_from_py_func", _NO_ESTIMATE),
