@@ -307,6 +307,42 @@ def not_even_one() -> Any:
     return found
 
 
+class Torn(keras.optimizers.SGD):  # type: ignore[misc]
+    """Holds more than the card has after it has written everything, so many times."""
+
+    refusals = 0
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
+        """The update, and a refusal."""
+        super().apply(grads, trainable_variables)
+        if Torn.refusals:
+            Torn.refusals -= 1
+            hold(64)
+
+
+def torn_updates() -> Any:
+    """An update that was refused is undone and done again once; or not, and all is as before."""
+    greedy(False)
+    found = []
+    for refusals in (0, 1):
+        keras.utils.set_random_seed(3)
+        model = dense(optimizer=Torn(0.1, momentum=0.9))
+        Torn.refusals = refusals
+        gpuconf.fit(model, X, Y, batch_size=BATCH, verbose=0)
+        found.append(numbers(model))
+    apart = furthest(found[1], found[0])
+    if BACKEND == "jax":
+        return [apart]
+    before = [keras.ops.convert_to_numpy(each).copy() for each in model.weights]
+    Torn.refusals = 99
+    try:
+        gpuconf.fit(model, X, Y, batch_size=BATCH, verbose=0)
+    except RuntimeError as error:
+        after = model.get_weights()
+        return [apart, type(error).__name__, furthest(flat(after), flat(before))]
+    return [apart]
+
+
 class OwnSteps(keras.Model):  # type: ignore[misc]
     """Steps of the user's own."""
 
@@ -346,4 +382,4 @@ REAL, WANTED = (os.environ[name].split(",") for name in ("REAL", "CASES"))
 for case in WANTED:
     tell(**{case: compared(case, case in REAL)})
 tell(automatic=automatic(), generated=generated(), own_steps=own_steps())
-tell(not_even_one=not_even_one())
+tell(not_even_one=not_even_one(), torn_updates=torn_updates())

@@ -54,6 +54,8 @@ def test_as_keras(backend: str, variables: dict[str, str], run_on_card: RunOnCar
     name, is_as_before, _ = told["not_even_one"]
     assert name == ("OutOfMemoryError" if backend == "torch" else "JaxRuntimeError")
     assert is_as_before
+    assert told["torn_updates"] == ([0.0, name, 0.0] if backend == "torch" else [0.0])
+    assert "update of the weights" in outcome.log
     assert "16 samples do not fit; continuing with 8" in outcome.log
 
 
