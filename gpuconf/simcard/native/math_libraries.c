@@ -1,7 +1,8 @@
-/* cuBLAS, cuBLASLt, cuFFT, cuSOLVER and cuSPARSE: TensorFlow lists no GPU unless they load.
- * They refuse to make a handle, and know how to say so: a text function that is missing is
- * called all the same by TensorFlow, and crashes it.  Everything else is left out, and fails
- * with "symbol not found".  The five libraries are built from this one file. */
+/* cuBLAS, cuBLASLt, cuFFT, cuSOLVER, cuSPARSE and CUPTI of CUDA 12 and 13: TensorFlow lists no GPU
+ * unless they load, and JAX asks for their versions.  They refuse to make a handle, and know how to
+ * say so: a text function that is missing is called all the same by TensorFlow, and crashes it.
+ * Everything else is left out here: it fails with "symbol not found", or is in the stand-ins that
+ * are written for a PyTorch.  All are built from this one file. */
 #define _GNU_SOURCE
 #include <link.h>
 #include <stddef.h>

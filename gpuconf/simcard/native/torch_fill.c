@@ -12,9 +12,9 @@ static const char before_width[] = "_ZN2at6native29vectorized_elementwise_kernel
 static const char before_type[] = "ENS0_11FillFunctorI";
 /* Which array it is, and whether there is one more template argument, differs by version. */
 static const char *const after_type[] = {
-    "EENS_6detail5ArrayIPcLi1EEEEEviT0_T1_", /* 2.4 */
-    "EESt5arrayIPcLm1EEEEviT0_T1_",          /* 2.9 and 2.12 */
-    "EESt5arrayIPcLm1EELb0EEEviT0_T1_",      /* 2.15 */
+    "EENS_6detail5ArrayIPcLi1EEEEEviT0_T1_", /* 2.4 and 2.5 */
+    "EESt5arrayIPcLm1EEEEviT0_T1_",          /* 2.6 to 2.13 */
+    "EESt5arrayIPcLm1EELb0EEEviT0_T1_",      /* 2.14 and 2.15 */
 };
 
 /* As the compiler mangles them. */
