@@ -56,7 +56,8 @@ def failure_of(error: BaseException, *, computes_on_cpu: bool | None = None) -> 
     reading = read_error(kind, text)
     # An eager operation says its own long name first.
     line = f"{kind}: {headline(text, reading)}"
-    summary = line[max(0, line.find("OOM when")) :][:200]
+    line = line[max(0, line.find("OOM when")) :]
+    summary = line.partition(". GPU ")[0][:200]  # PyTorch's goes on with the whole card
     if reading.cause in _CARD_IS_FULL:
         is_curable = not any(word in text for word in _NOT_OF_MEMORY)
         return OutOfMemory(error, summary, True) if is_curable else None
