@@ -73,7 +73,8 @@ def read_inventory(*, nvml: ModuleType | None = None, processes: bool = True) ->
     Sizes are bytes.  ``free_bytes`` is the driver's own figure.  ``total_bytes`` is the
     memory less what the driver reserves, which is nearly CUDA's total (the figure that
     TensorFlow takes its fraction of), and ``used_bytes`` what programs hold; a driver older than
-    R510 does not report the reserve separately; then it is part of the total and of used.
+    R510 does not report the reserve separately; then it is part of the total and of used.  ``caps``
+    are the kernel's limits on what this process's group may take.
 
     Where NVML cannot be asked at all, or does not answer in time, ``problem`` and ``problem_code``
     say why and ``gpus`` is empty.  A GPU that is lost, or closed to this user, stays in the list
