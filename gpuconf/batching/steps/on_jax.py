@@ -12,7 +12,14 @@ from functools import cached_property, partial
 from typing import Any
 
 from gpuconf.batching.failures import attempt, explain_beside, let_go
-from gpuconf.batching.steps.forward import Gradients, computed, evaluated_part, logged
+from gpuconf.batching.steps.forward import Gradients, evaluated_part
+from gpuconf.batching.steps.jax_gradients import (
+    OF_LOOPS,
+    JaxGradients,
+    Values,
+    finished,
+    on_device,
+)
 from gpuconf.batching.steps.kept import kept
 from gpuconf.batching.steps.part_losses import saying_why
 from gpuconf.keras_api import nests
@@ -20,15 +27,6 @@ from gpuconf.keras_api.families import family_on_any_backend
 from gpuconf.keras_api.layers import layers_of
 from gpuconf.keras_api.stepping import Step, calling
 from gpuconf.terminal import say
-
-Values = dict[str, list[Any]]
-
-# What Keras's loops hand over and want back, in their order.
-_OF_LOOPS = {
-    "train": ("trainable", "non_trainable", "optimizer", "metrics"),
-    "test": ("trainable", "non_trainable", "metrics"),
-    "predict": ("trainable", "non_trainable"),
-}
 
 
 class JaxEngine:
@@ -58,7 +56,7 @@ class JaxEngine:
         return calling(self._model, **given)
 
     def _in_loop(self, kind: str, step: Step) -> Callable[[Any, Iterator[Any]], Any]:
-        names = _OF_LOOPS[kind]
+        names = OF_LOOPS[kind]
 
         def function(state: Sequence[Any], iterator: Iterator[Any]) -> Any:
             self.values = {name: list(part) for name, part in zip(names, state, strict=True)}
@@ -122,29 +120,29 @@ class JaxEngine:
         """Keras's without donating the state, which so outlives a failure."""
         step = getattr(self._model, f"{kind}_step")
         run = kept(self._model, kind, lambda: self.compiled(step))
-        names = _OF_LOOPS[kind]
+        names = OF_LOOPS[kind]
         state = tuple(self.values[name] for name in names)
-        logs, state = _finished(run(state, _on_device(data)))
+        logs, state = finished(run(state, on_device(data)))
         self.values |= dict(zip(names, map(list, state), strict=True))
         return logs
 
     def test_part(self, data: Any, share: float) -> tuple[Any, Any]:
         """The same with the part's weight."""
         with saying_why():
-            found, values = _finished(self._test_part(self._of("test"), _on_device(data), share))
+            found, values = finished(self._test_part(self._of("test"), on_device(data), share))
         self.values |= values
         return found  # type: ignore[no-any-return]
 
     @cached_property
     def _test_part(self) -> Any:
         step = partial(evaluated_part, self._model)
-        make = partial(self.compiled, self.pure(step, _OF_LOOPS["test"]))
+        make = partial(self.compiled, self.pure(step, OF_LOOPS["test"]))
         return kept(self._model, "test in parts", make)
 
     def predict(self, data: Any) -> Any:
         """Keras's ``predict_step``, or the model's own."""
         state = (self.values["trainable"], self.values["non_trainable"])
-        outputs, others = _finished(self._predict(state, _on_device(data)))
+        outputs, others = finished(self._predict(state, on_device(data)))
         self.values |= {"non_trainable": list(others)}
         return outputs
 
@@ -155,7 +153,7 @@ class JaxEngine:
     def update(self, gradients: Gradients) -> None:
         """The optimizer's step; old and new values exist at once, unless there is no room."""
         before = (self.values["trainable"], self.values["optimizer"])
-        done, failure = attempt(lambda: _finished(self._update(*before, gradients.values)))
+        done, failure = attempt(lambda: finished(self._update(*before, gradients.values)))
         if failure is not None and failure.is_of_the_card:
             say(
                 f"fit: {failure.summary}; in the update of the weights, which is tried again with "
@@ -175,7 +173,7 @@ class JaxEngine:
 
         held = jax.device_get(before)
         step = self.compiled(self._apply, donate_argnums=(0, 1))
-        done, failure = attempt(lambda: _finished(step(*before, values)))
+        done, failure = attempt(lambda: finished(step(*before, values)))
         if failure is not None:
             let_go(failure.error)
             self.values |= dict(zip(("trainable", "optimizer"), jax.device_put(held), strict=True))
@@ -197,7 +195,7 @@ class JaxEngine:
         self.values = {}
 
     def _of(self, kind: str) -> Values:
-        return {name: self.values[name] for name in _OF_LOOPS[kind]}
+        return {name: self.values[name] for name in OF_LOOPS[kind]}
 
     def _variables(self, name: str) -> list[Any]:
         model = self._model
@@ -206,7 +204,7 @@ class JaxEngine:
         return list(getattr(model, f"{name}_variables"))
 
     def _values_of(self, kind: str) -> Values:
-        return {name: [each.value for each in self._variables(name)] for name in _OF_LOOPS[kind]}
+        return {name: [each.value for each in self._variables(name)] for name in OF_LOOPS[kind]}
 
     def _pairs(self, names: Sequence[str], values: Values) -> list[tuple[Any, Any]]:
         return [
@@ -226,96 +224,6 @@ class JaxEngine:
                 variable.assign(value)
 
 
-class JaxGradients:
-    """Gradients of a model's loss, and sums of them; see `engines.GradientSums`."""
-
-    def __init__(self, engine: JaxEngine, model: Any) -> None:
-        self._engine = engine
-        self._model = model
-        self._sums: list[Any] | None = None
-        self._weight: Any = 0.0
-
-    def of_whole(self, data: Any) -> Gradients:
-        """The gradients of a batch that is taken at once."""
-        values, logs, _ = self._computed(data, None)
-        return Gradients(values, logs=logs)
-
-    def begin(self) -> None:
-        """Sums begin at zero, which is nothing until the first part."""
-        self.free()
-
-    def add(self, data: Any, share: float) -> tuple[Any, Any]:
-        """Add a part's gradients; gives the logs, and how much the part's loss counts."""
-        with saying_why():
-            values, logs, weight = self._computed(data, share)
-        sums = self._sums
-        self._sums = None  # given away, whatever happens
-        self._sums = _finished(self._add(sums, values, weight))
-        self._weight = self._weight + weight
-        return logs, weight
-
-    def summed(self, logs: Any, *, is_sum: bool) -> Gradients:
-        """The gradients of all the parts since `begin`."""
-        wanted = [value.dtype for value in self._engine.values["trainable"]]
-        total = 1.0 if is_sum else float(self._weight)
-        values = [
-            (each / total if total else each * 0.0).astype(dtype)
-            for each, dtype in zip(self._sums or (), wanted, strict=True)
-        ]
-        self.free()
-        return Gradients(values, logs=logs)
-
-    def free(self) -> None:
-        """Give the sums' memory back."""
-        self._sums, self._weight = None, 0.0
-
-    def _computed(self, data: Any, share: float | None) -> tuple[list[Any], Any, Any]:
-        engine = self._engine
-        function = self._of_whole if share is None else self._of_part
-        found = function(engine.values["trainable"], engine.values, _on_device(data), share or 0.0)
-        values, (logs, weight, changed) = _finished(found)
-        engine.values |= {**changed, "trainable": engine.values["trainable"]}
-        return values, logs, weight
-
-    @cached_property
-    def _of_whole(self) -> Any:
-        return kept(self._model, "gradients", partial(self._made, is_whole=True))
-
-    @cached_property
-    def _of_part(self) -> Any:
-        return kept(self._model, "gradients in parts", partial(self._made, is_whole=False))
-
-    @cached_property
-    def _add(self) -> Any:
-        return kept(self._model, "sums", lambda: self._engine.compiled(_added, donate_argnums=0))
-
-    def _made(self, *, is_whole: bool) -> Any:
-        """A function of the weights, all values, a batch and its share."""
-        import jax
-
-        model = self._model
-
-        def scaled_loss(data: Any, share: Any) -> tuple[Any, Any]:
-            found = computed(model, data, None if is_whole else share, training=True)
-            loss = found.loss
-            if model.optimizer is not None:
-                loss = model.optimizer.scale_loss(loss)
-            # Metrics are computed beside the gradients, and not derived.
-            aside = found._replace(
-                loss=jax.lax.stop_gradient(found.loss),
-                y_pred=nests.mapped(_without_gradient, found.y_pred),
-            )
-            return loss, (logged(model, aside), found.weight)
-
-        pure = self._engine.pure(scaled_loss, _OF_LOOPS["train"])
-
-        def of_weights(trainable: Any, values: Values, data: Any, share: Any) -> Any:
-            (loss, (logs, weight)), changed = pure({**values, "trainable": trainable}, data, share)
-            return loss, (logs, weight, {**changed, "trainable": []})
-
-        return self._engine.compiled(jax.grad(of_weights, has_aux=True))
-
-
 class _Kept:
     """The values before a part: undoing is to take them again."""
 
@@ -330,30 +238,3 @@ class _Kept:
     def put_back(self) -> None:
         """Undo what has changed since."""
         self._engine.values = dict(self._held)
-
-
-def _without_gradient(output: Any) -> Any:
-    import jax
-
-    return jax.lax.stop_gradient(output)
-
-
-def _added(sums: list[Any] | None, values: list[Any], weight: Any) -> list[Any]:
-    """In float32 at least: a sum over hundreds of samples is beyond float16."""
-    import jax.numpy as jnp
-
-    wide = [each.astype(jnp.promote_types(each.dtype, jnp.float32)) * weight for each in values]
-    return wide if sums is None else [one + other for one, other in zip(sums, wide, strict=True)]
-
-
-def _on_device(data: Any) -> Any:
-    import jax
-
-    return nests.mapped(jax.device_put, data)
-
-
-def _finished(found: Any) -> Any:
-    """What JAX has promised, computed: only then it says what failed."""
-    import jax
-
-    return jax.block_until_ready(found)
