@@ -63,6 +63,8 @@ class TorchRules(NamedTuple):
     """The ``torch:`` section."""
 
     expandable_segments: bool | None = None
+    garbage_collection_threshold: float | None = None
+    max_split_size: int | None = None  # bytes
 
 
 class GpuRules(NamedTuple):

@@ -10,9 +10,7 @@ from gpuconf.units import Amount, exact_size, short_duration
 
 def to_plain(profile: Profile) -> dict[str, Any]:
     """The keys and values of ``profile`` as YAML would hold them; unset rules are left out."""
-    tensorflow = profile.tensorflow._asdict()
-    if profile.tensorflow.cudnn_workspace_limit is not None:
-        tensorflow["cudnn_workspace_limit"] = exact_size(profile.tensorflow.cudnn_workspace_limit)
+    tensorflow = _with_size(profile.tensorflow._asdict(), "cudnn_workspace_limit")
     whole = {
         "description": profile.description,
         "gpus": _gpus(profile.gpus),
@@ -21,7 +19,7 @@ def to_plain(profile: Profile) -> dict[str, Any]:
         "per_gpu": {gpu: _own_rules(rules, profile) for gpu, rules in profile.per_gpu},
         "tensorflow": _set(tensorflow),
         "jax": _set(profile.jax._asdict()),
-        "torch": _set(profile.torch._asdict()),
+        "torch": _set(_with_size(profile.torch._asdict(), "max_split_size")),
         "env": dict(profile.env),
     }
     return {key: value for key, value in whole.items() if value not in (None, {}, [])}
@@ -29,6 +27,11 @@ def to_plain(profile: Profile) -> dict[str, Any]:
 
 def _set(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
+
+
+def _with_size(values: dict[str, Any], name: str) -> dict[str, Any]:
+    size_bytes = values[name]
+    return values if size_bytes is None else {**values, name: exact_size(size_bytes)}
 
 
 def _gpus(chosen: GpuSelection) -> str | list[int | str] | dict[str, str | int]:

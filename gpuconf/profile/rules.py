@@ -112,21 +112,25 @@ def text(*, says: str, example: str) -> ValueRule:
     return ValueRule(read, schema, says)
 
 
-def fraction() -> ValueRule:
-    """A part of the card: a number above 0, up to 1, or a percentage."""
-    says = "a number above 0 and at most 1, or a percentage such as 70%"
+def fraction(*, whole: bool = True) -> ValueRule:
+    """A part of the card: a number above 0, up to 1, or a percentage; below 1 if not ``whole``."""
+    limit = "at most 1" if whole else "below 1"
+    says = f"a number above 0 and {limit}, or a percentage such as 70%"
 
     def read(node: Node, key: str) -> float:
         node = scalar(node, key, says, "0.7")
         value = _percentage(node.text) if node.text.endswith("%") else _number(node)
+        if value == 1 and not whole:
+            raise refuse(node, key, says, f"write `{key.rpartition('.')[2]}: 0.8`")
         if value is None or not 0 < value <= 1:
             raise refuse(node, key, says, _fraction_hint(node, value))
         return value
 
+    part, highest = ("", "maximum") if whole else ("(?!100)", "exclusiveMaximum")
     schema: JsonSchema = {
         "anyOf": [
-            {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-            {"type": "string", "pattern": f"^{_NOT_ZERO}{_SHARE_PATTERN}$"},
+            {"type": "number", "exclusiveMinimum": 0, highest: 1},
+            {"type": "string", "pattern": f"^{_NOT_ZERO}{part}{_SHARE_PATTERN}$"},
         ]
     }
     return ValueRule(read, schema, says)

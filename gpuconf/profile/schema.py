@@ -203,7 +203,22 @@ TORCH = Section(
             "Let PyTorch grow its segments, against fragmentation.",
             "PyTorch's own, false",
             "true",
-            sets=("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"),
+        ),
+        Key(
+            "garbage_collection_threshold",
+            fraction(whole=False),
+            "From this part of the limit on PyTorch frees blocks that were not used for long, "
+            "before it asks for more memory.",
+            "PyTorch's own, off",
+            "0.8",
+        ),
+        Key(
+            "max_split_size",
+            size(at_least=21 * MIB, example="128MiB"),
+            "PyTorch does not split blocks that are larger, against fragmentation; in whole MiB, "
+            "rounded down.",
+            "PyTorch's own, no such size",
+            "128MiB",
         ),
     ),
     TorchRules,
@@ -247,7 +262,12 @@ _KEYS: tuple[Key, ...] = (
     ),
     Key("tensorflow", TENSORFLOW, "Settings of TensorFlow alone."),
     Key("jax", JAX, "Settings of JAX alone."),
-    Key("torch", TORCH, "Settings of PyTorch alone."),
+    Key(
+        "torch",
+        TORCH,
+        "Settings of PyTorch alone.",
+        sets=("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"),
+    ),
 )
 
 

@@ -87,7 +87,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "callbacks": GROUND | MIDDLE,
     "diagnosis": GROUND | MIDDLE,
     "demo": GROUND | MIDDLE | {"hardware"},
-    "doctor": GROUND | MIDDLE | PLANNING | {"auto"},
+    "doctor": GROUND | MIDDLE | PLANNING | {"auto", "backends"},
     "holdings": GROUND | MIDDLE | {"hardware", "leases"},
     "footprint": GROUND | MIDDLE | PLANNING | {"simcard", "auto"},
     "batching": GROUND | MIDDLE | {"backends", "callbacks", "diagnosis", "footprint"},

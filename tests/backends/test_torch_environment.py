@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
 import pytest
 
 from gpuconf.backends.torch.environment import wishes
+from gpuconf.backends.torch.watching import watch
 from gpuconf.environ import settle
+from gpuconf.errors import BackendError
 from gpuconf.profile.model import Profile, TorchRules
+from gpuconf.settings import Setting
+from gpuconf.units import MIB
 
 OLD, NEW = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 ON, OFF = "expandable_segments:True", "expandable_segments:False"
@@ -42,9 +49,48 @@ def test_the_option_is_merged_into_the_users(
     assert decide(wanted, baseline) == (changes, [])
 
 
+def test_all_keys_are_options() -> None:
+    """In one variable, a size in whole MiB; what the user has within brackets stays whole."""
+    rules = TorchRules(False, 0.8, 128 * MIB + 5)
+    theirs = {OLD: "roundup_power2_divisions:[256:1,>:4]"}
+    changes, fates = settle(wishes(Profile("any", torch=rules), theirs), theirs)
+    ours = f"{OFF},garbage_collection_threshold:0.8,max_split_size_mb:128"
+    assert changes == {OLD: f"{theirs[OLD]},{ours}"}
+    assert [fate.status for fate in fates] == ["ok"]
+
+
+def test_one_of_the_users_own_leaves_room_for_the_others() -> None:
+    """Theirs stays and is said; the profile's other options are added."""
+    theirs = {OLD: "garbage_collection_threshold:0.5"}
+    profile = Profile("any", torch=TorchRules(True, 0.8))
+    changes, fates = settle(wishes(profile, theirs), theirs)
+    assert changes == {OLD: f"{theirs[OLD]},{ON}"}
+    assert "asked garbage_collection_threshold:0.8, got " in str(fates[-1])
+
+
+def test_options_that_the_installed_torch_does_not_know(tmp_path: Path) -> None:
+    """They stop the import of torch, before CUDA's start would end in torch's own error."""
+    (tmp_path / "torch" / "lib").mkdir(parents=True)
+    (tmp_path / "torch" / "lib" / "libc10.so").write_bytes(b"\0expandable_segments\0")
+    (tmp_path / "torch" / "lib" / "libc10_cuda.so").write_bytes(b"\0my max_split_size_mb\0")
+    torch = ModuleType("torch")
+    torch.__file__ = str(tmp_path / "torch" / "__init__.py")
+    torch.__version__ = "2.0.1"  # type: ignore[attr-defined]
+    torch.version = SimpleNamespace(cuda="11.8")  # type: ignore[attr-defined]
+    torch.cuda = SimpleNamespace(is_initialized=lambda: False)  # type: ignore[attr-defined]
+    settings: list[Setting] = []
+
+    def hold(rules: TorchRules) -> None:
+        watch(torch, Profile("any", torch=rules), lambda _: None, lambda _: None, settings.append)
+
+    hold(TorchRules(True))
+    with pytest.raises(BackendError, match=r"torch 2\.0\.1 does not know max_split_size_mb"):
+        hold(TorchRules(max_split_size=128 * MIB))
+
+
 def test_an_option_of_the_users_own_stays() -> None:
     """The same one is no conflict; another one stays as it is, and is told."""
     equal = {OLD: f"{ON},max_split_size_mb:128"}
     assert decide(True, equal) == (equal, [])
-    other = {OLD: f"max_split_size_mb:128, {OFF}"}
-    assert decide(True, other) == ({}, [OLD])
+    other = {OLD: f"max_split_size_mb:128,{OFF}"}
+    assert decide(True, other) == (other, [OLD])

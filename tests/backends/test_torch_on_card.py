@@ -12,7 +12,7 @@ import pytest
 
 from gpuconf.simcard import CardSpec, simulated_card
 from gpuconf.units import MIB
-from tests.backends.on_card import RunOnCard
+from tests.backends.on_card import SPEC, RunOnCard
 from tests.backends.on_card_fixtures import environment_on
 
 pytestmark = pytest.mark.slow
@@ -71,6 +71,83 @@ def test_nothing_the_script_sets_is_above_the_plan(
     assert "torch cuda:0 memory limit: 1000 MiB" in told["lines"]
     assert "program0.py:25: asked 10138 MiB of cuda:1, got 1000 MiB: profile" in done.log
     assert "program0.py:28: asked off, which has no cap, got on: profile profile" in done.log
+
+
+_LATE = """
+import torch
+held = torch.empty(2 << 30, dtype=torch.uint8, device="cuda")
+
+import gpuconf, os
+def too_late(text):
+    with open("late.yaml", "w") as file:
+        file.write(text)
+    try:
+        gpuconf.configure("./late.yaml")
+    except gpuconf.TooLateError as error:
+        return str(error)
+tell(less=too_late("memory: {memory_limit: 1GiB}"),
+     none=too_late("gpus: none"),
+     one=too_late("gpus: {pick: most-free, count: 1}"),
+     enough=too_late("memory: {memory_limit: 3GiB}"))
+total = torch.cuda.mem_get_info()[1]
+tell(limit=round(torch.cuda.get_per_process_memory_fraction() * total),
+     lines=[str(each) for each in gpuconf.activation().settings])
+"""
+
+
+def test_too_late_is_what_cannot_hold(run_on_card: RunOnCard) -> None:
+    """More held than allowed, or other GPUs than planned: an error with the line.  A cap is not."""
+    done = run_on_card(_LATE, frameworks=("torch",))
+    told = done.told
+
+    assert told.get("enough", 0) is None, done.log
+    began = "PyTorch had already started CUDA, before gpuconf was imported, most likely at "
+    assert began in told["less"]
+    assert ':7 (held = torch.empty(2 << 30, dtype=torch.uint8, device="cuda")): ' in told["less"]
+    assert "it holds 2048 MiB of cuda:0, of which the plan allows 1024 MiB" in told["less"]
+    assert "it sees 2 GPUs, of which profile late allows none" in told["none"]
+    assert "it sees 2 GPUs, of which the plan has 1" in told["one"]
+    assert told["limit"] == 3 << 30
+    assert "torch cuda:0 memory limit: 3072 MiB, of which it had 2048 MiB" in told["lines"]
+
+
+_CHANGED = """
+import gpuconf.auto
+import gpuconf, os, torch
+os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+os.environ["PYTORCH_CUDA_ALLOC_CONF"] = OPTIONS
+seen = torch.cuda.device_count()
+total = torch.cuda.get_device_properties(0).total_memory
+tell(seen=seen, limit=round(torch.cuda.get_per_process_memory_fraction() * total),
+     uuid=str(torch.cuda.get_device_properties(0).uuid),
+     planned=[gpu.gpu.uuid for gpu in gpuconf.activation().plan.gpus],
+     lines=[str(each) for each in gpuconf.activation().settings])
+"""
+_OPTIONS = """
+torch:
+  expandable_segments: true
+  garbage_collection_threshold: 0.75
+  max_split_size: 128MiB
+"""
+
+
+def test_variables_changed_after_the_import(
+    run_on_card: RunOnCard, write_profile: Callable[[str], str]
+) -> None:
+    """The GPU is planned again, a smaller fraction of torch's variable stays, options too."""
+    options = "max_split_size_mb:64,per_process_memory_fraction:0.05"
+    code = _CHANGED.replace("OPTIONS", repr(options))
+    profile = write_profile(_PROFILE + _OPTIONS)
+    done = run_on_card(code, profile, frameworks=("torch",))
+    told = done.told
+
+    assert told.get("seen") == 1, done.log
+    assert told["planned"] == [f"GPU-{told['uuid']}"]
+    assert told["limit"] == int(SPEC.total_bytes * 0.05)
+    lines = told["lines"]
+    assert "torch expandable_segments: True" in lines
+    assert "torch garbage_collection_threshold: 0.75" in lines
+    assert any(line.startswith("torch max_split_size: asked 128, got 64: ") for line in lines)
 
 
 _EXACT = """

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.backends.torch.options import options_in
 from gpuconf.doctor.facts import CudaLibrary, JaxBuild, TorchBuild
 from gpuconf.doctor.gathering.builds import read_jax_build, read_torch_build
 from gpuconf.doctor.gathering.packages import read_packages
-from gpuconf.doctor.torch_options import options_in
 from tests.doctor.doctor_trees import package
 from tests.frameworks import installed
 from tests.processes import write_package

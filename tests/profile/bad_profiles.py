@@ -135,6 +135,21 @@ SIZES = [
         "at least 1MiB",
         "write 256MiB",
     ),
+    _row(
+        "all of the limit",
+        "torch: {garbage_collection_threshold: 100%}",
+        (1, 39),
+        "below 1",
+        "write `garbage_collection_threshold: 0.8`",
+    ),
+    _row(
+        "blocks that PyTorch splits anyway",
+        "torch: {max_split_size: 20MiB}",
+        (1, 25),
+        "at least 21MiB",
+        "write 128MiB",
+        schema=False,
+    ),
 ]
 CONTROLS = [
     _row(

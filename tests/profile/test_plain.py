@@ -21,7 +21,7 @@ per_gpu:
   GPU-8f6c: {virtual_devices: null, memory: {on_shortage: cpu}}
 tensorflow: {cudnn_workspace_limit: 256MiB, session: none, allocator: bfc}
 jax: {preallocate: off}
-torch: {expandable_segments: on}
+torch: {expandable_segments: on, garbage_collection_threshold: 80%, max_split_size: 128MiB}
 env: {A: on, B: "1", C: null}
 """
 

@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gpuconf.backends.entrances import call_through, is_watched
+from gpuconf.backends.torch.environment import options_of
 from gpuconf.callsite import user_call_site
 from gpuconf.carried.sizes import exact_share
 from gpuconf.planner import GpuPlan, Plan
 from gpuconf.settings import Setting
 from gpuconf.terminal import say
-from gpuconf.units import sized
+from gpuconf.units import MIB, sized
 
 Record = Callable[[Setting], None]
 
@@ -67,6 +68,8 @@ def put(torch: Any, plan: Plan, record: Record) -> None:
             record(setting)
         else:
             record(_read_back(torch, index, cap))
+    for setting in _options_read_back(torch, plan):
+        record(setting)
 
 
 def limits_of(torch: Any, plan: Plan) -> list[tuple[int, int]]:
@@ -124,6 +127,25 @@ def _read_back(torch: Any, index: int, cap: Cap) -> Setting:
     reserved = torch.cuda.memory_reserved(index)
     got = sized(in_force) + (f", of which it had {sized(reserved)}" if reserved else "")
     return Setting(_name(index), asked, got, why)
+
+
+def _options_read_back(torch: Any, plan: Plan) -> list[Setting]:
+    """The profile's options against those that torch's allocator has."""
+    wanted = options_of(plan.profile)
+    if not wanted:
+        return []
+    try:
+        found = torch.cuda.memory._snapshot()["allocator_settings"]
+    except (RuntimeError, NotImplementedError, KeyError) as error:
+        reason = str(error).partition("\n")[0]
+        return [Setting(f"torch {key}", wish, None, reason) for key, (_, wish) in wanted.items()]
+    settings = []
+    for key, (_, wish) in wanted.items():
+        got = str(found[key] // MIB if key == "max_split_size" else found[key])
+        read = found.get("PYTORCH_CUDA_ALLOC_CONF") or "nothing"
+        why = None if got == wish else f"torch has read {read} in its variable"
+        settings.append(Setting(f"torch {key}", wish, got, why))
+    return settings
 
 
 # --- against what the script sets itself ------------------------------------------------------

@@ -6,37 +6,58 @@ from collections.abc import Mapping
 
 from gpuconf.environ import Change
 from gpuconf.profile.schema import OWNED_VARIABLES
+from gpuconf.units import MIB
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
     from gpuconf.profile import Profile
 
-# Every torch reads the first; newer ones read the second too, and which of them rules where
-# both are set differs between releases (c10/cuda/CUDAAllocatorConfig.h, 2.8 to 2.10).
-_ALLOCATORS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 UNCACHED = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 
 
+def options_of(profile: Profile) -> dict[str, tuple[str, str]]:
+    """The profile's keys under ``torch``, each with its option and that option's value."""
+    rules = profile.torch
+    split = rules.max_split_size
+    wanted = {
+        "expandable_segments": ("expandable_segments", rules.expandable_segments),
+        "garbage_collection_threshold": (
+            "garbage_collection_threshold",
+            rules.garbage_collection_threshold,
+        ),
+        "max_split_size": ("max_split_size_mb", None if split is None else split // MIB),
+    }
+    return {
+        key: (option, str(value)) for key, (option, value) in wanted.items() if value is not None
+    }
+
+
 def wishes(profile: Profile, baseline: Mapping[str, str]) -> list[Change]:
-    """``expandable_segments`` merged into what the user has in the variable, or in both."""
-    wanted = profile.torch.expandable_segments
-    if wanted is None:
+    """The profile's options merged into what the user has in the variable, or in both."""
+    wanted = options_of(profile)
+    if not wanted:
         return []
-    names = [name for name in _ALLOCATORS if baseline.get(name)] or [_ALLOCATORS[0]]
-    return [
-        _merged(name, baseline.get(name, ""), f"expandable_segments:{wanted}") for name in names
+    from gpuconf.backends.torch.options import OPTION_VARIABLES
+
+    names = [name for name in OPTION_VARIABLES if baseline.get(name)] or [OPTION_VARIABLES[0]]
+    return [change for name in names for change in _merged(name, baseline.get(name, ""), wanted)]
+
+
+def _merged(name: str, theirs: str, wanted: Mapping[str, tuple[str, str]]) -> list[Change]:
+    from gpuconf.backends.torch.options import options_in
+
+    given = options_in(theirs)
+    known = dict(given)
+    added = [pair for pair in wanted.values() if pair[0] not in known]
+    merged = ",".join(f"{option}:{value}" for option, value in [*given, *added])
+    owner = OWNED_VARIABLES[name]
+    changes = [Change(name, merged if added else theirs, owner, overrules=True)]
+    # Theirs stays; asking for ours alone makes environ.settle report the difference.
+    return changes + [
+        Change(name, f"{option}:{value}", owner)
+        for option, value in wanted.values()
+        if known.get(option, value) != value
     ]
-
-
-def _merged(name: str, theirs: str, option: str) -> Change:
-    parts = [part.strip() for part in theirs.split(",") if part.strip()]
-    if option in parts:
-        return Change(name, theirs, OWNED_VARIABLES[name])
-    if any(part.startswith("expandable_segments:") for part in parts):
-        # Theirs stays; asking for ours alone makes environ.settle report the difference.
-        return Change(name, option, OWNED_VARIABLES[name])
-    value = ",".join([*parts, option])
-    return Change(name, value, OWNED_VARIABLES[name], overrules=True)
 
 
 def voided_cap(environ: Mapping[str, str]) -> str | None:

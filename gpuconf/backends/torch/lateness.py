@@ -43,7 +43,6 @@ def _what_cannot_hold(torch: Any, plan: Plan) -> str | None:
     for index, limit_bytes in limits_of(torch, plan):
         reserved = torch.cuda.memory_reserved(index)
         if reserved > limit_bytes:
-            return (
-                f"it holds {sized(reserved)} of cuda:{index}, the plan allows {sized(limit_bytes)}"
-            )
+            allowed = sized(limit_bytes)
+            return f"it holds {sized(reserved)} of cuda:{index}, of which the plan allows {allowed}"
     return None

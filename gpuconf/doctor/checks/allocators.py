@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gpuconf.backends.torch.options import OPTION_VARIABLES, options_in
 from gpuconf.doctor.checks.check import Check, fail, ok, skip, warn
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
-from gpuconf.doctor.torch_options import OPTION_VARIABLES, options_in
 
 JAX_FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
 JAX_ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"

@@ -11,16 +11,12 @@ import ast
 import os
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
+from gpuconf.backends.torch.options import OPTION_VARIABLES, options_in, unknown_options
 from gpuconf.doctor.facts import JaxBuild, TensorFlowBuild, TorchBuild
 from gpuconf.doctor.gathering.files import read_text
-from gpuconf.doctor.torch_options import OPTION_VARIABLES, options_in
 
-# Which of the two has an option's name differs between releases (2.9.1 and 2.15.0).
-_TORCH_LIBRARIES = ("libc10.so", "libc10_cuda.so")
 # generate_pjrt_gpu_plugin_options in jaxlib 0.4.38 and 0.10.2: `if allocator not in (…):`
 _JAX_ALLOCATORS = re.compile(r"\ballocator not in (\([^)]*\))")
 _QUOTED = re.compile(r"['\"](\w+)['\"]")
@@ -66,18 +62,7 @@ def _unknown_options(folders: Sequence[str], environ: Mapping[str, str]) -> tupl
     """Options in torch's variables whose names do not occur in its libraries."""
     values = (environ.get(variable, "") for variable in OPTION_VARIABLES)
     names = dict.fromkeys(name for value in values for name, _ in options_in(value))
-    if not names:
-        return ()
-    found = [_first_bytes(folders, f"torch/lib/{library}") for library in _TORCH_LIBRARIES]
-    libraries = [each for each in found if each is not None]
-    if len(libraries) < len(found):
-        return ()
-    return tuple(name for name in names if not any(_has_text(each, name) for each in libraries))
-
-
-def _has_text(library: bytes, text: str) -> bool:
-    """Whether a C string of the library is ``text``."""
-    return re.search(rb"(?<![\w ])%s\0" % re.escape(text.encode()), library) is not None
+    return unknown_options([os.path.join(folder, "torch", "lib") for folder in folders], names)
 
 
 def read_jax_build(folders: Sequence[str]) -> JaxBuild | None:
@@ -97,13 +82,6 @@ def _first_text(folders: Sequence[str], path: str) -> str | None:
         text = read_text(os.path.join(folder, path))
         if text is not None:
             return text
-    return None
-
-
-def _first_bytes(folders: Sequence[str], path: str) -> bytes | None:
-    there = (file for file in (Path(folder, path) for folder in folders) if file.is_file())
-    with suppress(OSError, StopIteration):
-        return next(there).read_bytes()
     return None
 
 

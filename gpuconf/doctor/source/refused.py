@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from gpuconf.backends.torch.options import OPTION_VARIABLES, options_in
 from gpuconf.doctor.checks.allocators import (
     JAX_ALLOCATOR,
     JAX_ALLOCATORS,
@@ -13,7 +14,6 @@ from gpuconf.doctor.checks.allocators import (
 )
 from gpuconf.doctor.source.environment import settings_at
 from gpuconf.doctor.source.script import Script, ScriptProblem, argument
-from gpuconf.doctor.torch_options import OPTION_VARIABLES, options_in
 
 _SETS_FRACTION = "torch.cuda.set_per_process_memory_fraction"
 
