@@ -246,7 +246,7 @@ ENVIRONMENT = [
         "env: {PYTORCH_CUDA_ALLOC_CONF: a}",
         (1, 7),
         "gpuconf computes",
-        "key `torch.expandable_segments`",
+        "key `torch`",
     ),
     _row("own", "env: {GPUCONF_PROFILE: a}", (1, 7), "before any profile", "export GPUCONF_PROF"),
     *(
