@@ -44,11 +44,19 @@ def _cap(torch, run):
             continue
         total_bytes = torch.cuda.get_device_properties(number).total_memory
         limits[number] = _sizes.exact_share(limit_bytes, total_bytes)
-        read = getattr(torch._C, "_cuda_getMemoryFraction", None)
-        if read is None or read(number) > limits[number]:  # PYTORCH_ALLOC_CONF may ask for less
+        if _fraction(torch, number) >= limits[number]:  # PYTORCH_ALLOC_CONF may ask for less
             torch.cuda.set_per_process_memory_fraction(limits[number], number)
     if limits:
         _hold_to(limits, torch._C)
+
+
+def _fraction(torch, number):
+    """The fraction in force; 1.0 where torch does not say, as with backend:cudaMallocAsync."""
+    read = getattr(torch._C, "_cuda_getMemoryFraction", None)
+    try:
+        return 1.0 if read is None else read(number)
+    except (RuntimeError, NotImplementedError):
+        return 1.0
 
 
 def _limits(count, run):

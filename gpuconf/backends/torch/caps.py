@@ -21,8 +21,8 @@ from gpuconf.units import MIB, sized
 Record = Callable[[Setting], None]
 
 # The functions of torch._C behind those of torch.cuda.memory, which look them up at each call: the
-# cap's own, and the one that has every later tensor taken straight from the driver.  torch has the
-# one that reads the cap since 2.8.
+# cap's own, and the one that has every later tensor taken straight from the driver.  torch 2.4 has
+# none that reads the cap, 2.6 has.
 _SET, _GET = "_cuda_setMemoryFraction", "_cuda_getMemoryFraction"
 _SWITCH = "_cuda_cudaCachingAllocator_enable"
 
@@ -111,16 +111,22 @@ def _name(index: int) -> str:
 
 
 def _bytes_in_force(torch: Any, index: int, cap: Cap) -> int | None:
-    """What torch says that it may use of the device; None in a torch that does not say."""
+    """What torch says that it may use of the device; None where it does not say.
+
+    Under ``backend:cudaMallocAsync`` the cap can be set and not be read.
+    """
     get = getattr(torch._C, _GET, None)
-    return None if get is None else round(get(index) * cap.total_bytes)
+    try:
+        return None if get is None else round(get(index) * cap.total_bytes)
+    except (RuntimeError, NotImplementedError):
+        return None
 
 
 def _read_back(torch: Any, index: int, cap: Cap) -> Setting:
     """What the plan allows the device against what torch says it has."""
     asked, in_force = sized(cap.limit_bytes), _bytes_in_force(torch, index, cap)
     if in_force is None:
-        return Setting(_name(index), asked, f"{asked}; this torch cannot be asked for it")
+        return Setting(_name(index), asked, f"{asked}; torch cannot be asked for it")
     why = None
     if in_force > cap.limit_bytes:
         why = f"torch has a cap of {in_force} bytes where {cap.limit_bytes} were set"
