@@ -21,8 +21,14 @@ TORCH = {
     "torch/__init__.py": "from torch import version, cuda\nfrom torch import nn\n",
     "torch/version.py": "cuda = '12.8'\n",
     "torch/nn.py": "value = 1\n",
+    "torch/_C.py": """
+        fractions = {}
+        def _cuda_setMemoryFraction(fraction, index):
+            fractions[index] = fraction
+        """,
     "torch/cuda.py": """
-        started, queue, fractions = False, [], {}
+        from torch import _C
+        started, queue, fractions = False, [], _C.fractions
         def is_initialized():
             return started
         def _lazy_call(call):
@@ -36,9 +42,13 @@ TORCH = {
         def device_count():
             return 1
         def get_device_properties(index):
-            return object()
+            class properties:
+                total_memory = 11264 * 1024 ** 2
+            return properties
+        def memory_reserved(index):
+            return 0
         def set_per_process_memory_fraction(fraction, index):
-            fractions[index] = fraction
+            _C._cuda_setMemoryFraction(fraction, index)
         """,
 }
 START = """
