@@ -111,7 +111,7 @@ assert events > 100
 import numba.cuda
 limit = bind()
 assert limit == {{"half-card": 3942, "shared-desktop": 7884}}[gpuconf.activation().profile], limit
-assert os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"]
+assert os.environ["XLA_CLIENT_MEM_FRACTION"]
 assert not [s for s in gpuconf.activation().settings if s.why_not], gpuconf.activation()
 """
     run_python(START + program, tmp_path, environ=nvml(ROOMY), timeout_s=120)
@@ -159,11 +159,11 @@ def test_jaxs_other_fraction_set_by_the_script(tmp_path: Path, nvml: Nvml) -> No
     """JAX refuses to start with both names: ours goes when the script sets the newer one."""
     program = """
 import cupy
-assert "XLA_PYTHON_CLIENT_MEM_FRACTION" in os.environ
-os.environ["XLA_CLIENT_MEM_FRACTION"] = "0.5"
+assert "XLA_CLIENT_MEM_FRACTION" in os.environ
+os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = "0.5"
 bind()
-assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in os.environ
-assert os.environ["XLA_CLIENT_MEM_FRACTION"] == "0.5"
+assert "XLA_CLIENT_MEM_FRACTION" not in os.environ
+assert os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.5"
 """
     run_python(START + program, tmp_path, environ=nvml(ROOMY))
 

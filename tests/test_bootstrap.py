@@ -23,7 +23,7 @@ OURS = """
 import os
 def ours():
     names = ("CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH", "XLA_PYTHON_CLIENT_PREALLOCATE",
-             "XLA_PYTHON_CLIENT_MEM_FRACTION")
+             "XLA_CLIENT_MEM_FRACTION")
     return {name: os.environ[name] for name in names if name in os.environ}
 """
 
@@ -47,7 +47,7 @@ assert ours() == at_once, ours()
 made = gpuconf.activation()
 assert made.plan is None and "no plan yet" in str(made)
 import cupy
-assert ours() == {**at_once, "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.699928939"}, ours()
+assert ours() == {**at_once, "XLA_CLIENT_MEM_FRACTION": "0.699928939"}, ours()
 assert gpuconf.activation() is made
 assert made.plan.gpus[0].limit_bytes == 7884 * 1024**2
 assert made.environment == ours()
@@ -70,7 +70,7 @@ print(made)
         "  PyTorch: 7884 MiB / 11264 MiB total = fraction 0.6999",
         "ok      TF_FORCE_GPU_ALLOW_GROWTH: true",
         "ok      XLA_PYTHON_CLIENT_PREALLOCATE: false",
-        "ok      XLA_PYTHON_CLIENT_MEM_FRACTION: 0.699928939",
+        "ok      XLA_CLIENT_MEM_FRACTION: 0.699928939",
     ]
 
 
@@ -174,7 +174,7 @@ hidden = gpuconf.configure(gpus="none")
 assert ours()["CUDA_VISIBLE_DEVICES"] == "-1"
 gpuconf.configure()
 # A program has been started with a plan: now there is one for every profile.
-assert ours().pop("XLA_PYTHON_CLIENT_MEM_FRACTION") == "0.699928939"
+assert ours().pop("XLA_CLIENT_MEM_FRACTION") == "0.699928939"
 before = ours()
 assert gpuconf.plan("dedicated").gpus[0].limit_bytes == 7783 * 1024**2
 assert ours() == before
@@ -252,7 +252,7 @@ def test_worker_processes_get_the_same(method: str, tmp_path: Path, nvml: Nvml) 
     between = f"os.environ['STANDIN_NVML'] = {nvml(other)['STANDIN_NVML']!r}"
     after = (
         f"assert ours()['CUDA_VISIBLE_DEVICES'] == {standin.uuid(1)!r}\n"
-        "    assert theirs.pop('XLA_PYTHON_CLIENT_MEM_FRACTION')\n"
+        "    assert theirs.pop('XLA_CLIENT_MEM_FRACTION')\n"
         "    assert theirs == {k: v for k, v in ours().items() if 'FRACTION' not in k}, theirs"
     )
     run_python(_spawning(method, between, after), tmp_path, environ=environ)

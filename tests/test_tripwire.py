@@ -102,50 +102,48 @@ assert capped(torch) == 7884
     run_python(START + program, folder, environ=nvml(ROOMY))
 
 
-def test_a_framework_that_had_started_is_reported(folder: Path, nvml: Nvml) -> None:
-    """torch's cap can still be set after CUDA's start; JAX's cannot, and the report says so."""
-    write_package(
-        folder,
-        {
-            "jax/__init__.py": "from jax._src import xla_bridge\n",
-            "jax/_src/__init__.py": "",
-            "jax/_src/xla_bridge.py": "_backends = {'cuda': object()}\n",
-        },
-    )
+_JAX_WITH_DEVICES = {
+    "jax/__init__.py": "from jax._src import xla_bridge\n",
+    "jax/_src/__init__.py": "",
+    "jax/_src/xla_bridge.py": "_backends = {'cuda': object()}\n",
+}
+
+
+def test_a_framework_that_had_started(folder: Path, nvml: Nvml) -> None:
+    """torch's cap can still be set after CUDA's start; JAX's cannot, and nothing is set then."""
+    write_package(folder, _JAX_WITH_DEVICES)
     program = """
-import torch
+import os, torch
 torch.cuda._lazy_init()
-import jax
-import gpuconf.auto, gpuconf
+before = dict(os.environ)
+import jax, gpuconf
+try:
+    import gpuconf.auto
+except gpuconf.TooLateError as error:
+    assert "JAX had already made its client of the GPUs, before gpuconf" in str(error)
+assert dict(os.environ) == before
+assert gpuconf.activation() is None
+del sys.modules["jax"], sys.modules["jax._src.xla_bridge"]
+import gpuconf.auto
 assert torch.cuda.fractions[0] * 11264 // 1 == 7884
-late = [s for s in gpuconf.activation().settings if s.name.startswith("jax")]
-assert [s.status for s in late] == ["differs"], late
-assert "before gpuconf was imported" in late[0].why_not
 """
-    run_python(program, folder, environ=nvml(ROOMY))
+    run_python("import sys\n" + program, folder, environ=nvml(ROOMY))
 
 
 def test_what_is_caught_up_with_too_late_is_said(folder: Path, nvml: Nvml) -> None:
     """A framework that came in past the hook, with its devices: on stderr and in the report."""
-    write_package(
-        folder,
-        {
-            "jax/__init__.py": "from jax._src import xla_bridge\n",
-            "jax/_src/__init__.py": "",
-            "jax/_src/xla_bridge.py": "_backends = {'cuda': object()}\n",
-        },
-    )
+    write_package(folder, _JAX_WITH_DEVICES)
     program = """
 read, write = os.pipe()
 os.dup2(write, 2)
 sys.meta_path.insert(0, Front())
 jax = importlib.import_module("jax")
 import wave
-late = [s for s in gpuconf.activation().settings if s.name.startswith("jax")]
+late = [s for s in gpuconf.activation().settings if s.name == "plan of jax"]
 assert [s.status for s in late] == ["differs"], late
 os.close(write)
 os.close(2)
-assert b"keeps its own limit" in os.read(read, 10000)
+assert b"It keeps the limit that it has" in os.read(read, 10000)
 """
     run_python(START + program, folder, environ=nvml(ROOMY))
 
@@ -193,7 +191,7 @@ def test_what_is_started_inherits_the_plan(start: str, tmp_path: Path, nvml: Nvm
     """A child that knows nothing of gpuconf sees the plan's GPU and its share for JAX."""
     show = (
         "import os; print('SEEN', os.environ.get('CUDA_VISIBLE_DEVICES'), "
-        "os.environ.get('XLA_PYTHON_CLIENT_MEM_FRACTION'), flush=True)"
+        "os.environ.get('XLA_CLIENT_MEM_FRACTION'), flush=True)"
     )
     program = f"""
 import os, pty, shlex, subprocess, sys

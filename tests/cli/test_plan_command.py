@@ -51,7 +51,7 @@ def test_the_story_for_people(tmp_path: Path, nvml: Nvml) -> None:
         "environment",
         "  TF_FORCE_GPU_ALLOW_GROWTH=true",
         "  XLA_PYTHON_CLIENT_PREALLOCATE=false",
-        "  XLA_PYTHON_CLIENT_MEM_FRACTION=0.699928939",
+        "  XLA_CLIENT_MEM_FRACTION=0.699928939",
     ]
 
 

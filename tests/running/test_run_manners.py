@@ -116,7 +116,7 @@ def test_the_environment_is_the_users_own_and_the_plans(card: Card, tmp_path: Pa
     changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
     assert changed - {"_", "PWD", "SHLVL", "OLDPWD"} == {
         "TF_FORCE_GPU_ALLOW_GROWTH",
-        *("XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_PYTHON_CLIENT_MEM_FRACTION"),
+        *("XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_CLIENT_MEM_FRACTION"),
         *("PYTHONPATH", RUN_VARIABLE, "GPUCONF_STATE"),
     }
     folder, _, rest = after["PYTHONPATH"].partition(":")
