@@ -91,7 +91,15 @@ _OF_IPYTHON = {
 }
 
 
+# Packages that a user reaches as attributes: `gpuconf.callbacks.MemoryUsage()`.
+_PACKAGES = ("batching", "callbacks", "images")
+
+
 def __getattr__(name: str) -> object:
+    if name in _PACKAGES:
+        import importlib
+
+        return importlib.import_module(f"gpuconf.{name}")
     home = _PUBLIC.get(name) or _OF_IPYTHON.get(name)
     if home is None:
         raise AttributeError(f"module 'gpuconf' has no attribute {name!r}")
@@ -103,4 +111,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PUBLIC})
+    return sorted({*globals(), *_PUBLIC, *_PACKAGES})

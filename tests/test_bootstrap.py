@@ -67,7 +67,7 @@ print(made)
         "  TensorFlow: memory_limit 7884 MiB",
         "  JAX: 7884 MiB (whole 2 MiB) / 11264 MiB total = fraction 0.699928939, taken as it is "
         "needed",
-        "  PyTorch: 7884 MiB / 11264 MiB total = fraction 0.6999",
+        "  PyTorch: 7884 MiB / 11264 MiB total = fraction 0.6999, taken as it is needed",
         "ok      TF_FORCE_GPU_ALLOW_GROWTH: true",
         "ok      XLA_PYTHON_CLIENT_PREALLOCATE: false",
         "ok      XLA_CLIENT_MEM_FRACTION: 0.699928939",

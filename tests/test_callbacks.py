@@ -431,3 +431,12 @@ told = model.fit(x, y, verbose=0, callbacks=[MemoryUsage(device=None)]).history
     told, _ = parts["mirrored"]
     for number in (0, 1):
         assert told[f"gpu_memory_peak_bytes_gpu{number}"][0] > 12 * MIB
+
+
+def test_the_packages_of_gpuconf_are_its_attributes(tmp_path: Path) -> None:
+    """`import gpuconf` is enough for `gpuconf.callbacks.MemoryUsage`, and loads none of them."""
+    code = (
+        "import gpuconf, sys; assert 'gpuconf.callbacks' not in sys.modules; "
+        "print(gpuconf.callbacks.MemoryUsage.__name__, gpuconf.batching.forget.__name__)"
+    )
+    assert run_python(code, tmp_path).split() == ["MemoryUsage", "forget"]

@@ -81,7 +81,7 @@ def _torch(plan: GpuPlan) -> FrameworkLimit | None:
     if not total:
         return _uncapped("torch")
     fraction, limit = exact_share(limit, total), min(limit, total)
-    line = f"{sized(limit)} / {sized(total)} total = fraction {fraction:.4f}"
+    line = f"{sized(limit)} / {sized(total)} total = fraction {fraction:.4f}{_TAKING[False]}"
     return FrameworkLimit("torch", limit, fraction, arithmetic=(line,))
 
 

@@ -41,7 +41,7 @@ from gpuconf.doctor.source.unedited import (
 SOURCE_CHECKS: dict[str, str] = {
     "source.syntax": "the script is Python that can be read",
     "source.auto_missing": "whether a profile applies to the script",
-    "source.auto_late": "`import gpuconf.auto` stands before tensorflow and keras",
+    "source.auto_late": "`import gpuconf.auto` stands before keras and every framework",
     "source.env_late": "environment variables are set before they are read",
     "source.refused_value": "PyTorch and JAX take the values that the script gives them",
     "source.growth_value": "TF_FORCE_GPU_ALLOW_GROWTH is set to true or false",

@@ -27,13 +27,18 @@ from gpuconf.doctor.source.script import (
 )
 from gpuconf.doctor.source.unedited import in_one_line
 
-_OUR_LINE = "`import gpuconf.auto` as the first line, before tensorflow and keras"
+_OUR_LINE = "`import gpuconf.auto` as the first line, before keras and every framework"
 _SETTINGS = {
     SETS_GROWTH: "set_memory_growth",
     SETS_LIMIT: "set_logical_device_configuration",
     SETS_VISIBLE: "set_visible_devices",
 }
 _MAKERS = {"TensorFlow": makers.TENSORFLOW, "PyTorch": makers.TORCH_STARTS, "JAX": makers.JAX}
+# What gpuconf/backends/torch does with a PyTorch that has started CUDA.
+_CAPPED_LATE = (
+    "PyTorch is capped only from here on, and where it sees other GPUs or holds more than the "
+    "limit, TooLateError is raised"
+)
 _OTHER_FRAMEWORKS = ("jax", "torch", "flax")
 
 
@@ -81,14 +86,16 @@ def late_auto(script: Script) -> Iterator[ScriptProblem]:
 
 def _late_auto(node: ast.AST, status: str, what: str, where: str, our_line: str) -> ScriptProblem:
     is_fail = status == "fail"
-    why = "so it raises TooLateError" if is_fail else "variables read at import stay as they were"
+    why = "variables read at import stay as they were"
+    if is_fail:
+        why = _CAPPED_LATE if what.startswith("PyTorch") else "so it raises TooLateError"
     return ScriptProblem(
         "source.auto_late",
         "fail" if is_fail else "warn",
         node,
         f"`{our_line}` comes too late: {what}",
         (f"{where}; {why}",),
-        f"{our_line}  # the first line, before tensorflow and keras",
+        f"{our_line}  # the first line, before keras and every framework",
     )
 
 

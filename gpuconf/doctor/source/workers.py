@@ -122,7 +122,7 @@ def _ray(script: Script) -> Iterator[ScriptProblem]:
         if _first_bare(script, [sent]) is not None:
             fix = (
                 "def train():  # and of every other function or class of @ray.remote:\n"
-                "    import gpuconf.auto  # the first line, before tensorflow and keras"
+                "    import gpuconf.auto  # the first line, before keras and every framework"
             )
             yield _problem(script, sent, "Ray", sent, fix)
 
