@@ -15,6 +15,7 @@ from gpuconf.footprint.replay import Limit, fits, replay
 from gpuconf.footprint.step import Step
 from gpuconf.footprint.subject import Subject
 from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
+from gpuconf.keras_api import nests
 from gpuconf.keras_api.families import KerasFamily
 from gpuconf.keras_api.layers import (
     attribute_set,
@@ -159,20 +160,18 @@ def _with_smaller_inputs(subject: Subject) -> Iterator[Subject]:
 
     The model is built anew, without memory.  Raises UsageError for a model that cannot be.
     """
-    import tensorflow as tf
-
     specs = inputs_of(subject.model, 1, subject.input_shape)
-    leaves = tf.nest.flatten(specs)
-    if len(leaves) != 1 or leaves[0].shape.rank < 3:
+    leaves = nests.leaves(specs)
+    if len(leaves) != 1 or len(leaves[0].shape) < 3:
         raise UsageError("there are no pictures to be made smaller", hint="nothing to do")
-    shape = leaves[0].shape.as_list()
-    smaller = [round(side * _SMALLER_SIDE) for side in shape[1:-1]] + shape[-1:]
+    shape = leaves[0].shape
+    smaller = [*(round(side * _SMALLER_SIDE) for side in shape[1:-1]), shape[-1]]
     if subject.input_shape is not None:
         yield dataclasses.replace(subject, input_shape=tuple(smaller))
         return
     keras = subject.family.keras
     with abstract_variables():
-        new_input = keras.Input(shape=tuple(smaller), dtype=leaves[0].dtype.name)
+        new_input = keras.Input(shape=tuple(smaller), dtype=leaves[0].dtype)
         try:
             model = keras.models.clone_model(subject.model, input_tensors=[new_input])
         except Exception as error:  # of the model's own layers, of any kind

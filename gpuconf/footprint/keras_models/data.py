@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gpuconf.errors import UsageError
-from gpuconf.keras_api import symbolic
+from gpuconf.keras_api import nests, symbolic
 
 _GIVE_SHAPES = "give it: input_shape=(224, 224, 3), or --input-shape 224,224,3"
 _USUAL_SIDE, _USUAL_LENGTH = 224, 200
 
 
+@dataclass(frozen=True)
+class Spec:
+    """A tensor's shape, batch included, and type, such as ``float32``.
+
+    No tuple: what maps a function over the leaves of a batch would look inside.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
 class Batch(NamedTuple):
-    """Specs of the inputs and the targets: ``tf.TensorSpec``, or lists or dicts of them."""
+    """The inputs and the targets: a :class:`Spec` each, or lists or dicts of them."""
 
     inputs: Any
     targets: Any = None
@@ -27,14 +39,17 @@ class Batch(NamedTuple):
         return tuple(part for part in parts if part is not None)
 
 
+def shown(specs: Any) -> str:
+    """The leaves as ``float32[32, 224, 224, 3]``."""
+    return ", ".join(f"{spec.dtype}{list(spec.shape)}" for spec in nests.leaves(specs))
+
+
 def given_batch(data: Any, batch_size: int) -> Batch:
     """The specs of ``data``: ``(inputs, targets)`` or inputs, arrays, tensors or specs.
 
     Their first dimension is replaced by the batch size.  Arrays of float64 are given as float32,
     as ``fit`` gives them to the model.
     """
-    import tensorflow as tf
-
     parts = data if isinstance(data, tuple) else (data,)
     if not 1 <= len(parts) <= 3:
         raise UsageError(
@@ -48,21 +63,24 @@ def given_batch(data: Any, batch_size: int) -> Batch:
                 f"data holds {leaf!r}, which has no batch dimension",
                 hint="give arrays or tf.TensorSpec: data=(np.zeros([1, 28, 28]), np.zeros([1]))",
             )
-        dtype = tf.as_dtype(dtype)
-        if dtype.is_floating and not isinstance(leaf, tf.TypeSpec):
-            dtype = tf.float32
-        return tf.TensorSpec((batch_size, *tuple(shape)[1:]), dtype)
+        name = _dtype_name(dtype)
+        if "float" in name and hasattr(leaf, "__array__"):
+            name = "float32"
+        return Spec((batch_size, *tuple(shape)[1:]), name)
 
-    given = (None if part is None else tf.nest.map_structure(spec, part) for part in parts)
-    return Batch(*given)
+    return Batch(*(nests.mapped(spec, part) for part in parts))
+
+
+def _dtype_name(dtype: Any) -> str:
+    """As Keras writes it; the arrays of texts that NumPy has are of other types."""
+    name = dtype if isinstance(dtype, str) else dtype.name
+    return "string" if name.startswith(("str", "bytes", "object")) else name
 
 
 def is_of_one_batch_size(model: Any) -> bool:
     """Whether the model is built for batches of one size alone."""
-    import tensorflow as tf
-
-    leaves = tf.nest.flatten(symbolic.inputs_of(model))
-    return any(leaf is not None and _declared_batch(model, leaf) is not None for leaf in leaves)
+    leaves = nests.leaves(symbolic.inputs_of(model))
+    return any(_declared_batch(model, leaf) is not None for leaf in leaves)
 
 
 def _declared_batch(model: Any, leaf: Any) -> int | None:
@@ -79,16 +97,14 @@ def inputs_of(model: Any, batch_size: int, input_shape: Any = None) -> Any:
 
     Raises UsageError where a dimension is not known.
     """
-    import tensorflow as tf
-
     inputs = symbolic.inputs_of(model)
     if inputs is not None:
-        leaves = tf.nest.flatten(inputs)
+        leaves = nests.leaves(inputs)
         shapes = _shapes_for(leaves, input_shape)
         for leaf in leaves:
             _check_declared(_declared_batch(model, leaf), batch_size)
         specs = [_spec(leaf, shape, batch_size) for leaf, shape in zip(leaves, shapes, strict=True)]
-        return tf.nest.pack_sequence_as(inputs, specs)
+        return nests.refilled(inputs, specs)
     shape = input_shape if input_shape is not None else symbolic.built_shape(model)
     if shape is None:
         raise UsageError(
@@ -134,8 +150,6 @@ def _check_declared(declared: int | None, batch_size: int) -> None:
 
 
 def _spec(leaf: Any, shape: tuple[int, ...] | None, batch_size: int) -> Any:
-    import tensorflow as tf
-
     own = tuple(leaf.shape)
     wanted = own[1:] if shape is None else shape
     if shape is not None and not _agree(own[1:], shape):
@@ -148,8 +162,7 @@ def _spec(leaf: Any, shape: tuple[int, ...] | None, batch_size: int) -> Any:
             f"input {leaf.name!r} has the shape {_shown(own)}, and its size decides the cost",
             hint=_hint_for(own[1:]),
         )
-    name = leaf.dtype if isinstance(leaf.dtype, str) else leaf.dtype.name
-    return tf.TensorSpec((batch_size, *wanted), tf.as_dtype(name))
+    return Spec((batch_size, *wanted), _dtype_name(leaf.dtype))
 
 
 def _hint_for(sample: Sequence[int | None]) -> str:
@@ -172,15 +185,13 @@ def _shown(shape: Sequence[int | None]) -> str:
 
 def _specs_of_shapes(shape: Any, batch_size: int, *, known_batch: bool) -> Any:
     """float32 of these shapes: what nothing else is known of."""
-    import tensorflow as tf
-
     def spec(one: Sequence[int | None]) -> Any:
         sample = tuple(one)[1:] if known_batch else tuple(one)
         if None in sample:
             raise UsageError(
                 f"the shape {_shown(sample)} has unknown dimensions", hint=_GIVE_SHAPES
             )
-        return tf.TensorSpec((batch_size, *sample), tf.float32)
+        return Spec((batch_size, *sample), "float32")
 
     if isinstance(shape, dict):
         return {name: spec(one) for name, one in shape.items()}
@@ -194,8 +205,6 @@ def targets_for(outputs: Any, loss: Any, names: Sequence[str] = ()) -> Any:
     ``outputs`` are specs or symbolic tensors of one batch, ``loss`` what ``compile`` took: one
     for all outputs, or a list or dict of them; ``names`` are those of listed outputs.
     """
-    import tensorflow as tf
-
     if isinstance(outputs, dict):
         return {
             name: targets_for(output, loss.get(name) if isinstance(loss, dict) else loss)
@@ -206,8 +215,8 @@ def targets_for(outputs: Any, loss: Any, names: Sequence[str] = ()) -> Any:
         return [targets_for(*pair) for pair in zip(outputs, losses, strict=True)]
     shape = tuple(outputs.shape)
     if _is_sparse(loss):
-        return tf.TensorSpec(shape[:-1] if len(shape) > 1 else shape, tf.int32)
-    return tf.TensorSpec(shape, tf.float32)
+        return Spec(shape[:-1] if len(shape) > 1 else shape, "int32")
+    return Spec(shape, "float32")
 
 
 def _losses_for(outputs: Sequence[Any], loss: Any, names: Sequence[str]) -> list[Any]:

@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from gpuconf.errors import UsageError
-from gpuconf.keras_api import symbolic
+from gpuconf.footprint.keras_models.data import Spec
+from gpuconf.keras_api import nests, symbolic
 from gpuconf.keras_api.families import KerasFamily
 
 
@@ -15,19 +16,17 @@ def outputs_of(model: Any, family: KerasFamily, inputs: Any) -> Any:
 
     A model that was never called is built by it.  Raises UsageError where it refuses the inputs.
     """
-    import tensorflow as tf
-
-    batch_size = tf.nest.flatten(inputs)[0].shape[0]
+    batch_size = nests.leaves(inputs)[0].shape[0]
     outputs = symbolic.outputs_of(model)
-    if outputs is None or any(_is_open(each) for each in tf.nest.flatten(outputs)):
+    if outputs is None or any(_is_open(each) for each in nests.leaves(outputs)):
         outputs = _called(model, family, inputs)
 
     def spec(leaf: Any) -> Any:
         name = leaf.dtype if isinstance(leaf.dtype, str) else leaf.dtype.name
         shape = tuple(leaf.shape)
-        return tf.TensorSpec((batch_size, *shape[1:]) if shape else (), tf.as_dtype(name))
+        return Spec((batch_size, *shape[1:]) if shape else (), name)
 
-    return tf.nest.map_structure(spec, outputs)
+    return nests.mapped(spec, outputs)
 
 
 def build(model: Any, family: KerasFamily, inputs: Any) -> None:
@@ -43,17 +42,14 @@ def _is_open(leaf: Any) -> bool:
 
 def _called(model: Any, family: KerasFamily, inputs: Any) -> Any:
     """Call it on symbolic inputs, as a functional model does with its layers."""
-    import tensorflow as tf
-
-    def symbol(spec: Any) -> Any:
-        shape = spec.shape.as_list()
+    def symbol(spec: Spec) -> Any:
         # Of no batch size: a Sequential that is built by it would be of that one for good.
-        return family.keras.Input(shape=tuple(shape[1:]), dtype=spec.dtype.name)
+        return family.keras.Input(shape=spec.shape[1:], dtype=spec.dtype)
 
     try:
-        return symbolic.called(model, tf.nest.map_structure(symbol, inputs))
+        return symbolic.called(model, nests.mapped(symbol, inputs))
     except Exception as error:  # the model's own, of any kind
-        shapes = [tuple(spec.shape.as_list()) for spec in tf.nest.flatten(inputs)]
+        shapes = [spec.shape for spec in nests.leaves(inputs)]
         raise UsageError(
             f"{type(model).__name__} does not build for inputs of {shapes}: {in_short(error)}",
             hint="give the shape of one sample: input_shape=(224, 224, 3), or "

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpuconf.errors import BackendError
+from gpuconf.footprint.keras_models.data import Spec
 from gpuconf.footprint.keras_models.outputs import build
 from gpuconf.footprint.keras_models.preparing import EstimateChoice, policy_named, prepared
 from gpuconf.footprint.loading import load_model
 from gpuconf.footprint.probe.order import Order
 from gpuconf.footprint.subject import Subject
 from gpuconf.footprint.tensorflow.abstract_variables import variables_with_memory
+from gpuconf.keras_api import nests
 from gpuconf.keras_api.families import family_of
 from gpuconf.keras_api.layers import layers_of
 
@@ -151,18 +153,17 @@ def _classes(model: Any) -> int:
 def arrays_like(specs: Any, bound: int) -> Any:
     """NumPy arrays for specs, in the same structure: floats from 0 to 1, whole numbers to bound."""
     import numpy as np
-    import tensorflow as tf
 
     generator = np.random.default_rng(_SEED)
 
-    def array(spec: Any) -> Any:
-        shape, dtype = tuple(spec.shape), spec.dtype
-        if dtype == tf.string:
+    def array(spec: Spec) -> Any:
+        shape, dtype = spec.shape, spec.dtype
+        if dtype == "string":
             return np.full(shape, b"word", dtype=object)
-        if dtype == tf.bool:
+        if dtype == "bool":
             return generator.random(shape) < 0.5
-        if dtype.is_integer:
-            return generator.integers(0, bound, shape).astype(dtype.as_numpy_dtype)
-        return generator.random(shape, dtype=np.float32).astype(dtype.as_numpy_dtype)
+        if "int" in dtype:
+            return generator.integers(0, bound, shape).astype(dtype)
+        return generator.random(shape, dtype=np.float32).astype(dtype)
 
-    return tf.nest.map_structure(array, specs)
+    return nests.mapped(array, specs)

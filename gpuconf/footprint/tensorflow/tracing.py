@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpuconf.errors import GpuconfError, UsageError
-from gpuconf.footprint.keras_models.data import Batch
+from gpuconf.footprint.keras_models.data import Batch, shown
 from gpuconf.footprint.keras_models.layer_calls import KnownVariables, LayerCalls, variables_of
 from gpuconf.footprint.keras_models.outputs import in_short
 from gpuconf.footprint.keras_models.preparing import EstimateChoice
@@ -17,7 +17,7 @@ from gpuconf.footprint.tensorflow.attribution import named_pieces, operations_of
 from gpuconf.footprint.tensorflow.memory import Handle, Value, size_of
 from gpuconf.footprint.tensorflow.order import source
 from gpuconf.footprint.tensorflow.walk import Walk
-from gpuconf.keras_api import graphs
+from gpuconf.keras_api import graphs, nests
 from gpuconf.keras_api.families import KerasFamily
 
 _SPARE_SUMS = 3
@@ -81,7 +81,8 @@ def _traced(model: Any, batch: Batch, calls: LayerCalls, *, training: bool) -> A
     def step(data: Any) -> Any:
         return model.train_step(data) if training else model.predict_step((data,))
 
-    data = batch.for_training() if training else batch.inputs
+    specs = batch.for_training() if training else batch.inputs
+    data = nests.mapped(lambda spec: tf.TensorSpec(spec.shape, spec.dtype), specs)
     with _no_collecting(), calls.noted(tf.compat.v1.get_default_graph):
         try:
             return graphs.traced("step", step, data)
@@ -89,7 +90,7 @@ def _traced(model: Any, batch: Batch, calls: LayerCalls, *, training: bool) -> A
             raise
         except Exception as error:  # the model's own, of any kind
             raise UsageError(
-                f"{type(model).__name__} cannot be traced on {_shown(data)}: {in_short(error)}",
+                f"{type(model).__name__} cannot be traced on {shown(specs)}: {in_short(error)}",
                 hint="call it once on such a batch to see where; if the batch is wrong, give "
                 "data=(inputs, targets) or input_shape=",
             ) from error
@@ -105,13 +106,6 @@ def _no_collecting() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _shown(data: Any) -> str:
-    import tensorflow as tf
-
-    specs = tf.nest.flatten(data)
-    return ", ".join(f"{spec.dtype.name}{spec.shape.as_list()}" for spec in specs)
 
 
 def _arguments(
