@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from gpuconf.footprint.budget import Budget
     from gpuconf.footprint.memory_estimate import MemoryEstimate
 
+_OF_TENSORFLOW = {
+    "probe": "a probe reads TensorFlow's allocator",
+    "plot": "a compiled step is one block of memory, of which there is no course to draw",
+    "workspace-limit": "the cap is TensorFlow's",
+}
 _PRECISIONS = ("float16", "bfloat16")
 
 _DESCRIPTION = """\
@@ -26,6 +31,7 @@ Say how much GPU memory a step of fit() or predict() takes: the peak, what
 remains, the share of each layer, and the largest batch under a limit. The
 model's own training step is traced by TensorFlow and replayed in a simulation
 of its allocator: no GPU is needed, no weights are read, no data is touched.
+With KERAS_BACKEND=jax the step is compiled by XLA, which says what it takes.
 TARGET is a saved model (.keras, .h5), or the function that makes one, as
 my_module:make_model or path/to/file.py:make_model."""
 
@@ -82,13 +88,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, output: Output) -> int:
     """Estimate, report, and exit with whether it fits."""
     from gpuconf.footprint import plot
+    from gpuconf.footprint.loading import backend_wanted
     from gpuconf.footprint.memory_limit import limit_and_budget
 
     output.as_json = options.json
+    backend = backend_wanted()
     _check(options)
+    if backend != "tensorflow":
+        _check_not_only_tensorflows(options, backend)
     if options.plot is not None:
         check_picture(options.plot)
-    limit_bytes, budget = limit_and_budget(options.limit, options.profile)
+    limit_bytes, budget = limit_and_budget(options.limit, options.profile, backend=backend)
     environ = dict(os.environ)  # before it is changed for this process: what a probe starts with
     with _stdout_to_stderr():
         model, notes = _loaded(options.target, output)
@@ -113,6 +123,16 @@ def _check(options: argparse.Namespace) -> None:
                     f"--{name} is for training, and --inference for what needs none",
                     hint="leave one of them out",
                 )
+
+
+def _check_not_only_tensorflows(options: argparse.Namespace, backend: str) -> None:
+    """Raise for options that stand on TensorFlow's operations one by one."""
+    for name, why in _OF_TENSORFLOW.items():
+        if getattr(options, name.replace("-", "_")):
+            raise UsageError(
+                f"--{name} is for KERAS_BACKEND=tensorflow, not {backend}: {why}",
+                hint=f"leave --{name} out",
+            )
 
 
 def _loaded(target: str, output: Output) -> tuple[Any, tuple[str, ...]]:

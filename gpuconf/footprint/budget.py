@@ -14,6 +14,8 @@ from gpuconf.hardware.reserve import (
 )
 from gpuconf.units import mib_figure, mib_figures, sized
 
+_NAMES = {"tensorflow": "TensorFlow", "jax": "JAX"}
+
 
 class Budget(NamedTuple):
     """Where the limit comes from, and the card, as far as there are any.
@@ -27,14 +29,19 @@ class Budget(NamedTuple):
 
 
 def limit_lines(
-    peak_bytes: int, limit_bytes: int, budget: Budget, *, fits: bool | None = None
+    peak_bytes: int,
+    limit_bytes: int,
+    budget: Budget,
+    *,
+    fits: bool | None = None,
+    backend: str = "tensorflow",
 ) -> Iterator[str]:
     """How the limit came about, and what is left of it; or why it fits or not, whatever is left."""
     yield from budget.arithmetic
     left = limit_bytes - peak_bytes
     source = f" ({budget.source})" if budget.source else ""
     _, peak, rest = mib_figures([0, peak_bytes, left])
-    yield _row(" ", mib_figure(limit_bytes), f"TensorFlow may use{source}")
+    yield _row(" ", mib_figure(limit_bytes), f"{_NAMES[backend]} may use{source}")
     yield _row("-", peak, f"the peak, {100 * peak_bytes / max(limit_bytes, 1):.0f} % of it")
     if left < 0 and fits:
         # Both figures are right: the peak is one without a limit, where regions are larger.
@@ -51,14 +58,18 @@ def limit_lines(
         yield _row("=", rest, "left")
 
 
-def card_lines(peak_bytes: int, budget: Budget) -> Iterator[str]:
+def card_lines(peak_bytes: int, budget: Budget, *, backend: str = "tensorflow") -> Iterator[str]:
     """What must be free on a card for that peak."""
     needed = peak_bytes + CONTEXT_BYTES
     peak, context = mib_figures([peak_bytes, CONTEXT_BYTES])
     yield _row(" ", peak, "the peak")
     yield _row("+", context, "the CUDA context, about (300 to 600 MB)")
-    words = "needed free on the card; without a limit TensorFlow reserves another"
-    yield _row("=", mib_figure(needed), f"{words} {_reserve(needed, budget.gpu)}")
+    alone = (
+        f"TensorFlow reserves another {_reserve(needed, budget.gpu)}"
+        if backend == "tensorflow"
+        else "JAX takes 75 % of the card at once"
+    )
+    yield _row("=", mib_figure(needed), f"needed free on the card; without a limit {alone}")
     if budget.gpu is not None:
         yield _card(budget.gpu)
 

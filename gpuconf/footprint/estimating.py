@@ -12,8 +12,8 @@ from gpuconf.footprint.memory_estimate import MemoryEstimate, Peak
 from gpuconf.footprint.phases import phases_of
 from gpuconf.footprint.replay import Limit, Replay, layer_rows, replay, timeline
 from gpuconf.footprint.step import CONSTANT, WORKSPACE, Step
-from gpuconf.footprint.subject import Subject
-from gpuconf.keras_api.families import family_of
+from gpuconf.footprint.subject import Subject, check_backend
+from gpuconf.keras_api.families import family_on_any_backend
 from gpuconf.units import sized
 
 _MUCH_WORKSPACE = 0.2  # of the peak
@@ -40,8 +40,10 @@ def estimate(
     """Estimate the memory that a step of ``fit`` takes, or one of ``predict``.
 
     The model's real ``train_step`` (or ``predict_step``) is traced for a batch of this size,
-    and its tensors are replayed in a simulation of TensorFlow's allocator.  Nothing is computed,
-    and the model is afterwards as it was; one that has never been built is built.
+    and its tensors are replayed in a simulation of TensorFlow's allocator, which JAX has too.  On
+    JAX the step is compiled by XLA for this machine's GPU or an assumed one, and the block that
+    XLA lays out for it replayed.  Nothing is computed, and the model is afterwards as it was;
+    one that has never been built is built.
 
     ``optimizer`` and ``loss`` are what ``compile`` takes, by default the model's own.
     ``mixed_precision`` is True, False, ``"float16"`` or ``"bfloat16"``; by default the model's.
@@ -55,12 +57,14 @@ def estimate(
     ``TF_CUDNN_WORKSPACE_LIMIT_IN_MB`` does on a GPU; without it, it is what CPU kernels take.
     ``phases`` also gives the need as a formula of the batch, and ``advise`` what changes would
     save; both take more traces.
-    ``jit`` says that the step is compiled with XLA, of which nothing is modelled: a note says so.
+    ``jit`` says that TensorFlow compiles the step with XLA, of which nothing is modelled: a note
+    says so.
 
     Raises UsageError for what is no model, cannot be traced, or leaves something open, and
-    BackendError for Keras on another backend than TensorFlow.
+    BackendError for Keras on PyTorch, and where JAX cannot compile for CUDA.
     """
-    family = family_of(model)
+    family = family_on_any_backend(model)
+    check_backend(family.backend)
     choice = EstimateChoice(training, optimizer, loss, policy_named(mixed_precision), jit)
     most_workspace = _bytes_of("workspace_limit", workspace_limit)
     subject = Subject(model, family, choice, input_shape, data, most_workspace)

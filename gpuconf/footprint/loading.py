@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shlex
 import sys
@@ -10,7 +11,9 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from gpuconf.errors import BackendError, MissingDependencyError, UsageError
+from gpuconf.errors import MissingDependencyError, UsageError
+from gpuconf.footprint.jax.compiling import check_compiler
+from gpuconf.footprint.subject import check_backend
 from gpuconf.footprint.targets.restoring import RestoredModel, restore
 from gpuconf.footprint.targets.saved_models import FROM_CODE, read_saved_model
 from gpuconf.footprint.targets.user_code import model_from_code
@@ -21,13 +24,19 @@ _ALONE = {
     "CUDA_VISIBLE_DEVICES": "-1",
     "GPUCONF_DISABLE": "1",  # `import gpuconf.auto` in the user's module has no card to plan for
     "TF_CPP_MIN_LOG_LEVEL": "3",
+    "JAX_PLATFORMS": "cpu",  # where variables would be made; compiling for CUDA needs no GPU
 }
 
 
 def stay_off_the_gpu(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Let this process see no GPU, unless TensorFlow is there already and knows what it saw."""
-    if "tensorflow" not in sys.modules:
+    """Let this process see no GPU, unless a framework is there already and knows what it saw."""
+    if not {"tensorflow", "jax"} & set(sys.modules):
         environ.update(_ALONE)
+
+
+def backend_wanted(environ: Mapping[str, str] = os.environ) -> str:
+    """The backend that Keras is to compute with."""
+    return environ.get("KERAS_BACKEND") or "tensorflow"
 
 
 def load_model(
@@ -36,8 +45,9 @@ def load_model(
     """The model that ``target`` names: a saved one's path, ``module:function`` or ``file.py:name``.
 
     ``folder`` is where modules are looked for first, by default the current one.  Raises
-    UsageError for what names no model, MissingDependencyError without TensorFlow, BackendError
-    under another backend of Keras, GpuconfError for what the user's own code raises.
+    UsageError for what names no model, MissingDependencyError without TensorFlow (or JAX, where
+    KERAS_BACKEND says so), BackendError under another backend of Keras, GpuconfError for what the
+    user's own code raises.
     """
     path = Path(target)
     is_file = path.exists() or ":" not in target
@@ -48,8 +58,9 @@ def load_model(
             f"{target} is not on this machine", hint="fetch it first, and give the file's path"
         )
     saved = read_saved_model(path) if is_file else None
-    _check_backend(target, environ)
-    _import_tensorflow()
+    backend = backend_wanted(environ)
+    check_backend(backend, f"gpuconf estimate {shlex.quote(target)}")
+    _import_tensorflow() if backend == "tensorflow" else _import_keras_on(backend)
     if saved is not None:
         return restore(saved, path)
     return model_from_code(target, folder=(folder or Path.cwd()).resolve())
@@ -70,13 +81,20 @@ def _refuse_programs(path: Path) -> None:
     )
 
 
-def _check_backend(target: str, environ: Mapping[str, str]) -> None:
-    backend = environ.get("KERAS_BACKEND", "")
-    if backend not in ("", "tensorflow"):
-        raise BackendError(
-            f"KERAS_BACKEND={backend}: only TensorFlow's memory can be estimated",
-            hint=f"KERAS_BACKEND=tensorflow gpuconf estimate {shlex.quote(target)}",
-        )
+def _import_keras_on(backend: str) -> None:
+    """Import Keras and the backend that it is set to, so that models have no memory from now on."""
+    try:
+        with _silent():
+            importlib.import_module(backend)
+            importlib.import_module("keras")
+            check_compiler()
+    except ModuleNotFoundError as error:
+        if error.name not in (backend, "keras"):
+            raise
+        raise MissingDependencyError(
+            f"KERAS_BACKEND={backend}, and {error.name} is not installed",
+            hint='pip install keras "jax[cuda12]"',
+        ) from None
 
 
 def _import_tensorflow() -> None:

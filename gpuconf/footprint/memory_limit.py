@@ -22,8 +22,9 @@ def limit_and_budget(
     profile: str | None,
     *,
     read: Callable[[], Inventory] | None = None,
+    backend: str = "tensorflow",
 ) -> tuple[int | None, Budget]:
-    """The bytes that TensorFlow may use, None for no limit, and where they come from.
+    """The bytes that TensorFlow or JAX may use, None for no limit, and where they come from.
 
     ``read`` gives the machine's GPUs, by default what NVML says and, under a profile with a limit,
     what others have leased.
@@ -31,12 +32,12 @@ def limit_and_budget(
     Raises UsageError where a profile leads to no limit here, and what a plan raises.
     """
     if profile is not None:
-        return _of_plan(plan_for(load_profile(profile), read=read))
+        return _of_plan(plan_for(load_profile(profile), read=read), backend)
     gpu = next(iter((read or read_inventory)().gpus), None)
     return limit_bytes, Budget("--limit" if limit_bytes is not None else None, gpu=gpu)
 
 
-def _of_plan(plan: Plan) -> tuple[int, Budget]:
+def _of_plan(plan: Plan, backend: str) -> tuple[int, Budget]:
     name = plan.profile.name
     if not plan.gpus:
         reason = "it hides the GPUs" if plan.hides_gpus else "no GPU of this machine can be asked"
@@ -44,13 +45,29 @@ def _of_plan(plan: Plan) -> tuple[int, Budget]:
     first = plan.gpus[0]
     source = f"profile {name}, GPU {first.gpu.index}"
     arithmetic = first.arithmetic
-    if first.logical_devices_bytes:
+    if first.logical_devices_bytes and backend == "tensorflow":
         return first.logical_devices_bytes[0], Budget(
             f"{source}, its first logical device", arithmetic, first.gpu
         )
     if first.limit_bytes is not None:
         return first.limit_bytes, Budget(source, arithmetic, first.gpu)
+    if backend == "jax":
+        return _jax_without_limit(first, name)
     return _without_limit(first, name)
+
+
+def _jax_without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
+    """What JAX takes by itself: XLA tries nine tenths until it fits into what is free."""
+    gpu = plan.gpu
+    if gpu.free_bytes is None or gpu.total_bytes is None:
+        raise UsageError(
+            f"profile {name} sets no limit, and how much is free is unknown", hint=_HINT
+        )
+    available = gpu.free_bytes - CONTEXT_BYTES
+    line = f"75 % of {sized(gpu.total_bytes)}, or less where less is free"
+    source = f"profile {name} sets no limit, GPU {gpu.index}"
+    limit_bytes = min(gpu.total_bytes * 3 // 4, max(available, 0))
+    return limit_bytes, Budget(source, (*plan.arithmetic, line), gpu)
 
 
 def _without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpuconf.footprint.memory_estimate import TRACED, MemoryEstimate, Moment
 from gpuconf.footprint.step import (
     ACTIVATION,
+    COMPILED,
     CONSTANT,
     DATA,
     GRADIENT,
@@ -29,6 +30,7 @@ PASSING = {
     ACTIVATION: "activations",
     GRADIENT: "gradients",
     TEMPORARY: "temporaries",
+    COMPILED: "activations, gradients, temporaries: one block, laid out by XLA",
     DATA: "the batch itself",
     CONSTANT: "constants",
     WORKSPACE: "workspace, an allowance",

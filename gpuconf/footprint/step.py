@@ -1,7 +1,7 @@
 """One training or inference step as memory sees it: what is allocated when, and until when.
 
-This is the seam between the frameworks and the rest: a tracer of TensorFlow, JAX or PyTorch makes
-a :class:`Step`; what comes after knows no framework.  Times are positions in the sequence of the
+This is the seam between the frameworks and the rest: a tracer of TensorFlow or JAX makes a
+:class:`Step`; what comes after knows no framework.  Times are positions in the sequence of the
 step's operations.
 """
 
@@ -14,11 +14,13 @@ from typing import Annotated, NamedTuple
 from gpuconf.json_shape import FieldRule, json_shape
 
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
-Part = Annotated[str, FieldRule(enum=(FORWARD, BACKWARD, UPDATE))]
+WHOLE = "whole"  # of a step that XLA has compiled into one
+Part = Annotated[str, FieldRule(enum=(FORWARD, BACKWARD, UPDATE, WHOLE))]
 # What a piece of memory is for.
 WEIGHTS, OPTIMIZER_STATE, OTHER_STATE = "weights", "optimizer state", "other state"
 ACTIVATION, GRADIENT, TEMPORARY = "activation", "gradient", "temporary"
 DATA, CONSTANT, WORKSPACE = "data", "constant", "workspace"
+COMPILED = "compiled step"  # activations, gradients and temporaries in one block, laid out by XLA
 ROUNDING = "rounding"  # of the allocator: chunks larger than what was asked for
 
 

@@ -1,6 +1,6 @@
 """What is estimated: a model with its setting, and how to trace it at any batch size.
 
-The seam for JAX and PyTorch: what traces a :class:`Step` at a batch size is a subject.
+Which framework traces it is decided here, by Keras's backend.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from gpuconf.errors import UsageError
+from gpuconf.errors import BackendError, UsageError
+from gpuconf.footprint.jax import tracing as jax_tracing
 from gpuconf.footprint.keras_models.data import (
     Batch,
     given_batch,
@@ -20,8 +21,24 @@ from gpuconf.footprint.keras_models.data import (
 from gpuconf.footprint.keras_models.outputs import build, outputs_of
 from gpuconf.footprint.keras_models.preparing import EstimateChoice, prepared
 from gpuconf.footprint.step import Step, with_workspaces_up_to
-from gpuconf.footprint.tensorflow.tracing import trace
+from gpuconf.footprint.tensorflow import tracing as tensorflow_tracing
 from gpuconf.keras_api.families import KerasFamily, has_own_step
+
+_TRACERS = {"tensorflow": tensorflow_tracing.trace, "jax": jax_tracing.trace}
+
+
+def check_backend(backend: str, command: str = "") -> None:
+    """Raise BackendError for a backend of Keras whose steps are not traced.
+
+    ``command`` is what was run, for the hint.
+    """
+    if backend not in _TRACERS:
+        raise BackendError(
+            f"Keras computes with {backend} here, and only TensorFlow's and JAX's memory can be "
+            "estimated",
+            hint=f"KERAS_BACKEND=jax {command}".rstrip()
+            + f"; or measure it with {backend}: gpuconf.callbacks.MemoryUsage",
+        )
 
 
 @dataclass(frozen=True)
@@ -62,6 +79,7 @@ class Subject:
 
     def _traced(self, batch: Batch, batch_size: int) -> Step:
         """A step of its own may take no targets: where it fails with some, without."""
+        trace = _TRACERS[self.family.backend]
         try:
             return trace(self.model, self.family, batch, batch_size, self.choice)
         except UsageError as error:

@@ -18,7 +18,7 @@ from gpuconf.footprint.memory_estimate import (
 )
 from gpuconf.footprint.peak_sum import peak_figures, peak_sum
 from gpuconf.footprint.phases import MOST_BATCH
-from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE
+from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE, WHOLE
 from gpuconf.reporting.lines import Line, broken
 from gpuconf.reporting.picture import shortened
 from gpuconf.reporting.text import text_of
@@ -33,6 +33,7 @@ PARTS = {
     FORWARD: "the forward pass",
     BACKWARD: "the backward pass",
     UPDATE: "the optimizer's update",
+    WHOLE: "the step, which XLA compiles into one",
 }
 _MOST_ROWS = 10
 _NARROWEST_NAME = 14
@@ -76,12 +77,13 @@ def _lines(
 
 def _budget(estimate: MemoryEstimate, budget: Budget) -> Iterator[Line]:
     peak, limit = estimate.peak_bytes, estimate.limit_bytes
+    backend = "tensorflow" if estimate.setting is None else estimate.setting.backend
     if limit is not None:
         yield from _headed("the limit")
-        lines = limit_lines(peak, limit, budget, fits=estimate.fits)
+        lines = limit_lines(peak, limit, budget, fits=estimate.fits, backend=backend)
         yield from (Line(f"  {text}", hang=17) for text in lines)
     yield from _headed("the card")
-    yield from (Line(f"  {text}", hang=17) for text in card_lines(peak, budget))
+    yield from (Line(f"  {text}", hang=17) for text in card_lines(peak, budget, backend=backend))
 
 
 def _headed(heading: str) -> Iterator[Line]:
@@ -116,7 +118,8 @@ def modelled(estimate: MemoryEstimate) -> str:
         what = f"training with {' and '.join(parts)}" if parts else "training"
     else:
         what = "inference"
-    return f"{tier}: {what}, {setting.precision}, without XLA; {setting.framework}"
+    xla = "compiled by XLA" if setting.backend == "jax" else "without XLA"
+    return f"{tier}: {what}, {setting.precision}, {xla}; {setting.framework}"
 
 
 def _peak(estimate: MemoryEstimate) -> Iterator[Line]:

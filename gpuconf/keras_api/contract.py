@@ -190,6 +190,7 @@ _OF_KERAS_3 = (
          "a compute_loss of an older signature cannot be called", KERAS_3),
     Name("<compiled model>", "_call_has_training_arg", ("keras_api.compiled",),
          "a model whose call takes no training cannot be trained in parts", KERAS_3),
+    Name("<compiled model>", "_symbolic_build", ("keras_api.jax_steps",), _NO_ESTIMATE, KERAS_3),
     Name("<layer>", "_remat_mode", ("keras_api.layers",),
          "estimate cannot say what recomputing would save", KERAS_3, since="3.9"),
     Name("<layer>", "_tracker", ("keras_api.restoring",), _NO_UNDO, KERAS_3),

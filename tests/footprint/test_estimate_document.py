@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpuconf.footprint.budget import Budget
 from gpuconf.footprint.document import document_of
 from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD, TRACED, MemoryEstimate
-from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE
+from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE, WHOLE
 from gpuconf.hardware import Gpu
 from gpuconf.hardware.reserve import CONTEXT_BYTES
 from gpuconf.json_values import plain
@@ -49,7 +49,7 @@ def test_the_schema_knows_every_tier_and_part() -> None:
     tiers = definitions["estimate_document"]["properties"]["tier"]["enum"]
     assert tiers == [TRACED, SIMULATED_CARD, GPU]
     for name in ("peak_document", "phase", "placed_moment"):
-        assert definitions[name]["properties"]["part"]["enum"] == [FORWARD, BACKWARD, UPDATE]
+        assert definitions[name]["properties"]["part"]["enum"] == [FORWARD, BACKWARD, UPDATE, WHOLE]
 
 
 @pytest.mark.parametrize("changes", CASES)

@@ -185,13 +185,14 @@ def _shown(shape: Sequence[int | None]) -> str:
 
 def _specs_of_shapes(shape: Any, batch_size: int, *, known_batch: bool) -> Any:
     """float32 of these shapes: what nothing else is known of."""
+
     def spec(one: Sequence[int | None]) -> Any:
         sample = tuple(one)[1:] if known_batch else tuple(one)
         if None in sample:
             raise UsageError(
                 f"the shape {_shown(sample)} has unknown dimensions", hint=_GIVE_SHAPES
             )
-        return Spec((batch_size, *sample), "float32")
+        return Spec((batch_size, *(size for size in sample if size is not None)), "float32")
 
     if isinstance(shape, dict):
         return {name: spec(one) for name, one in shape.items()}

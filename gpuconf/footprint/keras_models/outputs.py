@@ -42,6 +42,7 @@ def _is_open(leaf: Any) -> bool:
 
 def _called(model: Any, family: KerasFamily, inputs: Any) -> Any:
     """Call it on symbolic inputs, as a functional model does with its layers."""
+
     def symbol(spec: Spec) -> Any:
         # Of no batch size: a Sequential that is built by it would be of that one for good.
         return family.keras.Input(shape=spec.shape[1:], dtype=spec.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -57,7 +58,8 @@ def prepared(model: Any, family: KerasFamily, choice: EstimateChoice) -> Iterato
 
     Optimizer state made for it has no memory, and afterwards the model is as it was.
     """
-    notes: list[str] = [_NOT_XLA] if choice.jit else []
+    is_traced_without_xla = choice.jit and family.backend == "tensorflow"
+    notes: list[str] = [_NOT_XLA] if is_traced_without_xla else []
     with restored(model), _precision(model, family, choice.policy):
         if choice.training:
             with abstract_variables():
@@ -69,21 +71,23 @@ def prepared(model: Any, family: KerasFamily, choice: EstimateChoice) -> Iterato
 def _setting(
     model: Any, family: KerasFamily, choice: EstimateChoice, notes: list[str]
 ) -> TraceSetting:
-    import tensorflow as tf
-
     trains = choice.training
     optimizer = model.optimizer if trains else None
     inner = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
     return TraceSetting(
         training=trains,
-        jit=choice.jit,
+        jit=choice.jit or family.backend == "jax",
         precision=choice.policy or _policy(model),
         optimizer=type(inner).__name__ if trains else None,
         loss=_name_of(getattr(model, "loss", None)) if trains else None,
-        backend="tensorflow",
-        framework=f"tensorflow {tf.__version__}, {family.name} {family.keras.__version__}",
+        backend=family.backend,
+        framework=f"{family.backend} {_version(family)}, {family.name} {family.keras.__version__}",
         notes=tuple(notes),
     )
+
+
+def _version(family: KerasFamily) -> str:
+    return str(importlib.import_module(family.backend).__version__)
 
 
 def _policy(model: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,14 +30,21 @@ def abstract_variables() -> Iterator[None]:
     Initial values are not computed: a network of gigabytes is built in the time of its Python.
     Single numbers, such as a learning rate, are real: optimizers read them.  Reading another one
     outside of a traced function gives nothing of use: an error, or an empty array.
-    """
-    import tensorflow as tf
 
-    if _WITH_MEMORY.get():
+    Keras's variables on another backend have memory all the same.
+    """
+    if _WITH_MEMORY.get() or _is_keras_elsewhere():
         yield
         return
+    import tensorflow as tf
+
     with tf.variable_creator_scope(_without_memory):
         yield
+
+
+def _is_keras_elsewhere() -> bool:
+    keras: Any = sys.modules.get("keras")
+    return hasattr(keras, "StatelessScope") and keras.backend.backend() != "tensorflow"
 
 
 def _without_memory(next_creator: Any, **options: Any) -> Any:

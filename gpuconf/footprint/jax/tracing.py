@@ -1,0 +1,72 @@
+"""A Keras model's step on JAX as memory sees it: variables, the batch, and XLA's one block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gpuconf.hardware
+from gpuconf.errors import BackendError
+from gpuconf.footprint.jax.compiling import CompiledStep, compiled_step
+from gpuconf.footprint.jax.target import target_of
+from gpuconf.footprint.keras_models.data import Batch, Spec
+from gpuconf.footprint.keras_models.layer_calls import LayerCalls, variables_of
+from gpuconf.footprint.keras_models.preparing import EstimateChoice
+from gpuconf.footprint.step import COMPILED, DATA, WHOLE, Operation, Piece, Step
+from gpuconf.keras_api import nests
+from gpuconf.keras_api.families import KerasFamily
+from gpuconf.keras_api.variables import bytes_of
+
+# The step's, and the next one's, which Keras puts on the GPU while the step runs
+# (JAXEpochIterator in keras/src/backend/jax/trainer.py).
+_BATCHES = 2
+_NO_WORKSPACE = (
+    "convolutions take a workspace that cuDNN chooses on the GPU: it is not in these figures"
+)
+
+
+def trace(
+    model: Any, family: KerasFamily, batch: Batch, batch_size: int, choice: EstimateChoice
+) -> Step:
+    """Compile ``train_step`` or ``predict_step`` for a batch of these specs; a :class:`Step` of it.
+
+    Raises what :func:`compiled_step` raises, and BackendError for a model that is not compiled.
+    """
+    if model.run_eagerly or not model.jit_compile:
+        raise BackendError(
+            f"{type(model).__name__} runs operation by operation on JAX, and an estimate is what "
+            "XLA says of a compiled step",
+            hint='compile(..., jit_compile="auto"), and not run_eagerly=True',
+        )
+    target = target_of(gpuconf.hardware.read_inventory(processes=False))
+    calls = LayerCalls(model, family)
+    with calls.noted(lambda: _NoGraph):
+        compiled = compiled_step(model, batch, training=choice.training, target=target)
+    known = variables_of(model, calls.by_variable(), training=choice.training)
+    name = "train_step" if choice.training else "predict_step"
+    notes = [f"compiled by XLA for {target}; nothing was run"]
+    if compiled.has_convolutions:
+        notes.append(_NO_WORKSPACE)
+    return Step(
+        batch_size,
+        known.variables,
+        (Operation(f"jit({name})", "XLA", WHOLE),),
+        tuple(_pieces(batch, compiled)),
+        {path: type(layer).__name__ for path, layer in calls.layers.items()},
+        tuple(notes),
+    )
+
+
+class _NoGraph:
+    """Where operations would be numbered; XLA's have no layer."""
+
+    version = 0
+
+
+def _pieces(batch: Batch, compiled: CompiledStep) -> Iterator[Piece]:
+    """All at once: the batches, the results, and the block that holds everything else."""
+    specs: list[Spec] = nests.leaves(tuple(batch))
+    for spec in specs * _BATCHES:
+        yield Piece(bytes_of(spec), 0, 0, DATA, spec.shape, spec.dtype)
+    for size_bytes in (compiled.output_bytes, compiled.temp_bytes):
+        yield Piece(size_bytes, 0, 0, COMPILED)
