@@ -1,4 +1,4 @@
-"""Run a piece of code with real TensorFlow on a simulated card."""
+"""Run a piece of code with the real frameworks on a simulated card."""
 
 from __future__ import annotations
 

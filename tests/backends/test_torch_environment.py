@@ -9,10 +9,10 @@ import pytest
 
 from gpuconf.backends.torch.environment import wishes
 from gpuconf.backends.torch.watching import watch
+from gpuconf.binding import Binding
 from gpuconf.environ import settle
 from gpuconf.errors import BackendError
 from gpuconf.profile.model import Profile, TorchRules
-from gpuconf.settings import Setting
 from gpuconf.units import MIB
 
 OLD, NEW = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
@@ -77,11 +77,10 @@ def test_options_that_the_installed_torch_does_not_know(tmp_path: Path) -> None:
     torch.__file__ = str(tmp_path / "torch" / "__init__.py")
     torch.__version__ = "2.0.1"  # type: ignore[attr-defined]
     torch.version = SimpleNamespace(cuda="11.8")  # type: ignore[attr-defined]
-    torch.cuda = SimpleNamespace(is_initialized=lambda: False)  # type: ignore[attr-defined]
-    settings: list[Setting] = []
+    torch.cuda = SimpleNamespace(is_initialized=lambda: True)  # type: ignore[attr-defined]
 
     def hold(rules: TorchRules) -> None:
-        watch(torch, Profile("any", torch=rules), lambda _: None, lambda _: None, settings.append)
+        watch(torch, Binding(), Profile("any", torch=rules))
 
     hold(TorchRules(True))
     with pytest.raises(BackendError, match=r"torch 2\.0\.1 does not know max_split_size_mb"):

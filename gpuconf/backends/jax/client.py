@@ -14,7 +14,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from gpuconf.backends.entrances import ENTRANCES, call_through, is_watched
 from gpuconf.backends.jax.environment import is_within, share_of_plan, why_no_cap
@@ -27,6 +27,7 @@ from gpuconf.units import sized
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from gpuconf.backends.plan_source import PlanSource
     from gpuconf.planner import GpuPlan, Plan
 
 _CUDA_PLATFORMS = {"cuda", "gpu"}
@@ -34,20 +35,7 @@ _MAKE_CLIENT, _OPTIONS = "make_c_api_client", "generate_pjrt_gpu_plugin_options"
 _FRACTION = "memory_fraction"
 
 
-class Source(Protocol):
-    """Where the plan comes from; see :class:`gpuconf.binding.Binding`."""
-
-    def bind(self, apply: Callable[[Plan], None], *, only_lists: bool = False) -> None:
-        """Make the plan hold, and call ``apply`` with it; leases are taken but for lists."""
-
-    def use(self, uuids: Sequence[str]) -> None:
-        """Count this process on GPUs."""
-
-    def record(self, setting: Setting) -> None:
-        """Take down a setting's fate."""
-
-
-def watch(source: Source) -> None:
+def watch(source: PlanSource) -> None:
     """Hold the imported JAX to the plan of ``source`` when it makes its client of the GPUs.
 
     Raises TooLateError where JAX has made it before.
@@ -73,7 +61,7 @@ def watch(source: Source) -> None:
 class _Watch:
     """The wrappers around one imported JAX."""
 
-    def __init__(self, source: Source, bridge: Any) -> None:
+    def __init__(self, source: PlanSource, bridge: Any) -> None:
         self._source = source
         self._bridge = bridge
         self._refused: ValueError | None = None

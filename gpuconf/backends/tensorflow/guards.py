@@ -25,8 +25,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuconf.backends import keras_backend
+from gpuconf.backends.plan_source import PlanSource
 from gpuconf.backends.tensorflow import devices, readback
-from gpuconf.backends.tensorflow.plan_source import PlanSource
 from gpuconf.backends.tensorflow.program_settings import ProgramSettings
 from gpuconf.backends.tensorflow.session_config import HeldToPlan, hold_to_plan
 from gpuconf.backends.tensorflow.setting_guards import SettingGuards

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
 from gpuconf.backends.entrances import ENTRANCES, call_before, is_watched
+from gpuconf.backends.plan_source import PlanSource
 from gpuconf.backends.torch import caps, lateness
 from gpuconf.backends.torch.environment import options_of
 from gpuconf.backends.torch.options import unknown_options
 from gpuconf.errors import BackendError
-from gpuconf.planner import GpuPlan, Plan
+from gpuconf.planner import Plan
 from gpuconf.profile import Profile
 from gpuconf.settings import Setting
 
 _BOUND = "torch memory limit bound"
 
 
-def watch(
-    torch: ModuleType,
-    profile: Profile | None,
-    bind: Callable[[Callable[[Plan], None]], None],
-    use: Callable[[Sequence[str]], None],
-    record: Callable[[Setting], None],
-) -> None:
-    """Bind the plan when torch starts CUDA, now if it has, and cap its caching allocator.
-
-    ``bind`` makes the plan hold and calls what it is given with it.  ``use`` counts this process on
-    GPUs: under a launcher such as torchrun the one of its local rank, to which it pins itself.
+def watch(torch: ModuleType, source: PlanSource, profile: Profile | None) -> None:
+    """Bind the plan of ``source`` when torch starts CUDA, now if it has, and cap its allocator.
 
     Binding comes before CUDA's start, so that CUDA_VISIBLE_DEVICES still acts; the caps come after
     it, from torch's own queue: ``set_per_process_memory_fraction`` would start CUDA, some
@@ -42,33 +33,42 @@ def watch(
         return  # a stub, or a module of the user's that bears the name
     if built_with is None:
         why = "this torch is built without CUDA"
-        record(Setting(_BOUND, "when torch starts CUDA", None, why))
+        source.record(Setting(_BOUND, "when torch starts CUDA", None, why))
         return
     if profile is not None:
         _refuse_unknown(torch, profile)
     if cuda.is_initialized():
-        bind(lambda plan: _put_late(torch, plan, record))
+        source.bind(lambda plan: _put_late(torch, plan, source))
         return
+    _wait_for_start(torch, source)
+
+
+def _wait_for_start(torch: Any, source: PlanSource) -> None:
     module, (name,), _ = ENTRANCES["torch"]
+    cuda = torch.cuda
     if not hasattr(cuda, name):
         why = f"this torch has no {module}.{name}, so CUDA's start cannot be seen"
-        record(Setting(_BOUND, "when torch starts CUDA", None, why))
+        source.record(Setting(_BOUND, "when torch starts CUDA", None, why))
         return
     if is_watched(cuda, name):
         return
+    source.record(Setting(_BOUND, "when torch starts CUDA"))
+    cuda._lazy_call(lambda: source.bind(lambda plan: _put(torch, plan, source)))
+    # Last: where this was interrupted, it is done again.
+    call_before(cuda, name, lambda: _before_start(cuda, source))
 
-    def before() -> None:
-        is_initializing = getattr(getattr(cuda, "_tls", None), "is_initializing", False)
-        if not cuda.is_initialized() and not is_initializing:
-            from gpuconf.carried.places import card_of_rank
 
-            plans: list[Plan] = []
-            bind(plans.append)
-            use(card_of_rank([each.gpu.uuid for each in _planned(plans) if each.gpu.uuid]))
+def _before_start(cuda: Any, source: PlanSource) -> None:
+    """Bind, and count this process: under torchrun on the GPU of its local rank alone."""
+    is_initializing = getattr(getattr(cuda, "_tls", None), "is_initializing", False)
+    if cuda.is_initialized() or is_initializing:
+        return
+    from gpuconf.carried.places import card_of_rank
 
-    record(Setting(_BOUND, "when torch starts CUDA"))
-    cuda._lazy_call(lambda: bind(lambda plan: _put(torch, plan, record)))
-    call_before(cuda, name, before)  # last: where this was interrupted, it is done again
+    plans: list[Plan] = []
+    source.bind(plans.append)
+    gpus = plans[-1].gpus if plans else ()
+    source.use(card_of_rank([each.gpu.uuid for each in gpus if each.gpu.uuid]))
 
 
 def _refuse_unknown(torch: Any, profile: Profile) -> None:
@@ -83,15 +83,11 @@ def _refuse_unknown(torch: Any, profile: Profile) -> None:
         )
 
 
-def _planned(plans: Sequence[Plan]) -> Sequence[GpuPlan]:
-    return plans[-1].gpus if plans else ()
+def _put(torch: Any, plan: Plan, source: PlanSource) -> None:
+    caps.put(torch, plan, source.record)
+    source.record(Setting(_BOUND, "when torch starts CUDA", "when torch started CUDA"))
 
 
-def _put(torch: Any, plan: Plan, record: Callable[[Setting], None]) -> None:
-    caps.put(torch, plan, record)
-    record(Setting(_BOUND, "when torch starts CUDA", "when torch started CUDA"))
-
-
-def _put_late(torch: Any, plan: Plan, record: Callable[[Setting], None]) -> None:
+def _put_late(torch: Any, plan: Plan, source: PlanSource) -> None:
     lateness.refuse_if_too_late(torch, plan)
-    caps.put(torch, plan, record)
+    caps.put(torch, plan, source.record)

@@ -1,4 +1,4 @@
-"""What TensorFlow's guards ask of whoever has the plan."""
+"""What the guards of a framework ask of whoever has the plan."""
 
 from __future__ import annotations
 
