@@ -43,9 +43,9 @@ examples:
   gpuconf estimate model.keras --inference --json | jq .peak_bytes
   gpuconf estimate models:unet --input-shape 512,512,3 --plot memory.svg
 
-exit codes: 0 it fits, or no limit was given; 1 it does not fit the limit, or
-the model's own code failed; 2 bad usage, such as a file that holds no model;
-3 a bug in gpuconf; 130 interrupted."""
+exit codes: 0 it fits, or no limit was given; 1 it does not fit the limit, the
+model's own code failed, or Keras's backend cannot be estimated; 2 bad usage,
+such as a file that holds no model; 3 a bug in gpuconf; 130 interrupted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,11 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "for each input")  # fmt: skip
     limit = parser.add_mutually_exclusive_group()
     limit.add_argument("--limit", type=size_argument, metavar="SIZE",
-        help="what TensorFlow may use, such as 6GiB: find the largest batch that fits")  # fmt: skip
+        help="what the framework may use, such as 6GiB: find the largest batch that fits")  # fmt: skip
     limit.add_argument("--profile", metavar="PROFILE",
         help="the limit that this profile gives on this machine's GPU now")  # fmt: skip
     add("--no-growth", action="store_true",
-        help="assume that TensorFlow takes its whole limit at once (default: with "
+        help="assume that the framework takes its whole limit at once (default: with "
         "allow_growth, or what the profile says)")  # fmt: skip
     add("--workspace-limit", type=size_argument, metavar="SIZE",
         help="the largest workspace of one convolution (default: what CPU "

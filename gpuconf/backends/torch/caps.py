@@ -148,9 +148,10 @@ def _options_read_back(torch: Any, plan: Plan) -> list[Setting]:
     settings = []
     for key, (_, wish) in wanted.items():
         got = str(found[key] // MIB if key == "max_split_size" else found[key])
+        unit = " MiB" if key == "max_split_size" else ""
         read = found.get("PYTORCH_CUDA_ALLOC_CONF") or "nothing"
         why = None if got == wish else f"torch has read {read} in its variable"
-        settings.append(Setting(f"torch {key}", wish, got, why))
+        settings.append(Setting(f"torch {key}", wish + unit, got + unit, why))
     return settings
 
 
