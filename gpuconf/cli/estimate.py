@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "for each input")  # fmt: skip
     limit = parser.add_mutually_exclusive_group()
     limit.add_argument("--limit", type=size_argument, metavar="SIZE",
-        help="what the framework may use, such as 6GiB: find the largest batch that fits")  # fmt: skip
+        help="what may be used, such as 6GiB: find the largest batch that fits")  # fmt: skip
     limit.add_argument("--profile", metavar="PROFILE",
         help="the limit that this profile gives on this machine's GPU now")  # fmt: skip
     add("--no-growth", action="store_true",
