@@ -1,5 +1,6 @@
 """PyTorch: a cap on its caching allocator, once torch starts CUDA."""
 
+import operator
 import sys
 
 _site = sys.modules["_gpuconf_carried_site"]
@@ -72,8 +73,12 @@ def _hold_to(limits, functions):
     """Keep the program's own caps within ``limits``; functions of torch.cuda call these."""
 
     def held(original, fraction, number):
+        try:  # torch's C++ takes 1, numpy.float32(1) and a tensor too
+            fraction, number = float(fraction), operator.index(number)
+        except (TypeError, ValueError, RuntimeError):
+            return original(fraction, number)  # which refuses them
         limit = limits.get(number)
-        if limit is None or not isinstance(fraction, float) or fraction <= limit:
+        if limit is None or not fraction > limit:
             return original(fraction, number)
         _words.say(
             "set_per_process_memory_fraction of cuda:%d: asked %.4g, got %.4g: the run allows no "

@@ -17,6 +17,8 @@ from gpuconf.hardware.inventory import Cap, Gpu, Inventory
 _MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
 _CARD_MEMORY = re.compile(r".*?/([0-9a-f:]+\.[0-9a-f])/(?:vidmem|vram)\d*")
 
+_NUMBER = re.compile(r"[0-9]{1,20}")  # of 64 bits; int() raises for thousands of digits
+
 
 def with_dmem(inventory: Inventory, root: str = "/") -> Inventory:
     """``inventory`` with the kernel's caps on its GPUs; ``root`` is a tree of files in a test."""
@@ -51,9 +53,9 @@ def _caps(folder: str) -> Iterator[tuple[str, Cap]]:
     used = _regions(os.path.join(folder, "dmem.current")) if limits else {}
     for region, limit in limits.items():
         card = _CARD_MEMORY.fullmatch(region.lower())
-        if card and limit.isdecimal():
+        if card and _NUMBER.fullmatch(limit):
             current = used.get(region, "")
-            in_use = int(current) if current.isdecimal() else 0
+            in_use = int(current) if _NUMBER.fullmatch(current) else 0
             yield card[1], Cap("dmem.max", int(limit), in_use)
 
 

@@ -63,7 +63,7 @@ def _size(text: str) -> int | None:
 
 def _names(device: str, gpu: Gpu, position: int) -> bool:
     if device.isdecimal():
-        return int(device) == position
+        return device.lstrip("0") == str(position).lstrip("0")
     return device.startswith("GPU-") and (gpu.uuid or "").startswith(device)
 
 

@@ -51,6 +51,9 @@ torch.cuda.set_per_process_memory_fraction((100 * MIB + 0.25) / TOTAL, 0)
 tell(smaller=limit(0), small_above=fits(102 * MIB))
 torch.cuda.set_per_process_memory_fraction(1.0, 0)
 tell(back=limit(0))
+for one in (1, True, torch.tensor(1.0)):
+    torch._C._cuda_setMemoryFraction(one, 0)
+tell(other_types=limit(0))
 tell(lines=[str(each) for each in gpuconf.activation().settings])
 """
 
@@ -67,7 +70,7 @@ def test_nothing_the_script_sets_is_above_the_plan(
     assert (told["larger"], told["first_above"]) == (_LIMIT, False)
     assert (told["after_setters"], told["still_above"], told["in_pool"]) == (_LIMIT, False, False)
     assert (told["smaller"], told["small_above"]) == (100 * MIB, False)
-    assert told["back"] == _LIMIT
+    assert told["back"] == told["other_types"] == _LIMIT
     assert "torch cuda:0 memory limit: 1000 MiB" in told["lines"]
     assert "program0.py:25: asked 10138 MiB of cuda:1, got 1000 MiB: profile" in done.log
     assert "program0.py:28: asked off, which has no cap, got on: profile profile" in done.log

@@ -67,6 +67,7 @@ def test_a_container_sees_its_own_group_at_the_mount(tmp_path: Path, own: str) -
 def test_what_is_no_memory_of_a_card_is_passed_over(tmp_path: Path) -> None:
     """Regions of other kinds, lines without a figure, files that cannot be read."""
     lines = "drm/0000:3b:00.0/stolen 5\nnvidia/0000:3b:00.0/vidmem much\n\nvidmem 7\n"
+    lines += "drm/0000:3b:00.0/vram0 " + "9" * 5000
     root = write(tmp_path, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/dmem.max": lines})
     assert caps(root) == [(), ()]
     assert caps(str(tmp_path / "nothing")) == [(), ()]

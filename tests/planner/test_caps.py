@@ -51,7 +51,9 @@ def test_a_variable_with_a_limit_is_a_term_with_its_line(
     assert any(line in each for each in plan.gpus[0].arithmetic), plan.gpus[0].arithmetic
 
 
-@pytest.mark.parametrize("value", ["", "1=1G", "0=", "0=much", "0", "=1G", "GPU-9=1G", "0=0"])
+@pytest.mark.parametrize(
+    "value", ["", "1=1G", "0=", "0=much", "0", "=1G", "GPU-9=1G", "0=0", "9" * 5000 + "=1G"]
+)
 def test_what_limits_nothing_here_changes_nothing(value: str) -> None:
     """Entries of other cards, and texts that are no limit."""
     assert planned(WHOLE, environ={MPS: value}) == planned(WHOLE)

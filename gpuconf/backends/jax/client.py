@@ -17,7 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpuconf.backends.entrances import ENTRANCES, call_through, is_watched
-from gpuconf.backends.jax.environment import is_within, share_of_plan, why_no_cap
+from gpuconf.backends.jax.environment import (
+    is_within,
+    share_of_plan,
+    voided_cap,
+    why_no_cap,
+)
 from gpuconf.backends.jax.lateness import has_gpu_backend, too_late
 from gpuconf.callsite import user_call_site
 from gpuconf.errors import BackendError
@@ -116,6 +121,8 @@ class _Watch:
         void = why_no_cap(str(held.get("allocator") or ""))
         for setting in _read_back(client, plan.gpus, void):
             self._source.record(setting)
+            if setting.why_not and (void is None or void != voided_cap(os.environ)):
+                say(str(setting))  # what the variables void has been said with the plan
         return client
 
     def _hold(self, visible: Sequence[int] | None) -> Plan | None:

@@ -6,6 +6,7 @@ than NVML's, so the fraction is made here from that total.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -155,6 +156,14 @@ def _options_read_back(torch: Any, plan: Plan) -> list[Setting]:
     return settings
 
 
+def _number(read: Callable[[Any], Any], value: Any) -> Any:
+    """``value`` as ``read`` has it; None for what torch itself refuses."""
+    try:
+        return read(value)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
 # --- against what the script sets itself ------------------------------------------------------
 
 
@@ -169,14 +178,16 @@ def _hold(torch: Any, record: Record) -> None:
         say(str(setting))
 
     def set_fraction(original: Callable[..., Any], fraction: Any, index: Any) -> Any:
-        cap = _caps.get(index)
-        if cap is None or not isinstance(fraction, float):
+        asked = _number(float, fraction)  # torch's C++ takes 1, numpy.float32(1) and a tensor too
+        number = _number(operator.index, index)
+        cap = None if number is None else _caps.get(number)
+        if cap is None or asked is None or number is None:
             return original(fraction, index)
-        done = original(min(fraction, cap.fraction), index)
-        if fraction > cap.fraction:
-            asked = f"{sized(fraction * cap.total_bytes)} of cuda:{index}"
-            say_held("set_per_process_memory_fraction", asked, sized(cap.limit_bytes), cap)
-        record(_read_back(torch, index, cap))
+        done = original(min(asked, cap.fraction), number)
+        if asked > cap.fraction:
+            wish = f"{sized(asked * cap.total_bytes)} of cuda:{number}"
+            say_held("set_per_process_memory_fraction", wish, sized(cap.limit_bytes), cap)
+        record(_read_back(torch, number, cap))
         return done
 
     def switch(original: Callable[..., Any], value: Any = True) -> Any:
