@@ -37,6 +37,7 @@ def fits(size, **options):
         torch.cuda.empty_cache()
     return True
 
+torch._C._cuda_cudaCachingAllocator_enable(False)  # before CUDA's start
 TOTAL = torch.cuda.mem_get_info()[1]
 MIB = 1 << 20
 tell(limits=[limit(0), limit(1)], below=fits(1000 * MIB), above=fits(1002 * MIB))
@@ -72,8 +73,9 @@ def test_nothing_the_script_sets_is_above_the_plan(
     assert (told["smaller"], told["small_above"]) == (100 * MIB, False)
     assert told["back"] == told["other_types"] == _LIMIT
     assert "torch cuda:0 memory limit: 1000 MiB" in told["lines"]
-    assert "program0.py:25: asked 10138 MiB of cuda:1, got 1000 MiB: profile" in done.log
-    assert "program0.py:28: asked off, which has no cap, got on: profile profile" in done.log
+    assert "program0.py:26: asked 10138 MiB of cuda:1, got 1000 MiB: profile" in done.log
+    assert "torch caching allocator: asked off, which has no cap, got on: profile" in done.log
+    assert "program0.py:29: asked off, which has no cap, got on: profile profile" in done.log
 
 
 _LATE = """

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # client of the GPUs.
 NEW_FRACTION, OLD_FRACTION = "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"
 ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
+_UNIFIED = "TF_FORCE_UNIFIED_MEMORY"  # XLA reads it too
 _PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 
 # What a limit becomes under each of XLA's allocators that does not hold it.  `platform` was run
@@ -79,6 +80,8 @@ def is_within(asked: object, share: float) -> bool:
 
 def voided_cap(environ: Mapping[str, str]) -> str | None:
     """Why JAX's fraction will not cap anything in ``environ``; None where it will."""
+    if environ.get(_UNIFIED) in ("1", "true"):
+        return f"with {_UNIFIED} set JAX may take all of the card, and the host's memory beyond"
     return why_no_cap(environ.get(ALLOCATOR, ""))
 
 

@@ -7,11 +7,12 @@ than NVML's, so the fraction is made here from that total.
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gpuconf.backends.entrances import call_through, is_watched
-from gpuconf.backends.torch.environment import options_of
+from gpuconf.backends.torch.environment import UNCACHED, options_of
 from gpuconf.callsite import user_call_site
 from gpuconf.carried.sizes import exact_share
 from gpuconf.planner import GpuPlan, Plan
@@ -25,7 +26,7 @@ Record = Callable[[Setting], None]
 # cap's own, and the one that has every later tensor taken straight from the driver.  torch 2.4 has
 # none that reads the cap, 2.6 has.
 _SET, _GET = "_cuda_setMemoryFraction", "_cuda_getMemoryFraction"
-_SWITCH = "_cuda_cudaCachingAllocator_enable"
+_SWITCH, _IS_ON = "_cuda_cudaCachingAllocator_enable", "_cuda_cudaCachingAllocator_is_enabled"
 
 
 class Cap(NamedTuple):
@@ -69,8 +70,27 @@ def put(torch: Any, plan: Plan, record: Record) -> None:
             record(setting)
         else:
             record(_read_back(torch, index, cap))
+    if _caps:
+        _switch_on(torch, plan, record)
     for setting in _options_read_back(torch, plan):
         record(setting)
+
+
+def _switch_on(torch: Any, plan: Plan, record: Record) -> None:
+    """Where the script had left the caching allocator before CUDA's start, use it again.
+
+    Some versions, such as 2.9, cannot be asked whether it had.
+    """
+    is_on = getattr(torch._C, _IS_ON, None)
+    if os.environ.get(UNCACHED) or not hasattr(torch._C, _SWITCH) or (is_on and is_on()):
+        return
+    getattr(torch._C, _SWITCH)(True)
+    if is_on is None:
+        return
+    why = f"profile {plan.profile.name} allows no more than its limit"
+    setting = Setting("torch caching allocator", "off, which has no cap", "on", why)
+    record(setting)
+    say(str(setting))
 
 
 def limits_of(torch: Any, plan: Plan) -> list[tuple[int, int]]:
