@@ -3,9 +3,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Whole files at a time, because many share what they start.  One process more than two processors:
-# many tests wait, ten seconds for each TensorFlow that runs out of memory.
-IN_PARALLEL := --numprocesses 3 --dist loadfile
+# Whole files at a time, because many share what they start.  Twice as many processes as two
+# processors: many tests wait, ten seconds for each TensorFlow or JAX that runs out of memory.
+IN_PARALLEL := --numprocesses 4 --dist loadfile
 
 .PHONY: help demo test quick lint wheel generated bench matrix legacy models estimates batches gpu clean
 
