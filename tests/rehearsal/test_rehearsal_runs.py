@@ -95,12 +95,17 @@ def test_a_finder_in_front_does_not_hide_an_import(tmp_path: Path) -> None:
 
 
 def test_keras_on_another_backend_is_refused(tmp_path: Path) -> None:
-    """When it is imported, before anything is computed; a module of that name stands for it."""
+    """When it is imported, before anything is computed; a module of that name stands for it.
+
+    Frameworks that are imported before it, as TensorFlow itself imports JAX, are noted alone.
+    """
+    (tmp_path / "torch.py").write_text("__version__ = '2.9'\n")
     (tmp_path / "keras.py").write_text(
         "class config:\n    backend = staticmethod(lambda: 'torch')\n__version__ = '3.15'\n"
     )
-    done = _run(tmp_path, "import keras\nopen('went_on', 'w')", PYTHONPATH=str(tmp_path))
+    done = _run(tmp_path, "import torch, keras\nopen('went_on', 'w')", PYTHONPATH=str(tmp_path))
     assert (done.code, done.trainer["ended"]) == (1, "backend")
+    assert done.trainer["others"] == ["PyTorch"]
     verdict = verdict_of(done)
     assert (verdict.answer, verdict.exit_code) == ("no verdict", 4)
     assert verdict.because.startswith("Keras computes with torch here")

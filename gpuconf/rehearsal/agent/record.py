@@ -33,6 +33,7 @@ class AgentRecord:
             "steps": 0,
             "errors": [],
             "notes": [],
+            "others": [],
             "ended": None,
         }
 
