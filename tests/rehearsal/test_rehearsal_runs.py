@@ -343,10 +343,11 @@ def test_resized_data(tmp_path: Path) -> None:
     run_python(
         """
         import numpy as np
+        from gpuconf.keras_api import batches as b
         from gpuconf.rehearsal.agent import resizing as r
         x, y = np.arange(12).reshape(6, 2), np.arange(6)
         batch = ({"a": x, "b": None}, y)
-        assert r.examples(batch) == 6 and r.examples([1, 2]) == 2 and r.examples(None) is None
+        assert b.examples(batch) == 6 and b.examples([1, 2]) == 2 and b.examples(None) is None
         small = r.repeated(batch, 4)
         assert small[0]["b"] is None and small[0]["a"].tolist() == x[:4].tolist()
         large = r.repeated(batch, 15)
@@ -359,7 +360,7 @@ def test_resized_data(tmp_path: Path) -> None:
         assert [len(each[1]) for each in narrow] == [2, 2, 2]
         same = r.generator(iter([(x, y)]), None, told.append)
         assert next(same)[1] is y
-        assert r.is_array([x, y]) and r.is_array([[1.0], [2.0]]) and not r.is_array(iter([x]))
+        assert b.is_array([x, y]) and b.is_array([[1.0], [2.0]]) and not b.is_array(iter([x]))
         """,
         tmp_path,
     )

@@ -10,9 +10,9 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gpuconf.keras_api import training
+from gpuconf.keras_api import batches, training
+from gpuconf.keras_api.patching import wrap
 from gpuconf.rehearsal.agent import resizing
-from gpuconf.rehearsal.agent.patching import wrap
 from gpuconf.rehearsal.agent.record import AgentRecord
 
 _KERAS_DEFAULT = 32  # of fit and evaluate, for arrays
@@ -62,16 +62,16 @@ class BatchWatcher:
 
     def _before_fit(self, arguments: dict[str, Any]) -> None:
         data = arguments.get("x")
-        if resizing.is_dataset(data):
-            own = resizing.dataset_batch(data)
-            there = resizing.dataset_examples(data, own)
+        if batches.is_dataset(data):
+            own = batches.dataset_batch(data)
+            there = batches.dataset_examples(data, own)
             self._change(arguments, "tf.data", own, lambda n: resizing.dataset(data, n), there)
-        elif data is not None and resizing.is_sequence(data):
-            own = resizing.examples(data[0])
+        elif data is not None and batches.is_sequence(data):
+            own = batches.examples(data[0])
             self._change(arguments, "sequence", own, lambda n: resizing.sequence(data, own, n))
         elif isinstance(data, Iterator):
             self._fit_from(arguments, data)
-        elif resizing.is_array(data):
+        elif batches.is_array(data):
             self._fit_arrays(arguments, data)
         else:
             why_not = f"fit() was given a {type(data).__module__}.{type(data).__name__}"
@@ -102,12 +102,12 @@ class BatchWatcher:
         own = arguments.get("batch_size") or _KERAS_DEFAULT
         if self._wanted is not None:
             arguments["batch_size"] = self._wanted
-        there = resizing.examples(data) or own
+        there = batches.examples(data) or own
         used = min(self._wanted or own, there)
         self._note("arrays", min(own, there), used, examples=there)
 
     def _before_step(self, arguments: dict[str, Any]) -> None:
-        own = resizing.examples(arguments.get("x"))
+        own = batches.examples(arguments.get("x"))
         if own is None or self._wanted is None or self._wanted == own:
             self._note("train_on_batch", own, own)
             return

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from gpuconf.keras_api.patching import wrap
 from gpuconf.rehearsal.agent.memory import MemoryTape
-from gpuconf.rehearsal.agent.patching import wrap
 from gpuconf.rehearsal.agent.record import AgentRecord
 
 _WAIT_FOR_THE_END_S = 30.0

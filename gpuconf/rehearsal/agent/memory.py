@@ -12,7 +12,7 @@ from typing import Any
 
 from gpuconf.keras_api import training
 from gpuconf.keras_api.devices import gpu_limits
-from gpuconf.rehearsal.agent.patching import wrap
+from gpuconf.keras_api.patching import wrap
 from gpuconf.rehearsal.agent.record import AgentRecord
 
 MARK = "gpuconf mark: "

@@ -16,11 +16,11 @@ from typing import Any
 from gpuconf import import_hook
 from gpuconf.keras_api import devices, training
 from gpuconf.keras_api.layers import layers_of
+from gpuconf.keras_api.patching import wrap
 from gpuconf.keras_api.variables import bytes_of, optimizer_variables, path_of
 from gpuconf.rehearsal.agent.batches import BatchWatcher
 from gpuconf.rehearsal.agent.ending import Ending
 from gpuconf.rehearsal.agent.memory import MemoryTape
-from gpuconf.rehearsal.agent.patching import wrap
 from gpuconf.rehearsal.agent.record import AgentRecord
 from gpuconf.rehearsal.agent.steps import Steps
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 from gpuconf.keras_api import training
+from gpuconf.keras_api.patching import wrap
 from gpuconf.rehearsal.agent.memory import MemoryTape
-from gpuconf.rehearsal.agent.patching import wrap
 from gpuconf.rehearsal.agent.record import AgentRecord
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 Wrapper = Callable[..., Any]
-_MARK = "_gpuconf_rehearsed"
+_MARK = "_gpuconf_wrapped"
 
 
 def wrap(owner: Any, name: str, around: Wrapper) -> None:
