@@ -42,6 +42,7 @@ _NO_ESTIMATE = "no model can be estimated"
 _NO_NCCL = "a rehearsal of MirroredStrategy ends in NCCL's error"
 _NO_TAPE = "a rehearsed program that profiles itself ends the memory trace"
 _NO_STEPS = "rehearse counts no steps of this kind of optimizer"
+_NO_SESSIONS = "rehearse counts no steps in sessions"
 _NO_BATCH = "rehearse does not know the batch"
 _NO_SHAPE = "estimate must be given input_shape"
 _NO_UNDO = "an estimate leaves traces on the user's model"
@@ -83,6 +84,12 @@ _OF_TENSORFLOW = (
     _tensorflow("tensorflow.python.client.session:BaseSession", "__init__", _NO_GUARD, _GUARDS),
     _tensorflow(
         "<session>", "_config", "a Keras session's options are not read", "backends.keras_session"
+    ),
+    *(
+        _tensorflow(
+            "tensorflow.python.client.session:BaseSession", name, _NO_SESSIONS, "keras_api.sessions"
+        )
+        for name in ("_do_run", "_make_callable_from_options")
     ),
     _tensorflow("tensorflow.core.protobuf", "config_pb2", _NO_GUARD, _GUARDS),
     _tensorflow("tensorflow.python.training.server_lib:Server", "__init__", _NO_GUARD, _GUARDS),

@@ -56,6 +56,12 @@ def optimizer_variables(optimizer: Any) -> list[Any]:
     return list(variables() if callable(variables) and not is_list else variables)
 
 
+def name_of(optimizer: Any) -> str:
+    """The name of an optimizer of Keras, or of TensorFlow 1."""
+    get_name = getattr(optimizer, "get_name", None)
+    return str(get_name() if get_name else getattr(optimizer, "name", optimizer))
+
+
 def is_built(optimizer: Any) -> bool:
     """Whether an optimizer has made its variables."""
     return bool(getattr(optimizer, "built", getattr(optimizer, "_built", False)))

@@ -18,13 +18,14 @@ from gpuconf.rehearsal.trace import Tape, TracedAllocation, Usage
 WEIGHTS, SLOTS, DATA = "weights", "optimizer state", "data and other"
 OTHER = "other computation"
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "optimizer update"
-_GRADIENT = "gradient_tape"
+_GRADIENT = frozenset(("gradient_tape", "gradients"))  # of TensorFlow 2 and 1
 # What stands before a layer's name and says nothing to its author.
 _WRAPPERS = ("StatefulPartitionedCall", "PartitionedCall", "while", "body", "cond", "then", "else")
 _DATA_OPS = (
     *("GatherV2", "_EagerConst", "IteratorGetNext", "VarHandleOp", "MakeIterator"),
     *("SameWorkerRecvDone", "ScratchBuffer"),  # copies to the card, the device's own
 )
+_APPLIES = re.compile("(Resource)?(Sparse)?Apply[A-Z]")  # an optimizer's own operation
 _EAGER_BACKWARD = ("Grad", "Backprop")
 _EAGER_UPDATE = ("ResourceApply", "Sqrt", "AssignSubVariableOp", "AssignAddVariableOp")
 
@@ -84,10 +85,13 @@ def rows_of(usage: Usage, names: ProgramNames, *, first_step_ns: int | None) -> 
         usage.live_at_peak, key=lambda each: each.time_ns
     ):  # weights are made before their slots
         what, layer, op = place_of(each.op, names)
-        if what not in (FORWARD, BACKWARD) and not each.is_workspace:
+        # Whatever made it: in a session, the initial value becomes the variable's memory.
+        is_old = first_step_ns is not None and each.time_ns < first_step_ns <= usage.peak_time_ns
+        if is_old or (what not in (FORWARD, BACKWARD) and not each.is_workspace):
             kept = _kept(each, weights, slots, what, first_step_ns)
             what, layer, op = (kept, None, None) if kept else (what, layer, op)
-        groups.setdefault((what, layer, op, each.is_workspace), []).append(each)
+        is_workspace = each.is_workspace and op is not None
+        groups.setdefault((what, layer, op, is_workspace), []).append(each)
     rows = [_row(key, members) for key, members in groups.items()]
     return tuple(sorted(rows, key=lambda row: -row.size_bytes))
 
@@ -132,9 +136,13 @@ def place_of(op: str | None, names: ProgramNames) -> tuple[str, str | None, str 
     if not op or op.startswith("__inference") or not parts or "Initializer" in parts:
         return DATA, None, None
     kind = _without_number(parts[-1])
-    is_backward = _GRADIENT in parts or any(sign in kind for sign in _EAGER_BACKWARD)
-    inner = [part for part in parts[:-1] if part != _GRADIENT]
-    if any({part.lower(), _without_number(part).lower()} & names.optimizers for part in inner):
+    is_backward = any(sign in kind for sign in _EAGER_BACKWARD) or not _GRADIENT.isdisjoint(
+        map(_without_number, parts)
+    )
+    inner = [part for part in parts[:-1] if _without_number(part) not in _GRADIENT]
+    if _APPLIES.match(kind) or any(
+        {part.lower(), _without_number(part).lower()} & names.optimizers for part in inner
+    ):
         return UPDATE, None, kind
     layer = next((found for found in (_layer(part, names) for part in inner) if found), None)
     if not is_backward and not inner:

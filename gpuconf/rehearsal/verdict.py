@@ -165,7 +165,7 @@ def _no_step(run: RunResult) -> Verdict:
         because, hint = "the command ended without importing TensorFlow", None
     else:
         because = "the script ended without a training step"
-        hint = "a step is an optimizer of Keras or tf.compat.v1 being applied in eager TensorFlow"
+        hint = "a step is an optimizer of Keras or TensorFlow being applied, or in a session's run"
     return Verdict("no verdict", because, NO_VERDICT, hint=hint)
 
 

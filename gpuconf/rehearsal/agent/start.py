@@ -17,11 +17,12 @@ from gpuconf import import_hook
 from gpuconf.keras_api import devices, training
 from gpuconf.keras_api.layers import layers_of
 from gpuconf.keras_api.patching import wrap
-from gpuconf.keras_api.variables import bytes_of, optimizer_variables, path_of
+from gpuconf.keras_api.variables import bytes_of, name_of, optimizer_variables, path_of
 from gpuconf.rehearsal.agent.batches import BatchWatcher
 from gpuconf.rehearsal.agent.ending import Ending
 from gpuconf.rehearsal.agent.memory import MemoryTape
 from gpuconf.rehearsal.agent.record import AgentRecord
+from gpuconf.rehearsal.agent.sessions import Sessions
 from gpuconf.rehearsal.agent.steps import Steps
 
 _KERAS = ("keras", "tf_keras")
@@ -55,6 +56,7 @@ def start(folder: str, orders: dict[str, Any]) -> None:
         memory.start()
         ending.watch_errors()
         steps.watch_functions()
+        Sessions(record, steps).watch()
         _do_without_nccl(record)
 
     def on_keras(keras: ModuleType) -> None:
@@ -125,7 +127,7 @@ def _names_of(
     slots = [each for optimizer in optimizers for each in optimizer_variables(optimizer)]
     return {
         "layers": sorted(layers - {""}),
-        "optimizers": sorted({str(getattr(each, "name", each)) for each in optimizers}),
+        "optimizers": sorted({name_of(each) for each in optimizers}),
         "weights": [bytes_of(each) for each in weights.values()],
         "slots": [bytes_of(each) for each in slots if id(each) not in weights],
     }

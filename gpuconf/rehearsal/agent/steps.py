@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from gpuconf.keras_api import training
@@ -19,7 +19,7 @@ class Steps:
     Applied eagerly, an optimizer has made a step.  Under a trace, the ``tf.function`` that is
     being traced becomes a training function, and each call of it is a step, or as many as the
     optimizer's own counter went on by (``steps_per_execution``).  Of several optimizers (a GAN)
-    the one that is furthest counts.
+    the one that is furthest counts.  A session's run that trains is a step (`sessions`).
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Steps:
         self._when_done = when_done
         self._running: list[Any] = []  # the outermost tf.functions, of all threads
         self._training: dict[int, Any] = {}  # by id, those in which an optimizer was traced
-        self._calls: dict[int, int] = {}  # of a function or an eager optimizer
+        self._calls: dict[Hashable, int] = {}  # of a function, an eager optimizer, a session's run
         self._optimizers: dict[int, tuple[Any, int]] = {}  # with the counter it began at
         self._depth = threading.local()
         self.variables: dict[int, Any] = {}  # by id, those that optimizers were applied to
@@ -71,7 +71,7 @@ class Steps:
             self._optimizers[id(optimizer)] = (optimizer, _iterations(optimizer) or 0)
         args = noted(args, self.variables)
         if not _is_eager():
-            if not self._training:
+            if self._running and not self._training:
                 self._memory.mark("step 1")
             # All that run: under MirroredStrategy this is another thread than the caller's.
             self._training.update((id(function), function) for function in self._running)
@@ -86,11 +86,18 @@ class Steps:
             self._count(id(optimizer))
         return result
 
+    @contextmanager
+    def one(self, key: Hashable) -> Iterator[None]:
+        """A step that is a call of its own, as a session's run is; one that fails is no step."""
+        self._memory.mark(f"step {self._record.facts['steps'] + 1}")
+        yield
+        self._count(key)
+
     def optimizers(self) -> list[Any]:
         """The optimizers that were applied."""
         return [optimizer for optimizer, _ in self._optimizers.values()]
 
-    def _count(self, key: int) -> None:
+    def _count(self, key: Hashable) -> None:
         self._calls[key] = self._calls.get(key, 0) + 1
         counters = [
             (_iterations(optimizer) or 0) - began for optimizer, began in self._optimizers.values()
