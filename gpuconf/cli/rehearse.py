@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from gpuconf.children.signals import ended_in_order
@@ -23,7 +23,7 @@ from gpuconf.hardware.reserve import CONTEXT_BYTES
 from gpuconf.profile import load_profile
 from gpuconf.rehearsal import plot, report
 from gpuconf.rehearsal.document import InterruptedDocument, document_of
-from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
+from gpuconf.rehearsal.rehearse import OtherBatches, Rehearsal, rehearse
 from gpuconf.rehearsal.runs import Orders
 from gpuconf.rehearsal.target import host_shortage, target_card
 from gpuconf.rehearsal.verdict import NO_VERDICT
@@ -68,11 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="as if `import gpuconf.auto` with this profile were the first line")  # fmt: skip
     add("--steps", type=positive, metavar="K", default=Orders().steps,
         help="training steps until the script is ended (default 3)")  # fmt: skip
-    add("--batch", type=positive, metavar="N",
-        help="another batch size than the script's, in fit() and train_on_batch()")  # fmt: skip
+    add("--batch", type=_batch, metavar="N",
+        help="another batch size than the script's, in fit() and train_on_batch(); or auto: look "
+        "for the largest that fits")  # fmt: skip
     add("--plot", metavar="FILE", help="draw memory over time, as FILE.png or FILE.svg")
     add("--no-second-run", action="store_true",
-        help="do not run it again with another batch to suggest one")  # fmt: skip
+        help="where it does not fit, do not look for a batch that does")  # fmt: skip
     add("--json", action="store_true",
         help="print one JSON document; the script's stdout goes to stderr then")  # fmt: skip
     add("words", nargs=argparse.REMAINDER, metavar="-- COMMAND",
@@ -96,7 +97,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             done = _rehearse(words, spec, options, output)
         code = done.exit_code
         picture = _drawn(done, options.plot)
-        _show(done, picture.path, output)
+        _show_rest(done, picture.path, output)
         output.flush()
         if picture.said is not None:
             output.note(picture.said)
@@ -183,36 +184,64 @@ def _rehearse(
     with simulated_card(spec) as card:
         return rehearse(
             words,
-            Orders(steps=options.steps, batch=options.batch, profile=options.profile),
+            Orders(steps=options.steps, batch=options.batch or None, profile=options.profile),
             spec=spec,
             card=card,
             environ=card.environment(environ, bridge=bridge, wheels=wheels),
-            second_run=not options.no_second_run,
+            other_batches=_other_batches(options),
             stdout_to_stderr=options.json,
+            when_known=lambda done: _show_verdict(done, output),
         )
 
 
-def _show(done: Rehearsal, picture: str | None, output: Output) -> None:
+def _batch(text: str) -> int:
+    """The batch asked for; 0 is ``auto``."""
+    return 0 if text == "auto" else positive(text)
+
+
+def _other_batches(options: argparse.Namespace) -> OtherBatches:
+    if options.batch == 0:
+        return "always"
+    return "never" if options.no_second_run else "where it does not fit"
+
+
+def _show_verdict(done: Rehearsal, output: Output) -> None:
+    """All that the first run has shown; other batches may be tried after it."""
+    if output.as_json:
+        return
+    with _unread():
+        output.line()
+        output.prose(report.title(done), "dim")
+        output.line()
+        style = {"fits": "bold green", "does not fit": "bold red"}.get(done.verdict.answer, "bold")
+        output.prose(report.headline(done), style)
+        for warning in report.warnings(done):
+            output.prose(f"  warning: {warning}", "yellow")
+        if done.verdict.hint is not None:
+            output.prose(f"  hint: {done.verdict.hint}")
+        _show_sections(report.sections(done), output)
+        output.flush()
+
+
+def _show_rest(done: Rehearsal, picture: str | None, output: Output) -> None:
+    """What further runs have found; for programs, everything."""
     if output.as_json:
         output.document(document_of(done, plot=picture))
         return
-    output.line()
-    output.prose(report.title(done), "dim")
-    output.line()
-    style = {"fits": "bold green", "does not fit": "bold red"}.get(done.verdict.answer, "bold")
-    output.prose(report.headline(done), style)
-    if done.verdict.hint is not None:
-        output.prose(f"  hint: {done.verdict.hint}")
-    for section in report.sections(done):
+    _show_sections(report.advice_section(done), output)
+    if done.devices:
+        output.line()
+        output.prose(report.REAL, "dim")
+        output.prose(report.SIMULATED, "dim")
+
+
+def _show_sections(sections: Sequence[report.ReportSection], output: Output) -> None:
+    for section in sections:
         output.line()
         output.line(section.heading, "bold")
         output.lines(report.lines_of(section))
         if section.table is not None:
             output.table(section.table)
-    if done.devices:
-        output.line()
-        output.prose(report.REAL, "dim")
-        output.prose(report.SIMULATED, "dim")
 
 
 def _without_other_cards(environ: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from gpuconf.json_shape import Bytes, Count, FromOne
 from gpuconf.json_values import decoded
 from gpuconf.messages.failure import Failure
 from gpuconf.rehearsal.breakdown import DeviceReport
+from gpuconf.rehearsal.phases import RanPhase, growing, phases_of
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.suggestion import Measurement, Suggestion
 from gpuconf.rehearsal.target import Allowance
@@ -44,6 +45,17 @@ class BatchFacts(NamedTuple):
     """How many examples there are."""
 
 
+class NotRun(NamedTuple):
+    """A part of the script that was seen not to run."""
+
+    what: str
+    """What it is."""
+    where: str | None = None
+    """The line of the script."""
+    why: str | None = None
+    """Why it was left out."""
+
+
 class RehearsalDocument(NamedTuple):
     """Whether a script fits on a card."""
 
@@ -75,6 +87,14 @@ class RehearsalDocument(NamedTuple):
     """The script's exit code, below 0 a signal's number; None where its steps were done."""
     batch: BatchFacts | None
     """The batch that the script trained with; None where it called no fit()."""
+    phases: tuple[RanPhase, ...]
+    """What ran, in order of beginning."""
+    not_run: tuple[NotRun, ...]
+    """What was seen not to run."""
+    diverted: tuple[str, ...]
+    """The files that the script would have written, which were not touched; 50 at most."""
+    warnings: tuple[str, ...]
+    """What to know although it fits: memory that grows with every step."""
     failure: Failure | None
     """What the script failed of; None where it did not."""
     survived_out_of_memory: Count
@@ -129,6 +149,10 @@ def document_of(rehearsal: Rehearsal, *, plot: str | None = None) -> RehearsalDo
         steps=trainer.get("steps", 0),
         script_exit_code=rehearsal.first.code,
         batch=None if batch is None else decoded(BatchFacts, batch),
+        phases=phases_of(rehearsal.first),
+        not_run=tuple(decoded(NotRun, each) for each in trainer.get("not_run", ())),
+        diverted=tuple(map(str, trainer.get("diverted", ()))),
+        warnings=tuple(growing(phases_of(rehearsal.first))),
         failure=verdict.failure,
         survived_out_of_memory=rehearsal.survived,
         gpus=rehearsal.devices,

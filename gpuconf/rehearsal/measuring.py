@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from gpuconf.rehearsal.breakdown import SLOTS, WEIGHTS, devices_of, tightest, total_bytes
+from gpuconf.rehearsal.phases import BUILD, TRAIN, VALIDATE, phases_of
 from gpuconf.rehearsal.runs import RunResult
 from gpuconf.rehearsal.suggestion import NEARLY_FULL, Measurement, Suggestion, between, suggest
 from gpuconf.rehearsal.verdict import Verdict, verdict_of
@@ -33,12 +34,20 @@ class MeasuredBatches(NamedTuple):
         if device is None:
             return self._replace(fitting=(*self.fitting, Measurement(used, 0)))
         kept = total_bytes(device.rows, WEIGHTS) + total_bytes(device.rows, SLOTS)
-        point = Measurement(used, device.peak_bytes)
+        point = Measurement(used, _training_peak(run) or device.peak_bytes)
         return self._replace(fitting=tuple(sorted({*self.fitting, point})), kept_bytes=kept)
 
     def without(self, batch: int) -> MeasuredBatches:
         """This and a run that did not fit."""
         return self._replace(failed=min(batch, self.failed or batch))
+
+
+def _training_peak(run: RunResult) -> int:
+    """The most in use while the program trained; a later prediction has a batch of its own."""
+    of_training = (BUILD, TRAIN, VALIDATE)
+    return max(
+        (each.peak_bytes or 0 for each in phases_of(run) if each.kind in of_training), default=0
+    )
 
 
 def find_batch(
@@ -52,6 +61,8 @@ def find_batch(
     used, device = batch.get("used"), tightest(devices_of(first))
     if used is None or device is None or batch.get("kind") not in _CHANGEABLE:
         return (), Suggestion(None, _why_unchangeable(batch, first.trainer.get("steps", 0)))
+    if verdict.phase is not None and verdict.phase.kind not in (BUILD, TRAIN, VALIDATE):
+        return (), Suggestion(None, f"it failed in {verdict.phase.place}, not in a training")
     # fit() put whole arrays on the card, which no batch size changes.
     if verdict.failure is not None and verdict.failure.node == "_EagerConst":
         return (), Suggestion(None, "it failed on the data as a whole, not on a batch of it")

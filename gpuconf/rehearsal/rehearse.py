@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gpuconf.rehearsal.breakdown import DeviceReport, devices_of
 from gpuconf.rehearsal.measuring import Again, find_batch
@@ -13,6 +13,8 @@ from gpuconf.rehearsal.suggestion import Measurement, Suggestion
 from gpuconf.rehearsal.target import Allowance, allowances
 from gpuconf.rehearsal.verdict import Verdict, survived_errors, verdict_of
 from gpuconf.simcard import Card, CardSpec
+
+OtherBatches = Literal["always", "where it does not fit", "never"]
 
 
 class Rehearsal(NamedTuple):
@@ -48,29 +50,36 @@ def rehearse(
     spec: CardSpec,
     card: Card | None,
     environ: Mapping[str, str],
-    second_run: bool = True,
+    other_batches: OtherBatches = "where it does not fit",
     stdout_to_stderr: bool = False,
+    when_known: Callable[[Rehearsal], None] = lambda _: None,
     run: Callable[..., RunResult] = run_once,
 ) -> Rehearsal:
-    """Run ``command`` once for the verdict and, for a batch to suggest, a few times more."""
+    """Run ``command`` once for the verdict and, for a batch to suggest, a few times more.
+
+    ``when_known`` is called with the verdict before any further run is made.
+    """
     first = run(command, orders, environ=environ, card=card, stdout_to_stderr=stdout_to_stderr)
     verdict = verdict_of(first)
-    again = _again(partial(run, command, environ=environ, card=card), orders)
-    found = _measured(first, verdict, again if second_run else None)
-    return Rehearsal(
+    done = Rehearsal(
         command=tuple(command),
         spec=spec,
         orders=orders,
         verdict=verdict,
         first=first,
         devices=devices_of(first),
-        measurements=found.measurements,
-        suggestion=found.suggestion,
+        measurements=(),
+        suggestion=None,
         survived=survived_errors(first),
         notes=tuple(first.trainer.get("notes", ())),
         allowances=allowances(spec) if verdict.answer == "does not fit" else (),
-        interrupted=found.interrupted,
     )
+    when_known(done)
+    is_wanted = other_batches == "always" or (
+        other_batches == "where it does not fit" and verdict.answer == "does not fit"
+    )
+    again = _again(partial(run, command, environ=environ, card=card), orders)
+    return done._replace(**_measured(first, verdict, again if is_wanted else None)._asdict())
 
 
 class _Found(NamedTuple):
@@ -94,6 +103,6 @@ def _measured(first: RunResult, verdict: Verdict, again: Again | None) -> _Found
 def _again(run: Callable[..., RunResult], orders: Orders) -> Again:
     def again(batch: int) -> RunResult:
         title = f"once more, with batch {batch}"
-        return run(orders._replace(batch=batch), is_shown=False, title=title)
+        return run(orders._replace(batch=batch, whole=False), is_shown=False, title=title)
 
     return again

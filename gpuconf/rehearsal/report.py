@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from gpuconf.messages.failure import Failure
 from gpuconf.rehearsal.advice import advice
@@ -16,6 +16,7 @@ from gpuconf.rehearsal.breakdown import (
     place_of,
     tightest,
 )
+from gpuconf.rehearsal.phases import COMPUTING, RanPhase, growing, phases_of, what_ran
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.target import free_bytes, reserve_bytes
 from gpuconf.reporting.lines import Line, Table
@@ -24,6 +25,7 @@ from gpuconf.units import MIB, mib_figures, sized
 
 _LABEL = re.compile(r" {11}|\w[\w ]{0,9}  +")
 _MOST_ROWS = 8
+_MOST_FILES = 4
 _SMALLEST_ROW_BYTES = MIB // 20  # less would stand there as 0.0
 # What TensorFlow calls what no line of a script names.
 _WORDS = {
@@ -88,14 +90,22 @@ def headline(rehearsal: Rehearsal) -> str:
     return text
 
 
+def warnings(rehearsal: Rehearsal) -> list[str]:
+    """What to know of a script that fits."""
+    return growing(phases_of(rehearsal.first)) if rehearsal.verdict.answer == "fits" else []
+
+
 def sections(rehearsal: Rehearsal) -> tuple[ReportSection, ...]:
-    """All that follows the headline."""
+    """What the first run has shown, below the headline."""
     found = []
     names = names_of(rehearsal.first.trainer)
     failure, device = rehearsal.verdict.failure, tightest(rehearsal.devices)
     if failure is not None and rehearsal.verdict.answer == "does not fit":
         lines = _failure_lines(failure, names, rehearsal.devices)
         found.append(ReportSection("what failed", tuple(lines)))
+    ran = phases_of(rehearsal.first)
+    if table := _phase_table(ran):
+        found.append(ReportSection("what ran", table=table))
     if device is not None and _shows_training(rehearsal):
         sums = _limit_sum(rehearsal.spec, device.limit_bytes)
         found.append(ReportSection("memory", sums, _device_table(rehearsal.devices)))
@@ -103,19 +113,70 @@ def sections(rehearsal: Rehearsal) -> tuple[ReportSection, ...]:
         which = f" of GPU {device.index}" if len(rehearsal.devices) > 1 else ""
         heading = f"what took the {sized(device.peak_bytes)} at the peak{which}"
         found.append(ReportSection(heading, table=_row_table(device)))
-    found_advice = advice(rehearsal)
-    if found_advice:
-        found.append(ReportSection("what would fit", tuple(found_advice)))
+    if left_out := _left_out(rehearsal.first.trainer):
+        found.append(ReportSection("what did not run", tuple(left_out)))
     if rehearsal.notes or rehearsal.survived:
         found.append(ReportSection("notes", tuple(_notes(rehearsal))))
     return tuple(found)
+
+
+def advice_section(rehearsal: Rehearsal) -> tuple[ReportSection, ...]:
+    """What would fit, which further runs may have found out."""
+    lines = advice(rehearsal)
+    return (ReportSection("what would fit", tuple(lines)),) if lines else ()
+
+
+def _phase_table(phases: Sequence[RanPhase]) -> Table | None:
+    """What ran, in its order; the largest peak is marked."""
+    shown = [each for each in phases if each.peak_bytes or each.steps or each.error]
+    if not any(each.kind in COMPUTING for each in shown):
+        return None
+    largest = max(shown, key=_fullness)
+    rows = []
+    for each in shown:
+        of = "" if each.of is None else f" of {each.of}"
+        peak = "unknown" if each.peak_bytes is None else sized(each.peak_bytes)
+        share = f"{_fullness(each):.0%}" if each.peak_bytes is not None else ""
+        mark = " ← the peak" if each is largest and len(shown) > 1 else ""
+        failed = "failed" if each.error else ""
+        rows.append(
+            (
+                each.what,
+                each.where or "",
+                "" if each.batch is None else str(each.batch),
+                f"{each.steps}{of}" if each.steps else failed,
+                peak,
+                f"{share}{mark}",
+            )
+        )
+    return Table(("", "line", "batch", "steps", "peak in use", "of the limit"), rows)
+
+
+def _fullness(phase: RanPhase) -> float:
+    return (phase.peak_bytes or 0) / max(phase.limit_bytes or 0, 1)
+
+
+def _left_out(trainer: Mapping[str, Any]) -> Iterator[str]:
+    """What did not run, and what was not written."""
+    for each in trainer.get("not_run", ()):
+        at = f" at {each['where']}" if each.get("where") else ""
+        why = f": {each['why']}" if each.get("why") else ""
+        yield f"{each.get('what')}{at}{why}"
+    files = [str(name) for name in trainer.get("diverted", ())]
+    if files:
+        more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
+        yield f"not written: {', '.join(files[:_MOST_FILES])}{more}; these files are as they were"
 
 
 def _shows_training(rehearsal: Rehearsal) -> bool:
     """Whether the peak is one of a training: not of a script that failed before it began."""
     failure = rehearsal.verdict.failure
     is_oom = failure is not None and failure.kind == "gpu_memory"
-    return is_oom or rehearsal.first.trainer.get("steps", 0) > 0
+    return is_oom or what_ran(phases_of(rehearsal.first)) is not None or _has_steps(rehearsal)
+
+
+def _has_steps(rehearsal: Rehearsal) -> bool:
+    return int(rehearsal.first.trainer.get("steps", 0)) > 0
 
 
 def _limit_sum(spec: CardSpec, limit_bytes: int) -> tuple[str, ...]:

@@ -36,11 +36,16 @@ _SILENT_S = 20.0
 
 @json_shape(computed=("package", "agent"))
 class Orders(NamedTuple):
-    """What the agent reads.  ``batch`` None leaves the program's own."""
+    """What the agent reads.  ``batch`` None leaves the program's own.
+
+    ``whole``: every training is cut short after ``steps`` and the program runs on; else all is
+    ended where the first ``steps`` are done.
+    """
 
     steps: int = 3
     batch: int | None = None
     profile: str | None = None
+    whole: bool = True
 
     @property
     def package(self) -> str:

@@ -17,6 +17,7 @@ from gpuconf.rehearsal.xplane import Event, TraceError, read_events
 ALLOCATION, DEALLOCATION = "MemoryAllocation", "MemoryDeallocation"
 # Of TensorFlow's GPU devices; and of its CPU device where that stands in for one (tests).
 _ALLOCATORS = ("GPU_", "bfc_cpu_allocator_for_gpu")
+PHASE = "phase "  # of a mark: a number follows
 _DTYPES = {
     1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: "string",
     8: "complex64", 9: "int64", 10: "bool", 14: "bfloat16", 17: "uint16", 18: "complex128",
@@ -60,6 +61,7 @@ class Usage(NamedTuple):
     peak_time_ns: int
     series: tuple[Point, ...]
     live_at_peak: tuple[TracedAllocation, ...]
+    phase_peaks: tuple[tuple[int, int], ...] = ()  # (the phase's number, the most in use in it)
 
 
 class TapeMark(NamedTuple):
@@ -107,11 +109,11 @@ def tape_of(events: Sequence[Event], *, is_whole: bool = True) -> Tape:
         name = str(event.stats.get("allocator_name", ""))
         if name.startswith(_ALLOCATORS):
             by_allocator.setdefault(name, []).append(event)
-    usages = [_usage(name, found) for name, found in by_allocator.items()]
+    usages = [_usage(name, found, marks) for name, found in by_allocator.items()]
     return Tape(tuple(sorted(usages)), tuple(marks), is_whole)
 
 
-def _usage(allocator: str, events: Sequence[Event]) -> Usage:
+def _usage(allocator: str, events: Sequence[Event], marks: Sequence[TapeMark]) -> Usage:
     """Two passes: the first finds the peak, the second what was live just then."""
     series = [Point(event.time_ns, _number(event, "bytes_allocated")) for event in events]
     peak = max(range(len(series)), key=lambda place: series[place].size_bytes)
@@ -131,7 +133,32 @@ def _usage(allocator: str, events: Sequence[Event]) -> Usage:
         peak_time_ns=series[peak].time_ns,
         series=thinned(series, most=_MOST_POINTS),
         live_at_peak=tuple(sorted(live.values(), key=lambda each: -each.size_bytes)),
+        phase_peaks=_phase_peaks(series, marks),
     )
+
+
+def _phase_peaks(series: Sequence[Point], marks: Sequence[TapeMark]) -> tuple[tuple[int, int], ...]:
+    """The most in use in each phase, what was there when it began included.
+
+    Before the first mark it is phase 0.
+    """
+    switches = [
+        (mark.time_ns, int(number))
+        for mark in marks
+        if (number := mark.text.removeprefix(PHASE)) != mark.text
+    ]
+    peaks: dict[int, int] = {}
+    phase, in_use, place = 0, 0, 0
+    for point in series:
+        while place < len(switches) and switches[place][0] <= point.time_ns:
+            phase = switches[place][1]
+            peaks[phase] = max(peaks.get(phase, 0), in_use)
+            place += 1
+        in_use = point.size_bytes
+        peaks[phase] = max(peaks.get(phase, 0), in_use)
+    for _, phase in switches[place:]:
+        peaks[phase] = max(peaks.get(phase, 0), in_use)
+    return tuple(sorted(peaks.items()))
 
 
 def thinned(series: Sequence[Point], *, most: int) -> tuple[Point, ...]:

@@ -7,12 +7,13 @@ own account passes its exit code on, unless that would be 0 to 3, which mean som
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from gpuconf.children.signals import signal_name
 from gpuconf.messages.failure import Failure, failure_of
 from gpuconf.rehearsal.breakdown import names_of
+from gpuconf.rehearsal.phases import COMPUTING, TRAIN, RanPhase, failed_phase, phases_of, what_ran
 from gpuconf.rehearsal.runs import RunResult
 from gpuconf.rehearsal.trace import Tape
 from gpuconf.units import MIB
@@ -29,33 +30,71 @@ _FOR_OTHERS = (
 Answer = Literal["fits", "does not fit", "no verdict"]
 
 
+_CUT = "loops were cut short before, which may be why: what it needed from them was not there"
+
+
 class Verdict(NamedTuple):
-    """``because`` is a sentence without a full stop; ``hint`` what to do, where that is known."""
+    """``because`` is a sentence without a full stop; ``hint`` what to do, where that is known.
+
+    ``phase`` is the one in which memory ran out.
+    """
 
     answer: Answer
     because: str
     exit_code: int
     failure: Failure | None = None
     hint: str | None = None
+    phase: RanPhase | None = None
 
 
 def verdict_of(run: RunResult) -> Verdict:
     """The verdict on one run."""
-    trainer = run.trainer
+    trainer, phases = run.trainer, phases_of(run)
     steps = int(trainer.get("steps", 0))
     if run.code is None or trainer.get("ended") == "steps":
-        return _fits(run, f"{_count(steps)} ran")
+        return _fits(run, f"{_ran(phases, steps)} ran{_end(trainer)}")
     error = _fatal_error(trainer, is_failed=run.code != 0)
     if run.code == 0 and error is None:
-        return _fits(run, f"it ended by itself after {_count(steps)}") if steps else _no_step(run)
+        if not steps and what_ran(_on_gpu(phases)) is None:
+            return _no_step(run)
+        return _fits(run, f"{_ran(phases, steps)} ran, and the script to its end")
     failure = failure_of(error, run.stderr)
     if failure.kind == "gpu_memory":
-        return _does_not_fit(failure, steps)
-    if failure.kind == "refused":
-        return _refused(failure, error)
+        return _does_not_fit(failure, steps, failed_phase(phases))
+    return _refused(failure, error) if failure.kind == "refused" else _failed(run, failure, phases)
+
+
+def _failed(run: RunResult, failure: Failure, phases: Sequence[RanPhase]) -> Verdict:
+    """It failed, and not for want of GPU memory."""
+    is_script = failure.kind == "script" and (run.code or 0) > 0
+    if is_script and any(phase.is_cut for phase in phases):
+        steps = int(run.trainer.get("steps", 0))
+        return _as_far_as_it_ran(run, failure, f"{_ran(phases, steps)} ran")
     found = _not_about_the_card(run, failure)
-    others = _others(trainer)
+    others = _others(run.trainer)
     return found if others is None else found._replace(because=others, hint=_FOR_OTHERS)
+
+
+def _ran(phases: Sequence[RanPhase], steps: int) -> str:
+    return what_ran(_on_gpu(phases)) or _count(steps)
+
+
+def _on_gpu(phases: Sequence[RanPhase]) -> list[RanPhase]:
+    """The phases that computed, as far as the trace of memory is there to show it on a GPU."""
+    return [each for each in phases if each.kind in COMPUTING and each.peak_bytes != 0]
+
+
+def _end(trainer: Mapping[str, Any]) -> str:
+    place = trainer.get("ended_at")
+    return "" if place is None else f"; the script was ended at {place}"
+
+
+def _as_far_as_it_ran(run: RunResult, failure: Failure, ran: str) -> Verdict:
+    """The script failed by itself after loops had been cut short for it."""
+    where = (run.trainer.get("uncaught") or {}).get("where")
+    at = "" if where is None else f" at {where}"
+    found = _fits(run, f"{ran}; then the script failed by itself{at}: {failure.message}")
+    return found._replace(hint=_CUT) if found.answer == "fits" else found
 
 
 def _not_about_the_card(run: RunResult, failure: Failure) -> Verdict:
@@ -110,9 +149,15 @@ def _is_on_a_gpu(tape: Tape, trainer: Mapping[str, Any]) -> bool:
     return peak > 0 and peak >= min(weights, MIB)
 
 
-def _does_not_fit(failure: Failure, steps: int) -> Verdict:
-    when = f"in step {steps + 1}" if steps else "before the first step was done"
-    return Verdict("does not fit", f"out of GPU memory {when}", DOES_NOT_FIT, failure)
+def _does_not_fit(failure: Failure, steps: int, phase: RanPhase | None) -> Verdict:
+    if phase is None:
+        when = f"in step {steps + 1}" if steps else "before the first step was done"
+    elif phase.kind == TRAIN:
+        when = f"in step {phase.steps + 1} of {phase.place}"
+    else:
+        when = f"in {phase.place}" + (f", after {_count(steps)}" if steps else "")
+    because = f"out of GPU memory {when}"
+    return Verdict("does not fit", because, DOES_NOT_FIT, failure, phase=phase)
 
 
 def _refused(failure: Failure, error: Mapping[str, Any] | None) -> Verdict:
@@ -164,7 +209,7 @@ def _no_step(run: RunResult) -> Verdict:
     elif "tensorflow" not in run.trainer:
         because, hint = "the command ended without importing TensorFlow", None
     else:
-        because = "the script ended without a training step"
+        because = "the script ended without computing on the GPU"
         hint = "a step is an optimizer of Keras or TensorFlow being applied, or in a session's run"
     return Verdict("no verdict", because, NO_VERDICT, hint=hint)
 

@@ -15,7 +15,7 @@ from gpuconf.rehearsal import plot
 from gpuconf.rehearsal.breakdown import DeviceReport
 from gpuconf.rehearsal.document import document_of
 from gpuconf.rehearsal.rehearse import Rehearsal
-from gpuconf.rehearsal.report import headline, sections, title
+from gpuconf.rehearsal.report import advice_section, headline, sections, title
 from gpuconf.rehearsal.runs import HeldOnCard, Orders, RunResult
 from gpuconf.rehearsal.suggestion import Measurement, Suggestion
 from gpuconf.rehearsal.trace import Point, Tape, TapeMark, Usage
@@ -108,7 +108,8 @@ def test_what_is_told() -> None:
     done = rehearsal(fits=False)
     assert "SIMULATED" in title(done)
     assert headline(done) == "does not fit: because"
-    lines = [line for section in sections(done) for line in section.lines]
+    every = (*sections(done), *advice_section(done))
+    lines = [line for section in every for line in section.lines]
     text = "\n".join(lines)
     assert "operation  m/c1/Relu" in text
     assert "9 MiB (9437184 B)" in text

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from gpuconf.rehearsal.breakdown import devices_of
-from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
+from gpuconf.rehearsal.rehearse import OtherBatches, Rehearsal, rehearse
 from gpuconf.rehearsal.runs import Orders, RunResult, run_once
 from gpuconf.rehearsal.verdict import verdict_of
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
@@ -181,7 +181,7 @@ class Halves(NamedTuple):
     went_on: bool
 
 
-def rehearsed(stage: tuple[Path, Run], batch: int, *, second_run: bool) -> Halves:
+def rehearsed(stage: tuple[Path, Run], batch: int, other_batches: OtherBatches) -> Halves:
     """Rehearse on a small card: TensorFlow keeps 225 MiB of less than 2 GiB for itself."""
     folder, run = stage
     went_on: list[bool] = []
@@ -194,7 +194,7 @@ def rehearsed(stage: tuple[Path, Run], batch: int, *, second_run: bool) -> Halve
     command = ["generator", str(batch)]
     spec = CardSpec(total_bytes=288 * MIB)
     done = rehearse(
-        command, Orders(), spec=spec, card=None, environ={}, run=once, second_run=second_run
+        command, Orders(), spec=spec, card=None, environ={}, run=once, other_batches=other_batches
     )
     return Halves(done, went_on[0])
 
@@ -202,7 +202,7 @@ def rehearsed(stage: tuple[Path, Run], batch: int, *, second_run: bool) -> Halve
 @pytest.fixture(scope="module")
 def halves(stage: tuple[Path, Run]) -> Halves:
     """Of 640; once, because TensorFlow waits 10 s before it is out of memory."""
-    return rehearsed(stage, 640, second_run=True)
+    return rehearsed(stage, 640, "where it does not fit")
 
 
 def test_out_of_memory_is_explained(halves: Halves) -> None:
@@ -235,4 +235,4 @@ def test_halves_are_tried_until_two_fit(stage: tuple[Path, Run], halves: Halves)
     assert done.measurements[0].batch < batch < 640
     assert done.suggestion.measured_bytes is not None
     assert done.suggestion.measured_bytes <= 63 * MIB
-    assert rehearsed(stage, batch, second_run=False).rehearsal.verdict.answer == "fits"
+    assert rehearsed(stage, batch, "never").rehearsal.verdict.answer == "fits"

@@ -14,7 +14,7 @@ from gpuconf.messages.failure import Failure, failure_of
 from gpuconf.rehearsal.breakdown import DeviceReport, Row
 from gpuconf.rehearsal.document import document_of
 from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
-from gpuconf.rehearsal.report import sections
+from gpuconf.rehearsal.report import advice_section, sections
 from gpuconf.rehearsal.runs import Orders, RunResult
 from gpuconf.rehearsal.target import Allowance, allowances, reserve_bytes
 from gpuconf.rehearsal.trace import Tape, Usage
@@ -59,7 +59,9 @@ def rehearsal(**changes: Any) -> Rehearsal:
 
 def told(done: Rehearsal) -> str:
     """All lines of all sections."""
-    return "\n".join(line for section in sections(done) for line in section.lines)
+    return "\n".join(
+        line for section in (*sections(done), *advice_section(done)) for line in section.lines
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,7 +161,9 @@ def test_interrupted_after_the_verdict(stop: BaseException, code: int) -> None:
             raise stop
         return RunResult(None, (report,), report, Tape((usage,), ()), (), "", 1.0)
 
-    done = rehearse(["python"], Orders(), spec=CARD, card=None, environ={}, run=run)
+    done = rehearse(
+        ["python"], Orders(), spec=CARD, card=None, environ={}, run=run, other_batches="always"
+    )
     assert (done.verdict.answer, done.exit_code) == ("fits", code)
     assert "interrupted before" in told(done)
     assert len(runs) == 2

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpuconf.rehearsal.rehearse import Rehearsal, rehearse
-from gpuconf.rehearsal.report import sections
+from gpuconf.rehearsal.report import advice_section
 from gpuconf.rehearsal.runs import Orders, RunResult
 from gpuconf.rehearsal.suggestion import MARGIN, Measurement, sensible, suggest
 from gpuconf.rehearsal.trace import Tape, TracedAllocation, Usage
@@ -133,7 +133,9 @@ def _rehearsed(fits_up_to: int, *, used: int = 64, limit: int = 716) -> tuple[Re
         return RunResult(int(batch > fits_up_to), (report,), report, tape, (), "", 1.0)
 
     spec = CardSpec(total_bytes=1024 * MIB)
-    return rehearse(["t"], Orders(), spec=spec, card=None, environ={}, run=once), ran
+    return rehearse(
+        ["t"], Orders(), spec=spec, card=None, environ={}, run=once, other_batches="always"
+    ), ran
 
 
 def test_what_is_suggested_was_run() -> None:
@@ -142,7 +144,7 @@ def test_what_is_suggested_was_run() -> None:
     assert ran == [64, 32, 672]
     assert done.suggestion is not None
     assert (done.suggestion.batch, done.suggestion.measured_bytes) == (672, 672 * MIB)
-    assert "up to about 672, which was measured: 672 MiB" in str(sections(done))
+    assert "up to about 672, which was measured: 672 MiB" in str(advice_section(done))
 
 
 @pytest.mark.parametrize(
@@ -177,10 +179,12 @@ def test_a_line_that_was_too_steep_is_drawn_again() -> None:
         tape = Tape((Usage(0, 1610 * MIB, peak, 0, (), live),), ())
         return RunResult(None, (report,), report, tape, (), "", 1.0)
 
-    done = rehearse(["t"], Orders(), spec=CardSpec(), card=None, environ={}, run=once)
+    done = rehearse(
+        ["t"], Orders(), spec=CardSpec(), card=None, environ={}, run=once, other_batches="always"
+    )
     assert ran[:2] == [32, 16]
     assert ran[2] < 400
     assert ran[3] > 800
     assert done.suggestion is not None
     assert done.suggestion.batch == ran[3]
-    assert "up to about" in str(sections(done))
+    assert "up to about" in str(advice_section(done))

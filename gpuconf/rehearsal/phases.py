@@ -1,0 +1,180 @@
+"""What ran of a program, phase by phase, with the peak of each, and whether memory grows.  Pure.
+
+The agent notes the phases (fit, validation, a loop of the script's own, a model called, …) and
+marks their changes on the tape, which has the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from gpuconf.json_shape import Bytes, Count
+from gpuconf.json_values import decoded
+from gpuconf.rehearsal.runs import RunResult
+from gpuconf.units import KIB, sized
+
+BUILD, TRAIN, VALIDATE, RUN = "build", "train", "validate", "run"
+EVALUATE, PREDICT, CALL = "evaluate", "predict", "call"
+COMPUTING = (TRAIN, VALIDATE, EVALUATE, PREDICT, CALL)
+_FEWEST_INCREASES = 3  # one after another, for a growth that is called one
+_SMALLEST_INCREASE_BYTES = 64 * KIB  # a step; a list of losses keeps 256 B of each
+
+
+class AgentPhase(NamedTuple):
+    """A phase as the agent has noted it."""
+
+    number: int
+    kind: str
+    what: str
+    where: str | None = None
+    batch: int | None = None
+    steps: int = 0
+    of: int | None = None
+    is_cut: bool = False
+    in_use: tuple[int, ...] = ()
+    error: str | None = None
+
+
+class RanPhase(NamedTuple):
+    """A part of the program."""
+
+    kind: str
+    """What it did: build, train, validate, evaluate, predict, call (of a model) or run."""
+    what: str
+    """In words."""
+    where: str | None
+    """The line of the script, or of a notebook's cell."""
+    batch: Count | None
+    """The batch; None where there is none, or it is not known."""
+    steps: Count
+    """The training steps that were done."""
+    of: Count | None
+    """The steps that the script would have done; None where that is not known."""
+    is_cut: bool
+    """Whether it was cut short."""
+    gpu: Count | None
+    """TensorFlow's number of the GPU that came nearest to its limit in this phase."""
+    peak_bytes: Bytes | None
+    """The most in use on that GPU meanwhile; None without a trace of memory."""
+    limit_bytes: Bytes | None
+    """What TensorFlow may take of that GPU."""
+    growth_bytes: Bytes | None
+    """By how much memory grew with each of the last steps; None where it did not."""
+    error: str | None
+    """The error in it; None where there was none."""
+
+    @property
+    def place(self) -> str:
+        """What it is and where: ``fit of sequential at train.py:12``."""
+        return self.what if self.where is None else f"{self.what} at {self.where}"
+
+    @property
+    def steps_left(self) -> int | None:
+        """After how many more steps the growth has filled what may be taken."""
+        if not self.growth_bytes or self.limit_bytes is None or self.peak_bytes is None:
+            return None
+        return max(0, self.limit_bytes - self.peak_bytes) // self.growth_bytes
+
+
+def phases_of(run: RunResult) -> tuple[RanPhase, ...]:
+    """All phases of a run, in the order in which they began."""
+    noted = [decoded(AgentPhase, each) for each in run.trainer.get("phases", ())]
+    return tuple(_ran(phase, run) for phase in noted)
+
+
+def failed_phase(phases: Sequence[RanPhase]) -> RanPhase | None:
+    """The last one that met an error."""
+    return next((phase for phase in reversed(phases) if phase.error is not None), None)
+
+
+def what_ran(phases: Sequence[RanPhase]) -> str | None:
+    """In a few words, what was computed; None where nothing was."""
+    trained = [phase for phase in phases if phase.kind == TRAIN and phase.steps]
+    parts = []
+    if len(trained) == 1:
+        parts.append(f"{_steps(trained[0])} of {trained[0].place}")
+    elif trained:
+        parts.append(f"{_spread([phase.steps for phase in trained])} of {len(trained)} trainings")
+    for kind, one, many in (
+        (VALIDATE, "validation", "validations"),
+        (EVALUATE, "evaluation", "evaluations"),
+        (PREDICT, "prediction", "predictions"),
+        (CALL, "call of a model", "calls of models"),
+    ):
+        count = sum(phase.kind == kind for phase in phases)
+        if count:
+            parts.append(one if count == 1 else f"{count} {many}")
+    return _listed(parts) if parts else None
+
+
+def growing(phases: Sequence[RanPhase]) -> list[str]:
+    """A warning for each training that takes more with every step."""
+    lines = []
+    for phase in phases:
+        if phase.growth_bytes is None:
+            continue
+        line = f"memory grows by {sized(phase.growth_bytes)} a step in {phase.place}"
+        left = phase.steps_left
+        lines.append(line if left is None else f"{line}: full after about {left} more steps")
+    return lines
+
+
+def _ran(phase: AgentPhase, run: RunResult) -> RanPhase:
+    usages = run.tape.usages if run.tape is not None else ()
+    peaks = [
+        (dict(usage.phase_peaks)[phase.number], usage)
+        for usage in usages
+        if phase.number in dict(usage.phase_peaks)
+    ]
+    peak, usage = max(
+        peaks, key=lambda each: each[0] / max(each[1].limit_bytes, 1), default=(None, None)
+    )
+    return RanPhase(
+        kind=phase.kind,
+        what=phase.what,
+        where=phase.where,
+        batch=phase.batch,
+        steps=phase.steps,
+        of=phase.of,
+        is_cut=phase.is_cut,
+        gpu=None if usage is None else usage.index,
+        peak_bytes=peak,
+        limit_bytes=None if usage is None else usage.limit_bytes,
+        growth_bytes=growth_of(phase.in_use),
+        error=phase.error,
+    )
+
+
+def growth_of(in_use: Sequence[int]) -> int | None:
+    """By how much memory grew with each of the last steps: the smallest increase of them.
+
+    None unless each of at least three steps in a row, the last one included, took more than the
+    one before.  The first step is left out: the optimizer's state is made in it.
+    """
+    after = list(in_use)[1:]
+    increases = [later - earlier for earlier, later in pairwise(after)]
+    last = []
+    for increase in reversed(increases):
+        if increase < _SMALLEST_INCREASE_BYTES:
+            break
+        last.append(increase)
+    return min(last) if len(last) >= _FEWEST_INCREASES else None
+
+
+def _steps(phase: RanPhase) -> str:
+    of = "" if phase.of is None else f" of {phase.of}"
+    return f"{phase.steps}{of} step{'' if phase.steps == 1 and not of else 's'}"
+
+
+def _spread(steps: Sequence[int]) -> str:
+    low, high = min(steps), max(steps)
+    if low == high:
+        return f"{low} step{'' if low == 1 else 's'} each"
+    return f"{low} to {high} steps"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
