@@ -27,6 +27,7 @@ _EXAMPLES = """\
 examples:
   gpuconf doctor                            # what is wrong; -v: every check
   gpuconf doctor driver environment.growth  # these checks only
+  gpuconf doctor --python ~/tf/bin/python   # the packages of another Python
   gpuconf doctor --script train.py          # also read a script
   gpuconf doctor --probe                    # also compute on each card
   gpuconf doctor --report doctor.html       # a page for a bug report
@@ -43,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("checks", nargs="*", metavar="CHECK",
         help="a check's id, or the first part of ids, such as driver (default: all)")  # fmt: skip
     add("--profile", metavar="PROFILE", help="examine as if this profile applied")
+    add("--python", metavar="PYTHON",
+        help="look at the packages of this Python: a path, or a virtual environment's folder "
+        "(default: the one that runs gpuconf)")  # fmt: skip
     add("--script", metavar="FILE", action="append", default=[],
         help="also read this script or notebook for known mistakes, without running it; "
         "may be given several times")  # fmt: skip
@@ -74,6 +78,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             ids=tuple(options.checks),
             profile=options.profile,
             scripts=tuple(options.script),
+            python=options.python,
             probe=options.probe,
             timeout_s=PROBE_TIMEOUT_S if options.timeout is None else options.timeout,
             root=options.root,
@@ -100,6 +105,7 @@ def _command(options: argparse.Namespace) -> str:
     """The command that examines the same again."""
     words = ["gpuconf", "doctor", *options.checks]
     words += ["--profile", options.profile] if options.profile is not None else []
+    words += ["--python", options.python] if options.python is not None else []
     words += [word for script in options.script for word in ("--script", script)]
     return shlex.join([*words, "--probe"] if options.probe else words)
 
@@ -130,6 +136,11 @@ def _refuse_bad_words(options: argparse.Namespace) -> None:
     if options.timeout is not None and not options.probe:
         hint = f"gpuconf doctor --probe --timeout {options.timeout:g}"
         raise UsageError("--timeout bounds the probe, which was not asked for", hint=hint)
+    if options.python is not None and options.probe:
+        hint = f"{shlex.quote(options.python)} -m gpuconf doctor --probe   # needs gpuconf there"
+        raise UsageError(
+            "--probe computes in the Python that runs gpuconf, not in --python's", hint=hint
+        )
     if options.report is not None:
         from gpuconf.doctor.page import check_page_path
 

@@ -16,11 +16,12 @@ from gpuconf.doctor import PROBE_TIMEOUT_S
 from gpuconf.doctor.cards import cards_of
 from gpuconf.doctor.checks import CHECKS, run_check
 from gpuconf.doctor.checks.packages import cuda_plugins, tensorflow_name
-from gpuconf.doctor.facts import Facts, Packages
+from gpuconf.doctor.facts import Facts, Interpreter, Packages
 from gpuconf.doctor.finding import Finding, crash
 from gpuconf.doctor.gathering import gather
+from gpuconf.doctor.gathering.interpreter import other_interpreter
 from gpuconf.doctor.report import ProfileInForce, Report
-from gpuconf.environ import switched_off
+from gpuconf.environ import before_gpuconf, switched_off
 from gpuconf.errors import GpuconfError, UsageError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _STEERING = ("CUDA_", "GPUCONF_", "JAX_", "KERAS_", "NCCL_", "NVIDIA_", "PYTORCH_", "TF_", "XLA_")
 _STEERING_NAMES = ("LD_LIBRARY_PATH", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 _OURS = "GPUCONF_STATE"
+_PIP = re.compile(r"(?<![\w-])pip(?= (?:un)?install )")
 # NVIDIA_API_KEY opens a registry, and TF_ is Terraform's too: TF_VAR_db_password, TF_TOKEN_….
 _SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 _TERRAFORMS = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_", "TF_CLOUD_", "TF_LOG", "TF_PLUGIN_")
@@ -54,12 +56,14 @@ _SHOWN_PACKAGES = (
 class ExaminationRequest(NamedTuple):
     """What to examine: ids of checks (none means all), scripts to read, whether to probe.
 
+    ``python`` is another Python whose packages are looked at.
     ``root`` is where /proc, /dev, /sys and /etc are read; another than ``/`` is for tests.
     """
 
     ids: tuple[str, ...] = ()
     profile: str | None = None
     scripts: tuple[str, ...] = ()
+    python: str | None = None
     probe: bool = False
     timeout_s: float = PROBE_TIMEOUT_S
     root: str = "/"
@@ -74,18 +78,24 @@ def examine(
 ) -> Report:
     """Examine the machine, and with it scripts and cards as asked; raises UsageError alone."""
     ids = _wanted_ids(request)
+    python = None
+    if request.python is not None:
+        python = other_interpreter(request.python, environ=before_gpuconf(environ))
     first = next((script for script in request.scripts if script != "-"), None)
     gathered = gather(
         profile=request.profile,
         root=request.root,
         environ=environ,
         script_folder=None if first is None else os.path.dirname(os.path.abspath(first)),
+        interpreter=python,
     )
     facts = gathered.facts
     findings = [
         *gathered.crashes,
         *(run_check(check, facts) for check in CHECKS if ids is None or check.id in ids),
     ]
+    if python is not None:
+        findings = [_with_pip_of(python, each) for each in findings]
     for script in request.scripts:
         findings += _chosen(_read_script(script), ids)
     live = None
@@ -103,6 +113,12 @@ def examine(
         probe=live.runs if live else None,
         accounts=tuple(sorted(facts.ledger.accounts)) if facts.ledger else (),
     )
+
+
+def _with_pip_of(python: Interpreter, finding: Finding) -> Finding:
+    """The finding with a fix for the packages of ``python``: `pip` alone is another one's."""
+    fix = _PIP.sub(f"{shlex.quote(python.path)} -m pip", finding.fix or "")
+    return finding._replace(fix=fix or None)
 
 
 def _wanted_ids(request: ExaminationRequest) -> frozenset[str] | None:
@@ -198,7 +214,9 @@ def frameworks_to_probe(packages: Packages, ids: frozenset[str] | None) -> list[
 def _versions(facts: Facts) -> Iterator[tuple[str, str]]:
     inventory, system = facts.inventory, facts.system
     yield "gpuconf", __version__
-    yield "Python", platform.python_version()
+    if (python := facts.packages.interpreter) is not None:
+        yield "Python", ".".join(map(str, python.version))
+        yield "Python's path", python.path
     yield "system", f"{platform.system()} {platform.release()}"
     if system.container or system.is_wsl:
         yield "inside", " ".join(filter(None, [system.container, "WSL" if system.is_wsl else None]))

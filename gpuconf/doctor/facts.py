@@ -127,14 +127,38 @@ class KerasChoice(NamedTuple):
     problem: str | None = None
 
 
+class Interpreter(NamedTuple):
+    """The Python that is looked at, and where it looks for packages.
+
+    ``kind`` is "virtual environment" or "conda environment"; None for a Python of the system.
+    ``is_other`` says that it is not the one that runs gpuconf.
+    """
+
+    path: str
+    version: tuple[int, ...]
+    prefix: str
+    kind: str | None = None
+    paths: tuple[str, ...] = ()
+    is_other: bool = False
+
+    def __str__(self) -> str:
+        """For people: its path, its version, and what kind of environment it is in."""
+        number = ".".join(map(str, self.version))
+        return f"{self.path} (Python {number}{f', {self.kind}' if self.kind else ''})"
+
+
 class Packages(NamedTuple):
-    """What is installed for this Python, read without importing any of it.
+    """What is installed for one Python, read without importing any of it.
+
+    ``interpreter`` is that Python, and ``on_path`` another one, that PATH has first.
 
     ``tensorflow``, ``torch`` and ``jax`` are their builds, None where they are not installed or
     unknown.  ``libraries`` is empty where no CUDA build of TensorFlow is installed,
     ``jax_libraries`` where JAX has no plugin for CUDA; those are found, and not opened.
     """
 
+    interpreter: Interpreter | None = None
+    on_path: str | None = None
     python: tuple[int, int] = (0, 0)
     installed: Mapping[str, Package] = {}
     tensorflow: TensorFlowBuild | None = None

@@ -13,6 +13,8 @@ from gpuconf.reporting.lines import Line, broken, line_of
 from gpuconf.reporting.memory_bars import BarLayout, BarRow, bar_lines
 
 _STYLES = {"fail": "bold red", "warn": "yellow", "crash": "magenta", "ok": "green", "skip": "dim"}
+# What is said though nothing is wrong: what was looked at.
+_SAID = ("packages.frameworks", "source.clean")
 _INDENT = 7
 _MOST_HOLDERS = 4
 
@@ -117,7 +119,7 @@ def _ending(report: Report, shape: TextLayout) -> Iterator[Line]:
 def _done(report: Report) -> Iterator[str]:
     """What was done because it was asked for, and found nothing."""
     for finding in report.findings:
-        if finding.id == "source.clean":
+        if finding.id in _SAID and finding.status == "ok":
             yield finding.summary
         elif re.fullmatch(r"live\.(.*\.)?start", finding.id) and finding.status == "skip":
             yield f"probe: {finding.summary}"

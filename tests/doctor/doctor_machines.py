@@ -9,6 +9,7 @@ from gpuconf.doctor.facts import (
     CudaLibrary,
     DeviceNode,
     Facts,
+    Interpreter,
     LedgerContents,
     LedgerFacts,
     MutexFacts,
@@ -77,7 +78,9 @@ def installed(*packages: tuple[str, str] | tuple[str, str, tuple[str, ...]]) -> 
     return {package[0]: Package(*package) for package in packages}
 
 
+PYTHON = Interpreter("/venv/bin/python", (3, 11, 7), "/venv", "virtual environment")
 PACKAGES = Packages(
+    interpreter=PYTHON,
     python=(3, 11),
     installed=installed(
         ("tensorflow", "2.21.0", TF_REQUIRES),

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from gpuconf.doctor.facts import Interpreter
 from tests.hardware import standin
 from tests.processes import write_package
 
@@ -18,6 +19,11 @@ WSL = "Linux version 5.15.153.1-microsoft-standard-WSL2 (root@x) (gcc 11.2.0) #1
 LINUX = "Linux version 6.8.0-40-generic (buildd@x) (gcc 13.2.0) #40-Ubuntu SMP\n"
 XID_79 = "kernel: NVRM: Xid (PCI:0000:01:00): 79, pid='<unknown>', GPU has fallen off the bus."
 XID_31 = "kernel: NVRM: Xid (PCI:0000:01:00): 31, pid=4242, name=python3, Ch 00000008, MMU Fault"
+
+
+def python_with(*folders: str) -> Interpreter:
+    """A Python that looks for packages in these folders."""
+    return Interpreter("/usr/bin/python3", (3, 11, 7), "/usr", paths=folders)
 
 
 def machine(folder: Path, **files: str) -> Path:

@@ -10,6 +10,10 @@ from tests.doctor.doctor_machines import BUILD, CUDART, CUDNN, PACKAGES, SOUND, 
 _NO_CUDA = TensorFlowBuild(is_cuda=False)
 
 TROUBLES = (
+    Case("packages.frameworks", "warn", "no TensorFlow, Keras, PyTorch or JAX in /venv/bin/python",
+         packages(without=("tensorflow", "keras", "jax"))),
+    Case("packages.frameworks", "warn", "gpuconf doctor --python '/my tf/bin/python'",
+         packages(without=("tensorflow", "keras", "jax"), on_path="/my tf/bin/python")),
     Case("packages.tensorflow", "warn", "built for the CPU", packages(tensorflow=_NO_CUDA)),
     Case("packages.tensorflow", "warn", "pip uninstall -y tensorflow-cpu && ",
          packages(("tensorflow-cpu", "2.21.0"), without=("tensorflow",), tensorflow=_NO_CUDA)),
@@ -77,6 +81,11 @@ TROUBLES = (
 )  # fmt: skip
 
 SOUND_CASES = (
+    Case("packages.frameworks", "ok",
+         "/venv/bin/python (Python 3.11.7, virtual environment): "
+         "TensorFlow 2.21.0, Keras 3.15.1, JAX 0.10.2", SOUND),
+    Case("packages.frameworks", "ok", "environment): PyTorch 2.9.1",
+         packages(("torch", "2.9.1"), without=("tensorflow", "keras", "jax"))),
     Case("packages.tensorflow", "ok", "built for CUDA 12.5.1", SOUND),
     Case("packages.tensorflow_copies", "ok", "one TensorFlow", SOUND),
     Case("packages.requirements", "ok", "fit each other", SOUND),

@@ -10,7 +10,7 @@ from gpuconf.backends.torch.options import options_in
 from gpuconf.doctor.facts import CudaLibrary, JaxBuild, TorchBuild
 from gpuconf.doctor.gathering.builds import read_jax_build, read_torch_build
 from gpuconf.doctor.gathering.packages import read_packages
-from tests.doctor.doctor_trees import package
+from tests.doctor.doctor_trees import package, python_with
 from tests.frameworks import installed
 from tests.processes import write_package
 
@@ -63,12 +63,19 @@ def test_the_libraries_of_jaxs_plugin(tmp_path: Path) -> None:
     """Those of the plugin's CUDA, as pip puts them; none without a plugin."""
     cufft = "nvidia/cu13/lib/libcufft.so.12"
     write_package(tmp_path, {**package("jax_cuda13_plugin", "0.10.2"), cufft: ""})
-    found = read_packages(root=str(tmp_path), environ={}, paths=[str(tmp_path)]).jax_libraries
+    found = read_packages(
+        root=str(tmp_path), environ={}, interpreter=python_with(str(tmp_path))
+    ).jax_libraries
     assert found[2] == CudaLibrary("cufft", "libcufft.so.12", str(tmp_path / cufft), "pip")
     assert next(each.soname for each in found if each.path is None) == "libcudart.so.13"
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert read_packages(root=str(empty), environ={}, paths=[str(empty)]).jax_libraries == ()
+    assert (
+        read_packages(
+            root=str(empty), environ={}, interpreter=python_with(str(empty))
+        ).jax_libraries
+        == ()
+    )
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import json
 import re
 import socket
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,9 @@ from gpuconf.doctor.gathering.builds import read_tensorflow_build
 from gpuconf.doctor.gathering.libraries import wanted_sonames
 from gpuconf.units import GIB
 from tests.doctor.doctor_commands import Done, Job, checked, run_jobs, troubles
-from tests.doctor.doctor_trees import library, machine, process
+from tests.doctor.doctor_trees import library, machine, package, process
 from tests.hardware import standin
-from tests.processes import Nvml, run_python
+from tests.processes import Nvml, run_python, write_package
 
 pytestmark = pytest.mark.slow  # waits for programs
 
@@ -45,6 +46,8 @@ ON_NO_GPU = {
     "strictly warned": Job(["doctor", "environment.growth", "--strict"], GROWTH),
     "strictly fine": Job(["doctor", "environment.growth", "--strict"]),
     "with a script": Job(["doctor", "--json", "--script", "bad.py"]),
+    "another python": Job(["doctor", "--json", "packages", "--python", "{folder}/my env"]),
+    "an empty python": Job(["doctor", "packages", "--python", "{folder}/empty/bin/python"]),
     "a script alone": Job(["doctor", "--json", "source", "--script", "bad.py"]),
 }
 # Likewise, on a machine with a card that drives its display.
@@ -78,6 +81,9 @@ REFUSED = (
     (["--timeout", "9"], "gpuconf doctor --probe --timeout 9"),
     (["--report", "page.txt"], "gpuconf doctor --report page.html"),
     (["--report", "no/such/page.html"], "mkdir -p no/such"),
+    (["--python", "no/such"], "--python no/such: there is no such command"),
+    (["--python", "/bin/false"], "does not run as a Python"),
+    (["--python", "python3", "--probe"], "hint: python3 -m gpuconf doctor --probe"),
     (["--probe", "--timeout", "0"], "no number of seconds"),
     (["--probe", "--timeout", "nan"], "no number of seconds"),
     (["source"], "--script"),
@@ -95,6 +101,11 @@ def done(tmp_path_factory: pytest.TempPathFactory, nvml: Nvml) -> dict[str, Done
     machine(folder / "broken", **torn)
     (folder / "bad.yaml").write_text("memory: {memory_limt: 2GiB}\n")
     (folder / "bad.py").write_text("import tensorflow as tf\nimport gpuconf.auto\n")
+    for name in ("my env", "empty"):
+        venv.create(folder / name, symlinks=True)
+    (packages,) = (folder / "my env").glob("lib/python*/site-packages")
+    write_package(packages, {**package("torch", "2.8.0"),
+                             **package("torchvision", "0.24.1", ["torch==2.9.1"])})  # fmt: skip
     found: dict[str, Done] = {}
     for scenario, jobs in (("no_library", ON_NO_GPU), ("desktop", ON_DESKTOP)):
         placed = [_placed(job, folder) for job in jobs.values()]
@@ -118,6 +129,7 @@ def test_a_machine_without_a_gpu_is_told_calmly(done: dict[str, Done]) -> None:
         "no NVIDIA GPU here: programs run on the CPU",
         "nothing is wrong",
     ]
+    assert f"\n{sys.executable} (Python 3." in text.out
     assert (text.code, text.err, document.code, document.err) == (0, "", 0, "")
     found = checked(document)
     assert troubles(found) == {}
@@ -125,6 +137,27 @@ def test_a_machine_without_a_gpu_is_told_calmly(done: dict[str, Done]) -> None:
     driver = next(each for each in found["findings"] if each["id"] == "driver.present")
     assert driver["status"] == "skip"
     assert found["gpus"] == []
+
+
+def test_another_python_is_looked_at(done: dict[str, Done]) -> None:
+    """Its packages, read without an import; the fix takes its own pip; gpuconf need not be there.
+
+    With no framework in it there is a warning, and a command that looks at another.
+    """
+    document = checked(done["another python"])
+    findings = {each["id"]: each for each in document["findings"]}
+    frameworks = findings["packages.frameworks"]
+    path = document["versions"]["Python's path"]
+    assert (frameworks["status"], path.endswith("/my env/bin/python")) == ("ok", True)
+    assert frameworks["summary"].startswith(f"{path} (Python 3.")
+    assert frameworks["summary"].endswith(", virtual environment): PyTorch 2.8.0")
+    assert document["versions"]["torch"] == "2.8.0"
+    assert findings["packages.requirements"]["fix"].startswith(f"'{path}' -m pip install 'torch")
+    assert "--python" in document["command"]
+    empty = done["an empty python"]
+    assert empty.code == 0
+    assert "WARN   packages.frameworks  no TensorFlow, Keras, PyTorch or JAX in /" in empty.out
+    assert "fix: gpuconf doctor --python " in empty.out
 
 
 @pytest.fixture(scope="module")

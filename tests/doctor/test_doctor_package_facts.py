@@ -13,6 +13,7 @@ from gpuconf.doctor.gathering.packages import read_keras_choice, read_packages
 from tests.doctor.doctor_trees import (
     library,
     package,
+    python_with,
     tensorflow,
 )
 from tests.hardware import standin
@@ -25,7 +26,7 @@ def test_packages_are_read_and_not_imported(tmp_path: Path) -> None:
     write_package(first, {**tensorflow(), **package("tf_keras", "2.21.0", ["tensorflow<2.22"])})
     write_package(second, {**package("tf_keras", "2.15.0"), "old-1.0-py3.10.egg-info/PKG": ""})
     paths = [str(first), str(second), str(tmp_path / "missing")]
-    found = read_packages(root=str(tmp_path), environ={}, paths=paths)
+    found = read_packages(root=str(tmp_path), environ={}, interpreter=python_with(*paths))
     assert sorted(found.installed) == ["old", "tensorflow", "tf-keras"]
     assert found.version("tf-keras") == "2.21.0"
     assert found.installed["tf-keras"].requires == ("tensorflow<2.22",)
@@ -39,7 +40,7 @@ def test_packages_are_read_and_not_imported(tmp_path: Path) -> None:
 def test_a_build_that_cannot_be_read_is_unknown(source: str, tmp_path: Path) -> None:
     """Whatever stands in the file."""
     write_package(tmp_path, {"tensorflow/python/platform/build_info.py": source})
-    found = read_packages(root=str(tmp_path), environ={}, paths=[str(tmp_path)])
+    found = read_packages(root=str(tmp_path), environ={}, interpreter=python_with(str(tmp_path)))
     assert found.tensorflow is None
 
 
@@ -55,7 +56,7 @@ def test_a_build_that_cannot_be_read_is_unknown(source: str, tmp_path: Path) -> 
 def test_the_build_of_torch(source: str, build: TorchBuild | None, tmp_path: Path) -> None:
     """From its version.py, with and without an annotation; a build for the CPU is no unknown."""
     write_package(tmp_path, {"torch/version.py": source})
-    found = read_packages(root=str(tmp_path), environ={}, paths=[str(tmp_path)])
+    found = read_packages(root=str(tmp_path), environ={}, interpreter=python_with(str(tmp_path)))
     assert found.torch == build
 
 
@@ -67,7 +68,9 @@ def test_cuda_libraries_are_opened_where_the_loader_finds_them(tmp_path: Path) -
     library(tmp_path / "nvidia/cudnn/lib/libcudnn.so.9", cudnn="90300")
     library(tmp_path / "nvidia/cublas/lib/libcublas.so.12")
     environ = {"LD_LIBRARY_PATH": str(tmp_path / "own")}
-    found = read_packages(root=str(tmp_path), environ=environ, paths=[str(tmp_path)])
+    found = read_packages(
+        root=str(tmp_path), environ=environ, interpreter=python_with(str(tmp_path))
+    )
     by_name = {each.name: each for each in found.libraries}
     assert by_name["cudart"].path is None
     assert by_name["cublas"].place == "LD_LIBRARY_PATH"
@@ -83,7 +86,9 @@ def test_a_library_that_prints_is_no_trouble(tmp_path: Path) -> None:
     write_package(tmp_path, tensorflow())
     path = tmp_path / "nvidia/cudnn/lib/libcudnn.so.9"
     library(path, cudnn='(__builtin_puts("hello\\n3"), 90300)')
-    found = read_packages(root=str(tmp_path), environ={}, paths=[str(tmp_path)]).libraries
+    found = read_packages(
+        root=str(tmp_path), environ={}, interpreter=python_with(str(tmp_path))
+    ).libraries
     assert [each.version for each in found if each.path] == ["9.3.0"]
 
 
@@ -109,7 +114,9 @@ def test_a_library_that_ends_the_process_is_a_finding_of_its_own(tmp_path: Path)
     write_package(tmp_path, tensorflow())
     library(tmp_path / "nvidia/cuda_runtime/lib/libcudart.so.12")
     library(tmp_path / "nvidia/cudnn/lib/libcudnn.so.9", cudnn="*(volatile int *)8")
-    found = read_packages(root=str(tmp_path), environ={}, paths=[str(tmp_path)]).libraries
+    found = read_packages(
+        root=str(tmp_path), environ={}, interpreter=python_with(str(tmp_path))
+    ).libraries
     problems = {each.name: each.problem for each in found if each.path}
     assert problems["cudart"] is None
     assert "it ended the process (-" in (problems["cudnn"] or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from gpuconf.doctor.checks.check import Check, fail, ok, skip, warn
@@ -20,6 +21,7 @@ _TENSORFLOWS = (
     "tf-nightly",
     "tf-nightly-cpu",
 )
+_OTHER_FRAMEWORKS = {"Keras": "keras", "tf_keras": "tf-keras", "PyTorch": "torch", "JAX": "jax"}
 # Pairs that do not even start, and what is seen then; others may be luckier than their metadata.
 _DOES_NOT_START = {
     # NumPy 2.0 migration guide: extensions compiled for NumPy 1 must be built anew.
@@ -42,6 +44,26 @@ TORCH_FOR_GPUS = "pip install --force-reinstall --index-url https://pypi.org/sim
 def tensorflow_name(packages: Packages) -> str | None:
     """The distribution that TensorFlow is installed as."""
     return next((name for name in _TENSORFLOWS if name in packages.installed), None)
+
+
+def _frameworks(facts: Facts) -> Finding:
+    """Which Python is looked at, and what is in it: a gpuconf of its own often has nothing."""
+    packages = facts.packages
+    python = packages.interpreter
+    if python is None:
+        return skip("the Python that is looked at is unknown")
+    named = {"TensorFlow": tensorflow_name(packages), **_OTHER_FRAMEWORKS}
+    versions = ((name, packages.version(package or "")) for name, package in named.items())
+    found = [f"{name} {version}" for name, version in versions if version is not None]
+    if found:
+        return ok(f"{python}: {', '.join(found)}", f"in {python.prefix}")
+    other = packages.on_path
+    fix = f"gpuconf doctor --python {shlex.quote(other or '/path/to/python')}"
+    return warn(
+        f"no TensorFlow, Keras, PyTorch or JAX in {python}",
+        "only the packages of this Python were looked at",
+        fix=f"{fix}   # or another Python: the one that trains",
+    )
 
 
 def _tensorflow(facts: Facts) -> Finding:
@@ -269,6 +291,7 @@ def _nvml_binding(facts: Facts) -> Finding:
 
 
 CHECKS = (
+    Check("packages.frameworks", "the Python that is looked at has a framework", _frameworks),
     Check("packages.tensorflow", "the installed TensorFlow is built for the GPU", _tensorflow),
     Check("packages.tensorflow_copies", "there is one TensorFlow, and a living one", _copies),
     Check("packages.requirements", "the frameworks' versions go together", _requirements),

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from gpuconf import environ as environment
 from gpuconf import run_plan
-from gpuconf.doctor.facts import Facts, Packages, ProfileFacts, System
+from gpuconf.doctor.facts import Facts, Interpreter, Packages, ProfileFacts, System
 from gpuconf.doctor.finding import Finding, crash
 from gpuconf.doctor.gathering.leases import read_leases, read_ledger_facts
 from gpuconf.doctor.gathering.packages import read_packages
@@ -39,10 +39,12 @@ def gather(
     root: str = "/",
     environ: Mapping[str, str] = os.environ,
     script_folder: str | None = None,
+    interpreter: Interpreter | None = None,
 ) -> GatheredFacts:
     """Read the machine.  A reader that crashes leaves its facts unknown, and a finding of it.
 
     ``script_folder`` is where the search for the project's profile begins, if a script is examined.
+    ``interpreter`` is the Python whose packages are read, by default this one.
     """
     crashes: list[Finding] = []
 
@@ -74,7 +76,9 @@ def gather(
             {},
         ),
         packages=attempt(
-            "packages", lambda: read_packages(root=root, environ=baseline), Packages()
+            "packages",
+            lambda: read_packages(root=root, environ=baseline, interpreter=interpreter),
+            Packages(),
         ),
         profile=attempt(
             "profile",

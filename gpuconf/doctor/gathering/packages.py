@@ -1,4 +1,4 @@
-"""What is installed for this Python, read from files: nothing of it is imported.
+"""What is installed for a Python, read from files: nothing of it is imported.
 
 The folders of ``sys.path`` are read directly; importlib.metadata would cost 30 ms and more.
 """
@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
+from typing import TypedDict
 
 from packaging.utils import canonicalize_name
 
-from gpuconf.doctor.facts import KerasChoice, Package, Packages
+from gpuconf.doctor.facts import Interpreter, KerasChoice, Package, Packages
 from gpuconf.doctor.gathering.builds import read_jax_build, read_tensorflow_build, read_torch_build
 from gpuconf.doctor.gathering.files import names_in, read_text
+from gpuconf.doctor.gathering.interpreter import python_on_path, this_interpreter
 from gpuconf.doctor.gathering.libraries import jax_libraries, read_libraries
 
 # tensorflow-2.21.0.dist-info, protobuf-3.20.3-py3.10.egg-info
@@ -26,20 +27,33 @@ _FRAMEWORKS = re.compile(
 )
 
 
+class _Where(TypedDict):
+    """Where libraries are looked for."""
+
+    root: str
+    environ: Mapping[str, str]
+    packages: Sequence[str]
+    prefix: str
+
+
 def read_packages(
-    *, root: str, environ: Mapping[str, str], paths: Sequence[str] | None = None
+    *, root: str, environ: Mapping[str, str], interpreter: Interpreter | None = None
 ) -> Packages:
-    """Gather packages, builds and CUDA libraries; ``paths`` is by default ``sys.path``."""
-    folders = [path for path in (sys.path if paths is None else paths) if os.path.isdir(path)]
+    """Gather packages, builds and CUDA libraries of ``interpreter``, by default this one."""
+    python = interpreter or this_interpreter()
+    folders = [path for path in python.paths if os.path.isdir(path)]
     build, installed = read_tensorflow_build(folders), _read_installed(folders)
+    where: _Where = {"root": root, "environ": environ, "packages": folders, "prefix": python.prefix}
     return Packages(
-        python=sys.version_info[:2],
+        interpreter=python,
+        on_path=python_on_path(environ, python),
+        python=(python.version[0], python.version[1]),
         installed=installed,
         tensorflow=build,
         torch=read_torch_build(folders, environ),
         jax=read_jax_build(folders),
-        libraries=read_libraries(build, root=root, environ=environ, packages=folders),
-        jax_libraries=jax_libraries(installed, root=root, environ=environ, packages=folders),
+        libraries=read_libraries(build, **where),
+        jax_libraries=jax_libraries(installed, **where),
         keras=read_keras_choice(environ),
     )
 
