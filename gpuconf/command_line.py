@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
@@ -92,6 +93,15 @@ def size_argument(text: str) -> int:
         return parse_size_argument(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
+
+
+def card_size_argument(text: str) -> int:
+    """The memory of a card, as `size_argument`; but ``4GB`` is what is sold as that: 4 GiB.
+
+    Makers count a card's memory in units of 1024 and write GB.
+    """
+    as_sold = re.sub(r"(?i)(?<=[0-9 ])([GM])B\s*$", r"\1iB", text)
+    return size_argument(as_sold)
 
 
 def seconds_argument(text: str) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.command_line import CommandParser, check_picture, size_argument
+from gpuconf.command_line import CommandParser, card_size_argument, check_picture, size_argument
 from gpuconf.errors import UsageError
 from gpuconf.units import GIB
 from tests.processes import run_python
@@ -45,6 +45,8 @@ def test_what_is_not_known_is_refused_by_the_command_that_was_meant(
 def test_a_size() -> None:
     """A number with a unit; without one, argparse is told what may have been meant."""
     assert size_argument("8GiB") == 8 * GIB
+    assert card_size_argument("8GB") == card_size_argument(" 8 gb ") == 8 * GIB  # as sold
+    assert card_size_argument("11264MiB") == 11 * GIB
     with pytest.raises(ArgumentTypeError, match="did you mean 8GiB"):
         size_argument("8 gigs")
 

@@ -12,6 +12,7 @@ from gpuconf.children.signals import ended_in_order
 from gpuconf.children.starting import find_command
 from gpuconf.cli.output import Drawn, Output, drawn, drop_unwritten
 from gpuconf.command_line import (
+    card_size_argument,
     check_picture,
     command_after_dashes,
     describe,
@@ -57,8 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe this command, and add its arguments."""
     describe(parser, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
-    add("--card", type=size_argument, metavar="SIZE",
-        help="memory of the card (default: like this machine's GPU 0 now, else 8GiB)")  # fmt: skip
+    add("--card", type=card_size_argument, metavar="SIZE",
+        help="memory of the card; 8GB is what is sold as that, 8GiB (default: like this machine's "
+        "GPU 0 now, else 8GiB)")  # fmt: skip
     add("--used", type=size_argument, metavar="SIZE",
         help="what others hold on it, such as the desktop (default with --card: 0B)")  # fmt: skip
     add("--context", type=size_argument, metavar="SIZE", default=CONTEXT_BYTES,

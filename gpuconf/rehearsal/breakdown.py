@@ -26,6 +26,7 @@ _DATA_OPS = (
     *("SameWorkerRecvDone", "ScratchBuffer"),  # copies to the card, the device's own
 )
 _APPLIES = re.compile("(Resource)?(Sparse)?Apply[A-Z]")  # an optimizer's own operation
+_CONVOLUTIONS = (("Conv2D", 4), ("Conv3D", 5), ("DepthwiseConv2d", 4))
 _EAGER_BACKWARD = ("Grad", "Backprop")
 _EAGER_UPDATE = ("ResourceApply", "Sqrt", "AssignSubVariableOp", "AssignAddVariableOp")
 
@@ -165,6 +166,17 @@ def _layer(part: str, names: ProgramNames) -> str | None:
         return part
     bare = _without_number(part)
     return bare if bare in names.layers else None
+
+
+def is_kernels_own(op: str | None, shape: Sequence[int]) -> bool:
+    """Whether a tensor is none of the operation's results but its CPU kernel's scratch memory.
+
+    A convolution's results have as many dimensions as pictures or kernels do; what its CPU kernel
+    unfolds pictures into (im2col) has others.
+    """
+    kind = _without_number((op or "").rpartition("/")[2])
+    dimensions = next((count for sign, count in _CONVOLUTIONS if kind.startswith(sign)), None)
+    return dimensions is not None and len(shape) != dimensions
 
 
 def _without_number(name: str) -> str:

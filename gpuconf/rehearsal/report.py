@@ -12,6 +12,7 @@ from gpuconf.rehearsal.breakdown import (
     DeviceReport,
     ProgramNames,
     Row,
+    is_kernels_own,
     names_of,
     place_of,
     tightest,
@@ -33,6 +34,10 @@ _WORDS = {
     "_EagerConst": "data and constants from Python",
     "ScratchBuffer": "scratch memory of the device",
 }
+_KERNELS_OWN = (
+    "scratch memory of TensorFlow's CPU kernel, which computes here; on a GPU cuDNN takes a "
+    "workspace of its own instead, as large as it finds room for"
+)
 REAL = "Real: TensorFlow, its GPU device code and its memory allocator, and your script."
 SIMULATED = (
     "Simulated: the card, its driver and the CUDA context (as large as --context says). Not in it: "
@@ -206,6 +211,8 @@ def _failure_lines(
             lines.append(f"layer      {layer} ({what})")
     if failure.shape is not None:
         lines.append(f"tensor     {list(failure.shape)} {failure.dtype}")
+        if is_kernels_own(failure.node, failure.shape):
+            lines.append(f"           {_KERNELS_OWN}")
     if failure.asked_bytes is not None:
         lines.append(f"asked for  {sized(failure.asked_bytes)} ({failure.asked_bytes} B)")
         lines += _sum_lines(failure.asked_bytes, failure.in_use_bytes, failure.device, devices)

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gpuconf.command_line import CommandParser, size_argument
+from gpuconf.command_line import CommandParser, card_size_argument, size_argument
 from gpuconf.errors import BackendError, GpuconfError, UsageError
+from gpuconf.hardware.reserve import CONTEXT_BYTES
 from gpuconf.simcard import simulated_card
 from gpuconf.simcard.bridge import build_bridge
 from gpuconf.simcard.card import (
@@ -214,7 +215,7 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _spec(options: argparse.Namespace) -> CardSpec:
-    return CardSpec()._replace(**_given(options))
+    return CardSpec(context_bytes=CONTEXT_BYTES)._replace(**_given(options))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -249,12 +250,13 @@ def _parser() -> argparse.ArgumentParser:
 def _add_card_options(parser: argparse.ArgumentParser) -> None:
     default = CardSpec()
     add = parser.add_argument
-    add("--total", dest="total_bytes", type=size_argument, metavar="SIZE",
+    add("--total", dest="total_bytes", type=card_size_argument, metavar="SIZE",
         help=f"memory of each card (default {exact_size(default.total_bytes)})")  # fmt: skip
     add("--used", dest="used_bytes", type=size_argument, metavar="SIZE",
         help="what the desktop holds on each card (default 0B)")  # fmt: skip
     add("--context", dest="context_bytes", type=size_argument, metavar="SIZE",
-        help="counted for each process's CUDA context (default 0B)")  # fmt: skip
+        help="counted for each process's CUDA context, 300 to 600 MB on a GPU (default "
+        f"{exact_size(CONTEXT_BYTES)})")  # fmt: skip
     add("--count", type=int, metavar="N", help="number of cards (default 1)")
     add("--name", help=f"name of the simulated card (default {default.name!r})")
     add("--compute-capability", metavar="X.Y",

@@ -82,7 +82,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "keras_api": GROUND,
     "messages": GROUND | {"notebook"},
     # The wings.
-    "simcard": GROUND | {"children"},
+    "simcard": GROUND | {"children", "hardware"},
     "images": GROUND,
     "callbacks": GROUND | MIDDLE,
     "diagnosis": GROUND | MIDDLE,

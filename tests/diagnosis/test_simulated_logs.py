@@ -133,4 +133,4 @@ def test_every_log_has_its_command() -> None:
     logs = {path.name for path in (FOLDER / "logs").iterdir()}
     assert logs == set(EXPECTED)
     assert not [name for name in logs if name.partition(".")[0] not in listing]
-    assert "gpuconf.simcard run --total" in listing
+    assert "gpuconf.simcard run --context=0B --total" in listing

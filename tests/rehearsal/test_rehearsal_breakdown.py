@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconf.rehearsal.breakdown import ProgramNames, place_of, rows_of
+from gpuconf.rehearsal.breakdown import ProgramNames, is_kernels_own, place_of, rows_of
 from gpuconf.rehearsal.trace import TracedAllocation, Usage
 
 NAMES = ProgramNames(
@@ -79,3 +79,13 @@ def test_variables_are_known_by_their_size() -> None:
     rows = rows_of(Usage(0, 10**6, 2048, 9, (), live), NAMES, first_step_ns=2)
     found = {row.what: row.pieces for row in rows}
     assert found == {"weights": 1, "optimizer state": 2, "other computation": 1}
+
+
+def test_scratch_memory_of_a_cpu_kernel() -> None:
+    """What im2col unfolds a picture into is no result of a convolution."""
+    backward = "gradient_tape/m/c1/convolution/Conv2DBackpropFilter"
+    assert is_kernels_own(backward, (2, 65536, 144))
+    assert not is_kernels_own(backward, (3, 3, 16, 32))
+    assert not is_kernels_own("m/c1/convolution_1/Conv2D", (8, 64, 64, 16))
+    assert not is_kernels_own("m/d1/MatMul", (8, 64))
+    assert not is_kernels_own(None, (8, 64))

@@ -29,7 +29,8 @@ def _call(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def _client(code: str) -> Sequence[str]:
-    return ("--no-bridge", "--", sys.executable, str(CLIENT), code)  # a client without TensorFlow
+    """A client without TensorFlow, whose figures are of memory alone."""
+    return ("--context=0B", "--no-bridge", "--", sys.executable, str(CLIENT), code)
 
 
 def test_a_command_runs_on_the_card_that_was_asked_for() -> None:
@@ -103,8 +104,9 @@ def test_a_kept_card_must_fit_the_options(tmp_path: Path) -> None:
 
 def test_env_prints_lines_for_a_shell(tmp_path: Path) -> None:
     """A shell that evals them is on the card."""
+    card = f"--total 1GiB --context 0B --card {tmp_path}/card"
     script = (
-        f'eval "$({sys.executable} -m gpuconf.simcard env --total 1GiB --card {tmp_path}/card)" '
+        f'eval "$({sys.executable} -m gpuconf.simcard env {card})" '
         f"&& {sys.executable} {CLIENT} '{_FREE}'"
     )
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)

@@ -47,7 +47,7 @@ def command(recipe: Recipe, python: str = "python", train: str = "train.py") -> 
     program = [python, train, *recipe.arguments]
     if not recipe.card:
         return program
-    return [python, "-m", "gpuconf.simcard", "run", *recipe.card, "--", *program]
+    return [python, "-m", "gpuconf.simcard", "run", "--context=0B", *recipe.card, "--", *program]
 
 
 def shown_command(recipe: Recipe) -> str:
