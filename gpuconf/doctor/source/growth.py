@@ -24,7 +24,7 @@ _LONGEST_FIX = 12
 # Of growth and a limit on one GPU.
 ONE_OF_BOTH = (
     "# either: growth up to the limit of a profile, on every GPU\n"
-    "import gpuconf.auto  # the first line\n"
+    "import gpuconf.auto  # above keras and every framework\n"
     "# or: keep the limit, and let this variable bring the growth; before tensorflow\n"
     'import os\nos.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"'
 )

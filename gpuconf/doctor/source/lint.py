@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from gpuconf.doctor.finding import Finding, crash
 from gpuconf.doctor.source import (
     batches,
+    contrib,
     environment,
     growth,
     images,
@@ -49,7 +50,8 @@ SOURCE_CHECKS: dict[str, str] = {
     "source.growth_and_limit": "no GPU gets both memory growth and a limit from tf.config",
     "source.error_swallowed": "a GPU setting that fails stops the program",
     "source.devices_early": "no device is made before the settings that it should get",
-    "source.v1_session": "no session code that TensorFlow 2 and Keras 3 do not have",
+    "source.v1_session": "no code of TensorFlow 1 that TensorFlow 2 and Keras 3 do not have",
+    "source.v1_gone": "no tf.contrib and no tensorflow.examples, which TensorFlow 2 has not",
     "source.unedited": "whether the script is better left as it is, and run by `gpuconf run`",
     "source.whole_set": "no whole data set goes to the GPU at once",
     "source.images_in_list": "the images are not all read into one list",
@@ -67,6 +69,7 @@ _CHECKS: dict[str, Callable[[Script], Iterator[ScriptProblem]]] = {
     "source.error_swallowed": growth.swallowed_errors,
     "source.devices_early": order.early_devices,
     "source.v1_session": sessions.version_1_sessions,
+    "source.v1_gone": contrib.gone_modules,
     "source.whole_set": batches.whole_set_at_once,
     "source.images_in_list": images.images_in_a_list,
     "source.workers": workers.unreached_workers,
@@ -75,6 +78,7 @@ _CHECKS: dict[str, Callable[[Script], Iterator[ScriptProblem]]] = {
 _PATTERNS = len(_CHECKS) - 1
 _IGNORE = re.compile(r"#\s*gpuconf:\s*ignore(?:\[(?P<ids>[^\]]*)\])?")
 _MOST_PLACES = 8
+_OF_VERSION_1 = ("source.v1_session", "source.v1_gone")
 
 
 def check_script(path: str) -> tuple[Finding, ...]:
@@ -116,9 +120,9 @@ def _unedited(
 ) -> Iterator[Finding]:
     """For a script that computes, and is of an old stack or not this user's."""
     heard = [each for each in problems if not _is_ignored(script.source, each)]
-    is_old = any((each.id, each.status) == ("source.v1_session", "fail") for each in heard)
+    is_old = any(each.id in _OF_VERSION_1 and each.status == "fail" for each in heard)
     why = not_edited or (OLD_STACK if is_old else None)
-    if why is not None and any(each.id in ("source.auto_missing", "source.v1_session")
+    if why is not None and any(each.id in ("source.auto_missing", *_OF_VERSION_1)
                                for each in heard):  # fmt: skip
         yield unedited(script.source.filename, why)
 

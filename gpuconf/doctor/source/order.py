@@ -27,7 +27,6 @@ from gpuconf.doctor.source.script import (
 )
 from gpuconf.doctor.source.unedited import in_one_line
 
-_OUR_LINE = "`import gpuconf.auto` as the first line, before keras and every framework"
 _SETTINGS = {
     SETS_GROWTH: "set_memory_growth",
     SETS_LIMIT: "set_logical_device_configuration",
@@ -58,7 +57,8 @@ def missing_auto(script: Script) -> Iterator[ScriptProblem]:
                 node,
                 "no profile applies to the script, since it does not import gpuconf.auto: no fault",
                 (
-                    f"to have one: {_OUR_LINE}; or call gpuconf.configure() there",
+                    f"to have one: `import gpuconf.auto` {script.first_place}, before keras and "
+                    "every framework; or call gpuconf.configure() there",
                     f"or without editing it: {in_one_line(script.source.filename)}",
                 ),
                 None,
@@ -73,18 +73,19 @@ def late_auto(script: Script) -> Iterator[ScriptProblem]:
             node = line.steps[index].node
             if not script.starts_gpuconf(node) or script.uses_gpuconf_before(line, index):
                 continue
-            our_line = ast.unparse(node)
             if (late := _late_for(script, line, index)) is not None:
                 framework, made = late
                 where = f"{script.place(made.node)} ({_short(made.node)})"
                 what = f"{framework}'s devices exist before it"
-                yield _late_auto(node, "fail", what, where, our_line)
+                yield _late_auto(script, node, "fail", what, where)
             elif (step := _imported_before(line, index)) is not None:
                 where = f"{script.place(step.node)} ({_short(step.node)})"
-                yield _late_auto(node, "warn", "TensorFlow is imported before it", where, our_line)
+                what = "TensorFlow is imported before it"
+                yield _late_auto(script, node, "warn", what, where)
 
 
-def _late_auto(node: ast.AST, status: str, what: str, where: str, our_line: str) -> ScriptProblem:
+def _late_auto(script: Script, node: ast.AST, status: str, what: str, where: str) -> ScriptProblem:
+    our_line = ast.unparse(node)
     is_fail = status == "fail"
     why = "variables read at import stay as they were"
     if is_fail:
@@ -95,7 +96,7 @@ def _late_auto(node: ast.AST, status: str, what: str, where: str, our_line: str)
         node,
         f"`{our_line}` comes too late: {what}",
         (f"{where}; {why}",),
-        f"{our_line}  # the first line, before keras and every framework",
+        f"{our_line}  # {script.first_place}, before keras and every framework",
     )
 
 

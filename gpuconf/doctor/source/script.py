@@ -61,7 +61,7 @@ class _Names:
             if isinstance(node, ast.arg) and node.arg in self._meanings:
                 self._meanings[node.arg].add("")  # a parameter of that name may be anything
         for name, value in renamings:
-            meaning = self._plain(value) if isinstance(value, ast.Attribute | ast.Name) else ""
+            meaning = self.plain(value) if isinstance(value, ast.Attribute | ast.Name) else ""
             if meaning or name in self._meanings:
                 # Otherwise an ordinary variable, which is no business of ours.
                 self._meanings.setdefault(name, set()).add(meaning)
@@ -82,12 +82,13 @@ class _Names:
 
     def of(self, node: ast.AST | None) -> str:
         """The dotted name that ``node`` stands for, in its one spelling; empty if unknown."""
-        plain = self._plain(node)
+        plain = self.plain(node)
         for pattern, replacement in _SAME:
             plain = pattern.sub(replacement, plain)
         return plain
 
-    def _plain(self, node: ast.AST | None) -> str:
+    def plain(self, node: ast.AST | None) -> str:
+        """The dotted name that ``node`` stands for, as the file's imports spell it."""
         attributes: list[str] = []
         while isinstance(node, ast.Attribute):
             attributes.append(node.attr)
@@ -145,6 +146,18 @@ class Script:
     def place(self, node: ast.AST) -> str:
         """File and line of ``node``."""
         return self.source.place(getattr(node, "lineno", 1))
+
+    @property
+    def first_place(self) -> str:
+        """Where a first line may stand: below the docstring and ``from __future__ import …``."""
+        body = self.tree.body
+        start = 1 if ast.get_docstring(self.tree, clean=False) is not None else 0
+        futures = [number for number, each in enumerate(body) if _is_future(each)]
+        start = max([start, *(number + 1 for number in futures)])
+        if start >= len(body) or (start == 0 and body[0].lineno == 1):
+            return "as the first line"
+        line = min([body[start].lineno, *(each.lineno for each in _decorators(body[start]))])
+        return f"above {self.source.place(line)} ({ast.unparse(body[start]).partition(chr(10))[0]})"
 
     def above(self, node: ast.AST) -> Iterator[ast.AST]:
         """What ``node`` stands in, the innermost first."""
@@ -230,6 +243,14 @@ class Script:
             self._bind(target.value, value)
         elif isinstance(target, ast.Name):
             self._values.setdefault(target.id, []).append(value)
+
+
+def _is_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
+
+
+def _decorators(node: ast.stmt) -> list[ast.expr]:
+    return node.decorator_list if isinstance(node, Function | ast.ClassDef) else []
 
 
 def imported_modules(node: ast.AST) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Session code of TensorFlow 1 that TensorFlow 2 and Keras 3 do not have any more.
+"""Code of TensorFlow 1 that TensorFlow 2 and Keras 3 do not have any more.
 
 A bare ``tf.compat.v1.Session(config=…)`` is no finding: it makes the process's devices, and so its
 GPU options act in eager mode too (run on the simulated card with TF 2.21).
@@ -7,11 +7,17 @@ GPU options act in eager mode too (run on the simulated card with TF 2.21).
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from gpuconf.doctor.source.environment import settings_at
-from gpuconf.doctor.source.flow import Function
+from gpuconf.doctor.source.graphs import (
+    KERAS_2,
+    is_graph_name,
+    is_graph_script,
+    lines_for_graphs,
+    needs_keras_2,
+)
+from gpuconf.doctor.source.guarded import is_guarded
 from gpuconf.doctor.source.script import Script, ScriptProblem, imported_modules
 from gpuconf.doctor.source.unedited import in_one_line
 
@@ -22,9 +28,12 @@ _KERAS_SESSION = {"keras.backend.set_session", "keras.backend.get_session"}
 _V1_KERAS_SESSION = {
     f"tensorflow.compat.v1.keras.backend.{name}" for name in ("set_session", "get_session")
 }
+# Keras of TensorFlow's own before 2.6, still in the wheel of 2.21; tf.keras is another package.
+_PRIVATE_KERAS = {
+    f"tensorflow.python.keras.backend.{name}" for name in ("set_session", "get_session")
+}
 _OLD_MODULE = "keras.backend.tensorflow_backend"
-_VERSION = re.compile(r"version|hasattr|(?:tf|tensorflow|keras)_?[12]|\bv[12]\b", re.IGNORECASE)
-_SAFE_HANDLERS = {"AttributeError", "ImportError", "ModuleNotFoundError", "Exception"}
+_MOST_NAMES = 5
 _FRACTION = "per_process_gpu_memory_fraction"
 
 
@@ -33,15 +42,19 @@ def version_1_sessions(script: Script) -> Iterator[ScriptProblem]:
     yield from _old_module(script)
     if any(name == "gpuconf.install_session" for _, name in script.calls()):
         return
-    calls = [(call, name) for call, name in script.calls() if not _is_guarded(script, call)]
-    gone = [call for call, name in calls if name in _V1_NAMES]
+    calls = [(call, name) for call, name in script.calls() if not is_guarded(script, call)]
+    gone = [call for call, name in calls if name in _V1_NAMES or is_graph_name(name)]
     names = list(dict.fromkeys(ast.unparse(call.func) for call in gone))
     for call in gone:
         what = f"TensorFlow 2 has {_none_of(names)}"
         yield _problem(script, call, what, "AttributeError at this line")
     for call, name in calls:
         own = ast.unparse(call.func)
-        if name in _KERAS_SESSION:
+        if script.names.plain(call.func) in _PRIVATE_KERAS:
+            what = f"no model of tf.keras or keras takes the session of {own}"
+            why = "tensorflow.python.keras is a copy that TensorFlow has not used since 2.6"
+            yield _problem(script, call, what, why)._replace(status="warn")
+        elif name in _KERAS_SESSION:
             why = "AttributeError at this line; Keras takes TensorFlow's devices as they are"
             yield _problem(script, call, f"Keras 3 has no {own}, nor has tf.keras", why)
         elif name in _V1_KERAS_SESSION and not _wants_old_keras(script):
@@ -49,6 +62,10 @@ def version_1_sessions(script: Script) -> Iterator[ScriptProblem]:
                 "only Keras 2 has it: TensorFlow up to 2.15, or tf_keras and TF_USE_LEGACY_KERAS=1"
             )
             yield _problem(script, call, f"Keras 3 has no {own}", why)._replace(status="warn")
+        elif needs_keras_2(name) and not _wants_old_keras(script):
+            what = "TensorFlow has tf.layers and tf.nn.rnn_cell only with Keras 2"
+            why = "AttributeError at this line, since TensorFlow 2.16"
+            yield _problem(script, call, what, why)._replace(status="warn", fix=KERAS_2)
 
 
 def _old_module(script: Script) -> Iterator[ScriptProblem]:
@@ -56,10 +73,10 @@ def _old_module(script: Script) -> Iterator[ScriptProblem]:
     what = "Keras has had no `backend.tensorflow_backend` since 2.4"
     imports = [node for node in ast.walk(script.tree) if _OLD_MODULE in imported_modules(node)]
     for node in imports:
-        if not _is_guarded(script, node):
+        if not is_guarded(script, node):
             yield _problem(script, node, what, "ModuleNotFoundError at this line")
     for call, name in script.calls():
-        if imports or not name.startswith(f"{_OLD_MODULE}.") or _is_guarded(script, call):
+        if imports or not name.startswith(f"{_OLD_MODULE}.") or is_guarded(script, call):
             continue
         problem = _problem(script, call, what, "AttributeError at this line")
         if name.endswith("._get_available_gpus"):
@@ -70,7 +87,10 @@ def _old_module(script: Script) -> Iterator[ScriptProblem]:
 
 
 def _none_of(names: list[str]) -> str:
-    """``no a``, ``neither a nor b``, ``none of a, b, c``."""
+    """``no a``, ``neither a nor b``, ``none of a, b, c``; many are cut short."""
+    if len(names) > _MOST_NAMES:
+        kept = _MOST_NAMES - 1
+        return f"none of {', '.join(names[:kept])} and {len(names) - kept} more"
     if len(names) == 2:
         return f"neither {names[0]} nor {names[1]}"
     return f"no {names[0]}" if len(names) == 1 else f"none of {', '.join(names)}"
@@ -83,15 +103,26 @@ def _problem(script: Script, node: ast.AST, what: str, why: str) -> ScriptProble
 
 
 def _rewrite(script: Script) -> str:
-    """What the session was for, said the way that works: a fraction of the card, or growth."""
+    """What the session was for, said the way that works: a fraction of the card, or growth.
+
+    A script that runs graphs keeps its sessions.
+    """
     fraction = _fraction(script)
+    is_graph = is_graph_script(script)
     if fraction is not None:
-        return (
-            "import gpuconf  # above tensorflow and keras; no session is needed\n"
+        needed = "" if is_graph else "; no session is needed"
+        first = (
+            f"import gpuconf  # above tensorflow and keras{needed}\n"
             f'gpuconf.configure(memory={{"{_FRACTION}": {fraction}}})'
         )
+    else:
+        first = "import gpuconf.auto  # above tensorflow and keras: a limit, and growth up to it"
+    if is_graph:
+        return f"{first}\n{lines_for_graphs(script)}"
+    if fraction is not None:
+        return first
     return (
-        "import gpuconf.auto  # above tensorflow and keras: a limit, and growth up to it\n"
+        f"{first}\n"
         "# or without gpuconf, before the first tensor or model:\n"
         "import tensorflow as tf\n"
         'for gpu in tf.config.list_physical_devices("GPU"):\n'
@@ -111,27 +142,6 @@ def _fraction(script: Script) -> float | None:
         if isinstance(value, float) and 0 < value < 1:
             return value
     return None
-
-
-def _is_guarded(script: Script, node: ast.AST) -> bool:
-    """Whether the script asks for the version first, or has another way ready."""
-    child = node
-    for each in script.above(node):
-        if isinstance(each, ast.If) and _VERSION.search(ast.unparse(each.test)):
-            return True
-        if isinstance(each, ast.Try) and child in each.body and any(map(_is_safe, each.handlers)):
-            return True
-        if isinstance(each, Function) and _VERSION.search(each.name):
-            return True
-        child = each
-    return False
-
-
-def _is_safe(handler: ast.ExceptHandler) -> bool:
-    if handler.type is None:
-        return True
-    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(isinstance(each, ast.Name) and each.id in _SAFE_HANDLERS for each in types)
 
 
 def _wants_old_keras(script: Script) -> bool:

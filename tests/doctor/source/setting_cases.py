@@ -291,4 +291,75 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         tf.compat.v1.keras.backend.set_session(tf.compat.v1.Session())
         """,
     ),
+    (
+        "v1_session", "a graph",
+        """
+        import tensorflow as tf
+        x = tf.placeholder(tf.float32)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+        """, 2, 3, 4,
+    ),
+    (
+        "v1_session", "flags and a monitored session",
+        """
+        import tensorflow as tf
+        flags = tf.app.flags
+        flags.DEFINE_integer("steps", 3, "")
+        with tf.train.MonitoredTrainingSession() as session:
+            pass
+        """, 3, 4,
+    ),
+    (
+        "v1_session", "TensorFlow's private Keras",
+        """
+        import tensorflow as tf
+        from tensorflow.python.keras import backend as K
+        K.set_session(tf.compat.v1.Session())
+        """, 3,
+    ),
+    (
+        "v1_session", "layers of Keras 2",
+        "import tensorflow.compat.v1 as tf\ny = tf.layers.dense(x, 4)\n", 2,
+    ),
+    (
+        "v1_session", "layers of Keras 2, which is asked for",
+        """
+        import os
+        os.environ["TF_USE_LEGACY_KERAS"] = "1"
+        import tensorflow.compat.v1 as tf
+        y = tf.layers.dense(x, 4)
+        """,
+    ),
+    (
+        "v1_session", "names of TensorFlow 2 that look alike",
+        """
+        import tensorflow as tf
+        tf.summary.create_file_writer("logs")
+        tf.random.normal([2])
+        tf.nn.softmax(x)
+        tf.train.Checkpoint()
+        """,
+    ),
+    (
+        "v1_gone", "contrib and examples",
+        """
+        import tensorflow as tf
+        from tensorflow.contrib import rnn
+        import tensorflow.contrib.slim as slim
+        from tensorflow.examples.tutorials.mnist import input_data
+        cell = rnn.BasicLSTMCell(8)
+        y = tf.contrib.seq2seq.BasicDecoder(cell)
+        init = tf.contrib.layers.xavier_initializer
+        """, 3, 4, 5, 6, 7,
+    ),
+    (
+        "v1_gone", "another way is ready",
+        """
+        try:
+            from tensorflow.contrib import rnn
+        except ImportError:
+            rnn = None
+        """,
+    ),
 )  # fmt: skip

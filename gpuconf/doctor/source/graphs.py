@@ -1,0 +1,89 @@
+"""Scripts written for TensorFlow 1's graphs, and the lines with which they run on TensorFlow 2.
+
+The names are held against the installed TensorFlow by tests/doctor/source/test_source_v1.py, which
+also runs a script with the lines that are proposed here.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from gpuconf.doctor.source.script import Script
+
+# What tf.compat.v1 has, and tf has not; with a point at the end, all that is below.
+GRAPH_NAMES = (
+    *("app.", "assign", "flags.", "get_default_graph", "get_variable", "gfile.", "logging."),
+    *("global_variables_initializer", "initialize_all_variables", "local_variables_initializer"),
+    *("losses.softmax_cross_entropy", "losses.sparse_softmax_cross_entropy", "matrix_inverse"),
+    *("nn.dynamic_rnn", "nn.static_rnn", "placeholder", "placeholder_with_default"),
+    *("random_normal", "random_uniform", "reset_default_graph", "set_random_seed", "to_float"),
+    *("summary.FileWriter", "summary.merge_all", "trainable_variables", "truncated_normal"),
+    *("train.AdagradOptimizer", "train.AdamOptimizer", "train.GradientDescentOptimizer"),
+    *("train.MomentumOptimizer", "train.MonitoredTrainingSession", "train.RMSPropOptimizer"),
+    *("train.Saver", "train.SingularMonitoredSession", "train.Supervisor", "variable_scope"),
+)
+# Those that even tf.compat.v1 has only with Keras 2.
+KERAS_2_NAMES = ("layers.", "nn.rnn_cell.")
+_SESSIONS = ("tensorflow.Session", "tensorflow.InteractiveSession")
+KERAS_2 = "\n".join(
+    (
+        "import os",
+        'os.environ["TF_USE_LEGACY_KERAS"] = "1"  # tf.layers and tf.nn.rnn_cell are of Keras 2:',
+        "# pip install tf_keras, in the minor version that TensorFlow has",
+    )
+)
+
+
+def is_graph_name(name: str) -> bool:
+    """Whether TensorFlow 1 has ``name`` and TensorFlow 2 has not; sessions are not among them."""
+    return name.startswith("tensorflow.") and _is_among(
+        name.removeprefix("tensorflow."), (*GRAPH_NAMES, *KERAS_2_NAMES)
+    )
+
+
+def needs_keras_2(name: str) -> bool:
+    """Whether ``name`` is one that tf.compat.v1 has only with Keras 2."""
+    prefix = "tensorflow.compat.v1."
+    return name.startswith(prefix) and _is_among(name.removeprefix(prefix), KERAS_2_NAMES)
+
+
+def _is_among(name: str, known: tuple[str, ...]) -> bool:
+    return any(name == each or (each.endswith(".") and name.startswith(each)) for each in known)
+
+
+def is_graph_script(script: Script) -> bool:
+    """Whether it builds graphs and runs them itself, and not only hands a session to Keras."""
+    made = {_variable_of(script, call) for call, name in script.calls() if name in _SESSIONS}
+    return any(is_graph_name(name) or _is_run(call, made) for call, name in script.calls())
+
+
+def _is_run(call: ast.Call, sessions: set[str | None]) -> bool:
+    function = call.func
+    is_run = isinstance(function, ast.Attribute) and function.attr == "run"
+    value = function.value if isinstance(function, ast.Attribute) else None
+    return is_run and isinstance(value, ast.Name) and value.id in sessions
+
+
+def _variable_of(script: Script, call: ast.Call) -> str | None:
+    """The variable that gets what a call makes."""
+    for each in script.above(call):
+        target = each.optional_vars if isinstance(each, ast.withitem) else None
+        if isinstance(each, ast.Assign):
+            target = each.targets[0]
+        if isinstance(target, ast.Name):
+            return target.id
+    return None
+
+
+def lines_for_graphs(script: Script) -> str:
+    """The script's imports of TensorFlow as they run on TensorFlow 2."""
+    named = (name.removeprefix("tensorflow.") for _, name in script.calls())
+    keras = [KERAS_2] if any(_is_among(name, KERAS_2_NAMES) for name in named) else []
+    own = "import tensorflow" if script.tf == "tensorflow" else f"import tensorflow as {script.tf}"
+    whole = f"import tensorflow.compat.v1 as {script.tf}  # in place of `{own}`"
+    parts = [
+        f"from tensorflow.compat.v1 import {', '.join(map(ast.unparse, node.names))}"
+        for node in ast.walk(script.tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "tensorflow"
+    ]
+    return "\n".join([*keras, whole, *parts, f"{script.tf}.disable_v2_behavior()"])
