@@ -1,9 +1,11 @@
-"""Jupyter notebooks: the cells in the JSON of an .ipynb file."""
+"""Jupyter notebooks: the cells in the JSON of an .ipynb file, and the kernel that they ask for."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
+
+DEFAULT_KERNEL = "python3"  # Jupyter's own name for the Python that it runs in
 
 
 class NotebookError(ValueError):
@@ -12,10 +14,27 @@ class NotebookError(ValueError):
 
 def cells_of(text: str | bytes) -> list[dict[str, Any]]:
     """The cells in order, each as in the file, of nbformat 3 or 4; raises NotebookError."""
+    return _cells(_document(text))
+
+
+def kernel_of(text: str | bytes) -> str:
+    """The name of the kernel that a notebook asks for; raises NotebookError."""
+    notebook = _document(text)
+    _cells(notebook)
+    metadata = notebook.get("metadata")
+    spec = metadata.get("kernelspec") if isinstance(metadata, dict) else None
+    name = spec.get("name") if isinstance(spec, dict) else None
+    return name if isinstance(name, str) and name else DEFAULT_KERNEL
+
+
+def _document(text: str | bytes) -> Any:
     try:
-        notebook = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise NotebookError(f"a notebook is a JSON document, and this is none: {error}") from None
+
+
+def _cells(notebook: Any) -> list[dict[str, Any]]:
     sheets = notebook.get("worksheets") if isinstance(notebook, dict) else None
     sheet = sheets[0] if isinstance(sheets, list) and sheets else notebook  # nbformat 3 had sheets
     cells = sheet.get("cells") if isinstance(sheet, dict) else None

@@ -24,8 +24,9 @@ from gpuconf.hardware.reserve import CONTEXT_BYTES
 from gpuconf.profile import load_profile
 from gpuconf.rehearsal import plot, report
 from gpuconf.rehearsal.document import InterruptedDocument, document_of
+from gpuconf.rehearsal.notebooks import Notebook, notebook_in
 from gpuconf.rehearsal.rehearse import OtherBatches, Rehearsal, rehearse
-from gpuconf.rehearsal.runs import Orders
+from gpuconf.rehearsal.runs import Orders, run_once
 from gpuconf.rehearsal.target import host_shortage, target_card
 from gpuconf.rehearsal.verdict import NO_VERDICT
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card, support_for_command
@@ -47,6 +48,7 @@ examples:
   gpuconf rehearse --card 8GiB --used 1.2GiB -- python train.py --epochs 30
   gpuconf rehearse --card 24GiB --profile shared-desktop -- python train.py
   gpuconf rehearse --card 6GiB --batch 48 -- bash run.sh
+  gpuconf rehearse --card 8GiB -- train.ipynb
   gpuconf rehearse --card 8GiB --count 2 --json -- python -m mypackage.train
 
 exit codes: 0 it fits; 1 it does not; 2 bad usage; 3 a bug in gpuconf; 4 no
@@ -89,14 +91,16 @@ def run(options: argparse.Namespace, output: Output) -> int:
     words = command_after_dashes(options.words, _OPTIONS, _EXAMPLE)
     if options.profile is not None:
         load_profile(options.profile)  # a bad profile is reported before anything is built
-    _check_command(words[0])
     spec = target_card(options.card, options.used, options.context, count=options.count)
     code = NO_VERDICT
     try:
         if options.plot is not None:
             check_picture(options.plot)
+        notebook = notebook_in(words, os.environ)
+        if notebook is None:
+            find_command(words[0], os.environ)  # before anything is built for it
         with ended_in_order():
-            done = _rehearse(words, spec, options, output)
+            done = _rehearse(words, notebook, spec, options, output)
         code = done.exit_code
         picture = _drawn(done, options.plot)
         _show_rest(done, picture.path, output)
@@ -106,7 +110,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     except GpuconfError as error:
         if error.exit_code == 1:  # which would say that it does not fit
             error.exit_code = NO_VERDICT
-        elif isinstance(error, UsageError):
+        elif isinstance(error, UsageError):  # a shell's 127 would read as the script's own
             error.exit_code = UsageError.exit_code
         raise
     except (KeyboardInterrupt, SystemExit) as stop:
@@ -120,15 +124,6 @@ def _drawn(done: Rehearsal, path: str | None) -> Drawn:
     if path is not None and not done.devices:
         return Drawn(said="no picture was drawn: the run left no trace of GPU memory")
     return drawn(plot.draw, done, path)
-
-
-def _check_command(name: str) -> None:
-    """Raise UsageError for what cannot be started, before anything is built for it."""
-    try:
-        find_command(name, os.environ)
-    except UsageError as error:
-        error.exit_code = UsageError.exit_code  # a shell's 127 would read as the script's own
-        raise
 
 
 def _interrupted(stop: KeyboardInterrupt | SystemExit, words: list[str], output: Output) -> int:
@@ -169,7 +164,11 @@ def _unread() -> Iterator[None]:
 
 
 def _rehearse(
-    words: list[str], spec: CardSpec, options: argparse.Namespace, output: Output
+    words: list[str],
+    notebook: Notebook | None,
+    spec: CardSpec,
+    options: argparse.Namespace,
+    output: Output,
 ) -> Rehearsal:
     environ = _without_other_cards(os.environ)
 
@@ -177,8 +176,9 @@ def _rehearse(
         with _unread():
             output.progress(text)
 
-    bridge = bridge_for_command(words, environ=environ, progress=progress)
-    wheels = support_for_command(words, environ=environ, progress=progress)
+    started = words if notebook is None else notebook.kernel
+    bridge = bridge_for_command(started, environ=environ, progress=progress)
+    wheels = support_for_command(started, environ=environ, progress=progress)
     with _unread():
         shortage = host_shortage(spec)
         if shortage is not None:
@@ -192,6 +192,7 @@ def _rehearse(
             environ=card.environment(environ, bridge=bridge, wheels=wheels),
             other_batches=_other_batches(options),
             stdout_to_stderr=options.json,
+            run=run_once if notebook is None else notebook.run,
             when_known=lambda done: _show_verdict(done, output),
         )
 

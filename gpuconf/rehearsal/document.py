@@ -9,6 +9,7 @@ from gpuconf.json_shape import Bytes, Count, FromOne
 from gpuconf.json_values import decoded
 from gpuconf.messages.failure import Failure
 from gpuconf.rehearsal.breakdown import DeviceReport
+from gpuconf.rehearsal.cells import RanCell, cells_of
 from gpuconf.rehearsal.phases import RanPhase, growing, phases_of
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.suggestion import Measurement, Suggestion
@@ -89,6 +90,8 @@ class RehearsalDocument(NamedTuple):
     """The batch that the script trained with; None where it called no fit()."""
     phases: tuple[RanPhase, ...]
     """What ran, in order of beginning."""
+    cells: tuple[RanCell, ...]
+    """The cells of a notebook that ran, in their order."""
     not_run: tuple[NotRun, ...]
     """What was seen not to run."""
     diverted: tuple[str, ...]
@@ -150,6 +153,7 @@ def document_of(rehearsal: Rehearsal, *, plot: str | None = None) -> RehearsalDo
         script_exit_code=rehearsal.first.code,
         batch=None if batch is None else decoded(BatchFacts, batch),
         phases=phases_of(rehearsal.first),
+        cells=cells_of(rehearsal.first),
         not_run=tuple(decoded(NotRun, each) for each in trainer.get("not_run", ())),
         diverted=tuple(map(str, trainer.get("diverted", ()))),
         warnings=tuple(growing(phases_of(rehearsal.first))),

@@ -17,6 +17,7 @@ from gpuconf.rehearsal.breakdown import (
     place_of,
     tightest,
 )
+from gpuconf.rehearsal.cells import cell_table, cells_of
 from gpuconf.rehearsal.phases import COMPUTING, RanPhase, growing, phases_of, what_ran
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.target import free_bytes, reserve_bytes
@@ -111,6 +112,8 @@ def sections(rehearsal: Rehearsal) -> tuple[ReportSection, ...]:
     ran = phases_of(rehearsal.first)
     if table := _phase_table(ran):
         found.append(ReportSection("what ran", table=table))
+    if table := cell_table(cells_of(rehearsal.first)):
+        found.append(ReportSection("cells", table=table))
     if device is not None and _shows_training(rehearsal):
         sums = _limit_sum(rehearsal.spec, device.limit_bytes)
         found.append(ReportSection("memory", sums, _device_table(rehearsal.devices)))
@@ -118,8 +121,8 @@ def sections(rehearsal: Rehearsal) -> tuple[ReportSection, ...]:
         which = f" of GPU {device.index}" if len(rehearsal.devices) > 1 else ""
         heading = f"what took the {sized(device.peak_bytes)} at the peak{which}"
         found.append(ReportSection(heading, table=_row_table(device)))
-    if left_out := _left_out(rehearsal.first.trainer):
-        found.append(ReportSection("what did not run", tuple(left_out)))
+    if left_out := tuple(_left_out(rehearsal.first.trainer)):
+        found.append(ReportSection("what did not run", left_out))
     if rehearsal.notes or rehearsal.survived:
         found.append(ReportSection("notes", tuple(_notes(rehearsal))))
     return tuple(found)

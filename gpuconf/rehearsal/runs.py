@@ -185,8 +185,11 @@ class _Watch:
 
 
 def _progress(report: dict[str, Any]) -> str:
-    if report.get("steps"):
-        return f"step {report['steps']}"
+    step = f"step {report['steps']}" if report.get("steps") else ""
+    if report.get("cells"):
+        return f"cell {report['cells'][-1]['cell']}" + (f", {step}" if step else "")
+    if step:
+        return step
     if "tensorflow" in report:
         return f"TensorFlow {report['tensorflow']} is imported; no step yet"
     return "started"

@@ -17,7 +17,7 @@ from gpuconf.rehearsal.xplane import Event, TraceError, read_events
 ALLOCATION, DEALLOCATION = "MemoryAllocation", "MemoryDeallocation"
 # Of TensorFlow's GPU devices; and of its CPU device where that stands in for one (tests).
 _ALLOCATORS = ("GPU_", "bfc_cpu_allocator_for_gpu")
-PHASE = "phase "  # of a mark: a number follows
+PHASE, CELL = "phase ", "cell "  # of marks: a number follows
 _DTYPES = {
     1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: "string",
     8: "complex64", 9: "int64", 10: "bool", 14: "bfloat16", 17: "uint16", 18: "complex128",
@@ -62,6 +62,7 @@ class Usage(NamedTuple):
     series: tuple[Point, ...]
     live_at_peak: tuple[TracedAllocation, ...]
     phase_peaks: tuple[tuple[int, int], ...] = ()  # (the phase's number, the most in use in it)
+    cell_peaks: tuple[tuple[int, int], ...] = ()  # the same of a notebook's cells
 
 
 class TapeMark(NamedTuple):
@@ -133,19 +134,22 @@ def _usage(allocator: str, events: Sequence[Event], marks: Sequence[TapeMark]) -
         peak_time_ns=series[peak].time_ns,
         series=thinned(series, most=_MOST_POINTS),
         live_at_peak=tuple(sorted(live.values(), key=lambda each: -each.size_bytes)),
-        phase_peaks=_phase_peaks(series, marks),
+        phase_peaks=_peaks(series, marks, PHASE),
+        cell_peaks=_peaks(series, marks, CELL),
     )
 
 
-def _phase_peaks(series: Sequence[Point], marks: Sequence[TapeMark]) -> tuple[tuple[int, int], ...]:
-    """The most in use in each phase, what was there when it began included.
+def _peaks(
+    series: Sequence[Point], marks: Sequence[TapeMark], kind: str
+) -> tuple[tuple[int, int], ...]:
+    """The most in use in each phase or cell, what was there when it began included.
 
-    Before the first mark it is phase 0.
+    Before the first mark it is number 0.
     """
     switches = [
         (mark.time_ns, int(number))
         for mark in marks
-        if (number := mark.text.removeprefix(PHASE)) != mark.text
+        if (number := mark.text.removeprefix(kind)) != mark.text
     ]
     peaks: dict[int, int] = {}
     phase, in_use, place = 0, 0, 0

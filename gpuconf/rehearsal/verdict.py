@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 from gpuconf.children.signals import signal_name
 from gpuconf.messages.failure import Failure, failure_of
 from gpuconf.rehearsal.breakdown import names_of
+from gpuconf.rehearsal.cells import failed_in
 from gpuconf.rehearsal.phases import COMPUTING, TRAIN, RanPhase, failed_phase, phases_of, what_ran
 from gpuconf.rehearsal.runs import RunResult
 from gpuconf.rehearsal.trace import Tape
@@ -60,7 +61,7 @@ def verdict_of(run: RunResult) -> Verdict:
         return _fits(run, f"{_ran(phases, steps)} ran, and the script to its end")
     failure = failure_of(error, run.stderr)
     if failure.kind == "gpu_memory":
-        return _does_not_fit(failure, steps, failed_phase(phases))
+        return _does_not_fit(failure, steps, failed_phase(phases), failed_in(trainer))
     return _refused(failure, error) if failure.kind == "refused" else _failed(run, failure, phases)
 
 
@@ -92,7 +93,8 @@ def _end(trainer: Mapping[str, Any]) -> str:
 def _as_far_as_it_ran(run: RunResult, failure: Failure, ran: str) -> Verdict:
     """The script failed by itself after loops had been cut short for it."""
     where = (run.trainer.get("uncaught") or {}).get("where")
-    at = "" if where is None else f" at {where}"
+    cell = failed_in(run.trainer)
+    at = f" in {cell}" if cell else "" if where is None else f" at {where}"
     found = _fits(run, f"{ran}; then the script failed by itself{at}: {failure.message}")
     return found._replace(hint=_CUT) if found.answer == "fits" else found
 
@@ -149,8 +151,14 @@ def _is_on_a_gpu(tape: Tape, trainer: Mapping[str, Any]) -> bool:
     return peak > 0 and peak >= min(weights, MIB)
 
 
-def _does_not_fit(failure: Failure, steps: int, phase: RanPhase | None) -> Verdict:
-    if phase is None:
+def _does_not_fit(
+    failure: Failure, steps: int, phase: RanPhase | None, cell: str | None
+) -> Verdict:
+    if cell is not None:
+        is_step = phase is not None and phase.kind == TRAIN
+        step = f", in step {phase.steps + 1} of {phase.what}" if phase and is_step else ""
+        when = f"in {cell}{step}"
+    elif phase is None:
         when = f"in step {steps + 1}" if steps else "before the first step was done"
     elif phase.kind == TRAIN:
         when = f"in step {phase.steps + 1} of {phase.place}"
@@ -182,18 +190,20 @@ def _others(trainer: Mapping[str, Any]) -> str | None:
 
 def _died(run: RunResult, failure: Failure) -> Verdict:
     code = run.code or 0
+    cell = failed_in(run.trainer)
+    at = "" if cell is None else f" in {cell}"
     if code == -signal.SIGKILL:
         because = "the script was killed, probably because this machine's own memory ran out"
         hint = "device memory of a simulated card is memory of this machine; try a smaller --card"
         return Verdict("no verdict", because, 128 + signal.SIGKILL, failure, hint)
     if code < 0:
-        because = f"the script was ended by {signal_name(-code)}"
+        because = f"the script was ended by {signal_name(-code)}{at}"
         return Verdict("no verdict", because, 128 - code, failure)
     if failure.kind == "host_memory":
         because = f"the host's memory ran out, not the card's: {failure.message}"
         return Verdict("no verdict", because, _passed_on(code), failure)
     said = f": {failure.message}" if failure.message else ""
-    because = f"the script failed by itself (exit code {code}){said}"
+    because = f"the script failed by itself{at or f' (exit code {code})'}{said}"
     return Verdict("no verdict", because, _passed_on(code), failure)
 
 

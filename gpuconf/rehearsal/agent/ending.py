@@ -52,7 +52,7 @@ class Ending:
         three batches over the real one.  And not at once, because the shell script around this
         program would go on to its next line; the rehearsal kills all of them together.
         """
-        self._finish("steps")
+        self.finish("steps")
         _flush()
         time.sleep(_WAIT_FOR_THE_END_S)
         os._exit(0)
@@ -64,20 +64,24 @@ class Ending:
         print(f"gpuconf: error: {message}", file=sys.stderr, flush=True)
         os._exit(1)
 
+    def note_uncaught(self, error: BaseException, where: str | None) -> None:
+        """Note the error that ends the program, and the line of the program it came from."""
+        self._record.update(uncaught={**self._described(error, str(error)), "where": where})
+
     def _at_exit(self) -> None:
         """The interpreter's last act, after whatever handled an uncaught exception."""
         # Set before sys.excepthook is called, so the program's own hook may stay in place.
         error = getattr(sys, "last_value", None)
-        if error is not None:
+        if error is not None and "cells" not in self._record.facts:  # which noted its own
             frames = traceback.extract_tb(getattr(sys, "last_traceback", None))
             where = f"{frames[0].filename}:{frames[0].lineno}" if frames else None
-            text = str(error)
             if isinstance(error, GeneratorExit | SystemExit):
                 return
-            self._record.update(uncaught={**self._described(error, text), "where": where})
-        self._finish("exit")
+            self.note_uncaught(error, where)
+        self.finish("exit")
 
-    def _finish(self, how: str) -> None:
+    def finish(self, how: str) -> None:
+        """Write everything that is known at the end."""
         # Only what has TensorFlow in it has devices, and only devices have limits.
         if "tensorflow" in self._record.facts:
             self._memory.note_devices()

@@ -19,6 +19,7 @@ from gpuconf.keras_api.layers import layers_of
 from gpuconf.keras_api.patching import wrap
 from gpuconf.keras_api.variables import bytes_of, name_of, optimizer_variables, path_of
 from gpuconf.rehearsal.agent.batches import BatchWatcher
+from gpuconf.rehearsal.agent.cells import MODULE, Cells
 from gpuconf.rehearsal.agent.ending import Ending
 from gpuconf.rehearsal.agent.memory import MemoryTape
 from gpuconf.rehearsal.agent.record import AgentRecord
@@ -77,6 +78,8 @@ def start(folder: str, orders: dict[str, Any]) -> None:
         hooks.set(name, on_keras)
     for name, framework in _OTHERS.items():
         hooks.set(name, partial(on_other, framework))
+
+    hooks.set(MODULE, Cells(record, memory, ending, folder).watch)
 
     # A finder of the program's or of its sitecustomize, put in front of ours, would bypass it.
     def keep_first(event: str, args: tuple[Any, ...]) -> None:

@@ -1,0 +1,130 @@
+"""Notebooks: which cell is run, what became of it, and what a rehearsed cell must not do.
+
+In every kernel of IPython, whoever started it: the runner of ours, papermill, nbconvert.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import traceback
+from types import ModuleType
+from typing import Any
+
+from gpuconf.keras_api.patching import wrap
+from gpuconf.rehearsal.agent.ending import Ending
+from gpuconf.rehearsal.agent.memory import MemoryTape
+from gpuconf.rehearsal.agent.record import AgentRecord
+
+MODULE = "IPython.core.interactiveshell"
+_RUNNER = "cell.json"  # written by our runner before each cell
+_SHELLS = ("bash", "sh", "script", "system", "sx", "!")
+# What would change the Python that the notebook runs in.
+_INSTALLS = re.compile(
+    r"^\s*(sudo\s+)?(\S+\s+-m\s+)?(\S*/)?"
+    r"(pip[0-9.]*|uv\s+pip|uv|conda|mamba|micromamba|apt|apt-get)(\s+-\S+)*"
+    r"\s+(install|uninstall|add|remove|update|upgrade)\b",
+    re.MULTILINE,
+)
+_WHY = "it would change the Python that the notebook runs in"
+
+
+class Cells:
+    """The fact ``cells``, and marks on the tape; ``where`` of an error is ``cell 3:2``."""
+
+    def __init__(self, record: AgentRecord, memory: MemoryTape, ending: Ending, root: str) -> None:
+        self._record = record
+        self._memory = memory
+        self._ending = ending
+        self._root = root
+        self._names: dict[str, str] = {}  # by the file name that IPython makes up: "cell 3"
+        self._now: dict[str, Any] = {}
+        self._may_fail = False
+
+    def watch(self, module: ModuleType) -> None:
+        """See the shell being made, in its module."""
+        wrap(module.InteractiveShell, "__init__", self._around_init)
+
+    def _around_init(self, original: Any, shell: Any, *args: Any, **kwargs: Any) -> None:
+        original(shell, *args, **kwargs)
+        self._record.update(cells=[])
+        self._record.facts.setdefault("not_run", [])
+        self._compile = shell.compile
+        shell.events.register("pre_run_cell", self._begin)
+        shell.events.register("post_run_cell", self._end)
+        for name in ("system", "getoutput"):
+            setattr(shell, name, self._without_installing(getattr(shell, name)))
+        shell.run_cell_magic = self._around_magic(shell.run_cell_magic)
+
+    def _begin(self, info: Any) -> None:
+        number, self._may_fail = self._number()
+        if number is None:
+            self._now = {}
+            self._ending.finish("exit")
+            return
+        self._names[_file_of(self._compile, info.raw_cell)] = f"cell {number}"
+        self._now = {"cell": number, "error": None}
+        self._memory.mark(f"cell {number}")
+        # Who runs another cell after one that failed did not mind.
+        self._record.update(cells=[*self._record.facts["cells"], self._now], uncaught=None)
+
+    def _end(self, result: Any) -> None:
+        error = result.error_before_exec or result.error_in_exec
+        if error is None or not self._now:
+            return
+        self._now["error"] = f"{type(error).__name__}: {error}".partition("\n")[0]
+        self._record.update(cells=self._record.facts["cells"])
+        if not self._may_fail:
+            self._ending.note_uncaught(error, self._place(error))
+
+    def _number(self) -> tuple[int | None, bool]:
+        """Which code cell of the notebook comes, None after the last; and whether it may fail."""
+        try:
+            with open(os.path.join(self._root, _RUNNER), encoding="utf-8") as file:
+                known = json.load(file)
+            return known["cell"], known.get("may_fail", False)
+        except OSError:  # somebody else runs the cells, who leaves none out
+            return len(self._record.facts["cells"]) + 1, False
+
+    def _place(self, error: BaseException) -> str:
+        """The line of the present cell that the error went through."""
+        name = f"cell {self._now['cell']}"
+        if isinstance(error, SyntaxError) and error.lineno:
+            return f"{name}:{error.lineno}"
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if self._names.get(frame.filename) == name]
+        return f"{name}:{lines[0]}" if lines else name
+
+    def _without_installing(self, original: Any) -> Any:
+        def run(command: str, *args: Any, **kwargs: Any) -> Any:
+            if not _INSTALLS.search(command):
+                return original(command, *args, **kwargs)
+            self._note(command)
+            return None
+
+        return run
+
+    def _around_magic(self, original: Any) -> Any:
+        def run(name: str, line: str, cell: str) -> Any:
+            if name in _SHELLS:
+                for command in (each[0] for each in _INSTALLS.finditer(cell)):
+                    self._note(command)
+                cell = _INSTALLS.sub("true ", cell)
+            return original(name, line, cell)
+
+        return run
+
+    def _note(self, command: str) -> None:
+        command = command.strip()
+        print(f"gpuconf rehearse: not run: {command}")
+        where = f"cell {self._now['cell']}"
+        self._record.append("not_run", {"where": where, "what": f"`{command}`", "why": _WHY})
+
+
+def _file_of(compiler: Any, cell: str) -> str:
+    """The name under which a cell is compiled."""
+    try:
+        return str(compiler.get_code_name(cell, cell, 0))
+    except Exception:  # another IPython
+        return ""
