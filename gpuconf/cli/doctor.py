@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import socket
@@ -23,12 +24,14 @@ Look at the driver, the cards, the installed frameworks, the environment and
 the profile, and say what is wrong, each with a command that fixes it. Nothing
 is changed, and no framework is imported here: it takes a second or so."""
 
+_FORMATS = ("text", "json", "github", "sarif")
 _EXAMPLES = """\
 examples:
   gpuconf doctor                            # what is wrong; -v: every check
   gpuconf doctor driver environment.growth  # these checks only
   gpuconf doctor --python ~/tf/bin/python   # the packages of another Python
   gpuconf doctor --script train.py          # also read a script
+  gpuconf doctor source --script src/ --strict --format github   # for CI
   gpuconf doctor --probe                    # also compute on each card
   gpuconf doctor --report doctor.html       # a page for a bug report
 
@@ -47,9 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--python", metavar="PYTHON",
         help="look at the packages of this Python: a path, or a virtual environment's folder "
         "(default: the one that runs gpuconf)")  # fmt: skip
-    add("--script", metavar="FILE", action="append", default=[],
-        help="also read this script or notebook for known mistakes, without running it; "
-        "may be given several times")  # fmt: skip
+    add("--script", metavar="FILE", nargs="+", action="extend", default=[],
+        help="also read these scripts and notebooks, and those in these folders, for known "
+        "mistakes, without running them")  # fmt: skip
     add("--probe", action="store_true",
         help="also compute on each visible card under the profile, in a child process; "
         "usually takes some ten seconds")  # fmt: skip
@@ -59,7 +62,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also write one self-contained page, with names taken out")  # fmt: skip
     add("--strict", action="store_true", help="exit 1 on warnings too")
     add("-v", "--verbose", action="store_true", help="show every check, with details")
-    add("--json", action="store_true", help="print one JSON document")
+    add("--format", choices=_FORMATS, default="text",
+        help="how to print what was found: for people, as one JSON document, as annotations of "
+        "GitHub's workflows, or as SARIF")  # fmt: skip
+    add(
+        "--json",
+        action="store_const",
+        dest="format",
+        const="json",
+        help="the same as --format json",
+    )
     add("--list-checks", action="store_true", help="list the checks, and run none")
     add("--root", default="/", help=argparse.SUPPRESS)  # a tree of files, for tests
     parser.set_defaults(command=run)
@@ -67,6 +79,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Examine, show, and exit with what came out."""
+    output.as_json = options.format == "json"
+    _part_words(options)
     if options.list_checks:
         return _list_checks(options, output)
     _refuse_bad_words(options)
@@ -88,11 +102,11 @@ def run(options: argparse.Namespace, output: Output) -> int:
     )
     # The findings are shown though the page cannot be written: a probe takes its time.
     unwritten = None if options.report is None else _write_page(report, options.report)
-    if output.as_json:
-        output.document(report)
-    else:
-        _show(report, options, output)
     code = report.exit_code(strict=options.strict)
+    if options.format == "text":
+        _show(report, options, output)
+    else:
+        _write_format(report, options.format, code, output)
     if unwritten is not None:
         output.note(f"gpuconf: error: {unwritten}")
         return code or unwritten.exit_code
@@ -106,7 +120,7 @@ def _command(options: argparse.Namespace) -> str:
     words = ["gpuconf", "doctor", *options.checks]
     words += ["--profile", options.profile] if options.profile is not None else []
     words += ["--python", options.python] if options.python is not None else []
-    words += [word for script in options.script for word in ("--script", script)]
+    words += ["--script", *options.script] if options.script else []
     return shlex.join([*words, "--probe"] if options.probe else words)
 
 
@@ -146,10 +160,39 @@ def _refuse_bad_words(options: argparse.Namespace) -> None:
 
         check_page_path(options.report)
     if options.script:
-        from gpuconf.doctor.source import check_script_path
+        from gpuconf.doctor.source import scripts_in
 
-        for script in options.script:
-            check_script_path(script)
+        scripts_in(options.script)
+
+
+def _part_words(options: argparse.Namespace) -> None:
+    """``--script train.py driver``: a word that names a check, and no file, is a check."""
+    if options.script[1:]:
+        from gpuconf.doctor.examination import known_checks
+
+        groups = {part for each in known_checks() for part in (each, each.partition(".")[0])}
+        first, *others = options.script
+        checks = [each for each in others if each in groups and not os.path.exists(each)]
+        options.script = [first, *(each for each in others if each not in checks)]
+        options.checks = [*options.checks, *checks]
+
+
+def _write_format(report: Report, form: str, code: int, output: Output) -> None:
+    """The report for programs; paths as seen from the checkout that a workflow is in."""
+    folder = os.path.abspath(os.environ.get("GITHUB_WORKSPACE") or os.getcwd())
+    if form == "json":
+        output.document(report)
+    elif form == "github":
+        from gpuconf.doctor.annotations import annotations_of
+
+        for line in annotations_of(report, folder=folder):
+            output.line(line)
+    else:
+        from gpuconf.doctor.examination import known_checks
+        from gpuconf.doctor.sarif import sarif_of
+
+        found = sarif_of(report, known_checks(), folder=folder, exit_code=code)
+        print(json.dumps(found, indent=2))
 
 
 def _write_page(report: Report, path: str) -> GpuconfError | None:
@@ -182,7 +225,7 @@ def _show(report: Report, options: argparse.Namespace, output: Output) -> None:
 
     shape = TextLayout(
         width=output.width,
-        verbose=options.verbose or bool(options.checks),
+        verbose=options.verbose or (bool(options.checks) and not report.is_of_many_files),
         ascii=not output.can_write(GLYPHS),
     )
     if options.checks and not any(name.split(".")[0] == "cards" for name in options.checks):

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
     # Before the arguments are understood: a program that asked for JSON gets it for bad ones too.
     # What follows `--` is another program's.
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    output = Output(as_json="--json" in arguments[:end])
+    output = Output(as_json=_wants_json(arguments[:end]))
     code = 0
     try:
         code = _run(arguments, output)
@@ -41,6 +41,11 @@ def main(arguments: Sequence[str]) -> int:
         output.note(f"gpuconf: error: the output cannot be written: {error.strerror}")
         return code or 1
     return code
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    words = " ".join(arguments)
+    return "--json" in arguments or "--format=json" in arguments or "--format json" in words
 
 
 def _run(arguments: Sequence[str], output: Output) -> int:

@@ -81,12 +81,12 @@ def examine(
     python = None
     if request.python is not None:
         python = other_interpreter(request.python, environ=before_gpuconf(environ))
-    first = next((script for script in request.scripts if script != "-"), None)
+    scripts = _scripts(request)
     gathered = gather(
         profile=request.profile,
         root=request.root,
         environ=environ,
-        script_folder=None if first is None else os.path.dirname(os.path.abspath(first)),
+        script_folder=os.path.dirname(os.path.abspath(scripts[0])) if scripts else None,
         interpreter=python,
     )
     facts = gathered.facts
@@ -96,8 +96,7 @@ def examine(
     ]
     if python is not None:
         findings = [_with_pip_of(python, each) for each in findings]
-    for script in request.scripts:
-        findings += _chosen(_read_script(script), ids)
+    findings += _chosen(_read_scripts(scripts), ids)
     live = None
     if request.probe and (ids is None or any(each.startswith("live.") for each in ids)):
         live = _probe(request, facts.packages, ids, _refusal(findings, facts), progress)
@@ -139,6 +138,22 @@ def _wanted_ids(request: ExaminationRequest) -> frozenset[str] | None:
 def _chosen(found: Iterable[Finding], ids: frozenset[str] | None) -> Iterator[Finding]:
     """Those of the ids that were asked for, and whatever crashed."""
     return (each for each in found if ids is None or each.id in ids or each.status == "crash")
+
+
+def _scripts(request: ExaminationRequest) -> tuple[str, ...]:
+    if not request.scripts:
+        return ()
+    from gpuconf.doctor.source import scripts_in
+
+    return scripts_in(request.scripts)
+
+
+def _read_scripts(scripts: Sequence[str]) -> list[Finding]:
+    if not scripts:
+        return []
+    from gpuconf.doctor.source import in_one
+
+    return in_one([each for script in scripts for each in _read_script(script)], len(scripts))
 
 
 def _read_script(script: str) -> tuple[Finding, ...]:

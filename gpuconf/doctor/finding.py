@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from typing import Annotated, Literal, NamedTuple
 
-from gpuconf.json_shape import FieldRule, json_shape
+from gpuconf.json_shape import FieldRule, FromOne, json_shape
 
 Status = Literal["ok", "warn", "fail", "skip", "crash"]
 
@@ -14,6 +14,19 @@ _NEEDS_FIX = {
     "if": {"properties": {"status": {"enum": ["warn", "fail"]}}},
     "then": {"properties": {"fix": {"type": "string", "minLength": 1}}},
 }
+
+
+class SourcePlace(NamedTuple):
+    """Where a finding stands in a script or notebook."""
+
+    file: str
+    """The file, as it was named."""
+    line: FromOne
+    """Its line; in a notebook that of the cell."""
+    last_line: FromOne
+    """The last line of what stands there."""
+    cell: FromOne | None = None
+    """The code cell of a notebook; None for a script."""
 
 
 @json_shape(keywords=_NEEDS_FIX)
@@ -32,6 +45,8 @@ class Finding(NamedTuple):
     """Further lines: what was seen, and where it is known from."""
     fix: str | None = None
     """A command to run, or lines to paste; every warn and fail has one."""
+    places: tuple[SourcePlace, ...] = ()
+    """Where it stands, for a finding in a script; empty for others."""
 
 
 def crash(name: str, error: Exception) -> Finding:

@@ -143,6 +143,11 @@ class Report(NamedTuple):
         return tuple(sorted(found, key=lambda finding: worst.index(finding.status)))
 
     @property
+    def is_of_many_files(self) -> bool:
+        """Whether findings stand in several scripts."""
+        return len({place.file for each in self.findings for place in each.places}) > 1
+
+    @property
     def all_clear(self) -> str:
         """What to say where there is no problem: no more than was looked at."""
         groups = {finding.id.partition(".")[0] for finding in self.findings}

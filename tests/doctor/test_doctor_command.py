@@ -71,8 +71,8 @@ ON_DESKTOP = {
 # What is refused, and words of the refusal.
 REFUSED = (
     (["--script", "missing.py"], "--script missing.py: no such file"),
-    (["--script", "."], "this is a folder"),
-    (["--script", "."], "hint: gpuconf doctor --script "),
+    (["--script", "empty"], "--script empty: there is no script or notebook in it"),
+    (["--script", "train.py", "cards"], "--script train.py: no such file"),
     (["train.py"], "hint: gpuconf doctor --script train.py"),
     (["my runs/a.ipynb"], "gpuconf doctor --script 'my runs/a.ipynb'"),
     (["env"], "did you mean `gpuconf doctor environment`?"),
@@ -234,6 +234,7 @@ def test_strict_exits_1_on_a_warning(done: dict[str, Done]) -> None:
 
 def test_bad_usage_is_refused_before_anything_is_done(tmp_path: Path) -> None:
     """Exit 2, with what to write instead."""
+    (tmp_path / "empty").mkdir()
     jobs = [Job(["doctor", *arguments]) for arguments, _ in REFUSED]
     for refused, (_, words) in zip(run_jobs(tmp_path, *jobs), REFUSED, strict=True):
         assert (refused.code, refused.out) == (2, "")

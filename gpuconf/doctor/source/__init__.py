@@ -1,6 +1,6 @@
 """Reads a training script for mistakes that cost GPU memory, without running it."""
 
-from gpuconf.doctor.source.lint import SOURCE_CHECKS, check_script, findings_in
-from gpuconf.doctor.source.text import check_script_path
+from gpuconf.doctor.source.files import scripts_in
+from gpuconf.doctor.source.lint import SOURCE_CHECKS, check_script, findings_in, in_one
 
-__all__ = ["SOURCE_CHECKS", "check_script", "check_script_path", "findings_in"]
+__all__ = ["SOURCE_CHECKS", "check_script", "findings_in", "in_one", "scripts_in"]

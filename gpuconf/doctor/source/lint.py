@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from gpuconf.doctor.finding import Finding, crash
+from gpuconf.doctor.finding import Finding, SourcePlace, crash
 from gpuconf.doctor.source import (
     batches,
     contrib,
@@ -112,7 +112,12 @@ def findings_in(text: str, filename: str, *, not_edited: str | None = None) -> t
     found = [_examine(check_id, script) for check_id in _CHECKS]
     problems = [each for problems, _ in found for each in problems]
     crashes = [crash for _, crash in found if crash is not None]
-    return (*_findings_of(script, problems), *_unedited(script, problems, not_edited), *crashes)
+    return (
+        *_of_ipython(source),
+        *_findings_of(script, problems),
+        *_unedited(script, problems, not_edited),
+        *crashes,
+    )
 
 
 def _unedited(
@@ -160,7 +165,16 @@ def _finding(script: Script, same: list[ScriptProblem]) -> Finding:
         rest = where[1:_MOST_PLACES]
         more = f" and {len(where) - _MOST_PLACES} more" if len(where) > _MOST_PLACES else ""
         detail.append(f"also at {', '.join(rest)}{more}")
-    return Finding(first.id, first.status, f"{where[0]}: {first.what}", tuple(detail), first.fix)
+    places = dict.fromkeys(_place(script.source, each.node) for each in same)
+    what = f"{where[0]}: {first.what}"
+    return Finding(first.id, first.status, what, tuple(detail), first.fix, tuple(places))
+
+
+def _place(source: SourceText, node: ast.AST) -> SourcePlace:
+    """Of a function, a loop or a handler the first line: the rest is not what it is about."""
+    first: int = getattr(node, "lineno", 1)
+    is_block = hasattr(node, "body") and not isinstance(node, ast.expr)
+    return source.source_place(first, first if is_block else getattr(node, "end_lineno", None))
 
 
 def _quoted(lines: list[str]) -> list[str]:
@@ -200,9 +214,36 @@ def _syntax_error(source: SourceText, error: SyntaxError) -> Finding:
         f"{place}: {error.msg}",
         tuple(_quoted([error.text or ""])),
         fix,
+        (source.source_place(max(error.lineno or 1, 1)),),
+    )
+
+
+def _of_ipython(source: SourceText) -> Iterator[Finding]:
+    """A script without cells, with a line that only IPython can read: python stops there."""
+    if source.ipython_line is None:
+        return
+    (quoted,) = _quoted([source.ipython_text])
+    yield Finding(
+        "source.syntax",
+        "warn",
+        f"{source.place(source.ipython_line)}: only IPython can read this line, python cannot",
+        (quoted, "the rest was read without such lines"),
+        f"# {quoted.strip()}\n# as a comment; what it does belongs into a terminal",
+        (source.source_place(source.ipython_line),),
     )
 
 
 def _unreadable(filename: str, why: str) -> Finding:
     fix = f"# name a script or notebook; to see what this is:\n# file {filename}"
-    return Finding("source.syntax", "fail", f"{filename}: it cannot be read as Python", (why,), fix)
+    what = f"{filename}: it cannot be read as Python"
+    return Finding("source.syntax", "fail", what, (why,), fix, (SourcePlace(filename, 1, 1),))
+
+
+def in_one(findings: Sequence[Finding], files: int) -> list[Finding]:
+    """The findings of several files; how many files have none is said once, in the last."""
+    if files == 1:
+        return list(findings)
+    clean = [each for each in findings if each.id == "source.clean"]
+    none = f"none of the {_PATTERNS} patterns looked for was found"
+    what = f"{files} files read; in {len(clean)} of them {none}"
+    return [*(each for each in findings if each not in clean), Finding("source.clean", "ok", what)]

@@ -7,11 +7,12 @@ import bisect
 import io
 import os
 import re
-import shlex
 import tokenize
 import warnings
+from itertools import pairwise
 from typing import Any, NamedTuple
 
+from gpuconf.doctor.finding import SourcePlace
 from gpuconf.errors import UsageError
 from gpuconf.notebook import NotebookError, cells_of
 from gpuconf.units import MIB
@@ -23,6 +24,8 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 _MAGIC = re.compile(r"^(?P<indent>\s*)(?:[%!?]|\w+\?+\s*$)")
 _ASSIGNED_MAGIC = re.compile(r"^(?P<target>\s*[\w\s,.]+=\s*)[%!]\s*[A-Za-z]")
 # Under these the rest of a cell is Python all the same.
+# Of jupytext, VS Code and Spyder, and of nbconvert.
+_CELL_MARK = re.compile(r"#\s?%%|#\s?In\s?\[|#\s?<codecell>")
 _PYTHON_CELL_MAGICS = {"time", "timeit", "capture", "prun", "python", "python3", "memit"}
 
 
@@ -30,12 +33,15 @@ class SourceText(NamedTuple):
     """Source text and the name it goes by.
 
     ``cell_starts`` are the lines of ``text`` at which the code cells of a notebook begin, counted
-    from 1; empty for a script.
+    from 1; empty for a script.  ``ipython_line`` is the first line of a script that only IPython
+    can read, and ``ipython_text`` what stands there.
     """
 
     filename: str
     text: str
     cell_starts: tuple[int, ...] = ()
+    ipython_line: int | None = None
+    ipython_text: str = ""
 
     def place(self, line: int, column: int | None = None) -> str:
         """``train.py:12`` or, the code cells counted from 1, ``train.ipynb:cell 3:2``."""
@@ -45,6 +51,15 @@ class SourceText(NamedTuple):
             where = f"{where}:cell {cell}"
             line = line - self.cell_starts[cell - 1] + 1
         return f"{where}:{line}" if column is None else f"{where}:{line}:{column}"
+
+    def source_place(self, line: int, last_line: int | None = None) -> SourcePlace:
+        """The same as a value; ``last_line`` is counted as ``line`` is."""
+        last = max(line, last_line or line)
+        if not self.cell_starts:
+            return SourcePlace(self.filename, line, last)
+        cell = bisect.bisect_right(self.cell_starts, line)
+        before = self.cell_starts[cell - 1] - 1
+        return SourcePlace(self.filename, line - before, last - before, cell)
 
     @property
     def text_lines(self) -> list[str]:
@@ -94,11 +109,6 @@ def read_text(path: str) -> str:
 
 def check_script_path(path: str) -> None:
     """Raise UsageError where ``path`` is no file that could be read as a script."""
-    if os.path.isdir(path):
-        raise UsageError(
-            f"--script {path}: this is a folder, and a script is one file",
-            hint=f"gpuconf doctor --script {shlex.quote(_script_in(path))}",
-        )
     if not os.path.exists(path):
         raise UsageError(f"--script {path}: no such file", hint="ls *.py")
     if not os.path.isfile(path):
@@ -107,29 +117,47 @@ def check_script_path(path: str) -> None:
         )
 
 
-def _script_in(folder: str) -> str:
-    """A script in ``folder`` as an example: train.py, or the first by name."""
-    try:
-        names = sorted(each for each in os.listdir(folder) if each.endswith((".py", ".ipynb")))
-    except OSError:
-        names = []
-    name = "train.py" if "train.py" in names or not names else names[0]
-    return os.path.normpath(os.path.join(folder, name))
-
-
 def source_of(text: str, filename: str) -> SourceText:
     """``text`` as source; a notebook by its name's ending.
 
     Raises UnreadableSourceError for a notebook that is no notebook.
     """
     if not filename.endswith(_NOTEBOOK):
-        return SourceText(filename, text)
+        return _script_of(text, filename)
     lines: list[str] = []
     starts = []
     for cell in _code_cells(text):
         starts.append(len(lines) + 1)
         lines += _python_only(lines_of(cell))
     return SourceText(filename, "\n".join(lines) + "\n", tuple(starts) or (1,))
+
+
+def _script_of(text: str, filename: str) -> SourceText:
+    """A script, which may be a notebook saved as one: with magics and commands in its cells.
+
+    Those lines are put out of action, as in a notebook, where the rest is Python then.
+    """
+    lines = lines_of(text)
+    if _is_python(lines):
+        return SourceText(filename, text)
+    starts = [number for number, line in enumerate(lines) if _CELL_MARK.match(line)]
+    python: list[str] = []
+    for first, end in pairwise([0, *starts, len(lines)]):
+        python += _cell_python(lines[first:end])
+    if not _is_python(python):
+        return SourceText(filename, text)
+    plain = "\n".join(python)
+    if starts:  # made for an editor's cells
+        return SourceText(filename, plain)
+    changed = next(number for number, line in enumerate(lines) if line != python[number])
+    return SourceText(filename, plain, (), changed + 1, lines[changed])
+
+
+def _cell_python(lines: list[str]) -> list[str]:
+    """`_python_only` below the cell's mark, comments and blank lines, which may precede a %%."""
+    first = next((number for number, line in enumerate(lines)
+                  if line.strip() and not line.lstrip().startswith("#")), len(lines))  # fmt: skip
+    return [*lines[:first], *_python_only(lines[first:])]
 
 
 def _code_cells(text: str) -> list[str]:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.doctor.source import check_script, findings_in
+from gpuconf.doctor.finding import SourcePlace
+from gpuconf.doctor.source import check_script, findings_in, scripts_in
 from gpuconf.errors import UsageError
+from tests.processes import write_package
 
 BAD_LINE = 'os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "1"'
 
@@ -108,3 +110,86 @@ def test_the_script_is_never_run(tmp_path: Path) -> None:
     path.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nraise SystemExit(3)\n")
     check_script(str(path))
     assert not (tmp_path / "ran").exists()
+
+
+# Each is a notebook saved as a script, by jupytext, VS Code, Spyder, and nbconvert.
+PERCENT = f"""# ---
+# jupyter: {{}}
+# ---
+# %% [markdown]
+# # A network
+# %%
+# the data
+!pip install keras
+%matplotlib inline
+import os
+# %%
+
+%%bash
+echo "it's
+#%%
+%%time
+{BAD_LINE}
+"""
+CONVERTED = f"""#!/usr/bin/env python
+# coding: utf-8
+
+# In[3]:
+
+
+get_ipython().system('pip install keras')
+import os
+{BAD_LINE}
+"""
+COLAB = f'"""Automatically generated."""\n!pip install keras\nimport os\n{BAD_LINE}\n'
+
+
+@pytest.mark.parametrize(("text", "line"), [(PERCENT, 17), (CONVERTED, 9), (COLAB, 4)])
+def test_a_notebook_saved_as_a_script(text: str, line: int) -> None:
+    """What only IPython reads is left out; a line of it where no editor has cells is a finding."""
+    *others, growth = findings_in(text, "train.py")
+    assert (growth.id, growth.places[0].line) == ("source.growth_value", line)
+    assert growth.summary.startswith(f"train.py:{line}: ")
+    assert [each.id for each in others] == (["source.syntax"] if text == COLAB else [])
+    if others:
+        (found,) = others
+        assert (found.status, found.detail[0]) == ("warn", "    !pip install keras")
+        assert found.summary == ("train.py:2: only IPython can read this line, python cannot")
+
+
+def test_python_2_is_not_taken_for_a_notebook() -> None:
+    """Its syntax error stands at its own line."""
+    (found, _) = findings_in("# %%\nimport keras\nprint 'x'\n", "train.py")
+    assert (found.id, found.status, found.places[0].line) == ("source.syntax", "fail", 3)
+
+
+def test_places() -> None:
+    """From the first to the last line of what a finding is about; in a notebook within the cell."""
+    call = "model.fit(x_train, y_train,\n    batch_size=len(x_train))"
+    data = "(x_train, y_train), _ = keras.datasets.mnist.load_data()"
+    text = f"import keras\n{data}\n{call}\n{call}\n"
+    (found,) = [each for each in findings_in(text, "a.py") if each.id == "source.whole_set"]
+    assert found.places == (SourcePlace("a.py", 3, 4), SourcePlace("a.py", 5, 6))
+    cells = notebook("import keras", text)
+    (found,) = [each for each in findings_in(cells, "a.ipynb") if each.id == "source.whole_set"]
+    assert found.places[0] == SourcePlace("a.ipynb", 3, 4, cell=2)
+
+
+def test_folders(tmp_path: Path) -> None:
+    """All scripts and notebooks below, each once; not what is installed, built or hidden."""
+    kept = ("a.py", "b/c.ipynb", "b/d.py")
+    others = (
+        *("a.txt", ".hidden.py", ".git/x.py", "node_modules/x.py", "build/x.py", "env/lib/x.py"),
+        *("my.conda/x.py", "b/.ipynb_checkpoints/c.ipynb", "b/__pycache__/x.py"),
+    )
+    write_package(tmp_path, dict.fromkeys((*kept, *others), ""))
+    write_package(tmp_path, {"env/pyvenv.cfg": "", "my.conda/conda-meta/history": ""})
+    os.symlink(tmp_path, tmp_path / "b" / "loop")
+    found = [os.path.relpath(each, tmp_path) for each in scripts_in([str(tmp_path)])]
+    assert found == list(kept)
+    named = [str(tmp_path / each) for each in ("b/d.py", "build/x.py", "b", "a.txt")]
+    found = [os.path.relpath(each, tmp_path) for each in scripts_in(named)]
+    assert found == ["b/d.py", "build/x.py", "b/c.ipynb", "a.txt"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="there is no script or notebook in it"):
+        scripts_in([str(tmp_path / "empty")])
