@@ -13,4 +13,8 @@ try:
     configure()
 except GpuconfError as error:
     # A user's mistake is clear from its message; our frames are noise.
+    if os.environ.get("GPUCONF_LOG", "").lower() != "debug":
+        from gpuconf.terminal import say_instead_of_traceback
+
+        say_instead_of_traceback(error)
     raise error.with_traceback(None) from None

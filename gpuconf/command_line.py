@@ -28,6 +28,9 @@ COMMANDS = {
     "explain": "say from a log why a run failed, and what to change",
     "estimate": "say what a model will take of a GPU's memory, and which batch fits",
     "rehearse": "run a training script for a few steps on a simulated card: does it fit?",
+    "simcard": "run a program on a simulated card, with no GPU",
+    "docs": "read the pages of the documentation, which came with the package",
+    "completion": "print what makes your shell complete gpuconf's commands and options",
     "demo": "watch a training die on a crowded card, and live with one line more",
 }
 _PICTURES = (".png", ".svg")

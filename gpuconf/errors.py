@@ -133,6 +133,8 @@ class ShortageError(GpuconfError, RuntimeError):
 class MissingDependencyError(GpuconfError, ImportError):
     """A library that this feature needs is not installed."""
 
+    exit_code = 4
+
 
 class BackendError(GpuconfError, RuntimeError):
     """A framework refused a setting, or took it and did something else."""

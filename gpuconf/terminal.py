@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from types import TracebackType
 from typing import TextIO
 
 _LAYOUT = "\n\t"
@@ -41,6 +42,24 @@ def _write(stream: TextIO, line: str) -> None:
         encoding = getattr(stream, "encoding", None) or "ascii"
         stream.write(line.encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()
+
+
+def say_instead_of_traceback(error: BaseException) -> None:
+    """Where ``error`` ends the program, or a notebook's cell, its own words are all that is shown.
+
+    An error that is raised from it is shown as ever.
+    """
+    before = sys.excepthook
+
+    def hook(kind: type[BaseException], raised: BaseException, trace: TracebackType | None) -> None:
+        if raised is not error:
+            before(kind, raised, trace)
+        elif sys.stderr is not None:
+            _write(sys.stderr, f"gpuconf: error: {printable(str(error), keep=_LAYOUT)}\n")
+
+    sys.excepthook = hook
+    # What IPython asks an exception for.
+    error._render_traceback_ = lambda *_: [f"gpuconf: error: {error}"]  # type: ignore[attr-defined]
 
 
 def debug(text: str, *, environ: Mapping[str, str] = os.environ) -> None:

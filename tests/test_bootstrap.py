@@ -107,7 +107,7 @@ assert "tensorflow" not in sys.modules
 @pytest.mark.parametrize(
     ("profile", "machine", "words"),
     [
-        ("shared-desk", STORY, ("Error: there is no profile named", "shared-desktop")),
+        ("shared-desk", STORY, ("error: there is no profile named", "shared-desktop")),
         ("./bad.yaml", STORY, ("bad.yaml:2:3: memory.keep_fre: unknown key", "keep_free")),
         ("shared-desktop", FULL, ("not enough memory on NVIDIA", "gpuconf ps")),
         ("./third.yaml", STORY, ("gpus names 2, and no visible GPU is that", "gpuconf plan")),
@@ -116,7 +116,8 @@ assert "tensorflow" not in sys.modules
 def test_what_is_wrong_stops_the_program_and_changes_nothing(
     profile: str, machine: standin.Machine, words: tuple[str, str], tmp_path: Path, nvml: Nvml
 ) -> None:
-    """The traceback ends with our error and a hint; the environment stays; a retry fails too."""
+    """Our error and a hint, and no traceback from `import gpuconf.auto`; the environment stays; a
+    retry fails too."""
     write_package(
         tmp_path,
         {
@@ -131,6 +132,14 @@ def test_what_is_wrong_stops_the_program_and_changes_nothing(
     error, hint = words
     last = done.stderr[done.stderr.index(error) :]
     assert hint in last.partition("\n  hint: ")[2]
+    if "profile" in error or "unknown key" in error:  # the first line fails, not the framework's
+        assert done.stderr.startswith("gpuconf: error: ")
+        assert len(done.stderr.splitlines()) == 2
+        debugged = run(
+            [sys.executable, "train.py"], tmp_path, environ={**environ, "GPUCONF_LOG": "debug"}
+        )
+        assert debugged.returncode == 1
+        assert "Traceback" in debugged.stderr
     program = """
 import sys
 before = dict(os.environ)

@@ -19,7 +19,7 @@ CLASSES = [
     (errors.UsageError, errors.GpuconfError, 2),
     (errors.TooLateError, RuntimeError, 1),
     (errors.ShortageError, RuntimeError, 1),
-    (errors.MissingDependencyError, ImportError, 1),
+    (errors.MissingDependencyError, ImportError, 4),
     (errors.BackendError, RuntimeError, 1),
 ]
 

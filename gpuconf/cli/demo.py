@@ -95,7 +95,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             return _play(scene, output)
     except MissingDependencyError as error:
         _tell_what_cannot_be_shown(error, output)
-        return 1
+        return error.exit_code
 
 
 def _play(scene: _Scene, output: Output) -> int:

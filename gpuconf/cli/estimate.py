@@ -45,7 +45,8 @@ examples:
 
 exit codes: 0 it fits, or no limit was given; 1 it does not fit the limit, the
 model's own code failed, or Keras's backend cannot be estimated; 2 bad usage,
-such as a file that holds no model; 3 a bug in gpuconf; 130 interrupted."""
+such as a file that holds no model; 3 a bug in gpuconf; 4 a library is missing;
+130 interrupted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

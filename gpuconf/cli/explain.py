@@ -45,21 +45,22 @@ run and nothing leaves this machine."""
 _EXAMPLES = """\
 examples:
   gpuconf explain train.log
-  python train.py 2>&1 | tee train.log | gpuconf explain -
+  python train.py 2>&1 | tee train.log | gpuconf explain
   gpuconf explain --verbose training.ipynb
   gpuconf explain --plot memory.png train.log   # what held the memory
   gpuconf explain --json train.log | jq .cause
 
 exit codes: 0 the log was read, whatever was found in it; 1 it is broken, or
 the picture could not be written; 2 bad usage, such as a missing file;
-3 a bug in gpuconf."""
+3 a bug in gpuconf; 4 a library is missing."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe this command, and add its arguments."""
     describe(parser, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
-    add("log", metavar="LOGFILE", help="what the run printed; - for standard input")
+    add("log", metavar="LOGFILE", nargs="?",
+        help="what the run printed; - for standard input (the default for a pipe)")  # fmt: skip
     add("--plot", metavar="FILE",
         help="draw what held the card's memory, as FILE.png or FILE.svg")  # fmt: skip
     add("-v", "--verbose", action="store_true",
@@ -71,6 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, output: Output) -> int:
     """Read, say what was found, and draw it where that is asked for."""
     output.as_json = options.json
+    if options.log is None:
+        options.log = _piped()
     if options.plot is not None:
         check_picture(options.plot)
     diagnosis = _explained(options.log, output)
@@ -83,6 +86,17 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if picture.said is not None:
         output.note(picture.said)
     return picture.code
+
+
+def _piped() -> str:
+    """Standard input, where something is piped into it; UsageError where nobody gave a log."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError(
+            "there is no log to explain: name the file that holds what the run printed, or - for "
+            "what you paste",
+            hint="gpuconf explain train.log",
+        )
+    return "-"
 
 
 def _explained(name: str, output: Output) -> Diagnosis:

@@ -1,13 +1,15 @@
 """The ``gpuconf`` command: its parser, and the one place where errors become exit codes.
 
 Exit codes: 0 fine (warnings too), 1 a check failed or a GpuconfError, 2 usage or a bad profile,
-3 a bug in gpuconf, 130 interrupted; rehearse has more of its own.
+3 a bug in gpuconf, 4 a library, compiler or framework that is needed is not installed, 130
+interrupted; rehearse has more of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,11 +19,6 @@ from gpuconf import __version__
 from gpuconf.cli.output import Output, drop_unwritten
 from gpuconf.command_line import COMMANDS, CommandParser
 from gpuconf.errors import GpuconfError
-
-
-def run() -> None:
-    """The console script: run the command line's command and exit with its code."""
-    sys.exit(main(sys.argv[1:]))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -49,6 +46,10 @@ def _wants_json(arguments: Sequence[str]) -> bool:
 
 
 def _run(arguments: Sequence[str], output: Output) -> int:
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks what could come next
+        line = os.environ.get("COMP_LINE", "").split()
+        importlib.import_module("gpuconf.cli.completion").complete(build_parser(at_once=line))
+    arguments = _as_options(arguments)
     if not arguments:
         build_parser().print_help(sys.stderr)
         return 2
@@ -72,6 +73,16 @@ def _run(arguments: Sequence[str], output: Output) -> int:
         return 3
 
 
+def _as_options(arguments: Sequence[str]) -> Sequence[str]:
+    """``help``, ``help COMMAND`` and ``version``, as other programs have them, in our own words."""
+    match list(arguments):
+        case ["help", *words]:
+            return [*words, "--help"]
+        case ["version"]:
+            return ["--version"]
+    return arguments
+
+
 @contextmanager
 def _read_or_not() -> Iterator[None]:
     """Keep the error's exit code even if the reader of stderr has gone."""
@@ -88,6 +99,7 @@ class _Parser(CommandParser):
     """
 
     module: str | None = None
+    takes_all_words = False  # another program's: they are left to that as ``words``
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -100,28 +112,43 @@ class _Parser(CommandParser):
             help=about if is_top else argparse.SUPPRESS,
         )
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def add_its_arguments(self) -> None:
+        """Those of its command, which imports the command's module, once."""
         module, self.module = self.module, None
         if module is not None:
             importlib.import_module(module).add_arguments(self)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self.add_its_arguments()
+        if self.takes_all_words:
+            words = list(sys.argv[1:] if args is None else args)
+            return argparse.Namespace(**self._defaults, words=words), []
         return super().parse_known_args(args, namespace)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line; the module of a command adds its arguments when it is parsed."""
+def build_parser(at_once: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The whole command line; the module of a command adds its arguments when it is parsed.
+
+    Those named in ``at_once`` add them now.
+    """
     parser = _Parser(
         prog="gpuconf",
         description="Keep deep-learning jobs within the GPU memory they may have.",
         epilog="In a script, the first line `import gpuconf.auto` applies $GPUCONF_PROFILE, the "
         "project's gpuconf.yaml, your own or shared-desktop, in this order. "
         "`gpuconf plan` shows what that does here. Exit codes: 0 fine, 1 refused, 2 bad usage or a "
-        "bad profile, 3 a bug in gpuconf; `gpuconf run` has those of its command, 126 and 127 "
+        "bad profile, 3 a bug in gpuconf, 4 something that is needed is not "
+        "installed; `gpuconf run` has those of its command, 126 and 127 "
         "where that cannot be started; `gpuconf rehearse` also has 4, no verdict, and those of the "
         "script.",
     )
     parser.set_defaults(color="auto")
-    parser.add_argument("--version", action="version", version=f"gpuconf {__version__}")
+    version = f"gpuconf {__version__}"
+    parser.add_argument("-V", "--version", action="version", version=version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, about in COMMANDS.items():
-        commands.add_parser(name, help=about).module = f"gpuconf.cli.{name}"
+        command = commands.add_parser(name, help=about)
+        command.module = f"gpuconf.cli.{name}"
+        if name in at_once:
+            command.add_its_arguments()
     return parser

@@ -78,6 +78,10 @@ class Output:
         """stdout as a terminal to draw on, coloured as everything is."""
         return _console(sys.stdout, self._color, is_drawn=True)
 
+    def raw(self, text: str) -> None:
+        """Write text to stdout as it is, for another program."""
+        self.out.file.write(text)
+
     def prose(self, text: str, style: str | None = None) -> None:
         """Print text to stdout, broken for a terminal between words."""
         self.line(text if self.width is None else fitted(_shown(text), self.width), style)

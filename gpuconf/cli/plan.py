@@ -43,18 +43,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_changes(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    # Of `gpuconf rehearse`, and easily written here too.
-    parser.add_argument("--profile", dest="as_option", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--profile", dest="as_option", metavar="PROFILE", help="the same, as other commands have it"
+    )
     parser.set_defaults(command=run)
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Print the plan; a shortage is an error, and exits 1."""
     if options.as_option is not None:
-        raise UsageError(
-            "a profile is named without --profile here",
-            hint=f"gpuconf plan {shlex.quote(options.as_option)}",
-        )
+        if options.profile not in (None, options.as_option):
+            raise UsageError(
+                f"two profiles are named: {options.profile} and {options.as_option}",
+                hint=f"gpuconf plan {shlex.quote(options.as_option)}",
+            )
+        options.profile = options.as_option
     plan = _plan(request_of(options))
     if switched_off(os.environ) is not None:
         off = "GPUCONF_DISABLE is set, so `import gpuconf.auto` does none of this"

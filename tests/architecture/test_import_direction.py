@@ -72,7 +72,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"hardware", "profile", "planner", "machine_plan", "report"}
     | {"binding", "framework_hooks", "run_plan", "carried_plans"},
     "exception_hooks": {"environ", "errors", "terminal", "diagnosis"},
-    "auto": {"bootstrap", "errors", "exception_hooks"},
+    "auto": {"bootstrap", "errors", "exception_hooks", "terminal"},
     "pyinstaller_hook": {"profile"},
     # The middle floor.
     "wire": set(),

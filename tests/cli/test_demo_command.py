@@ -59,10 +59,10 @@ def test_the_real_cards_own_ledger_is_used(monkeypatch: pytest.MonkeyPatch) -> N
 
 @needs_them
 def test_without_a_compiler_it_says_what_it_cannot_show(tmp_path: Path) -> None:
-    """No GPU and no compiler: the plan's sum, one error with a hint, exit code 1."""
+    """No GPU and no compiler: the plan's sum, one error with a hint, exit code 4."""
     environ = {"CC": "", "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
     done = run(gpuconf("demo", "--simulated"), tmp_path, environ=environ)
-    assert done.returncode == 1
+    assert done.returncode == 4
     assert "nothing can be run" in done.stdout
     assert "limit = min(3942 MiB, 8551 MiB) = 3942 MiB" in done.stdout
     assert "hint:" in done.stderr
@@ -116,7 +116,7 @@ def test_what_is_not_installed_is_named_with_the_command(
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 1
+    assert done.returncode == 4
     assert f"hint: {hint}" in done.stderr
     assert len(done.stderr.splitlines()) == 2
     assert done.stdout == ""

@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PROFILES = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
 ALLOWED_SUFFIXES = {".py", ".pyi", ".typed", ".yaml", ".json", ".c", ".cc", ".h", ".map", ".txt",
-                    ".rc"}  # fmt: skip
+                    ".rc", ".md"}  # fmt: skip
 DOTFILES = {"gpuconf/running/startup/zsh/.zshenv"}
 
 TRY = """
@@ -42,16 +42,16 @@ def build(into: Path) -> Path:
 
 
 def expected_files() -> set[str]:
-    """What git tracks under gpuconf/ and configs/, under the names it has in the wheel."""
+    """What git tracks under gpuconf/ and configs/, and the pages, by their names in the wheel."""
     listing = subprocess.run(
-        ["git", "ls-files", "gpuconf", "configs"],
+        ["git", "ls-files", "gpuconf", "configs", "docs/*.md"],
         cwd=ROOT,
         check=True,
         capture_output=True,
         text=True,
     ).stdout.split()
     return {
-        f"gpuconf/{name}" if name.startswith("configs/") else name
+        f"gpuconf/{name}" if name.startswith(("configs/", "docs/")) else name
         for name in listing
         if (ROOT / name).exists()
     }

@@ -1,0 +1,80 @@
+"""``gpuconf docs``: the pages of the documentation, offline."""
+
+from __future__ import annotations
+
+import argparse
+from difflib import get_close_matches
+from pathlib import Path
+
+import gpuconf
+from gpuconf.cli.output import Output
+from gpuconf.command_line import describe
+from gpuconf.errors import GpuconfError, UsageError
+
+_WIDEST = 100
+
+_DESCRIPTION = """\
+Read a page of the documentation. The pages came with the package: nothing is
+fetched. On a terminal they are laid out, into a pipe they go as Markdown."""
+
+_EXAMPLES = """\
+examples:
+  gpuconf docs                    # the list of pages
+  gpuconf docs rehearse
+  gpuconf docs explain | less"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe this command, and add its arguments."""
+    describe(parser, _DESCRIPTION, _EXAMPLES)
+    topic = parser.add_argument(
+        "topic", nargs="?", metavar="TOPIC", help="the page (default: list them)"
+    )
+    topic.completer = lambda **_: list(_pages())  # type: ignore[attr-defined]  # of argcomplete
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Print the page, or the list of all."""
+    pages = _pages()
+    if options.topic is None:
+        for name, page in pages.items():
+            output.line(f"{name:<16}{_title(page)}")
+        return 0
+    name = options.topic.removesuffix(".md")
+    if name not in pages:
+        close = get_close_matches(options.topic, pages, n=1)
+        hint = f"gpuconf docs {close[0]}" if close else "`gpuconf docs` lists the pages"
+        raise UsageError(f"there is no page {options.topic!r}", hint=hint)
+    _show(pages[name].read_text(encoding="utf-8"), output)
+    return 0
+
+
+def _pages() -> dict[str, Path]:
+    """The pages by name: inside the package, or beside it in a checkout."""
+    package = Path(gpuconf.__file__).parent
+    for folder in (package / "docs", package.parent / "docs"):
+        found = {page.stem: page for page in sorted(folder.glob("*.md"))}
+        if found:
+            return found
+    raise GpuconfError(
+        "this installation has no pages",
+        hint="pip install --force-reinstall gpuconf",
+    )
+
+
+def _title(page: Path) -> str:
+    """The first heading."""
+    with page.open(encoding="utf-8") as file:
+        return next((line.lstrip("# ").rstrip() for line in file if line.startswith("#")), "")
+
+
+def _show(text: str, output: Output) -> None:
+    if output.width is None:
+        output.raw(text)
+        return
+    from rich.markdown import Markdown
+
+    screen = output.screen()
+    with screen.pager(styles=True):
+        screen.print(Markdown(text), width=min(output.width, _WIDEST))
