@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.backends.torch.options import options_in
+from gpuconf.backends.torch.options import options_in, unknown_options
+from gpuconf.doctor.checks.allocators import KNOWN_OPTIONS
 from gpuconf.doctor.facts import CudaLibrary, JaxBuild, TorchBuild
 from gpuconf.doctor.gathering.builds import read_jax_build, read_torch_build
 from gpuconf.doctor.gathering.packages import read_packages
@@ -86,6 +87,8 @@ def test_the_wheels_of_the_gate() -> None:
         "roundup_power2_divisions:4,max_non_split_rounding_mb:20,backend:native,"
         "release_lock_on_cudamalloc:True,per_process_memory_fraction:0.5"
     )
+    libraries = installed.folder_of("torch") / "torch" / "lib"
+    assert unknown_options([str(libraries)], KNOWN_OPTIONS) == ()
     environ = {"PYTORCH_ALLOC_CONF": f"{options},max_split_size:1"}
     torch = read_torch_build([str(installed.folder_of("torch"))], environ)
     assert torch is not None

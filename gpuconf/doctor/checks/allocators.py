@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from gpuconf.backends.torch.options import OPTION_VARIABLES, options_in
 from gpuconf.doctor.checks.check import Check, fail, ok, skip, warn
 from gpuconf.doctor.facts import Facts
@@ -18,6 +20,19 @@ _UNCACHED = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 _TORCH_SWITCHES = ("expandable_segments", "release_lock_on_cudamalloc",
                    "pinned_use_cuda_host_register", "pinned_use_background_threads",
                    "graph_capture_record_stream_reuse", "throw_on_cudamalloc_oom")  # fmt: skip
+# Of torch 2.4 to 2.15, as their libraries have them; tests/doctor/test_doctor_builds.py looks.
+KNOWN_OPTIONS = (
+    *("backend", "expandable_segments", "expandable_segments_reserve"),
+    *("expandable_segments_reserve_by_class", "garbage_collection_threshold"),
+    *("graph_capture_record_stream_reuse", "large_segment_size_mb", "max_non_split_rounding_mb"),
+    *("max_split_size_mb", "per_process_memory_fraction", "pinned_free_catch_all"),
+    *("pinned_max_cached_size_mb", "pinned_max_round_threshold_mb", "pinned_num_register_threads"),
+    *("pinned_reserve_segment_size_mb", "pinned_use_background_threads"),
+    *("pinned_use_cuda_host_register", "pinned_use_hip_host_register"),
+    *("release_lock_on_cudamalloc", "release_lock_on_hipmalloc", "roundup_power2_divisions"),
+    "throw_on_cudamalloc_oom",
+)
+_ALIKE = 0.75
 _TORCH_BACKENDS = ("native", "cudaMallocAsync")
 _LEAST_SPLIT_MB = 21  # 2.9.1 wants more than 20 MB, 2.15.0 at least 20
 
@@ -41,19 +56,21 @@ def _jax_fraction(facts: Facts) -> Finding:
             f"{name} is not read by jaxlib {facts.packages.version('jaxlib')}",
             fix=f"unset {name}; export {build.fractions[0]}={value}",
         )
-    try:
-        good = 0 < float(value) <= 1
-    except ValueError:
-        good = False
-    if not good:
-        return fail(
-            f"{name}={value} is no share of a card, from 0 to 1",
-            fix=f"export {name}={_meant_share(value)}",
-        )
+    if (why := why_not_share(name, value)) is not None:
+        return fail(why, fix=f"export {name}={meant_share(value)}")
     return ok(f"{name}={value}")
 
 
-def _meant_share(value: str) -> str:
+def why_not_share(name: str, value: str) -> str | None:
+    """Why JAX does not take a fraction; None where it does."""
+    try:
+        is_share = 0 < float(value) <= 1
+    except ValueError:
+        is_share = False
+    return None if is_share else f"{name}={value} is no share of a card, from 0 to 1"
+
+
+def meant_share(value: str) -> str:
     """The share that is meant where the value is in percent; else JAX's own default."""
     try:
         share = float(value.rstrip("%")) / 100
@@ -130,6 +147,15 @@ def _why_not(option: str, value: str, facts: Facts) -> str | None:
     if build is not None and option in build.unknown_options:
         return f"it has no option {option}"
     return why_not_value(option, value)
+
+
+def meant_option(name: str) -> str | None:
+    """The option that a misspelt ``name`` is close to; None for a known one, and for any other.
+
+    A newer torch may know more of them.
+    """
+    close = get_close_matches(name, KNOWN_OPTIONS, n=1, cutoff=_ALIKE)
+    return close[0] if close and name not in KNOWN_OPTIONS else None
 
 
 def why_not_value(option: str, value: str) -> str | None:

@@ -10,6 +10,9 @@ from gpuconf.doctor.checks.allocators import (
     JAX_ALLOCATOR,
     JAX_ALLOCATORS,
     JAX_FRACTIONS,
+    meant_option,
+    meant_share,
+    why_not_share,
     why_not_value,
 )
 from gpuconf.doctor.source.environment import settings_at
@@ -45,11 +48,23 @@ def _why_not(name: str, value: str) -> tuple[str, str] | None:
     if name == JAX_ALLOCATOR and value and value.lower() not in (*JAX_ALLOCATORS, "address"):
         why = f"{name}={value} is no allocator of JAX, which uses the CPU then"
         return why, f'os.environ["{name}"] = "default"'
-    for option, text in options_in(value) if name in OPTION_VARIABLES else ():
+    if name in JAX_FRACTIONS and value and (no_share := why_not_share(name, value)) is not None:
+        return no_share, f'os.environ["{name}"] = "{meant_share(value)}"'
+    return _why_not_torch(name, value) if name in OPTION_VARIABLES else None
+
+
+def _why_not_torch(name: str, value: str) -> tuple[str, str] | None:
+    """The same for the options of torch's allocator."""
+    options, stops = options_in(value), f"PyTorch does not start with this {name}"
+    for option, text in options:
+        if meant_option(option) is not None:
+            spelled = [(meant_option(each) or each, its) for each, its in options]
+            corrected = ",".join(f"{each}:{its}" if its else each for each, its in spelled)
+            why = f"{stops}: no release has an option {option}"
+            return why, f'os.environ["{name}"] = "{corrected}"'
         if (refusal := why_not_value(option, text)) is not None:
-            kept = [f"{each}:{its}" for each, its in options_in(value) if each != option]
-            why = f"PyTorch does not start with this {name}: {refusal}"
-            return why, f'os.environ["{name}"] = "{",".join(kept)}"'
+            kept = [f"{each}:{its}" for each, its in options if each != option]
+            return f"{stops}: {refusal}", f'os.environ["{name}"] = "{",".join(kept)}"'
     return None
 
 

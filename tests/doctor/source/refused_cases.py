@@ -32,6 +32,18 @@ REFUSED: tuple[tuple[Any, ...], ...] = (
         _SET.format("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:true"), 2,
     ),
     (
+        "refused_value", "torch's option, misspelt",
+        _SET.format("PYTORCH_CUDA_ALLOC_CONF", "max_split_size:64,expandable_segment:True"), 2,
+    ),
+    (
+        "refused_value", "an option of a torch to come",
+        _SET.format("PYTORCH_ALLOC_CONF", "compress_idle_blocks:True"),
+    ),
+    (
+        "refused_value", "jax's fraction in percent",
+        "import os\nos.environ.setdefault('XLA_PYTHON_CLIENT_MEM_FRACTION', '80')\n", 2,
+    ),
+    (
         "refused_value", "options that torch takes",
         _SET.format("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True,max_split_size_mb:64"),
     ),
