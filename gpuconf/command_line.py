@@ -37,14 +37,25 @@ _PICTURES = (".png", ".svg")
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that raises UsageError with what was probably meant."""
+    """A parser that raises UsageError with what was probably meant.
+
+    What stands after ``--`` is kept as the option that ``after_dashes`` names, where it is set.
+    """
+
+    after_dashes: str | None = None
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse unknown options here, where the command that lacks them is known."""
+        rest: list[str] = []
+        if self.after_dashes is not None and args is not None and "--" in args:
+            at = args.index("--")
+            args, rest = args[:at], args[at + 1 :]
         options, unknown = super().parse_known_args(args, namespace)
+        if self.after_dashes is not None:
+            setattr(options, self.after_dashes, rest)
         if unknown:
             self._refuse(unknown[0], self._option_string_actions)
         return options, unknown

@@ -6,19 +6,24 @@ import argparse
 import atexit
 import contextlib
 import os
+import shlex
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from gpuconf.cli.main import exit_code_of
 from gpuconf.cli.output import Output, drawn
-from gpuconf.command_line import check_picture, describe, positive, size_argument
-from gpuconf.errors import UsageError
+from gpuconf.command_line import CommandParser, check_picture, describe, positive, size_argument
+from gpuconf.errors import GpuconfError, UsageError
 
 if TYPE_CHECKING:
     from gpuconf.footprint.budget import Budget
     from gpuconf.footprint.memory_estimate import MemoryEstimate
+    from gpuconf.footprint.scripts.training import Training
 
+_DEFAULT_BATCH = 32
 _OF_TENSORFLOW = {
     "probe": "a probe reads TensorFlow's allocator",
     "plot": "a compiled step is one block of memory, of which there is no course to draw",
@@ -32,11 +37,15 @@ remains, the share of each layer, and the largest batch under a limit. The
 model's own training step is traced by TensorFlow and replayed in a simulation
 of its allocator: no GPU is needed, no weights are read, no data is touched.
 With KERAS_BACKEND=jax the step is compiled by XLA, which says what it takes.
-TARGET is a saved model (.keras, .h5), or the function that makes one, as
-my_module:make_model or path/to/file.py:make_model."""
+TARGET is a training script, a saved model (.keras, .h5), or the function that
+makes one, as my_module:make_model or path/to/file.py:make_model. A script is
+run until it first trains; model, optimizer, loss and batch are taken from
+there, nothing is trained, and the script ends."""
 
 _EXAMPLES = """\
 examples:
+  gpuconf estimate train.py --limit 6GiB
+  gpuconf estimate train.py -- --epochs 3 --data photos    # its own arguments
   gpuconf estimate model.keras --batch-size 64 --limit 6GiB
   gpuconf estimate models:make_model --profile shared-desktop
   gpuconf estimate train.py:build --optimizer sgd --mixed-precision float16
@@ -53,9 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe this command, and add its arguments."""
     describe(parser, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
-    add("target", metavar="TARGET", help="model.keras, model.h5, or module:function")
-    add("--batch-size", type=positive, metavar="N", default=32,
-        help="samples in one step (default 32)")  # fmt: skip
+    add("target", metavar="TARGET", help="train.py, model.keras, model.h5, or module:function")
+    add("--batch-size", type=positive, metavar="N",
+        help="samples in one step (default: the script's, else 32)")  # fmt: skip
     add("--inference", action="store_true", help="a step of predict() instead of fit()")
     add("--optimizer", metavar="NAME", help="for example adam or sgd (default: the model's own)")
     add("--loss", metavar="NAME", help="for example mse (default: the model's own)")
@@ -84,11 +93,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-v", "--verbose", action="store_true", help="show every layer")
     add("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=run)
+    if isinstance(parser, CommandParser):
+        parser.after_dashes = "arguments"
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Estimate, report, and exit with whether it fits."""
-    from gpuconf.footprint import plot
     from gpuconf.footprint.loading import backend_wanted
     from gpuconf.footprint.memory_limit import limit_and_budget
 
@@ -101,12 +111,28 @@ def run(options: argparse.Namespace, output: Output) -> int:
         check_picture(options.plot)
     limit_bytes, budget = limit_and_budget(options.limit, options.profile, backend=backend)
     environ = dict(os.environ)  # before it is changed for this process: what a probe starts with
-    with _stdout_to_stderr():
-        model, notes = _loaded(options.target, output)
-        estimate = _estimated(model, options, limit_bytes, output)
-        if options.probe:
-            estimate = _probed(estimate, model, options, environ, output)
-    estimate = estimate._replace(notes=(*notes, *estimate.notes))
+
+    def answer(found: Training, own_prints: ExitStack) -> int:
+        with own_prints:
+            estimate = _estimated(found, options, limit_bytes, output)
+            if options.probe:
+                estimate = _probed(estimate, found.subject, options, environ, output)
+        estimate = estimate._replace(notes=(*found.notes, *estimate.notes))
+        return _shown(estimate, budget, options, output)
+
+    own_prints = ExitStack()
+    with own_prints:
+        own_prints.enter_context(_stdout_to_stderr())
+        found = _found(options, output, lambda found: answer(found, own_prints.pop_all()))
+        return answer(found, own_prints.pop_all())
+
+
+def _shown(
+    estimate: MemoryEstimate, budget: Budget, options: argparse.Namespace, output: Output
+) -> int:
+    """Print the report, and return whether it fits as an exit code."""
+    from gpuconf.footprint import plot
+
     picture = drawn(plot.draw, estimate, options.plot)
     _show(estimate, budget, picture.path, options, output)
     output.flush()
@@ -117,6 +143,18 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     """Raise for options that do not go together."""
+    from gpuconf.footprint.scripts.running import is_script
+
+    if options.arguments and not is_script(options.target):
+        raise UsageError(
+            f"what stands after -- is for a script, and {options.target} is none",
+            hint="gpuconf estimate train.py -- --epochs 3",
+        )
+    if options.probe and is_script(options.target):
+        raise UsageError(
+            "--probe makes steps of a model that a function or a file gives, not of a script",
+            hint=f"gpuconf rehearse --card 8GiB -- python {shlex.quote(options.target)}",
+        )
     if options.inference:
         for name in ("optimizer", "loss"):
             if getattr(options, name) is not None:
@@ -136,13 +174,46 @@ def _check_not_only_tensorflows(options: argparse.Namespace, backend: str) -> No
             )
 
 
-def _loaded(target: str, output: Output) -> tuple[Any, tuple[str, ...]]:
-    from gpuconf.footprint.loading import load_model, stay_off_the_gpu
+def _found(
+    options: argparse.Namespace, output: Output, answer: Callable[[Training], int]
+) -> Training:
+    """What is to be estimated.
 
-    _progress(f"building {target}", output)
+    A script that trains gets its answer where it stands, and the process ends there: no line
+    of the script's is run any more, no ``finally`` either.
+    """
+    from gpuconf.footprint.loading import import_tensorflow, load_model, stay_off_the_gpu
+    from gpuconf.footprint.scripts.running import is_script, run_script
+    from gpuconf.footprint.scripts.training import Training
+
+    target = options.target
     stay_off_the_gpu()
-    loaded = load_model(target)
-    return loaded.model, loaded.notes
+    if not is_script(target):
+        _progress(f"building {target}", output)
+        loaded = load_model(target)
+    else:
+        _progress(f"running {target} until it trains", output)
+        import_tensorflow(is_without_gpus=True)
+        loaded = run_script(
+            Path(target),
+            options.arguments,
+            on_training=lambda found: _end(lambda: answer(found), output),
+            on_error=lambda error: _end(lambda: _raise(error), output),
+        )
+    return Training(loaded.model, _DEFAULT_BATCH, notes=loaded.notes)
+
+
+def _end(action: Callable[[], int], output: Output) -> NoReturn:
+    """Do the rest of the command, and end the process at once."""
+    code = 3
+    try:
+        code = exit_code_of(action, output)
+    finally:
+        os._exit(code)
+
+
+def _raise(error: GpuconfError) -> NoReturn:
+    raise error
 
 
 def _wanted(options: argparse.Namespace) -> dict[str, Any]:
@@ -164,19 +235,20 @@ def _wanted(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _estimated(
-    model: Any, options: argparse.Namespace, limit_bytes: int | None, output: Output
+    found: Training, options: argparse.Namespace, limit_bytes: int | None, output: Output
 ) -> MemoryEstimate:
     """The estimate; with advice too where it is asked for, or the batch does not fit."""
-    from gpuconf.footprint.estimating import estimate
+    from gpuconf.footprint.scripts.estimating import estimate_training
 
     wanted = {**_wanted(options), "limit": limit_bytes, "phases": True}
+    batch = options.batch_size or found.batch_size
     what = "predict" if options.inference else "training"
-    _progress(f"tracing a {what} step of batch {options.batch_size}", output)
-    found = estimate(model, options.batch_size, **wanted, advise=options.advice)
-    if found.fits is False and not options.advice:
+    _progress(f"tracing a {what} step of batch {batch}", output)
+    estimated = estimate_training(found, batch, **wanted, advise=options.advice)
+    if estimated.fits is False and not options.advice:
         _progress("it does not fit: tracing what would", output)
-        found = estimate(model, options.batch_size, **wanted, advise=True)
-    return found
+        estimated = estimate_training(found, batch, **wanted, advise=True)
+    return estimated
 
 
 def _probed(

@@ -11,7 +11,7 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,17 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     # What follows `--` is another program's.
     end = arguments.index("--") if "--" in arguments else len(arguments)
     output = Output(as_json=_wants_json(arguments[:end]))
-    code = 0
-    try:
-        code = _run(arguments, output)
-        output.flush()
-    except BrokenPipeError:  # the reader (`| head`) has gone, and has what it wanted
-        drop_unwritten()
-    except OSError as error:  # a full disk
-        drop_unwritten()
-        output.note(f"gpuconf: error: the output cannot be written: {error.strerror}")
-        return code or 1
-    return code
+    return exit_code_of(lambda: _run(arguments, output), output)
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
@@ -53,10 +43,29 @@ def _run(arguments: Sequence[str], output: Output) -> int:
     if not arguments:
         build_parser().print_help(sys.stderr)
         return 2
+    options = build_parser().parse_args(arguments)
+    output.use_color(options.color)
+    return int(options.command(options, output))
+
+
+def exit_code_of(action: Callable[[], int], output: Output) -> int:
+    """Run a command, or what is left of it, say what went wrong, and return its exit code."""
+    code = 0
     try:
-        options = build_parser().parse_args(arguments)
-        output.use_color(options.color)
-        return int(options.command(options, output))
+        code = _code_of(action, output)
+        output.flush()
+    except BrokenPipeError:  # the reader (`| head`) has gone, and has what it wanted
+        drop_unwritten()
+    except OSError as error:  # a full disk
+        drop_unwritten()
+        output.note(f"gpuconf: error: the output cannot be written: {error.strerror}")
+        return code or 1
+    return code
+
+
+def _code_of(action: Callable[[], int], output: Output) -> int:
+    try:
+        return action()
     except SystemExit as stop:  # argparse, after --help and --version
         return stop.code if isinstance(stop.code, int) else 0
     except GpuconfError as error:

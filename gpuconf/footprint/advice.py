@@ -12,6 +12,7 @@ from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.footprint.keras_models.data import inputs_of
 from gpuconf.footprint.memory_estimate import Advice, MemoryEstimate
 from gpuconf.footprint.replay import Limit, fits, replay
+from gpuconf.footprint.scripts.step_function import StepFunction
 from gpuconf.footprint.step import Step
 from gpuconf.footprint.subject import Subject
 from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
@@ -39,7 +40,11 @@ class _Change(NamedTuple):
 
 
 def advice_for(
-    subject: Subject, estimate: MemoryEstimate, limit: Limit | None, *, allow_growth: bool
+    subject: Subject | StepFunction,
+    estimate: MemoryEstimate,
+    limit: Limit | None,
+    *,
+    allow_growth: bool,
 ) -> tuple[Advice, ...]:
     """The changes that save something, the best first; a change that fails is left out."""
     found, peak_bytes = [], estimate.peak_bytes
@@ -55,7 +60,7 @@ def advice_for(
     return tuple(sorted(found, key=lambda advice: advice.peak_bytes))
 
 
-def _changes(subject: Subject, estimate: MemoryEstimate) -> list[_Change]:
+def _changes(subject: Subject | StepFunction, estimate: MemoryEstimate) -> list[_Change]:
     found, batch_size = [], estimate.batch_size
     smaller = batch_size // 2
     if estimate.fits is False:
@@ -63,6 +68,8 @@ def _changes(subject: Subject, estimate: MemoryEstimate) -> list[_Change]:
     if smaller and not subject.is_of_one_batch_size:
         how = f"batch_size={smaller}"
         found.append(_Change(f"batch {smaller}", how, lambda: subject.trace(smaller)))
+    if isinstance(subject, StepFunction):
+        return found  # its model, optimizer and precision are the script's to change
     found.append(_smaller_inputs(subject, batch_size))
     if subject.family.is_keras_3:
         found.append(_mixed_precision(subject, batch_size))

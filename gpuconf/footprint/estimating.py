@@ -11,6 +11,7 @@ from gpuconf.footprint.largest_batch import largest_batch
 from gpuconf.footprint.memory_estimate import MemoryEstimate, Peak
 from gpuconf.footprint.phases import phases_of
 from gpuconf.footprint.replay import Limit, Replay, layer_rows, replay, timeline
+from gpuconf.footprint.scripts.step_function import StepFunction
 from gpuconf.footprint.step import CONSTANT, WORKSPACE, Step
 from gpuconf.footprint.subject import Subject, check_backend
 from gpuconf.keras_api.families import family_on_any_backend
@@ -66,11 +67,30 @@ def estimate(
     family = family_on_any_backend(model)
     check_backend(family.backend)
     choice = EstimateChoice(training, optimizer, loss, policy_named(mixed_precision), jit)
-    most_workspace = _bytes_of("workspace_limit", workspace_limit)
+    most_workspace = bytes_of("workspace_limit", workspace_limit)
     subject = Subject(model, family, choice, input_shape, data, most_workspace)
-    limit_bytes = _bytes_of("limit", limit)
     wanted = whole_number("batch_size", batch_size)
-    estimated = _estimated(subject, wanted, limit_bytes, allow_growth, phases=phases)
+    return estimate_subject(
+        *(subject, wanted),
+        limit=limit,
+        allow_growth=allow_growth,
+        phases=phases,
+        advise=advise,
+    )
+
+
+def estimate_subject(
+    subject: Subject | StepFunction,
+    batch_size: int,
+    *,
+    limit: int | str | None,
+    allow_growth: bool,
+    phases: bool,
+    advise: bool,
+) -> MemoryEstimate:
+    """Estimate what can be traced at any batch size; the options are those of `estimate`."""
+    limit_bytes = bytes_of("limit", limit)
+    estimated = _estimated(subject, batch_size, limit_bytes, allow_growth, phases=phases)
     if advise:
         allocator = _safe_limit(limit_bytes, allow_growth)
         found = advice_for(subject, estimated, allocator, allow_growth=allow_growth)
@@ -79,7 +99,12 @@ def estimate(
 
 
 def _estimated(
-    subject: Subject, batch_size: int, limit_bytes: int | None, allow_growth: bool, *, phases: bool
+    subject: Subject | StepFunction,
+    batch_size: int,
+    limit_bytes: int | None,
+    allow_growth: bool,
+    *,
+    phases: bool,
 ) -> MemoryEstimate:
     """The estimate of one batch size; with a limit, and the largest batch under it."""
     step = subject.trace(batch_size)
@@ -142,7 +167,8 @@ def _on_workspace(step: Step, replayed: Replay) -> tuple[str, ...]:
     )
 
 
-def _bytes_of(name: str, size: int | str | None) -> int | None:
+def bytes_of(name: str, size: int | str | None) -> int | None:
+    """The bytes of a size that an option was given; None for none."""
     return None if size is None else memory_size(name, size, hint=f'{name}="6GiB"')
 
 

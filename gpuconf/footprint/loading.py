@@ -60,7 +60,7 @@ def load_model(
     saved = read_saved_model(path) if is_file else None
     backend = backend_wanted(environ)
     check_backend(backend, f"gpuconf estimate {shlex.quote(target)}")
-    _import_tensorflow() if backend == "tensorflow" else _import_keras_on(backend)
+    import_tensorflow() if backend == "tensorflow" else _import_keras_on(backend)
     if saved is not None:
         return restore(saved, path)
     return model_from_code(target, folder=(folder or Path.cwd()).resolve())
@@ -97,12 +97,19 @@ def _import_keras_on(backend: str) -> None:
         ) from None
 
 
-def _import_tensorflow() -> None:
-    """Import it and hear nothing of it, but what it says when it fails."""
+def import_tensorflow(*, is_without_gpus: bool = False) -> None:
+    """Import it and hear nothing of it, but what it says when it fails.
+
+    ``is_without_gpus`` lets it look for GPUs now, while the environment hides them: a script may
+    set CUDA_VISIBLE_DEVICES itself, and CUDA reads it once.
+    """
     try:
         with _silent():
             import tensorflow as tf
             from absl import logging
+
+            if is_without_gpus:
+                tf.config.list_physical_devices("GPU")
     except ModuleNotFoundError as error:
         if error.name != "tensorflow":
             raise

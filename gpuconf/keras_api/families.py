@@ -48,6 +48,17 @@ def family_on_any_backend(model: Any) -> KerasFamily:
     raise UsageError(f"{_type_name(model)} is not a Keras model", hint=_hint_for(model))
 
 
+def loaded_family() -> KerasFamily:
+    """The Keras that is imported, else TensorFlow's own."""
+    for name in ("keras", "tf_keras"):
+        keras = sys.modules.get(name)
+        if hasattr(keras, "Model"):
+            return KerasFamily(keras, name, str(getattr(keras, "__version__", "")).startswith("3"))
+    import tensorflow as tf
+
+    return KerasFamily(tf.keras, "keras", str(tf.keras.__version__).startswith("3"))
+
+
 def has_own_step(model: Any, name: str) -> bool:
     """Whether the user has written this step (``train_step``, ``test_step``) for the model."""
     base = family_on_any_backend(model).keras.Model

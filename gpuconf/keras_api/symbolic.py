@@ -21,6 +21,11 @@ def outputs_of(model: Any) -> Any:
     return _noted(model, "_outputs_struct", "_nested_outputs")
 
 
+def model_within(model: Any) -> Any:
+    """The functional model that a sequential one keeps; None for others."""
+    return getattr(model, "_functional", None)
+
+
 def built_shape(model: Any) -> Any:
     """The shape, batch included, that a subclassed model was built with; several as a tuple."""
     shapes = getattr(model, "_build_shapes_dict", None)  # Keras 3
@@ -41,7 +46,7 @@ def called(model: Any, symbols: Any) -> Any:
 
 def _noted(model: Any, of_keras_3: str, of_keras_2: str) -> Any:
     """Keras 3's Sequential has a functional model within."""
-    for holder in (model, getattr(model, "_functional", None)):
+    for holder in (model, model_within(model)):
         for name in (of_keras_3, of_keras_2):
             struct = getattr(holder, name, None)
             if struct is not None:

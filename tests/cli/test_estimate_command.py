@@ -11,6 +11,7 @@ import pty
 import struct
 import subprocess
 import termios
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ import jsonschema
 import pytest
 
 from tests.cli.commands import Done, gpuconf, run_commands, schema
-from tests.processes import clean_environment, run
+from tests.cli.estimated_scripts import PROGRAM, SCRIPTS
+from tests.processes import clean_environment, run, run_python
 
 needs_tensorflow = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
@@ -90,7 +92,8 @@ REFUSED: tuple[tuple[list[str], str, str], ...] = (
     (["a:b", "--btach-size", "3"], "does not know '--btach-size'", "--batch-size"),
     (["empty.keras"], "empty.keras is empty: 0 bytes", "save it again"),
     (["nosuch.keras"], "there is no file nosuch.keras", "ls ."),
-    (["nets.py"], "nets.py is a program", "gpuconf estimate nets.py:make"),
+    (["nets:make", "--", "--epochs", "3"], "nets:make is none", "estimate train.py -- --epochs 3"),
+    (["nets.py", "--probe"], "not of a script", "gpuconf rehearse --card 8GiB -- python nets.py"),
     (["nets"], "nets.py is a program", "gpuconf estimate nets.py:make"),
     (["nosuch"], "'nosuch' is neither a file that is there nor module:function", "make_model"),
 )
@@ -113,7 +116,14 @@ def test_the_help_fits_80_columns(folder: Path) -> None:
     """Examples and exit codes are in it, and no line is longer."""
     done = run(gpuconf("estimate", "--help"), folder, environ={"COLUMNS": "80"})
     assert [line for line in done.stdout.splitlines() if len(line) > 80] == []
-    for said in ("examples:", "exit codes: 0", "--plot FILE", "module:function", "no GPU"):
+    for said in (
+        "examples:",
+        "exit codes: 0",
+        "--plot FILE",
+        "module:function",
+        "no GPU",
+        "train.py -- --epochs 3",
+    ):
         assert said in done.stdout
 
 
@@ -237,3 +247,106 @@ def test_a_terminal(folder: Path, columns: int) -> None:
     assert [line for line in lines if len(line) > columns and len(line.split()) > 1] == []
     assert "… building nets:make" in lines
     assert "… tracing a training step of batch 32" in lines
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Done]:
+    """What became of ``estimate`` with these words, all of `SCRIPT_COMMANDS` run in one process."""
+    folder = tmp_path_factory.mktemp("scripts")
+    for name, text in SCRIPTS.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    commands = [["estimate", *words.split()] for words in SCRIPT_COMMANDS]
+    out = run_python(PROGRAM.format(commands=json.dumps(commands)), folder, timeout_s=300)
+    codes = json.loads(out.splitlines()[-1])
+    assert not list(folder.glob("saved*")), "nothing after the training's beginning was done"
+
+    def done(words: str) -> Done:
+        number = SCRIPT_COMMANDS.index(words)
+        out, err = ((folder / f"{number}.{each}").read_text(encoding="utf-8") for each in (1, 2))
+        return Done(codes[number], out, err, "estimate")
+
+    return done
+
+
+SCRIPT_COMMANDS = (
+    "main.py --json",
+    "main.py --json -- --batch 48",
+    "main.py --limit 2MiB --optimizer adam --batch-size 8 -- --batch 48",
+    "main.py -- --btach 48",
+    "pipeline.py --json",
+    "batches.py --json",
+    "loop.py --json --limit 64MiB",
+    "loop.py --json --batch-size 20",
+    "loop.py --optimizer sgd",
+    "eager.py --json",
+    "gan.py --json",
+    "session.py",
+    "model_alone.py --json",
+    "two_models.py",
+    "nothing.py",
+    "broken.py",
+)
+# The script, its batch, its optimizer, and where the figures are from.
+FROM_SCRIPTS = (
+    ("main.py --json", 16, "SGD", "fit() at main.py:19: batch 16 of float32[16, 28, 28, 1], uint8"),
+    ("main.py --json -- --batch 48", 48, "SGD", "fit() at main.py:19: batch 48 of float32[48, 28"),
+    ("pipeline.py --json", 48, "Adam", "fit() at pipeline.py:15: batch 48 of float32[48, 28, 28, "),
+    ("batches.py --json", 24, "Adam", "train_on_batch() at batches.py:13: batch 24 of float32[24,"),
+    ("loop.py --json --limit 64MiB", 50, "Adam", "train_step(), a tf.function, at loop.py:23: "),
+    ("loop.py --json --batch-size 20", 20, "Adam", "train_step(), a tf.function, at loop.py:23"),
+    ("eager.py --json", 50, "Adam", "the loop at eager.py:18: batch 50 of float32[50, 28, 28, 1]"),
+    ("gan.py --json", 16, None, "fit() at gan.py:34: batch 16 of float32[16, 28, 28, 1]"),
+    ("model_alone.py --json", 32, "Adam", "model_alone.py ended without training: its one model"),
+)
+
+
+@pytest.mark.slow
+@needs_tensorflow
+def test_scripts_as_they_are(scripts: Callable[..., Done]) -> None:
+    """Model, optimizer, loss and batch are those of the script's first training, however it trains.
+
+    Nothing is trained, and nothing that would come after it is done.
+    """
+    found = {}
+    for words, batch, optimizer, said in FROM_SCRIPTS:
+        done = scripts(words)
+        assert done.code == 0, done.err
+        document = checked(done)
+        assert document["batch_size"] == batch
+        assert optimizer in (None, document["setting"]["optimizer"])
+        assert said in document["notes"][0], document["notes"]
+        found[words] = document
+    # The same model with the same optimizer and batch, by a loop of the script's own.
+    loop, eager = found["loop.py --json --limit 64MiB"], found["eager.py --json"]
+    assert abs(loop["peak_bytes"] - eager["peak_bytes"]) < eager["peak_bytes"] * 0.01
+    assert loop["largest_batch"] > 50
+    assert {"sequential/conv", "sequential/dense"} <= {row["layer"] for row in loop["layers"]}
+    assert "the script's own words" in scripts("main.py --json").err
+
+
+@pytest.mark.slow
+@needs_tensorflow
+def test_scripts_that_are_not_as_wanted(scripts: Callable[..., Done]) -> None:
+    """Options go over what the script says; what fails is the script's, or a hint goes on."""
+    small = scripts("main.py --limit 2MiB --optimizer adam --batch-size 8 -- --batch 48")
+    assert small.code == 1
+    assert "does not fit 2 MiB" in small.out
+    assert "training with Adam and sparse_categorical_crossentropy" in small.out
+    for words, code, said, hint in (
+        ("main.py -- --btach 48", 1, "unrecognized arguments: --btach", "main.py -- --epochs 1"),
+        ("loop.py --optimizer sgd", 2, "--optimizer is for a model", "change it in the script"),
+        ("session.py", 2, "session.run() at session.py:9", "gpuconf rehearse"),
+        (
+            "two_models.py",
+            2,
+            "made 2 models: sequential_2 (Sequential), ",
+            "two_models.py:make_model",
+        ),
+        ("nothing.py", 2, "made no Keras model", "gpuconf estimate nothing.py:make_net"),
+        ("broken.py", 1, "No such file or directory: 'nosuch.csv'", "python broken.py"),
+    ):
+        done = scripts(words)
+        assert (done.code, done.out) == (code, ""), words
+        assert said in done.err, words
+        assert hint in done.err.splitlines()[-1], words
+        assert "Traceback" not in done.err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -100,9 +100,23 @@ class KnownVariables(NamedTuple):
 def variables_of(model: Any, layers: Mapping[int, str], *, training: bool) -> KnownVariables:
     """Weights, optimizer state where it is trained, and the rest: metrics, random seeds."""
     weights = list(model.weights)
-    paths = {path_of(each): layers.get(id(each)) for each in weights}
     state = optimizer_variables(model.optimizer) if training else []
     others = [*model.variables, *(each for metric in model.metrics for each in metric.variables)]
+    return _known(weights, state, others, layers)
+
+
+def variables_used(
+    calls: LayerCalls, trained: Iterable[Any], state: Iterable[Any]
+) -> KnownVariables:
+    """Those of a step of a script's own: of the layers called, and what optimizers were given."""
+    weights = [*(each for layer in calls.layers.values() for each in layer.weights), *trained]
+    return _known(weights, list(state), (), calls.by_variable())
+
+
+def _known(
+    weights: Sequence[Any], state: Sequence[Any], others: Sequence[Any], layers: Mapping[int, str]
+) -> KnownVariables:
+    paths = {path_of(each): layers.get(id(each)) for each in weights}
     found: dict[int, tuple[Any, Variable]] = {}
     for kind, group in ((WEIGHTS, weights), (OPTIMIZER_STATE, state), (OTHER_STATE, others)):
         for each in group:

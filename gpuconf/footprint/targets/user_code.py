@@ -158,7 +158,7 @@ def _forget(names: Iterable[str], folder: Path) -> None:
 
 def error_in_user_code(target: str, error: BaseException, place: ModelOrigin) -> GpuconfError:
     """An error with the traceback's lines in the user's files; exit code 1, not a bug of ours."""
-    lines = _lines(_user_frames(error), place.folder)
+    lines = frames_shown(error, place.folder)
     if trains_in(error):
         return GpuconfError(
             f"{target} trains, and an estimate runs nothing on data:\n{lines.rstrip()}",
@@ -166,13 +166,21 @@ def error_in_user_code(target: str, error: BaseException, place: ModelOrigin) ->
         )
     if isinstance(error, SystemExit):
         return GpuconfError(f"{target} ends the process:\n{lines.rstrip()}", hint=_BELOW_MAIN)
-    last = "".join(traceback.format_exception_only(type(error), error)).rstrip()
-    if len(last) > _LONGEST_MESSAGE:
-        last = f"{last[:_LONGEST_MESSAGE]} …"
     return GpuconfError(
-        f"{target} failed, in code that is not gpuconf's:\n{lines}{last}",
+        f"{target} failed, in code that is not gpuconf's:\n{lines}{last_line(error)}",
         hint=f"the whole of it: {_reproduction(place)}",
     )
+
+
+def last_line(error: BaseException) -> str:
+    """The end of a traceback: the kind of error, and what it says, cut where that is long."""
+    last = "".join(traceback.format_exception_only(type(error), error)).rstrip()
+    return last if len(last) <= _LONGEST_MESSAGE else f"{last[:_LONGEST_MESSAGE]} …"
+
+
+def frames_shown(error: BaseException, folder: Path) -> str:
+    """The user's own lines of its traceback, as Python shows them."""
+    return _lines(_user_frames(error), folder)
 
 
 def _reproduction(place: ModelOrigin) -> str:

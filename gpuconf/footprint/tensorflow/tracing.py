@@ -34,6 +34,11 @@ def trace(
     training = choice.training
     graph = _traced(model, batch, calls, training=training)
     known = variables_of(model, calls.by_variable(), training=training)
+    return step_of(graph, calls, known, batch_size)
+
+
+def step_of(graph: Any, calls: LayerCalls, known: KnownVariables, batch_size: int) -> Step:
+    """The step that a traced graph is; ``calls`` were noted meanwhile."""
     walk, captured = _walked(graph, known)
     operations = operations_of(graph, walk.places, calls.spans)
     pieces = named_pieces(walk.ledger.pieces(), operations)
@@ -83,7 +88,7 @@ def _traced(model: Any, batch: Batch, calls: LayerCalls, *, training: bool) -> A
 
     specs = batch.for_training() if training else batch.inputs
     data = nests.mapped(lambda spec: tf.TensorSpec(spec.shape, spec.dtype), specs)
-    with _no_collecting(), calls.noted(tf.compat.v1.get_default_graph):
+    with no_collecting(), calls.noted(tf.compat.v1.get_default_graph):
         try:
             return graphs.traced("step", step, data)
         except GpuconfError:
@@ -97,7 +102,7 @@ def _traced(model: Any, batch: Batch, calls: LayerCalls, *, training: bool) -> A
 
 
 @contextmanager
-def _no_collecting() -> Iterator[None]:
+def no_collecting() -> Iterator[None]:
     """Tracing makes many small objects that live on; looking for garbage takes a third of it."""
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,0 +1,53 @@
+"""The estimate of what a script was about to train."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from gpuconf.errors import UsageError
+from gpuconf.footprint.estimating import bytes_of, estimate, estimate_subject
+from gpuconf.footprint.memory_estimate import MemoryEstimate
+from gpuconf.footprint.scripts.step_function import StepFunction
+from gpuconf.footprint.scripts.training import Training
+
+# What `estimate` may change of a model, and nobody of a function that is as it is.
+_OF_A_MODEL = ("optimizer", "loss", "mixed_precision", "input_shape")
+
+
+def estimate_training(found: Training, batch_size: int, **options: Any) -> MemoryEstimate:
+    """The estimate at this batch size; the options are those of :func:`gpuconf.estimate`.
+
+    Raises UsageError for one that a step of the script's own does not allow.
+    """
+    if isinstance(found.subject, StepFunction):
+        return _of_function(found.subject, batch_size, **options)
+    for name in ("optimizer", "loss"):
+        options[name] = options[name] or getattr(found, name)
+    data = found.data if options["input_shape"] is None else None
+    jit = options.pop("jit") or found.jit
+    return estimate(found.subject, batch_size, data=data, jit=jit, **options)
+
+
+def _of_function(
+    step: StepFunction,
+    batch_size: int,
+    *,
+    training: bool,
+    workspace_limit: int | str | None = None,
+    jit: bool = False,
+    **options: Any,
+) -> MemoryEstimate:
+    refused = [name for name in _OF_A_MODEL if options.pop(name) is not None]
+    refused += [] if training else ["inference"]
+    refused += ["jit"] if jit else []
+    if refused:
+        raise UsageError(
+            f"--{refused[0].replace('_', '-')} is for a model, and the script trains with a step "
+            "of its own",
+            hint="change it in the script, or name the function that makes the model",
+        )
+    step = dataclasses.replace(
+        step, workspace_limit_bytes=bytes_of("workspace_limit", workspace_limit)
+    )
+    return estimate_subject(step, batch_size, **{"allow_growth": True, **options})

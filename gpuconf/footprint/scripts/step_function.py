@@ -1,0 +1,129 @@
+"""A training step of a script's own: a ``tf.function`` in which an optimizer is applied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from gpuconf.errors import UsageError
+from gpuconf.footprint.keras_models.data import Spec, shown
+from gpuconf.footprint.keras_models.layer_calls import LayerCalls, variables_used
+from gpuconf.footprint.keras_models.outputs import in_short
+from gpuconf.footprint.scripts.training import Training
+from gpuconf.footprint.step import Step, TraceSetting, with_workspaces_up_to
+from gpuconf.footprint.tensorflow.tracing import no_collecting, step_of
+from gpuconf.keras_api.families import loaded_family
+from gpuconf.keras_api.variables import optimizer_variables
+
+
+@dataclass(frozen=True)
+class StepFunction:
+    """The function, the arguments that it was called with, and what its trace has applied.
+
+    It is traced anew for each batch size: of the tensors among the arguments, those whose first
+    dimension is the batch get another one.
+    """
+
+    function: Any
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+    optimizers: tuple[Any, ...]
+    trained: tuple[Any, ...]
+    workspace_limit_bytes: int | None = None
+
+    def training(self, place: str) -> Training:
+        """What is to be estimated, and where it is from."""
+        tensors = [each for each in self._leaves() if _is_tensor(each)]
+        specs = [Spec(tuple(each.shape), each.dtype.name) for each in tensors]
+        name = getattr(self.function.python_function, "__name__", "the step")
+        what = f"batch {self.batch_size} of {shown(specs)}" if specs else "it takes no batch"
+        return Training(
+            self, self.batch_size, notes=(f"from {name}(), a tf.function, at {place}: {what}",)
+        )
+
+    @cached_property
+    def batch_size(self) -> int:
+        """The first dimension of the first tensor that has one; 1 where there is none."""
+        for leaf in self._leaves():
+            if _is_tensor(leaf):
+                return int(leaf.shape[0])
+        return 1
+
+    @cached_property
+    def is_of_one_batch_size(self) -> bool:
+        """Whether it cannot be traced at another batch size."""
+        if not any(_is_tensor(leaf) for leaf in self._leaves()):
+            return True
+        try:
+            self._concrete(self.batch_size * 2)
+        except Exception:  # the script's own, of any kind
+            return True
+        return False
+
+    def trace(self, batch_size: int) -> Step:
+        """Trace a step at this batch size."""
+        calls = LayerCalls(None, loaded_family())
+        import tensorflow as tf
+
+        with no_collecting(), calls.noted(tf.compat.v1.get_default_graph):
+            try:
+                graph = self._concrete(batch_size).graph
+            except Exception as error:  # the script's own, of any kind
+                raise UsageError(
+                    f"the step cannot be traced at batch {batch_size}: {in_short(error)}",
+                    hint="leave --batch-size out: then it is that of the script",
+                ) from error
+        known = variables_used(
+            calls,
+            self.trained,
+            [each for one in self.optimizers for each in optimizer_variables(one)],
+        )
+        step = step_of(graph, calls, known, batch_size)._replace(setting=self._setting())
+        return with_workspaces_up_to(step, self.workspace_limit_bytes)
+
+    def _concrete(self, batch_size: int) -> Any:
+        """The function traced anew, without the script's own input_signature."""
+        import tensorflow as tf
+
+        def resized(leaf: Any) -> Any:
+            if not _is_tensor(leaf):
+                return leaf
+            shape = tuple(leaf.shape)
+            first = batch_size if shape[0] == self.batch_size else shape[0]
+            return tf.TensorSpec((first, *shape[1:]), leaf.dtype)
+
+        arguments, options = tf.nest.map_structure(resized, (self.arguments, self.options))
+        function = tf.function(self.function.python_function)
+        return function.get_concrete_function(*arguments, **options)
+
+    def _leaves(self) -> list[Any]:
+        import tensorflow as tf
+
+        return list(tf.nest.flatten((self.arguments, self.options)))
+
+    def _setting(self) -> TraceSetting:
+        import tensorflow as tf
+
+        family = loaded_family()
+        names = [type(getattr(each, "inner_optimizer", each)).__name__ for each in self.optimizers]
+        policy = (
+            family.keras.mixed_precision.global_policy()
+            if not family.is_keras_3
+            else (family.keras.config.dtype_policy())
+        )
+        return TraceSetting(
+            training=True,
+            jit=False,
+            precision=policy.name,
+            optimizer=" and ".join(dict.fromkeys(names)),
+            loss=None,
+            backend="tensorflow",
+            framework=f"tensorflow {tf.__version__}, {family.name} {family.keras.__version__}",
+        )
+
+
+def _is_tensor(leaf: Any) -> bool:
+    """Whether it may have a batch: tensors and arrays, no variables, no single numbers."""
+    shape = getattr(leaf, "shape", None)
+    return shape is not None and len(shape) > 0 and not hasattr(leaf, "assign")

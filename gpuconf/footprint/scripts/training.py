@@ -1,0 +1,139 @@
+"""What a script was about to train: a model or a step of its own, and the batch that it had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gpuconf.errors import UsageError
+from gpuconf.footprint.keras_models.data import Spec, shown
+from gpuconf.keras_api import batches, nests
+from gpuconf.keras_api.families import family_on_any_backend
+
+_KERAS_DEFAULT = 32  # the batch of fit, for arrays
+
+
+class Training(NamedTuple):
+    """A step that was about to be trained.
+
+    ``subject`` is a Keras model or a :class:`StepFunction`; ``data`` a batch of specs as ``fit``
+    gives it, None for a function's.  ``optimizer`` and ``loss`` are what a loop of the script's
+    own uses; ``notes`` say where all of it is from.
+    """
+
+    subject: Any
+    batch_size: int
+    data: Any = None
+    jit: bool = False
+    optimizer: Any = None
+    loss: Any = None
+    notes: tuple[str, ...] = ()
+
+
+def of_fit(arguments: dict[str, Any], place: str) -> Training:
+    """What ``fit(**arguments)`` would train; UsageError for data of a kind that is not known."""
+    data = _batch_of_fit(arguments)
+    if arguments.get("class_weight") is not None and len(data) == 2:
+        data = (*data, Spec((batches.examples(data) or 1,), "float32"))
+    return _of_model(arguments["self"], data, f"fit() at {place}")
+
+
+def of_train_on_batch(arguments: dict[str, Any], place: str) -> Training:
+    """What ``train_on_batch(**arguments)`` would train."""
+    names = ("x", "y", "sample_weight")
+    given = [arguments.get(name) for name in names]
+    return _of_model(arguments["self"], _specs(given, None), f"train_on_batch() at {place}")
+
+
+def _of_model(model: Any, data: Any, where: str) -> Training:
+    batch = batches.examples(nests.leaves(data))
+    if batch is None:
+        raise refused("the batch has no examples", where)
+    notes = [f"from {where}: batch {batch} of {shown(data)}"]
+    if getattr(model, "run_eagerly", False):
+        notes.append("run_eagerly=True: the same step is counted as a graph, which takes less")
+    # Keras 2 has it as an attribute that may be None; "auto" has been decided by compile.
+    jit = getattr(model, "jit_compile", None) is True
+    return Training(model, batch, data, jit, notes=tuple(notes))
+
+
+def _batch_of_fit(arguments: dict[str, Any]) -> tuple[Any, ...]:
+    """The specs of the first batch."""
+    data = arguments.get("x")
+    if data is None or batches.is_dataset(data) or batches.is_sequence(data):
+        return _of_batches(data)
+    if batches.is_array(data) and not hasattr(data, "__next__"):
+        names = ("x", "y", "sample_weight")
+        wanted = arguments.get("batch_size") or _KERAS_DEFAULT
+        batch = min(wanted, batches.examples(data) or wanted)
+        return _specs([arguments.get(name) for name in names], batch)
+    return _of_batches(data)
+
+
+def _of_batches(data: Any) -> tuple[Any, ...]:
+    """Of what gives batches: a dataset says what they are, of others the first one is taken."""
+    if batches.is_dataset(data):
+        element, size = data.element_spec, batches.dataset_batch(data)
+        if size is not None and all(_is_known(leaf) for leaf in nests.leaves(element)):
+            return _as_tuple(nests.mapped(lambda leaf: _spec(leaf, size), element))
+        data = data.take(1)
+    try:
+        first = data[0] if batches.is_sequence(data) else next(iter(data))
+    except (TypeError, StopIteration):
+        name = f"{type(data).__module__}.{type(data).__name__}"
+        raise refused(f"its data is {name}, which gives no batch", "fit()") from None
+    return _as_tuple(nests.mapped(lambda leaf: _spec(leaf, None), first))
+
+
+def _is_known(leaf: Any) -> bool:
+    """Whether a spec says all sizes but the batch's."""
+    shape = getattr(leaf, "shape", None)
+    return shape is not None and shape.rank is not None and None not in tuple(shape)[1:]
+
+
+def _as_tuple(element: Any) -> tuple[Any, ...]:
+    """Inputs, targets, weights, as far as they are there."""
+    return tuple(element) if isinstance(element, tuple) else (element,)
+
+
+def _specs(parts: list[Any], batch: int | None) -> tuple[Any, ...]:
+    """The specs of arrays, of ``batch`` examples; the last parts may be missing."""
+    while len(parts) > 1 and parts[-1] is None:
+        parts = parts[:-1]
+    return tuple(
+        nests.mapped(lambda leaf: _spec(leaf, batch, is_cast=True), part) for part in parts
+    )
+
+
+def _spec(leaf: Any, batch: int | None, *, is_cast: bool = False) -> Spec:
+    """Shape and type of an array or a spec; ``fit`` makes floats of arrays Keras's own."""
+    if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
+        import numpy as np
+
+        leaf = np.asarray(leaf)
+    shape, name = tuple(leaf.shape), getattr(leaf.dtype, "name", str(leaf.dtype))
+    if is_cast and "float" in name:
+        name = "float32"
+    return Spec(shape if batch is None or not shape else (batch, *shape[1:]), name)
+
+
+def of_loop(model: Any, optimizer: Any, loss: Any, data: Any, place: str) -> Training:
+    """What a loop of the script's own trains that calls the model and applies the optimizer."""
+    family_on_any_backend(model)
+    found = _of_model(model, data, f"the loop at {place}")
+    note = (
+        "the loop runs operation by operation, and is counted as the same step in a tf.function: "
+        "gpuconf rehearse measures it"
+    )
+    return found._replace(optimizer=optimizer, loss=loss, notes=(*found.notes, note))
+
+
+def refused(why: str, where: str) -> UsageError:
+    """The error for a training that cannot be estimated."""
+    return UsageError(
+        f"the training of {where} cannot be estimated: {why}",
+        hint="run a few steps of it on a simulated card: gpuconf rehearse --card 8GiB -- python …",
+    )
+
+
+OnTraining = Callable[[Training], None]

@@ -1,0 +1,205 @@
+"""Sees a script begin to train, by whatever way, before anything is trained."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gpuconf import callsite
+from gpuconf.errors import BackendError, GpuconfError
+from gpuconf.footprint.keras_models.data import Spec
+from gpuconf.footprint.scripts.step_function import StepFunction
+from gpuconf.footprint.scripts.training import (
+    OnTraining,
+    Training,
+    of_fit,
+    of_loop,
+    of_train_on_batch,
+    refused,
+)
+from gpuconf.import_hook import _ImportHooks
+from gpuconf.keras_api import nests, sessions, training
+from gpuconf.keras_api.patching import wrap
+
+_KERAS = ("keras", "tf_keras")
+_GRAPH = "TensorFlow 1's sessions are not traced"
+
+
+class Watcher:
+    """Calls ``on_training`` with the first training, or ``on_error`` with why it is none.
+
+    Both must not return: what the script would do next is not to be done.  A process that the
+    script has forked trains as it would without us.
+    """
+
+    def __init__(
+        self, folder: Path, on_training: OnTraining, on_error: Callable[[GpuconfError], None]
+    ) -> None:
+        self._folder = folder
+        self._on_training = on_training
+        self._on_error = on_error
+        self._process = os.getpid()
+        self._known: dict[int, Any] = {}  # the tf.functions that do not train
+        self._tracing = False
+        self._applied: list[Any] = []  # the optimizers that the trace has seen
+        self._variables: dict[int, Any] = {}
+        self._called: list[tuple[Any, Any]] = []  # models with their inputs, the last one last
+        self._losses: list[tuple[Any, Any]] = []  # with their targets
+        self._depth = 0
+        self._is_over = False
+
+    def watch(self) -> None:
+        """See the frameworks as they are imported, or now if they are."""
+        import tensorflow as tf
+
+        wrap(training.function_class(), "__call__", self._around_function)
+        wrap(tf.compat.v1.train.Optimizer, "apply_gradients", self._around_apply)
+        wrap(sessions.session_class(), sessions.RUN, self._around_session)
+        hooks = _ImportHooks()
+        for name in _KERAS:
+            hooks.set(name, self._on_keras)
+            if name in sys.modules:
+                self._on_keras(sys.modules[name])
+
+    def _on_keras(self, keras: ModuleType) -> None:
+        backend = getattr(getattr(keras, "config", None), "backend", lambda: "tensorflow")()
+        if backend != "tensorflow":
+            self._on_error(
+                BackendError(
+                    f"the script's Keras computes with {backend}, and whole scripts are estimated "
+                    "with TensorFlow alone",
+                    hint=f"KERAS_BACKEND={backend} gpuconf estimate script.py:make_model",
+                )
+            )
+        for owner in training.trainer_classes(keras.__name__):
+            wrap(owner, "fit", self._around_trainer(of_fit))
+            wrap(owner, "train_on_batch", self._around_trainer(of_train_on_batch))
+        for owner in training.optimizer_classes(keras.__name__):
+            wrap(
+                owner, "apply" if "apply" in vars(owner) else "apply_gradients", self._around_apply
+            )
+        wrap(keras.layers.Layer, "__call__", self._around_call)
+        wrap(keras.losses.Loss, "__call__", self._around_loss)
+
+    def _around_trainer(self, of: Callable[[dict[str, Any], str], Training]) -> Any:
+        def around(original: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._sees_nothing():
+                return original(*args, **kwargs)
+            bound = inspect.signature(original).bind(*args, **kwargs)
+            self._found(lambda: of(bound.arguments, self._place()))
+            return None
+
+        return around
+
+    def _found(self, read: Callable[[], Training]) -> None:
+        """Hand on what is read; an error of ours on the way is one of the command."""
+        self._is_over = True
+        try:
+            found = read()
+        except GpuconfError as error:
+            self._on_error(error)
+        else:
+            self._on_training(found)
+
+    def _sees_nothing(self) -> bool:
+        """Whether nothing is to be seen: in another process, or after the first training."""
+        return self._is_over or os.getpid() != self._process
+
+    def _place(self) -> str:
+        """``train.py:41``: the innermost line of the script's own."""
+        site = callsite.user_call_site()
+        return "?" if site is None else str(site).removeprefix(f"{self._folder}/")
+
+    def _around_function(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Trace each function once before it is called: whether an optimizer is applied in it."""
+        if self._tracing or self._sees_nothing() or not _is_eager() or id(function) in self._known:
+            return original(function, *args, **kwargs)
+        self._tracing = True
+        self._applied, self._variables = [], {}
+        try:
+            function.get_concrete_function(*args, **kwargs)
+        finally:
+            self._tracing = False
+        if self._applied:
+            step = StepFunction(
+                function, args, kwargs, tuple(self._applied), tuple(self._variables.values())
+            )
+            self._found(lambda: step.training(self._place()))
+        self._known[id(function)] = function
+        return original(function, *args, **kwargs)
+
+    def _around_apply(self, original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._sees_nothing():
+            return original(optimizer, *args, **kwargs)
+        pairs = [list(each) if hasattr(each, "__next__") else each for each in args]
+        if self._tracing:
+            if all(optimizer is not each for each in self._applied):
+                self._applied.append(optimizer)
+            self._variables.update((id(each), each) for each in _variables_in(pairs))
+        elif _is_eager():
+            self._found(lambda: self._loop(optimizer, pairs))
+        return original(optimizer, *pairs, **kwargs)
+
+    def _loop(self, optimizer: Any, pairs: list[Any]) -> Training:
+        """The model called last of those whose weights the optimizer was to change."""
+        place = self._place()
+        trained = {id(each) for each in _variables_in(pairs)}
+        for model, inputs in reversed(self._called):
+            if trained & {id(each) for each in model.weights}:
+                loss, targets = self._losses[-1] if self._losses else (None, None)
+                data = (inputs,) if targets is None else (inputs, targets)
+                return of_loop(model, optimizer, loss, data, place)
+        raise refused("no Keras model was called in it", f"the loop at {place}")
+
+    def _around_call(self, original: Any, layer: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._tracing or self._depth or self._sees_nothing() or not _is_eager():
+            return original(layer, *args, **kwargs)
+        self._depth += 1
+        try:
+            result = original(layer, *args, **kwargs)
+        finally:
+            self._depth -= 1
+        if args and hasattr(layer, "train_step"):
+            self._called = [*self._called[-7:], (layer, _specs_of(args[0]))]
+        return result
+
+    def _around_loss(self, original: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
+        if not (self._tracing or self._sees_nothing()) and args and _is_eager():
+            self._losses = [(loss, _specs_of(args[0]))]
+        return original(loss, *args, **kwargs)
+
+    def _around_session(self, original: Any, session: Any, *args: Any, **kwargs: Any) -> Any:
+        targets = [each for part in args[1:3] for each in part or ()]
+        if not self._sees_nothing() and sessions.is_training(targets):
+            self._on_error(refused(_GRAPH, f"session.run() at {self._place()}"))
+        return original(session, *args, **kwargs)
+
+
+def _is_eager() -> bool:
+    import tensorflow as tf
+
+    return bool(tf.executing_eagerly())
+
+
+def _variables_in(arguments: list[Any]) -> list[Any]:
+    """The variables that an optimizer is given: in pairs with gradients, or in a list."""
+    found = []
+    for each in arguments:
+        for item in each if isinstance(each, list | tuple) else ():
+            variable = item[1] if isinstance(item, tuple) and len(item) == 2 else item
+            if hasattr(variable, "assign"):
+                found.append(variable)
+    return found
+
+
+def _specs_of(nest: Any) -> Any:
+    def spec(leaf: Any) -> Any:
+        name = getattr(getattr(leaf, "dtype", None), "name", None)
+        return leaf if name is None else Spec(tuple(leaf.shape), name)
+
+    return nests.mapped(spec, nest)
