@@ -14,6 +14,7 @@ from gpuconf.doctor.source.script import Script, ScriptProblem, imported_modules
 from gpuconf.doctor.source.unedited import in_one_line
 
 _MODULES = ("contrib", "examples")
+_DATA = "examples.tutorials.mnist"
 _CELLS = ("BasicLSTMCell", "BasicRNNCell", "DropoutWrapper", "GRUCell", "LSTMCell", "MultiRNNCell",
           "ResidualWrapper", "RNNCell")  # fmt: skip
 # Names of tf.compat.v1, by those below tf.contrib.
@@ -25,7 +26,7 @@ REPLACEMENTS = {
     "contrib.layers.variance_scaling_initializer": "variance_scaling_initializer",
     "contrib.framework.get_or_create_global_step": "train.get_or_create_global_step",
     "contrib.data.Dataset": "data.Dataset",
-    "examples.tutorials.mnist": "keras.datasets.mnist",
+    _DATA: "keras.datasets.mnist.load_data",
 }
 # Of the package tf_slim.
 _SLIM = {"contrib.slim": "slim", "contrib.layers": "slim.layers"}
@@ -53,15 +54,19 @@ def gone_modules(script: Script) -> Iterator[ScriptProblem]:
 
 
 def _uses(script: Script) -> Iterator[tuple[ast.AST, str]]:
-    """Where names below those modules stand, in full; imports whose names are used are left out."""
+    """The names below those modules, in full, each where it fails: at its import, if it has one."""
     used = list(_attributes(script))
+    imports: list[tuple[ast.AST, str]] = []
     for node in ast.walk(script.tree):
         modules = [each for each in map(_below, imported_modules(node)) if each is not None]
         if modules:
-            name = max(modules, key=len)
-            if not any(each.startswith(f"{name}.") for _, each in used):
-                yield node, name
-    yield from used
+            imports.append((node, max(modules, key=len)))
+    for node, name in used:
+        from_import = (each for each, module in imports if f"{name}.".startswith(f"{module}."))
+        yield next(from_import, node), name
+    for node, module in imports:
+        if not any(f"{name}.".startswith(f"{module}.") for _, name in used):
+            yield node, module
 
 
 def _attributes(script: Script) -> Iterator[tuple[ast.AST, str]]:
@@ -76,13 +81,15 @@ def _attributes(script: Script) -> Iterator[tuple[ast.AST, str]]:
 def _below(name: str) -> str | None:
     """``contrib.rnn.LSTMCell`` for a name in one of those modules; None for another."""
     name = name.removeprefix("tensorflow.").removeprefix("compat.v1.")
+    if name.startswith(_DATA):
+        return _DATA  # what its functions are called is of no use any more
     return name if name.partition(".")[0] in _MODULES else None
 
 
 def _replacement(name: str) -> str | None:
     """What is in place of ``name``, as a script would write it."""
     for old, new in REPLACEMENTS.items():
-        if name == old or (old.startswith("examples") and name.startswith(f"{old}.")):
+        if name == old:
             return f"tf.{new}"
     for old, new in _SLIM.items():
         if name == old or name.startswith(f"{old}."):

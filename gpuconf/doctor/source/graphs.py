@@ -24,11 +24,12 @@ GRAPH_NAMES = (
 )
 # Those that even tf.compat.v1 has only with Keras 2.
 KERAS_2_NAMES = ("layers.", "nn.rnn_cell.")
+GETS_SESSION = "keras.backend.get_session"
 _SESSIONS = ("tensorflow.Session", "tensorflow.InteractiveSession")
 KERAS_2 = "\n".join(
     (
         "import os",
-        'os.environ["TF_USE_LEGACY_KERAS"] = "1"  # tf.layers and tf.nn.rnn_cell are of Keras 2:',
+        'os.environ["TF_USE_LEGACY_KERAS"] = "1"  # Keras 2, for sessions and tf.layers:',
         "# pip install tf_keras, in the minor version that TensorFlow has",
     )
 )
@@ -54,7 +55,10 @@ def _is_among(name: str, known: tuple[str, ...]) -> bool:
 def is_graph_script(script: Script) -> bool:
     """Whether it builds graphs and runs them itself, and not only hands a session to Keras."""
     made = {_variable_of(script, call) for call, name in script.calls() if name in _SESSIONS}
-    return any(is_graph_name(name) or _is_run(call, made) for call, name in script.calls())
+    return any(
+        is_graph_name(name) or name == GETS_SESSION or _is_run(call, made)
+        for call, name in script.calls()
+    )
 
 
 def _is_run(call: ast.Call, sessions: set[str | None]) -> bool:
@@ -77,8 +81,10 @@ def _variable_of(script: Script, call: ast.Call) -> str | None:
 
 def lines_for_graphs(script: Script) -> str:
     """The script's imports of TensorFlow as they run on TensorFlow 2."""
-    named = (name.removeprefix("tensorflow.") for _, name in script.calls())
-    keras = [KERAS_2] if any(_is_among(name, KERAS_2_NAMES) for name in named) else []
+    called = [name for _, name in script.calls()]
+    of_layers = any(_is_among(name.removeprefix("tensorflow."), KERAS_2_NAMES) for name in called)
+    keras = [KERAS_2] if of_layers or GETS_SESSION in called else []
+    backend = [f"K = {script.tf}.keras.backend  # and {script.tf}.keras in place of keras"]
     own = "import tensorflow" if script.tf == "tensorflow" else f"import tensorflow as {script.tf}"
     whole = f"import tensorflow.compat.v1 as {script.tf}  # in place of `{own}`"
     parts = [
@@ -86,4 +92,5 @@ def lines_for_graphs(script: Script) -> str:
         for node in ast.walk(script.tree)
         if isinstance(node, ast.ImportFrom) and node.module == "tensorflow"
     ]
-    return "\n".join([*keras, whole, *parts, f"{script.tf}.disable_v2_behavior()"])
+    lines = [*keras, whole, *parts, f"{script.tf}.disable_v2_behavior()"]
+    return "\n".join([*lines, *(backend if GETS_SESSION in called else [])])

@@ -182,12 +182,14 @@ def _python_only(lines: list[str]) -> list[str]:
         lines = ["", *lines[1:]]
     if _is_python(lines):
         return lines
-    before = ["", *lines[:-1]]
-    continued = [line.rstrip().endswith("\\") for line in before]
-    return [
-        line if goes_on else _without_magic(line)
-        for line, goes_on in zip(lines, continued, strict=True)
-    ]
+    python: list[str] = []
+    goes_on = is_magic = False
+    for line in lines:
+        kept = ("" if is_magic else line) if goes_on else _without_magic(line)
+        is_magic = is_magic if goes_on else kept != line
+        goes_on = line.rstrip().endswith("\\")
+        python.append(kept)
+    return python
 
 
 def _is_python(lines: list[str]) -> bool:

@@ -319,6 +319,10 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         """, 3,
     ),
     (
+        "v1_session", "the session that Keras has",
+        "from keras import backend as K\nvalues = K.get_session().run([])\n", 2,
+    ),
+    (
         "v1_session", "layers of Keras 2",
         "import tensorflow.compat.v1 as tf\ny = tf.layers.dense(x, 4)\n", 2,
     ),
@@ -351,7 +355,7 @@ SETTINGS: tuple[tuple[Any, ...], ...] = (
         cell = rnn.BasicLSTMCell(8)
         y = tf.contrib.seq2seq.BasicDecoder(cell)
         init = tf.contrib.layers.xavier_initializer
-        """, 3, 4, 5, 6, 7,
+        """, 2, 3, 4, 6, 7,
     ),
     (
         "v1_gone", "another way is ready",

@@ -37,6 +37,7 @@ def test_what_only_ipython_reads_is_left_out() -> None:
         "%matplotlib inline\n!pip install keras\nfiles = !ls\nif 1:\n    !nvidia-smi\nlen?",
         "%%bash\necho 'hello",
         f"%%time\nimport os\n{BAD_LINE}",
+        "!saved_model_cli show \\\n    --dir a \\\n    --all\nx = 1",
         "a = 7\nb = a \\\n  % 3",
         "%cd x\na = 7\nb = a \\\n  % 3",
         "import re\nre.compile('\\d')",

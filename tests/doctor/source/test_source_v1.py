@@ -59,6 +59,7 @@ print("limits", [each.memory_limit for each in device_lib.list_local_devices()][
 print("missing", [name for name in {old!r} if not has(tf, name)])
 print("kept", [name for name in {new!r} if has(tf2, name)])
 print("contrib", has(tf, "contrib"), has(tf2, "contrib"))
+print("Keras 2", tf.keras.backend.get_session().run(tf.constant(3)))
 print("private", private.set_session(None), has(keras.backend, "set_session"))
 """
 
@@ -96,6 +97,7 @@ def test_the_fix_of_a_script_of_2018_runs(tmp_path: Path) -> None:
     assert said["limits"] == f"[{int(0.2 * 11264 * MIB)}]"
     assert (said["missing"], said["kept"]) == ("[]", "[]")
     assert said["contrib"] == "False False"
+    assert said["Keras"] == "2 3"
     assert said["private"] == "None False"
 
 
