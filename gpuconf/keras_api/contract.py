@@ -43,6 +43,8 @@ _NO_NCCL = "a rehearsal of MirroredStrategy ends in NCCL's error"
 _NO_TAPE = "a rehearsed program that profiles itself ends the memory trace"
 _NO_STEPS = "rehearse counts no steps of this kind of optimizer"
 _NO_SESSIONS = "rehearse counts no steps in sessions"
+_NOT_DIVERTED = "rehearse does not divert what a script saves there"
+_WRITTEN = "keras_api.written_files"
 _NO_BATCH = "rehearse does not know the batch"
 _NO_SHAPE = "estimate must be given input_shape"
 _NO_UNDO = "an estimate leaves traces on the user's model"
@@ -153,6 +155,30 @@ _OF_TENSORFLOW = (
     ),
     _tensorflow("<batched dataset>", "_batch_size", _NO_BATCH, "keras_api.training"),
     _tensorflow("<batched dataset>", "_input_dataset", _NO_BATCH, "keras_api.training"),
+    *(
+        _tensorflow("tensorflow.python.lib.io._pywrap_file_io", name, _NOT_DIVERTED, _WRITTEN)
+        for name in (
+            *("FileExists", "IsDirectory", "Stat", "BufferedInputStream", "WritableFile"),
+            *("CreateDir", "RecursivelyCreateDir", "DeleteFile", "DeleteRecursively"),
+            *("RenameFile", "CopyFile", "GetChildren", "GetMatchingFiles"),
+        )
+    ),
+    *(
+        _tensorflow(owner, name, _NOT_DIVERTED, _WRITTEN)
+        for owner, names in (
+            ("tensorflow.python.saved_model.save", ("save_and_return_nodes",)),
+            ("tensorflow.python.saved_model.load", ("load_partial",)),
+            ("tensorflow.python.checkpoint.functional_saver:MultiDeviceSaver", ("save", "restore")),
+            ("tensorflow.python.training.saver:Saver", ("save", "restore")),
+            ("tensorflow.python.training.py_checkpoint_reader", ("NewCheckpointReader",)),
+            ("tensorflow.python.ops.gen_summary_ops", ("create_summary_file_writer",)),
+            ("tensorflow.python.ops.gen_io_ops", ("write_file",)),
+            ("tensorflow.python.lib.io.tf_record:TFRecordWriter", ("__init__",)),
+            ("tensorflow.python.summary.writer.event_file_writer:EventFileWriter", ("__init__",)),
+            ("tensorflow.python.data.ops.dataset_ops:DatasetV2", ("save",)),
+        )
+        for name in names
+    ),
 )  # fmt: skip
 
 _OF_ANY_KERAS = (

@@ -20,6 +20,8 @@ vars(_nothing)["_is_default"] = True
 class KerasHooks:
     """Every hook that some Keras calls, doing nothing."""
 
+    on_train_begin = on_test_begin = on_predict_begin = on_epoch_begin = _nothing
+    on_train_end = on_test_end = on_predict_end = on_epoch_end = _nothing
     on_batch_begin = on_train_batch_begin = on_test_batch_begin = on_predict_batch_begin = _nothing
     on_batch_end = on_train_batch_end = on_test_batch_end = on_predict_batch_end = _nothing
 

@@ -10,12 +10,15 @@ Wrapper = Callable[..., Any]
 _MARK = "_gpuconf_wrapped"
 
 
-def wrap(owner: Any, name: str, around: Wrapper) -> None:
+def wrap(owner: Any, name: str, around: Wrapper, *, inherited: bool = False) -> None:
     """Make ``owner.name`` call ``around(original, *args, **kwargs)``; only where there is one.
 
-    What ``owner`` merely inherits is left alone, and what is wrapped is not wrapped again.
+    What ``owner`` merely inherits is left alone unless it is ``inherited``: then it alone gets a
+    function of its own.  What is wrapped is not wrapped again.
     """
     original = None if owner is None else vars(owner).get(name)
+    if inherited and original is None:
+        original = getattr(owner, name, None)
     if original is None or getattr(original, _MARK, False):
         return
 

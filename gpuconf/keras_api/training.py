@@ -39,6 +39,11 @@ def trainer_classes(keras: str) -> list[type]:
     return [owner for owner in owners if owner is not None]
 
 
+def model_class(keras: str) -> Any:
+    """``keras.Model`` of an imported Keras; None where it has none."""
+    return getattr(sys.modules.get(keras), "Model", None)
+
+
 def function_class() -> type:
     """The class of what ``tf.function`` makes."""
     import tensorflow as tf
@@ -81,3 +86,18 @@ def dataset_batch_size(data: Any) -> int | None:
             return int(found)
         step = getattr(step, "_input_dataset", None)
     return None
+
+
+def dataset_rows(data: Any) -> int | None:
+    """How many examples all batches of a ``tf.data.Dataset`` have; None where it is not known.
+
+    Nothing is read: the dataset before its ``batch()`` says how many it has, if it can.
+    """
+    step, batches = data, int(data.cardinality())
+    while step is not None and getattr(step, "_batch_size", None) is None:
+        step = getattr(step, "_input_dataset", None)
+    source = getattr(step, "_input_dataset", None)
+    if source is None or batches < 1 or int(step.cardinality()) != batches:
+        return None
+    examples = int(source.cardinality())
+    return None if examples < 1 else min(examples, batches * int(step._batch_size))

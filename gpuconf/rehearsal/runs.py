@@ -208,7 +208,7 @@ def _folder(orders: Orders) -> Iterator[Path]:
         raise _cannot_write(error) from error
     try:
         try:
-            text = json.dumps(plain(orders))
+            text = json.dumps({**plain(orders), "parent": os.getpid()})
             (folder / "orders.json").write_text(text, encoding="utf-8")
             (folder / WRITABLE).touch()
         except OSError as error:

@@ -88,7 +88,7 @@ def test_a_whole_rehearsal(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAINING, encoding="utf-8")
     command = gpuconf(
         *("rehearse", "--card", "3GiB", "--used", "500MiB", "--plot", "memory.svg"),
-        *("--profile", "shared-desktop", "--", sys.executable, "train.py"),
+        *("--batch", "auto", "--profile", "shared-desktop", "--", sys.executable, "train.py"),
     )
     done = run(command, tmp_path, environ=BUILT, timeout_s=300)
     told = done.stdout
@@ -97,10 +97,11 @@ def test_a_whole_rehearsal(tmp_path: Path) -> None:
     for said in (
         "1 SIMULATED card of 3072 MiB, 500 MiB used by others, 450 MiB for the CUDA context",
         "profile shared-desktop, batch 1024",
-        "fits: 3 training steps ran; at the peak",
+        "fits: 3 of 4 steps of fit of sequential at train.py:13 ran, and the script to its end",
         "measured   batch 512 → ",
         "batch      up to about 4096, which was measured: ",
         "; the data has no more examples than that",
+        f"not written: {tmp_path / 'saved.keras'}",
         "Real: TensorFlow",
     ):
         assert said in told

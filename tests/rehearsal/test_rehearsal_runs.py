@@ -16,7 +16,7 @@ import pytest
 
 from gpuconf.errors import UsageError
 from gpuconf.json_values import plain
-from gpuconf.rehearsal.agent.steps import noted
+from gpuconf.rehearsal.agent.names import noted
 from gpuconf.rehearsal.runs import Orders, RunResult, run_once
 from gpuconf.rehearsal.verdict import verdict_of
 from tests.processes import clean_environment, run_python

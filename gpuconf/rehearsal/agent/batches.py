@@ -13,8 +13,11 @@ from typing import Any
 from gpuconf.keras_api import batches, training
 from gpuconf.keras_api.patching import wrap
 from gpuconf.rehearsal.agent import resizing
+from gpuconf.rehearsal.agent.names import Names
 from gpuconf.rehearsal.agent.record import AgentRecord
 
+# Calls Keras's own function, which is given first.
+Call = Callable[[Any, inspect.BoundArguments], Any]
 _KERAS_DEFAULT = 32  # of fit and evaluate, for arrays
 _GIVEN_TO_A_STEP = ("x", "y", "sample_weight")
 
@@ -31,34 +34,51 @@ class BatchWatcher:
     """
 
     def __init__(
-        self, record: AgentRecord, *, wanted: int | None, when_over: Callable[[], None]
+        self,
+        record: AgentRecord,
+        names: Names,
+        *,
+        wanted: int | None,
+        when_over: Callable[[], None],
+        calls: dict[str, Call] | None = None,
     ) -> None:
         self._record = record
+        self._names = names
         self._wanted = wanted
         self._when_over = when_over
-        self.models: set[Any] = set()  # that were trained
+        self._calls = calls or {}
+        self.used: int | None = None  # the batch of the latest training
 
     def watch(self, keras: str) -> None:
         """See every ``fit`` and ``train_on_batch`` of this Keras."""
         for owner in training.trainer_classes(keras):
-            wrap(owner, "fit", self._around(self._before_fit))
-            wrap(owner, "train_on_batch", self._around(self._before_step))
+            wrap(owner, "fit", self._around("fit", self._before_fit))
+            wrap(owner, "train_on_batch", self._around("train_on_batch", self._before_step))
 
-    def _around(self, prepare: Callable[[dict[str, Any]], None]) -> Callable[..., Any]:
+    def _around(self, name: str, prepare: Callable[[dict[str, Any]], None]) -> Callable[..., Any]:
+        call = self._calls.get(name, _call)
+
         def around(original: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                self.models.add(args[0])
                 bound = inspect.signature(original).bind(*args, **kwargs)
+            except TypeError:
+                return original(*args, **kwargs)  # Python's own error
+            self._names.models.add(args[0])
+            try:
                 prepare(bound.arguments)
             except Exception as error:  # data of a kind that we do not know is left as it is
                 self._note("unknown", None, None, f"{type(error).__name__}: {error}")
-                return original(*args, **kwargs)
-            result = original(*bound.args, **bound.kwargs)
-            if prepare == self._before_fit and self._wanted and self._record.facts["steps"]:
+            result = call(original, bound)
+            if self._ends_after(name):
                 self._when_over()
             return result
 
         return around
+
+    def _ends_after(self, name: str) -> bool:
+        """Whether a training with another batch is over, in a run for its steps alone."""
+        is_enough = bool(self._wanted) and bool(self._record.facts["steps"])
+        return name == "fit" and is_enough and not self._calls
 
     def _before_fit(self, arguments: dict[str, Any]) -> None:
         data = arguments.get("x")
@@ -132,5 +152,12 @@ class BatchWatcher:
             "why_not": why_not,
             "examples": examples,
         }
-        if self._record.facts.get("batch") != fact:
+        self.used = used
+        # Of a whole program's trainings the first counts: further runs end within it.
+        is_later = bool(self._calls) and bool(self._record.facts["steps"])
+        if self._record.facts.get("batch") != fact and not is_later:
             self._record.update(batch=fact)
+
+
+def _call(original: Any, bound: inspect.BoundArguments) -> Any:
+    return original(*bound.args, **bound.kwargs)

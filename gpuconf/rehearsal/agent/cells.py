@@ -13,7 +13,9 @@ from types import ModuleType
 from typing import Any
 
 from gpuconf.keras_api.patching import wrap
+from gpuconf.rehearsal.agent import own_code
 from gpuconf.rehearsal.agent.ending import Ending
+from gpuconf.rehearsal.agent.loops import LoopTransformer
 from gpuconf.rehearsal.agent.memory import MemoryTape
 from gpuconf.rehearsal.agent.record import AgentRecord
 
@@ -38,7 +40,7 @@ class Cells:
         self._memory = memory
         self._ending = ending
         self._root = root
-        self._names: dict[str, str] = {}  # by the file name that IPython makes up: "cell 3"
+        self._names = own_code.CELLS  # by the file name that IPython makes up: "cell 3"
         self._now: dict[str, Any] = {}
         self._may_fail = False
 
@@ -53,6 +55,8 @@ class Cells:
         self._compile = shell.compile
         shell.events.register("pre_run_cell", self._begin)
         shell.events.register("post_run_cell", self._end)
+        if self._ending.is_whole:
+            shell.ast_transformers.append(LoopTransformer())
         for name in ("system", "getoutput"):
             setattr(shell, name, self._without_installing(getattr(shell, name)))
         shell.run_cell_magic = self._around_magic(shell.run_cell_magic)

@@ -9,13 +9,17 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from types import TracebackType
 from typing import Any, NoReturn
 
 from gpuconf.keras_api.patching import wrap
+from gpuconf.rehearsal.agent import own_code
 from gpuconf.rehearsal.agent.memory import MemoryTape
+from gpuconf.rehearsal.agent.phases import Phases
 from gpuconf.rehearsal.agent.record import AgentRecord
 
 _WAIT_FOR_THE_END_S = 30.0
+_NOT_REAL = "what it would be given is not the result of a real training"
 _LONGEST_TEXT = 20_000
 # How a dataset ends and how TensorFlow stops its threads; other errors are for the parent to judge.
 _NO_FAILURES = ("OutOfRangeError", "CancelledError")
@@ -26,12 +30,25 @@ class Ending:
     """Notes errors as they are made, and writes the last word of a process."""
 
     def __init__(
-        self, record: AgentRecord, memory: MemoryTape, *, before_the_end: Callable[[], None]
+        self,
+        record: AgentRecord,
+        memory: MemoryTape,
+        phases: Phases,
+        *,
+        parent: int,
+        before_the_end: Callable[[], None],
     ) -> None:
         self._record = record
         self._memory = memory
+        self._phases = phases
+        self._parent = parent
         self._before_the_end = before_the_end
         atexit.register(self._at_exit)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the program goes on after its first steps."""
+        return self._phases.is_whole
 
     def watch_errors(self) -> None:
         """Note TensorFlow's errors when they are made, caught by the program or not."""
@@ -42,16 +59,26 @@ class Ending:
             if type(error).__name__ not in _NO_FAILURES and _NO_ATTRIBUTE not in str(message):
                 self._memory.mark("error")
                 self._record.append("errors", self._described(error, str(message)))
+                if type(error).__name__ == "ResourceExhaustedError":  # caught by the program or not
+                    self._phases.note_error(error)
 
         wrap(tf.errors.OpError, "__init__", made)
 
-    def after_the_steps(self) -> NoReturn:
+    def after_the_steps(self, what: str | None = None, why: str | None = None) -> NoReturn:
         """Write everything and wait to be killed: nothing of the program may run any more.
+
+        ``what`` is what it was about to do, and ``why`` that is not for a rehearsal.
 
         Not ``sys.exit``: an ``except`` or ``finally`` of the program would save a model that saw
         three batches over the real one.  And not at once, because the shell script around this
         program would go on to its next line; the rehearsal kills all of them together.
         """
+        where = own_code.own_place()
+        if self._phases.is_whole:
+            what = what or f"everything after {where or 'the steps'}"
+            why = why or "a training that cannot be cut short in its own loop"
+            self._record.append("not_run", {"where": where, "what": what, "why": why})
+        self._record.update(ended_at=where)
         self.finish("steps")
         _flush()
         time.sleep(_WAIT_FOR_THE_END_S)
@@ -73,12 +100,21 @@ class Ending:
         # Set before sys.excepthook is called, so the program's own hook may stay in place.
         error = getattr(sys, "last_value", None)
         if error is not None and "cells" not in self._record.facts:  # which noted its own
-            frames = traceback.extract_tb(getattr(sys, "last_traceback", None))
-            where = f"{frames[0].filename}:{frames[0].lineno}" if frames else None
+            where = _where(getattr(sys, "last_traceback", None))
             if isinstance(error, GeneratorExit | SystemExit):
                 return
             self.note_uncaught(error, where)
+        elif self._has_a_shell():
+            self.after_the_steps("what started this program, from here on", _NOT_REAL)
         self.finish("exit")
+
+    def _has_a_shell(self) -> bool:
+        """Whether something else than the rehearsal started it, and would go on with its results.
+
+        The next line of a shell script may well upload them.
+        """
+        is_trained = self.is_whole and self._phases.steps > 0
+        return is_trained and os.getppid() != self._parent and "cells" not in self._record.facts
 
     def finish(self, how: str) -> None:
         """Write everything that is known at the end."""
@@ -103,6 +139,13 @@ class Ending:
             "op": getattr(op, "name", None),
             "steps": self._record.facts["steps"],
         }
+
+
+def _where(trace: TracebackType | None) -> str | None:
+    """The innermost line of the user's own code; without any, where the error came out."""
+    frames = traceback.extract_tb(trace)
+    own = [frame for frame in frames if own_code.is_own(frame.filename)] or frames[:1]
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else None
 
 
 def _flush() -> None:

@@ -128,6 +128,20 @@ class MemoryTape:
                 wrap(module, name, say)
 
 
+def bytes_in_use() -> int | None:
+    """What TensorFlow's allocator has given out now, on the GPU with the most; None without one."""
+    import tensorflow as tf
+
+    try:
+        gpus = tf.config.list_logical_devices("GPU")
+        info = tf.config.experimental.get_memory_info
+        return max(
+            (int(info(f"GPU:{index}")["current"]) for index in range(len(gpus))), default=None
+        )
+    except Exception:  # no allocator that counts
+        return None
+
+
 def _size(folder: str) -> int:
     return sum(
         os.path.getsize(os.path.join(place, name))

@@ -20,13 +20,13 @@ class AgentRecord:
     """
 
     def __init__(self, folder: str) -> None:
-        self._root = folder
+        self.root = folder
         self._lock = threading.RLock()
         self._begin()
 
     def _begin(self) -> None:
         self.pid = os.getpid()
-        self.folder = os.path.join(self._root, str(self.pid))
+        self.folder = os.path.join(self.root, str(self.pid))
         self.facts: dict[str, Any] = {
             "pid": self.pid,
             "python": sys.version.split()[0],
@@ -51,7 +51,7 @@ class AgentRecord:
     def append(self, name: str, value: Any, *, most: int = 50) -> None:
         """Add to a list of facts, unless it is there; the latest ``most`` are kept."""
         with self._lock:
-            known = self.facts[name]
+            known = self.facts.setdefault(name, [])
             if value not in known:
                 self.facts[name] = [*known[1 - most :], value]
                 self._write()
@@ -66,4 +66,4 @@ class AgentRecord:
             os.replace(unfinished, os.path.join(self.folder, REPORT))
         except OSError:
             with suppress(OSError):
-                os.unlink(os.path.join(self._root, WRITABLE))
+                os.unlink(os.path.join(self.root, WRITABLE))

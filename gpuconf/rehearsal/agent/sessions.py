@@ -85,7 +85,7 @@ class Sessions:
         fact["examples"] = None
         if self._record.facts.get("batch") != fact:
             self._record.update(batch=fact)
-        with self._steps.one((id(graph), names)):
+        with self._steps.one((id(graph), names), batch):
             yield
 
 

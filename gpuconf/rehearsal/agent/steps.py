@@ -2,39 +2,59 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 from gpuconf.keras_api import training
 from gpuconf.keras_api.patching import wrap
 from gpuconf.rehearsal.agent.memory import MemoryTape
+from gpuconf.rehearsal.agent.names import Names, noted
+from gpuconf.rehearsal.agent.own_code import own_frame, own_place
+from gpuconf.rehearsal.agent.phases import CALL, TRAIN, Phases
 from gpuconf.rehearsal.agent.record import AgentRecord
 
 
 class Steps:
-    """Calls ``when_done()`` after ``most`` steps.
+    """Calls ``when_counted()`` after each step.
 
     Applied eagerly, an optimizer has made a step.  Under a trace, the ``tf.function`` that is
     being traced becomes a training function, and each call of it is a step, or as many as the
-    optimizer's own counter went on by (``steps_per_execution``).  Of several optimizers (a GAN)
-    the one that is furthest counts.  A session's run that trains is a step (`sessions`).
+    optimizer's own counter went on by (``steps_per_execution``).  A session's run that trains is
+    a step (`sessions`).
+
+    ``made`` are the steps of each optimizer, by a number of ours; ``calls`` counts models and
+    functions that were called outside of any step, ``tapes`` the gradient tapes.
     """
 
     def __init__(
-        self, record: AgentRecord, memory: MemoryTape, *, most: int, when_done: Callable[[], None]
+        self,
+        record: AgentRecord,
+        memory: MemoryTape,
+        phases: Phases,
+        names: Names,
+        *,
+        when_counted: Callable[[], None],
     ) -> None:
         self._record = record
         self._memory = memory
-        self._most = most
-        self._when_done = when_done
+        self._phases = phases
+        self._names = names
+        self._when_counted = when_counted
         self._running: list[Any] = []  # the outermost tf.functions, of all threads
-        self._training: dict[int, Any] = {}  # by id, those in which an optimizer was traced
-        self._calls: dict[Hashable, int] = {}  # of a function, an eager optimizer, a session's run
-        self._optimizers: dict[int, tuple[Any, int]] = {}  # with the counter it began at
+        # Those in which optimizers were traced, and which.
+        self._training: WeakKeyDictionary[Any, WeakSet[Any]] = WeakKeyDictionary()
+        self._counters: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # of optimizers, as seen
+        self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._by_key: dict[Hashable, int] = {}
+        self._next = itertools.count()
         self._depth = threading.local()
-        self.variables: dict[int, Any] = {}  # by id, those that optimizers were applied to
+        self.made: dict[int, int] = {}
+        self.calls = 0
+        self.tapes = 0
 
     def watch_functions(self) -> None:
         """See each outermost call of a ``tf.function``."""
@@ -42,6 +62,8 @@ class Steps:
 
         wrap(training.function_class(), "__call__", self._around_function)
         wrap(tf.compat.v1.train.Optimizer, "apply_gradients", self._around_apply)
+        wrap(tf.GradientTape, "__enter__", self._around_tape)
+        wrap(tf.GradientTape, "__exit__", self._after_tape)
 
     def watch_optimizers(self, keras: str) -> None:
         """See each optimizer of this Keras being applied."""
@@ -50,82 +72,110 @@ class Steps:
             method = "apply" if "apply" in vars(owner) else "apply_gradients"
             wrap(owner, method, self._around_apply)
 
-    def _around_function(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
-        if getattr(self._depth, "value", 0) or not _is_eager():
-            return original(function, *args, **kwargs)
-        self._depth.value = 1
-        self._running.append(function)
-        try:
-            if id(function) in self._training:
-                self._memory.mark(f"step {self._record.facts['steps'] + 1}")
-            result = original(function, *args, **kwargs)
-        finally:
-            self._depth.value = 0
-            self._running.remove(function)
-        if id(function) in self._training:
-            self._count(id(function))
-        return result
+    def number(self, thing: Any) -> int:
+        """A number of ours for a model, function or optimizer; an ``id`` may come again."""
+        return self._numbers.setdefault(thing, next(self._next))
 
-    def _around_apply(self, original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        if id(optimizer) not in self._optimizers:
-            self._optimizers[id(optimizer)] = (optimizer, _iterations(optimizer) or 0)
-        args = noted(args, self.variables)
-        if not _is_eager():
-            if self._running and not self._training:
-                self._memory.mark("step 1")
-            # All that run: under MirroredStrategy this is another thread than the caller's.
-            self._training.update((id(function), function) for function in self._running)
-            return original(optimizer, *args, **kwargs)
-        nested = getattr(self._depth, "apply", 0)
-        self._depth.apply = nested + 1
-        try:
-            result = original(optimizer, *args, **kwargs)
-        finally:
-            self._depth.apply = nested
-        if not nested:  # LossScaleOptimizer applies the one within
-            self._count(id(optimizer))
-        return result
+    def count(self, optimizers: Iterable[Any]) -> None:
+        """Each of these was applied: a step, or several in one execution."""
+        for optimizer in optimizers:
+            counter = _iterations(optimizer)
+            known = self._counters.get(optimizer, 0)
+            self._counters[optimizer] = known + 1 if counter is None else counter
+            number, more = self.number(optimizer), max(1, (counter or 0) - known)
+            if number not in self.made:
+                self._names.gather()  # its slots are made now
+            self._made(number, more)
+        self._counted()
 
     @contextmanager
-    def one(self, key: Hashable) -> Iterator[None]:
+    def one(self, key: Hashable, batch: int | None = None) -> Iterator[None]:
         """A step that is a call of its own, as a session's run is; one that fails is no step."""
-        self._memory.mark(f"step {self._record.facts['steps'] + 1}")
-        yield
-        self._count(key)
+        number = self._by_key.setdefault(key, next(self._next))
+        with self._phases.inside((own_place(), number), TRAIN, "a session's run", batch=batch):
+            self._memory.mark(f"step {self._phases.steps + 1}")
+            yield
+            self._made(number, 1)
+            self._counted()
 
-    def optimizers(self) -> list[Any]:
-        """The optimizers that were applied."""
-        return [optimizer for optimizer, _ in self._optimizers.values()]
+    def _made(self, number: int, more: int) -> None:
+        self.made[number] = self.made.get(number, 0) + more
+        self._phases.step(number, more)
 
-    def _count(self, key: Hashable) -> None:
-        self._calls[key] = self._calls.get(key, 0) + 1
-        counters = [
-            (_iterations(optimizer) or 0) - began for optimizer, began in self._optimizers.values()
-        ]
-        steps = max(self._calls[key], *counters, self._record.facts["steps"])
-        self._memory.mark(f"after step {steps}")
-        self._record.update(steps=steps)
-        if steps >= self._most:
-            self._when_done()
+    def _counted(self) -> None:
+        self._memory.mark(f"after step {self._phases.steps}")
+        self._record.update(steps=self._phases.steps)
+        self._when_counted()
+
+    def _around_function(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(self._depth, "value", 0) or not is_eager():
+            return original(function, *args, **kwargs)
+        with self._phase_of(function):
+            self._depth.value = 1
+            self._running.append(function)
+            try:
+                if function in self._training:
+                    self._memory.mark(f"step {self._phases.steps + 1}")
+                result = original(function, *args, **kwargs)
+            finally:
+                self._depth.value = 0
+                self._running.remove(function)
+            if function in self._training:
+                self.count(list(self._training[function]))
+                self._phases.end_loop()
+        return result
+
+    def _phase_of(self, function: Any) -> AbstractContextManager[Any]:
+        """The phase of a function that is called outside of any other: a step, or a call."""
+        if self._phases.is_open:
+            return nullcontext()
+        self.calls += 1
+        what = str(getattr(function, "__name__", "a tf.function"))
+        return self._phases.inside((own_place(), self.number(function)), CALL, what)
+
+    def _around_tape(self, original: Any, tape: Any) -> Any:
+        """What is recorded eagerly may turn out to be a step: it begins here."""
+        self.tapes += 1
+        active = getattr(self._depth, "tapes", 0)
+        if not active and is_eager() and self._phases.may_begin_loop:
+            frame = own_frame()
+            name = "a loop" if frame is None else frame.f_code.co_name
+            self._phases.begin_loop(own_place(), "a loop" if name == "<module>" else name)
+        self._depth.tapes = active + 1
+        return original(tape)
+
+    def _after_tape(self, original: Any, *args: Any) -> Any:
+        self._depth.tapes = max(0, getattr(self._depth, "tapes", 0) - 1)
+        return original(*args)
+
+    def _around_apply(self, original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        self._names.optimizers.add(optimizer)
+        self._counters.setdefault(optimizer, _iterations(optimizer) or 0)
+        args = noted(args, self._names.variables)
+        if not is_eager():
+            if not self._running:  # a graph of a session, which keeps no optimizer
+                self._names.kept.append(optimizer)
+            self._phases.promote()
+            if any(function not in self._training for function in self._running):
+                self._memory.mark(f"step {self._phases.steps + 1}")
+            # All that run: under MirroredStrategy this is another thread than the caller's.
+            for function in self._running:
+                self._training.setdefault(function, WeakSet()).add(optimizer)
+            return original(optimizer, *args, **kwargs)
+        if getattr(self._depth, "apply", 0):  # LossScaleOptimizer applies the one within
+            return original(optimizer, *args, **kwargs)
+        with self._phases.updating():
+            self._depth.apply = 1
+            try:
+                result = original(optimizer, *args, **kwargs)
+            finally:
+                self._depth.apply = 0
+            self.count([optimizer])
+        return result
 
 
-def noted(args: tuple[Any, ...], variables: dict[int, Any]) -> tuple[Any, ...]:
-    """Keep the variables, whose names identify layers, and return the arguments.
-
-    What can be read once only, as ``zip(gradients, variables)``, becomes a list.  A variable can
-    be iterated too, and stays what it is.
-    """
-    kept = tuple(list(each) if isinstance(each, Iterator) else each for each in args)
-    with suppress(Exception):  # things of a kind that we do not know
-        for each in kept:
-            for item in each if isinstance(each, list | tuple) else ():
-                variable = item[1] if isinstance(item, tuple) and len(item) == 2 else item
-                if hasattr(variable, "assign"):
-                    variables[id(variable)] = variable
-    return kept
-
-
-def _is_eager() -> bool:
+def is_eager() -> bool:
+    """Whether code is run, and not traced."""
     import tensorflow as tf
 
     return bool(tf.executing_eagerly())

@@ -1,0 +1,195 @@
+"""A shadow of the file system: what is written is there, and what is read is looked for there.
+
+A path's shadow is the same path below a folder of the rehearsal.  What the program removes is
+hidden.  Files that the program has made by `tempfile`, and those of the system, have none.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from typing import Any
+
+_SYSTEM = ("/dev", "/proc", "/sys")
+_exists, _is_folder = os.path.lexists, os.path.isdir
+
+
+class Shadow:
+    """Maps paths; ``root`` is the rehearsal's folder, ``note`` is given each path written."""
+
+    def __init__(self, root: str, note: Callable[[str], None]) -> None:
+        self._root = os.path.abspath(root)
+        self._files = os.path.join(self._root, "files")
+        self._note = note
+        self._hidden: set[str] = set()
+        self._temporary: set[str] = set()
+
+    def leave_alone(self, path: str) -> None:
+        """A temporary file or folder of the program."""
+        self._temporary.add(os.path.abspath(path))
+
+    def has_none(self, path: str) -> bool:
+        """Whether an absolute path is left alone."""
+        if _is_below(path, (self._root, *_SYSTEM)) or "__pycache__" in path:
+            return True
+        return bool(self._temporary) and _is_below(path, self._temporary)
+
+    def for_reading(self, path: Any) -> Any:
+        """Where to read: the shadow, if there is one or the path has been removed."""
+        real = os.path.abspath(os.fsdecode(path))
+        if self.has_none(real):
+            return path
+        shadow = self._of(real)
+        return _alike(shadow, path) if _exists(shadow) or self.is_hidden(real) else path
+
+    def for_writing(self, path: Any, *, keep: bool = False, exclusive: bool = False) -> Any:
+        """Where to write; ``keep`` what is there, or fail ``exclusive``-ly if something is.
+
+        Where the real call would fail the path itself is returned, and it fails as it would.
+        """
+        real = os.path.abspath(os.fsdecode(path))
+        if self.has_none(real):
+            return path
+        shadow = self._of(real)
+        there = _exists(real) and not self.is_hidden(real)
+        if (exclusive and there) or not self._make_parent(real) or _is_folder(real):
+            return path
+        if keep and there and not _exists(shadow):
+            _copied(real, shadow)
+        self._note(real)
+        return _alike(shadow, path)
+
+    def for_a_folder(self, path: Any) -> Any:
+        """Where to make a folder."""
+        real = os.path.abspath(os.fsdecode(path))
+        there = _exists(real) and not self.is_hidden(real)
+        if self.has_none(real) or there or not self._make_parent(real):
+            return path
+        return _alike(self._of(real), path)
+
+    def remove(self, path: Any, original: Callable[..., Any], *rest: Any, **named: Any) -> Any:
+        """Remove the shadow by ``original``, and hide what is real."""
+        real = os.path.abspath(os.fsdecode(path))
+        if self.has_none(real):
+            return original(path, *rest, **named)
+        shadow = self._of(real)
+        there = _exists(real) and not self.is_hidden(real)
+        if _exists(shadow) or not there:
+            if _exists(shadow) or self.is_hidden(real):
+                original(shadow, *rest, **named)
+            else:
+                original(path, *rest, **named)  # it fails as it would
+        self._hidden.add(real)
+        return None
+
+    def move(self, source: Any, target: Any) -> None:
+        """Give something another name."""
+        before, after = (os.path.abspath(os.fsdecode(path)) for path in (source, target))
+        found = self.for_reading(before)
+        place = after if self.has_none(after) else self._of(after)
+        if not _exists(found):
+            raise FileNotFoundError(
+                2, os.strerror(2), os.fsdecode(source), None, os.fsdecode(target)
+            )
+        self._make_parent(after)
+        if found == before and not self.has_none(before):
+            _copied(before, place)
+        else:
+            _moved(found, place)
+        if not self.has_none(before):
+            self._hidden.add(before)
+        if place != after:
+            self._note(after)
+
+    def listed(self, path: Any, names: Callable[[Any], Iterable[Any]]) -> dict[str, Any]:
+        """What ``names`` gives for a folder and its shadow, by name, without what is hidden."""
+        real = os.path.abspath(os.fsdecode(path))
+        shadow = self._of(real)
+        if self.has_none(real) or not (_is_folder(shadow) or self.is_hidden(real)):
+            found = {_name(each): each for each in names(path)}
+        else:
+            is_there = _is_folder(real) and not self.is_hidden(real)
+            found = {_name(each): each for each in (names(path) if is_there else ())}
+            found.update((_name(each), each) for each in names(shadow))
+        return {
+            name: each
+            for name, each in found.items()
+            if os.path.join(real, name) not in self._hidden or _exists(os.path.join(shadow, name))
+        }
+
+    def folder_for_writing(self, path: Any) -> Any:
+        """A folder for files that something else names; it is made."""
+        real = os.path.abspath(os.fsdecode(path))
+        if self.has_none(real):
+            return path
+        os.makedirs(self._of(real), exist_ok=True)
+        self._note(real)
+        return _alike(self._of(real), path)
+
+    def make_folders(self, path: Any) -> None:
+        """Make a folder and those above it."""
+        real = os.path.abspath(os.fsdecode(path))
+        if self.has_none(real):
+            os.makedirs(real, exist_ok=True)
+        elif not _is_folder(real) or self.is_hidden(real):
+            os.makedirs(self._of(real), exist_ok=True)
+
+    def matching(self, pattern: Any, names: Callable[[Any], Iterable[Any]]) -> list[Any]:
+        """What ``names`` gives for a pattern, with the shadow's instead of what is hidden."""
+        found = [each for each in names(pattern) if not self.is_hidden(os.fsdecode(each))]
+        there = self._of(os.path.abspath(os.fsdecode(pattern)))
+        new = [_alike(self.real(os.fsdecode(each)), each) for each in names(_alike(there, pattern))]
+        return found + [each for each in new if each not in found]
+
+    def is_hidden(self, real: str) -> bool:
+        """Whether the program has removed it, or a folder that it is in."""
+        while self._hidden and real != os.path.dirname(real):
+            if real in self._hidden:
+                return True
+            real = os.path.dirname(real)
+        return False
+
+    def real(self, path: str) -> str:
+        """The path that a shadow stands for; any other is itself."""
+        return path.removeprefix(self._files) if path.startswith(self._files) else path
+
+    def _of(self, real: str) -> str:
+        return self._files + real
+
+    def _make_parent(self, real: str) -> bool:
+        """Make a shadow of the folder that a path is in, if there is such a folder."""
+        parent = os.path.dirname(real)
+        shadow = self._of(parent)
+        if _is_folder(shadow):
+            return True
+        if not _is_folder(parent) or self.is_hidden(parent):
+            return False
+        os.makedirs(shadow, exist_ok=True)
+        return True
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or path.startswith(folder + os.sep) for folder in folders)
+
+
+def _alike(shadow: str, path: Any) -> Any:
+    """The shadow as bytes where the path is given as bytes."""
+    return os.fsencode(shadow) if isinstance(path, bytes) else shadow
+
+
+def _name(entry: Any) -> str:
+    return os.fsdecode(getattr(entry, "name", entry))
+
+
+def _copied(source: str, target: str) -> None:
+    if os.path.isdir(source) and not os.path.islink(source):
+        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+    else:
+        shutil.copy2(source, target)
+
+
+def _moved(source: Any, target: str) -> None:
+    if os.path.isdir(target) and not os.path.isdir(source):
+        raise IsADirectoryError(21, os.strerror(21), target)
+    os.replace(source, target)
