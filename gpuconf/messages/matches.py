@@ -19,6 +19,20 @@ _WRAPPED_LINES = 2
 _OF_ITS_OWN = re.compile(r"\.(?:cc|h|py):\d|^\s{0,9}(?:Traceback|File )|^\w{0,99}Error|^\d{4}-\d")
 
 
+# What people write around a log that they paste.
+_PROSE = re.compile(
+    r"\bI(?:'m|'ve|'d| (?:am|was|get|got|have|had|try|tried|use|used|run|ran|think|see|saw|do|did"
+    r"|don't|want|need|can|could|found|just|also|keep|set|follow|followed|met|meet))\b"
+    r"|\b[Mm]y (?:code|script|gpu|GPU|model|machine|computer|program|training|card|error)\b"
+    r"|\b(?:the|this|following|same|an) (?:error|issue|problem|exception)\b|\b[Aa]ny ?one\b"
+)
+
+
+def is_prose(text: str) -> bool:
+    """Whether a line is one of a reporter's sentences, which quotes the log."""
+    return _PROSE.search(text[:2000]) is not None
+
+
 @dataclass
 class Excerpt:
     """A line, the ids of the rules that it matches, and the lines below it."""
@@ -39,6 +53,7 @@ class RuleMatch:
 
     rule: Rule
     count: int = 0
+    prose: int = 0
     first: list[Excerpt] = field(default_factory=list)
     latest: list[Excerpt] = field(default_factory=list)
 
@@ -46,6 +61,12 @@ class RuleMatch:
     def excerpts(self) -> list[Excerpt]:
         """What is kept, in the log's order."""
         return [*self.first, *self.latest]
+
+    @property
+    def shown(self) -> tuple[LogLine, int]:
+        """The first line and how many are alike: the log's own, if there are some."""
+        own = [each.line for each in self.excerpts if not is_prose(each.line.text)]
+        return (own[0], self.count - self.prose) if own else (self.first[0].line, self.count)
 
     @property
     def first_number(self) -> int:
@@ -60,6 +81,7 @@ class RuleMatch:
     def add(self, excerpt: Excerpt) -> None:
         """Count one more, and keep it if it is among the first or, so far, the last."""
         self.count += 1
+        self.prose += is_prose(excerpt.line.text)
         if len(self.first) < _KEPT_EXCERPTS:
             self.first.append(excerpt)
         else:
@@ -68,6 +90,7 @@ class RuleMatch:
     def drop(self, excerpt: Excerpt) -> None:
         """Remove an excerpt that was kept."""
         self.count -= 1
+        self.prose -= is_prose(excerpt.line.text)
         self.first = [each for each in self.first if each is not excerpt]
         self.latest = [each for each in self.latest if each is not excerpt]
 
@@ -115,13 +138,32 @@ class RuleMatches:
     def _read_on(self, excerpt: Excerpt) -> None:
         """Remove a line's rules where its continuation excludes them."""
         _, below = self._rules_that_say(excerpt.following[-1])
-        if any(rule.level == "error" for rule in below):
+        above = " ".join([excerpt.line.text, *excerpt.following[:-1]])
+        names_no_allocator = "device:" in above and "allocator" not in above
+        if not names_no_allocator and any(rule.level == "error" for rule in below):
             return  # that is another message
-        shape, _ = self._rules_that_say(" ".join(excerpt.text.split()))
+        # A terminal breaks within words, too.
+        joined = (" ".join(excerpt.text.split()), excerpt.text.replace("\n", ""))
+        shapes = [shapes_of(text.encode("utf-8", "replace")) for text in joined]
+        shapes = [b" ".join(shape.split()) for shape in shapes]
+        dropped = set()
         for name in list(excerpt.rules):
             match = self.found[name]
-            if any(says(shape, each) for each in match.rule.unless):
+            if any(says(shape, each) for each in match.rule.unless for shape in shapes):
+                dropped.add(name)
                 excerpt.rules.remove(name)
                 match.drop(excerpt)
                 if not match.excerpts:
                     del self.found[name]
+        if dropped and not below:
+            for text in joined:
+                self._add_rules_of(text, excerpt, without=dropped)
+
+    def _add_rules_of(self, text: str, excerpt: Excerpt, without: set[str]) -> None:
+        """Add the rules that a line holds only with its continuation."""
+        shape, rules = self._rules_that_say(text)
+        rules = [each for each in rules if each.id not in without and each.id not in excerpt.rules]
+        for rule in rules:
+            if rule.level == "error" and rule.holds(shape, text):
+                excerpt.rules.append(rule.id)
+                self.found.setdefault(rule.id, RuleMatch(rule)).add(excerpt)

@@ -92,12 +92,13 @@ class OutcomeWatcher:
         "restarting", "access violation", "training complete", "training completed",
         "training done", "training is", "created device", "created tensorflow device",
         "creating tensorflow device",
-        "f tensorflow", "f external", "f c", "f d", "f t",
+        "traceback most recent call last", "f tensorflow", "f external", "f c", "f d", "f t",
     )  # fmt: skip
     parts: Sequence[str] = ("error", "exception", "interrupt")
 
     def __init__(self) -> None:
         self.raised: list[Raised] = []
+        self.has_traceback = False
         self.cut_off: list[LogLine] = []
         self.wants = 0
         self.has_gpu = False  # whether a framework made a device of a GPU
@@ -111,6 +112,7 @@ class OutcomeWatcher:
             self._steps.append(line.number)
         if _ENDED_WELL.search(text):
             self._steps += [line.number] * 2
+        self.has_traceback = self.has_traceback or "Traceback (most recent" in text
         self.has_gpu = self.has_gpu or _MADE_GPU.search(text) is not None
         found = _EXCEPTION.match(text) or (None if ".cc:" in text else _R_ERROR.match(text))
         if found is not None and not _BARE.match(text):

@@ -9,6 +9,7 @@ from gpuconf.messages.facts.allocations import AllocationReader
 from gpuconf.messages.facts.card import CardReader, LoggedCard
 from gpuconf.messages.facts.details import batch_size_in, details_in
 from gpuconf.messages.facts.dump import Dump, DumpReader
+from gpuconf.messages.facts.program import ProgramReader
 from gpuconf.messages.facts.software import SoftwareReader
 from gpuconf.messages.facts.tensor import request_of
 from gpuconf.messages.facts.user_code import FrameReader
@@ -65,9 +66,9 @@ class _Reader:
     def __init__(self) -> None:
         self.outcome, self.dumps, self.frames = OutcomeWatcher(), DumpReader(), FrameReader()
         self.cards, self.software, self.tables = CardReader(), SoftwareReader(), AllocationReader()
-        self.matches = RuleMatches(all_rules())
+        self.matches, self.program = RuleMatches(all_rules()), ProgramReader()
         watchers: list[Watcher] = [self.outcome, self.frames, self.cards]
-        watchers += [self.software, self.tables, self.matches]
+        watchers += [self.software, self.tables, self.program, self.matches]
         self.log = LogReader(watchers, (self.matches, self.frames, self.outcome), self.dumps)
 
     def reading(self) -> Reading:
@@ -108,6 +109,7 @@ class _Reader:
             framework=self.software.framework([*lines, _exception(verdict) or ""]),
             on_windows=self.software.on_windows,
             shows_old_tensorflow=self.software.shows_old_tensorflow,
+            signs=self.program.signs(numbers),
             versions=self.software.versions,
             details=details_in(texts),
         )
@@ -121,14 +123,10 @@ def _exception(verdict: LogVerdict) -> str | None:
 
 
 def _evidence(matches: Iterable[RuleMatch], refined: Mapping[str, str]) -> tuple[Evidence, ...]:
-    return tuple(
-        Evidence(
-            each.first_number,
-            each.first[0].line.text.strip()[:1000],
-            each.rule.means,
-            refined.get(each.rule.id) or each.rule.cause,
-            each.count,
-            each.rule.generic,
-        )
-        for each in matches
-    )
+    return tuple(_evidence_of(each, refined) for each in matches)
+
+
+def _evidence_of(match: RuleMatch, refined: Mapping[str, str]) -> Evidence:
+    (number, text), count = match.shown
+    cause = refined.get(match.rule.id) or match.rule.cause
+    return Evidence(number, text.strip()[:1000], match.rule.means, cause, count, match.rule.generic)

@@ -10,6 +10,7 @@ from gpuconf.messages.facts.allocations import Allocations
 from gpuconf.messages.facts.card import LoggedCard
 from gpuconf.messages.facts.details import Details
 from gpuconf.messages.facts.dump import Dump
+from gpuconf.messages.facts.program import Sign
 from gpuconf.messages.facts.software import Framework
 from gpuconf.messages.facts.tensor import MemoryRequest
 from gpuconf.messages.facts.user_code import Frame
@@ -57,6 +58,8 @@ class LogFacts(NamedTuple):
     """Whether the log has paths or libraries of Windows."""
     shows_old_tensorflow: bool = False
     """Whether it has paths or calls of a TensorFlow below 2.15."""
+    signs: tuple[Sign, ...] = ()
+    """What kind of program it is, and which settings the log shows as set."""
     versions: dict[str, str] = {}  # noqa: RUF012  # never changed
     """Versions by python, tensorflow, keras, torch, jax, jaxlib, cuda, cudnn."""
     details: Details = {}  # noqa: RUF012  # likewise

@@ -96,6 +96,8 @@ class _Judge:
 
     def _was_caught(self, lines: Sequence[LogLine]) -> bool:
         """Whether a message stands alone, without its exception, and the run went on."""
+        if self._outcome.has_traceback and not self._outcome.raised:
+            return False  # the end of the traceback was left out, or put into a sentence
         last = lines[-1].number
         near = range(lines[0].number, last + _BELOW_A_RAISE)
         if any(each.line.number in near for each in self._outcome.raised):

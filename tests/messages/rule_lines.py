@@ -34,6 +34,15 @@ THESE: dict[str, tuple[str, ...]] = {
         "CUDA backend failed to initialize: Found cuBLAS version 111103, but JAX was built against",
         "Outdated cuDNN installation found.",
     ),
+    "tensor-of-the-host": (
+        "OOM when allocating tensor with shape[9,9] and type half on /job:x/device:CPU:0",
+    ),
+    "exception-of-memory": (
+        "tensorflow.python.framework.errors_impl.ResourceExhaustedError:",
+        "ResourceExhaustedError                    Traceback (most recent call last)",
+        "ResourceExhaustedError (see above for traceback): what it said stands below",
+        "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 512 bytes",
+    ),
     "device-too-small": (
         "Ignoring visible gpu device (device: 1, name: Quadro P400, compute capability: 6.1) with "
         "core count: 2. The minimum required count is 8.",

@@ -9,11 +9,14 @@ from gpuconf.diagnosis.proposals import (
     configuration,
     device_memory,
     faults,
-    frameworks,
     handles,
     host_memory,
     installation,
+    jax_memory,
+    torch_memory,
+    whole_arrays,
 )
+from gpuconf.diagnosis.proposals.wording import SEE_OTHERS, little_is_free
 from gpuconf.messages.causes import Severity
 from gpuconf.messages.reading import LogFacts
 
@@ -21,7 +24,7 @@ _Family = Callable[[LogFacts], Iterable[Proposal]]
 
 _FAMILIES: dict[str, _Family] = {
     "oom-device-tensor": device_memory.for_tensor,
-    "whole-array-copied": device_memory.for_whole_array,
+    "whole-array-copied": whole_arrays.for_whole_array,
     "fragmentation": device_memory.for_fragmentation,
     "oom-device-startup": device_memory.for_startup,
     "cudnn-handle-alloc": handles.for_handles,
@@ -35,8 +38,8 @@ _FAMILIES: dict[str, _Family] = {
     "no-device": installation.for_no_device,
     "xla-toolchain": installation.for_toolchain,
     "host-oom": host_memory.for_host,
-    "jax-oom": frameworks.for_jax,
-    "torch-oom": frameworks.for_torch,
+    "jax-oom": jax_memory.for_jax,
+    "torch-oom": torch_memory.for_torch,
     "illegal-address": faults.for_fault,
     "gpu-only-operation": installation.for_gpu_only,
 }
@@ -48,9 +51,17 @@ def proposals_for(cause: str, severity: Severity, facts: LogFacts) -> tuple[Prop
     What a run survived needs no change, unless something is still not as it was meant.
     """
     family = _FAMILIES.get(cause)
-    if family is None or (severity == "warning-only" and cause not in _WORTH_A_CHANGE):
+    if family is None:
         return ()
-    return tuple(family(facts))
+    if severity == "warning-only" and cause not in _WORTH_A_CHANGE:
+        return tuple(_where_others_hold_it(cause, facts))
+    return tuple(dict.fromkeys(family(facts)))
+
+
+def _where_others_hold_it(cause: str, facts: LogFacts) -> Iterable[Proposal]:
+    """A run on what others left of the card goes on, and not for long."""
+    if cause == "oom-device-startup" and little_is_free(facts):
+        yield SEE_OTHERS
 
 
 # Though the run went on: the setting was not taken, or the card is not used as it could be.

@@ -9,6 +9,8 @@ from gpuconf.messages.reading import LogFacts
 from gpuconf.units import sized
 
 # What of Keras works on batches.
+# A first dimension that no one takes for a batch on purpose.
+WHOLE_DATA_SET = 1000
 CALLS = ("evaluate", "predict", "fit")
 
 
@@ -45,7 +47,11 @@ def fitting_batch(facts: LogFacts) -> Fit | None:
     asked, in_use, room = _figures(facts)
     if asked is not None and room is not None and (in_use is not None or asked > room):
         return _by_figures(batch, asked, in_use, room)
-    return Fit(batch, _power_of_two(batch // 2), "half of it: what was in use is not known")
+    if batch >= WHOLE_DATA_SET:
+        half, because = _power_of_two(batch // 2), "half of it, down to a power of two"
+    else:
+        half, because = batch // 2, "half of it"
+    return Fit(batch, half, f"{because}: what was in use is not known")
 
 
 def _by_figures(batch: int, asked: int, in_use: int | None, room: int) -> Fit | None:

@@ -53,22 +53,31 @@ def for_late(facts: LogFacts) -> Iterator[Proposal]:
     frame = facts.user_code
     where = f" ({frame.file}:{frame.line})" if frame is not None and frame.line else ""
     title = "let gpuconf set it before TensorFlow is imported"
-    if needs_run(facts):
-        yield by_run(title, _MAKE_DEVICES)
-    else:
-        yield Proposal(title, f"{_MAKE_DEVICES}; {UNEDITED}", "code", FIRST_LINE)
-    yield Proposal(
-        f"or move the call{where} to directly below `import tensorflow`",
+    move = Proposal(
+        f"{{}}move the call{where} to directly below `import tensorflow`",
         "nothing before it may make a tensor; in a notebook, restart the kernel first",
         "code",
         f"import tensorflow as tf\n{_LIMIT if _is_limit(facts) else _GROWTH}",
     )
+    if needs_run(facts) and _in_a_notebook(facts):  # which `gpuconf run` does not start
+        yield move._replace(title=move.title.format("restart the kernel, and "))
+        return
+    if needs_run(facts):
+        yield by_run(title, _MAKE_DEVICES)
+    else:
+        yield Proposal(title, f"{_MAKE_DEVICES}; {UNEDITED}", "code", FIRST_LINE)
+    yield move._replace(title=move.title.format("or "))
     yield Proposal(
         "see which line of the script makes the devices",
         "doctor reads the script without running it",
         "command",
         "gpuconf doctor --script train.py",
     )
+
+
+def _in_a_notebook(facts: LogFacts) -> bool:
+    file = facts.user_code.file if facts.user_code is not None else ""
+    return "ipython-input" in file or "ipykernel" in file or file.startswith(("Cell", "In"))
 
 
 def _is_limit(facts: LogFacts) -> bool:

@@ -3,41 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
 from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.batches import is_of_a_batch
-from gpuconf.diagnosis.proposals.files import from_files
+from gpuconf.diagnosis.proposals.other_programs import for_other_program, is_other_program
 from gpuconf.diagnosis.proposals.smaller_batches import accumulated_gradients, smaller_batch
 from gpuconf.diagnosis.proposals.wording import (
     SEE_OTHERS,
-    by_gpuconf,
-    gpuconf_serves,
+    is_before_policies,
+    is_keras,
     is_version_1,
-    keras_call,
     little_is_free,
     needs_run,
+    others_hold_much,
     profile,
     tensorflow_version,
 )
-from gpuconf.messages.facts.tensor import is_of_weights
+from gpuconf.messages.facts.tensor import has_rows, is_of_weights
 from gpuconf.messages.reading import LogFacts
 from gpuconf.units import GIB, MIB, sized
 
 # Weights of this size are of a layer that could be another.
-_LARGE_WEIGHTS = 256 * MIB
+_LARGE_WEIGHTS = 64 * MIB
+# The sides of a matrix that is of no batch: inputs or words, by units.
+_LEAST_UNITS, _LEAST_ROWS = 100, 20_000
+# A request so small fails on a full card alone.
+_LITTLE, _NOT_MUCH = 4 * MIB, 32 * MIB
+_HUGE = 2 * GIB
+_TWICE = (
+    "weights of that size come with as much for the gradient and for each slot of the optimizer, "
+    "and data of that size are often held twice"
+)
+_ONE_TENSOR = Proposal(
+    "make the one large tensor smaller: data in pieces; a layer with fewer units or words",
+    "",
+    "code",
+    "for part in tf.split(data, pieces):\n    results.append(compute(part))",
+)
+_LITTLE_ASKED = (
+    "only {} were asked for, so the card, or TensorFlow's share of it, was full before: of another "
+    "process, an old notebook, or what the program holds"
+)
+_FEWER_COPIES = Proposal(
+    "or fewer copies of it: an optimizer without slots, one model at a time",
+    "Adam holds two slots beside weights and gradient, SGD none; models of earlier rounds stay "
+    "until the session is cleared",
+    "code",
+    "keras.backend.clear_session()   # before the next model\noptimizer = keras.optimizers.SGD()",
+)
 # No card that TensorFlow computes on has less; a smaller limit means that others were there.
 _TINY_LIMIT = GIB
+# A limit below this share of a card that nobody else holds.
+_LOW_SHARE = 0.35
 _TINY = "TensorFlow had {} of the card: others hold the rest, or the script's limit is very low"
-_COPIED_WHOLE = (
-    "fit, evaluate and predict copy a whole NumPy array to the card before the first batch, "
-    "whatever the batch size"
-)
 
 
 def for_tensor(facts: LogFacts) -> Iterator[Proposal]:
     """A smaller batch, a limit that is not the wall, the others on the card, smaller numbers."""
-    found = list(_for_tensor(facts))
+    found = list(for_other_program(facts) if is_other_program(facts) else _for_tensor(facts))
     yield from found or [SEE_OTHERS]
 
 
@@ -55,58 +78,30 @@ def _for_tensor(facts: LogFacts) -> Iterator[Proposal]:
         yield SEE_OTHERS
         yield from smaller_batch(facts)
         return
+    if (layer := _smaller_layer(facts)) is not None:
+        yield layer
+        yield _FEWER_COPIES
+        yield SEE_OTHERS
+        return
+    if _limit_is_low(facts):
+        yield _raise_limit(facts)
+    if _one_is_huge(facts):
+        yield _ONE_TENSOR._replace(reason=_why_one(facts))
+        return
+    full_before = SEE_OTHERS._replace(reason=_LITTLE_ASKED.format(_asked(facts)))
+    if _asked_less_than(_LITTLE, facts):
+        yield full_before
     yield from smaller_batch(facts)
-    yield from _smaller_layer(facts)
-    if _limit_is_the_wall(facts):
+    if _asked_less_than(_NOT_MUCH, facts):
+        yield full_before
+    if _limit_is_the_wall(facts) and not _limit_is_low(facts):
         yield _raise_limit(facts)
     elif _limit_is_tiny(facts):
         yield SEE_OTHERS._replace(reason=_TINY.format(sized(_limit(facts) or 0)))
-    if _others_hold_much(facts):
+    if others_hold_much(facts):
         yield SEE_OTHERS
     yield from _half_precision(facts)
     yield from accumulated_gradients(facts)
-
-
-def for_whole_array(facts: LogFacts) -> Iterator[Proposal]:
-    """Hand it over in batches; the batch size does not matter to its copying."""
-    call, batch = keras_call(facts) or "fit", facts.batch_size or 32
-    if gpuconf_serves(facts):
-        yield Proposal(
-            "let gpuconf hand it over batch by batch",
-            f"{_COPIED_WHOLE}; gpuconf.{call} takes the same arguments, keeps the array in the "
-            "host's RAM, and halves a batch that does not fit",
-            "code",
-            by_gpuconf(call, batch),
-        )
-    yield _as_data_set(call, batch)
-    yield from islice(from_files(facts, call=call), 1)
-    if _others_hold_much(facts):
-        yield SEE_OTHERS
-
-
-def _as_data_set(call: str, batch: int) -> Proposal:
-    is_fit = call == "fit"
-    shuffles = "; fit no longer shuffles a data set, so shuffle the order" if is_fit else ""
-    order = "np.random.permutation(len(x))" if is_fit else "np.arange(len(x))"
-    names = ("x",) if call == "predict" else ("x", "y")
-    rows = ", ".join(f"{name}[rows]" for name in names)
-    specs = ", ".join(f"tf.TensorSpec((None, *{name}.shape[1:]), {name}.dtype)" for name in names)
-    signature = f"({specs})" if len(names) > 1 else specs
-    return Proposal(
-        "give the data as a data set that stays in the host's RAM",
-        f"{_COPIED_WHOLE}{shuffles}",
-        "code",
-        "import numpy as np, tensorflow as tf\n"
-        "def batches():\n"
-        f"    order = {order}\n"
-        f"    for start in range(0, len(x), {batch}):\n"
-        f"        rows = order[start:start + {batch}]\n"
-        f"        yield {rows}\n"
-        "data = tf.data.Dataset.from_generator(\n"
-        f"    batches, output_signature={signature})\n"
-        f"steps = tf.data.experimental.assert_cardinality(-(-len(x) // {batch}))\n"
-        f"model.{call}(data.apply(steps).prefetch(1))",
-    )
 
 
 def for_fragmentation(facts: LogFacts) -> Iterator[Proposal]:
@@ -147,7 +142,7 @@ def for_startup(facts: LogFacts) -> Iterator[Proposal]:
             "memory: {at_least: 1GiB, on_shortage: {wait: 10min}}",
             options="--set memory.at_least=1GiB --wait 10min",
         )
-    if is_version_1(facts):
+    if is_version_1(facts) and "growth-set" not in facts.signs:
         yield Proposal(
             "take memory as it is needed",
             "TensorFlow takes all of the card at the start, and others hold part of it",
@@ -157,18 +152,62 @@ def for_startup(facts: LogFacts) -> Iterator[Proposal]:
         )
 
 
-def _smaller_layer(facts: LogFacts) -> Iterator[Proposal]:
+def _smaller_layer(facts: LogFacts) -> Proposal | None:
     """For weights that are too many: of a Dense below Flatten, or an Embedding."""
-    node, tensor = facts.request.node or "", facts.request.tensor
-    if tensor is None or not is_of_weights(node) or tensor.size_bytes < _LARGE_WEIGHTS:
-        return
-    yield Proposal(
+    tensor = facts.request.tensor
+    if tensor is None or tensor.size_bytes < _LARGE_WEIGHTS or not _are_weights(facts):
+        return None
+    return Proposal(
         "a smaller layer: these are weights, of which a smaller batch makes no fewer",
         f"{sized(tensor.size_bytes)}, and as much again for the gradient and for each of the "
-        "optimizer's slots",
+        "optimizer's slots; fewer units, a smaller vocabulary, or pooling before the layer",
         "code",
         "x = keras.layers.GlobalAveragePooling2D()(x)   # instead of Flatten(), before Dense",
     )
+
+
+def _are_weights(facts: LogFacts) -> bool:
+    """Whether a matrix was refused that is made, not computed of a batch."""
+    node, tensor = facts.request.node or "", facts.request.tensor
+    if is_of_weights(node):
+        return True
+    if tensor is None or len(tensor.shape) != 2 or has_rows(node):
+        return False
+    batch = facts.batch_size
+    is_table = min(tensor.shape) >= _LEAST_UNITS and max(tensor.shape) >= _LEAST_ROWS
+    return is_table and (batch is None or batch not in tensor.shape)
+
+
+def _one_is_huge(facts: LogFacts) -> bool:
+    """Whether one tensor that is no batch's, as far as is known, takes much of the card."""
+    dump, tensor = facts.dump, facts.request.tensor
+    if tensor is not None or facts.batch_size is not None:
+        return False
+    asked = facts.request.size_bytes
+    if asked is not None:
+        return asked >= _HUGE
+    if dump is None or dump.limit_bytes is None or dump.in_use_bytes is None:
+        return False
+    return dump.limit_bytes - dump.in_use_bytes >= max(_HUGE, dump.limit_bytes // 2)
+
+
+def _why_one(facts: LogFacts) -> str:
+    asked, dump = facts.request.size_bytes, facts.dump
+    if asked is not None:
+        return f"{sized(asked)} were asked for in one piece; {_TWICE}"
+    in_use = dump.in_use_bytes if dump is not None else None
+    limit = dump.limit_bytes if dump is not None else None
+    return (
+        f"only {sized(in_use or 0)} of {sized(limit or 0)} were in use, so what was asked for is "
+        f"larger than all that was free; {_TWICE}"
+    )
+
+
+def _asked_less_than(most: int, facts: LogFacts) -> bool:
+    """Whether so little was refused that something else filled the card; a dump says what did."""
+    tensor, dump = facts.request.tensor, facts.dump
+    size = tensor.size_bytes if tensor is not None else facts.request.size_bytes
+    return dump is None and size is not None and size < most
 
 
 def _asked(facts: LogFacts) -> str:
@@ -196,16 +235,13 @@ def _limit_is_the_wall(facts: LogFacts) -> bool:
     return limit is not None and total is not None and limit < 0.6 * total
 
 
-def _others_hold_much(facts: LogFacts) -> bool:
-    """Whether the log shows that others were there; unknown is no."""
-    card = facts.card
-    if card is None:
+def _limit_is_low(facts: LogFacts) -> bool:
+    """Whether the limit, not the card, is what is full: the first thing to change."""
+    limit, card = _limit(facts), facts.card
+    total = card.total_bytes if card is not None else None
+    if limit is None or total is None or others_hold_much(facts):
         return False
-    if len(card.holders) > 1:
-        return True
-    if card.total_bytes is None or card.free_bytes is None:
-        return False
-    return card.free_bytes < 0.85 * card.total_bytes
+    return limit < _LOW_SHARE * total
 
 
 def _limit_is_tiny(facts: LogFacts) -> bool:
@@ -229,7 +265,9 @@ def _raise_limit(facts: LogFacts) -> Proposal:
 
 def _half_precision(facts: LogFacts) -> Iterator[Proposal]:
     tensor = facts.request.tensor
-    if is_version_1(facts) or (tensor is not None and tensor.dtype != "float32"):
+    if is_before_policies(facts) or not is_keras(facts) or "xgboost" in facts.signs:
+        return
+    if tensor is not None and tensor.dtype != "float32":
         return
     if (tensor is not None and tensor.dtype is None) or not is_of_a_batch(facts):
         return

@@ -34,6 +34,13 @@ _BLOCKING = Proposal(
     "command",
     "CUDA_LAUNCH_BLOCKING=1 python train.py",
 )
+_HARDWARE = Proposal(
+    "restart the machine; if it comes again, have the card looked at",
+    "{}: that is the card, its power, cooling or slot, and no program's fault; on a rented or "
+    "shared machine ask for another one",
+    "command",
+    "nvidia-smi -q -d ECC,ROW_REMAPPER,TEMPERATURE; sudo dmesg | grep -i -e xid -e nvrm -e pcie",
+)
 _KERNELS_LOG = Proposal(
     "read what the driver wrote",
     "an Xid shows whose fault it is: the program (13, 31) or the card (48, 79, 94, 95, 119)",
@@ -64,6 +71,13 @@ def for_fault(facts: LogFacts) -> Iterator[Proposal]:
             "code",
             "print(labels.min(), labels.max())   # must be from 0 to the number of classes - 1",
         )
+    lost = facts.details.get("card_lost")
+    if lost is not None:
+        if not known:
+            yield _HARDWARE._replace(reason=_HARDWARE.reason.format(lost))
+        yield _KERNELS_LOG
+        yield _HEALTH
+        return
     if not known:
         yield _BLOCKING
     if assertion is None:

@@ -19,6 +19,12 @@ _WHY = (
     "handles and workspaces of cuDNN and cuBLAS come on top of what the framework takes; a process "
     "that took everything cannot make them"
 )
+_SMALLER_STEP = Proposal(
+    "a smaller batch, so that the card has room for the handle",
+    _WHY,
+    "batch",
+    "batch_size = batch_size // 2",
+)
 _BLOCKING = Proposal(
     "run it once more with CUDA waiting after each kernel",
     "in PyTorch a label or an index out of range ends in this message too, some operations later",
@@ -29,28 +35,30 @@ _BLOCKING = Proposal(
 
 def for_handles(facts: LogFacts) -> Iterator[Proposal]:
     """Leave room beside the framework's own memory; where little is free, the others first."""
-    crowded = little_is_free(facts)
+    if facts.framework == "torch":
+        yield from _of_torch(facts)
+        return
+    # With growth set there is room beside it, unless others hold the rest.
+    crowded = little_is_free(facts) or "growth-set" in facts.signs
     if crowded:
         yield SEE_OTHERS
     has_sessions = is_version_1(facts) and facts.framework not in ("torch", "jax")
     if needs_run(facts) or not has_sessions:
         yield _room(facts)
-    if has_sessions:
+    if has_sessions and "growth-set" not in facts.signs:
         yield Proposal("take memory as it is needed", _WHY, "code", SESSION_GROWTH)
-    if facts.framework == "torch":
-        yield _BLOCKING
     if not crowded:
         yield SEE_OTHERS
 
 
+def _of_torch(facts: LogFacts) -> Iterator[Proposal]:
+    """Handles are made at the first product: the card is full then, or a kernel failed before."""
+    asks_for_memory = "ALLOC" in str(facts.details.get("status", "ALLOC"))
+    first = [SEE_OTHERS, _SMALLER_STEP, _BLOCKING]
+    yield from first if asks_for_memory else [_BLOCKING, SEE_OTHERS, _SMALLER_STEP]
+
+
 def _room(facts: LogFacts) -> Proposal:
-    if facts.framework == "torch":
-        return Proposal(
-            "leave room on the card beside PyTorch's own memory",
-            _WHY,
-            "code",
-            "torch.cuda.set_per_process_memory_fraction(0.8)   # before the model is made",
-        )
     if facts.framework == "jax":
         return Proposal(
             "leave room on the card beside JAX's own memory",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Proposal
+from gpuconf.diagnosis.proposals.batches import WHOLE_DATA_SET, fitting_batch
 from gpuconf.diagnosis.proposals.files import from_files, is_no_picture
 from gpuconf.messages.reading import LogFacts
 
@@ -37,6 +39,43 @@ _ASK_FOR_MORE = Proposal(
     "command",
     "sbatch --mem=64G job.sh",
 )
+# Calls that make one array of many.
+_ARRAYS = re.compile(r"\bnp\.|numpy|\.toarray\(|\barray\(|imread|load_img")
+_FEWER_WORKERS = Proposal(
+    "hold fewer batches at once: fewer workers, and none in a list",
+    "each worker holds its own copy of the data set and its batches; a list of all batches holds "
+    "all of them",
+    "code",
+    "loader = DataLoader(dataset, batch_size=batch_size, num_workers=0)\n"
+    "for batch in loader:   # not: batches = [batch for batch in loader]\n    step(batch)",
+)
+_ARRAY_IN_PARTS = Proposal(
+    "hold smaller numbers, and the array in its file",
+    "NumPy makes float64 unless it is given another type: float32 is half of it, uint8, which "
+    "pictures are, an eighth; a memmap is read in parts",
+    "code",
+    "import numpy as np\n"
+    'x = np.lib.format.open_memmap("x.npy", mode="w+", dtype=np.float32, shape=shape)',
+)
+_WHY_NO_GPU = Proposal(
+    "see whether a GPU is used at all",
+    "where none is, all of the network is computed in the computer's memory",
+    "command",
+    "gpuconf doctor",
+)
+_LESS_AT_ONCE = Proposal(
+    "read the data in parts, or with fewer threads and shorter queues",
+    "what grows while the program runs is seen by watching it; the batch on the card is not what "
+    "fills the computer's memory",
+    "command",
+    "watch -n 5 free -h",
+)
+_LESS_WORDS = Proposal(
+    "load fewer word vectors",
+    "3 million vectors of 300 float32 are 3.4 GiB, and twice that while they are converted",
+    "code",
+    "vectors = torchtext.vocab.GloVe(max_vectors=400_000)   # gensim: limit=400_000",
+)
 _WHO_USES_IT = Proposal(
     "see what uses the memory",
     "the kernel's log names the process that was killed and its size",
@@ -53,10 +92,43 @@ def for_host(facts: LogFacts) -> Iterator[Proposal]:
     if "shared_memory" in facts.details:
         yield from _SHARED_MEMORY
         return
-    yield from from_files(facts)
-    yield from _smaller_numbers(facts)
+    if "signal" in facts.details or "collects-data" in facts.signs:
+        yield _FEWER_WORKERS
+        yield _WHO_USES_IT
+        return
+    fit = fitting_batch(facts) if _was_computed(facts) else None
+    if fit is not None:
+        yield Proposal(
+            f"a batch of {fit.fits} instead of {fit.batch}",
+            f"the CPU computed this, with the computer's memory; {fit.because}",
+            "batch",
+            f"batch_size = {fit.fits}",
+        )
+        yield _WHY_NO_GPU
+    of_torch = facts.framework == "torch" and "word-vectors" not in facts.signs
+    if _is_an_array(facts) and facts.request.tensor is None and not of_torch:
+        yield _ARRAY_IN_PARTS
+    if _is_an_array(facts) or of_torch:
+        yield from from_files(facts)
+        yield from _smaller_numbers(facts)
     of_slurm = "slurm_step" in facts.details or "slurm" in (facts.exception or "").lower()
     yield _ASK_FOR_MORE if of_slurm else _WHO_USES_IT
+    if not _is_an_array(facts):
+        yield _LESS_WORDS if "word-vectors" in facts.signs else _LESS_AT_ONCE
+
+
+def _was_computed(facts: LogFacts) -> bool:
+    """Whether a batch of TensorFlow's was refused, and no array of all the data."""
+    batch = facts.request.likely_batch
+    on_host = (facts.request.device or "").startswith("CPU")
+    return on_host and batch is not None and batch < WHOLE_DATA_SET
+
+
+def _is_an_array(facts: LogFacts) -> bool:
+    """Whether the log shows what found no room: an array's shape, or a line that makes one."""
+    code = facts.user_code.code if facts.user_code is not None else None
+    is_one = facts.request.tensor is not None or "numpy" in facts.signs
+    return is_one or _ARRAYS.search(code or "") is not None
 
 
 def _smaller_numbers(facts: LogFacts) -> Iterator[Proposal]:

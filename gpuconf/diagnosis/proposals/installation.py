@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Proposal
+from gpuconf.diagnosis.proposals.old_builds import is_old_build, wanted_libraries
 from gpuconf.diagnosis.proposals.wording import tensorflow_version
 from gpuconf.messages.reading import LogFacts
 
@@ -51,7 +53,15 @@ def for_libraries(facts: LogFacts) -> Iterator[Proposal]:
         )
         yield _WANTED_FILES._replace(reason=f"the missing files{named} end in their versions")
         return
-    if version is None or version >= (2, 14) or facts.framework in _REINSTALL:
+    needed = facts.details.get("needed_by_library")
+    is_other = needed is not None and isinstance(missing, list) and needed != missing[0]
+    if needed is not None and is_other:
+        yield _of_one_cuda(needed)
+    old = is_old_build(facts)
+    wanted = wanted_libraries(facts) if old and not is_other else None
+    if wanted is not None:
+        yield wanted
+    elif not old:
         yield Proposal(
             "install the CUDA libraries with the framework",
             f"pip brings them{named} in the versions that this build wants; the driver is all "
@@ -59,9 +69,22 @@ def for_libraries(facts: LogFacts) -> Iterator[Proposal]:
             "command",
             _reinstall(facts),
         )
-    if facts.framework not in _REINSTALL and (version is None or version < (2, 14)):
+    if wanted is None and facts.framework not in _REINSTALL and (version is None or old):
         yield _WANTED_FILES._replace(reason=f"the missing files{named} end in their versions")
     yield _LOOK
+
+
+def _of_one_cuda(needed: str) -> Proposal:
+    """For a library that was found and is of another CUDA than the rest."""
+    package = re.sub(r"^lib|\.so.{0,20}$", "", needed).lower()
+    major = needed.rpartition(".")[2]
+    return Proposal(
+        f"take all libraries from one CUDA: {needed} is missing, which one that was found needs",
+        f"a library of CUDA {major} stands among those of another CUDA; remove it, or give it what "
+        "it needs",
+        "command",
+        f"pip install nvidia-{package}-cu{major}   # its folder belongs in LD_LIBRARY_PATH",
+    )
 
 
 _RESTART = Proposal(
@@ -89,6 +112,10 @@ def for_driver(facts: LogFacts) -> Iterator[Proposal]:
             "unset TF_GPU_ALLOCATOR",
         )
     if "compiled_cudnn" in details:
+        if is_old_build(facts):
+            yield _which_cudnn(facts)
+            yield _LOOK
+            return
         yield Proposal(
             f"let pip bring cuDNN {details['compiled_cudnn']} or a newer one of its major version",
             f"cuDNN {details.get('loaded_cudnn', 'of the system')} was found first, most often "
@@ -101,6 +128,16 @@ def for_driver(facts: LogFacts) -> Iterator[Proposal]:
     else:
         yield _UPDATE_DRIVER
     yield _LOOK
+
+
+def _which_cudnn(facts: LogFacts) -> Proposal:
+    wanted = facts.details.get("compiled_cudnn", "")
+    return Proposal(
+        f"find the cuDNN {facts.details.get('loaded_cudnn', 'of the system')} that is loaded first",
+        f"remove it, or put the folder of {wanted} before it in LD_LIBRARY_PATH; then a new shell",
+        "command",
+        "ldconfig -p | grep libcudnn; echo $LD_LIBRARY_PATH",
+    )
 
 
 def for_capability(facts: LogFacts) -> Iterator[Proposal]:
@@ -130,7 +167,8 @@ def for_capability(facts: LogFacts) -> Iterator[Proposal]:
 
 _UNHIDE = Proposal(
     "unset CUDA_VISIBLE_DEVICES, which hides all cards",
-    "the log says that it is set so",
+    "the log says that it is set so; a card is named by its number, 0 for the first, without a "
+    "dollar before it",
     "command",
     "unset CUDA_VISIBLE_DEVICES",
 )
@@ -165,8 +203,10 @@ def for_no_device(facts: LogFacts) -> Iterator[Proposal]:
     """The driver, the variable that hides cards, the container, the CPU-only package."""
     details = facts.details
     with_gpu = _WITH_GPU._replace(paste=_reinstall(facts))
-    if "hidden_by" in details:
+    if "hidden_by" in details or "hides-cards" in facts.signs:
         yield _UNHIDE
+        yield _WHAT_HIDES_IT
+        return
     if "container" in details:
         yield _DOCKERS_TOOLKIT
         return
@@ -181,21 +221,38 @@ def for_no_device(facts: LogFacts) -> Iterator[Proposal]:
         yield with_gpu
 
 
+_SYSTEMS_COMPILER = Proposal(
+    "show XLA where CUDA's compiler files are",
+    "the folder must hold bin/ptxas and nvvm/libdevice",
+    "command",
+    "export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda",
+)
+_OLD_COMPILER = Proposal(
+    "or install them, for TensorFlow before 2.14",
+    "pip brings CUDA from 2.14 on; the compiler alone is a package of its own",
+    "command",
+    "conda install -c nvidia cuda-nvcc",
+)
+
+
 def for_toolchain(facts: LogFacts) -> Iterator[Proposal]:
     """pip's compiler files, or the system's, or no XLA."""
-    yield Proposal(
-        "install CUDA's compiler files with the framework",
-        "ptxas, nvlink and libdevice come in the package nvidia-cuda-nvcc",
-        "command",
-        _reinstall(facts),
+    old = is_old_build(facts)
+    if old:
+        yield _SYSTEMS_COMPILER
+    yield (
+        _OLD_COMPILER
+        if old
+        else Proposal(
+            "install CUDA's compiler files with the framework",
+            "ptxas, nvlink and libdevice come in the package nvidia-cuda-nvcc",
+            "command",
+            _reinstall(facts),
+        )
     )
-    yield Proposal(
-        "or show XLA those of the system",
-        "the folder must hold bin/ptxas and nvvm/libdevice",
-        "command",
-        "export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda",
-    )
-    if facts.framework == "tensorflow":
+    if not old:
+        yield _SYSTEMS_COMPILER._replace(title="or show XLA those of the system")
+    if facts.framework == "tensorflow" and "keras" in facts.signs:
         yield Proposal(
             "or let Keras do without XLA",
             'Keras 3 compiles with XLA on a GPU by default (jit_compile="auto")',

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Proposal
-from gpuconf.diagnosis.proposals.batches import Fit, batch_of, fitting_batch, is_of_a_batch
+from gpuconf.diagnosis.proposals.batches import (
+    WHOLE_DATA_SET,
+    Fit,
+    batch_of,
+    fitting_batch,
+    is_of_a_batch,
+)
 from gpuconf.diagnosis.proposals.wording import (
     HALF_THE_BATCH,
     by_gpuconf,
@@ -13,14 +19,12 @@ from gpuconf.diagnosis.proposals.wording import (
     evaluates_graph,
     gpuconf_serves,
     is_keras,
-    is_version_1,
+    is_old_stack,
     keras_call,
     runs_graph,
 )
 from gpuconf.messages.reading import LogFacts
 
-# A first dimension that no one takes for a batch on purpose.
-_WHOLE_DATA_SET = 1000
 _MEASURE = "more may be asked for later: `gpuconf rehearse` measures it"
 # What each of gpuconf's calls does, and what stays the same.
 _WAYS = {
@@ -66,7 +70,7 @@ def smaller_batch(facts: LogFacts) -> Iterator[Proposal]:
 
 def accumulated_gradients(facts: LogFacts) -> Iterator[Proposal]:
     """Keras's own way to the same effective batch, for a training that the log shows."""
-    if keras_call(facts) != "fit" or is_version_1(facts) or batch_of(facts) == 1:
+    if keras_call(facts) != "fit" or is_old_stack(facts) or batch_of(facts) == 1:
         return
     fit = fitting_batch(facts)
     parts = 4 if fit is None else -(-fit.batch // fit.fits)
@@ -134,7 +138,7 @@ def _by_hand(facts: LogFacts, fit: Fit) -> Proposal:
 
 def _is_whole(facts: LogFacts, fit: Fit) -> bool:
     """Whether what was computed at once looks like a whole data set."""
-    return fit.batch >= _WHOLE_DATA_SET and facts.batch_size is None
+    return fit.batch >= WHOLE_DATA_SET and facts.batch_size is None
 
 
 def _looks_whole(fit: Fit) -> str:

@@ -28,6 +28,8 @@ _ON_OLD_STACKS = (
     "`gpuconf run` needs nothing in the script's own environment; in the script gpuconf needs "
     "Python 3.10 and TensorFlow 2.15"
 )
+# Signs of programs that run a graph or a step of their own.
+_NOT_OF_KERAS = {"session", "diffusion", "transformers", "xgboost", "cupy"}
 _RUNS_SESSION = re.compile(r"sess(?:ion)?\.run\(|feed_dict\s{0,9}=")
 _EVALUATES = re.compile(r"\.eval\(\s{0,9}(?:feed_dict|\{)")
 _TRAINS = re.compile(r"train|optimi[sz]|minimi[sz]|apply_gradients", re.IGNORECASE)
@@ -89,9 +91,27 @@ def little_is_free(facts: LogFacts) -> bool:
     return card.free_bytes < card.total_bytes // 4
 
 
+def others_hold_much(facts: LogFacts) -> bool:
+    """Whether the log shows that others were there; unknown is no."""
+    card = facts.card
+    if card is None:
+        return False
+    if len(card.holders) > 1:
+        return True
+    if card.total_bytes is None or card.free_bytes is None:
+        return False
+    return card.free_bytes < 0.85 * card.total_bytes
+
+
 def is_version_1(facts: LogFacts) -> bool:
     """Whether the log is TensorFlow 1's, where there are sessions and no tf.config."""
     return facts.versions.get("tensorflow", "").startswith(("0.", "1."))
+
+
+def is_before_policies(facts: LogFacts) -> bool:
+    """Whether the log is of a TensorFlow without Keras's policies, as far as it shows."""
+    version = tensorflow_version(facts)
+    return version < (2, 4) if version is not None else is_old_stack(facts)
 
 
 def tensorflow_version(facts: LogFacts) -> tuple[int, int] | None:
@@ -134,8 +154,10 @@ def keras_call(facts: LogFacts) -> str | None:
 
 
 def is_keras(facts: LogFacts) -> bool:
-    """Whether the user's line is one of Keras, or not known."""
-    return not _code(facts) or keras_call(facts) is not None
+    """Whether the user's line is one of Keras, or not known and nothing shows another program."""
+    if keras_call(facts) is not None:
+        return True
+    return not _code(facts) and ("keras" in facts.signs or not set(facts.signs) & _NOT_OF_KERAS)
 
 
 def runs_graph(facts: LogFacts) -> bool:

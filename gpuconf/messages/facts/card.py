@@ -28,8 +28,10 @@ _TOTAL = re.compile(
 )
 _FREE = re.compile(
     r"[Ff]ree ?[Mm]emory: ?(\d[\d.]{0,20}[KMGT]i?B)|of which (\d[\d.]{0,20} [KMGT]iB) is free"
-    r"|; (\d[\d.]{0,20} [KMGT]iB) free"
+    r"|; (\d[\d.]{0,20} [KMGT]iB) free|; (0) bytes free"
 )
+# XGBoost's, in bytes.
+_FREE_BYTES = re.compile(r"^\W{0,9}Free memory: (\d{1,16})$")
 _REPORTED = re.compile(r"total memory reported: (\d{6,17})\b")
 # Since TensorFlow 2.16 below the handle of cuDNN that could not be made.
 _USAGE = re.compile(r"Memory usage: (\d{1,16}) bytes free, (\d{1,16}) bytes total")
@@ -117,6 +119,9 @@ class CardReader:
             size = logged_size(first_group(pattern, text) or "")
             if size is not None:
                 self._sizes.setdefault(key, size)
+        plain = _FREE_BYTES.search(text)
+        if plain is not None:
+            self._sizes.setdefault("free", int(plain[1]))
         usage = _USAGE.search(text)
         if usage is not None:
             self._sizes.update(free=int(usage[1]), total=int(usage[2]))

@@ -40,6 +40,24 @@ class Details(TypedDict, total=False):
     """What PyTorch had reserved, as it writes sizes."""
     torch_unallocated: str
     """What PyTorch had reserved and not allocated, as it writes sizes."""
+    torch_limit: str
+    """What the process may take by a fraction that was set, as PyTorch writes sizes."""
+    torch_process: str
+    """What PyTorch's whole process holds, as PyTorch writes sizes."""
+    torch_cached: str
+    """What PyTorch below 1.4 had reserved and not allocated, as it writes sizes."""
+    torch_hint: str
+    """The setting that PyTorch's message names, which shows how old it is."""
+    program_total: str
+    """What the program that XLA compiled needs in all, as XLA writes sizes."""
+    pool_limit: str
+    """The limit of CuPy's memory pool."""
+    card_lost: str
+    """The words that say that the card or its memory fails."""
+    needed_by_library: str
+    """The library that one that was found needs, and that is not there."""
+    signal: str
+    """The signal by which a data loader's worker ended."""
     perhaps_insufficient_driver: str
     """The version of a driver that may be too old."""
     versions_differ: str
@@ -93,6 +111,18 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("torch_reserved", re.compile(r"(\d[\d.]{0,20} [KMG]iB) reserved in total by PyTorch")),
     ("torch_unallocated", re.compile(
         r"(\d[\d.]{0,20} [KMG]iB) is reserved by PyTorch but unallocated")),
+    ("torch_limit", re.compile(r"(\d[\d.]{0,20} [KMG]iB) allowed")),
+    ("torch_process", re.compile(r"this process has (\d[\d.]{0,20} [KMG]iB) memory in use")),
+    ("torch_cached", re.compile(r"free; (\d[\d.]{0,20} [KMG]iB) cached")),
+    ("torch_hint", re.compile(r"[Tt]ry setting .{0,60}(max_split_size_mb|expandable_segments)")),
+    ("program_total", re.compile(r"total allocation: {1,9}(\d[\d.]{0,20}[KMGT]iB)")),
+    ("pool_limit", re.compile(r"limit set to: (\d[\d,]{0,25}) bytes")),
+    ("card_lost", re.compile(
+        r"((?:[Uu]ncorrectable ECC error|ECC_UNCORRECTABLE|fallen off the bus|GPU is lost"
+        r"|Unable to determine the device handle|GPU requires reset|RmInitAdapter failed))")),
+    ("needed_by_library", re.compile(
+        r"dynamic library '[^']{1,60}'; dlerror: (lib[\w.-]{1,60}?\.so[.\d]{0,12}): cannot open")),
+    ("signal", re.compile(r"killed by signal: (\w{1,20})")),
     ("perhaps_insufficient_driver", re.compile(r"insufficient driver version: (\d[\d.]{0,20}\d)")),
     ("versions_differ", re.compile(
         r"((?:[Dd]river/library version mismatch|API mismatch|does not match DSO version))")),

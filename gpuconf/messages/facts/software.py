@@ -24,7 +24,14 @@ _OF: tuple[tuple[Framework, re.Pattern[str]], ...] = (
 _OF_OLD_TENSORFLOW = re.compile(
     r"\btensorflow/(?:compiler/xla/)?stream_executor/|\btensorflow_core[./]|"
     r"\btf\.(?:Session|ConfigProto|GPUOptions|InteractiveSession|contrib)\b|"
-    r"keras[./]backend[./]tensorflow_backend\b"
+    r"keras[./\\]backend[./\\]tensorflow_backend\b|\[\[Node: |\btensorflow[./\\]contrib\b|"
+    r"\btensorflow_core[.\\]|BaseCollectiveExecutor|\}\} = \w{1,60}\[|"
+    r"\bkeras[/\\]engine[/\\]|\btensorflow-gpu\b|"
+    # CUDA 10 and older, and the years before 2.15.
+    r"lib(?:cudart|cublas|cufft|curand|cusolver|cusparse)\.so\.(?:[5-9]|10)\.\d|"
+    r"libcudnn\.so\.[5-7]\b|"
+    r"(?:cudnn64_[5-7]|cublas64_(?:80|9\d|10|100)|cudart64_(?:80|9\d|10\d))\.dll|"
+    r"^\W{0,9}20(?:1\d|2[0-2])-\d\d-\d\d .{8,20}: [IWEF] tensorflow/"
 )
 _WINDOWS = re.compile(r"\.dll\b|\b[A-Za-z]:\\|WinError", re.IGNORECASE)
 _VERSION = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.+a-z]\w{1,16})?)"
@@ -53,6 +60,8 @@ class SoftwareReader:
         "torch", "pytorch", "aten", "jax", "jaxlib", "xla bridge", "xlaruntimeerror",
         "jaxruntimeerror", "tensorflow", "keras", "tf", "dll", "winerror", "c users", "c",
         "python", "cuda version", "loaded cudnn version", "tensorflow gpu",
+        "libcudart so", "libcublas so", "libcudnn so", "libcufft so", "libcurand so",
+        "libcusolver so", "libcusparse so", "basecollectiveexecutor", "node",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -42,13 +42,13 @@ _NODES = (
 _ROUNDED = re.compile(r"rounded to (\d{1,19})\)")
 _BYTES = re.compile(
     r"(?:trying to allocate|Out of memory allocating|Allocation of|tried to allocate"
-    r"|allocation_bytes|failed to alloc(?:ate)?|memory of size:?)"
-    r" (\d{3,19})(?: bytes|B\b|(?![\d.])\b)"
+    r"|allocation_bytes|Requested memory:|failed to alloc(?:ate)?|memory of size:?)"
+    r" (\d{1,3}(?:,\d{3}){1,6}|\d{3,19})(?: bytes|B\b|(?![\d.,])\b)"
     r"|[( ](\d{3,19}) ?(?:bytes|B)\)"
 )
 _SIZED = re.compile(
-    r"(?:trying to allocate|Tried to allocate|Unable to allocate|request for|failed to allocate"
-    r"|to allocate) (\d[\d.,]{0,15}) ?([KMGTP]i?B)\b"
+    r"(?:Bin for|trying to allocate|Tried to allocate|Unable to allocate|request for"
+    r"|failed to allocate|to allocate) (\d[\d.,]{0,15}) ?([KMGTP]i?B)\b"
 )  # fmt: skip
 # Tensors of a model's own size: weights, their gradients and the optimizer's slots.
 _OF_WEIGHTS = re.compile(
@@ -153,7 +153,7 @@ def requested_bytes(text: str) -> int | None:
         return int(rounded[1])
     exact = _BYTES.search(text)
     if exact is not None:
-        return int(exact[1] or exact[2])
+        return int((exact[1] or exact[2]).replace(",", ""))
     sized = _SIZED.search(text)
     return logged_size(f"{sized[1]}{sized[2]}") if sized else None
 

@@ -25,7 +25,7 @@ _ARROW = re.compile(r"^-{1,5}> ?(\d{1,6})\s+(\S.{0,300})")
 _LIBRARY = re.compile(
     r"site-packages|dist-packages|[/\\]lib[/\\]python\d|<frozen|<string>|[/\\]Lib[/\\](?!site)"
     r"|[/\\]runpy\.py|[/\\]importlib[/\\]|__autograph_generated_file|<__array_function__|<decorator"
-    r"|[/\\]gpuconf[/\\](?:auto|bootstrap|binding|machine_plan|tripwire|import_hook|framework_hooks|backends|planner|profile|batching|images)\b|[/\\]pydevd?|[/\\]spyder|[/\\]ipykernel[/\\]",
+    r"|[/\\]gpuconf[/\\](?:auto|bootstrap|binding|machine_plan|tripwire|import_hook|framework_hooks|backends|planner|profile|batching|images|rehearsal|simcard|cli|keras_api|diagnosis|messages|footprint|doctor|children|carried|callbacks|__main__)\b|[/\\]pydevd?|[/\\]spyder|[/\\]ipykernel[/\\]",
     re.IGNORECASE,
 )
 

@@ -1,0 +1,58 @@
+"""What TensorFlow builds before pip brought CUDA want, and the commands for that.  Pure."""
+
+from __future__ import annotations
+
+import re
+
+from gpuconf.diagnosis.diagnosis import Proposal
+from gpuconf.diagnosis.proposals.wording import is_old_stack, tensorflow_version
+from gpuconf.messages.reading import LogFacts
+
+# TensorFlow's version, from this one on, and the CUDA and cuDNN that it was built with.
+_BUILT_WITH: tuple[tuple[tuple[int, int], str, str], ...] = (
+    ((2, 14), "11.8", "8.7"), ((2, 12), "11.8", "8.6"), ((2, 5), "11.2", "8.1"),
+    ((2, 4), "11.0", "8.0"), ((2, 1), "10.1", "7.6"), ((1, 13), "10.0", "7.6"),
+    ((1, 5), "9.0", "7.6"), ((1, 3), "8.0", "6.0"), ((0, 12), "8.0", "5.1"),
+)  # fmt: skip
+_RUNTIME = re.compile(r"lib(?:cudart|cublas|cufft|curand|cusolver|cusparse)\.so\.(\d{1,2}\.\d)")
+_CUDNN = re.compile(r"libcudnn\.so\.(\d)")
+_PIP_BRINGS_CUDA = (2, 14)
+
+
+def is_old_build(facts: LogFacts) -> bool:
+    """Whether pip does not bring CUDA for this TensorFlow: before 2.14, or as paths show."""
+    if facts.framework in ("torch", "jax"):
+        return False
+    version = tensorflow_version(facts)
+    return version < _PIP_BRINGS_CUDA if version is not None else is_old_stack(facts)
+
+
+def wanted_libraries(facts: LogFacts) -> Proposal | None:
+    """CUDA and cuDNN in the versions that the build wants; None where they are not known."""
+    missing = facts.details.get("missing_libraries") or []
+    named = ", ".join(missing)
+    cuda = next((found[1] for each in missing if (found := _RUNTIME.match(each))), None)
+    cudnn = next((found[1] for each in missing if (found := _CUDNN.match(each))), None)
+    built = _built_with(facts)
+    if cuda is None and built is not None:
+        cuda = built[0]
+    cuda = cuda or ("10.0" if cudnn == "7" else None)
+    if cuda is None:
+        return None
+    cudnn = cudnn or (built[1] if built is not None else None)
+    packages = " ".join(["cudatoolkit=" + cuda, *(["cudnn=" + cudnn] if cudnn else [])])
+    return Proposal(
+        f"install CUDA {cuda}{f' and cuDNN {cudnn}' if cudnn else ''}, which this build wants",
+        f"{'missing: ' + named + '; ' if named else ''}another version does not do, and pip brings "
+        "CUDA from TensorFlow 2.14 on; where it is installed, its lib64 belongs in LD_LIBRARY_PATH",
+        "command",
+        f"conda install {packages}\n"
+        f"# or: export LD_LIBRARY_PATH=/usr/local/cuda-{cuda}/lib64:$LD_LIBRARY_PATH",
+    )
+
+
+def _built_with(facts: LogFacts) -> tuple[str, str] | None:
+    version = tensorflow_version(facts)
+    if version is None:
+        return None
+    return next(((cuda, cudnn) for least, cuda, cudnn in _BUILT_WITH if version >= least), None)

@@ -1,0 +1,287 @@
+"""PyTorch's memory: its message has all figures, and they decide what comes first.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpuconf.diagnosis.diagnosis import Proposal
+from gpuconf.diagnosis.proposals.batches import fitting_batch
+from gpuconf.diagnosis.proposals.wording import HALF_THE_BATCH, SEE_OTHERS, known_version
+from gpuconf.messages.facts.tensor import logged_size
+from gpuconf.messages.reading import LogFacts
+from gpuconf.units import MIB, sized
+
+# More than this share of what a process holds, unused, is fragmented.
+_MUCH_UNUSED = 0.2
+# What CUDA's context and the libraries take beside what PyTorch reserves.
+_CONTEXT = 600 * MIB
+# Others that hold more of the card than this come before a smaller batch.
+_MUCH_OF_OTHERS = 0.2
+# A process of a size so near to PyTorch's own is this one, by its number outside a container.
+_SAME = 1024 * MIB
+# With less of the card, a batch is not what fills it.
+_SMALL_SHARE = 0.3
+
+_ACCUMULATE = Proposal(
+    "accumulate gradients over smaller batches",
+    "the same step with a fraction of the activations",
+    "code",
+    "(loss / parts).backward()          # for each of the parts of a batch\n"
+    "optimizer.step(); optimizer.zero_grad()   # after all of them",
+)
+_ANOTHER_CARD = Proposal(
+    "or take another card, where there is one",
+    "the process then sees that card alone",
+    "command",
+    "nvidia-smi --query-gpu=index,memory.used,memory.total --format=csv\n"
+    "CUDA_VISIBLE_DEVICES=1 python train.py",
+)
+_NO_GRADIENTS = Proposal(
+    "run the model without gradients",
+    "without this each call keeps its activations for a backward pass that never comes, and memory "
+    "grows from call to call; move results to the host before keeping them",
+    "code",
+    "with torch.inference_mode():\n    output = model(inputs).cpu()",
+)
+_SMALLER_INPUT = Proposal(
+    "a smaller input at a time: fewer samples, a lower resolution, a shorter sequence, or tiles",
+    "without gradients the memory grows with what one call is given",
+    "batch",
+    "batch_size = 1",
+)
+_HALF_WEIGHTS = Proposal(
+    "load the model in half precision, or quantized",
+    "the weights fill the card, so no batch is small enough; half precision halves them",
+    "code",
+    "model = Model.from_pretrained(name, torch_dtype=torch.float16)   # or model.half()",
+)
+_OFFLOAD = Proposal(
+    "or keep part of the model in the computer's memory",
+    "layers are copied to the card when they are needed, which is slower; else a smaller model or "
+    "a larger card",
+    "code",
+    'model = Model.from_pretrained(name, device_map="auto")   # accelerate; diffusers: '
+    "enable_model_cpu_offload()",
+)
+_LOW_MEMORY = Proposal(
+    "start the program in its mode for small cards",
+    "the model's parts then take turns on the card: diffusers has enable_model_cpu_offload(), web "
+    "interfaces a flag",
+    "command",
+    "python launch.py --medvram   # or --lowvram",
+)
+_SERVER = Proposal(
+    "give the server less of the card, or a shorter context",
+    "vLLM takes that share for weights and cache in advance; what else runs on the card, another "
+    "stage or server, must fit beside it",
+    "command",
+    "vllm serve MODEL --gpu-memory-utilization 0.8 --max-model-len 4096",
+)
+
+
+class _Figures(NamedTuple):
+    """Of PyTorch's message, in bytes; None is what it does not say."""
+
+    asked: int | None
+    total: int | None
+    free: int | None
+    unused: int | None
+    held: int | None
+    others: int | None
+
+
+def for_torch(facts: LogFacts) -> Iterator[Proposal]:
+    """A limit, others, fragments, gradients nobody needs, weights; else the batch."""
+    figures = _figures(facts)
+    if "torch_limit" in facts.details:
+        yield _higher_limit(facts)
+    if _is_fragmented(figures):
+        yield from _grown_segments(facts, figures)
+        yield from _by_program(facts, figures)
+    elif _others_are_in_the_way(figures):
+        yield _see_others(figures)
+        yield _SERVER if "vllm" in facts.signs else _ANOTHER_CARD
+        if (figures.held or 0) > _SMALL_SHARE * (figures.total or 0):
+            yield from _by_program(facts, figures)
+    elif _was_free(figures):
+        yield from _refused_though_free(facts, figures)
+    else:
+        yield from _by_program(facts, figures)
+        yield from _grown_segments(facts, figures)
+        if figures.others and figures.others > 0.15 * (figures.total or 0):
+            yield _see_others(figures)
+
+
+def _by_program(facts: LogFacts, figures: _Figures) -> Iterator[Proposal]:
+    """What makes this program take less: one that loads, one that only infers, one that trains."""
+    signs = facts.signs
+    trains = "trains" in signs
+    if "vllm" in signs and not trains:
+        yield _SERVER
+    elif "loads-a-model" in signs and not trains:
+        yield _LOW_MEMORY if "diffusion" in signs else _HALF_WEIGHTS
+        yield _OFFLOAD
+    elif "diffusion" in signs and not trains:
+        yield _SMALLER_INPUT
+        yield _LOW_MEMORY
+    elif "infers" in signs and not trains:
+        if "without-gradients" not in signs:
+            yield _NO_GRADIENTS
+        yield _SMALLER_INPUT
+        yield _HALF_WEIGHTS._replace(reason="weights and activations then take half as much")
+    else:
+        yield from _batch(facts, figures)
+        if facts.batch_size != 1:
+            yield _ACCUMULATE
+
+
+def _batch(facts: LogFacts, figures: _Figures) -> Iterator[Proposal]:
+    fit = fitting_batch(facts)
+    if fit is not None:
+        yield Proposal(
+            f"a batch of {fit.fits} instead of {fit.batch}", fit.because, "batch",
+            f"batch_size = {fit.fits}",
+        )  # fmt: skip
+    elif facts.batch_size != 1:
+        held, total, asked = figures.held, figures.total, figures.asked
+        if held is None or total is None or asked is None:
+            yield HALF_THE_BATCH
+            return
+        yield HALF_THE_BATCH._replace(
+            title="half the batch, or a smaller input",
+            reason=f"the program itself holds {sized(held)} of {sized(total)} and asked for "
+            f"{sized(asked)} more; what the layers put out grows with the batch and the input",
+        )
+    else:
+        yield _SMALLER_INPUT._replace(paste="size = size // 2")
+
+
+def _grown_segments(facts: LogFacts, figures: _Figures) -> Iterator[Proposal]:
+    """A setting against fragments, of those that this PyTorch has and the log does not show set."""
+    held, unused = figures.held, figures.unused
+    if not held or unused is None or unused <= _MUCH_UNUSED * held:
+        return
+    share = f"{unused / held:.0%} of what PyTorch holds is unused and fragmented"
+    if _is_at_least(facts, (2, 1)):
+        if "segments-set" not in facts.signs:
+            yield Proposal(
+                "let the allocator grow its segments",
+                share,
+                "command",
+                "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+            )
+    elif facts.details.get("torch_hint") == "max_split_size_mb" and "split-set" not in facts.signs:
+        yield Proposal(
+            "keep the allocator from splitting large blocks",
+            f"{share}; expandable_segments, which does more, is in PyTorch 2.1 and newer",
+            "command",
+            "export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128",
+        )
+    if _is_fragmented(figures):
+        yield Proposal(
+            "give back what is unused before the large step",
+            "a cached block that is too short is of no use to it, and the card can join free ones",
+            "code",
+            "torch.cuda.empty_cache()",
+        )
+
+
+def _is_at_least(facts: LogFacts, wanted: tuple[int, int]) -> bool:
+    """Whether PyTorch is so new: by its version, else by the form of its message of 2.1."""
+    version = known_version(facts, "torch")
+    if version is not None:
+        return version >= wanted
+    return "torch_reserved" not in facts.details and "torch_cached" not in facts.details
+
+
+def _refused_though_free(facts: LogFacts, figures: _Figures) -> Iterator[Proposal]:
+    """What is free now was not when it was asked for, or the system refused it."""
+    reason = (
+        f"{sized(figures.asked or 0)} were refused although {sized(figures.free or 0)} were free a "
+        "moment later, so a smaller batch alone does not explain it"
+    )
+    yield SEE_OTHERS._replace(
+        title="see who else uses the card, and end what is not needed",
+        reason=f"{reason}: another process took it in that moment, or the system had no memory "
+        "left to back it",
+    )
+    yield Proposal(
+        "see that the computer itself has memory left",
+        "the driver reserves it beside the card's; on Windows enlarge the paging file",
+        "command",
+        "SystemPropertiesPerformance.exe   # Advanced, Virtual memory"
+        if facts.on_windows or "diffusion" in facts.signs
+        else "free -h",
+    )
+
+
+def _higher_limit(facts: LogFacts) -> Proposal:
+    return Proposal(
+        "raise the limit that the program sets",
+        f"it may take {facts.details.get('torch_limit')} of the card; more may be free",
+        "code",
+        "torch.cuda.set_per_process_memory_fraction(1.0)",
+    )
+
+
+def _see_others(figures: _Figures) -> Proposal:
+    held, others, total = figures.held, figures.others, figures.total
+    if held is None or others is None or total is None:
+        return SEE_OTHERS
+    return SEE_OTHERS._replace(
+        reason=f"PyTorch holds {sized(held)} of {sized(total)}, some {sized(others)} belong to "
+        f"others: {SEE_OTHERS.reason}"
+    )
+
+
+def _figures(facts: LogFacts) -> _Figures:
+    card, request = facts.card, facts.request
+    total = card.total_bytes if card is not None else None
+    free = card.free_bytes if card is not None else None
+    allocated, unused = _size(facts, "torch_allocated"), _size(facts, "torch_unallocated")
+    held, cached = _size(facts, "torch_reserved"), _size(facts, "torch_cached")
+    if allocated is not None and held is None:
+        held = allocated + (unused or cached or 0)
+    if allocated is not None and held is not None:
+        unused = held - allocated if unused is None else unused
+    return _Figures(request.size_bytes, total, free, unused, held, _others(facts, held))
+
+
+def _others(facts: LogFacts, held: int | None) -> int | None:
+    """What of the card is neither free nor this process's."""
+    card, process = facts.card, _size(facts, "torch_process")
+    if card is None or card.total_bytes is None or card.free_bytes is None:
+        return None
+    own = process
+    if own is None and held is not None:
+        own = held + _CONTEXT
+        same = [each.size_bytes for each in card.holders if abs(each.size_bytes - held) <= _SAME]
+        own = max([own, *same])
+    if own is None:
+        own = card.holders[0].size_bytes if len(card.holders) == 1 else None
+    return None if own is None else max(card.total_bytes - card.free_bytes - own, 0)
+
+
+def _others_are_in_the_way(figures: _Figures) -> bool:
+    others, total = figures.others, figures.total
+    if others is None or total is None or others <= _MUCH_OF_OTHERS * total:
+        return False
+    return figures.asked is None or others + (figures.free or 0) >= figures.asked
+
+
+def _was_free(figures: _Figures) -> bool:
+    return None not in (figures.asked, figures.free) and (figures.free or 0) >= (figures.asked or 0)
+
+
+def _is_fragmented(figures: _Figures) -> bool:
+    """Whether what lies unused would have done, and is more than what others hold."""
+    asked, unused, held = figures.asked, figures.unused, figures.held
+    if asked is None or unused is None or not held:
+        return False
+    enough = unused + (figures.free or 0) >= asked > (figures.free or 0)
+    return enough and unused > _MUCH_UNUSED * held and unused > (figures.others or 0)
+
+
+def _size(facts: LogFacts, name: str) -> int | None:
+    return logged_size(str(facts.details.get(name, "")))
