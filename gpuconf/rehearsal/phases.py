@@ -133,7 +133,7 @@ def _ran(phase: AgentPhase, run: RunResult) -> RanPhase:
     )
     return RanPhase(
         kind=phase.kind,
-        what=phase.what,
+        what=_in_words(phase),
         where=phase.where,
         batch=phase.batch,
         steps=phase.steps,
@@ -161,6 +161,12 @@ def growth_of(in_use: Sequence[int]) -> int | None:
             break
         last.append(increase)
     return min(last) if len(last) >= _FEWEST_INCREASES else None
+
+
+def _in_words(phase: AgentPhase) -> str:
+    """``fit of m``, ``validation of m``, ``call of m``."""
+    how = {VALIDATE: "validation", CALL: "call"}.get(phase.kind)
+    return phase.what if how is None else f"{how} of {phase.what.rpartition(' of ')[2]}"
 
 
 def _steps(phase: RanPhase) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuconf.errors import UsageError
 from gpuconf.rehearsal.breakdown import DeviceReport, tightest
+from gpuconf.rehearsal.phases import RUN
 from gpuconf.rehearsal.rehearse import Rehearsal
-from gpuconf.rehearsal.trace import TapeMark, Usage
+from gpuconf.rehearsal.trace import PHASE, TapeMark, Usage
 from gpuconf.reporting.picture import IN_USE, INK, LIMIT, PALE, PLATE, canvas, plain, save
 from gpuconf.units import MIB, sized
 
@@ -33,7 +35,9 @@ def draw(rehearsal: Rehearsal, path: str) -> None:
     axes = figure.add_subplot()
     start = usage.series[0].time_ns
     end = max(usage.series[-1].time_ns, *(mark.time_ns for mark in tape.marks), start + 1)
-    clock = Clock.of(phases(tape.marks, start, end))
+    kinds = [each["kind"] for each in rehearsal.first.trainer.get("phases", ())]
+    named = phase_stretches(tape.marks, kinds, start, end)
+    clock = Clock.of(named or phases(tape.marks, start, end))
     _draw_phases(axes, clock)
     _draw_memory(axes, rehearsal, device, usage, clock)
     _draw_peak(axes, rehearsal, usage, clock)
@@ -90,6 +94,25 @@ def phases(marks: tuple[TapeMark, ...], start_ns: int, end_ns: int) -> list[tupl
             found.append(("build" if not found else "", place, begin))
         found.append((name or ("build" if not found else ""), begin, end_ns))
     return found
+
+
+def phase_stretches(
+    marks: Sequence[TapeMark], kinds: Sequence[str], start_ns: int, end_ns: int
+) -> list[tuple[str, int, int]]:
+    """The stretches of a whole program, phase by phase; none where it had only one."""
+    switches = [
+        (mark.time_ns, int(mark.text.removeprefix(PHASE)))
+        for mark in marks
+        if _is_number(mark.text, PHASE)
+    ]
+    if not switches:
+        return []
+    begins = [(start_ns, 0), *switches, (end_ns, 0)]
+    return [
+        (kinds[number] if number < len(kinds) and kinds[number] != RUN else "", begin, end)
+        for (begin, number), (end, _) in pairwise(begins)
+        if end > begin
+    ]
 
 
 def _is_number(text: str, before: str) -> bool:

@@ -18,7 +18,7 @@ from gpuconf.rehearsal.breakdown import (
     tightest,
 )
 from gpuconf.rehearsal.cells import cell_table, cells_of
-from gpuconf.rehearsal.phases import COMPUTING, RanPhase, growing, phases_of, what_ran
+from gpuconf.rehearsal.phases import COMPUTING, RanPhase, failed_phase, growing, phases_of, what_ran
 from gpuconf.rehearsal.rehearse import Rehearsal
 from gpuconf.rehearsal.target import free_bytes, reserve_bytes
 from gpuconf.reporting.lines import Line, Table
@@ -139,20 +139,21 @@ def _phase_table(phases: Sequence[RanPhase]) -> Table | None:
     shown = [each for each in phases if each.peak_bytes or each.steps or each.error]
     if not any(each.kind in COMPUTING for each in shown):
         return None
-    largest = max(shown, key=_fullness)
+    failed = failed_phase(shown)
+    marked = failed or max(shown, key=_fullness)
     rows = []
     for each in shown:
         of = "" if each.of is None else f" of {each.of}"
         peak = "unknown" if each.peak_bytes is None else sized(each.peak_bytes)
         share = f"{_fullness(each):.0%}" if each.peak_bytes is not None else ""
-        mark = " ← the peak" if each is largest and len(shown) > 1 else ""
-        failed = "failed" if each.error else ""
+        sign = "memory ran out" if failed else "the peak"
+        mark = f" ← {sign}" if each is marked and len(shown) > 1 else ""
         rows.append(
             (
                 each.what,
                 each.where or "",
                 "" if each.batch is None else str(each.batch),
-                f"{each.steps}{of}" if each.steps else failed,
+                f"{each.steps}{of}" if each.steps else "",
                 peak,
                 f"{share}{mark}",
             )

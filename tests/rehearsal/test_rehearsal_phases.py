@@ -39,8 +39,8 @@ def phase(number: int, kind: str, what: str, **facts: Any) -> dict[str, Any]:
 PHASES = [
     phase(0, "build", "the program before its first training"),
     phase(1, "train", "fit of m", where="train.py:12", steps=3, of=469, batch=64, is_cut=True),
-    phase(2, "validate", "validation in fit of m", where="train.py:12"),
-    phase(3, "call", "call of m", where="train.py:31", batch=1024),
+    phase(2, "validate", "validate of m", where="train.py:12"),
+    phase(3, "call", "m", where="train.py:31", batch=1024),
 ]
 TAPE = tape_of(
     [
