@@ -126,6 +126,27 @@ FIRST: dict[str, tuple[str, str]] = {
         "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
         OTHERS,
     ),
+    "CUDA itself refuses PyTorch": ("RuntimeError: CUDA error: out of memory", OTHERS),
+    "JAX's share is refused": (
+        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: failed\nE cuda_driver.cc:1] "
+        "failed to allocate 17.84GiB (19159842816 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY",
+        OTHERS,
+    ),
+    "a file that was saved on a GPU": (
+        "RuntimeError: Attempting to deserialize object on a CUDA device but torch.cuda."
+        "is_available() is False.", "onto the CPU",
+    ),
+    "libraries of an old build on Windows": (
+        "W tensorflow/x.cc:1] Could not load dynamic library 'cudart64_101.dll'; dlerror: "
+        "cudart64_101.dll not found", "CUDA 10.1",
+    ),
+    "a copy that found no room": (
+        "InternalError: Dst tensor is not initialized.\n\t [[Node: save/Restore]]", OTHERS,
+    ),
+    "one picture at a time": (REFUSED.format("[1,64,4096,4096]"), "a smaller input"),
+    "an exception without figures": (
+        "tensorflow.python.framework.errors_impl.ResourceExhaustedError:", BATCH,
+    ),
     "growth is set already": (
         "config.gpu_options.allow_growth = True\ncould not create cudnn handle: "
         "CUDNN_STATUS_ALLOC_FAILED", OTHERS,

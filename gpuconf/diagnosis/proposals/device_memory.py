@@ -9,6 +9,7 @@ from gpuconf.diagnosis.proposals.batches import is_of_a_batch
 from gpuconf.diagnosis.proposals.other_programs import for_other_program, is_other_program
 from gpuconf.diagnosis.proposals.smaller_batches import accumulated_gradients, smaller_batch
 from gpuconf.diagnosis.proposals.wording import (
+    HALF_THE_BATCH,
     SEE_OTHERS,
     is_before_policies,
     is_keras,
@@ -19,7 +20,7 @@ from gpuconf.diagnosis.proposals.wording import (
     profile,
     tensorflow_version,
 )
-from gpuconf.messages.facts.tensor import has_rows, is_of_weights
+from gpuconf.messages.facts.tensor import MemoryRequest, has_rows, is_of_weights
 from gpuconf.messages.reading import LogFacts
 from gpuconf.units import GIB, MIB, sized
 
@@ -39,6 +40,12 @@ _ONE_TENSOR = Proposal(
     "",
     "code",
     "for part in tf.split(data, pieces):\n    results.append(compute(part))",
+)
+_SMALLER_INPUT = Proposal(
+    "a smaller input, one at a time already: a crop, a lower resolution, a shorter sequence",
+    "or fewer filters; what the layers put out grows with its height times its width",
+    "code",
+    "images = tf.image.resize(images, (height // 2, width // 2))",
 )
 _LITTLE_ASKED = (
     "only {} were asked for, so the card, or TensorFlow's share of it, was full before: of another "
@@ -61,7 +68,21 @@ _TINY = "TensorFlow had {} of the card: others hold the rest, or the script's li
 def for_tensor(facts: LogFacts) -> Iterator[Proposal]:
     """A smaller batch, a limit that is not the wall, the others on the card, smaller numbers."""
     found = list(for_other_program(facts) if is_other_program(facts) else _for_tensor(facts))
-    yield from found or [SEE_OTHERS]
+    yield from found or _of_nothing_known(facts)
+
+
+def _of_nothing_known(facts: LogFacts) -> list[Proposal]:
+    """A smaller batch, if nothing speaks against it, and the others."""
+    is_empty = facts.request == MemoryRequest() and facts.batch_size != 1
+    return [HALF_THE_BATCH, SEE_OTHERS] if is_empty else [SEE_OTHERS]
+
+
+def _is_one(facts: LogFacts) -> bool:
+    """Whether what was refused is of one sample."""
+    tensor = facts.request.tensor
+    if tensor is None or is_of_weights(facts.request.node or ""):
+        return False
+    return len(tensor.shape) > 2 and tensor.shape[0] == 1 < tensor.shape[1]
 
 
 def _for_tensor(facts: LogFacts) -> Iterator[Proposal]:
@@ -88,9 +109,11 @@ def _for_tensor(facts: LogFacts) -> Iterator[Proposal]:
     if _one_is_huge(facts):
         yield _ONE_TENSOR._replace(reason=_why_one(facts))
         return
-    full_before = SEE_OTHERS._replace(reason=_LITTLE_ASKED.format(_asked(facts)))
-    if _asked_less_than(_LITTLE, facts):
+    full_before = SEE_OTHERS._replace(reason=_why_others(facts))
+    if _asked_less_than(_LITTLE, facts) or "Dst tensor" in (facts.exception or ""):
         yield full_before
+    if _is_one(facts):
+        yield _SMALLER_INPUT
     yield from smaller_batch(facts)
     if _asked_less_than(_NOT_MUCH, facts):
         yield full_before
@@ -176,6 +199,12 @@ def _are_weights(facts: LogFacts) -> bool:
     batch = facts.batch_size
     is_table = min(tensor.shape) >= _LEAST_UNITS and max(tensor.shape) >= _LEAST_ROWS
     return is_table and (batch is None or batch not in tensor.shape)
+
+
+def _why_others(facts: LogFacts) -> str:
+    if facts.request.tensor is None and facts.request.size_bytes is None:
+        return "a copy to the card found no room, which is most often a card that was full before"
+    return _LITTLE_ASKED.format(_asked(facts))
 
 
 def _one_is_huge(facts: LogFacts) -> bool:

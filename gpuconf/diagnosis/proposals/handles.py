@@ -53,7 +53,8 @@ def for_handles(facts: LogFacts) -> Iterator[Proposal]:
 
 def _of_torch(facts: LogFacts) -> Iterator[Proposal]:
     """Handles are made at the first product: the card is full then, or a kernel failed before."""
-    asks_for_memory = "ALLOC" in str(facts.details.get("status", "ALLOC"))
+    status = str(facts.details.get("status", "ALLOC"))
+    asks_for_memory = any(word in status for word in ("ALLOC", "NOT_INITIALIZED", "INTERNAL"))
     first = [SEE_OTHERS, _SMALLER_STEP, _BLOCKING]
     yield from first if asks_for_memory else [_BLOCKING, SEE_OTHERS, _SMALLER_STEP]
 

@@ -45,6 +45,8 @@ def for_libraries(facts: LogFacts) -> Iterator[Proposal]:
     named = f" ({', '.join(missing)})" if isinstance(missing, list) else ""
     version = tensorflow_version(facts)
     if facts.on_windows and facts.framework not in _REINSTALL:
+        if (wanted := wanted_libraries(facts)) is not None:
+            yield wanted
         yield Proposal(
             "on Windows: TensorFlow in WSL2, or TensorFlow 2.10",
             "natively on Windows, TensorFlow computes on GPUs up to 2.10 alone",
@@ -184,6 +186,12 @@ _WHICH_CARDS = Proposal(
     "command",
     "nvidia-smi --query-gpu=index,name,compute_mode --format=csv",
 )
+_MAP_LOCATION = Proposal(
+    "load the file onto the CPU, if none of this needs a GPU",
+    "its tensors were saved on a GPU, and go back there unless another place is named",
+    "code",
+    "state = torch.load(path, map_location='cpu')",
+)
 _ASK_THE_DRIVER = Proposal(
     "see whether the driver sees a card",
     "without an answer here the driver is not installed or not loaded, or the container was "
@@ -207,6 +215,8 @@ def for_no_device(facts: LogFacts) -> Iterator[Proposal]:
         yield _UNHIDE
         yield _WHAT_HIDES_IT
         return
+    if "map_location" in details:
+        yield _MAP_LOCATION
     if "container" in details:
         yield _DOCKERS_TOOLKIT
         return

@@ -42,7 +42,9 @@ _RECOMPUTE = Proposal(
 
 def for_jax(facts: LogFacts) -> Iterator[Proposal]:
     """Others first where little was asked for; else less at once."""
-    if little_is_free(facts) or _little_was_asked(facts):
+    # What CUDA refused is JAX's share of the card, taken in advance.
+    by_cuda = facts.details.get("status") == "CUDA_ERROR_OUT_OF_MEMORY"
+    if little_is_free(facts) or _little_was_asked(facts) or by_cuda:
         yield _full_before(facts)
         yield _ONLY_OURS
         if "preallocation-off" not in facts.signs:

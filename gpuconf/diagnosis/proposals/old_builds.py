@@ -16,6 +16,9 @@ _BUILT_WITH: tuple[tuple[tuple[int, int], str, str], ...] = (
 )  # fmt: skip
 _RUNTIME = re.compile(r"lib(?:cudart|cublas|cufft|curand|cusolver|cusparse)\.so\.(\d{1,2}\.\d)")
 _CUDNN = re.compile(r"libcudnn\.so\.(\d)")
+# Windows' names: cudart64_101.dll is of CUDA 10.1; from 11 on they do not say which.
+_DLL = re.compile(r"cu\w{3,8}64_(8|9|10)(\d)\.dll")
+_CUDNN_DLL = re.compile(r"cudnn64_([5-7])\.dll")
 _PIP_BRINGS_CUDA = (2, 14)
 
 
@@ -32,7 +35,11 @@ def wanted_libraries(facts: LogFacts) -> Proposal | None:
     missing = facts.details.get("missing_libraries") or []
     named = ", ".join(missing)
     cuda = next((found[1] for each in missing if (found := _RUNTIME.match(each))), None)
-    cudnn = next((found[1] for each in missing if (found := _CUDNN.match(each))), None)
+    dll = next((found for each in missing if (found := _DLL.match(each))), None)
+    if dll is not None:
+        cuda = f"{dll[1]}.{dll[2]}"
+    cudnns = (_CUDNN.match(each) or _CUDNN_DLL.match(each) for each in missing)
+    cudnn = next((found[1] for found in cudnns if found), None)
     built = _built_with(facts)
     if cuda is None and built is not None:
         cuda = built[0]
@@ -40,14 +47,15 @@ def wanted_libraries(facts: LogFacts) -> Proposal | None:
     if cuda is None:
         return None
     cudnn = cudnn or (built[1] if built is not None else None)
+    path = "export LD_LIBRARY_PATH=/usr/local/cuda-{}/lib64:$LD_LIBRARY_PATH"
     packages = " ".join(["cudatoolkit=" + cuda, *(["cudnn=" + cudnn] if cudnn else [])])
     return Proposal(
         f"install CUDA {cuda}{f' and cuDNN {cudnn}' if cudnn else ''}, which this build wants",
         f"{'missing: ' + named + '; ' if named else ''}another version does not do, and pip brings "
-        "CUDA from TensorFlow 2.14 on; where it is installed, its lib64 belongs in LD_LIBRARY_PATH",
+        "CUDA from TensorFlow 2.14 on; where it is installed, its folder belongs in "
+        + ("PATH" if facts.on_windows else "LD_LIBRARY_PATH"),
         "command",
-        f"conda install {packages}\n"
-        f"# or: export LD_LIBRARY_PATH=/usr/local/cuda-{cuda}/lib64:$LD_LIBRARY_PATH",
+        f"conda install {packages}" + ("" if facts.on_windows else f"\n# or: {path.format(cuda)}"),
     )
 
 

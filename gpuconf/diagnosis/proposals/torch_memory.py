@@ -94,6 +94,8 @@ class _Figures(NamedTuple):
 def for_torch(facts: LogFacts) -> Iterator[Proposal]:
     """A limit, others, fragments, gradients nobody needs, weights; else the batch."""
     figures = _figures(facts)
+    if figures.asked is None and _is_cudas_own(facts):
+        yield SEE_OTHERS
     if "torch_limit" in facts.details:
         yield _higher_limit(facts)
     if _is_fragmented(figures):
@@ -111,6 +113,11 @@ def for_torch(facts: LogFacts) -> Iterator[Proposal]:
         yield from _grown_segments(facts, figures)
         if figures.others and figures.others > 0.15 * (figures.total or 0):
             yield _see_others(figures)
+
+
+def _is_cudas_own(facts: LogFacts) -> bool:
+    """Whether CUDA refused, not PyTorch's allocator: most often a card that was full before."""
+    return "error: out of memory" in (facts.exception or "").lower()
 
 
 def _by_program(facts: LogFacts, figures: _Figures) -> Iterator[Proposal]:

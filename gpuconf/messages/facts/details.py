@@ -56,6 +56,8 @@ class Details(TypedDict, total=False):
     """The words that say that the card or its memory fails."""
     needed_by_library: str
     """The library that one that was found needs, and that is not there."""
+    map_location: str
+    """The words of PyTorch about a file that was saved on a GPU."""
     signal: str
     """The signal by which a data loader's worker ended."""
     perhaps_insufficient_driver: str
@@ -122,6 +124,7 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"|Unable to determine the device handle|GPU requires reset|RmInitAdapter failed))")),
     ("needed_by_library", re.compile(
         r"dynamic library '[^']{1,60}'; dlerror: (lib[\w.-]{1,60}?\.so[.\d]{0,12}): cannot open")),
+    ("map_location", re.compile(r"(deserialize object on a CUDA device)")),
     ("signal", re.compile(r"killed by signal: (\w{1,20})")),
     ("perhaps_insufficient_driver", re.compile(r"insufficient driver version: (\d[\d.]{0,20}\d)")),
     ("versions_differ", re.compile(
