@@ -364,3 +364,38 @@ def test_resized_data(tmp_path: Path) -> None:
         """,
         tmp_path,
     )
+
+
+SCRIPT = '''"""Its docstring."""
+from __future__ import annotations
+import json, multiprocessing, pickle, sys
+class Kept:
+    pass
+def double(number):
+    return number * 2, __name__
+if __name__ == "__main__":
+    kept = pickle.loads(pickle.dumps(Kept()))
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        doubled = pool.map(double, [1, 2])
+    names = ("__doc__", "__file__", "__name__", "__package__", "__spec__", "__cached__")
+    seen = [globals().get(name) for name in names]
+    seen += [type(__loader__).__name__, sys.path[0], sys.argv, type(kept) is Kept, doubled]
+    print(json.dumps([*seen, sorted(name for name in globals() if name.startswith("__"))]))
+'''
+
+
+def test_a_script_sees_itself_as_ever(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Its own names, its arguments, its folder, spawned processes and pickles are as without us."""
+    script = tmp_path / "its folder" / "script.py"
+    script.parent.mkdir()
+    script.write_text(SCRIPT, encoding="utf-8")
+    link = tmp_path / "link.py"
+    link.symlink_to(script)
+    for path in (script, link):
+        command = [sys.executable, str(path), "a", "b"]
+        done = run_once(command, Orders(), environ=clean_environment(tmp_path))
+        assert (done.code, done.trainer["ended"]) == (0, "exit"), done.stderr
+        rehearsed = capfd.readouterr().out
+        plain = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert rehearsed == plain
+        assert json.loads(rehearsed)[7] == str(script.parent)
