@@ -30,6 +30,9 @@ REPLACEMENTS = {
 }
 # Of the package tf_slim.
 _SLIM = {"contrib.slim": "slim", "contrib.layers": "slim.layers"}
+_SLIM_ITSELF = ("apply_regularization", "group_norm", "instance_norm", "l1_regularizer",
+                "l2_regularizer", "optimize_loss", "sum_regularizer")  # fmt: skip
+_NOT_IN_SLIM = ("embed_sequence", "feature_column", "real_valued_column", "sparse_column")
 _MOST_NAMES = 4
 
 
@@ -91,6 +94,11 @@ def _replacement(name: str) -> str | None:
     for old, new in REPLACEMENTS.items():
         if name == old:
             return f"tf.{new}"
+    of_layers = name.removeprefix("contrib.layers.")
+    if of_layers in _SLIM_ITSELF:
+        return f"slim.{of_layers}"
+    if of_layers.startswith(_NOT_IN_SLIM):
+        return None
     for old, new in _SLIM.items():
         if name == old or name.startswith(f"{old}."):
             return f"{new}{name.removeprefix(old)}"

@@ -104,7 +104,7 @@ def findings_in(text: str, filename: str, *, not_edited: str | None = None) -> t
         script = Script(source, parse(source.text))
     except SyntaxError as error:
         hint = [unedited(filename, PYTHON_2)] if is_of_python_2(error) else []
-        return (_syntax_error(source, error), *hint)
+        return (_syntax_error(SourceText(filename, text), error), *hint)
     except UnreadableSourceError as error:
         return (_unreadable(filename, str(error)),)
     except (ValueError, RecursionError, MemoryError) as error:
@@ -113,6 +113,7 @@ def findings_in(text: str, filename: str, *, not_edited: str | None = None) -> t
     problems = [each for problems, _ in found for each in problems]
     crashes = [crash for _, crash in found if crash is not None]
     return (
+        *_of_cells(source),
         *_of_ipython(source),
         *_findings_of(script, problems),
         *_unedited(script, problems, not_edited),
@@ -148,7 +149,7 @@ def _findings_of(script: Script, problems: list[ScriptProblem]) -> Iterator[Find
         places.setdefault((each.id, each.what), []).append(each)
     for same in places.values():
         yield _finding(script, same)
-    if all(each.status == "ok" for each in heard):
+    if all(each.status == "ok" for each in heard) and not script.source.errors:
         silenced = len(problems) - len(heard)
         note = (f"{silenced} silenced by `# gpuconf: ignore`",) if silenced else ()
         none = f"none of the {_PATTERNS} patterns looked for was found"
@@ -203,9 +204,10 @@ def _spelled(ids: str) -> set[str]:
 
 def _syntax_error(source: SourceText, error: SyntaxError) -> Finding:
     place = source.place(error.lineno or 1, error.offset or 1)
-    fix = (
-        f"# correct this line; to see it as Python does:\n# python -m py_compile {source.filename}"
-    )
+    fix = "# correct this line; the other cells were read"
+    if not source.cell_starts:
+        fix = "# correct this line; to see it as Python does:\n"
+        fix += f"# python -m py_compile {source.filename}"
     if is_of_python_2(error):
         fix += f"\n# or unedited, with its Python 2: {in_one_line(source.filename)}"
     return Finding(
@@ -216,6 +218,19 @@ def _syntax_error(source: SourceText, error: SyntaxError) -> Finding:
         fix,
         (source.source_place(max(error.lineno or 1, 1)),),
     )
+
+
+def _of_cells(source: SourceText) -> Iterator[Finding]:
+    """The cells of a notebook that cannot be read, as one finding."""
+    if not source.errors:
+        return
+    first, *others = source.errors
+    found = _syntax_error(source, first)
+    more = [source.place(each.lineno or 1) for each in others[:_MOST_PLACES]]
+    detail = (*found.detail, f"also at {', '.join(more)}") if more else found.detail
+    yield found._replace(detail=detail)
+    if is_of_python_2(first):
+        yield unedited(source.filename, PYTHON_2)
 
 
 def _of_ipython(source: SourceText) -> Iterator[Finding]:

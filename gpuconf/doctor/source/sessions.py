@@ -72,9 +72,15 @@ def _old_module(script: Script) -> Iterator[ScriptProblem]:
     """Imports of Keras's former TensorFlow backend; without one, what is called by its name."""
     what = "Keras has had no `backend.tensorflow_backend` since 2.4"
     imports = [node for node in ast.walk(script.tree) if _OLD_MODULE in imported_modules(node)]
+    called = [name for _, name in script.calls() if name.startswith(f"{_OLD_MODULE}.")]
     for node in imports:
         if not is_guarded(script, node):
-            yield _problem(script, node, what, "ModuleNotFoundError at this line")
+            problem = _problem(script, node, what, "ModuleNotFoundError at this line")
+            if called and not any("session" in name or "_gpus" in name for name in called):
+                alias = script.names.alias(_OLD_MODULE, "K")  # it stands for Keras's functions
+                fix = f"from tensorflow.keras import backend as {alias}"
+                problem = problem._replace(fix=fix)
+            yield problem
     for call, name in script.calls():
         if imports or not name.startswith(f"{_OLD_MODULE}.") or is_guarded(script, call):
             continue

@@ -21,7 +21,7 @@ _LARGEST_FILE = 32 * MIB
 _NOTEBOOK = ".ipynb"
 _LINE_END = re.compile(r"\r\n|\r|\n")
 # IPython runs these, Python cannot read them: `%cd x`, `!pip install`, `?name`, `files = !ls`.
-_MAGIC = re.compile(r"^(?P<indent>\s*)(?:[%!?]|\w+\?+\s*$)")
+_MAGIC = re.compile(r"^(?P<indent>\s*)(?:[%!?]|[\w.]+\?+\s*$)")
 _ASSIGNED_MAGIC = re.compile(r"^(?P<target>\s*[\w\s,.]+=\s*)[%!]\s*[A-Za-z]")
 # Under these the rest of a cell is Python all the same.
 # Of jupytext, VS Code and Spyder, and of nbconvert.
@@ -34,7 +34,8 @@ class SourceText(NamedTuple):
 
     ``cell_starts`` are the lines of ``text`` at which the code cells of a notebook begin, counted
     from 1; empty for a script.  ``ipython_line`` is the first line of a script that only IPython
-    can read, and ``ipython_text`` what stands there.
+    can read, and ``ipython_text`` what stands there.  ``errors`` are those of a notebook's cells
+    that are no Python, which are left out of ``text``.
     """
 
     filename: str
@@ -42,6 +43,7 @@ class SourceText(NamedTuple):
     cell_starts: tuple[int, ...] = ()
     ipython_line: int | None = None
     ipython_text: str = ""
+    errors: tuple[SyntaxError, ...] = ()
 
     def place(self, line: int, column: int | None = None) -> str:
         """``train.py:12`` or, the code cells counted from 1, ``train.ipynb:cell 3:2``."""
@@ -125,11 +127,18 @@ def source_of(text: str, filename: str) -> SourceText:
     if not filename.endswith(_NOTEBOOK):
         return _script_of(text, filename)
     lines: list[str] = []
-    starts = []
+    starts, errors = [], []
     for cell in _code_cells(text):
         starts.append(len(lines) + 1)
-        lines += _python_only(lines_of(cell))
-    return SourceText(filename, "\n".join(lines) + "\n", tuple(starts) or (1,))
+        python = _python_only(lines_of(cell))
+        error = _error_in(python)
+        if error is not None:
+            error.lineno = len(lines) + max(error.lineno or 1, 1)
+            errors.append(error)
+            python = [""] * len(python)
+        lines += python
+    whole = "\n".join(lines) + "\n"
+    return SourceText(filename, whole, tuple(starts) or (1,), errors=tuple(errors))
 
 
 def _script_of(text: str, filename: str) -> SourceText:
@@ -194,10 +203,17 @@ def _python_only(lines: list[str]) -> list[str]:
 
 def _is_python(lines: list[str]) -> bool:
     try:
-        parse("\n".join(lines))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _error_in(lines) is None
+    except (ValueError, RecursionError, MemoryError):
         return False
-    return True
+
+
+def _error_in(lines: list[str]) -> SyntaxError | None:
+    try:
+        parse("\n".join(lines))
+    except SyntaxError as error:
+        return error
+    return None
 
 
 def _without_magic(line: str) -> str:

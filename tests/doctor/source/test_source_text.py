@@ -49,6 +49,13 @@ def test_what_only_ipython_reads_is_left_out() -> None:
 
 def test_a_syntax_error_in_a_cell() -> None:
     """It is told with its cell."""
+    cells = notebook("x = 1", "y = 1\n= 3", "if x:", f"import os, keras\n{BAD_LINE}", "tf.argmax?")
+    finding, other, missing = findings_in(cells, "nb.ipynb")
+    assert (other.id, missing.id) == ("source.auto_missing", "source.growth_value")
+    assert finding.detail[1] == "also at nb.ipynb:cell 3:1"
+    assert finding.fix == "# correct this line; the other cells were read"
+    old = findings_in(notebook("import keras", "print 'x'"), "nb.ipynb")
+    assert [each.id for each in old][:2] == ["source.syntax", "source.unedited"]
     (finding,) = findings_in(notebook("x = 1", "y = 1\n= 3"), "nb.ipynb")
     assert (finding.id, finding.status) == ("source.syntax", "fail")
     assert finding.summary.startswith("nb.ipynb:cell 2:2:1: ")

@@ -114,6 +114,15 @@ def train():
 
 import keras
 '''
+
+
+def test_a_backend_that_only_computes() -> None:
+    """The old name of Keras's backend, imported for its functions, gets the new one."""
+    script = "import keras.backend.tensorflow_backend as KTF\nx = KTF.mean(y)\n"
+    (fix,) = [each.fix for each in findings_in(script, "a.py") if each.id == "source.v1_session"]
+    assert fix == "from tensorflow.keras import backend as KTF"
+
+
 FIRST_PLACES = {
     WITH_DOCSTRING: "above old.py:8 (@decorated)",
     '"""A network."""\nimport keras\n': "above old.py:2 (import keras)",
