@@ -269,6 +269,7 @@ _OF_KERAS_2 = (
     ),
     Name("<keras>", "src.optimizers.legacy.optimizer_v2", ("keras_api.training",), _NO_STEPS,
          KERAS_2),
+    Name("<keras>", "src.engine.training_v1:Model", ("keras_api.training",), _NO_BATCH, KERAS_2),
     Name("tf_keras.api._v1.keras", "backend", ("backends.keras_session",),
          "a version-1 session is not given to tf_keras", "tf_keras"),
 )  # fmt: skip

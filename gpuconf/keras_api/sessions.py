@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from gpuconf.errors import BackendError
 from gpuconf.keras_api.graphs import function_graph
 
+Kind = Literal["training", "call", "other"]
 # What every ``run`` ends in: (self, handle, targets, fetches, feeds, …), flat lists of operations
 # and tensors, and a dictionary of arrays.
 RUN = "_do_run"
@@ -18,10 +19,21 @@ CALLABLE, CALLABLE_FROM_OPTIONS = "make_callable", "_make_callable_from_options"
 
 _APPLIES = re.compile("(Resource)?(Sparse)?Apply[A-Z]|AccumulatorApplyGradient")
 _ASSIGNS = re.compile("(Resource)?(Scatter|Assign)[A-Z]?")
+_VARIABLES = frozenset(("Variable", "VariableV2", "VarHandleOp"))
+_DATA = re.compile("Placeholder$|IteratorGetNext|QueueDequeue")
 _CALLS = frozenset(
     ("PartitionedCall", "StatefulPartitionedCall", "While", "StatelessWhile", "If", "StatelessIf")
 )
+_MOST_NAMES = 2
 _GRADIENTS = re.compile("(^|/)gradient(s|_tape)(_[0-9]+)?/")
+
+
+class SessionRun(NamedTuple):
+    """What a run does: its kind, a name for people, and the operations that tell it from others."""
+
+    kind: Kind
+    what: str
+    operations: frozenset[str]
 
 
 def session_class() -> Any:
@@ -33,6 +45,14 @@ def session_class() -> Any:
     return session.BaseSession
 
 
+def monitored_class() -> Any:
+    """The class behind ``MonitoredSession``; None where this TensorFlow has none."""
+    import tensorflow as tf
+
+    public = getattr(tf.compat.v1.train, "MonitoredSession", None)
+    return None if public is None else public.__mro__[1]
+
+
 def elements_of(graph: Any, fetches: Any) -> list[Any]:
     """The tensors and operations that a run fetches: names or elements, nests of them."""
     import tensorflow as tf
@@ -41,16 +61,38 @@ def elements_of(graph: Any, fetches: Any) -> list[Any]:
     return [graph.as_graph_element(each) for each in flat]
 
 
+def run_of(elements: Iterable[Any]) -> SessionRun:
+    """What it is to run these.
+
+    A training applies an optimizer, TensorFlow's own, or assigns gradients.  A call computes from
+    variables and data: a loss, a prediction.  Anything else reads data, variables, or sets them.
+    """
+    elements = list(elements)
+    needed = list(_needed(getattr(each, "op", each) for each in elements))
+    applied = [each for each in needed if _APPLIES.match(each.type)] or _assigned(needed)
+    if applied:
+        names = sorted(each.name for each in applied)
+        return SessionRun("training", names[0].partition("/")[0], frozenset(names))
+    names = [each.name.partition(":")[0] for each in elements]
+    has_variables = any(each.type in _VARIABLES for each in needed)
+    has_data = any(_DATA.match(each.type) for each in needed)
+    kind: Kind = "call" if has_variables and has_data else "other"
+    return SessionRun(kind, ", ".join(names[:_MOST_NAMES]), frozenset(names))
+
+
 def is_training(elements: Iterable[Any]) -> bool:
-    """Whether to run them applies an optimizer: TensorFlow's own, or assignments of gradients."""
-    assignments = []
-    for operation in _needed(getattr(each, "op", each) for each in elements):
-        if _APPLIES.match(operation.type):
-            return True
-        if _ASSIGNS.match(operation.type):
-            assignments.append(operation)
-    values = [value.op for each in assignments for value in list(each.inputs)[1:]]
-    return any(_GRADIENTS.search(each.name) for each in _needed(values))
+    """Whether to run these is a training step."""
+    return run_of(elements).kind == "training"
+
+
+def _assigned(needed: Iterable[Any]) -> list[Any]:
+    """The assignments of what is made from gradients."""
+    found = [each for each in needed if _ASSIGNS.match(each.type)]
+    return [
+        each
+        for each in found
+        if any(_GRADIENTS.search(op.name) for op in _needed(v.op for v in list(each.inputs)[1:]))
+    ]
 
 
 def _needed(operations: Iterable[Any]) -> Iterable[Any]:

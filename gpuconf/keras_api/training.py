@@ -31,11 +31,13 @@ def optimizer_classes(keras: str) -> list[type]:
     return found
 
 
-def trainer_classes(keras: str) -> list[type]:
-    """The classes with ``fit`` and ``train_on_batch`` of an imported Keras."""
-    owners = (
-        getattr(sys.modules.get(f"{keras}.{module}"), name, None) for module, name in TRAINERS
-    )
+GRAPH_TRAINERS = (("src.engine.training_v1", "Model"),)  # Keras 2 in graphs of TensorFlow 1
+
+
+def trainer_classes(keras: str, *, in_graphs: bool = False) -> list[type]:
+    """The classes with ``fit`` and ``train_on_batch`` of an imported Keras; in graphs, too."""
+    places = (*TRAINERS, *GRAPH_TRAINERS) if in_graphs else TRAINERS
+    owners = (getattr(sys.modules.get(f"{keras}.{module}"), name, None) for module, name in places)
     return [owner for owner in owners if owner is not None]
 
 

@@ -17,6 +17,7 @@ from gpuconf.rehearsal.breakdown import (
     devices_of,
     total_bytes,
 )
+from gpuconf.rehearsal.phases import phases_of
 from gpuconf.rehearsal.runs import Orders, RunResult, run_once
 from gpuconf.rehearsal.verdict import verdict_of
 from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
@@ -27,9 +28,11 @@ pytestmark = pytest.mark.slow
 if find_spec("tensorflow") is None:  # to import it would cost every run of pytest seven seconds
     pytest.skip("tensorflow is not installed", allow_module_level=True)
 
-# Of the shape of the first examples that everybody began with.
+# Of the shape of the first examples that everybody began with; and all other ways to train, one
+# after the other in the same process.
 DIGITS = """
-import sys
+import os, sys
+os.environ["TF_USE_LEGACY_KERAS"] = "1"
 import numpy as np
 import tensorflow.compat.v1 as tf
 tf.disable_v2_behavior()
@@ -53,6 +56,48 @@ with tf.Session() as sess:
         feed = {keep: 0.75, X: images[chosen], Y: labels[chosen]}
         sess.run(train_op, feed_dict=feed)
         print("step", step, sess.run([loss, accuracy], feed_dict=feed))
+    saver = tf.train.Saver()
+    saver.save(sess, "model/digits.ckpt")
+    sess.run(tf.global_variables_initializer())
+    saver.restore(sess, tf.train.latest_checkpoint("model"))
+    sess.run(accuracy, feed_dict={keep: 1.0, X: images, Y: labels})
+
+with tf.Graph().as_default():
+    data = tf.data.Dataset.from_tensor_slices((images, labels)).repeat().batch(50)
+    x, y = tf.data.make_one_shot_iterator(data).get_next()
+    w = tf.get_variable("w", [784, 10])
+    loss = tf.losses.softmax_cross_entropy(y, tf.matmul(x, w))
+    step = tf.train.get_or_create_global_step()
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
+    hooks = [tf.train.StopAtStepHook(last_step=200), tf.train.NanTensorHook(loss),
+             tf.train.LoggingTensorHook([loss], every_n_iter=2)]
+    with tf.train.MonitoredTrainingSession(checkpoint_dir="monitored", hooks=hooks) as sess:
+        while not sess.should_stop():
+            sess.run(train)
+
+with tf.Graph().as_default(), tf.Session() as sess:
+    one, label = tf.train.slice_input_producer([tf.constant(images), tf.constant(labels)])
+    x, y = tf.train.batch([one, label], batch_size=20)
+    w = tf.get_variable("w", [784, 10])
+    train = tf.train.MomentumOptimizer(0.1, 0.9).minimize(tf.losses.mean_squared_error(y, x @ w))
+    sess.run(tf.global_variables_initializer())
+    coordinator = tf.train.Coordinator()
+    threads = tf.train.start_queue_runners(sess=sess, coord=coordinator)
+    call = sess.make_callable(train)
+    try:
+        while not coordinator.should_stop():
+            call()
+    except tf.errors.OutOfRangeError:
+        print("never")
+    finally:
+        coordinator.request_stop()
+        coordinator.join(threads)
+
+import tf_keras
+model = tf_keras.Sequential([tf_keras.layers.Dense(10, input_shape=(784,))])
+model.compile("adam", "mse")
+model.fit(images, labels, batch_size=40, epochs=3, verbose=0)
+print("to the end")
 """
 
 # A graph for each kind of run: the agent's own question, asked of all of them in one process.
@@ -87,19 +132,20 @@ trains = {
     "of a resource": tf.train.RMSPropOptimizer(0.1).minimize(tf.reduce_sum(held ** 2)),
     "of rows": tf.train.AdagradOptimizer(0.1).minimize(looked_up),
 }
+calls = {"loss": loss, "gradients": slope, "both": [loss, moving], "statistics": moving}
 others = {
-    "init": tf.global_variables_initializer(), "loss": loss, "gradients": slope,
-    "statistics": moving, "both": [loss, moving], "nothing": [],
+    "init": tf.global_variables_initializer(), "weights": [w, table], "data": x, "nothing": [],
     "a counter": tf.assign_add(tf.train.get_or_create_global_step(), 1),
 }
 graph = tf.get_default_graph()
-def asked(fetches): return sessions.is_training(sessions.elements_of(graph, fetches))
-assert {name for name in trains if not asked(trains[name])} == set()
-assert {name for name in others if asked(others[name])} == set()
+def kind(fetches): return sessions.run_of(sessions.elements_of(graph, fetches)).kind
+assert {kind(trains[name]) for name in trains} == {"training"}
+assert {name for name in others if kind(others[name]) != "other"} == set()
+assert {kind(calls[name]) for name in calls} == {"call"}
 written = tf.train.export_meta_graph()
 with tf.Graph().as_default() as graph:
     tf.train.import_meta_graph(written)
-    assert asked([train.name]) and not asked([loss.name])
+    assert (kind([train.name]), kind([loss.name])) == ("training", "call")
 
 with tf.Graph().as_default() as graph:
     inner = tf.get_variable("inner", [4], use_resource=True)
@@ -108,7 +154,7 @@ with tf.Graph().as_default() as graph:
         optimizer = tf.train.GradientDescentOptimizer(0.1)
         with tf.control_dependencies([optimizer.apply_gradients([(inner * 2.0, inner)])]):
             return tf.constant(1.0)
-    assert asked(step())
+    assert kind(step()) == "training"
 print("asked")
 """
 
@@ -131,19 +177,56 @@ with tf.train.MonitoredTrainingSession(hooks=hooks) as sess:
 """
 
 
-def _rehearsed(folder: Path, program: str, *words: str, total: int) -> RunResult:
+def _rehearsed(
+    folder: Path, program: str, *words: str, total: int, whole: bool = True
+) -> RunResult:
     script = folder / "train.py"
     script.write_text(program, encoding="utf-8")
     command = [sys.executable, str(script), *words]
     bridge = bridge_for_command(command, environ=os.environ)
     with simulated_card(CardSpec(total_bytes=total)) as card:
         environ = card.environment(clean_environment(folder), bridge=bridge)
-        return run_once(command, Orders(), environ=environ, card=card, is_shown=False)
+        return run_once(
+            command,
+            Orders(whole=whole),
+            environ=environ,
+            card=card,
+            is_shown=False,
+        )
 
 
-def test_an_example_of_200_steps_ends_after_three(tmp_path: Path) -> None:
-    """Runs of the optimizer are steps, those of loss and accuracy are none; the peak is a sum."""
+def test_every_session_is_cut_after_three_steps(tmp_path: Path) -> None:
+    """The optimizer's runs are steps; all images at once are a call, with its peak; nothing is
+    saved over what is there."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "checkpoint").write_text("mine", encoding="utf-8")
     done = _rehearsed(tmp_path, DIGITS, "128", total=900 * MIB)
+    assert (done.code, done.trainer["ended"]) == (0, "exit"), done.stderr[-3000:]
+    assert verdict_of(done).answer == "fits"
+    phases = phases_of(done)
+    trained = [phase for phase in phases if phase.kind == "train"]
+    assert [(phase.what, phase.steps, phase.batch) for phase in trained] == [
+        ("sess.run of Adam", 3, 128),
+        ("sess.run of GradientDescent", 3, None),
+        ("sess.run of Momentum", 3, None),
+        ("fit of sequential", 3, 40),
+    ]
+    assert all(phase.is_cut for phase in trained)
+    beside, judged = (phase for phase in phases if phase.kind == "call")
+    assert (beside.batch, judged.batch) == (128, 2000)
+    assert beside.peak_bytes is not None
+    assert judged.peak_bytes is not None
+    assert judged.peak_bytes > beside.peak_bytes + 1800 * 784 * 4
+    assert {path.name for path in tmp_path.rglob("*")} >= {"model", "checkpoint", "train.py"}
+    assert (tmp_path / "model" / "checkpoint").read_text(encoding="utf-8") == "mine"
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["checkpoint"]
+    assert not (tmp_path / "monitored").exists()
+    assert any(name.endswith("digits.ckpt") for name in done.trainer["diverted"])
+
+
+def test_the_first_three_steps_alone(tmp_path: Path) -> None:
+    """All ends after them; weights and optimizer state are known, and the peak is a sum."""
+    done = _rehearsed(tmp_path, DIGITS, "128", total=900 * MIB, whole=False)
     assert done.trainer.get("steps") == 3, done.stderr[-3000:]
     assert verdict_of(done).answer == "fits"
     batch = done.trainer["batch"]
@@ -171,7 +254,9 @@ def test_a_monitored_session_that_runs_out_of_memory(tmp_path: Path) -> None:
     assert done.trainer.get("steps") == 2, done.stderr[-3000:]
     verdict = verdict_of(done)
     assert verdict.answer == "does not fit"
-    assert verdict.because.startswith("out of GPU memory in step 3 of a session's run at ")
+    assert verdict.because.startswith(
+        "out of GPU memory in step 3 of sess.run of GradientDescent at "
+    )
     assert verdict.failure is not None
     assert verdict.failure.node == "hidden"
     assert verdict.failure.shape == (40000, 4096)

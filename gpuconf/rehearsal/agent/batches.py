@@ -51,7 +51,7 @@ class BatchWatcher:
 
     def watch(self, keras: str) -> None:
         """See every ``fit`` and ``train_on_batch`` of this Keras."""
-        for owner in training.trainer_classes(keras):
+        for owner in training.trainer_classes(keras, in_graphs=True):
             wrap(owner, "fit", self._around("fit", self._before_fit))
             wrap(owner, "train_on_batch", self._around("train_on_batch", self._before_step))
 

@@ -47,7 +47,7 @@ class Calls:
 
     def watch(self, keras: str) -> None:
         """See ``evaluate``, ``predict``, and models that are called, of this Keras."""
-        for owner in training.trainer_classes(keras):
+        for owner in training.trainer_classes(keras, in_graphs=True):
             wrap(owner, "evaluate", self._around_evaluate)
             wrap(owner, "predict", self._around_predict)
             for name in ("test_on_batch", "predict_on_batch"):

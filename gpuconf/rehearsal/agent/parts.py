@@ -29,6 +29,11 @@ class Parts(NamedTuple):
     guards: Guards | None = None
     files: Files | None = None
 
+    def before_training(self) -> None:
+        """From here on, what is written is not the user's."""
+        if self.files is not None:
+            self.files.divert()
+
 
 def assemble(record: AgentRecord, orders: dict[str, Any]) -> Parts:
     """Make the parts that the orders ask for; the program's own code is not read yet."""

@@ -177,7 +177,8 @@ class Phases:
 
     def note_error(self, error: BaseException) -> None:
         """An error was made in the present phase; the first is the one to know."""
-        if self._current["error"] is None:
+        is_the_end = type(error).__name__ == "OutOfRangeError"  # of a session's data
+        if self._current["error"] is None and not is_the_end:
             line = f"{type(error).__name__}: {error}".partition("\n")[0]
             self._current["error"] = line[:_LONGEST_LINE]
             self._write()

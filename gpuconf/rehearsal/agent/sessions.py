@@ -7,26 +7,42 @@ in graph mode.  What a run does is read from its graph, once for each set of fet
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from gpuconf.keras_api import sessions
 from gpuconf.keras_api.patching import wrap
+from gpuconf.keras_api.sessions import SessionRun
+from gpuconf.rehearsal.agent.own_code import own_place
+from gpuconf.rehearsal.agent.phases import CALL, Phases
 from gpuconf.rehearsal.agent.record import AgentRecord
 from gpuconf.rehearsal.agent.steps import Steps
 
 _WHY_NOT = "a session is fed by a loop of the script's own"
+_UNKNOWN = SessionRun("other", "", frozenset())
 
 
 class Sessions:
-    """Counts the runs that train, and notes how many examples they are fed."""
+    """Counts the runs that train, and notes how many examples they are fed.
 
-    def __init__(self, record: AgentRecord, steps: Steps) -> None:
+    ``before_training`` is called before a ``MonitoredSession`` is made, which saves at once.
+    """
+
+    def __init__(
+        self,
+        record: AgentRecord,
+        phases: Phases,
+        steps: Steps,
+        *,
+        before_training: Callable[[], None],
+    ) -> None:
         self._record = record
+        self._phases = phases
         self._steps = steps
-        # Of each graph, by the names of what is run: whether that trains.
-        self._known: WeakKeyDictionary[Any, dict[tuple[str, ...], bool]] = WeakKeyDictionary()
+        self._before_training = before_training
+        # Of each graph, by the names of what is run.
+        self._known: WeakKeyDictionary[Any, dict[tuple[str, ...], SessionRun]] = WeakKeyDictionary()
 
     def watch(self) -> None:
         """See every run of a session."""
@@ -34,6 +50,11 @@ class Sessions:
         wrap(owner, sessions.RUN, self._around_run)
         wrap(owner, sessions.CALLABLE, self._around_callable)
         wrap(owner, sessions.CALLABLE_FROM_OPTIONS, self._around_options)
+        wrap(sessions.monitored_class(), "__init__", self._around_monitored)
+
+    def _around_monitored(self, original: Any, *args: Any, **kwargs: Any) -> None:
+        self._before_training()
+        original(*args, **kwargs)
 
     def _around_run(self, original: Any, session: Any, *arguments: Any) -> Any:
         _, targets, fetches, feeds, *_ = arguments
@@ -62,30 +83,39 @@ class Sessions:
 
         return watched
 
-    def _run(self, graph: Any, elements: Sequence[Any], fed: Iterable[Any]) -> Any:
-        """The run of these, to be entered: a training step or none."""
+    def _run(
+        self, graph: Any, elements: Sequence[Any], fed: Iterable[Any]
+    ) -> AbstractContextManager[Any]:
+        """The run of these, to be entered: a training step, a call, or something else."""
         names = tuple(each.name for each in elements)
         known = self._known.setdefault(graph, {})
         if names not in known:
-            known[names] = self._is_training(elements)
-        return self._step(graph, names, fed) if known[names] else nullcontext()
+            known[names] = self._read(elements)
+        run = known[names]
+        if run.kind == "training":
+            return self._step(graph, run, _examples(fed))
+        if run.kind == "other" or self._phases.is_open:
+            return nullcontext()
+        self._steps.calls += 1
+        batch = _examples(fed)
+        key, what = (own_place(), id(graph), run.operations, batch), f"sess.run of {run.what}"
+        return self._phases.inside(key, CALL, what, batch=batch)
 
-    def _is_training(self, elements: Sequence[Any]) -> bool:
+    def _read(self, elements: Sequence[Any]) -> SessionRun:
         try:
-            return sessions.is_training(elements)
+            return sessions.run_of(elements)
         except Exception as error:  # a graph of a kind that we do not know
             kind = type(error).__name__
             self._record.append("notes", f"a session's run could not be read: {kind}: {error}")
-            return False
+            return _UNKNOWN
 
     @contextmanager
-    def _step(self, graph: Any, names: tuple[str, ...], fed: Iterable[Any]) -> Iterator[None]:
-        batch = _examples(fed)
+    def _step(self, graph: Any, run: SessionRun, batch: int | None) -> Iterator[None]:
         fact = {"kind": "session", "own": batch, "used": batch, "why_not": _WHY_NOT}
         fact["examples"] = None
         if self._record.facts.get("batch") != fact:
             self._record.update(batch=fact)
-        with self._steps.one((id(graph), names), batch):
+        with self._steps.one((id(graph), run.operations), f"sess.run of {run.what}", batch):
             yield
 
 

@@ -15,7 +15,9 @@ from typing import Any
 from gpuconf import import_hook
 from gpuconf.keras_api import devices, training
 from gpuconf.keras_api.patching import wrap
+from gpuconf.rehearsal.agent import estimators
 from gpuconf.rehearsal.agent.cells import MODULE, Cells
+from gpuconf.rehearsal.agent.estimators import Estimators
 from gpuconf.rehearsal.agent.parts import assemble
 from gpuconf.rehearsal.agent.record import AgentRecord
 from gpuconf.rehearsal.agent.sessions import Sessions
@@ -43,7 +45,7 @@ def start(folder: str, orders: dict[str, Any]) -> None:
         parts.memory.start()
         parts.ending.watch_errors()
         parts.steps.watch_functions()
-        Sessions(record, parts.steps).watch()
+        Sessions(record, parts.phases, parts.steps, before_training=parts.before_training).watch()
         if parts.files is not None:
             parts.files.watch_frameworks()
         _do_without_nccl(record)
@@ -72,6 +74,8 @@ def start(folder: str, orders: dict[str, Any]) -> None:
         hooks.set(name, partial(on_other, framework))
 
     hooks.set(MODULE, Cells(record, parts.memory, parts.ending, folder).watch)
+    if parts.guards is not None:
+        hooks.set(estimators.MODULE, Estimators(parts.phases, parts.guards).watch)
 
     # A finder of the program's or of its sitecustomize, put in front of ours, would bypass it.
     def keep_first(event: str, args: tuple[Any, ...]) -> None:

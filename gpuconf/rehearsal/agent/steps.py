@@ -89,10 +89,11 @@ class Steps:
         self._counted()
 
     @contextmanager
-    def one(self, key: Hashable, batch: int | None = None) -> Iterator[None]:
+    def one(self, key: Hashable, what: str, batch: int | None) -> Iterator[None]:
         """A step that is a call of its own, as a session's run is; one that fails is no step."""
         number = self._by_key.setdefault(key, next(self._next))
-        with self._phases.inside((own_place(), number), TRAIN, "a session's run", batch=batch):
+        phase = self._phases.inside((own_place(), number), TRAIN, what, batch=batch)
+        with nullcontext() if self._phases.is_open else phase:  # that of an Estimator, of fit()
             self._memory.mark(f"step {self._phases.steps + 1}")
             yield
             self._made(number, 1)
