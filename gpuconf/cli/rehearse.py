@@ -39,9 +39,9 @@ _DESCRIPTION = """\
 Run your own unmodified training script for a few steps on a SIMULATED GPU of
 a given size, and say whether it fits, its peak, what broke it, and what would
 make it fit. TensorFlow's GPU code and its allocator are the real ones; there
-need be no GPU. After the steps the script is ended where it stands: nothing
-that it would do afterwards is done, no model is saved. What it does before and
-within the steps, it does; a callback that saves after each batch saves."""
+need be no GPU. Each training is cut short and the script goes on: validation,
+predictions, the next model. From the first training on no model is saved: what
+the script writes is diverted, and other programs are not started."""
 
 _EXAMPLES = """\
 examples:
