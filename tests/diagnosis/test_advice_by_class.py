@@ -147,6 +147,15 @@ FIRST: dict[str, tuple[str, str]] = {
     "an exception without figures": (
         "tensorflow.python.framework.errors_impl.ResourceExhaustedError:", BATCH,
     ),
+    "a filter's gradient that holds a feature map": (
+        f"Detected at node g/Conv2DBackpropFilter defined at\n{REFUSED.format('[32,64,200,200]')}",
+        "batch",
+    ),
+    "a server's cache": ("ValueError: No available memory for the cache blocks.", "context"),
+    "a step that XLA compiled": (
+        "ResourceExhaustedError: Out of memory while trying to allocate 4294967296 bytes. "
+        "[Op:__inference_one_step_on_data_1]", BATCH,
+    ),
     "growth is set already": (
         "config.gpu_options.allow_growth = True\ncould not create cudnn handle: "
         "CUDNN_STATUS_ALLOC_FAILED", OTHERS,

@@ -31,7 +31,9 @@ def is_of_a_batch(facts: LogFacts) -> bool:
     """Whether what was refused may have been of a batch: not weights, nor a bare constant."""
     node, code = facts.request.node, facts.user_code.code if facts.user_code else None
     if node is not None:
-        return not is_of_weights(node) and not makes_a_tensor(node)
+        tensor = facts.request.tensor
+        shape = tensor.shape if tensor is not None else ()
+        return not is_of_weights(node, shape) and not makes_a_tensor(node)
     return facts.request != MemoryRequest() or any(f".{call}(" in (code or "") for call in CALLS)
 
 

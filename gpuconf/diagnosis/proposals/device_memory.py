@@ -8,6 +8,7 @@ from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.batches import is_of_a_batch
 from gpuconf.diagnosis.proposals.other_programs import for_other_program, is_other_program
 from gpuconf.diagnosis.proposals.smaller_batches import accumulated_gradients, smaller_batch
+from gpuconf.diagnosis.proposals.torch_memory import SMALLER_SERVER
 from gpuconf.diagnosis.proposals.wording import (
     HALF_THE_BATCH,
     SEE_OTHERS,
@@ -28,6 +29,8 @@ from gpuconf.units import GIB, MIB, sized
 _LARGE_WEIGHTS = 64 * MIB
 # The sides of a matrix that is of no batch: inputs or words, by units.
 _LEAST_UNITS, _LEAST_ROWS = 100, 20_000
+# Programs that no profile of gpuconf is for.
+_OTHER_PROGRAMS = {"vllm", "xgboost", "cupy", "rapids"}
 # A request so small fails on a full card alone.
 _LITTLE, _NOT_MUCH = 4 * MIB, 32 * MIB
 _HUGE = 2 * GIB
@@ -154,6 +157,9 @@ def for_fragmentation(facts: LogFacts) -> Iterator[Proposal]:
 def for_startup(facts: LogFacts) -> Iterator[Proposal]:
     """The others, a share of what is free now, or waiting."""
     yield SEE_OTHERS
+    if facts.framework in ("torch", "jax") or set(facts.signs) & _OTHER_PROGRAMS:
+        yield from [SMALLER_SERVER] if "vllm" in facts.signs else []
+        return
     card = facts.card
     free = f"; {sized(card.free_bytes)} were" if card and card.free_bytes is not None else ""
     if needs_run(facts) or not is_version_1(facts):
@@ -192,7 +198,7 @@ def _smaller_layer(facts: LogFacts) -> Proposal | None:
 def _are_weights(facts: LogFacts) -> bool:
     """Whether a matrix was refused that is made, not computed of a batch."""
     node, tensor = facts.request.node or "", facts.request.tensor
-    if is_of_weights(node):
+    if tensor is not None and is_of_weights(node, tensor.shape):
         return True
     if tensor is None or len(tensor.shape) != 2 or has_rows(node):
         return False
@@ -210,7 +216,8 @@ def _why_others(facts: LogFacts) -> str:
 def _one_is_huge(facts: LogFacts) -> bool:
     """Whether one tensor that is no batch's, as far as is known, takes much of the card."""
     dump, tensor = facts.dump, facts.request.tensor
-    if tensor is not None or facts.batch_size is not None:
+    of_xla = "while trying to allocate" in (facts.exception or "")  # a whole step
+    if tensor is not None or facts.batch_size is not None or of_xla:
         return False
     asked = facts.request.size_bytes
     if asked is not None:

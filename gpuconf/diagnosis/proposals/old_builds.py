@@ -14,8 +14,13 @@ _BUILT_WITH: tuple[tuple[tuple[int, int], str, str], ...] = (
     ((2, 4), "11.0", "8.0"), ((2, 1), "10.1", "7.6"), ((1, 13), "10.0", "7.6"),
     ((1, 5), "9.0", "7.6"), ((1, 3), "8.0", "6.0"), ((0, 12), "8.0", "5.1"),
 )  # fmt: skip
-_RUNTIME = re.compile(r"lib(?:cudart|cublas|cufft|curand|cusolver|cusparse)\.so\.(\d{1,2}\.\d)")
+_RUNTIME = re.compile(
+    r"lib(?:cudart|cublas|cufft|curand|cusolver|cusparse)\.so\.((?:[5-9]|10)\.\d)"
+)
 _CUDNN = re.compile(r"libcudnn\.so\.(\d)")
+# From CUDA 10.1 on cuBLAS has the major version alone; libcudart.so.11.0 is of all of 11.
+_MAJOR = re.compile(r"lib(?:cublas|cudart)\.so\.(1[01])(?:\.0)?$")
+_LAST_BUILT = {"10": "10.1", "11": "11.2"}
 # Windows' names: cudart64_101.dll is of CUDA 10.1; from 11 on they do not say which.
 _DLL = re.compile(r"cu\w{3,8}64_(8|9|10)(\d)\.dll")
 _CUDNN_DLL = re.compile(r"cudnn64_([5-7])\.dll")
@@ -35,6 +40,9 @@ def wanted_libraries(facts: LogFacts) -> Proposal | None:
     missing = facts.details.get("missing_libraries") or []
     named = ", ".join(missing)
     cuda = next((found[1] for each in missing if (found := _RUNTIME.match(each))), None)
+    if cuda is None:
+        major = next((found[1] for each in missing if (found := _MAJOR.match(each))), None)
+        cuda = _LAST_BUILT.get(major or "")
     dll = next((found for each in missing if (found := _DLL.match(each))), None)
     if dll is not None:
         cuda = f"{dll[1]}.{dll[2]}"

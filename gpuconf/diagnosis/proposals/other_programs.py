@@ -30,10 +30,18 @@ _FEWER_BINS = Proposal(
 )
 
 
+_IN_PARTS = Proposal(
+    "compute on parts of the data",
+    "results of an operation are as large as its data, and both are on the card at once",
+    "code",
+    "results = [compute(part) for part in parts]",
+)
+
+
 def is_other_program(facts: LogFacts) -> bool:
     """Whether the log is of one of them, and of no framework."""
     signs = facts.signs
-    return facts.framework is None and ("xgboost" in signs or "cupy" in signs)
+    return facts.framework is None and bool({"xgboost", "cupy", "rapids"} & set(signs))
 
 
 def for_other_program(facts: LogFacts) -> Iterator[Proposal]:
@@ -54,4 +62,4 @@ def for_other_program(facts: LogFacts) -> Iterator[Proposal]:
         )
         return
     yield SEE_OTHERS
-    yield _FEWER_BINS
+    yield _FEWER_BINS if "xgboost" in facts.signs else _IN_PARTS

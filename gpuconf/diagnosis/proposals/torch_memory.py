@@ -71,12 +71,20 @@ _LOW_MEMORY = Proposal(
     "command",
     "python launch.py --medvram   # or --lowvram",
 )
-_SERVER = Proposal(
+SMALLER_SERVER = Proposal(
     "give the server less of the card, or a shorter context",
     "vLLM takes that share for weights and cache in advance; what else runs on the card, another "
     "stage or server, must fit beside it",
     "command",
     "vllm serve MODEL --gpu-memory-utilization 0.8 --max-model-len 4096",
+)
+
+
+_MORE_CACHE = Proposal(
+    "a shorter context, or more of the card for the server's cache",
+    "beside the weights too little is left for the cache of one whole context",
+    "command",
+    "vllm serve MODEL --max-model-len 4096 --gpu-memory-utilization 0.95",
 )
 
 
@@ -94,6 +102,9 @@ class _Figures(NamedTuple):
 def for_torch(facts: LogFacts) -> Iterator[Proposal]:
     """A limit, others, fragments, gradients nobody needs, weights; else the batch."""
     figures = _figures(facts)
+    if "cache blocks" in (facts.exception or "") or "KV cache" in (facts.exception or ""):
+        yield _MORE_CACHE
+        return
     if figures.asked is None and _is_cudas_own(facts):
         yield SEE_OTHERS
     if "torch_limit" in facts.details:
@@ -103,7 +114,7 @@ def for_torch(facts: LogFacts) -> Iterator[Proposal]:
         yield from _by_program(facts, figures)
     elif _others_are_in_the_way(figures):
         yield _see_others(figures)
-        yield _SERVER if "vllm" in facts.signs else _ANOTHER_CARD
+        yield SMALLER_SERVER if "vllm" in facts.signs else _ANOTHER_CARD
         if (figures.held or 0) > _SMALL_SHARE * (figures.total or 0):
             yield from _by_program(facts, figures)
     elif _was_free(figures):
@@ -125,7 +136,7 @@ def _by_program(facts: LogFacts, figures: _Figures) -> Iterator[Proposal]:
     signs = facts.signs
     trains = "trains" in signs
     if "vllm" in signs and not trains:
-        yield _SERVER
+        yield SMALLER_SERVER
     elif "loads-a-model" in signs and not trains:
         yield _LOW_MEMORY if "diffusion" in signs else _HALF_WEIGHTS
         yield _OFFLOAD

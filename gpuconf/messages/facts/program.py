@@ -10,7 +10,7 @@ from gpuconf.messages.log.watchers import LogLine
 
 Sign = Literal[
     "trains", "infers", "without-gradients", "loads-a-model",
-    "keras", "session", "diffusion", "vllm", "transformers", "xgboost", "cupy",
+    "keras", "session", "diffusion", "vllm", "transformers", "xgboost", "cupy", "rapids",
     "worker-crashed", "hides-cards", "word-vectors", "collects-data",
     "numpy", "limit-set", "growth-set", "segments-set", "split-set", "preallocation-off",
 ]  # fmt: skip
@@ -35,10 +35,11 @@ _SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
     ("diffusion", re.compile(
         r"stable[-_. ]?diffusion|\bdiffusers\b|comfy|k_diffusion|[/\\]ldm[/\\]|txt2img|fooocus|sdxl"
         r"|a1111|invokeai|\bvae\b", re.IGNORECASE)),
-    ("vllm", re.compile(r"\bvllm\b|gpu[-_]memory[-_]utilization|\bsglang\b", re.IGNORECASE)),
+    ("vllm", re.compile(r"\bvllm\b|gpu[-_ ]memory[-_ ]utilization|\bsglang\b", re.IGNORECASE)),
     ("transformers", re.compile(r"[/\\]transformers[/\\]|from_pretrained|\baccelerate\b|exllama")),
     ("xgboost", re.compile(r"\bxgboost\b|\bxgb\b|\blightgbm\b|\bcatboost\b", re.IGNORECASE)),
-    ("cupy", re.compile(r"\bcupy\b|\bcudf\b|\brmm\b|\bcuml\b", re.IGNORECASE)),
+    ("cupy", re.compile(r"\bcupy\b", re.IGNORECASE)),
+    ("rapids", re.compile(r"\bcudf\b|\brmm\b|\bcuml\b", re.IGNORECASE)),
     ("worker-crashed", re.compile(
         r"[Ww]orker .{0,200}killed by signal: (?:Aborted|Segmentation|Floating|Illegal)")),
     ("hides-cards", re.compile(

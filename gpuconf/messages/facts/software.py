@@ -15,14 +15,21 @@ Framework = Literal["tensorflow", "jax", "torch"]
 # In this order: PyTorch's and JAX's messages come with TensorFlow's lines about them often enough,
 # and the other way round seldom.
 _OF: tuple[tuple[Framework, re.Pattern[str]], ...] = (
-    ("torch", re.compile(r"\b(?:py)?torch\b|c10|aten/|when calling `cu", re.IGNORECASE)),
+    (
+        "torch",
+        re.compile(
+            r"\b(?:py)?torch\b|c10|aten/|when calling `cu|cuDNN error: CUDNN|CUDA out of mem",
+            re.IGNORECASE,
+        ),
+    ),
     ("jax", re.compile(r"\bjax(?:lib)?\b|xla_bridge|XlaRuntimeError|JaxRuntime", re.IGNORECASE)),
     ("tensorflow", re.compile(r"tensorflow|keras|\btf\.", re.IGNORECASE)),
 )
 # Paths and calls that TensorFlow 2.15 and its Keras have no more: StreamExecutor has moved to XLA's
 # folders, tensorflow_core was of 1.15 to 2.1, tensorflow_backend of Keras up to 2.3.
 _OF_OLD_TENSORFLOW = re.compile(
-    r"\btensorflow/(?:compiler/xla/)?stream_executor/|\btensorflow_core[./]|"
+    r"\btensorflow[/\\](?:compiler/xla/)?stream_executor[/\\]|\btensorflow_core[./]|"
+    r"tf_jenkins|\(see above for traceback\)|"
     r"\btf\.(?:Session|ConfigProto|GPUOptions|InteractiveSession|contrib)\b|"
     r"keras[./\\]backend[./\\]tensorflow_backend\b|\[\[Node: |\btensorflow[./\\]contrib\b|"
     r"\btensorflow_core[.\\]|BaseCollectiveExecutor|\}\} = \w{1,60}\[|"
@@ -62,6 +69,7 @@ class SoftwareReader:
         "python", "cuda version", "loaded cudnn version", "tensorflow gpu",
         "libcudart so", "libcublas so", "libcudnn so", "libcufft so", "libcurand so",
         "libcusolver so", "libcusparse so", "basecollectiveexecutor", "node",
+        "see above for traceback",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -63,6 +63,10 @@ _MAKES_TENSORS = re.compile(
 )
 
 
+# The sides of a filter of a convolution.
+_LARGEST_FILTER = 11
+
+
 class Tensor(NamedTuple):
     """A tensor: ``shape``, ``dtype`` (None where the message names none), ``size_bytes``.
 
@@ -98,9 +102,9 @@ class MemoryRequest(NamedTuple):
     def likely_batch(self) -> Count | None:
         """The tensor's first dimension where that looks like the batch: not in weights."""
         shape, node = () if self.tensor is None else self.tensor.shape, self.node or ""
-        if len(shape) < 2 or shape[0] < 2 or is_of_weights(node) or makes_a_tensor(node):
+        if len(shape) < 2 or shape[0] < 2 or is_of_weights(node, shape) or makes_a_tensor(node):
             return None
-        is_filter = len(shape) in (4, 5) and max(shape[:2]) <= 11
+        is_filter = len(shape) in (4, 5) and max(shape[:2]) <= _LARGEST_FILTER
         is_other_matrix = len(shape) == 2 and not has_rows(node)
         return None if is_filter or is_other_matrix else shape[0]
 
@@ -214,8 +218,13 @@ def _filled(base: MemoryRequest, others: Iterable[MemoryRequest]) -> MemoryReque
     return base
 
 
-def is_of_weights(node: str) -> bool:
-    """Whether an operation makes a model's weights, their gradients or an optimizer's slots."""
+def is_of_weights(node: str, shape: tuple[int, ...] = ()) -> bool:
+    """Whether an operation makes a model's weights, their gradients or an optimizer's slots.
+
+    What makes a filter's gradient also holds feature maps, in another layout.
+    """
+    if "Filter" in node and len(shape) == 4 and max(shape[:2]) > _LARGEST_FILTER:
+        return False
     return _OF_WEIGHTS.search(node) is not None
 
 
