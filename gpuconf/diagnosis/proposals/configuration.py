@@ -14,7 +14,7 @@ from gpuconf.diagnosis.proposals.wording import (
 )
 from gpuconf.messages.reading import LogFacts
 
-_GROWTH = (
+GROWTH = (
     "for gpu in tf.config.list_physical_devices('GPU'):\n"
     "    tf.config.experimental.set_memory_growth(gpu, True)"
 )
@@ -36,7 +36,7 @@ def for_growth(facts: LogFacts) -> Iterator[Proposal]:
         "set growth on every GPU",
         "TensorFlow takes one value for all visible GPUs, and says so only when it starts",
         "code",
-        _GROWTH,
+        GROWTH,
     )
     yield profile(
         facts,
@@ -57,7 +57,7 @@ def for_late(facts: LogFacts) -> Iterator[Proposal]:
         f"{{}}move the call{where} to directly below `import tensorflow`",
         "nothing before it may make a tensor; in a notebook, restart the kernel first",
         "code",
-        f"import tensorflow as tf\n{_LIMIT if _is_limit(facts) else _GROWTH}",
+        f"import tensorflow as tf\n{_LIMIT if _is_limit(facts) else GROWTH}",
     )
     if needs_run(facts) and _in_a_notebook(facts):  # which `gpuconf run` does not start
         yield move._replace(title=move.title.format("restart the kernel, and "))

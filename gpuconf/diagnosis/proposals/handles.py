@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuconf.diagnosis.diagnosis import Proposal
+from gpuconf.diagnosis.proposals.configuration import GROWTH
 from gpuconf.diagnosis.proposals.wording import (
     SEE_OTHERS,
     SESSION_GROWTH,
@@ -45,6 +46,9 @@ def for_handles(facts: LogFacts) -> Iterator[Proposal]:
     has_sessions = is_version_1(facts) and facts.framework not in ("torch", "jax")
     if needs_run(facts) or not has_sessions:
         yield _room(facts)
+    of_tensorflow_2 = facts.framework != "jax" and not has_sessions
+    if of_tensorflow_2 and "growth-set" not in facts.signs:
+        yield Proposal("take memory as it is needed, on every GPU", _WHY, "code", GROWTH)
     if has_sessions and "growth-set" not in facts.signs:
         yield Proposal("take memory as it is needed", _WHY, "code", SESSION_GROWTH)
     if not crowded:
