@@ -173,6 +173,7 @@ TRAINING = (
     "model = keras.Sequential([Input((64,)), Dense(64), Dense(1)])\n"
     "model.compile('adam', 'mse')",
     "x = np.ones((64, 64), 'float32')\nmodel.train_on_batch(x, x[:, :1])",
+    "!cp train.ipynb copied\n!pwd > where\n!pwd\nlisted = !ls\nassert 'train.ipynb' in listed\n"
     "def judge(n):\n    return model(np.ones((n, 64), 'float32'))",
     "judge(8)\njudge(1_000_000)",
     "print('never')",
@@ -214,5 +215,10 @@ def test_a_verdict_by_cell(tmp_path: Path) -> None:
     assert judged.peak_bytes is not None
     assert 0 < judged.peak_bytes <= trained.peak_bytes == done.devices[0].peak_bytes
     document = document_of(done)
+    assert [(each.where, each.what) for each in document.not_run] == [
+        ("cell 4", "`cp train.ipynb copied`"),
+        ("cell 4", "`pwd > where`"),
+    ]
+    assert {path.name for path in tmp_path.iterdir()} & {"copied", "where"} == set()
     assert document.command == (str(path),)
     assert document.cells == cells

@@ -9,12 +9,14 @@ import json
 import os
 import re
 import traceback
+from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
 
 from gpuconf.keras_api.patching import wrap
 from gpuconf.rehearsal.agent import own_code
 from gpuconf.rehearsal.agent.ending import Ending
+from gpuconf.rehearsal.agent.files import WHY_NO_PROGRAM, Files
 from gpuconf.rehearsal.agent.loops import LoopTransformer
 from gpuconf.rehearsal.agent.memory import MemoryTape
 from gpuconf.rehearsal.agent.record import AgentRecord
@@ -30,12 +32,22 @@ _INSTALLS = re.compile(
     re.MULTILINE,
 )
 _WHY = "it would change the Python that the notebook runs in"
+# What does no more than look, and may run after a training that was cut short, too.
+_LOOKS = re.compile(r"\s*(ls|pwd|du|df|free|date|echo|nvidia-smi|uname|lscpu|which)\b[^|;&<>`$(]*")
 
 
 class Cells:
     """The fact ``cells``, and marks on the tape; ``where`` of an error is ``cell 3:2``."""
 
-    def __init__(self, record: AgentRecord, memory: MemoryTape, ending: Ending, root: str) -> None:
+    def __init__(
+        self,
+        record: AgentRecord,
+        memory: MemoryTape,
+        ending: Ending,
+        files: Files | None,
+        root: str,
+    ) -> None:
+        self._files = files
         self._record = record
         self._memory = memory
         self._ending = ending
@@ -58,7 +70,7 @@ class Cells:
         if self._ending.is_whole:
             shell.ast_transformers.append(LoopTransformer())
         for name in ("system", "getoutput"):
-            setattr(shell, name, self._without_installing(getattr(shell, name)))
+            setattr(shell, name, self._around_shell(getattr(shell, name)))
         shell.run_cell_magic = self._around_magic(shell.run_cell_magic)
 
     def _begin(self, info: Any) -> None:
@@ -100,30 +112,41 @@ class Cells:
         lines = [frame.lineno for frame in frames if self._names.get(frame.filename) == name]
         return f"{name}:{lines[0]}" if lines else name
 
-    def _without_installing(self, original: Any) -> Any:
+    def _around_shell(self, original: Any) -> Any:
         def run(command: str, *args: Any, **kwargs: Any) -> Any:
-            if not _INSTALLS.search(command):
+            why = _WHY if _INSTALLS.search(command) else self._why_not_now(command)
+            if why is not None:
+                self._note(command, why)
+                return [] if original.__name__ == "getoutput" else None
+            with nullcontext() if self._files is None else self._files.busy():
                 return original(command, *args, **kwargs)
-            self._note(command)
-            return None
 
         return run
+
+    def _why_not_now(self, command: str) -> str | None:
+        """Why a program is not started after a training that was cut short."""
+        if self._files is None or not self._files.is_diverting or _LOOKS.fullmatch(command):
+            return None
+        return WHY_NO_PROGRAM
 
     def _around_magic(self, original: Any) -> Any:
         def run(name: str, line: str, cell: str) -> Any:
-            if name in _SHELLS:
-                for command in (each[0] for each in _INSTALLS.finditer(cell)):
-                    self._note(command)
-                cell = _INSTALLS.sub("true ", cell)
-            return original(name, line, cell)
+            if name not in _SHELLS:
+                return original(name, line, cell)
+            for command in (each[0] for each in _INSTALLS.finditer(cell)):
+                self._note(command, _WHY)
+            if (why := self._why_not_now(cell)) is not None:
+                self._note(f"%%{name}", why)
+                return None
+            return original(name, line, _INSTALLS.sub("true ", cell))
 
         return run
 
-    def _note(self, command: str) -> None:
+    def _note(self, command: str, why: str) -> None:
         command = command.strip()
         print(f"gpuconf rehearse: not run: {command}")
         where = f"cell {self._now['cell']}"
-        self._record.append("not_run", {"where": where, "what": f"`{command}`", "why": _WHY})
+        self._record.append("not_run", {"where": where, "what": f"`{command}`", "why": why})
 
 
 def _file_of(compiler: Any, cell: str) -> str:

@@ -73,7 +73,8 @@ def start(folder: str, orders: dict[str, Any]) -> None:
     for name, framework in _OTHERS.items():
         hooks.set(name, partial(on_other, framework))
 
-    hooks.set(MODULE, Cells(record, parts.memory, parts.ending, folder).watch)
+    cells = Cells(record, parts.memory, parts.ending, parts.files, folder)
+    hooks.set(MODULE, cells.watch)
     if parts.guards is not None:
         hooks.set(estimators.MODULE, Estimators(parts.phases, parts.guards).watch)
 
