@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--profile", metavar="PROFILE",
         help="as if `import gpuconf.auto` with this profile were the first line")  # fmt: skip
     add("--steps", type=positive, metavar="K", default=Orders().steps,
-        help="training steps until the script is ended (default 3)")  # fmt: skip
+        help="steps of each training (default 3)")  # fmt: skip
     add("--batch", type=_batch, metavar="N",
         help="another batch size than the script's, in fit() and train_on_batch(); or auto: look "
         "for the largest that fits")  # fmt: skip

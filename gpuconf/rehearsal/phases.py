@@ -81,6 +81,10 @@ class RanPhase(NamedTuple):
 def phases_of(run: RunResult) -> tuple[RanPhase, ...]:
     """All phases of a run, in the order in which they began."""
     noted = [decoded(AgentPhase, each) for each in run.trainer.get("phases", ())]
+    trained = [phase for phase in noted if phase.kind == TRAIN]
+    if len(trained) == 1 and trained[0].batch is None:  # a generator's is known after its first
+        used = (run.trainer.get("batch") or {}).get("used")
+        noted = [each._replace(batch=used) if each in trained else each for each in noted]
     return tuple(_ran(phase, run) for phase in noted)
 
 

@@ -140,7 +140,9 @@ def _phase_table(phases: Sequence[RanPhase]) -> Table | None:
     if not any(each.kind in COMPUTING for each in shown):
         return None
     failed = failed_phase(shown)
-    marked = failed or max(shown, key=_fullness)
+    most = max(shown, key=_fullness)
+    marked = failed or most
+    shown = [each for each in shown if _is_worth_a_row(each, _fullness(most))]
     rows = []
     for each in shown:
         of = "" if each.of is None else f" of {each.of}"
@@ -159,6 +161,11 @@ def _phase_table(phases: Sequence[RanPhase]) -> Table | None:
             )
         )
     return Table(("", "line", "batch", "steps", "peak in use", "of the limit"), rows)
+
+
+def _is_worth_a_row(phase: RanPhase, most: float) -> bool:
+    """What computed; of the rest what is not small beside that."""
+    return phase.kind in COMPUTING or bool(phase.error) or _fullness(phase) > most / 10
 
 
 def _fullness(phase: RanPhase) -> float:

@@ -145,7 +145,7 @@ def _where(trace: TracebackType | None) -> str | None:
     """The innermost line of the user's own code; without any, where the error came out."""
     frames = traceback.extract_tb(trace)
     own = [frame for frame in frames if own_code.is_own(frame.filename)] or frames[:1]
-    return f"{own[-1].filename}:{own[-1].lineno}" if own else None
+    return own_code.place_of(own[-1].filename, own[-1].lineno or 0) if own else None
 
 
 def _flush() -> None:
