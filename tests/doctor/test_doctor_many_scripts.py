@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
+from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.doctor.doctor_commands import Done, Job, checked, run_jobs
 from tests.processes import Nvml, write_package
@@ -25,7 +28,11 @@ PROJECT = {
         {"nbformat": 4, "cells": [{"cell_type": "code", "source": GROWN}] * 2}
     ),
 }
+(HOOK,) = yaml.safe_load(
+    (Path(__file__).parents[2] / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
+)
 JOBS = {
+    "hook": Job([*shlex.split(HOOK["entry"])[1:], *HOOK["args"], "bad.py", "project/a.ipynb"]),
     "many scripts": Job(["doctor", "source", "--script", "bad.py", "project"]),
     "many scripts, document": Job(
         ["doctor", "--format", "json", "--script", "bad.py", "project", "source"]
@@ -77,6 +84,14 @@ def test_many_scripts(done: dict[str, Done]) -> None:
     assert json.loads(done["refused, as a document"].out)["error"]["message"].endswith(
         "no such file"
     )
+
+
+def test_the_hook_of_pre_commit(done: dict[str, Done]) -> None:
+    """Its words, with the files behind them: a warning fails, since nothing else is shown."""
+    assert done["hook"].code == 1
+    assert "WARN   source.auto_late  bad.py:2: " in done["hook"].out
+    assert "a.ipynb:cell 1:2" in done["hook"].out
+    assert set(HOOK["types_or"]) == {"python", "jupyter"}
 
 
 def test_annotations(done: dict[str, Done]) -> None:
