@@ -115,7 +115,7 @@ def test_annotations(done: dict[str, Done]) -> None:
 def test_sarif(done: dict[str, Done]) -> None:
     """What stands in scripts are results, with rules; the machine's problems are notifications.
 
-    The keys are those of the 2.1.0 schema, against which a log of 61 files was validated by hand.
+    The log of 462 public files was validated against the 2.1.0 schema by hand.
     """
     (run,) = json.loads(done["sarif"].out)["runs"]
     rules = [each["id"] for each in run["tool"]["driver"]["rules"]]
