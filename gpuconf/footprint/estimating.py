@@ -150,8 +150,8 @@ def _on_building(replayed: Replay) -> tuple[str, ...]:
     if size >= replayed.built_bytes:
         return ()
     return (
-        "the peak is where the model is built: the random values of its largest weight take as "
-        f"much again; the step takes {sized(size)} at most",
+        "the peak is where the model is built: the random values of its largest weight take twice "
+        f"as much again; the step takes {sized(size)} at most",
     )
 
 

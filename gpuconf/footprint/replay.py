@@ -93,13 +93,18 @@ def fits(step: Step, limit: Limit) -> bool:
 
 
 def _build(step: Step, allocator: Allocator) -> None:
-    """Make the variables one after the other; a weight's random values need as much again."""
+    """Make the variables one after the other; a weight's random values need twice as much again.
+
+    They are drawn, multiplied and shifted by one operation each (``random_ops.random_uniform`` and
+    others), and the last result becomes the variable: it lies behind two holes of its size, in
+    which later ones begin.
+    """
     for variable in step.variables:
-        values = None
+        drawn = []
         if variable.kind == WEIGHTS:
-            values = allocator.allocate(variable.size_bytes)
+            drawn = [allocator.allocate(variable.size_bytes) for _ in range(2)]
         allocator.allocate(variable.size_bytes)
-        if values is not None:
+        for values in reversed(drawn):
             allocator.free(values)
 
 

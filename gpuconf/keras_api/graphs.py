@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from gpuconf.errors import BackendError
@@ -21,6 +22,29 @@ def traced(name: str, step: Callable[[Any], Any], data: Any) -> Any:
         why = f"this TensorFlow traces graphs in a way unknown here: {error}"
         raise BackendError(why, hint=_HINT) from error
     return func_graph_from_py_func(name, step, (data,), {})
+
+
+@contextmanager
+def as_on_a_gpu() -> Iterator[None]:
+    """Let layers that look for a GPU find one while they are traced.
+
+    Keras 3 then puts cuDNN's kernels into the graph for recurrent layers, in place of a loop.
+    """
+    import tensorflow as tf
+
+    own = tf.config.list_logical_devices
+
+    def listed(device_type: str | None = None) -> list[Any]:
+        found: list[Any] = own(device_type)
+        if device_type != "GPU" or found:
+            return found
+        return [tf.config.LogicalDevice("/device:GPU:0", "GPU")]
+
+    tf.config.list_logical_devices = listed
+    try:
+        yield
+    finally:
+        tf.config.list_logical_devices = own
 
 
 def function_graph(graph: Any, name: str) -> Any:

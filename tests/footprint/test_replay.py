@@ -51,9 +51,9 @@ def test_a_chunk_is_taken_over_again_and_again() -> None:
 
 
 def test_a_weight_is_made_beside_its_random_values() -> None:
-    """While a weight is made it takes twice its size; state of the optimizer is made of zeros."""
+    """While a weight is made it takes three times its size; state of the optimizer is zeros."""
     large = replay(step([piece(256, 0, 0)], variables=[weight(16 * MIB), weight(2 * MIB, "bias")]))
-    assert large.built_bytes == large.peak_bytes == 32 * MIB
+    assert large.built_bytes == large.peak_bytes == 48 * MIB
     assert large.resident_bytes == 18 * MIB
     states = replay(step([piece(256, 0, 0)], variables=[weight(2 * MIB), state(16 * MIB)]))
     assert states.built_bytes == states.resident_bytes == 18 * MIB
@@ -123,8 +123,8 @@ def test_regions_that_nothing_is_in_are_given_back() -> None:
 def test_what_is_built_must_fit_too() -> None:
     """A model whose weights cannot be made does not fit, however little its step needs."""
     made = step([piece(256, 0, 0)], variables=[weight(10 * MIB)])
-    assert fits(made, Limit(20 * MIB, allow_growth=False))
-    assert not fits(made, Limit(19 * MIB, allow_growth=False))
+    assert fits(made, Limit(30 * MIB, allow_growth=False))
+    assert not fits(made, Limit(29 * MIB, allow_growth=False))
 
 
 @given(growing_pieces(), st.integers(1, 64), st.booleans())

@@ -14,6 +14,7 @@ from gpuconf.footprint.scripts.training import Training
 from gpuconf.footprint.step import Step, TraceSetting, with_workspaces_up_to
 from gpuconf.footprint.tensorflow.tracing import no_collecting, step_of
 from gpuconf.keras_api.families import loaded_family
+from gpuconf.keras_api.graphs import as_on_a_gpu
 from gpuconf.keras_api.variables import optimizer_variables
 
 
@@ -66,7 +67,7 @@ class StepFunction:
         calls = LayerCalls(None, loaded_family())
         import tensorflow as tf
 
-        with no_collecting(), calls.noted(tf.compat.v1.get_default_graph):
+        with no_collecting(), as_on_a_gpu(), calls.noted(tf.compat.v1.get_default_graph):
             try:
                 graph = self._concrete(batch_size).graph
             except Exception as error:  # the script's own, of any kind

@@ -46,7 +46,10 @@ TAKES: dict[str, tuple[int, ...] | None] = {
 }
 # Outputs of unknown shape that are empty: what cuDNN reserves for the backward pass is nothing or a
 # bit for each element in half precision.
-EMPTY = {"FusedBatchNormV3": (5,)}
+EMPTY = {"FusedBatchNormV3": (5,), "CudnnRNNV3": (4,)}
+# Outputs of unknown shape that are a number of times as large as the first one, by ``rnn_mode``:
+# what a recurrent layer keeps of its gates and cells for the backward pass.
+RESERVED = {"CudnnRNNV3": (3, {"lstm": 5, "gru": 4})}
 # ... into another output than the first.
 TAKES_INTO = {"SoftmaxCrossEntropyWithLogits": {1: (0,)}}
 

@@ -88,7 +88,7 @@ def _traced(model: Any, batch: Batch, calls: LayerCalls, *, training: bool) -> A
 
     specs = batch.for_training() if training else batch.inputs
     data = nests.mapped(lambda spec: tf.TensorSpec(spec.shape, spec.dtype), specs)
-    with no_collecting(), calls.noted(tf.compat.v1.get_default_graph):
+    with no_collecting(), graphs.as_on_a_gpu(), calls.noted(tf.compat.v1.get_default_graph):
         try:
             return graphs.traced("step", step, data)
         except GpuconfError:

@@ -145,6 +145,8 @@ class Walk:
         tensor = operation.outputs[number]
         size = 0 if number in operations.EMPTY.get(operation.type, ()) else size_of(tensor)
         if size is None:
+            size = _reserved(operation, number)
+        if size is None:
             size = self._unknown(operation, tensor)
         if not size:
             return None
@@ -203,6 +205,15 @@ class Walk:
 
 def _place(operation: Any, under: OperationPlace | None) -> OperationPlace:
     return OperationPlace(operation.name if under is None else under.name, operation.type)
+
+
+def _reserved(operation: Any, number: int) -> int | None:
+    """Bytes of what cuDNN's kernel for a recurrent layer keeps; None for other outputs."""
+    place, times = operations.RESERVED.get(operation.type, (None, {}))
+    if number != place:
+        return None
+    kept, many = size_of(operation.outputs[0]), times.get(operation.get_attr("rnn_mode").decode())
+    return None if kept is None or many is None else kept * many
 
 
 def _takes_from(operation: Any, number: int, inputs: Sequence[Value]) -> tuple[Buffer, ...]:

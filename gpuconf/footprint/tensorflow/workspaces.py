@@ -1,4 +1,5 @@
-"""Memory that a kernel uses for itself while it runs: the columns of a convolution's gradients.
+"""Memory that a kernel uses for itself while it runs: the columns of a convolution's gradients,
+and where each maximum of a pooling was.
 
 TensorFlow's CPU kernels, which also compute on the simulated card, unfold as many images at a
 time as make a working set of 30 MiB, or films as fill the processor's last cache.  Sources:
@@ -15,6 +16,7 @@ import math
 import os
 from typing import Any, NamedTuple
 
+from gpuconf.footprint.tensorflow.memory import count_of
 from gpuconf.units import KIB, MIB
 
 _IMAGES_BYTES = 30 * MIB
@@ -23,6 +25,7 @@ _LEVEL3_CACHE_SIZE = 194  # _SC_LEVEL3_CACHE_SIZE of glibc, which Python has no 
 # From this size of one image's work on, the gradient of the input takes one image at a time.
 _WORK_PER_THREAD_BYTES = 512 * KIB  # Eigen's second-level cache
 _MOST_COLUMNS = 25  # times all the tensors of a 3-D convolution; else another kernel is used
+_PLACE_BYTES = 8  # an int64 for each maximum (``tensor_out_arg_max`` in maxpooling_op.cc)
 _OF_FILTERS = frozenset({"Conv2DBackpropFilter", "Conv3DBackpropFilterV2"})
 _OF_INPUT = frozenset({"Conv2DBackpropInput", "Conv3DBackpropInputV2"})
 
@@ -40,6 +43,8 @@ class _Convolution(NamedTuple):
 
 def workspace_bytes(operation: Any) -> int:
     """Bytes that the operation needs beside its inputs and outputs, while it runs."""
+    if operation.type == "MaxPoolGrad":
+        return _PLACE_BYTES * (count_of(operation.inputs[1]) or 0)
     is_of_input = operation.type in _OF_INPUT
     if not is_of_input and operation.type not in _OF_FILTERS:
         return 0
