@@ -1,6 +1,6 @@
 """Notebooks: which cell is run, what became of it, and what a rehearsed cell must not do.
 
-In every kernel of IPython, whoever started it: the runner of ours, papermill, nbconvert.
+In every kernel of IPython, whoever started it: the runner of ours, or ``jupyter execute``.
 """
 
 from __future__ import annotations
