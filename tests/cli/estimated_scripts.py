@@ -117,6 +117,11 @@ SCRIPTS = {
     "batches.py": _START + _MODEL + _BATCHES,
     "loop.py": _START + _MODEL + _LOOP + _SAVED,
     "eager.py": _START + _MODEL + _LOOP.replace("@tf.function", "#") + _SAVED,
+    "function_loss.py": _START.replace("from tensorflow import keras", "import keras")
+    + _MODEL
+    + "loss = keras.losses.sparse_categorical_crossentropy\n"
+    + _LOOP.replace("@tf.function", "#")
+    + _SAVED,
     "gan.py": _START + _GAN,
     "session.py": _SESSION,
     "model_alone.py": _START + _MODEL,

@@ -279,6 +279,7 @@ SCRIPT_COMMANDS = (
     "loop.py --json --batch-size 20",
     "loop.py --optimizer sgd",
     "eager.py --json",
+    "function_loss.py --json",
     "gan.py --json",
     "session.py",
     "model_alone.py --json",
@@ -295,6 +296,7 @@ FROM_SCRIPTS = (
     ("loop.py --json --limit 64MiB", 50, "Adam", "train_step(), a tf.function, at loop.py:23: "),
     ("loop.py --json --batch-size 20", 20, "Adam", "train_step(), a tf.function, at loop.py:23"),
     ("eager.py --json", 50, "Adam", "the loop at eager.py:18: batch 50 of float32[50, 28, 28, 1]"),
+    ("function_loss.py --json", 50, "Adam", "the loop at function_loss.py:19: batch 50 of float32"),
     ("gan.py --json", 16, None, "fit() at gan.py:34: batch 16 of float32[16, 28, 28, 1]"),
     ("model_alone.py --json", 32, "Adam", "model_alone.py ended without training: its one model"),
 )

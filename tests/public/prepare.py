@@ -44,7 +44,11 @@ def code_of(cell: dict[str, Any]) -> str:
 
 
 def change_cells(notebook: dict[str, Any], script: Script) -> None:
-    """Edit each cell of code; the header goes into the first that imports a framework."""
+    """Edit each cell of code; the header goes into the first that imports a framework.
+
+    Old notebooks name a kernel of Python 2.
+    """
+    notebook["metadata"]["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
     has_header = False
     for cell in notebook["cells"]:
         if cell["cell_type"] != "code":

@@ -85,6 +85,8 @@ class Watcher:
             )
         wrap(keras.layers.Layer, "__call__", self._around_call)
         wrap(keras.losses.Loss, "__call__", self._around_loss)
+        for name in _loss_functions(keras.losses):
+            wrap(keras.losses, name, self._around_loss_function)
 
     def _around_trainer(self, of: Callable[[dict[str, Any], str], Training]) -> Any:
         def around(original: Any, *args: Any, **kwargs: Any) -> Any:
@@ -169,9 +171,16 @@ class Watcher:
         return result
 
     def _around_loss(self, original: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
+        self._note_loss(loss, args)
+        return original(loss, *args, **kwargs)
+
+    def _around_loss_function(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        self._note_loss(original, args)
+        return original(*args, **kwargs)
+
+    def _note_loss(self, loss: Any, args: tuple[Any, ...]) -> None:
         if not (self._tracing or self._sees_nothing()) and args and _is_eager():
             self._losses = [(loss, _specs_of(args[0]))]
-        return original(loss, *args, **kwargs)
 
     def _around_session(self, original: Any, session: Any, *args: Any, **kwargs: Any) -> Any:
         targets = [each for part in args[1:3] for each in part or ()]
@@ -184,6 +193,12 @@ def _is_eager() -> bool:
     import tensorflow as tf
 
     return bool(tf.executing_eagerly())
+
+
+def _loss_functions(losses: ModuleType) -> list[str]:
+    """The names of the losses that are functions, such as ``binary_crossentropy``."""
+    functions = inspect.getmembers(losses, inspect.isfunction)
+    return [name for name, each in functions if "y_true" in inspect.signature(each).parameters]
 
 
 def _variables_in(arguments: list[Any]) -> list[Any]:
