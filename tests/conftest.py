@@ -37,6 +37,7 @@ _LONGEST = (
     "test_binding_interrupts",
     "test_on_simulated_card",
     "test_rehearsal_programs",
+    "test_rehearsal_whole",
     "test_batching_limit",
     "test_probe_on_card",
     "test_rehearse_command",
