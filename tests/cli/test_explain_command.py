@@ -121,7 +121,6 @@ def test_an_empty_log_is_no_failure(folder: Path) -> None:
 
 # What is refused: the arguments, the exit code, what is said, and the hint.
 REFUSED: tuple[tuple[list[str], int, str, str], ...] = (
-    ([], 2, "required: LOGFILE", "`gpuconf explain --help`"),
     (["a.log", "b.log"], 2, "b.log", "`gpuconf explain --help`"),
     (["a.log", "--verbos=1"], 2, "--verbos", ""),
     (["nosuch.log"], 2, "there is no file nosuch.log", "give the file"),
