@@ -10,6 +10,7 @@ from gpuconf.footprint.keras_models.data import Spec, shown
 from gpuconf.keras_api import batches, nests
 from gpuconf.keras_api.families import family_on_any_backend
 
+_ASSUMED_LOSS = "mean_squared_error"
 _KERAS_DEFAULT = 32  # the batch of fit, for arrays
 
 
@@ -118,14 +119,20 @@ def _spec(leaf: Any, batch: int | None, *, is_cast: bool = False) -> Spec:
 
 
 def of_loop(model: Any, optimizer: Any, loss: Any, data: Any, place: str) -> Training:
-    """What a loop of the script's own trains that calls the model and applies the optimizer."""
+    """What a loop of the script's own trains that calls the model and applies the optimizer.
+
+    Without a loss, which is None, the targets of ``data`` are as the outputs.
+    """
     family_on_any_backend(model)
     found = _of_model(model, data, f"the loop at {place}")
     note = (
         "the loop runs operation by operation, and is counted as the same step in a tf.function: "
         "gpuconf rehearse measures it"
     )
-    return found._replace(optimizer=optimizer, loss=loss, notes=(*found.notes, note))
+    notes = (*found.notes, note)
+    if loss is None:
+        notes += ("its loss is a function, and not seen: the mean squared error is assumed",)
+    return found._replace(optimizer=optimizer, loss=loss or _ASSUMED_LOSS, notes=notes)
 
 
 def refused(why: str, where: str) -> UsageError:

@@ -48,7 +48,7 @@ class Watcher:
         self._tracing = False
         self._applied: list[Any] = []  # the optimizers that the trace has seen
         self._variables: dict[int, Any] = {}
-        self._called: list[tuple[Any, Any]] = []  # models with their inputs, the last one last
+        self._called: list[tuple[Any, Any, Any]] = []  # models, inputs, outputs; the last one last
         self._losses: list[tuple[Any, Any]] = []  # with their targets
         self._depth = 0
         self._is_over = False
@@ -60,6 +60,7 @@ class Watcher:
         wrap(training.function_class(), "__call__", self._around_function)
         wrap(tf.compat.v1.train.Optimizer, "apply_gradients", self._around_apply)
         wrap(sessions.session_class(), sessions.RUN, self._around_session)
+        wrap(sessions.session_class(), sessions.CALLABLE_FROM_OPTIONS, self._around_callable)
         hooks = _ImportHooks()
         for name in _KERAS:
             hooks.set(name, self._on_keras)
@@ -92,6 +93,8 @@ class Watcher:
         def around(original: Any, *args: Any, **kwargs: Any) -> Any:
             if self._sees_nothing():
                 return original(*args, **kwargs)
+            if not _is_eager():
+                self._on_error(refused(_GRAPH, f"{original.__name__}() at {self._place()}"))
             bound = inspect.signature(original).bind(*args, **kwargs)
             self._found(lambda: of(bound.arguments, self._place()))
             return None
@@ -151,11 +154,12 @@ class Watcher:
         """The model called last of those whose weights the optimizer was to change."""
         place = self._place()
         trained = {id(each) for each in _variables_in(pairs)}
-        for model, inputs in reversed(self._called):
+        for model, inputs, outputs in reversed(self._called):
             if trained & {id(each) for each in model.weights}:
-                loss, targets = self._losses[-1] if self._losses else (None, None)
-                data = (inputs,) if targets is None else (inputs, targets)
-                return of_loop(model, optimizer, loss, data, place)
+                if self._losses:
+                    loss, targets = self._losses[-1]
+                    return of_loop(model, optimizer, loss, (inputs, targets), place)
+                return of_loop(model, optimizer, None, (inputs, outputs), place)
         raise refused("no Keras model was called in it", f"the loop at {place}")
 
     def _around_call(self, original: Any, layer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -167,7 +171,7 @@ class Watcher:
         finally:
             self._depth -= 1
         if args and hasattr(layer, "train_step"):
-            self._called = [*self._called[-7:], (layer, _specs_of(args[0]))]
+            self._called = [*self._called[-7:], (layer, _specs_of(args[0]), _specs_of(result))]
         return result
 
     def _around_loss(self, original: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
@@ -187,6 +191,14 @@ class Watcher:
         if not self._sees_nothing() and sessions.is_training(targets):
             self._on_error(refused(_GRAPH, f"session.run() at {self._place()}"))
         return original(session, *args, **kwargs)
+
+    def _around_callable(self, original: Any, session: Any, options: Any, *args: Any) -> Any:
+        """What Keras makes of its functions in a graph of TensorFlow 1."""
+        names = [*options.fetch, *options.target]
+        targets = sessions.elements_of(session.graph, names)
+        if not self._sees_nothing() and sessions.is_training(targets):
+            self._on_error(refused(_GRAPH, f"Keras in a graph at {self._place()}"))
+        return original(session, options, *args)
 
 
 def _is_eager() -> bool:
