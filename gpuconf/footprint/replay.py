@@ -61,7 +61,7 @@ class Limit(NamedTuple):
 def replay(step: Step, *, allow_growth: bool = True) -> Replay:
     """Run the step in an allocator that is large enough for anything."""
     allocator = Allocator(None if allow_growth else LARGEST_SIZE, allow_growth=allow_growth)
-    _build(step, allocator)
+    _build(step, allocator, drawn=2)
     built = allocator.peak_bytes
     resident = allocator.in_use_bytes
     schedule = _schedule(step)
@@ -82,7 +82,7 @@ def fits(step: Step, limit: Limit) -> bool:
     allocator = Allocator(limit.size_bytes, allow_growth=limit.allow_growth)
     schedule = _schedule(step)
     try:
-        _build(step, allocator)
+        _build(step, allocator, drawn=1)  # with two, holes that no limit was tried with
         if step.spare_bytes:
             allocator.allocate(step.spare_bytes)
         for _ in range(STEPS):
@@ -92,7 +92,7 @@ def fits(step: Step, limit: Limit) -> bool:
     return True
 
 
-def _build(step: Step, allocator: Allocator) -> None:
+def _build(step: Step, allocator: Allocator, *, drawn: int) -> None:
     """Make the variables one after the other; a weight's random values need twice as much again.
 
     They are drawn, multiplied and shifted by one operation each (``random_ops.random_uniform`` and
@@ -100,11 +100,11 @@ def _build(step: Step, allocator: Allocator) -> None:
     which later ones begin.
     """
     for variable in step.variables:
-        drawn = []
+        held = []
         if variable.kind == WEIGHTS:
-            drawn = [allocator.allocate(variable.size_bytes) for _ in range(2)]
+            held = [allocator.allocate(variable.size_bytes) for _ in range(drawn)]
         allocator.allocate(variable.size_bytes)
-        for values in reversed(drawn):
+        for values in reversed(held):
             allocator.free(values)
 
 

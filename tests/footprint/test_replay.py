@@ -123,8 +123,8 @@ def test_regions_that_nothing_is_in_are_given_back() -> None:
 def test_what_is_built_must_fit_too() -> None:
     """A model whose weights cannot be made does not fit, however little its step needs."""
     made = step([piece(256, 0, 0)], variables=[weight(10 * MIB)])
-    assert fits(made, Limit(30 * MIB, allow_growth=False))
-    assert not fits(made, Limit(29 * MIB, allow_growth=False))
+    assert fits(made, Limit(20 * MIB, allow_growth=False))
+    assert not fits(made, Limit(19 * MIB, allow_growth=False))
 
 
 @given(growing_pieces(), st.integers(1, 64), st.booleans())
