@@ -149,7 +149,7 @@ def _phase_table(phases: Sequence[RanPhase]) -> Table | None:
         peak = "unknown" if each.peak_bytes is None else sized(each.peak_bytes)
         share = f"{_fullness(each):.0%}" if each.peak_bytes is not None else ""
         sign = "memory ran out" if failed else "the peak"
-        mark = f" ← {sign}" if each is marked and len(shown) > 1 else ""
+        mark = f" ← {sign}" if each is marked and (failed or len(shown) > 1) else ""
         rows.append(
             (
                 each.what,
