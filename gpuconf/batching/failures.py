@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from gpuconf.batching.card import has_cuda
 from gpuconf.diagnosis import Proposal, explain
-from gpuconf.messages import headline, read_error
-from gpuconf.messages.causes import OF_GPU_MEMORY
+from gpuconf.messages import headline, read, read_error
+from gpuconf.messages.causes import NOT_GPU, OF_GPU_MEMORY
 from gpuconf.terminal import say
 
 # What a smaller batch can cure.  cuDNN also fails in itself when it finds no workspace.
@@ -28,6 +28,10 @@ _NOT_OF_MEMORY = (
     "NOT_SUPPORTED",
     "LOADING_FAILED",
 )
+
+# A log with this class in it is explained as a lack of memory; open files and disks are exhausted
+# too, and to try again with a smaller batch needs the words of an allocator.
+_SAYS_TOO_LITTLE = "ResourceExhaustedError"
 
 # What JAX says of an argument that a failed call had been given for good (``donate_argnums``).
 _DONATED = ("has been deleted", "Donation requested for invalid buffer", "was donated")
@@ -140,6 +144,8 @@ def let_go(error: BaseException) -> None:
 
 def _may_be_of_memory(error: BaseException) -> bool:
     """Whether it is of a framework, or a MemoryError; a ValueError that quotes a log is not."""
+    if type(error).__name__ == _SAYS_TOO_LITTLE and read(str(error)).cause == NOT_GPU:
+        return False
     if isinstance(error, (MemoryError, RuntimeError)):
         return True
     tensorflow = sys.modules.get("tensorflow")

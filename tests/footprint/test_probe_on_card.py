@@ -134,7 +134,7 @@ def refused(kind: type[GpuconfError] = BackendError) -> Iterator[list[GpuconfErr
         yield found
     found.append(caught.value)
     assert caught.value.hint
-    assert caught.value.exit_code == 1
+    assert caught.value.exit_code == 4
 
 
 def test_a_training_is_measured(probe: Measure) -> None:
