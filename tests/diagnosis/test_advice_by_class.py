@@ -220,3 +220,26 @@ def test_gpuconfs_own_files_are_not_the_users_code() -> None:
     code = explain(log).facts.user_code
     assert code is not None
     assert code.file == "/home/a/train.py"
+
+
+def test_pytorchs_own_program_fills_the_card() -> None:
+    """A few MiB that were free do not mean others where the program itself has most of the card."""
+    log = (
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 32.00 MiB. GPU 0 has a "
+        "total capacity of 4.00 GiB of which 41.00 MiB is free. Process 7 has 3.44 GiB memory in "
+        "use. Of the allocated memory 2.57 GiB is allocated by PyTorch, and 2.00 MiB is reserved "
+        "by PyTorch but unallocated.\n"
+    )
+    assert "who else" not in explain(log).proposals[0].title
+
+
+def test_one_tensor_larger_than_the_card() -> None:
+    """Half of it would not fit either, and an advice of half the batch comes second."""
+    log = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 30.00 GiB. GPU 0 has a "
+        "total capacity of 10.00 GiB of which 3.00 GiB is free. Of the allocated memory 6.00 GiB "
+        "is allocated by PyTorch, and 200.00 MiB is reserved by PyTorch but unallocated.\n"
+    )
+    first, second, *_ = explain(log).proposals
+    assert first.title.startswith("make the one large tensor smaller")
+    assert "half the batch" in second.title

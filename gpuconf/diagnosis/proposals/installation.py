@@ -158,9 +158,9 @@ def for_capability(facts: LogFacts) -> Iterator[Proposal]:
     if major is None or major < 7:
         wanted = f" and this build wants {least}" if least else ""
         yield Proposal(
-            "an older build, or one compiled for this card",
-            f"the card is of compute capability {capability or 'unknown'}{wanted}; newer builds "
-            "have dropped it",
+            "a build that was compiled for this card: the official wheel, or an older version",
+            f"the card is of compute capability {capability or 'unknown'}{wanted}; each "
+            "build has code for some cards alone, and new ones drop the oldest",
             "command",
             "nvidia-smi --query-gpu=name,compute_cap --format=csv",
         )

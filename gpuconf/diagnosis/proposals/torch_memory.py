@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.batches import fitting_batch
+from gpuconf.diagnosis.proposals.torch_figures import (
+    MUCH_UNUSED,
+    TorchFigures,
+    figures_of,
+    is_fragmented,
+    others_are_in_the_way,
+    was_free,
+)
 from gpuconf.diagnosis.proposals.wording import HALF_THE_BATCH, SEE_OTHERS, known_version
-from gpuconf.messages.facts.tensor import logged_size
 from gpuconf.messages.reading import LogFacts
-from gpuconf.units import MIB, sized
+from gpuconf.units import sized
 
-# More than this share of what a process holds, unused, is fragmented.
-_MUCH_UNUSED = 0.2
-# What CUDA's context and the libraries take beside what PyTorch reserves.
-_CONTEXT = 600 * MIB
-# Others that hold more of the card than this come before a smaller batch.
-_MUCH_OF_OTHERS = 0.2
-# A process of a size so near to PyTorch's own is this one, by its number outside a container.
-_SAME = 1024 * MIB
 # With less of the card, a batch is not what fills it.
 _SMALL_SHARE = 0.3
 
@@ -88,20 +86,9 @@ _MORE_CACHE = Proposal(
 )
 
 
-class _Figures(NamedTuple):
-    """Of PyTorch's message, in bytes; None is what it does not say."""
-
-    asked: int | None
-    total: int | None
-    free: int | None
-    unused: int | None
-    held: int | None
-    others: int | None
-
-
 def for_torch(facts: LogFacts) -> Iterator[Proposal]:
     """A limit, others, fragments, gradients nobody needs, weights; else the batch."""
-    figures = _figures(facts)
+    figures = figures_of(facts)
     if "cache blocks" in (facts.exception or "") or "KV cache" in (facts.exception or ""):
         yield _MORE_CACHE
         return
@@ -109,15 +96,18 @@ def for_torch(facts: LogFacts) -> Iterator[Proposal]:
         yield SEE_OTHERS
     if "torch_limit" in facts.details:
         yield _higher_limit(facts)
-    if _is_fragmented(figures):
+    if figures.total is not None and (figures.asked or 0) > figures.total:
+        yield _too_large(figures)
+        yield from _by_program(facts, figures)
+    elif is_fragmented(figures):
         yield from _grown_segments(facts, figures)
         yield from _by_program(facts, figures)
-    elif _others_are_in_the_way(figures):
+    elif others_are_in_the_way(figures):
         yield _see_others(figures)
         yield SMALLER_SERVER if "vllm" in facts.signs else _ANOTHER_CARD
         if (figures.held or 0) > _SMALL_SHARE * (figures.total or 0):
             yield from _by_program(facts, figures)
-    elif _was_free(figures):
+    elif was_free(figures):
         yield from _refused_though_free(facts, figures)
     else:
         yield from _by_program(facts, figures)
@@ -126,12 +116,25 @@ def for_torch(facts: LogFacts) -> Iterator[Proposal]:
             yield _see_others(figures)
 
 
+def _too_large(figures: TorchFigures) -> Proposal:
+    """One tensor that no card of this size holds."""
+    asked, total = sized(figures.asked or 0), sized(figures.total or 0)
+    return Proposal(
+        "make the one large tensor smaller: a smaller input, or attention that is never whole",
+        f"{asked} were asked for in one piece, of a card of {total}; attention grows with the "
+        "square of the length or the number of pixels, and PyTorch's own fused one keeps no such "
+        "tensor",
+        "code",
+        "out = torch.nn.functional.scaled_dot_product_attention(query, key, value)",
+    )
+
+
 def _is_cudas_own(facts: LogFacts) -> bool:
     """Whether CUDA refused, not PyTorch's allocator: most often a card that was full before."""
     return "error: out of memory" in (facts.exception or "").lower()
 
 
-def _by_program(facts: LogFacts, figures: _Figures) -> Iterator[Proposal]:
+def _by_program(facts: LogFacts, figures: TorchFigures) -> Iterator[Proposal]:
     """What makes this program take less: one that loads, one that only infers, one that trains."""
     signs = facts.signs
     trains = "trains" in signs
@@ -154,7 +157,7 @@ def _by_program(facts: LogFacts, figures: _Figures) -> Iterator[Proposal]:
             yield _ACCUMULATE
 
 
-def _batch(facts: LogFacts, figures: _Figures) -> Iterator[Proposal]:
+def _batch(facts: LogFacts, figures: TorchFigures) -> Iterator[Proposal]:
     fit = fitting_batch(facts)
     if fit is not None:
         yield Proposal(
@@ -175,10 +178,10 @@ def _batch(facts: LogFacts, figures: _Figures) -> Iterator[Proposal]:
         yield _SMALLER_INPUT._replace(paste="size = size // 2")
 
 
-def _grown_segments(facts: LogFacts, figures: _Figures) -> Iterator[Proposal]:
+def _grown_segments(facts: LogFacts, figures: TorchFigures) -> Iterator[Proposal]:
     """A setting against fragments, of those that this PyTorch has and the log does not show set."""
     held, unused = figures.held, figures.unused
-    if not held or unused is None or unused <= _MUCH_UNUSED * held:
+    if not held or unused is None or unused <= MUCH_UNUSED * held:
         return
     share = f"{unused / held:.0%} of what PyTorch holds is unused and fragmented"
     if _is_at_least(facts, (2, 1)):
@@ -196,7 +199,7 @@ def _grown_segments(facts: LogFacts, figures: _Figures) -> Iterator[Proposal]:
             "command",
             "export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128",
         )
-    if _is_fragmented(figures):
+    if is_fragmented(figures):
         yield Proposal(
             "give back what is unused before the large step",
             "a cached block that is too short is of no use to it, and the card can join free ones",
@@ -213,7 +216,7 @@ def _is_at_least(facts: LogFacts, wanted: tuple[int, int]) -> bool:
     return "torch_reserved" not in facts.details and "torch_cached" not in facts.details
 
 
-def _refused_though_free(facts: LogFacts, figures: _Figures) -> Iterator[Proposal]:
+def _refused_though_free(facts: LogFacts, figures: TorchFigures) -> Iterator[Proposal]:
     """What is free now was not when it was asked for, or the system refused it."""
     reason = (
         f"{sized(figures.asked or 0)} were refused although {sized(figures.free or 0)} were free a "
@@ -243,7 +246,7 @@ def _higher_limit(facts: LogFacts) -> Proposal:
     )
 
 
-def _see_others(figures: _Figures) -> Proposal:
+def _see_others(figures: TorchFigures) -> Proposal:
     held, others, total = figures.held, figures.others, figures.total
     if held is None or others is None or total is None:
         return SEE_OTHERS
@@ -251,55 +254,3 @@ def _see_others(figures: _Figures) -> Proposal:
         reason=f"PyTorch holds {sized(held)} of {sized(total)}, some {sized(others)} belong to "
         f"others: {SEE_OTHERS.reason}"
     )
-
-
-def _figures(facts: LogFacts) -> _Figures:
-    card, request = facts.card, facts.request
-    total = card.total_bytes if card is not None else None
-    free = card.free_bytes if card is not None else None
-    allocated, unused = _size(facts, "torch_allocated"), _size(facts, "torch_unallocated")
-    held, cached = _size(facts, "torch_reserved"), _size(facts, "torch_cached")
-    if allocated is not None and held is None:
-        held = allocated + (unused or cached or 0)
-    if allocated is not None and held is not None:
-        unused = held - allocated if unused is None else unused
-    return _Figures(request.size_bytes, total, free, unused, held, _others(facts, held))
-
-
-def _others(facts: LogFacts, held: int | None) -> int | None:
-    """What of the card is neither free nor this process's."""
-    card, process = facts.card, _size(facts, "torch_process")
-    if card is None or card.total_bytes is None or card.free_bytes is None:
-        return None
-    own = process
-    if own is None and held is not None:
-        own = held + _CONTEXT
-        same = [each.size_bytes for each in card.holders if abs(each.size_bytes - held) <= _SAME]
-        own = max([own, *same])
-    if own is None:
-        own = card.holders[0].size_bytes if len(card.holders) == 1 else None
-    return None if own is None else max(card.total_bytes - card.free_bytes - own, 0)
-
-
-def _others_are_in_the_way(figures: _Figures) -> bool:
-    others, total = figures.others, figures.total
-    if others is None or total is None or others <= _MUCH_OF_OTHERS * total:
-        return False
-    return figures.asked is None or others + (figures.free or 0) >= figures.asked
-
-
-def _was_free(figures: _Figures) -> bool:
-    return None not in (figures.asked, figures.free) and (figures.free or 0) >= (figures.asked or 0)
-
-
-def _is_fragmented(figures: _Figures) -> bool:
-    """Whether what lies unused would have done, and is more than what others hold."""
-    asked, unused, held = figures.asked, figures.unused, figures.held
-    if asked is None or unused is None or not held:
-        return False
-    enough = unused + (figures.free or 0) >= asked > (figures.free or 0)
-    return enough and unused > _MUCH_UNUSED * held and unused > (figures.others or 0)
-
-
-def _size(facts: LogFacts, name: str) -> int | None:
-    return logged_size(str(facts.details.get(name, "")))
