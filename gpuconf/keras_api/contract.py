@@ -46,6 +46,7 @@ _NO_SESSIONS = "rehearse counts no steps in sessions"
 _NOT_DIVERTED = "rehearse does not divert what a script saves there"
 _WRITTEN = "keras_api.written_files"
 _NO_BATCH = "rehearse does not know the batch"
+_NO_LOSS = "the loss of a script's own loop is not seen, where it is a function"
 _NO_SHAPE = "estimate must be given input_shape"
 _NO_UNDO = "an estimate leaves traces on the user's model"
 _NO_PARTS = "losses in the logs are wrong for batches that are taken in parts"
@@ -240,6 +241,7 @@ _OF_KERAS_3 = (
     Name("keras.src.trainers.epoch_iterator:EpochIterator", "reset", ("images.sequences",),
          "an epoch counts as ended where Keras only begins", KERAS_3),
     Name("<keras>", "src.optimizers.multi_optimizer", ("keras_api.training",), _NO_STEPS, KERAS_3),
+    Name("keras._tf_keras.keras", "losses", ("keras_api.training",), _NO_LOSS, KERAS_3),
 )  # fmt: skip
 
 _OF_KERAS_2 = (
@@ -272,6 +274,7 @@ _OF_KERAS_2 = (
     Name("<keras>", "src.engine.training_v1:Model", ("keras_api.training",), _NO_BATCH, KERAS_2),
     Name("tf_keras.api._v1.keras", "backend", ("backends.keras_session",),
          "a version-1 session is not given to tf_keras", "tf_keras"),
+    Name("tf_keras.api._v2.keras", "losses", ("keras_api.training",), _NO_LOSS, "tf_keras"),
 )  # fmt: skip
 
 NAMES = (*_OF_TENSORFLOW, *_OF_ANY_KERAS, *_OF_KERAS_3, *_OF_KERAS_2)

@@ -20,6 +20,9 @@ TRAINERS = (
     ("src.engine.training", "Model"),
 )
 
+# The losses again, as ``from tensorflow import keras`` gives them, by version.
+LOSS_MODULES = ("keras._tf_keras.keras.losses", "tf_keras.api._v2.keras.losses")
+
 
 def optimizer_classes(keras: str) -> list[type]:
     """The classes of optimizers of an imported Keras, ``keras`` or ``tf_keras``."""

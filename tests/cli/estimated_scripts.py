@@ -122,6 +122,11 @@ SCRIPTS = {
     + "loss = keras.losses.sparse_categorical_crossentropy\n"
     + _LOOP.replace("@tf.function", "#")
     + _SAVED,
+    "tf_keras_loss.py": _START
+    + _MODEL
+    + "loss = keras.losses.sparse_categorical_crossentropy\n"
+    + _LOOP.replace("@tf.function", "#")
+    + _SAVED,
     "gan.py": _START + _GAN,
     "session.py": _SESSION,
     "model_alone.py": _START + _MODEL,

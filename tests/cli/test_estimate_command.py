@@ -280,6 +280,7 @@ SCRIPT_COMMANDS = (
     "loop.py --optimizer sgd",
     "eager.py --json",
     "function_loss.py --json",
+    "tf_keras_loss.py --json",
     "gan.py --json",
     "session.py",
     "model_alone.py --json",
@@ -297,6 +298,7 @@ FROM_SCRIPTS = (
     ("loop.py --json --batch-size 20", 20, "Adam", "train_step(), a tf.function, at loop.py:23"),
     ("eager.py --json", 50, "Adam", "the loop at eager.py:18: batch 50 of float32[50, 28, 28, 1]"),
     ("function_loss.py --json", 50, "Adam", "the loop at function_loss.py:19: batch 50 of float32"),
+    ("tf_keras_loss.py --json", 50, "Adam", "the loop at tf_keras_loss.py:19: batch 50 of float32"),
     ("gan.py --json", 16, None, "fit() at gan.py:34: batch 16 of float32[16, 28, 28, 1]"),
     ("model_alone.py --json", 32, "Adam", "model_alone.py ended without training: its one model"),
 )
@@ -321,6 +323,9 @@ def test_scripts_as_they_are(scripts: Callable[..., Done]) -> None:
     # The same model with the same optimizer and batch, by a loop of the script's own.
     loop, eager = found["loop.py --json --limit 64MiB"], found["eager.py --json"]
     assert abs(loop["peak_bytes"] - eager["peak_bytes"]) < eager["peak_bytes"] * 0.01
+    for words in ("function_loss.py --json", "tf_keras_loss.py --json"):
+        assert "int32[50]" in found[words]["notes"][0]  # the loss's own targets
+        assert not any("is assumed" in note for note in found[words]["notes"])
     assert loop["largest_batch"] > 50
     assert {"sequential/conv", "sequential/dense"} <= {row["layer"] for row in loop["layers"]}
     assert "the script's own words" in scripts("main.py --json").err

@@ -66,6 +66,10 @@ class Watcher:
             hooks.set(name, self._on_keras)
             if name in sys.modules:
                 self._on_keras(sys.modules[name])
+        for name in training.LOSS_MODULES:
+            hooks.set(name, self._on_losses)
+            if name in sys.modules:
+                self._on_losses(sys.modules[name])
 
     def _on_keras(self, keras: ModuleType) -> None:
         backend = getattr(getattr(keras, "config", None), "backend", lambda: "tensorflow")()
@@ -86,8 +90,12 @@ class Watcher:
             )
         wrap(keras.layers.Layer, "__call__", self._around_call)
         wrap(keras.losses.Loss, "__call__", self._around_loss)
-        for name in _loss_functions(keras.losses):
-            wrap(keras.losses, name, self._around_loss_function)
+        self._on_losses(keras.losses)
+
+    def _on_losses(self, losses: ModuleType) -> None:
+        """See the losses that are functions; each of Keras's modules of them has its own names."""
+        for name in _loss_functions(losses):
+            wrap(losses, name, self._around_loss_function)
 
     def _around_trainer(self, of: Callable[[dict[str, Any], str], Training]) -> Any:
         def around(original: Any, *args: Any, **kwargs: Any) -> Any:
