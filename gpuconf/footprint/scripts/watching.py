@@ -27,6 +27,9 @@ from gpuconf.keras_api import nests, sessions, training
 from gpuconf.keras_api.patching import wrap
 
 _KERAS = ("keras", "tf_keras")
+_THE_FIRST = (
+    "this is the script's first training; a later one may take more: `gpuconf rehearse` judges all"
+)
 _GRAPH = "TensorFlow 1's sessions are not traced"
 
 
@@ -117,7 +120,7 @@ class Watcher:
         except GpuconfError as error:
             self._on_error(error)
         else:
-            self._on_training(found)
+            self._on_training(found._replace(notes=(*found.notes, _THE_FIRST)))
 
     def _sees_nothing(self) -> bool:
         """Whether nothing is to be seen: in another process, or after the first training."""
