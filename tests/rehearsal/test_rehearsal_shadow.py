@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,21 @@ def test_what_is_removed_is_hidden(places: tuple[Path, Shadow, list[str]]) -> No
     assert (mine / "a.txt").read_text() == "a"
 
 
+def test_a_folder_is_not_removed_with_its_files(places: tuple[Path, Shadow, list[str]]) -> None:
+    """As the system has it: rmdir takes an empty one and remove a file; else nothing is hidden."""
+    mine, shadow, _ = places
+    with pytest.raises(OSError, match="not empty"):
+        shadow.remove(str(mine), os.rmdir)
+    with pytest.raises(IsADirectoryError):
+        shadow.remove(str(mine), os.remove)
+    assert shadow.for_reading(str(mine / "a.txt")) == str(mine / "a.txt")
+    for name in ("a.txt", "b.txt"):
+        shadow.remove(str(mine / name), os.remove)
+    shadow.remove(str(mine), os.rmdir)
+    assert shadow.is_hidden(str(mine))
+    assert sorted(os.listdir(mine)) == ["a.txt", "b.txt"]
+
+
 def test_what_is_moved(places: tuple[Path, Shadow, list[str]]) -> None:
     """A real file is copied and hidden, a shadow is moved; what is missing cannot be."""
     mine, shadow, _ = places
@@ -83,3 +100,28 @@ def test_what_has_no_shadow(places: tuple[Path, Shadow, list[str]]) -> None:
     shadow.leave_alone(str(mine / "tmp123"))
     for path in ("/dev/null", str(mine / "tmp123" / "a"), str(mine.parent / "rehearsal" / "x")):
         assert shadow.for_writing(path) == shadow.for_reading(path) == path
+
+
+STARTS = """
+import os, sys
+from gpuconf.rehearsal.agent.files import Files
+from gpuconf.rehearsal.agent.record import AgentRecord
+
+def stuck(what, why):
+    raise SystemExit(what)
+
+files = Files(AgentRecord(sys.argv[1]), when_stuck=stuck)
+files.watch()
+files.is_on = True
+print(os.system("uname"), flush=True)
+os.system("uname && touch made")
+"""
+
+
+def test_a_shell_does_no_more_than_look(tmp_path: Path) -> None:
+    """A harmless program is started; not so a line of the shell that only begins with one."""
+    words = [sys.executable, "-c", STARTS, str(tmp_path / "rehearsal")]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [os.uname().sysname, "0"]
+    assert done.stderr.strip() == "starting `uname && touch made`"
+    assert not (tmp_path / "made").exists()

@@ -44,6 +44,7 @@ _STARTS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spa
 _HARMLESS = {
     *("uname", "ldconfig", "ld", "gcc", "cc", "lscpu", "nvidia-smi", "fc-list", "which", "file"),
 }
+_SHELL = re.compile(r"[|;&<>`$(\n]")  # by which a shell writes a file or starts something else
 WHY_NO_PROGRAM = "what it would be given is not the result of a real training"
 
 
@@ -180,7 +181,8 @@ class Files:
         given = args[1] if event == "subprocess.Popen" else args[0]
         words = given if isinstance(given, list | tuple) else str(os.fsdecode(given)).split()
         command = " ".join(os.fsdecode(word) for word in words)
-        if words and os.path.basename(os.fsdecode(words[0])) not in _HARMLESS:
+        does_more = event == "os.system" and _SHELL.search(os.fsdecode(given))
+        if words and (does_more or os.path.basename(os.fsdecode(words[0])) not in _HARMLESS):
             self._when_stuck(f"starting `{command[:200]}`", WHY_NO_PROGRAM)
 
 

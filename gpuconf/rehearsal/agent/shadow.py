@@ -6,6 +6,7 @@ hidden.  Files that the program has made by `tempfile`, and those of the system,
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterable
@@ -75,6 +76,8 @@ class Shadow:
             return original(path, *rest, **named)
         shadow = self._of(real)
         there = _exists(real) and not self.is_hidden(real)
+        if there:
+            self._refuse(real, original.__name__)
         if _exists(shadow) or not there:
             if _exists(shadow) or self.is_hidden(real):
                 original(shadow, *rest, **named)
@@ -82,6 +85,16 @@ class Shadow:
                 original(path, *rest, **named)  # it fails as it would
         self._hidden.add(real)
         return None
+
+    def _refuse(self, real: str, how: str) -> None:
+        """Raise what the system would for a folder with something in it, and of the wrong kind."""
+        code = None
+        if how == "rmdir" and self.listed(real, os.listdir):
+            code = errno.ENOTEMPTY
+        elif how in ("remove", "unlink") and _is_folder(real) and not os.path.islink(real):
+            code = errno.EISDIR
+        if code is not None:
+            raise OSError(code, os.strerror(code), real)
 
     def move(self, source: Any, target: Any) -> None:
         """Give something another name."""
