@@ -94,8 +94,19 @@ def divert(files: Diverting) -> None:
             entry.function,
             partial(_called, files, entry),
         )
+    _wrap_copies()
     for name, around in _OF_FOLDERS.items():
         wrap(sys.modules.get(_FILE_IO), name, partial(_done, files, around))
+
+
+def _wrap_copies() -> None:
+    """Have ``write_file`` wrapped where it was imported by name, too: ``tf.io`` for one."""
+    wrapped = getattr(sys.modules.get("tensorflow.python.ops.gen_io_ops"), "write_file", None)
+    original = getattr(wrapped, "__wrapped__", None)
+    modules = [each for key, each in list(sys.modules.items()) if key.startswith("tensorflow")]
+    for module in modules:
+        if original is not None and vars(module).get("write_file") is original:
+            module.write_file = wrapped  # type: ignore[attr-defined]
 
 
 def _called(files: Diverting, entry: _Place, original: Any, *args: Any, **named: Any) -> Any:

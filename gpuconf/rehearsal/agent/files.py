@@ -141,7 +141,11 @@ class Files:
         return original(self.shadow.for_a_folder(path), *rest, **named)
 
     def _symlink(self, original: Any, source: Any, target: Any, **named: Any) -> Any:
-        return original(source, self.shadow.for_writing(target, exclusive=True), **named)
+        """A link in the shadow would lead from there to files of the user's."""
+        real = os.path.abspath(os.fsdecode(target))
+        if not self.shadow.has_none(real):
+            self.refuse(real)
+        return original(source, target, **named)
 
     def _listdir(self, original: Any, path: Any = ".") -> Any:
         return list(self.shadow.listed(path or ".", original).values())
@@ -199,7 +203,8 @@ class _Wrapped:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         files = self._files
-        if sys._getframe(1).f_globals.get("__name__") == "tempfile":
+        caller = sys._getframe().f_back  # none where Python itself prints an uncaught error
+        if caller is not None and caller.f_globals.get("__name__") == "tempfile":
             if self._original is _MKDIR or (self._original is _OPEN and args[1] & os.O_CREAT):
                 files.shadow.leave_alone(os.fsdecode(args[0]))
             return self._original(*args, **named)
