@@ -240,15 +240,16 @@ def _estimated(
     """The estimate; with advice too where it is asked for, or the batch does not fit."""
     from gpuconf.footprint.scripts.estimating import estimate_training
 
-    wanted = {**_wanted(options), "limit": limit_bytes, "phases": True}
     batch = options.batch_size or found.batch_size
-    what = "predict" if options.inference else "training"
-    _progress(f"tracing a {what} step of batch {batch}", output)
-    estimated = estimate_training(found, batch, **wanted, advise=options.advice)
-    if estimated.fits is False and not options.advice:
-        _progress("it does not fit: tracing what would", output)
-        estimated = estimate_training(found, batch, **wanted, advise=True)
-    return estimated
+    return estimate_training(
+        found,
+        batch,
+        **_wanted(options),
+        limit=limit_bytes,
+        phases=True,
+        advise=True if options.advice else None,
+        progress=lambda text: _progress(text, output),
+    )
 
 
 def _probed(

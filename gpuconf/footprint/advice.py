@@ -16,6 +16,7 @@ from gpuconf.footprint.scripts.step_function import StepFunction
 from gpuconf.footprint.step import Step
 from gpuconf.footprint.subject import Subject
 from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
+from gpuconf.footprint.traced_steps import TracedSteps
 from gpuconf.keras_api import nests
 from gpuconf.keras_api.families import KerasFamily
 from gpuconf.keras_api.layers import (
@@ -40,7 +41,7 @@ class _Change(NamedTuple):
 
 
 def advice_for(
-    subject: Subject | StepFunction,
+    steps: TracedSteps,
     estimate: MemoryEstimate,
     limit: Limit | None,
     *,
@@ -48,7 +49,8 @@ def advice_for(
 ) -> tuple[Advice, ...]:
     """The changes that save something, the best first; a change that fails is left out."""
     found, peak_bytes = [], estimate.peak_bytes
-    for change in _changes(subject, estimate):
+    for change in _changes(steps, estimate):
+        steps.progress(f"what would save memory: {change.what}")
         try:
             step = change.trace()
         except GpuconfError:
@@ -60,14 +62,15 @@ def advice_for(
     return tuple(sorted(found, key=lambda advice: advice.peak_bytes))
 
 
-def _changes(subject: Subject | StepFunction, estimate: MemoryEstimate) -> list[_Change]:
+def _changes(steps: TracedSteps, estimate: MemoryEstimate) -> list[_Change]:
+    subject = steps.subject
     found, batch_size = [], estimate.batch_size
     smaller = batch_size // 2
     if estimate.fits is False:
         smaller = estimate.largest_batch or 0
     if smaller and not subject.is_of_one_batch_size:
         how = f"batch_size={smaller}"
-        found.append(_Change(f"batch {smaller}", how, lambda: subject.trace(smaller)))
+        found.append(_Change(f"batch {smaller}", how, lambda: steps.trace(smaller)))
     if isinstance(subject, StepFunction):
         return found  # its model, optimizer and precision are the script's to change
     found.append(_smaller_inputs(subject, batch_size))

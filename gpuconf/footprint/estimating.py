@@ -14,6 +14,7 @@ from gpuconf.footprint.replay import Limit, Replay, layer_rows, replay, timeline
 from gpuconf.footprint.scripts.step_function import StepFunction
 from gpuconf.footprint.step import CONSTANT, WORKSPACE, Step
 from gpuconf.footprint.subject import Subject, check_backend
+from gpuconf.footprint.traced_steps import Progress, TracedSteps
 from gpuconf.keras_api.families import family_on_any_backend
 from gpuconf.units import sized
 
@@ -36,7 +37,8 @@ def estimate(
     allow_growth: bool = True,
     workspace_limit: int | str | None = None,
     phases: bool = False,
-    advise: bool = False,
+    advise: bool | None = False,
+    progress: Progress | None = None,
 ) -> MemoryEstimate:
     """Estimate the memory that a step of ``fit`` takes, or one of ``predict``.
 
@@ -57,7 +59,8 @@ def estimate(
     ``workspace_limit``, a size too, caps what one convolution takes beside its tensors, as
     ``TF_CUDNN_WORKSPACE_LIMIT_IN_MB`` does on a GPU; without it, it is what CPU kernels take.
     ``phases`` also gives the need as a formula of the batch, and ``advise`` what changes would
-    save; both take more traces.
+    save, with None only where the batch does not fit; both take more traces.  ``progress`` is
+    called with a line of text before each.
     ``jit`` says that TensorFlow compiles the step with XLA, of which nothing is modelled: a note
     says so.
 
@@ -76,6 +79,7 @@ def estimate(
         allow_growth=allow_growth,
         phases=phases,
         advise=advise,
+        progress=progress,
     )
 
 
@@ -86,20 +90,22 @@ def estimate_subject(
     limit: int | str | None,
     allow_growth: bool,
     phases: bool,
-    advise: bool,
+    advise: bool | None,
+    progress: Progress | None = None,
 ) -> MemoryEstimate:
     """Estimate what can be traced at any batch size; the options are those of `estimate`."""
     limit_bytes = bytes_of("limit", limit)
-    estimated = _estimated(subject, batch_size, limit_bytes, allow_growth, phases=phases)
-    if advise:
+    steps = TracedSteps(subject, progress)
+    estimated = _estimated(steps, batch_size, limit_bytes, allow_growth, phases=phases)
+    if advise or (advise is None and estimated.fits is False):
         allocator = _safe_limit(limit_bytes, allow_growth)
-        found = advice_for(subject, estimated, allocator, allow_growth=allow_growth)
+        found = advice_for(steps, estimated, allocator, allow_growth=allow_growth)
         estimated = estimated._replace(advice=found)
     return estimated
 
 
 def _estimated(
-    subject: Subject | StepFunction,
+    steps: TracedSteps,
     batch_size: int,
     limit_bytes: int | None,
     allow_growth: bool,
@@ -107,15 +113,15 @@ def _estimated(
     phases: bool,
 ) -> MemoryEstimate:
     """The estimate of one batch size; with a limit, and the largest batch under it."""
-    step = subject.trace(batch_size)
+    step = steps.trace(batch_size)
     other = None
-    if (phases or limit_bytes is not None) and not subject.is_of_one_batch_size:
-        other = subject.trace(batch_size * 2)
+    if (phases or limit_bytes is not None) and not steps.subject.is_of_one_batch_size:
+        other = steps.trace(batch_size * 2)
     estimated = _of_replay(step, other, replay(step, allow_growth=allow_growth))
     allocator = _safe_limit(limit_bytes, allow_growth)
     if allocator is None:
         return estimated
-    largest = largest_batch(subject.trace, step, other, allocator)
+    largest = largest_batch(steps.trace, step, other, allocator)
     return estimated._replace(limit_bytes=limit_bytes, largest_batch=largest)
 
 

@@ -92,6 +92,11 @@ class Subject:
             raise first from None
 
     @property
+    def kind(self) -> str:
+        """Which step is traced, in a word."""
+        return "training" if self.choice.training else "predict"
+
+    @property
     def is_of_one_batch_size(self) -> bool:
         """Whether it cannot be traced at another batch size."""
         return is_of_one_batch_size(self.model)

@@ -11,7 +11,8 @@ from tests.inside_tensorflow import Outcomes, holds, names_in, outcomes_fixture
 pytestmark = pytest.mark.slow
 
 CHECKS = [
-    Path(__file__).with_name(f"{subject}_checks.py") for subject in ("tracing", "estimate_models")
+    Path(__file__).with_name(f"{subject}_checks.py")
+    for subject in ("tracing", "estimate_models", "traced_steps")
 ]
 outcomes = outcomes_fixture(*CHECKS)
 

@@ -43,6 +43,11 @@ class StepFunction:
             self, self.batch_size, notes=(f"from {name}(), a tf.function, at {place}: {what}",)
         )
 
+    @property
+    def kind(self) -> str:
+        """Which step is traced, in a word."""
+        return "training"
+
     @cached_property
     def batch_size(self) -> int:
         """The first dimension of the first tensor that has one; 1 where there is none."""

@@ -1,0 +1,34 @@
+"""The steps of one estimate: each batch size is traced once, whoever asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuconf.footprint.scripts.step_function import StepFunction
+from gpuconf.footprint.step import Step
+from gpuconf.footprint.subject import Subject
+
+Progress = Callable[[str], None]
+
+
+class TracedSteps:
+    """What a subject's steps are at the batch sizes that are asked for.
+
+    The subject must stay as it is meanwhile.  ``progress`` gets a line before each trace.
+    """
+
+    def __init__(self, subject: Subject | StepFunction, progress: Progress | None = None) -> None:
+        self.subject = subject
+        self.progress = progress or _silent
+        self._by_batch_size: dict[int, Step] = {}
+
+    def trace(self, batch_size: int) -> Step:
+        """The step at this batch size."""
+        if batch_size not in self._by_batch_size:
+            self.progress(f"tracing a {self.subject.kind} step of batch {batch_size}")
+            self._by_batch_size[batch_size] = self.subject.trace(batch_size)
+        return self._by_batch_size[batch_size]
+
+
+def _silent(_text: str) -> None:
+    """For callers that show no progress."""
