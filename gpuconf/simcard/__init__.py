@@ -13,16 +13,19 @@ from gpuconf.simcard.libraries import build_libraries
 from gpuconf.simcard.run import run_command
 from gpuconf.simcard.temporary import simulated_card
 from gpuconf.simcard.wheels import WheelSupport, support_for_command
+from gpuconf.simcard.xla import XlaSupport, xla_for_command
 
 __all__ = [
     "Card",
     "CardProcess",
     "CardSpec",
     "WheelSupport",
+    "XlaSupport",
     "bridge_for_command",
     "build_libraries",
     "create_card",
     "run_command",
     "simulated_card",
     "support_for_command",
+    "xla_for_command",
 ]

@@ -22,6 +22,7 @@ from gpuconf.errors import BackendError, UsageError
 from gpuconf.simcard.bridge import LIBRARY, VARIABLE
 from gpuconf.simcard.libraries import build_libraries
 from gpuconf.simcard.wheels import NO_SUPPORT, WheelSupport
+from gpuconf.simcard.xla import XlaSupport
 from gpuconf.units import GIB, sized
 
 FILE_VARIABLE = "GPUCONF_SIMCARD_FILE"
@@ -136,11 +137,13 @@ class Card:
         *,
         bridge: Path | None = None,
         wheels: WheelSupport = NO_SUPPORT,
+        xla: XlaSupport | None = None,
     ) -> dict[str, str]:
         """``base`` changed so that programs started with it see this card.
 
         With ``bridge`` (see `bridge_for_command`) TensorFlow computes there; without, it has
-        memory alone.  PyTorch and JAX need ``wheels`` (see `support_for_command`).  The dynamic
+        memory alone.  With ``xla`` (see `xla_support`) TensorFlow's XLA compiles there.
+        PyTorch and JAX need ``wheels`` (see `support_for_command`).  The dynamic
         linker reads LD_LIBRARY_PATH at the start of a program: setting it in one that already
         runs does nothing.  Raises UsageError where another plugin stands in TensorFlow's way.
         """
@@ -168,7 +171,7 @@ class Card:
         changed.pop(VARIABLE, None)
         if bridge is not None:
             changed[VARIABLE] = str(bridge)
-        return changed
+        return changed if xla is None else {**changed, **xla.environment(changed)}
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[ctypes.CDLL, ctypes.c_void_p]]:

@@ -78,14 +78,19 @@ def python_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
 class Frameworks(NamedTuple):
     """The frameworks that a command would import; PyTorch and JAX by the folders of their packages.
 
-    JAX only with plugins, without which it has no CUDA.  ``has_nvidia``: NVIDIA's libraries are
-    installed as wheels.
+    JAX only with plugins, without which it has no CUDA.  ``nvidia`` is the folder of NVIDIA's
+    wheels.
     """
 
     tensorflow: InstalledTensorFlow | None = None
     torch: Path | None = None
     jax: Path | None = None
-    has_nvidia: bool = False
+    nvidia: Path | None = None
+
+    @property
+    def has_nvidia_libraries(self) -> bool:
+        """Whether NVIDIA's libraries are installed as wheels, and not only its compilers."""
+        return self.nvidia is not None and any(self.nvidia.glob("*/lib/lib*.so*"))
 
 
 def find_tensorflow(
@@ -124,7 +129,7 @@ def _ask(python: str, environ: tuple[tuple[str, str], ...]) -> Frameworks:
         version = found["version"] or "unknown"
         tensorflow = InstalledTensorFlow(version, folders["tensorflow"], python)
     jax = folders.get("jax") if "jax_plugins" in folders else None
-    return Frameworks(tensorflow, folders.get("torch"), jax, "nvidia" in folders)
+    return Frameworks(tensorflow, folders.get("torch"), jax, folders.get("nvidia"))
 
 
 def _first_words(program: str) -> list[str]:

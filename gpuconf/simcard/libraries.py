@@ -48,6 +48,7 @@ _DRIVER = (
     "cuda_driver_memory.c",
     "cuda_driver_virtual.c",
     "cuda_driver_work.c",
+    "cuda_driver_modules.c",
     "cuda_driver_streams.c",
     "cuda_driver_lookup.c",
     "cuda_driver_refused.c",
@@ -60,6 +61,7 @@ _RUNTIME = (
     "cuda_runtime_memory.c",
     "cuda_runtime_properties.c",
 )
+_CUDNN = ("cudnn.c", "cudnn_backend.c")
 
 
 class Library(NamedTuple):
@@ -102,8 +104,8 @@ LIBRARIES = (
     Library(DEVICE_FILES, ("device_files.c",)),
     Library("libnvidia-ml.so.1", (*_CARD, "nvml.c", "nvml_use.c")),
     Library("libgpuconf_card.so", _CARD),
-    Library("libcudnn.so.8", ("cudnn.c",), ("-DCUDNN_VERSION=8907", *_OLD)),
-    Library("libcudnn.so.9", ("cudnn.c",), ("-DCUDNN_VERSION=92000", *_OLD)),
+    Library("libcudnn.so.8", _CUDNN, ("-DCUDNN_VERSION=8907", *_OLD)),
+    Library("libcudnn.so.9", _CUDNN, ("-DCUDNN_VERSION=92000", *_OLD)),
     *(
         Library(soname, ("math_libraries.c",), (f"-DCUDA_MAJOR={cuda}", *_OLD))
         for soname, cuda in _MATH_SONAMES.items()
@@ -118,7 +120,7 @@ LIBRARIES = (
         for release in old_cuda.RELEASES
     ),
     *(
-        Library(soname, ("cudnn.c",), (f"-DCUDNN_VERSION={version}", *_OLD))
+        Library(soname, _CUDNN, (f"-DCUDNN_VERSION={version}", *_OLD))
         for soname, version in old_cuda.CUDNN_VERSIONS.items()
     ),
     Library(old_cuda.REFUSALS, ("old_cuda/refusals.c",), ("-I.", "-O0", *_OLD)),

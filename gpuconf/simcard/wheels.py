@@ -47,9 +47,9 @@ def support_for_command(
     preload: list[str] = []
     if found.torch is not None:
         folder = build_refusals(found.torch, environ=environ, progress=progress)
-    if folder is not None and found.has_nvidia:
+    if folder is not None and found.has_nvidia_libraries:
         preload += [LIBRARY, *sorted(file.name for file in folder.iterdir() if file.is_symlink())]
-    if found.jax is not None and found.has_nvidia:
+    if found.jax is not None and found.has_nvidia_libraries:
         preload += SONAMES_OF_JAX
     if found.jax is not None and not any(map(os.path.exists, _GPU_DEVICES)):
         preload.append(DEVICE_FILES)

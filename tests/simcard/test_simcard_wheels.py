@@ -134,9 +134,14 @@ def test_jax_alone_is_shown_a_device_file(tmp_path: Path) -> None:
 
 
 def test_nvidias_wheels_do_not_come_first(tmp_path: Path, wheel: Path) -> None:
-    """PyTorch and JAX would take them before LD_LIBRARY_PATH, so the stand-ins are preloaded."""
-    both = _installed(tmp_path / "both", "jax", "jax_plugins", "nvidia")
+    """PyTorch and JAX would take them before LD_LIBRARY_PATH, so the stand-ins are preloaded.
+
+    Not for a wheel that has no library, as that of nvcc.
+    """
+    both = _installed(tmp_path / "both", "jax", "jax_plugins", "nvidia/cublas/lib")
     (tmp_path / "both" / "torch").symlink_to(wheel)
+    assert _support(both).preload[:1] != (LIBRARY,)
+    (tmp_path / "both" / "nvidia" / "cublas" / "lib" / "libcublas.so.12").touch()
     preload = _support(both).preload
     assert preload[:4] == (LIBRARY, "libcublas.so.13", "libcudart.so.13", "libnccl.so.2")
     assert {"libcudnn.so.9", "libcublas.so.12", "libcupti.so.13"} <= set(preload)

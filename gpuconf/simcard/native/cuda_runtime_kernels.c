@@ -172,3 +172,9 @@ EXPORT int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks)
     *blocks = 1;
     return CUDA_OK;
 }
+
+/* XLA launches its own kernels, such as the autotuner's, through the driver. */
+EXPORT int cudaGetFuncBySymbol(struct function **function, const void *host)
+{
+    return runtime_note(gpuconf_function_named(function, kernel_name(host)));
+}

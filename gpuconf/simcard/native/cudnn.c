@@ -1,6 +1,8 @@
 /* libcudnn.so.8 and .so.9: TensorFlow lists no GPU unless the library loads.  It says its
- * version and nothing else: what would compute is missing. */
+ * version and gives handles; what would compute is missing. */
 #include <stddef.h>
+
+#include "skipping.h"
 
 #ifndef CUDNN_VERSION
 #error "build with -DCUDNN_VERSION=…"
@@ -35,13 +37,14 @@ EXPORT const char *cudnnGetErrorString(int status)
                        : "CUDNN_STATUS_NOT_SUPPORTED (a simulated card has no cuDNN)";
 }
 
-/* XLA compiles nothing without a handle, so JAX gets one from the cuDNN that it asks for; it is good
- * for nothing, and whoever calls another function of cuDNN finds none. */
+/* XLA compiles nothing without a handle, so JAX gets one from the cuDNN that it asks for, and
+ * TensorFlow where its XLA is wanted; cudnn_backend.c has what XLA calls with it. */
 EXPORT int cudnnCreate(void **handle)
 {
     static char made;
-    *handle = CUDNN_VERSION >= 90000 ? &made : NULL;
-    return CUDNN_VERSION >= 90000 ? 0 : NOT_SUPPORTED;
+    int gives = CUDNN_VERSION >= 90000 || has_xla();
+    *handle = gives ? &made : NULL;
+    return gives ? 0 : NOT_SUPPORTED;
 }
 
 EXPORT int cudnnDestroy(void *handle)

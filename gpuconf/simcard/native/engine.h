@@ -129,14 +129,22 @@ EXPORT void *gpuconf_driver_function(const char *name);
  * callers do not (Eigen) or abort (TF_CHECK_OK): they get CUDA_OK and there is a fault, as when a
  * real kernel crashes after its launch. */
 EXPORT int gpuconf_launch_kernel(const char *name, void **arguments, int caller_checks);
+/* Do nothing on this thread until it is said again, for kernels, fills and copies on the device alike;
+ * what is copied from the device is zeros, which ends XLA's loops. */
+EXPORT void gpuconf_skip_work(int skips);
+int engine_thread_skips(void);
+EXPORT int gpuconf_work_is_skipped(void); /* that, or GPUCONF_SIMCARD_KERNELS=skip */
 /* CUDA_LAUNCH_FAILED once there is a fault: every copy from the device and every wait fails from
  * then on, so that no number from a kernel's missing result can reach the program.  (A real
  * fault fails every call; TensorFlow aborts on some, and a Python error says more.) */
 EXPORT int gpuconf_fault(void);
 
-/* ---- cuda_driver_work.c ---- */
+/* ---- cuda_driver_modules.c ---- */
 struct module; /* what kernels are loaded in */
+struct function;
 /* Whether those who launch its kernels look at what the launch returns. */
 int engine_load_module(struct module **module, int callers_check);
+/* A kernel of the runtime's, to be launched through the driver; it lives as long as the process. */
+EXPORT int gpuconf_function_named(struct function **function, const char *name);
 
 #endif

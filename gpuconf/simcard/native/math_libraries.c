@@ -6,8 +6,8 @@
 #define _GNU_SOURCE
 #include <link.h>
 #include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "skipping.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -30,12 +30,17 @@ static int skips_for_torch(void)
     return mode != NULL && strcmp(mode, "skip") == 0 && dl_iterate_phdr(is_torch, NULL);
 }
 
-EXPORT int cublasCreate_v2(void **handle)
+static int give_handle(void **handle)
 {
     static char made;
-    int skips = skips_for_torch();
-    *handle = skips ? &made : NULL;
-    return skips ? 0 : CUBLAS_NOT_SUPPORTED;
+    int gives = has_xla() || skips_for_torch();
+    *handle = gives ? &made : NULL;
+    return gives ? 0 : CUBLAS_NOT_SUPPORTED;
+}
+
+EXPORT int cublasCreate_v2(void **handle)
+{
+    return give_handle(handle);
 }
 
 enum { HEURISTIC_BYTES = 96 }; /* cublasLtMatmulHeuristicResult_t; zeros: no workspace, success */
@@ -45,7 +50,7 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a
                                           int *count)
 {
     (void)handle, (void)operation, (void)a, (void)b, (void)c, (void)d, (void)preference;
-    *count = skips_for_torch() && wanted > 0;
+    *count = (skips_for_torch() || has_xla()) && wanted > 0;
     if (*count == 0)
         return CUBLAS_NOT_SUPPORTED;
     memset(results, 0, HEURISTIC_BYTES);
@@ -66,8 +71,7 @@ EXPORT const char *cublasGetStatusName(int status)
 
 EXPORT int cublasLtCreate(void **handle)
 {
-    *handle = NULL;
-    return CUBLAS_NOT_SUPPORTED;
+    return give_handle(handle);
 }
 
 EXPORT const char *cublasLtGetStatusString(int status)

@@ -199,6 +199,15 @@ static int check_device_memory(const void *where, size_t bytes)
     return gpuconf_find(where, bytes, &found);
 }
 
+static void move(char *to, const char *from, size_t bytes, int sides)
+{
+    int skips = engine_thread_skips();
+    if (skips && sides == SOURCE_ON_DEVICE)
+        memset(to, 0, bytes);
+    else if (!skips || sides != (DESTINATION_ON_DEVICE | SOURCE_ON_DEVICE))
+        memmove(to, from, bytes);
+}
+
 int gpuconf_copy(void *to, const void *from, size_t bytes, int sides)
 {
     int status = engine_ready();
@@ -209,7 +218,7 @@ int gpuconf_copy(void *to, const void *from, size_t bytes, int sides)
     if (status == CUDA_OK && bytes > 0 && (sides & SOURCE_ON_DEVICE))
         status = check_device_memory(from, bytes);
     if (status == CUDA_OK)
-        memmove(to, from, bytes);
+        move(to, from, bytes, sides);
     return status;
 }
 
@@ -227,7 +236,7 @@ int gpuconf_fill(void *to, size_t pitch, uint32_t value, size_t element_bytes, s
                  size_t height)
 {
     int status = engine_ready();
-    if (status != CUDA_OK || width == 0 || height == 0)
+    if (status != CUDA_OK || width == 0 || height == 0 || engine_thread_skips())
         return status;
     size_t bytes = (height - 1) * pitch + width * element_bytes;
     status = check_device_memory(to, bytes);

@@ -1,0 +1,142 @@
+"""What TensorFlow's XLA needs to compile for a simulated card: a toolkit that assembles nothing.
+
+XLA writes PTX, and has ptxas make machine code of it.  No kernel ever runs here, so a script stands
+in for ptxas and leaves the PTX as it is.  libdevice, the bitcode of functions such as ``pow``, has
+to be real: it comes from NVIDIA's wheel (``pip install 'gpuconf[xla]'``), else from an installed
+CUDA.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuconf.errors import MissingDependencyError
+from gpuconf.simcard.compiling import build_once, cache_folder
+from gpuconf.simcard.installed import Frameworks, find_frameworks
+
+VARIABLE = "GPUCONF_SIMCARD_XLA"
+FLAGS_VARIABLE = "XLA_FLAGS"
+_LIBDEVICE = Path("nvvm") / "libdevice" / "libdevice.10.bc"
+# Where NVIDIA's wheels for CUDA 12 and 13 have it, below the folder of the package nvidia.
+_IN_WHEELS = ("cuda_nvcc", "cu13")
+_TOOLKIT_VARIABLES = ("CUDA_HOME", "CUDA_PATH")
+_USUAL_TOOLKIT = Path("/usr/local/cuda")
+_EXTRA = "pip install 'gpuconf[xla]'"
+
+# Any version that XLA takes; both print it as NVIDIA's do, for XLA reads it.
+_RELEASE = "Cuda compilation tools, release 12.9, V12.9.86"
+_VERSION = f"""\
+case " $* " in *" --version "*) echo '{_RELEASE}'; exit 0;; esac
+"""
+# The last word that is no option is the input; a zero ends the text, so that it can be read again.
+_PTXAS = f"""\
+#!/bin/sh
+# gpuconf: in ptxas's place for a simulated card, which runs no kernel.
+{_VERSION}\
+output= input=
+while [ $# -gt 0 ]; do
+  case "$1" in
+    -o|--output-file) output=$2; shift;;
+    -*) ;;
+    *) input=$1;;
+  esac
+  shift
+done
+{{ cat "$input" && printf '\\000'; }} > "$output"
+"""
+# Without the zeros that end them the texts can be read as one.
+_NVLINK = f"""\
+#!/bin/sh
+# gpuconf: in nvlink's place for a simulated card, which runs no kernel.
+{_VERSION}\
+output= inputs=
+while [ $# -gt 0 ]; do
+  case "$1" in
+    -o|--output-file) output=$2; shift;;
+    -*) ;;
+    *) inputs="$inputs $1";;
+  esac
+  shift
+done
+{{ cat $inputs | tr -d '\\000' && printf '\\000'; }} > "$output"
+"""
+_TOOLS = {"ptxas": _PTXAS, "nvlink": _NVLINK}
+
+
+class XlaSupport(NamedTuple):
+    """What `Card.environment` adds so that XLA compiles, and where libdevice is from."""
+
+    toolkit: Path
+    libdevice: Path
+    is_from_wheel: bool
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """For XLA_FLAGS: algorithms are not timed, which means nothing here, and CUDA graphs are
+        not used, which take no memory of the allocator's.
+        """
+        return (
+            f"--xla_gpu_cuda_data_dir={self.toolkit}",
+            "--xla_gpu_autotune_level=0",
+            "--xla_gpu_enable_command_buffer=",
+        )
+
+    def environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        """The variables that change; the user's own flags of XLA stay, and come first."""
+        flags = " ".join(filter(None, (base.get(FLAGS_VARIABLE), *self.flags)))
+        return {VARIABLE: "1", FLAGS_VARIABLE: flags}
+
+
+def xla_for_command(
+    command: Sequence[str], *, environ: Mapping[str, str] | None = None
+) -> XlaSupport:
+    """What the XLA of the TensorFlow that ``command`` would import needs; see `xla_support`."""
+    environ = os.environ if environ is None else environ
+    return xla_support(find_frameworks(command, environ), environ=environ)
+
+
+def xla_support(
+    found: Frameworks,
+    *,
+    environ: Mapping[str, str] | None = None,
+    usual_toolkit: Path = _USUAL_TOOLKIT,
+) -> XlaSupport:
+    """What the XLA of a Python with these frameworks needs; it is made in the cache, once.
+
+    Raises MissingDependencyError where there is no libdevice.
+    """
+    environ = os.environ if environ is None else environ
+    toolkits = [Path(environ[name]) for name in _TOOLKIT_VARIABLES if environ.get(name)]
+    libdevice, is_from_wheel = _find_libdevice(found, [*toolkits, usual_toolkit])
+    facts = repr((_TOOLS, str(libdevice))).encode()
+    folder = cache_folder(environ) / f"xla-{hashlib.sha256(facts).hexdigest()[:16]}"
+    names = [f"bin/{tool}" for tool in _TOOLS]
+    toolkit = build_once(folder, [*names, str(_LIBDEVICE)], lambda made: _build(libdevice, made))
+    return XlaSupport(toolkit, libdevice, is_from_wheel)
+
+
+def _find_libdevice(found: Frameworks, toolkits: Sequence[Path]) -> tuple[Path, bool]:
+    """The file, and whether it is of NVIDIA's wheel."""
+    wheels = [] if found.nvidia is None else [found.nvidia / part for part in _IN_WHEELS]
+    for toolkit in (*wheels, *toolkits):
+        if (toolkit / _LIBDEVICE).is_file():
+            return toolkit / _LIBDEVICE, toolkit in wheels
+    raise MissingDependencyError(
+        "XLA compiles nothing without libdevice.10.bc, which comes with NVIDIA's nvcc",
+        hint=f"{_EXTRA}, in the environment of the script",
+    )
+
+
+def _build(libdevice: Path, made: Path) -> None:
+    for name, script in _TOOLS.items():
+        tool = made / "bin" / name
+        tool.parent.mkdir(exist_ok=True)
+        tool.write_text(script, encoding="utf-8")
+        tool.chmod(0o755)
+    link = made / _LIBDEVICE
+    link.parent.mkdir(parents=True)
+    link.symlink_to(libdevice)
