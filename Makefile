@@ -6,6 +6,10 @@ BIN := $(VENV)/bin
 # Whole files at a time, because many share what they start.  Twice as many processes as two
 # processors: many tests wait, ten seconds for each TensorFlow or JAX that runs out of memory.
 IN_PARALLEL := --numprocesses 4 --dist loadfile
+# Compiled once, not in each of a thousand programs that leave no bytecode behind; nor does each
+# process of pytest compile all tests, where the variable is set for everything (in containers).
+COMPILED := $(BIN)/python -m compileall -q -j 0 gpuconf tests
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
 .PHONY: help demo test quick lint wheel generated bench matrix legacy models estimates batches gpu clean
 
@@ -45,10 +49,12 @@ demo: $(VENV)/.demo
 	@echo; echo "now try: $(BIN)/gpuconf plan, or: . $(BIN)/activate"
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -m 'not gpu' $(IN_PARALLEL)
+	$(COMPILED)
+	$(PYTEST) -m 'not gpu' $(IN_PARALLEL)
 
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -m 'not gpu and not slow' $(IN_PARALLEL)
+	$(COMPILED)
+	$(PYTEST) -m 'not gpu and not slow' $(IN_PARALLEL)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
