@@ -29,10 +29,17 @@ from gpuconf.rehearsal.rehearse import OtherBatches, Rehearsal, rehearse
 from gpuconf.rehearsal.runs import Orders, run_once
 from gpuconf.rehearsal.target import host_shortage, target_card
 from gpuconf.rehearsal.verdict import NO_VERDICT
-from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card, support_for_command
+from gpuconf.simcard import (
+    CardSpec,
+    XlaSupport,
+    bridge_for_command,
+    simulated_card,
+    support_for_command,
+    xla_for_command,
+)
 
-_OPTIONS = ("--card", "--used", "--context", "--count", "--profile", "--steps", "--batch", "--plot",
-            "--no-second-run", "--json")  # fmt: skip
+_OPTIONS = ("--card", "--used", "--context", "--count", "--profile", "--steps", "--batch", "--no-jit",
+            "--plot", "--no-second-run", "--json")  # fmt: skip
 _EXAMPLE = "gpuconf rehearse --card 8GiB -- python train.py"
 
 _DESCRIPTION = """\
@@ -75,6 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--batch", type=_batch, metavar="N",
         help="another batch size than the script's, in fit() and train_on_batch(); or auto: look "
         "for the largest that fits")  # fmt: skip
+    add("--no-jit", action="store_true",
+        help="as with jit_compile=False everywhere (default: XLA compiles what Keras or the script "
+        "compiles on a GPU)")  # fmt: skip
     add("--plot", metavar="FILE", help="draw memory over time, as FILE.png or FILE.svg")
     add("--no-second-run", action="store_true",
         help="where it does not fit, do not look for a batch that does")  # fmt: skip
@@ -179,6 +189,7 @@ def _rehearse(
     started = words if notebook is None else notebook.kernel
     bridge = bridge_for_command(started, environ=environ, progress=progress)
     wheels = support_for_command(started, environ=environ, progress=progress)
+    xla = None if options.no_jit else _xla(started, environ, output)
     with _unread():
         shortage = host_shortage(spec)
         if shortage is not None:
@@ -189,12 +200,26 @@ def _rehearse(
             Orders(steps=options.steps, batch=options.batch or None, profile=options.profile),
             spec=spec,
             card=card,
-            environ=card.environment(environ, bridge=bridge, wheels=wheels),
+            environ=card.environment(environ, bridge=bridge, wheels=wheels, xla=xla),
+            xla=xla,
             other_batches=_other_batches(options),
             stdout_to_stderr=options.json,
             run=run_once if notebook is None else notebook.run,
             when_known=lambda done: _show_verdict(done, output),
         )
+
+
+def _xla(started: Sequence[str], environ: Mapping[str, str], output: Output) -> XlaSupport | None:
+    """What XLA needs to compile; None, and a line that says why, where it cannot."""
+    try:
+        return xla_for_command(started, environ=environ)
+    except GpuconfError as error:
+        with _unread():
+            output.note(
+                "note: what Keras compiles on a GPU runs operation by operation here, and takes "
+                f"other memory: {error}"
+            )
+        return None
 
 
 def _batch(text: str) -> int:

@@ -12,7 +12,7 @@ from gpuconf.rehearsal.runs import Orders, RunResult, run_once
 from gpuconf.rehearsal.suggestion import Measurement, Suggestion
 from gpuconf.rehearsal.target import Allowance, allowances
 from gpuconf.rehearsal.verdict import Verdict, survived_errors, verdict_of
-from gpuconf.simcard import Card, CardSpec
+from gpuconf.simcard import Card, CardSpec, XlaSupport
 
 OtherBatches = Literal["always", "where it does not fit", "never"]
 
@@ -21,7 +21,8 @@ class Rehearsal(NamedTuple):
     """All that is known at the end.
 
     ``allowances`` are what profiles would allow on this card, ``interrupted`` the exit code of a
-    signal that came when the verdict was known and other batches were being measured.
+    signal that came when the verdict was known and other batches were being measured.  ``xla`` is
+    what XLA compiled with; None where what it would compile ran operation by operation.
     """
 
     command: tuple[str, ...]
@@ -36,6 +37,7 @@ class Rehearsal(NamedTuple):
     notes: tuple[str, ...]
     allowances: tuple[Allowance, ...] = ()
     interrupted: int | None = None
+    xla: XlaSupport | None = None
 
     @property
     def exit_code(self) -> int:
@@ -50,6 +52,7 @@ def rehearse(
     spec: CardSpec,
     card: Card | None,
     environ: Mapping[str, str],
+    xla: XlaSupport | None = None,
     other_batches: OtherBatches = "where it does not fit",
     stdout_to_stderr: bool = False,
     when_known: Callable[[Rehearsal], None] = lambda _: None,
@@ -73,6 +76,7 @@ def rehearse(
         survived=survived_errors(first),
         notes=tuple(first.trainer.get("notes", ())),
         allowances=allowances(spec) if verdict.answer == "does not fit" else (),
+        xla=xla,
     )
     when_known(done)
     is_wanted = other_batches == "always" or (

@@ -129,9 +129,9 @@ EXPORT void *gpuconf_driver_function(const char *name);
  * callers do not (Eigen) or abort (TF_CHECK_OK): they get CUDA_OK and there is a fault, as when a
  * real kernel crashes after its launch. */
 EXPORT int gpuconf_launch_kernel(const char *name, void **arguments, int caller_checks);
-/* Do nothing on this thread until it is said again, for kernels, fills and copies on the device alike;
- * what is copied from the device is zeros, which ends XLA's loops. */
-EXPORT void gpuconf_skip_work(int skips);
+/* From now on do nothing on this thread, or work again: kernels, fills and copies on the device alike.
+ * What is copied from the device meanwhile is zeros, which ends XLA's loops.  Returns what was before. */
+EXPORT int gpuconf_skip_work(int skips);
 int engine_thread_skips(void);
 EXPORT int gpuconf_work_is_skipped(void); /* that, or GPUCONF_SIMCARD_KERNELS=skip */
 /* CUDA_LAUNCH_FAILED once there is a fault: every copy from the device and every wait fails from

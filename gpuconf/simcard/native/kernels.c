@@ -75,9 +75,11 @@ static const char *advice(const char *name)
 /* The kernel bridge lets XLA run for its memory alone, and computes the numbers itself. */
 static _Thread_local int thread_skips;
 
-void gpuconf_skip_work(int skips)
+int gpuconf_skip_work(int skips)
 {
+    int before = thread_skips;
     thread_skips = skips;
+    return before;
 }
 
 int engine_thread_skips(void)

@@ -12,7 +12,7 @@
 #include "host_convolution.h"
 #include "host_kernel.h"
 #include "host_rnn.h"
-#include "op_by_op.h"
+#include "jit_functions.h"
 #include "refusal.h"
 #include "replacements.h"
 #include "tensorflow/c/c_api.h"
@@ -88,7 +88,7 @@ __attribute__((visibility("default"))) void TF_InitKernel() {
   gpuconf::ReplaceKernels();
   gpuconf::RegisterHostRnn();
   gpuconf::RegisterHostConvolutionGradients();
-  gpuconf::RunJitFunctionsOpByOp();
+  gpuconf::TakeJitFunctions();
 }
 
 }  // extern "C"

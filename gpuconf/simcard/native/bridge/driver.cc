@@ -5,17 +5,22 @@
 namespace gpuconf {
 namespace {
 
-using Question = int (*)(const void*, size_t);
-
-Question FindQuestion() {
+void* Find(const char* name) {
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  void* symbol = driver == nullptr ? nullptr : dlsym(driver, "gpuconf_is_device_memory");
-  return reinterpret_cast<Question>(symbol);
+  return driver == nullptr ? nullptr : dlsym(driver, name);
 }
 
+using Question = int (*)(const void*, size_t);
+using Skipping = int (*)(int);
+
 Question DriverQuestion() {
-  static const Question question = FindQuestion();
+  static const Question question = reinterpret_cast<Question>(Find("gpuconf_is_device_memory"));
   return question;
+}
+
+int SkipWork(int is_skipped) {
+  static const Skipping skip = reinterpret_cast<Skipping>(Find("gpuconf_skip_work"));
+  return skip(is_skipped);
 }
 
 }  // namespace
@@ -25,5 +30,9 @@ bool IsDriverSimulated() { return DriverQuestion() != nullptr; }
 bool IsDeviceMemory(const void* where, size_t bytes) {
   return DriverQuestion()(where, bytes) != 0;
 }
+
+WorkSkipped::WorkSkipped(bool is_skipped) : before_(SkipWork(is_skipped ? 1 : 0)) {}
+
+WorkSkipped::~WorkSkipped() { SkipWork(before_); }
 
 }  // namespace gpuconf

@@ -1,17 +1,21 @@
-#include "op_by_op.h"
+#include "jit_functions.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "tensorflow/compiler/jit/xla_kernel_creator.h"
 #include "tensorflow/core/common_runtime/function.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/node_properties.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/types.h"
+#include "xla_step.h"
 
 namespace gpuconf {
 namespace {
@@ -19,12 +23,14 @@ namespace {
 using ::tensorflow::FunctionLibraryRuntime;
 using ::tensorflow::NodeProperties;
 
-void TellOnce() {
-  static std::once_flag told;
-  std::call_once(told, [] {
+constexpr char kXlaVariable[] = "GPUCONF_SIMCARD_XLA";
+
+void SayOnce() {
+  static std::once_flag said;
+  std::call_once(said, [] {
     std::fprintf(stderr,
-                 "gpuconf: the simulated card has no XLA: functions with jit_compile run op by op, "
-                 "and may need more memory than on a real GPU\n");
+                 "gpuconf: functions with jit_compile run op by op on this simulated card, and may "
+                 "need more memory than on a real GPU\n");
   });
 }
 
@@ -56,15 +62,22 @@ tensorflow::NodeDef PartitionedCallOf(const NodeProperties& properties) {
   return call;
 }
 
-// In XLA's place for what must be compiled, which is a call of a function by its name.
-class OpByOp : public tensorflow::CustomKernelCreator {
+bool MustCompile(const NodeProperties& properties) {
+  const auto& attributes = properties.node_def.attr();
+  const auto found = attributes.find("_XlaMustCompile");
+  return found != attributes.end() && found->second.b();
+}
+
+// In XLA's place for what must be compiled.
+class JitFunctions : public tensorflow::CustomKernelCreator {
  public:
+  explicit JitFunctions(bool has_xla) : has_xla_(has_xla) {}
+
   bool CanCreateKernel(const FunctionLibraryRuntime& library,
                        const std::shared_ptr<const NodeProperties>& properties) const override {
-    const auto& attributes = properties->node_def.attr();
-    const auto must_compile = attributes.find("_XlaMustCompile");
-    if (must_compile == attributes.end() || !must_compile->second.b()) return false;
-    TellOnce();
+    if (!MustCompile(*properties)) return false;
+    if (IsForXla(library)) return xla_.CanCreateKernel(library, properties);
+    if (IsOnGpu(library)) SayOnce();
     // PartitionedCall has a kernel, and a rendezvous of its own.
     return library.GetFunctionLibraryDefinition()->Find(properties->node_def.op()) != nullptr;
   }
@@ -72,21 +85,45 @@ class OpByOp : public tensorflow::CustomKernelCreator {
   absl::Status CreateKernel(FunctionLibraryRuntime* library,
                             const std::shared_ptr<const NodeProperties>& properties,
                             std::unique_ptr<tensorflow::OpKernel>* kernel) const override {
+    if (!IsForXla(*library)) return CreateCall(library, *properties, kernel);
+    std::unique_ptr<tensorflow::OpKernel> xla;
+    const absl::Status status = xla_.CreateKernel(library, properties, &xla);
+    if (!status.ok()) return status;
+    return MakeXlaStep(library, properties, std::move(xla), kernel);
+  }
+
+ private:
+  static bool IsOnGpu(const FunctionLibraryRuntime& library) {
+    return library.device()->device_type() == tensorflow::DEVICE_GPU;
+  }
+
+  // What computes the numbers comes here too, on the CPU.
+  bool IsForXla(const FunctionLibraryRuntime& library) const {
+    return has_xla_ && IsOnGpu(library);
+  }
+
+  static absl::Status CreateCall(FunctionLibraryRuntime* library, const NodeProperties& properties,
+                                 std::unique_ptr<tensorflow::OpKernel>* kernel) {
     std::shared_ptr<const NodeProperties> call;
     const absl::Status made = NodeProperties::CreateFromNodeDef(
-        PartitionedCallOf(*properties), tensorflow::OpRegistry::Global(), &call);
+        PartitionedCallOf(properties), tensorflow::OpRegistry::Global(), &call);
     if (!made.ok()) return made;
     tensorflow::OpKernel* created = nullptr;
     const absl::Status status = library->CreateKernel(call, &created);
     kernel->reset(created);
     return status;
   }
+
+  const bool has_xla_;  // whether it can compile here
+  const tensorflow::XlaKernelCreator xla_;  // what hands functions to XLA
 };
 
 }  // namespace
 
-void RunJitFunctionsOpByOp() {
-  tensorflow::RegisterDefaultCustomKernelCreator(new OpByOp);  // which takes it over
+void TakeJitFunctions() {
+  // Which takes it over.
+  tensorflow::RegisterDefaultCustomKernelCreator(
+      new JitFunctions(std::getenv(kXlaVariable) != nullptr));
 }
 
 }  // namespace gpuconf
