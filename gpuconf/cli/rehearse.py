@@ -38,8 +38,8 @@ from gpuconf.simcard import (
     xla_for_command,
 )
 
-_OPTIONS = ("--card", "--used", "--context", "--count", "--profile", "--steps", "--batch", "--no-jit",
-            "--plot", "--no-second-run", "--json")  # fmt: skip
+_OPTIONS = ("--card", "--used", "--context", "--count", "--profile", "--steps", "--batch",
+            "--no-jit", "--plot", "--no-second-run", "--json")  # fmt: skip
 _EXAMPLE = "gpuconf rehearse --card 8GiB -- python train.py"
 
 _DESCRIPTION = """\
@@ -259,8 +259,8 @@ def _show_rest(done: Rehearsal, picture: str | None, output: Output) -> None:
     _show_sections(report.advice_section(done), output)
     if done.devices:
         output.line()
-        output.prose(report.REAL, "dim")
-        output.prose(report.SIMULATED, "dim")
+        for text in report.reality(done):
+            output.prose(text, "dim")
 
 
 def _show_sections(sections: Sequence[report.ReportSection], output: Output) -> None:

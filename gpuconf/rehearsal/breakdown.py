@@ -17,7 +17,9 @@ from gpuconf.rehearsal.trace import Tape, TracedAllocation, Usage
 
 WEIGHTS, SLOTS, DATA = "weights", "optimizer state", "data and other"
 OTHER = "other computation"
+COMPILED = "compiled by XLA"  # activations, gradients and temporaries in one block, and results
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "optimizer update"
+_OF_STEPS = (FORWARD, BACKWARD, COMPILED)
 _GRADIENT = frozenset(("gradient_tape", "gradients"))  # of TensorFlow 2 and 1
 # What stands before a layer's name and says nothing to its author.
 _WRAPPERS = ("StatefulPartitionedCall", "PartitionedCall", "while", "body", "cond", "then", "else")
@@ -25,6 +27,8 @@ _DATA_OPS = (
     *("GatherV2", "_EagerConst", "IteratorGetNext", "VarHandleOp", "MakeIterator"),
     *("SameWorkerRecvDone", "ScratchBuffer"),  # copies to the card, the device's own
 )
+_CALLS = ("StatefulPartitionedCall", "PartitionedCall")
+_COMPILED_OPS = ("_XlaRun", "XlaLaunch")
 _APPLIES = re.compile("(Resource)?(Sparse)?Apply[A-Z]")  # an optimizer's own operation
 _CONVOLUTIONS = (("Conv2D", 4), ("Conv3D", 5), ("DepthwiseConv2d", 4))
 _EAGER_BACKWARD = ("Grad", "Backprop")
@@ -45,7 +49,9 @@ class Row(NamedTuple):
     """Allocations of one kind at the peak."""
 
     what: str
-    """What they are for: weights, optimizer state, forward, backward, optimizer update, other."""
+    """What they are for: weights, optimizer state, forward, backward, optimizer update, compiled
+    by XLA, other.
+    """
     layer: str | None
     """Of which layer; None where they are of none."""
     op: str | None
@@ -88,7 +94,7 @@ def rows_of(usage: Usage, names: ProgramNames, *, first_step_ns: int | None) -> 
         what, layer, op = place_of(each.op, names)
         # Whatever made it: in a session, the initial value becomes the variable's memory.
         is_old = first_step_ns is not None and each.time_ns < first_step_ns <= usage.peak_time_ns
-        if is_old or (what not in (FORWARD, BACKWARD) and not each.is_workspace):
+        if is_old or (what not in _OF_STEPS and not each.is_workspace):
             kept = _kept(each, weights, slots, what, first_step_ns)
             what, layer, op = (kept, None, None) if kept else (what, layer, op)
         is_workspace = each.is_workspace and op is not None
@@ -137,6 +143,8 @@ def place_of(op: str | None, names: ProgramNames) -> tuple[str, str | None, str 
     if not op or op.startswith("__inference") or not parts or "Initializer" in parts:
         return DATA, None, None
     kind = _without_number(parts[-1])
+    if kind in _COMPILED_OPS:
+        return COMPILED, None, None
     is_backward = any(sign in kind for sign in _EAGER_BACKWARD) or not _GRADIENT.isdisjoint(
         map(_without_number, parts)
     )
@@ -177,6 +185,15 @@ def is_kernels_own(op: str | None, shape: Sequence[int]) -> bool:
     kind = _without_number((op or "").rpartition("/")[2])
     dimensions = next((count for sign, count in _CONVOLUTIONS if kind.startswith(sign)), None)
     return dimensions is not None and len(shape) != dimensions
+
+
+def is_compiled_call(op: str) -> bool:
+    """Whether an operation that ran out of memory is the call of what XLA has compiled.
+
+    An ordinary call of a function asks for no memory itself.
+    """
+    kind = _without_number(op.rpartition("/")[2])
+    return kind in (*_COMPILED_OPS, *_CALLS)
 
 
 def _without_number(name: str) -> str:

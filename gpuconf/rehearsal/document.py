@@ -164,6 +164,6 @@ def document_of(rehearsal: Rehearsal, *, plot: str | None = None) -> RehearsalDo
         suggestion=rehearsal.suggestion,
         profiles=rehearsal.allowances,
         notes=rehearsal.notes,
-        not_simulated=("cuDNN workspaces", "XLA"),
+        not_simulated=("cuDNN workspaces", *(["XLA"] if rehearsal.xla is None else [])),
         plot=plot,
     )

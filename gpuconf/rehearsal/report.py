@@ -12,6 +12,7 @@ from gpuconf.rehearsal.breakdown import (
     DeviceReport,
     ProgramNames,
     Row,
+    is_compiled_call,
     is_kernels_own,
     names_of,
     place_of,
@@ -39,12 +40,15 @@ _KERNELS_OWN = (
     "scratch memory of TensorFlow's CPU kernel, which computes here; on a GPU cuDNN takes a "
     "workspace of its own instead, as large as it finds room for"
 )
-REAL = "Real: TensorFlow, its GPU device code and its memory allocator, and your script."
-SIMULATED = (
-    "Simulated: the card, its driver and the CUDA context (as large as --context says). Not in it: "
-    "cuDNN's workspaces and XLA (jit functions run operation by operation). The peak on a real GPU "
-    "may differ: it was not compared with one."
+_SIMULATED = "Simulated: the card, its driver and the CUDA context (as large as --context says)."
+_COMPILED = (
+    "What XLA compiles takes the memory that XLA has assigned for this card; its numbers are "
+    "computed on the CPU, in host memory. Not in it: cuDNN's workspaces, and what the first step "
+    "takes while XLA tries algorithms."
 )
+_OP_BY_OP = "Not in it: cuDNN's workspaces and XLA (jit functions run operation by operation)."
+_THE_BLOCK = "the block of memory for a whole compiled step, activations and temporaries"
+_NOT_COMPARED = "The peak on a real GPU may differ: it was not compared with one."
 
 
 class ReportSection(NamedTuple):
@@ -75,12 +79,31 @@ def title(rehearsal: Rehearsal) -> str:
         *frameworks,
         *([f"profile {rehearsal.orders.profile}"] if rehearsal.orders.profile else []),
         *([f"batch {batch}"] if batch else []),
+        *_way(rehearsal),
     ]
     return (
         f"{cards} of {sized(spec.total_bytes)}{of_each}, {sized(spec.used_bytes)} used by others, "
         f"{sized(spec.context_bytes)} for the CUDA context"
         + (f"\n{', '.join(setting)}" if setting else "")
     )
+
+
+def reality(rehearsal: Rehearsal) -> tuple[str, str]:
+    """What of it was real, and what was not."""
+    real = "TensorFlow, its GPU device code and its memory allocator, and your script"
+    if rehearsal.xla is None:
+        return f"Real: {real}.", f"{_SIMULATED} {_OP_BY_OP} {_NOT_COMPARED}"
+    real = real.replace("memory allocator,", "memory allocator, its XLA,")
+    libdevice = "" if rehearsal.xla.is_from_wheel else f" libdevice is {rehearsal.xla.libdevice}."
+    return f"Real: {real}.", f"{_SIMULATED} {_COMPILED} {_NOT_COMPARED}{libdevice}"
+
+
+def _way(rehearsal: Rehearsal) -> list[str]:
+    """How the trainings ran, as far as Keras has a say in that."""
+    is_compiled = (rehearsal.first.trainer.get("model") or {}).get("is_compiled")
+    if is_compiled is None:
+        return []
+    return ["compiled by XLA" if is_compiled and rehearsal.xla is not None else "without XLA"]
 
 
 def headline(rehearsal: Rehearsal) -> str:
@@ -216,8 +239,9 @@ def _failure_lines(
         return [line for line in failure.message.splitlines() if "hint: " not in line]
     lines = []
     if failure.node is not None:
-        lines.append(f"operation  {failure.node}")
         what, layer, _ = place_of(failure.node, names)
+        is_block = is_compiled_call(failure.node)
+        lines.append(f"operation  {_THE_BLOCK if is_block else failure.node}")
         if layer is not None:
             lines.append(f"layer      {layer} ({what})")
     if failure.shape is not None:

@@ -6,7 +6,7 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from gpuconf.simcard.installed import find_tensorflow
 from gpuconf.simcard.libraries import build_libraries
 from gpuconf.simcard.run import run_command
 from gpuconf.simcard.wheels import WheelSupport, support_for_command
+from gpuconf.simcard.xla import XlaSupport, xla_for_command
 from gpuconf.units import exact_size, sized
 
 _PROGRAM = "python -m gpuconf.simcard"
@@ -113,14 +114,18 @@ def _run(options: argparse.Namespace, command: list[str]) -> int:
             hint="put it after --: python -m gpuconf.simcard run --total 8GiB -- python script.py",
         )
     if options.card is not None:
-        bridge = _bridge(options, command)  # before the file is made, which would stay
-        wheels = _wheels(command)
-        card = _open_or_create(options)
-        return run_command(card, command, environ=os.environ, bridge=bridge, wheels=wheels)
+        on = _started_with(options, command)  # before the file is made, which would stay
+        return on(_open_or_create(options))
     with simulated_card(_spec(options)) as card:
-        bridge = _bridge(options, command)
-        wheels = _wheels(command)
-        return run_command(card, command, environ=os.environ, bridge=bridge, wheels=wheels)
+        return _started_with(options, command)(card)
+
+
+def _started_with(options: argparse.Namespace, command: Sequence[str]) -> Callable[[Card], int]:
+    """Build what the command needs; return what runs it on a card."""
+    bridge, wheels, xla = _bridge(options, command), _wheels(command), _xla(options, command)
+    return lambda card: run_command(
+        card, command, environ=os.environ, bridge=bridge, wheels=wheels, xla=xla
+    )
 
 
 def _bridge(options: argparse.Namespace, command: Sequence[str]) -> Path | None:
@@ -139,6 +144,10 @@ def _wheels(command: Sequence[str]) -> WheelSupport:
     return support_for_command(command, progress=_progress)
 
 
+def _xla(options: argparse.Namespace, command: Sequence[str]) -> XlaSupport | None:
+    return xla_for_command(command) if options.xla else None
+
+
 def _progress(line: str) -> None:
     print(f"gpuconf: {line}", file=sys.stderr, flush=True)
 
@@ -151,9 +160,10 @@ def _print_environment(options: argparse.Namespace) -> int:
             hint="add --card /tmp/card",
         )
     bridge = _bridge(options, ["python"])
+    wheels, xla = _wheels(["python"]), _xla(options, ["python"])
     card = _open_or_create(options)
-    wheels = _wheels(["python"])
-    for name, value in card.environment(os.environ, bridge=bridge, wheels=wheels).items():
+    changed = card.environment(os.environ, bridge=bridge, wheels=wheels, xla=xla)
+    for name, value in changed.items():
         if os.environ.get(name) != value:
             print(f"export {name}={shlex.quote(value)}")
     return 0
@@ -262,6 +272,9 @@ def _add_card_options(parser: argparse.ArgumentParser) -> None:
     add("--compute-capability", metavar="X.Y",
         help=f"decides TensorFlow's reserve (default {default.compute_capability})")  # fmt: skip
     add("--driver-version", metavar="V", help=f"(default {default.driver_version})")
+    add("--xla", action="store_true",
+        help="what jit_compile asks for is compiled, and takes the memory that XLA assigns "
+        "(default: it runs op by op)")  # fmt: skip
     add("--no-bridge", action="store_true",
         help="leave the kernel bridge out: memory works, numbers do not")  # fmt: skip
     add("--card", metavar="FILE",

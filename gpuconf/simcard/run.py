@@ -13,6 +13,7 @@ from types import FrameType
 from gpuconf.children.starting import failed_start
 from gpuconf.simcard.card import Card
 from gpuconf.simcard.wheels import NO_SUPPORT, WheelSupport
+from gpuconf.simcard.xla import XlaSupport
 
 # What a terminal or a supervisor sends to the process it knows, and means for the command.
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
@@ -26,16 +27,17 @@ def run_command(
     environ: Mapping[str, str],
     bridge: Path | None = None,
     wheels: WheelSupport = NO_SUPPORT,
+    xla: XlaSupport | None = None,
 ) -> int:
     """Run ``command`` with ``card`` in its environment; return the exit code a shell would.
 
     With ``bridge`` (see `bridge_for_command`) TensorFlow computes on the card; PyTorch
-    and JAX need ``wheels`` (see `support_for_command`).
+    and JAX need ``wheels`` (see `support_for_command`), XLA ``xla`` (see `xla_for_command`).
 
     Signals are passed on to the command, whose end ends this; a command that a signal killed
     gives 128 + its number.  Raises UsageError for a command that cannot be started.
     """
-    changed = card.environment(environ, bridge=bridge, wheels=wheels)
+    changed = card.environment(environ, bridge=bridge, wheels=wheels, xla=xla)
     try:
         with _signals_passed_on() as started:
             child = subprocess.Popen(list(command), env=changed)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from gpuconf.errors import MissingDependencyError
-from gpuconf.simcard import Card, simulated_card, xla_for_command
+from gpuconf.simcard import Card, bridge_for_command, simulated_card, xla_for_command
 from gpuconf.simcard.installed import Frameworks
 from gpuconf.simcard.xla import xla_support
 from gpuconf.units import MIB
@@ -70,19 +72,21 @@ def test_the_stand_ins_for_ptxas_and_nvlink_pass_on_what_they_get(tmp_path: Path
 
 _TRAINING = """
 import json
+import os
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import layers
 
+keras.utils.set_random_seed(3)
 tf.config.experimental.set_memory_growth(tf.config.list_physical_devices("GPU")[0], True)
 model = keras.Sequential([
-    keras.Input((32, 32, 3)), layers.Conv2D(32, 3, padding="same", activation="gelu"),
-    layers.BatchNormalization(), layers.MaxPooling2D(), layers.Flatten(), layers.Dropout(0.5),
+    keras.Input((16, 16, 3)), layers.Conv2D(32, 3, padding="same", activation="gelu"),
+    layers.BatchNormalization(), layers.MaxPooling2D(), layers.Flatten(),
     layers.Dense(64, activation="softplus"), layers.Reshape((8, 8)),
     layers.LSTM(16, use_cudnn=False), layers.Dense(10)])
 loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-model.compile("adam", loss, metrics=["accuracy"], jit_compile=True)
+model.compile("adam", loss, metrics=["accuracy"], jit_compile=json.loads(os.environ["JIT"]))
 seen = []
 class Watch(keras.callbacks.Callback):
     def on_train_batch_begin(self, batch, logs=None):
@@ -90,10 +94,41 @@ class Watch(keras.callbacks.Callback):
         self.before = tf.config.experimental.get_memory_info("GPU:0")["current"]
     def on_train_batch_end(self, batch, logs=None):
         seen.append(tf.config.experimental.get_memory_info("GPU:0")["peak"] - self.before)
-model.fit(np.zeros((384, 32, 32, 3), "float32"), np.zeros(384, "int32"), batch_size=128,
-          verbose=0, callbacks=[Watch()])
-print("SEEN", json.dumps(seen))
+random = np.random.default_rng(0)
+images = random.normal(size=(384, 16, 16, 3)).astype("float32")
+kept = model.layers[0].kernel.value.read_value()  # a tensor that shares the variable's memory
+history = model.fit(images, random.integers(0, 10, 384), batch_size=128, epochs=2, shuffle=False,
+                    verbose=0, callbacks=[Watch()])
+variable = tf.Variable([1.0, 2.0])
+
+@tf.function(jit_compile=json.loads(os.environ["JIT"]))
+def twice(one, other):
+    one.assign_add([1.0, 1.0])
+    other.assign(one * 2.0)
+    return tf.cast(tf.size(one), tf.int32), other + 1.0
+
+count, total = twice(variable, variable)
+numbers = [history.history["loss"], history.history["accuracy"],
+           model.predict(images[:2], verbose=0).tolist(), float(np.abs(kept.numpy()).sum()),
+           int(model.optimizer.iterations.numpy()), variable.numpy().tolist(), int(count),
+           total.numpy().tolist()]
+print("SEEN", json.dumps({"peaks": seen, "numbers": numbers}))
 """
+
+
+class _Seen(NamedTuple):
+    peaks: list[int]
+    numbers: list[Any]
+    stderr: str
+
+
+def _train(run: RunClient, jit: str, bridge: Path | None, **environ: str) -> _Seen:
+    with simulated_card(STORY._replace(used_bytes=0)) as empty:
+        if bridge is not None:
+            environ["TF_PLUGGABLE_DEVICE_LIBRARY_PATH"] = str(bridge)
+        done = run(empty, _TRAINING, JIT=jit, **environ)
+    line = next(line for line in done.stdout.splitlines() if line.startswith("SEEN "))
+    return _Seen(**json.loads(line.removeprefix("SEEN ")), stderr=done.stderr)
 
 
 def _temp_bytes(dumped: Path) -> int:
@@ -108,24 +143,32 @@ def _temp_bytes(dumped: Path) -> int:
 
 
 @pytest.mark.slow
-def test_keras_trains_compiled_and_takes_the_block_that_was_assigned(
+def test_a_compiled_step_takes_xlas_memory_and_has_the_cpus_numbers(
     card: Card, tensorflow_python: str, run_tensorflow: RunClient, tmp_path: Path
 ) -> None:
-    """Convolution, constants in modules, a loop, libdevice: one block for each step, no kernel run.
+    """Convolution, constants in modules, a loop, libdevice, a variable given twice, a shared value.
 
-    The system's ptxas is not on PATH, and what the launches left out is said.
+    With launches skipped XLA runs alone, and that is said.  With the bridge each step takes the
+    same bytes, and losses, weights and results are those of the same training without XLA.
+    The system's ptxas is not on PATH.
     """
     del card
-    support = xla_for_command([tensorflow_python])
-    dump = {"XLA_FLAGS": f"--xla_dump_to={tmp_path}", "PATH": "/usr/bin:/bin"}
-    with simulated_card(STORY._replace(used_bytes=0)) as empty:
-        done = run_tensorflow(
-            empty, _TRAINING, GPUCONF_SIMCARD_KERNELS="skip", **support.environment(dump)
-        )
-    line = next(line for line in done.stdout.splitlines() if line.startswith("SEEN "))
-    first, second, third = json.loads(line.removeprefix("SEEN "))
+    environ = xla_for_command([tensorflow_python]).environment({})
+    dump = {"XLA_FLAGS": f"{environ['XLA_FLAGS']} --xla_dump_to={tmp_path}", "PATH": "/bin"}
+    alone = _train(
+        run_tensorflow, "true", None, **{**environ, **dump, "GPUCONF_SIMCARD_KERNELS": "skip"}
+    )
     block = _temp_bytes(tmp_path)
     assert block > 8 * MIB
     # With allow_growth a block of less than twice the size is given whole.
-    assert all(block <= each < 2 * block + 2 * MIB for each in (first, second, third))
-    assert "every computed number is garbage" in done.stderr
+    assert all(block <= each < 2 * block + 2 * MIB for each in alone.peaks)
+    assert "every computed number is garbage" in alone.stderr
+    bridge = bridge_for_command([tensorflow_python])
+    compiled = _train(run_tensorflow, "true", bridge, **environ)
+    op_by_op = _train(run_tensorflow, "false", bridge, **environ)
+    assert compiled.peaks == alone.peaks
+    assert compiled.peaks != op_by_op.peaks
+    assert "garbage" not in compiled.stderr
+    for one, other in zip(compiled.numbers, op_by_op.numbers, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+    assert compiled.numbers[4:] == [6, [4.0, 6.0], 2, [5.0, 7.0]]

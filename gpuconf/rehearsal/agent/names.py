@@ -11,6 +11,7 @@ from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
 from gpuconf.keras_api.layers import layers_of
+from gpuconf.keras_api.training import is_compiled_by_xla
 from gpuconf.keras_api.variables import bytes_of, name_of, optimizer_variables, path_of
 from gpuconf.rehearsal.agent.record import AgentRecord
 
@@ -27,6 +28,7 @@ class Names:
         self.optimizers: WeakSet[Any] = WeakSet()  # that were applied
         self.kept: list[Any] = []  # of these, what nobody else would keep
         self.variables: WeakValueDictionary[int, Any] = WeakValueDictionary()  # to these, by id
+        self._is_compiled: bool | None = None  # by XLA, any model that was trained or called
         self._layers: set[str] = set()
         self._applied: set[str] = set()
         self._weights: dict[int, int] = {}  # bytes by id
@@ -36,6 +38,7 @@ class Names:
         """Take note of what is there now, beside what was."""
         trained = list(self.variables.values())
         for model in list(self.models):
+            self._is_compiled = bool(self._is_compiled) or is_compiled_by_xla(model)
             self._layers.update(str(layer.name) for layer in layers_of(model))
             self._weights.update((id(each), bytes_of(each)) for each in model.weights)
         self._layers.update(_layer_of(variable) for variable in trained)
@@ -50,6 +53,7 @@ class Names:
         """Gather for the last time, and put it all on record."""
         self.gather()
         model = {
+            "is_compiled": self._is_compiled,
             "layers": sorted(self._layers - {""}),
             "optimizers": sorted(self._applied),
             "weights": list(self._weights.values()),

@@ -20,6 +20,7 @@
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_var.h"
 #include "tensorflow/core/protobuf/config.pb.h"
+#include "tsl/profiler/lib/scoped_memory_debug_annotation.h"
 
 namespace gpuconf {
 namespace {
@@ -62,6 +63,8 @@ struct Twins {
 };
 
 constexpr char kContainer[] = "gpuconf";
+// What TensorFlow calls the operation that runs what XLA has compiled; traces of memory show it.
+constexpr char kRun[] = "_XlaRun";
 
 // The functions of one kernel on the CPU.
 class HostFunction {
@@ -128,6 +131,7 @@ class XlaStep : public tensorflow::AsyncOpKernel {
     OP_REQUIRES_OK_ASYNC(context, KeepSharedValues(call.get()), done);
     auto then = [this, call, done = std::move(done)] { ComputeOnHost(call, done); };
     const WorkSkipped skipped(true);
+    const tsl::profiler::ScopedMemoryDebugAnnotation annotation(kRun, context->step_id());
     if (xla_->AsAsync() != nullptr) {
       xla_->AsAsync()->ComputeAsync(context, std::move(then));
     } else {
