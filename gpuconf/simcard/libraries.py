@@ -90,6 +90,13 @@ _MATH_SONAMES = {
     for cuda, names in _MATH.items()
     for name, number in names.items()
 }
+
+
+def _math_sources(soname: str) -> tuple[str, ...]:
+    works = soname.startswith("libcublas")
+    return ("math_libraries.c", "cublas_work.c") if works else ("math_libraries.c",)
+
+
 # What JAX loads of them by name, and NVIDIA's wheels may bring too.
 SONAMES_OF_JAX = (*_MATH_SONAMES, "libcudnn.so.9")
 _NEW_SONAMES = ("libcudart.so.12", "libcudart.so.13", "libcudnn.so.8", "libcudnn.so.9")
@@ -104,10 +111,10 @@ LIBRARIES = (
     Library(DEVICE_FILES, ("device_files.c",)),
     Library("libnvidia-ml.so.1", (*_CARD, "nvml.c", "nvml_use.c")),
     Library("libgpuconf_card.so", _CARD),
-    Library("libcudnn.so.8", _CUDNN, ("-DCUDNN_VERSION=8907", *_OLD)),
-    Library("libcudnn.so.9", _CUDNN, ("-DCUDNN_VERSION=92000", *_OLD)),
+    Library("libcudnn.so.8", (*_CUDNN, "cudnn_convolutions.c"), ("-DCUDNN_VERSION=8907", *_OLD)),
+    Library("libcudnn.so.9", (*_CUDNN, "cudnn_convolutions.c"), ("-DCUDNN_VERSION=92000", *_OLD)),
     *(
-        Library(soname, ("math_libraries.c",), (f"-DCUDA_MAJOR={cuda}", *_OLD))
+        Library(soname, _math_sources(soname), (f"-DCUDA_MAJOR={cuda}", *_OLD))
         for soname, cuda in _MATH_SONAMES.items()
     ),
     *(

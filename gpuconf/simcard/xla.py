@@ -67,12 +67,18 @@ done
 _TOOLS = {"ptxas": _PTXAS, "nvlink": _NVLINK}
 
 
+# CUDA graphs are not used.  XLA ends the process over a flag that it does not know.
+_GRAPHS_OFF = "--xla_gpu_enable_command_buffer="
+_GRAPHS_OFF_IN = {"2.15": "--xla_gpu_graph_level=0"}
+
+
 class XlaSupport(NamedTuple):
     """What `Card.environment` adds so that XLA compiles, and where libdevice is from."""
 
     toolkit: Path
     libdevice: Path
     is_from_wheel: bool
+    graphs_off: str = _GRAPHS_OFF
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -82,7 +88,7 @@ class XlaSupport(NamedTuple):
         return (
             f"--xla_gpu_cuda_data_dir={self.toolkit}",
             "--xla_gpu_autotune_level=0",
-            "--xla_gpu_enable_command_buffer=",
+            self.graphs_off,
         )
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
@@ -116,7 +122,9 @@ def xla_support(
     folder = cache_folder(environ) / f"xla-{hashlib.sha256(facts).hexdigest()[:16]}"
     names = [f"bin/{tool}" for tool in _TOOLS]
     toolkit = build_once(folder, [*names, str(_LIBDEVICE)], lambda made: _build(libdevice, made))
-    return XlaSupport(toolkit, libdevice, is_from_wheel)
+    version = "" if found.tensorflow is None else found.tensorflow.version
+    graphs_off = _GRAPHS_OFF_IN.get(version.rpartition(".")[0], _GRAPHS_OFF)
+    return XlaSupport(toolkit, libdevice, is_from_wheel, graphs_off)
 
 
 def _find_libdevice(found: Frameworks, toolkits: Sequence[Path]) -> tuple[Path, bool]:

@@ -12,7 +12,7 @@ import pytest
 
 from gpuconf.errors import MissingDependencyError
 from gpuconf.simcard import Card, bridge_for_command, simulated_card, xla_for_command
-from gpuconf.simcard.installed import Frameworks
+from gpuconf.simcard.installed import Frameworks, InstalledTensorFlow
 from gpuconf.simcard.xla import xla_support
 from gpuconf.units import MIB
 from tests.simcard.simcard_programs import STORY, RunClient
@@ -68,6 +68,59 @@ def test_the_stand_ins_for_ptxas_and_nvlink_pass_on_what_they_get(tmp_path: Path
     assert (tmp_path / "ab").read_bytes() == b"// a\n// b\n\0"
     said = subprocess.run([ptxas, "--version"], capture_output=True, text=True, check=True).stdout
     assert "release 12." in said
+
+
+@pytest.mark.parametrize(
+    ("version", "flag"),
+    [
+        ("2.15.1", "--xla_gpu_graph_level=0"),
+        ("2.16.2", "--xla_gpu_enable_command_buffer="),
+        ("2.21.0", "--xla_gpu_enable_command_buffer="),
+    ],
+)
+def test_flags_are_those_that_the_version_knows(tmp_path: Path, version: str, flag: str) -> None:
+    """XLA ends the process over another one."""
+    toolkit = _with_libdevice(tmp_path / "cuda")
+    found = Frameworks(InstalledTensorFlow(version, tmp_path, "python"))
+    support = xla_support(found, environ={"XDG_CACHE_HOME": str(tmp_path)}, usual_toolkit=toolkit)
+    assert [each for each in support.flags if "graph" in each or "command" in each] == [flag]
+
+
+@pytest.mark.parametrize("skips", [False, True])
+def test_products_and_convolutions_are_refused_by_name_or_skipped(
+    card: Card, run_client: RunClient, skips: bool
+) -> None:
+    """XLA gets handles and descriptors that keep what it reads back; nothing passes in silence."""
+    code = """
+blas, lt, dnn = map(ctypes.CDLL, ("libcublas.so.12", "libcublasLt.so.12", "libcudnn.so.8"))
+ctypes.CDLL("libcuda.so.1")
+made, read, written = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_size_t()
+print(blas.cublasCreate_v2(ctypes.byref(made)), blas.cublasGetMathMode(made, ctypes.byref(read)))
+print(blas.cublasSgemm_v2(made), blas.cublasSgemm_v2(made), lt.cublasLtMatmul(made))
+sizes = [ctypes.c_uint64(7), ctypes.c_uint64(5), ctypes.c_int64(7)]
+print(lt.cublasLtMatrixLayoutCreate(ctypes.byref(made), 14, *sizes))
+read_back = lambda name: (
+    lt.cublasLtMatrixLayoutGetAttribute(
+        made, name, ctypes.byref(read), ctypes.c_size_t(4), ctypes.byref(written)),
+    read.value, written.value)
+print(read_back(0), read_back(3), read_back(5), read_back(64))
+print(lt.cublasLtMatrixLayoutDestroy(made))
+print(dnn.cudnnCreateConvolutionDescriptor(ctypes.byref(made)))
+print(dnn.cudnnSetConvolutionMathType(made, 3))
+print(dnn.cudnnGetConvolutionMathType(made, ctypes.byref(read)), read.value)
+print(dnn.cudnnGetConvolutionForwardWorkspaceSize(*[made] * 5, 1, ctypes.byref(written)))
+print(written.value, dnn.cudnnConvolutionForward(made))
+"""
+    mode = {"GPUCONF_SIMCARD_KERNELS": "skip"} if skips else {}
+    done = run_client(card, code, GPUCONF_SIMCARD_XLA="1", **mode)
+    refused, without = (0, 0) if skips else (15, 9)
+    assert done.stdout.splitlines() == [
+        *("0 0", f"{refused} {refused} {refused}"),
+        *("0", "(0, 14, 4) (0, 5, 4) (0, 1, 4) (7, 1, 4)", "0"),
+        *("0", "0", "0 3", "0", f"0 {without}"),
+    ], done.stderr
+    for name in ("cublasSgemm_v2", "cublasLtMatmul", "cudnnConvolutionForward"):
+        assert done.stderr.count(f"no {name} here") == (0 if skips else 1)
 
 
 _TRAINING = """

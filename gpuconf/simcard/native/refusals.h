@@ -1,11 +1,18 @@
-/* Functions of NVIDIA's libraries that a simulated card does not have and a wheel is not loaded
- * without (gpuconf/simcard/wheels.py lists them).  Each says its name when first called and returns an
- * error of its library. */
+/* Functions of NVIDIA's libraries that a simulated card does not have: those that a wheel is not
+ * loaded without (gpuconf/simcard/refusals.py lists them), and those of cuBLAS and cuDNN that XLA
+ * calls.  Each says its name when first called and returns an error of its library. */
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "skipping.h"
+
+/* CUDNN_STATUS_NOT_SUPPORTED had another number before cuDNN 9. */
+#if defined CUDNN_VERSION && CUDNN_VERSION < 90000
+#define CUDNN_NOT_SUPPORTED 9
+#else
+#define CUDNN_NOT_SUPPORTED 3000
+#endif
 
 static const struct {
     const char *beginning;
@@ -15,7 +22,7 @@ static const struct {
     {"cusolver", 9},     /* CUSOLVER_STATUS_NOT_SUPPORTED */
     {"cusparse", 10},    /* CUSPARSE_STATUS_NOT_SUPPORTED, cuSPARSELt's too */
     {"cufft", 16},       /* CUFFT_NOT_SUPPORTED */
-    {"cudnn", 3000},     /* CUDNN_STATUS_NOT_SUPPORTED */
+    {"cudnn", CUDNN_NOT_SUPPORTED},
     {"cupti", 27},       /* CUPTI_ERROR_NOT_SUPPORTED */
     {"curand", 203},     /* CURAND_STATUS_INITIALIZATION_FAILED; it has no NOT_SUPPORTED */
     {"cuFile", 5001},    /* CU_FILE_DRIVER_NOT_INITIALIZED */
@@ -36,11 +43,17 @@ static int returns_text(const char *name)
     return 0;
 }
 
-/* Products that are skipped as kernels are (math_libraries.c has what must be more than success). */
+static int begins_with(const char *name, const char *beginning)
+{
+    return strncmp(name, beginning, strlen(beginning)) == 0;
+}
+
+/* Products and convolutions that are skipped as kernels are (math_libraries.c and cublas_work.c have
+ * what must be more than success). */
 static int skips(const char *name)
 {
-    const char *mode = getenv("GPUCONF_SIMCARD_KERNELS");
-    return mode != NULL && strcmp(mode, "skip") == 0 && strncmp(name, "cublas", 6) == 0;
+    return (begins_with(name, "cublas") || begins_with(name, "cudnnConvolution")) &&
+           work_is_skipped();
 }
 
 static intptr_t refuse(const char *name, _Atomic int *said)
@@ -53,7 +66,7 @@ static intptr_t refuse(const char *name, _Atomic int *said)
         fprintf(stderr, "gpuconf simulated card: no %s here, it returns an error\n", name);
     const char *bare = name + strspn(name, "_");
     size_t i = 0;
-    while (strncmp(bare, errors[i].beginning, strlen(errors[i].beginning)) != 0)
+    while (!begins_with(bare, errors[i].beginning))
         i++;
     return errors[i].status;
 }
