@@ -75,6 +75,7 @@ bench: $(VENV)/.dev
 matrix: $(VENV)/.dev
 	$(BIN)/python -m tests.acceptance.matrix
 	$(BIN)/python -m tests.acceptance.framework_matrix
+	$(BIN)/python -m tests.acceptance.xla_matrix
 
 legacy: $(VENV)/.dev
 	$(BIN)/python -m tests.acceptance.legacy

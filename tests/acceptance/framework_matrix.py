@@ -18,10 +18,10 @@ from typing import NamedTuple
 from gpuconf.errors import GpuconfError
 from tests.acceptance.checks import Row
 from tests.acceptance.framework_checks import ALL, TITLES, Check
+from tests.acceptance.matrix_page import WRITTEN, part_of, replace_part
 from tests.acceptance.stage import Stage, simulated_stage
 from tests.frameworks.installed import InstallationError
 
-WRITTEN = Path(__file__).resolve().parents[2] / "docs" / "matrix.md"
 # The last release of each minor version of PyTorch, and of JAX where its plugin changed; none is
 # left out for what came of it.  Of JAX 0.11 and newer there is no wheel for Python 3.11.
 VERSIONS: Mapping[str, tuple[str, ...]] = {
@@ -118,15 +118,13 @@ def table_of(framework: str, lines: Iterable[Line]) -> str:
 
 def split(page: str) -> tuple[str, str]:
     """The page up to the part that is ours, and that part."""
-    before, head, after = page.partition(f"\n{HEAD}\n")
-    return before, f"{head}{after}".lstrip("\n")
+    before, _, _ = page.partition(f"\n{HEAD}\n")
+    return before, part_of(page, HEAD)
 
 
 def write_part(tables: Iterable[str], written: Path = WRITTEN) -> None:
     """Replace our part of the page."""
-    before, _ = split(written.read_text(encoding="utf-8"))
-    part = "\n".join([HEAD, _ABOUT, *tables])
-    written.write_text(f"{before.rstrip()}\n\n\n{part}", encoding="utf-8")
+    replace_part("\n".join([HEAD, _ABOUT, *tables]), written)
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ import venv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.acceptance.framework_matrix import split
+from tests.acceptance.matrix_page import WRITTEN, replace_part
 
 ROOT = Path(__file__).resolve().parents[2]
 # Name of the environment -> what it gets besides gpuconf itself.
@@ -26,7 +26,6 @@ ENVIRONMENTS = {
     ".venv-newest": ["tensorflow", "tf_keras"],
 }
 CONTRACT = ROOT / "tests" / "keras_api" / "contract_program.py"
-WRITTEN = ROOT / "docs" / "matrix.md"
 HEAD = """# What holds on which TensorFlow
 
 Written by `make matrix`: every row is a check of `tests/acceptance/checks.py`, run by real
@@ -68,7 +67,7 @@ def python_of(name: str, packages: list[str]) -> Path:
     if (reason := why_not(packages, sys.version_info[:2])) is not None:
         raise MatrixError(f"{name}: {reason}")
     venv.create(folder, with_pip=True, clear=True)
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--editable", str(ROOT), *packages]
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--editable", f"{ROOT}[xla]", *packages]
     if subprocess.run(pip, check=False).returncode != 0:
         raise MatrixError(f"{name}: pip could not install it, see above")
     (folder / ".ready").touch()
@@ -104,8 +103,7 @@ def write_page(
     """Write the page once every environment has printed its table; 1 if a check failed."""
     tables = [table_of(name, command, contracts[name]) for name, command in commands.items()]
     page = "\n".join([HEAD, *(table for table, _ in tables)])
-    before = written.read_text(encoding="utf-8") if written.exists() else ""
-    written.write_text(f"{page}\n\n{split(before)[1]}", encoding="utf-8")
+    replace_part(page, written)
     print(page)
     return max(code for _, code in tables)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpuconf.simcard.bridge import TRIED_VERSIONS
-from tests.acceptance import framework_matrix, matrix
+from tests.acceptance import framework_matrix, matrix, xla_matrix
 from tests.acceptance.framework_checks import TITLES
+from tests.acceptance.matrix_page import WRITTEN, part_of
 from tests.frameworks.installed import GATE
 
 GOOD = [sys.executable, "-c", "print('today\\n\\n| what |\\n| --- |\\n| ✓ |')"]
@@ -24,7 +26,7 @@ def test_the_committed_page_is_whole() -> None:
 
     It runs nothing: `make matrix` does, and writes the page.
     """
-    page, _ = framework_matrix.split(matrix.WRITTEN.read_text(encoding="utf-8"))
+    page, _ = framework_matrix.split(WRITTEN.read_text(encoding="utf-8"))
     head, *sections = page.split("\n## ")
     assert head.startswith("# ")
     assert len(sections) == len(matrix.ENVIRONMENTS)
@@ -38,7 +40,7 @@ def test_the_committed_page_is_whole() -> None:
 
 def test_the_part_about_other_frameworks_is_whole() -> None:
     """A line for each version, those of the gate among them; what failed is explained."""
-    _, part = framework_matrix.split(matrix.WRITTEN.read_text(encoding="utf-8"))
+    _, part = framework_matrix.split(WRITTEN.read_text(encoding="utf-8"))
     _, *sections = part.split("\n## ")
     assert len(sections) == len(TITLES)
     for section, (name, versions) in zip(sections, framework_matrix.VERSIONS.items(), strict=True):
@@ -47,6 +49,41 @@ def test_the_part_about_other_frameworks_is_whole() -> None:
         assert re.search(rf"\n\| {re.escape(GATE[name])} \|( ✓ \|)+\n", section)
         for version in re.findall(r"\n\| (\S+) \|.*[✗—].*", section):
             assert f"\n- {version}: " in section
+
+
+def test_the_part_about_xla_is_whole() -> None:
+    """A row for each TensorFlow of the matrix; every step compiles, and what died is named."""
+    part = part_of(WRITTEN.read_text(encoding="utf-8"), xla_matrix.HEAD)
+    versions = re.findall(r"\n\| TensorFlow (\d+\.\d+)\.\d+ \|", part)
+    assert versions == list(TRIED_VERSIONS)
+    assert len(versions) == len(matrix.ENVIRONMENTS)
+    rows = [line.split(" | ") for line in part.splitlines() if line.startswith("| TensorFlow")]
+    for cells in rows:
+        assert cells[1:-1:2] == ["✓"] * len(xla_matrix.COMPILED)
+        dead = [cell for cell in cells[2:-1:2] if cell == "✗"]
+        assert part.count(f"\n- {cells[0].split()[-1]} ") == len(dead)
+    assert part.count("| op by op |") == len(versions)
+
+
+def test_a_row_about_xla_shows_what_failed() -> None:
+    """A step that did not compile, one that took other memory, one that the process died over."""
+    facts: list[dict[str, Any]] = [
+        {"version": "2.15.1", "model": "mlp", "what": "compile_step", "predicted_bytes": 1},
+        {"version": "2.15.1", "model": "mlp", "what": "run_steps",
+         "predicted_bytes": 900, "peak_bytes": 1000},
+        {"version": "2.15.1", "model": "cnn", "what": "compile_step", "error": "no"},
+        {"version": "2.15.1", "model": "recurrent", "what": "resolve_jit", "jit": True},
+    ]  # fmt: skip
+    row = xla_matrix.row_of(facts)
+    assert row == ["TensorFlow 2.15.1", "✓", "✗ -10.00%", *"✗" * 6, "XLA"]
+    text = (
+        "allocation 0: size 1000, parameter 0, shape |f32[250]| at ShapeIndex {}:\n"
+        "allocation 1: size 4000, parameter 1, maybe-live-out:\n"
+        "allocation 2: size 70000, preallocated-temp:\n"
+        "allocation 3: size 8, thread-local:\n"
+        "Total bytes used: 75008\nallocation 4: size 5, preallocated-temp:\n"
+    )
+    assert xla_matrix.predicted_bytes(text, 2560) == 2560 + 1024 + 70144
 
 
 def test_each_writer_leaves_the_others_part(tmp_path: Path) -> None:
@@ -64,7 +101,7 @@ def test_each_writer_leaves_the_others_part(tmp_path: Path) -> None:
 
 def test_the_kernel_bridge_takes_the_versions_of_the_page() -> None:
     """Every version that the bridge says it was tried with has a table, and no other has one."""
-    page, _ = framework_matrix.split(matrix.WRITTEN.read_text(encoding="utf-8"))
+    page, _ = framework_matrix.split(WRITTEN.read_text(encoding="utf-8"))
     assert set(re.findall(r"\n## .*, tensorflow (\d+\.\d+)", page)) == set(TRIED_VERSIONS)
 
 
