@@ -47,7 +47,7 @@ class _Hooks(NamedTuple):
 class _HookedLoader:
     """Stands in for a module's loader for one import: runs the code, then the hook."""
 
-    def __init__(self, loader: _Loader, hooks: _ImportHooks) -> None:
+    def __init__(self, loader: _Loader, hooks: ImportHooks) -> None:
         self._loader = loader
         self._hooks = hooks
 
@@ -106,7 +106,7 @@ class _Finding(threading.local):
         self.names: set[str] = set()
 
 
-class _ImportHooks:
+class ImportHooks:
     """The finder on ``sys.meta_path`` and the hooks by module name."""
 
     def __init__(self) -> None:
@@ -240,7 +240,7 @@ class _ImportHooks:
         return None
 
 
-_hooks = _ImportHooks()
+_hooks = ImportHooks()
 
 
 def on_import(name: str, hook: Hook, *, before: Callable[[], None] = lambda: None) -> None:

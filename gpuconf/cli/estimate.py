@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpuconf.cli.main import exit_code_of
 from gpuconf.cli.output import Output, drawn
-from gpuconf.command_line import CommandParser, check_picture, describe, positive, size_argument
+from gpuconf.command_line import (
+    CommandParser,
+    card_size_argument,
+    check_picture,
+    describe,
+    positive,
+    size_argument,
+)
 from gpuconf.errors import GpuconfError, UsageError
 
 if TYPE_CHECKING:
@@ -70,7 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--loss", metavar="NAME", help="for example mse (default: the model's own)")
     add("--mixed-precision", type=_precision, nargs="?", const="float16", metavar="TYPE",
         help="compute in float16 (the default here) or bfloat16")  # fmt: skip
-    add("--jit", action="store_true", help="for a model compiled with jit_compile=True")
+    add("--jit", action=argparse.BooleanOptionalAction, default=None,
+        help="as XLA compiles the step, or as it runs op by op (default: as Keras decides where "
+        "there is a GPU)")  # fmt: skip
+    add("--card", type=card_size_argument, metavar="SIZE",
+        help="memory of the GPU that XLA compiles for; it keeps below that where it can (default: "
+        "this machine's GPU, else 24GiB)")  # fmt: skip
     add("--input-shape", type=_shape, action="append", metavar="SHAPE",
         help="of one sample, such as 224,224,3, where the model leaves it open; once "
         "for each input")  # fmt: skip
@@ -226,6 +238,7 @@ def _wanted(options: argparse.Namespace) -> dict[str, Any]:
         "loss": options.loss,
         "training": not options.inference,
         "jit": options.jit,
+        "card": options.card,
         "mixed_precision": options.mixed_precision,
         "input_shape": shapes[0] if shapes is not None and len(shapes) == 1 else shapes,
         **allocator_options(
@@ -268,6 +281,7 @@ def _probed(
 
     wanted = _wanted(options)
     step = {name: value for name, value in wanted.items() if name in Order._fields}
+    step["jit"] = estimate.setting is not None and estimate.setting.jit
     return probed(
         estimate,
         model,

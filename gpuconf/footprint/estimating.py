@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import gpuconf.hardware
 from gpuconf.arguments import memory_size, whole_number
 from gpuconf.footprint.advice import advice_for
+from gpuconf.footprint.compile_target import CompileTarget, target_of
 from gpuconf.footprint.keras_models.preparing import EstimateChoice, policy_named
 from gpuconf.footprint.largest_batch import largest_batch
 from gpuconf.footprint.memory_estimate import MemoryEstimate, Peak
@@ -15,6 +17,7 @@ from gpuconf.footprint.scripts.step_function import StepFunction
 from gpuconf.footprint.step import CONSTANT, WORKSPACE, Step
 from gpuconf.footprint.subject import Subject, check_backend
 from gpuconf.footprint.traced_steps import Progress, TracedSteps
+from gpuconf.footprint.xla.compiler import Compiler
 from gpuconf.keras_api.families import family_on_any_backend
 from gpuconf.units import sized
 
@@ -29,11 +32,12 @@ def estimate(
     optimizer: Any = None,
     loss: Any = None,
     training: bool = True,
-    jit: bool = False,
+    jit: bool | None = None,
     mixed_precision: bool | str | None = None,
     input_shape: Any = None,
     data: Any = None,
     limit: int | str | None = None,
+    card: int | str | None = None,
     allow_growth: bool = True,
     workspace_limit: int | str | None = None,
     phases: bool = False,
@@ -43,10 +47,11 @@ def estimate(
     """Estimate the memory that a step of ``fit`` takes, or one of ``predict``.
 
     The model's real ``train_step`` (or ``predict_step``) is traced for a batch of this size,
-    and its tensors are replayed in a simulation of TensorFlow's allocator, which JAX has too.  On
-    JAX the step is compiled by XLA for this machine's GPU or an assumed one, and the block that
-    XLA lays out for it replayed.  Nothing is computed, and the model is afterwards as it was;
-    one that has never been built is built.
+    and its tensors are replayed in a simulation of TensorFlow's allocator, which JAX has too.
+    Where Keras would hand it to XLA on a GPU, and always on JAX, it is compiled by XLA for a GPU
+    like this machine's, or for an assumed one, and the block that XLA lays out is replayed.
+    Nothing is computed, and the model is afterwards as it was; one that has never been built is
+    built.
 
     ``optimizer`` and ``loss`` are what ``compile`` takes, by default the model's own.
     ``mixed_precision`` is True, False, ``"float16"`` or ``"bfloat16"``; by default the model's.
@@ -61,26 +66,50 @@ def estimate(
     ``phases`` also gives the need as a formula of the batch, and ``advise`` what changes would
     save, with None only where the batch does not fit; both take more traces.  ``progress`` is
     called with a line of text before each.
-    ``jit`` says that TensorFlow compiles the step with XLA, of which nothing is modelled: a note
-    says so.
+    ``jit`` says whether XLA compiles the step, by default what Keras would decide with a GPU: yes
+    for ``jit_compile="auto"``, unless a layer cannot be compiled.  (A model that was compiled
+    without a GPU does not show whether it said False: give ``jit=False`` then.)  ``card`` is the
+    memory of the GPU that XLA compiles for, which does not exceed it where it can help it.
 
     Raises UsageError for what is no model, cannot be traced, or leaves something open, and
-    BackendError for Keras on PyTorch, and where JAX cannot compile for CUDA.
+    BackendError for Keras on PyTorch, where JAX cannot compile for CUDA, and with ``jit=True``
+    where TensorFlow's XLA cannot: what is missing is MissingDependencyError then.
     """
     family = family_on_any_backend(model)
     check_backend(family.backend)
-    choice = EstimateChoice(training, optimizer, loss, policy_named(mixed_precision), jit)
+    policy, target = policy_named(mixed_precision), compile_target(card)
+    choice = EstimateChoice(training, optimizer, loss, policy, jit, target)
     most_workspace = bytes_of("workspace_limit", workspace_limit)
-    subject = Subject(model, family, choice, input_shape, data, most_workspace)
     wanted = whole_number("batch_size", batch_size)
-    return estimate_subject(
-        *(subject, wanted),
-        limit=limit,
-        allow_growth=allow_growth,
-        phases=phases,
-        advise=advise,
-        progress=progress,
+    with Compiler(target, workspace_bytes=most_workspace) as compiler:
+        subject = Subject(model, family, choice, input_shape, data, most_workspace, compiler)
+        estimated = estimate_subject(
+            *(subject, wanted),
+            limit=limit,
+            allow_growth=allow_growth,
+            phases=phases,
+            advise=advise,
+            progress=progress,
+        )
+    return with_compilers_note(estimated, compiler)
+
+
+def compile_target(card: int | str | None) -> CompileTarget:
+    """The GPU that XLA compiles for: this machine's or a usual one, with ``card`` of memory."""
+    target = target_of(gpuconf.hardware.read_inventory(processes=False))
+    size = bytes_of("card", card)
+    return target if size is None else target._replace(total_bytes=size, is_here=False)
+
+
+def with_compilers_note(estimated: MemoryEstimate, compiler: Compiler) -> MemoryEstimate:
+    """The estimate, and first of its notes why XLA did not compile what Keras would have it."""
+    if compiler.failed is None:
+        return estimated
+    note = (
+        "on a GPU Keras compiles this step with XLA, which takes other memory; it was counted "
+        f"without, because of this: {compiler.failed}".replace("\n  hint: ", "; hint: ")
     )
+    return estimated._replace(notes=(note, *estimated.notes))
 
 
 def estimate_subject(

@@ -18,6 +18,7 @@ from gpuconf.footprint.targets.restoring import RestoredModel, restore
 from gpuconf.footprint.targets.saved_models import FROM_CODE, read_saved_model
 from gpuconf.footprint.targets.user_code import model_from_code
 from gpuconf.footprint.targets.user_modules import function_wanted
+from gpuconf.keras_api.jit import watch_jit_compile
 
 _SAVED = (".keras", ".h5", ".hdf5")
 _ALONE = {
@@ -60,7 +61,11 @@ def load_model(
     saved = read_saved_model(path) if is_file else None
     backend = backend_wanted(environ)
     check_backend(backend, f"gpuconf estimate {shlex.quote(target)}")
-    import_tensorflow() if backend == "tensorflow" else _import_keras_on(backend)
+    if backend == "tensorflow":
+        watch_jit_compile()
+        import_tensorflow()
+    else:
+        _import_keras_on(backend)
     if saved is not None:
         return restore(saved, path)
     return model_from_code(target, folder=(folder or Path.cwd()).resolve())

@@ -149,6 +149,11 @@ def layer_rows(step: Step, replay: Replay) -> tuple[LayerRow, ...]:
         piece = step.pieces[number]
         layer = step.operations[piece.first].layer if piece.kind in _COLUMNS else None
         columns[layer][_COLUMNS.get(piece.kind, "other_bytes")] += piece.size_bytes
+    for share in step.shares:  # of the block, which is counted whole above
+        if share.layer is not None:
+            kind = ACTIVATION if share.is_kept else TEMPORARY
+            columns[share.layer][_COLUMNS[kind]] += share.size_bytes
+            columns[None]["other_bytes"] -= share.size_bytes
     counted = sum(sum(row.values()) for row in columns.values())
     columns[None]["other_bytes"] += replay.peak_bytes - counted
     rows = [

@@ -61,6 +61,17 @@ class Piece(NamedTuple):
     goes_on_from: int | None = None
 
 
+class Share(NamedTuple):
+    """Bytes of a layer's in a compiled step's block when it is fullest.
+
+    ``is_kept``: results of the forward pass, which the backward pass needs.
+    """
+
+    layer: str | None
+    is_kept: bool
+    size_bytes: int
+
+
 @json_shape(hidden=("notes",))
 class TraceSetting(NamedTuple):
     """What was traced: in which mode, with which optimizer and precision."""
@@ -87,7 +98,7 @@ class Step(NamedTuple):
 
     ``layers`` are the layers' classes by their paths; ``notes`` say in plain words what was
     assumed or left out.  ``spare_bytes`` is what the framework may also take when memory
-    runs short.
+    runs short.  ``shares`` say whose the block of a compiled step is.
     """
 
     batch_size: int
@@ -98,6 +109,7 @@ class Step(NamedTuple):
     notes: tuple[str, ...] = ()
     setting: TraceSetting | None = None
     spare_bytes: int = 0
+    shares: tuple[Share, ...] = ()
 
     @property
     def resident_bytes(self) -> int:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from gpuconf.errors import BackendError, UsageError
+from gpuconf.errors import BackendError, MissingDependencyError, UsageError
 from gpuconf.footprint.jax import tracing as jax_tracing
 from gpuconf.footprint.keras_models.data import (
     Batch,
@@ -20,8 +21,9 @@ from gpuconf.footprint.keras_models.data import (
 )
 from gpuconf.footprint.keras_models.outputs import build, outputs_of
 from gpuconf.footprint.keras_models.preparing import EstimateChoice, prepared
-from gpuconf.footprint.step import Step, with_workspaces_up_to
+from gpuconf.footprint.step import Step, TraceSetting, with_workspaces_up_to
 from gpuconf.footprint.tensorflow import tracing as tensorflow_tracing
+from gpuconf.footprint.xla.compiler import Compiler
 from gpuconf.keras_api.families import KerasFamily, has_own_step
 
 _TRACERS = {"tensorflow": tensorflow_tracing.trace, "jax": jax_tracing.trace}
@@ -45,7 +47,8 @@ def check_backend(backend: str, command: str = "") -> None:
 class Subject:
     """A Keras model as it is to be estimated.
 
-    ``input_shape``, ``data`` and the limit are what :func:`gpuconf.estimate` was given.
+    ``input_shape``, ``data`` and the limit are what :func:`gpuconf.estimate` was given.  With
+    ``compiler`` a step that Keras would hand to XLA is compiled by it.
     """
 
     model: Any
@@ -54,16 +57,34 @@ class Subject:
     input_shape: Any = None
     data: Any = None
     workspace_limit_bytes: int | None = None
+    compiler: Compiler | None = None
 
     def trace(self, batch_size: int) -> Step:
         """Trace a step at this batch size; the model is as before afterwards."""
         batch = self.batch(batch_size)
         self._build(batch)
         with prepared(self.model, self.family, self.choice) as setting:
-            step = self._traced(batch, batch_size)
+            step = self._compiled(batch, batch_size) if self._is_for_xla(setting) else None
+            is_compiled = step is not None or self.family.backend == "jax"
+            if step is None:
+                step = self._traced(batch, batch_size)
         notes = (*setting.notes, *step.notes)
-        step = step._replace(setting=setting._replace(notes=()), notes=notes)
+        step = step._replace(setting=setting._replace(notes=(), jit=is_compiled), notes=notes)
         return with_workspaces_up_to(step, self.workspace_limit_bytes)
+
+    def _is_for_xla(self, setting: TraceSetting) -> bool:
+        return setting.jit and self.family.backend == "tensorflow" and self.compiler is not None
+
+    def _compiled(self, batch: Batch, batch_size: int) -> Step | None:
+        """The step as XLA compiles it; None where it cannot, and nobody insists."""
+        try:
+            return self._traced(batch, batch_size, self.compiler)
+        except (BackendError, MissingDependencyError) as error:
+            if self.choice.jit:
+                raise
+            assert self.compiler is not None
+            self.compiler.failed = error
+            return None
 
     @property
     def _has_own_step(self) -> bool:
@@ -77,9 +98,11 @@ class Subject:
                 raise
             # A model of models, such as a GAN, may have no call of its own.
 
-    def _traced(self, batch: Batch, batch_size: int) -> Step:
+    def _traced(self, batch: Batch, batch_size: int, compiler: Compiler | None = None) -> Step:
         """A step of its own may take no targets: where it fails with some, without."""
         trace = _TRACERS[self.family.backend]
+        if compiler is not None:
+            trace = partial(tensorflow_tracing.trace, compiler=compiler)
         try:
             return trace(self.model, self.family, batch, batch_size, self.choice)
         except UsageError as error:

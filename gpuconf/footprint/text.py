@@ -118,7 +118,7 @@ def modelled(estimate: MemoryEstimate) -> str:
         what = f"training with {' and '.join(parts)}" if parts else "training"
     else:
         what = "inference"
-    xla = "compiled by XLA" if setting.backend == "jax" else "without XLA"
+    xla = "compiled by XLA" if setting.jit else "without XLA"
     return f"{tier}: {what}, {setting.precision}, {xla}; {setting.framework}"
 
 

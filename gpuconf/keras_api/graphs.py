@@ -63,22 +63,29 @@ def function_graph(graph: Any, name: str) -> Any:
     raise KeyError(name)
 
 
-def handled_bytes(handle: Any) -> int | None:
-    """Bytes of the variable behind a handle in a graph; None for tables and unknown shapes."""
+def handled_spec(handle: Any) -> Any:
+    """The ``tf.TensorSpec`` of the variable behind a handle in a graph.
+
+    None for tables, for unknown shapes, and for what is no handle.
+    """
     import tensorflow as tf
 
     try:
         from tensorflow.python.ops.handle_data_util import get_resource_handle_data
     except ImportError:
         return None
-    data = get_resource_handle_data(handle)
+    data = get_resource_handle_data(handle) if handle.dtype == tf.resource else None
     if data is None or not data.is_set or not data.shape_and_type:
         return None
     what = data.shape_and_type[0]
-    shape = tf.TensorShape(what.shape)
-    if not shape.is_fully_defined():
-        return None
-    return int(shape.num_elements() * tf.as_dtype(what.dtype).size)
+    spec = tf.TensorSpec(tf.TensorShape(what.shape), tf.as_dtype(what.dtype))
+    return spec if spec.shape.is_fully_defined() else None
+
+
+def handled_bytes(handle: Any) -> int | None:
+    """Bytes of the variable behind a handle in a graph; None for tables and unknown shapes."""
+    spec = handled_spec(handle)
+    return None if spec is None else int(spec.shape.num_elements() * spec.dtype.size)
 
 
 def variable_without_memory(**options: Any) -> Any:

@@ -65,6 +65,11 @@ def function_class() -> type:
     return type(tf.function(lambda: None))
 
 
+def is_jit_function(function: Any) -> bool:
+    """Whether a ``tf.function`` was made with ``jit_compile=True``."""
+    return getattr(function, "_jit_compile", None) is True
+
+
 def strategy_class() -> Any:
     """The class behind ``MirroredStrategy().extended``; None where this TensorFlow has none."""
     try:

@@ -22,7 +22,7 @@ OLD_VERSIONS = "carried/"
 # Rooms that handle models and tensors: no private attribute of anything foreign may stand there.
 ROOMS = ("batching/", "callbacks/", "footprint/", "images/", "rehearsal/agent/")
 # Attributes that are private by their look alone, and ours.
-NOT_THEIRS = {"_replace", "_asdict", "_fields", "_exit", "_getframe", "_ImportHooks", "_lazy_init"}
+NOT_THEIRS = {"_replace", "_asdict", "_fields", "_exit", "_getframe", "ImportHooks", "_lazy_init"}
 # Names in users' scripts, which the doctor looks for; it never imports them.
 IN_SCRIPTS = {"doctor/source/makers.py", "doctor/source/sessions.py", "demo/report.py"}
 

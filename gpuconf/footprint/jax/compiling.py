@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from gpuconf.errors import BackendError, UsageError
-from gpuconf.footprint.jax.target import CompileTarget, target_text
+from gpuconf.footprint.compile_target import CompileTarget, target_text
 from gpuconf.footprint.keras_models.data import Batch, shown
 from gpuconf.footprint.keras_models.outputs import in_short
 from gpuconf.keras_api import nests

@@ -7,8 +7,8 @@ from typing import Any
 
 import gpuconf.hardware
 from gpuconf.errors import BackendError
+from gpuconf.footprint.compile_target import target_of
 from gpuconf.footprint.jax.compiling import CompiledStep, compiled_step
-from gpuconf.footprint.jax.target import target_of
 from gpuconf.footprint.keras_models.data import Batch, Spec
 from gpuconf.footprint.keras_models.layer_calls import LayerCalls, variables_of
 from gpuconf.footprint.keras_models.preparing import EstimateChoice
@@ -38,7 +38,7 @@ def trace(
             "XLA says of a compiled step",
             hint='compile(..., jit_compile="auto"), and not run_eagerly=True',
         )
-    target = target_of(gpuconf.hardware.read_inventory(processes=False))
+    target = choice.target or target_of(gpuconf.hardware.read_inventory(processes=False))
     calls = LayerCalls(model, family)
     with calls.noted(lambda: _NoGraph):
         compiled = compiled_step(model, batch, training=choice.training, target=target)

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from gpuconf.errors import UsageError
+from gpuconf.footprint.compile_target import CompileTarget
 from gpuconf.footprint.step import TraceSetting
 from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
 from gpuconf.keras_api.families import KerasFamily, has_own_step
+from gpuconf.keras_api.jit import would_be_compiled
 from gpuconf.keras_api.layers import layers_of
 from gpuconf.keras_api.restoring import restored
 from gpuconf.keras_api.variables import build_optimizer, is_built
@@ -23,13 +25,17 @@ _PRECISIONS = {
 
 
 class EstimateChoice(NamedTuple):
-    """How the model is to be estimated; None leaves what the model says."""
+    """How the model is to be estimated; None leaves what the model says.
+
+    ``jit`` says whether XLA compiles it, and ``target`` for which GPU.
+    """
 
     training: bool = True
     optimizer: Any = None
     loss: Any = None
     policy: str | None = None
-    jit: bool = False
+    jit: bool | None = None
+    target: CompileTarget | None = None
 
 
 def policy_named(mixed_precision: Any) -> str | None:
@@ -46,10 +52,6 @@ def policy_named(mixed_precision: Any) -> str | None:
 
 
 DEFAULT_OPTIMIZER, DEFAULT_LOSS = "adam", "mean_squared_error"
-_NOT_XLA = (
-    "to be compiled with XLA, which fuses operations and lays out memory in its own way: what is "
-    "counted is the same step without XLA"
-)
 
 
 @contextmanager
@@ -58,8 +60,7 @@ def prepared(model: Any, family: KerasFamily, choice: EstimateChoice) -> Iterato
 
     Optimizer state made for it has no memory, and afterwards the model is as it was.
     """
-    is_traced_without_xla = choice.jit and family.backend == "tensorflow"
-    notes: list[str] = [_NOT_XLA] if is_traced_without_xla else []
+    notes: list[str] = []
     with restored(model), _precision(model, family, choice.policy):
         if choice.training:
             with abstract_variables():
@@ -76,7 +77,7 @@ def _setting(
     inner = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
     return TraceSetting(
         training=trains,
-        jit=choice.jit or family.backend == "jax",
+        jit=_is_compiled(model, family, choice),
         precision=choice.policy or _policy(model),
         optimizer=type(inner).__name__ if trains else None,
         loss=_name_of(getattr(model, "loss", None)) if trains else None,
@@ -84,6 +85,13 @@ def _setting(
         framework=f"{family.backend} {_version(family)}, {family.name} {family.keras.__version__}",
         notes=tuple(notes),
     )
+
+
+def _is_compiled(model: Any, family: KerasFamily, choice: EstimateChoice) -> bool:
+    """Whether XLA compiles the step, as was asked for or as Keras decides."""
+    if family.backend == "jax":
+        return True
+    return choice.jit if choice.jit is not None else would_be_compiled(model, family)
 
 
 def _version(family: KerasFamily) -> str:

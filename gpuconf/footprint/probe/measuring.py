@@ -11,16 +11,22 @@ from typing import Any, NamedTuple
 
 from gpuconf.children.run import run_recorded
 from gpuconf.children.signals import ended_in_order, signal_name
-from gpuconf.environ import before_gpuconf
 from gpuconf.errors import BackendError, GpuconfError, UsageError
 from gpuconf.footprint.calibration import CardProbe, TracedAt, calibrated, probed_batches
 from gpuconf.footprint.estimating import estimate as make_estimate
 from gpuconf.footprint.memory_estimate import GPU, SIMULATED_CARD, MemoryEstimate
 from gpuconf.footprint.probe.order import PROGRAM, MeasurementRecord, Order, read_record
+from gpuconf.footprint.simulated import environ_for_simulation
 from gpuconf.hardware import Inventory, read_inventory
 from gpuconf.hardware.host_memory import available_bytes
 from gpuconf.messages.failure import Failure, failure_of
-from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card, support_for_command
+from gpuconf.simcard import (
+    CardSpec,
+    bridge_for_command,
+    simulated_card,
+    support_for_command,
+    xla_for_command,
+)
 from gpuconf.units import GIB, exact_size
 
 TIMEOUT_S = 900.0
@@ -29,8 +35,6 @@ _LARGEST_CARD_BYTES = 64 * GIB
 # kills a process.
 _SHARE_OF_HOST = 0.7
 _LEAST_CARD_BYTES = 1 * GIB
-# They mean a real card, or what a simulated one lacks.
-_NOT_FOR_A_SIMULATED_CARD = ("CUDA_VISIBLE_DEVICES", "TF_GPU_ALLOCATOR", "TF_XLA_FLAGS")
 _NO_GPU = "TensorFlow uses no GPU here (`gpuconf doctor` says why): the card is simulated"
 
 
@@ -111,12 +115,13 @@ def measure(
         notes = (_NO_GPU,)
     spec = CardSpec(total_bytes=card_bytes or _largest_card_bytes())
     where = f"a simulated card of {exact_size(spec.total_bytes)}"
-    base = _environ_for_simulation(environ)
+    base = environ_for_simulation(environ)
     bridge = bridge_for_command([python], environ=base, progress=progress)
     wheels = support_for_command([python], environ=base, progress=progress)
     order = order._replace(is_simulated=True)
     with ended_in_order(), simulated_card(spec) as card:
-        on_card = card.environment(base, bridge=bridge, wheels=wheels)
+        xla = xla_for_command([python], environ=base) if order.jit else None
+        on_card = card.environment(base, bridge=bridge, wheels=wheels, xla=xla)
         done = run(order, where, environ=on_card)
     made = _probe_of(done, order, SIMULATED_CARD, where, timeout_s)
     return made._replace(notes=(*notes, *made.notes))
@@ -149,13 +154,6 @@ def _environ_for_gpu(environ: Mapping[str, str], profile: str | None) -> dict[st
     """A probe takes what it needs, and no whole card, also where gpuconf is switched off."""
     made = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", **environ}
     return made if profile is None else {**made, "GPUCONF_PROFILE": profile}
-
-
-def _environ_for_simulation(environ: Mapping[str, str]) -> dict[str, str]:
-    """No profile applies, since no one shares the card; memory grows, as in an estimate."""
-    kept = before_gpuconf(environ)
-    made = {name: kept[name] for name in kept if name not in _NOT_FOR_A_SIMULATED_CARD}
-    return {**made, "GPUCONF_DISABLE": "1", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 
 
 def _largest_card_bytes() -> int:

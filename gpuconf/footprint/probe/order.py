@@ -31,7 +31,7 @@ class Order(NamedTuple):
     training: bool = True
     optimizer: str | None = None
     loss: str | None = None
-    jit: bool = False
+    jit: bool | None = None
     mixed_precision: bool | str | None = None
     input_shape: Any = None
     is_simulated: bool = False

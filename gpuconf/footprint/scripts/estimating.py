@@ -6,10 +6,11 @@ import dataclasses
 from typing import Any
 
 from gpuconf.errors import UsageError
-from gpuconf.footprint.estimating import bytes_of, estimate, estimate_subject
+from gpuconf.footprint.estimating import bytes_of, compile_target, estimate, estimate_subject
 from gpuconf.footprint.memory_estimate import MemoryEstimate
 from gpuconf.footprint.scripts.step_function import StepFunction
 from gpuconf.footprint.scripts.training import Training
+from gpuconf.footprint.xla.compiler import Compiler
 
 # What `estimate` may change of a model, and nobody of a function that is as it is.
 _OF_A_MODEL = ("optimizer", "loss", "mixed_precision", "input_shape")
@@ -25,8 +26,7 @@ def estimate_training(found: Training, batch_size: int, **options: Any) -> Memor
     for name in ("optimizer", "loss"):
         options[name] = options[name] or getattr(found, name)
     data = found.data if options["input_shape"] is None else None
-    jit = options.pop("jit") or found.jit
-    return estimate(found.subject, batch_size, data=data, jit=jit, **options)
+    return estimate(found.subject, batch_size, data=data, **options)
 
 
 def _of_function(
@@ -35,19 +35,23 @@ def _of_function(
     *,
     training: bool,
     workspace_limit: int | str | None = None,
-    jit: bool = False,
+    jit: bool | None = None,
+    card: int | str | None = None,
     **options: Any,
 ) -> MemoryEstimate:
     refused = [name for name in _OF_A_MODEL if options.pop(name) is not None]
     refused += [] if training else ["inference"]
-    refused += ["jit"] if jit else []
     if refused:
         raise UsageError(
             f"--{refused[0].replace('_', '-')} is for a model, and the script trains with a step "
             "of its own",
             hint="change it in the script, or name the function that makes the model",
         )
-    step = dataclasses.replace(
-        step, workspace_limit_bytes=bytes_of("workspace_limit", workspace_limit)
-    )
-    return estimate_subject(step, batch_size, **{"allow_growth": True, **options})
+    most = bytes_of("workspace_limit", workspace_limit)
+    step = dataclasses.replace(step, workspace_limit_bytes=most)
+    options = {"allow_growth": True, **options}
+    if not (step.is_compiled if jit is None else jit):
+        return estimate_subject(step, batch_size, **options)
+    with Compiler(compile_target(card), workspace_bytes=most) as compiler:
+        step = dataclasses.replace(step, compiler=compiler)
+        return estimate_subject(step, batch_size, **options)

@@ -13,8 +13,10 @@ from gpuconf.footprint.keras_models.outputs import in_short
 from gpuconf.footprint.scripts.training import Training
 from gpuconf.footprint.step import Step, TraceSetting, with_workspaces_up_to
 from gpuconf.footprint.tensorflow.tracing import no_collecting, step_of
+from gpuconf.footprint.xla.compiler import Compiler
 from gpuconf.keras_api.families import loaded_family
 from gpuconf.keras_api.graphs import as_on_a_gpu
+from gpuconf.keras_api.training import is_jit_function
 from gpuconf.keras_api.variables import optimizer_variables
 
 
@@ -32,6 +34,7 @@ class StepFunction:
     optimizers: tuple[Any, ...]
     trained: tuple[Any, ...]
     workspace_limit_bytes: int | None = None
+    compiler: Compiler | None = None
 
     def training(self, place: str) -> Training:
         """What is to be estimated, and where it is from."""
@@ -42,6 +45,11 @@ class StepFunction:
         return Training(
             self, self.batch_size, notes=(f"from {name}(), a tf.function, at {place}: {what}",)
         )
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the script hands it to XLA."""
+        return is_jit_function(self.function)
 
     @property
     def kind(self) -> str:
@@ -85,7 +93,8 @@ class StepFunction:
             self.trained,
             [each for one in self.optimizers for each in optimizer_variables(one)],
         )
-        step = step_of(graph, calls, known, batch_size)._replace(setting=self._setting())
+        step = step_of(graph, calls, known, batch_size, self.compiler)
+        step = step._replace(setting=self._setting())
         return with_workspaces_up_to(step, self.workspace_limit_bytes)
 
     def _concrete(self, batch_size: int) -> Any:
@@ -120,7 +129,7 @@ class StepFunction:
         )
         return TraceSetting(
             training=True,
-            jit=False,
+            jit=self.compiler is not None,
             precision=policy.name,
             optimizer=" and ".join(dict.fromkeys(names)),
             loss=None,

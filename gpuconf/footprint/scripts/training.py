@@ -25,7 +25,6 @@ class Training(NamedTuple):
     subject: Any
     batch_size: int
     data: Any = None
-    jit: bool = False
     optimizer: Any = None
     loss: Any = None
     notes: tuple[str, ...] = ()
@@ -54,8 +53,7 @@ def _of_model(model: Any, data: Any, where: str) -> Training:
     if getattr(model, "run_eagerly", False):
         notes.append("run_eagerly=True: the same step is counted as a graph, which takes less")
     # Keras 2 has it as an attribute that may be None; "auto" has been decided by compile.
-    jit = getattr(model, "jit_compile", None) is True
-    return Training(model, batch, data, jit, notes=tuple(notes))
+    return Training(model, batch, data, notes=tuple(notes))
 
 
 def _batch_of_fit(arguments: dict[str, Any]) -> tuple[Any, ...]:

@@ -22,8 +22,9 @@ from gpuconf.footprint.scripts.training import (
     of_train_on_batch,
     refused,
 )
-from gpuconf.import_hook import _ImportHooks
+from gpuconf.import_hook import ImportHooks
 from gpuconf.keras_api import nests, sessions, training
+from gpuconf.keras_api.jit import note_jit_compile
 from gpuconf.keras_api.patching import wrap
 
 _KERAS = ("keras", "tf_keras")
@@ -64,7 +65,7 @@ class Watcher:
         wrap(tf.compat.v1.train.Optimizer, "apply_gradients", self._around_apply)
         wrap(sessions.session_class(), sessions.RUN, self._around_session)
         wrap(sessions.session_class(), sessions.CALLABLE_FROM_OPTIONS, self._around_callable)
-        hooks = _ImportHooks()
+        hooks = ImportHooks()
         for name in _KERAS:
             hooks.set(name, self._on_keras)
             if name in sys.modules:
@@ -87,6 +88,7 @@ class Watcher:
         for owner in training.trainer_classes(keras.__name__):
             wrap(owner, "fit", self._around_trainer(of_fit))
             wrap(owner, "train_on_batch", self._around_trainer(of_train_on_batch))
+        note_jit_compile(keras.__name__)
         for owner in training.optimizer_classes(keras.__name__):
             wrap(
                 owner, "apply" if "apply" in vars(owner) else "apply_gradients", self._around_apply

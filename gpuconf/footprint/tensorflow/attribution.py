@@ -35,14 +35,14 @@ def operations_of(
         name: BACKWARD if _TAPE in name else UPDATE if number > last else FORWARD
         for number, name in enumerate(names)
     }
-    layers = _Layers(names, spans)
+    layers = LayersByName(names, spans)
     return tuple(
         Operation(place.name, place.kind, parts.get(place.name, FORWARD), layers.of(place.name))
         for place in places
     )
 
 
-class _Layers:
+class LayersByName:
     """The layers of operations by name; a gradient's is that of what it is the gradient of."""
 
     def __init__(self, names: Sequence[str], spans: Iterable[Span]) -> None:
@@ -56,7 +56,7 @@ class _Layers:
         """The layer, or None."""
         if name in self._by_name:
             return self._by_name[name]
-        inner = name.partition(f"{_TAPE}/")[2]
+        inner = name.partition(f"{_TAPE}/")[2] or name
         while inner:
             found = self._by_name.get(inner) or self._by_scope.get(inner)
             if found:

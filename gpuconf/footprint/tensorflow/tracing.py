@@ -13,10 +13,12 @@ from gpuconf.footprint.keras_models.layer_calls import KnownVariables, LayerCall
 from gpuconf.footprint.keras_models.outputs import in_short
 from gpuconf.footprint.keras_models.preparing import EstimateChoice
 from gpuconf.footprint.step import CONSTANT, DATA, OPTIMIZER_STATE, OTHER_STATE, Step, Variable
-from gpuconf.footprint.tensorflow.attribution import named_pieces, operations_of
+from gpuconf.footprint.tensorflow.attribution import LayersByName, named_pieces, operations_of
 from gpuconf.footprint.tensorflow.memory import Handle, Value, size_of
 from gpuconf.footprint.tensorflow.order import source
 from gpuconf.footprint.tensorflow.walk import Walk
+from gpuconf.footprint.xla.compiler import Compiler
+from gpuconf.footprint.xla.tracing import compiled_step
 from gpuconf.keras_api import graphs, nests
 from gpuconf.keras_api.families import KerasFamily
 
@@ -24,30 +26,63 @@ _SPARE_SUMS = 3
 
 
 def trace(
-    model: Any, family: KerasFamily, batch: Batch, batch_size: int, choice: EstimateChoice
+    model: Any,
+    family: KerasFamily,
+    batch: Batch,
+    batch_size: int,
+    choice: EstimateChoice,
+    *,
+    compiler: Compiler | None = None,
 ) -> Step:
     """Trace ``train_step`` or ``predict_step`` on a batch of these specs; a :class:`Step` of it.
 
-    Raises UsageError where the model refuses the batch, with the model's own words.
+    With ``compiler`` XLA compiles it.  Raises UsageError where the model refuses the batch, with
+    the model's own words, and what :meth:`Compiler.compile` raises.
     """
     calls = LayerCalls(model, family)
     training = choice.training
     graph = _traced(model, batch, calls, training=training)
     known = variables_of(model, calls.by_variable(), training=training)
-    return step_of(graph, calls, known, batch_size)
+    return step_of(graph, calls, known, batch_size, compiler)
 
 
-def step_of(graph: Any, calls: LayerCalls, known: KnownVariables, batch_size: int) -> Step:
+def step_of(
+    graph: Any,
+    calls: LayerCalls,
+    known: KnownVariables,
+    batch_size: int,
+    compiler: Compiler | None = None,
+) -> Step:
     """The step that a traced graph is; ``calls`` were noted meanwhile."""
+    if compiler is not None:
+        return _compiled(graph, calls, known, batch_size, compiler)
     walk, captured = _walked(graph, known)
     operations = operations_of(graph, walk.places, calls.spans)
     pieces = named_pieces(walk.ledger.pieces(), operations)
     variables = (*_in_use(graph, known), *captured)
-    kinds = {path: type(layer).__name__ for path, layer in calls.layers.items()}
+    kinds = _kinds(calls)
     # Where memory is short, grappler adds such gradients one by one to zeros, which then stay as a
     # constant (SchedulingPass in memory_optimizer.cc): the zeros, the sum, and a gradient more.
     spare = _SPARE_SUMS * walk.largest_sum_bytes
     return Step(batch_size, variables, operations, pieces, kinds, _notes(walk), spare_bytes=spare)
+
+
+def _compiled(
+    graph: Any, calls: LayerCalls, known: KnownVariables, batch_size: int, compiler: Compiler
+) -> Step:
+    captured: list[Variable] = []
+    for outside, inside in graph.captures:
+        if inside.dtype.name == "resource":
+            _handle(outside, inside, known, captured)
+    names = [operation.name for operation in graph.get_operations()]
+    layers = LayersByName(names, calls.spans)
+    variables = (*_in_use(graph, known), *captured)
+    step = compiled_step(graph, variables, layers, batch_size, compiler)
+    return step._replace(layers=_kinds(calls))
+
+
+def _kinds(calls: LayerCalls) -> dict[str, str]:
+    return {path: type(layer).__name__ for path, layer in calls.layers.items()}
 
 
 def _in_use(graph: Any, known: KnownVariables) -> Iterable[Variable]:

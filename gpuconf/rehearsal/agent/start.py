@@ -66,7 +66,7 @@ def start(folder: str, orders: dict[str, Any]) -> None:
         record.append("others", framework)
 
     # Hooks of our own: gpuconf.auto, in the same process, sets its own for the same names.
-    hooks = import_hook._ImportHooks()
+    hooks = import_hook.ImportHooks()
     hooks.set("tensorflow", on_tensorflow)
     for name in _KERAS:
         hooks.set(name, on_keras)

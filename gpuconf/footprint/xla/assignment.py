@@ -1,0 +1,199 @@
+"""XLA's buffer assignment, as it dumps it: what a compiled step will ask the allocator for.
+
+The text is what ``--xla_dump_to`` writes as ``…buffer-assignment.txt``, before any code is
+generated: allocations, the values in each, where each value comes from, and when it lives.  Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from gpuconf.units import MIB
+
+_ALLOCATION = re.compile(r"allocation (\d+): size (\d+), (.*)")
+_VALUE = re.compile(r" value: <\d+ (\S+) @\d+> \(size=(\d+),offset=(\d+)\)")
+_DEFINED = re.compile(r" from instruction: (?:ROOT )?%(\S+) = (.*)")
+_LIVES = re.compile(r"    (\S+?)(\{[\d,]*\}):(\d+)-(\d+)$")
+_OP_NAME = re.compile(r'op_name="([^"]*)"')
+_SHAPE = re.compile(r"\b([a-z]+\d*[a-z0-9]*)\[([\d,]*)\]")
+_CALLED = re.compile(r"calls=%([\w.-]+)")
+_COMPUTATION = re.compile(r"(?:ENTRY )?%([\w.-]+) \(.*\{$")
+_END = "HloLiveRange"
+_BITS = re.compile(r"\d+")
+# What XLA tries several algorithms or tilings of, when it compiles with a GPU there.
+_TUNED = ("__triton_gemm", "__triton_nested_gemm", "__cublas$", "__cudnn$")
+# The guard zones around each buffer of a trial, in bytes: kRedzoneSize in redzone_allocator.h is
+# 8 MiB, on both sides.
+_GUARD_BYTES = 16 * MIB
+
+
+class Share(NamedTuple):
+    """Bytes that lie in the block when it is fullest, by the operation that they came from."""
+
+    op_name: str
+    size_bytes: int
+
+
+class Assignment(NamedTuple):
+    """What one compiled step takes beside its arguments.
+
+    ``temp_bytes`` is one block; ``output_bytes`` are the results that are not written over a
+    variable, and the table of them; ``shares`` are what lies in the block when most of it is in
+    use, and ``fullest`` the operation at that time.  ``first_step_bytes`` is what the first step
+    needs at once while XLA tries algorithms, before the block is there.
+    """
+
+    temp_bytes: int
+    output_bytes: tuple[int, ...]
+    shares: tuple[Share, ...]
+    fullest: str
+    first_step_bytes: int
+    has_convolutions: bool
+
+
+def is_whole(text: str) -> bool:
+    """Whether XLA has written it all: lives stand at its end."""
+    return f"\n{_END}" in text and text.endswith("\n")
+
+
+def read_assignment(text: str, module: str = "") -> Assignment:
+    """Parse the whole text; ``module`` is that of the compiled module, for names of operations."""
+    temp_bytes, outputs = 0, []
+    values: dict[str, _Place] = {}  # of the block, by their names
+    is_block = False
+    for line in text[: text.find("\nUsed values")].splitlines():
+        found = _ALLOCATION.match(line)
+        if found is not None:
+            size, what = int(found[2]), found[3]
+            is_block = what.startswith("preallocated-temp")
+            temp_bytes += size if is_block else 0
+            if _is_output(what):
+                outputs.append(size)
+            continue
+        value = _VALUE.match(line) if is_block else None
+        if value is not None:
+            values[_full(value[1])] = _Place(int(value[3]), int(value[2]))
+    instructions = {found[1]: found[2] for found in map(_DEFINED.match, text.splitlines()) if found}
+    names = _Names(instructions, module)
+    shares, fullest = _fullest(values, _lives(text), names)
+    return Assignment(
+        temp_bytes=temp_bytes,
+        output_bytes=tuple(outputs),
+        shares=shares,
+        fullest=fullest,
+        first_step_bytes=max(map(int, _trials(instructions)), default=0),
+        has_convolutions="__cudnn$conv" in text,
+    )
+
+
+def _is_output(what: str) -> bool:
+    """Results of their own, and the table of all; what is written over an argument is neither."""
+    if what.startswith("parameter"):
+        return False
+    return "output" in what or "maybe-live-out" in what
+
+
+def _lives(text: str) -> dict[str, tuple[int, int]]:
+    """From when to when each value lives, as places in the sequence of instructions."""
+    lines = text[text.find(_END) :].splitlines()
+    found = [match for match in map(_LIVES.match, lines) if match]
+    return {each[1] + each[2]: (int(each[3]), int(each[4])) for each in found}
+
+
+class _Place(NamedTuple):
+    """Where a value lies in the block."""
+
+    offset: int
+    size_bytes: int
+
+
+def _full(value: str) -> str:
+    return value if value.endswith("}") else f"{value}{{}}"
+
+
+def _fullest(
+    values: Mapping[str, _Place], lives: Mapping[str, tuple[int, int]], names: _Names
+) -> tuple[tuple[Share, ...], str]:
+    """What is live at the moment when the most is, and the operation that then begins to be.
+
+    Of values in one place, such as a result written over its operand, the largest counts.
+    """
+    known = [name for name in values if name in lives]
+
+    def live(now: int) -> dict[int, str]:
+        found: dict[int, str] = {}
+        for name in known:
+            offset, size = values[name]
+            first, last = lives[name]
+            if first <= now <= last and size > _size_at(found, offset, values):
+                found[offset] = name
+        return found
+
+    def in_use(now: int) -> int:
+        return sum(values[name].size_bytes for name in live(now).values())
+
+    at = max(sorted({lives[name][0] for name in known}), key=in_use, default=0)
+    by_op: dict[str, int] = {}
+    for name in live(at).values():
+        by_op[names.of(name)] = by_op.get(names.of(name), 0) + values[name].size_bytes
+    newest = max(live(at).values(), key=lambda name: (lives[name][0], values[name][1]), default="")
+    shares = sorted(by_op.items(), key=lambda each: -each[1])
+    return tuple(Share(*each) for each in shares), names.of(newest)
+
+
+def _size_at(found: Mapping[int, str], offset: int, values: Mapping[str, _Place]) -> int:
+    return values[found[offset]].size_bytes if offset in found else -1
+
+
+class _Names:
+    """Names in TensorFlow's graph of what XLA's instructions came from.
+
+    A fusion may have none: then it is that of the last instruction in it that has one.
+    """
+
+    def __init__(self, instructions: Mapping[str, str], module: str) -> None:
+        self._instructions = instructions
+        self._fused: dict[str, str] = {}
+        computation = ""
+        for line in module.splitlines():
+            begins = _COMPUTATION.match(line)
+            named = _OP_NAME.search(line)
+            if begins is not None:
+                computation = begins[1]
+            elif named is not None and named[1]:
+                self._fused[computation] = named[1]
+
+    def of(self, value: str) -> str:
+        """The operation's name; the instruction's own where there is none."""
+        name = value.partition("{")[0]
+        text = self._instructions.get(name, "")
+        found, called = _OP_NAME.search(text), _CALLED.search(text)
+        if found is not None and found[1]:
+            return found[1]
+        return self._fused.get(called[1], name) if called is not None else name
+
+
+def _trials(instructions: Mapping[str, str]) -> Iterable[int]:
+    """The bytes of each trial: operands and results, with guards around each."""
+    for text in instructions.values():
+        if not any(sign in text for sign in _TUNED):
+            continue
+        results, _, rest = text.partition(" fusion(" if " fusion(" in text else " custom-call(")
+        operands = rest.partition(")")[0].replace("%", "").split(", ")
+        shapes = [results, *(instructions.get(name, "").partition("(")[0] for name in operands)]
+        sizes = [size for shape in shapes for size in _sizes(shape)]
+        yield sum(sizes) + len(sizes) * _GUARD_BYTES
+
+
+def _sizes(shapes: str) -> list[int]:
+    found = []
+    for kind, sides in _SHAPE.findall(shapes):
+        bits = _BITS.search(kind)
+        count = 1
+        for side in filter(None, sides.split(",")):
+            count *= int(side)
+        if count:
+            found.append(count * (int(bits[0]) if bits is not None else 8) // 8)
+    return found

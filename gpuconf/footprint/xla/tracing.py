@@ -1,0 +1,84 @@
+"""A step that XLA compiles, as memory sees it: variables, the batch, results, and one block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpuconf.footprint.keras_models.data import Spec
+from gpuconf.footprint.step import (
+    COMPILED,
+    DATA,
+    WHOLE,
+    Operation,
+    Piece,
+    Share,
+    Step,
+    Variable,
+)
+from gpuconf.footprint.tensorflow.attribution import LayersByName
+from gpuconf.footprint.xla.assignment import Assignment
+from gpuconf.footprint.xla.compiler import Compiler
+from gpuconf.keras_api.variables import bytes_of
+from gpuconf.units import sized
+
+_TAPE = "gradient_tape"
+
+
+def compiled_step(
+    graph: Any,
+    variables: tuple[Variable, ...],
+    layers: LayersByName,
+    batch_size: int,
+    compiler: Compiler,
+) -> Step:
+    """Compile a traced graph; a :class:`Step` of what XLA has assigned.
+
+    ``variables`` are what lives before and after it, which the step is written over.  What is
+    allocated, and in which order, was read from TensorFlow's trace of a run: the batch, the table
+    of results and those of their own, the block; all are given back at the end.
+    """
+    found = compiler.compile(graph)
+    name = f"jit({graph.name})"
+    at = found.fullest
+    return Step(
+        batch_size,
+        variables,
+        (Operation(f"{name}, fullest at {at}" if at else name, "XLA", WHOLE, layers.of(at)),),
+        tuple(_pieces(graph, found)),
+        notes=tuple(_notes(found, compiler)),
+        shares=tuple(_shares(found, layers)),
+    )
+
+
+def _pieces(graph: Any, found: Assignment) -> Iterator[Piece]:
+    inside = {id(tensor) for _, tensor in graph.captures}
+    for tensor in graph.inputs:
+        if id(tensor) not in inside:
+            spec = Spec(tuple(tensor.shape), tensor.dtype.name)
+            yield Piece(bytes_of(spec), 0, 0, DATA, spec.shape, spec.dtype)
+    for size_bytes in (*found.output_bytes, found.temp_bytes):
+        yield Piece(size_bytes, 0, 0, COMPILED)
+
+
+def _shares(found: Assignment, layers: LayersByName) -> Iterator[Share]:
+    """By layer; what the forward pass left is kept for the backward pass."""
+    for share in found.shares:
+        yield Share(layers.of(share.op_name), _TAPE not in share.op_name, share.size_bytes)
+
+
+def _notes(found: Assignment, compiler: Compiler) -> Iterator[str]:
+    yield f"compiled by TensorFlow's XLA for {compiler.target}; nothing was run"
+    if compiler.support is not None and not compiler.support.is_from_wheel:
+        yield f"XLA took libdevice from {compiler.support.libdevice}"
+    if found.first_step_bytes:
+        yield (
+            f"the first step takes {sized(found.first_step_bytes)} or more before that, beside "
+            "what stays, while XLA tries algorithms"
+        )
+    if found.has_convolutions:
+        each = sized(compiler.workspace_bytes)
+        yield (
+            f"convolutions have {each} of workspace each (--workspace-limit): on a GPU it is "
+            "what the algorithm wants that cuDNN finds fastest"
+        )

@@ -1,0 +1,64 @@
+"""Keras's decision whether XLA compiles a model's steps, as it would be with a GPU."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Any
+
+from gpuconf.import_hook import ImportHooks
+from gpuconf.keras_api.families import KerasFamily
+from gpuconf.keras_api.layers import layers_of
+from gpuconf.keras_api.patching import wrap
+from gpuconf.keras_api.training import trainer_classes
+
+_ASKED = "_gpuconf_jit_compile"
+
+
+def note_jit_compile(keras: str) -> None:
+    """Note from now on what this Keras's ``compile`` is given as ``jit_compile``.
+
+    Without a GPU Keras 3 makes False of "auto", and says nothing of it afterwards.
+    """
+
+    def around(original: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        try:
+            bound = inspect.signature(original).bind(*args, **kwargs)
+            bound.apply_defaults()
+            object.__setattr__(args[0], _ASKED, bound.arguments.get("jit_compile"))
+        except (TypeError, AttributeError):  # a model of a kind that we do not know
+            return result
+        return result
+
+    for owner in trainer_classes(keras):
+        wrap(owner, "compile", around, inherited=True)
+
+
+def watch_jit_compile() -> None:
+    """`note_jit_compile` of each Keras, as soon as it is imported."""
+    hooks = ImportHooks()
+    for name in ("keras", "tf_keras"):
+        hooks.set(name, lambda module: note_jit_compile(module.__name__))
+        if name in sys.modules:
+            note_jit_compile(name)
+
+
+def would_be_compiled(model: Any, family: KerasFamily) -> bool:
+    """Whether Keras hands the model's steps to XLA on a machine with a GPU.
+
+    Keras 3 does so for ``jit_compile="auto"``, its default, where each layer supports it; Keras 2
+    where ``jit_compile=True``.  A Keras 3 that has been compiled without `note_jit_compile` and
+    without a GPU keeps no difference between "auto" and False: "auto" is assumed.
+    """
+    if getattr(model, "run_eagerly", False):
+        return False
+    decided = getattr(model, "jit_compile", None) is True
+    if not family.is_keras_3:
+        return decided
+    asked = getattr(model, _ASKED, None)
+    if asked is False:
+        return False
+    return decided or all(
+        getattr(layer, "supports_jit", True) for layer in layers_of(model, include_self=True)
+    )
