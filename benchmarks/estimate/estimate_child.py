@@ -22,7 +22,8 @@ def ask_gpuconf(model: Any, case: Case, limit_bytes: int | None) -> dict[str, An
     """What ``gpuconf.estimate`` says of a compiled model; the one place that calls it."""
     import gpuconf
 
-    options: dict[str, Any] = {"training": case.is_training}
+    # What is measured runs op by op (stage_child.py).
+    options: dict[str, Any] = {"training": case.is_training, "jit": False}
     if (shape := ESTIMATED[case.model].input_shape) is not None:
         options["input_shape"] = shape
     if limit_bytes is not None:

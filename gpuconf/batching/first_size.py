@@ -49,7 +49,7 @@ def estimated(model: Any, data: Any, *, training: bool) -> Callable[[], int | No
                 CAREFUL,
                 training=training,
                 data=specs,
-                jit=bool(getattr(model, "jit_compile", False)),
+                jit=False,  # its steps run op by op
                 limit=free + _counted_again(card, model, training=training),
             )
         except Exception as error:  # a model that cannot be traced alone runs all the same

@@ -32,7 +32,9 @@ def note_jit_compile(keras: str) -> None:
         return result
 
     for owner in trainer_classes(keras):
-        wrap(owner, "compile", around, inherited=True)
+        # Keras 3 restores no model whose class has another `compile` than its base.
+        base = next(each for each in owner.__mro__ if "compile" in vars(each))
+        wrap(base, "compile", around)
 
 
 def watch_jit_compile() -> None:

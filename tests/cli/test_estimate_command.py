@@ -134,12 +134,20 @@ def test_reports(folder: Path) -> None:
     free, held, small = run_commands(
         folder,
         ["estimate", "nets:make"],
-        ["estimate", "nets:make", "--limit", "1GiB", "--plot", "a.svg", "--batch-size", "8"],
-        ["estimate", "nets:plain", "--limit", "2MiB", "--optimizer", "adam", "--loss", "mse", "-v"],
+        *(
+            ["estimate", *words.split(), "--no-jit"]
+            for words in (
+                "nets:make --limit 1GiB --plot a.svg --batch-size 8",
+                "nets:plain --limit 2MiB --optimizer adam --loss mse -v",
+            )
+        ),
     )
     assert (free.code, held.code, small.code) == (0, 0, 1), free.err + held.err + small.err
     assert free.out.startswith("batch 32: ")
-    assert "training with SGD and mse, float32, without XLA" in free.out
+    assert "training with SGD and mse, float32, compiled by XLA" in free.out
+    assert "compiled by TensorFlow's XLA for an assumed GPU" in free.out
+    assert "fullest at" in free.out
+    assert "without XLA" in held.out
     for said in (
         "the peak",
         "at any batch: ",
@@ -164,9 +172,9 @@ def test_documents(folder: Path) -> None:
     """Valid by the schema, for training and inference, and for the user's own error."""
     done = run_commands(
         folder,
-        ["estimate", "nets:make", "--json", "--limit", "1GiB"],
-        ["estimate", "nets:make", "--json", "--inference", "--batch-size", "8"],
-        ["estimate", "nets:open_shape", "--json", "--input-shape", "32,32,3"],
+        ["estimate", "nets:make", "--json", "--no-jit", "--limit", "1GiB"],
+        ["estimate", "nets:make", "--json", "--no-jit", "--inference", "--batch-size", "8"],
+        ["estimate", "nets:open_shape", "--json", "--no-jit", "--input-shape", "32,32,3"],
         ["estimate", "nets:open_shape", "--json"],
         ["estimate", "nets:bad", "--json"],
         ["estimate", "nets:nosuch", "--json"],
@@ -195,7 +203,7 @@ def test_documents(folder: Path) -> None:
 @needs_tensorflow
 def test_what_the_users_code_prints(folder: Path) -> None:
     """Goes to stderr, in Python, below it, and at the end: stdout is one document."""
-    done = run(gpuconf("estimate", "nets:make", "--json"), folder, timeout_s=120)
+    done = run(gpuconf("estimate", "nets:make", "--json", "--no-jit"), folder, timeout_s=120)
     assert done.returncode == 0, done.stderr
     jsonschema.validate(json.loads(done.stdout), SCHEMA)
     for said in ("imported\n", "imported, below Python\n", "made\n", "at the end\n"):
@@ -208,7 +216,7 @@ def test_what_the_users_code_prints(folder: Path) -> None:
 @needs_tensorflow
 def test_without_streams(folder: Path) -> None:
     """Closed ones, a reader that goes away, a full disk: no traceback, and the right code."""
-    start = " ".join(gpuconf("estimate", "nets:make"))
+    start = " ".join(gpuconf("estimate", "nets:make", "--no-jit"))
     script = (
         f"{start} >&- 2>/dev/null; echo $?; {start} 2>&- | head -1; echo ${{PIPESTATUS[0]}}; "
         f"{start} >/dev/full; echo $?"
@@ -229,7 +237,7 @@ def test_a_terminal(folder: Path, columns: int) -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     child = subprocess.Popen(
-        gpuconf("estimate", "nets:make", "--limit", "1GiB"),
+        gpuconf("estimate", "nets:make", "--limit", "1GiB", "--no-jit"),
         cwd=folder,
         env=clean_environment(folder, {"TERM": "xterm", "NO_COLOR": "1"}),
         stdin=theirs,
@@ -255,7 +263,11 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Done]:
     folder = tmp_path_factory.mktemp("scripts")
     for name, text in SCRIPTS.items():
         (folder / name).write_text(text, encoding="utf-8")
-    commands = [["estimate", *words.split()] for words in SCRIPT_COMMANDS]
+    # Compiling takes seconds each: as Keras decides in the first alone.
+    commands = [
+        ["estimate", *(["--no-jit"] if number else []), *words.split()]
+        for number, words in enumerate(SCRIPT_COMMANDS)
+    ]
     out = run_python(PROGRAM.format(commands=json.dumps(commands)), folder, timeout_s=300)
     codes = json.loads(out.splitlines()[-1])
     assert not list(folder.glob("saved*")), "nothing after the training's beginning was done"
@@ -329,6 +341,7 @@ def test_scripts_as_they_are(scripts: Callable[..., Done]) -> None:
     assert loop["largest_batch"] > 50
     assert {"sequential/conv", "sequential/dense"} <= {row["layer"] for row in loop["layers"]}
     assert "the script's own words" in scripts("main.py --json").err
+    assert found["main.py --json"]["setting"]["jit"], "what Keras decides"
 
 
 @pytest.mark.slow

@@ -13,10 +13,10 @@ import tensorflow as tf
 import tf_keras
 from keras import layers
 
-import gpuconf
 from gpuconf.errors import UsageError
 from gpuconf.footprint import MemoryEstimate
 from gpuconf.units import MIB
+from tests.footprint.op_by_op import op_by_op
 
 BATCH = 16
 _X = np.random.default_rng(6).normal(size=(64, 12, 12, 3)).astype("float32")
@@ -73,14 +73,14 @@ def identities(model: Any) -> dict[str, Any]:
 
 def _fails(model: Any) -> None:
     with refused("division by zero"):
-        gpuconf.estimate(model, BATCH, loss=lambda _true, _predicted: 1 / 0)
+        op_by_op(model, BATCH, loss=lambda _true, _predicted: 1 / 0)
 
 
 ESTIMATES: dict[str, Callable[[Any], object]] = {
-    "plain": lambda model: gpuconf.estimate(model, BATCH, phases=True, limit="1GiB"),
-    "advice": lambda model: gpuconf.estimate(model, BATCH, advise=True),
-    "inference": lambda model: gpuconf.estimate(model, BATCH, training=False),
-    "others": lambda model: gpuconf.estimate(model, BATCH, optimizer="sgd", loss="mse"),
+    "plain": lambda model: op_by_op(model, BATCH, phases=True, limit="1GiB"),
+    "advice": lambda model: op_by_op(model, BATCH, advise=True),
+    "inference": lambda model: op_by_op(model, BATCH, training=False),
+    "others": lambda model: op_by_op(model, BATCH, optimizer="sgd", loss="mse"),
     "failing": _fails,
 }
 
@@ -118,7 +118,7 @@ def check_a_trained_model_goes_on_as_before() -> None:
         model = network()
         trained(model)
         if estimates:
-            gpuconf.estimate(model, BATCH, mixed_precision=False, advise=True)
+            op_by_op(model, BATCH, mixed_precision=False, advise=True)
         found.append(trained(model))
     assert found[0] == found[1]
 
@@ -126,11 +126,11 @@ def check_a_trained_model_goes_on_as_before() -> None:
 def check_a_model_that_is_not_compiled() -> None:
     """Adam and the mean squared error, and it says so; what is given is taken."""
     model = dense()
-    made = gpuconf.estimate(model, BATCH)
+    made = op_by_op(model, BATCH)
     assert made.setting is not None
     assert (made.setting.optimizer, made.setting.loss) == ("Adam", "mean_squared_error")
     assert sum("assumed" in note for note in made.notes) == 2
-    told = gpuconf.estimate(model, BATCH, optimizer=keras.optimizers.SGD(0.1), loss="mae")
+    told = op_by_op(model, BATCH, optimizer=keras.optimizers.SGD(0.1), loss="mae")
     assert told.setting is not None
     assert (told.setting.optimizer, told.setting.loss, told.notes) == ("SGD", "mae", ())
     assert told.resident_bytes < made.resident_bytes
@@ -142,11 +142,11 @@ def check_the_models_own_choice_is_taken_and_may_be_overridden() -> None:
     model = dense()
     model.compile(keras.optimizers.SGD(momentum=0.9), "mae")
     weights = (8 * 4 + 4) * 4
-    own = gpuconf.estimate(model, BATCH)
+    own = op_by_op(model, BATCH)
     assert own.setting is not None
     assert (own.setting.optimizer, own.setting.loss) == ("SGD", "mae")
     assert 2 * weights < own.resident_bytes < 2.5 * weights
-    other = gpuconf.estimate(model, BATCH, optimizer="adam")
+    other = op_by_op(model, BATCH, optimizer="adam")
     assert other.setting is not None
     assert (other.setting.optimizer, other.setting.loss) == ("Adam", "mae")
     assert 3 * weights < other.resident_bytes < 3.5 * weights
@@ -159,21 +159,21 @@ def check_mixed_precision() -> None:
     for _ in range(8):
         model.add(layers.Dense(64, activation="tanh"))
     policies = [layer.dtype_policy for layer in model.layers]
-    full = gpuconf.estimate(model, 4096).peak_bytes
+    full = op_by_op(model, 4096).peak_bytes
     spellings = {
         True: "mixed_float16", "float16": "mixed_float16", "mixed_float16": "mixed_float16",
         "bfloat16": "mixed_bfloat16", "mixed_bfloat16": "mixed_bfloat16",
     }  # fmt: skip
     for spelling, policy in spellings.items():
-        made = gpuconf.estimate(model, 4096, mixed_precision=spelling)
+        made = op_by_op(model, 4096, mixed_precision=spelling)
         assert made.setting is not None
         assert made.setting.precision == policy
         assert made.peak_bytes < 0.8 * full
-    assert gpuconf.estimate(model, 4096, mixed_precision=False).peak_bytes == full
+    assert op_by_op(model, 4096, mixed_precision=False).peak_bytes == full
     assert [layer.dtype_policy for layer in model.layers] == policies
     assert model.dtype_policy.name == keras.config.dtype_policy().name == "float32"
     with refused("int8"):
-        gpuconf.estimate(model, mixed_precision="int8")
+        op_by_op(model, mixed_precision="int8")
 
 
 def check_a_model_of_mixed_precision_may_be_asked_for_full() -> None:
@@ -183,20 +183,12 @@ def check_a_model_of_mixed_precision_may_be_asked_for_full() -> None:
         model = keras.Sequential([keras.Input((64,)), *(layers.Dense(64) for _ in range(4))])
     finally:
         keras.config.set_dtype_policy("float32")
-    own = gpuconf.estimate(model, 4096)
-    full = gpuconf.estimate(model, 4096, mixed_precision=False)
+    own = op_by_op(model, 4096)
+    full = op_by_op(model, 4096, mixed_precision=False)
     assert own.setting is not None
     assert full.setting is not None
     assert (own.setting.precision, full.setting.precision) == ("mixed_float16", "float32")
     assert own.peak_bytes < full.peak_bytes
-
-
-def check_xla_is_said_to_be_left_out() -> None:
-    """The mode is told, and a note says that its savings are not modelled."""
-    made = gpuconf.estimate(dense(), BATCH, jit=True, loss="mse", optimizer="sgd")
-    assert made.setting is not None
-    assert made.setting.jit
-    assert any("XLA" in note for note in made.notes)
 
 
 def check_batches_are_whole_numbers() -> None:
@@ -204,36 +196,36 @@ def check_batches_are_whole_numbers() -> None:
     model = dense()
     for wrong in (0, -1, True, 2.5, "32", None):
         with refused("batch_size", repr(wrong)):
-            gpuconf.estimate(model, wrong)  # type: ignore[arg-type]
-    assert gpuconf.estimate(model, np.int64(4)).batch_size == 4  # type: ignore[arg-type]
+            op_by_op(model, wrong)  # type: ignore[arg-type]
+    assert op_by_op(model, np.int64(4)).batch_size == 4  # type: ignore[arg-type]
 
 
 def check_limits() -> None:
     """Bytes and sizes; anything else is refused with the rule."""
     model = dense(512, 512)
     for limit in (64 * MIB, "64MiB", "0.0625 GiB", np.int64(64 * MIB)):
-        made = gpuconf.estimate(model, limit=limit)  # type: ignore[arg-type]
+        made = op_by_op(model, limit=limit)  # type: ignore[arg-type]
         assert made.limit_bytes == 64 * MIB
         assert made.fits
         assert (made.largest_batch or 0) > 1000
     for wrong in ("64", "64 megs", "-1MiB", 0, -5, 1.5, [64], ""):
         with refused("limit", repr(wrong)):
-            gpuconf.estimate(model, limit=wrong)  # type: ignore[arg-type]
-    small = gpuconf.estimate(model, limit="1MiB")
+            op_by_op(model, limit=wrong)  # type: ignore[arg-type]
+    small = op_by_op(model, limit="1MiB")
     assert (small.largest_batch, small.fits) == (0, False)
-    assert gpuconf.estimate(model).fits is None
+    assert op_by_op(model).fits is None
 
 
 def check_the_largest_batch_is_one_that_fits() -> None:
     """Estimated by itself it needs no more than the limit; some 5 % more do not fit."""
     model = dense(1024, 1024)
-    made = gpuconf.estimate(model, limit="100MiB", allow_growth=False)
+    made = op_by_op(model, limit="100MiB", allow_growth=False)
     batch = made.largest_batch or 0
-    again = gpuconf.estimate(model, batch, limit="100MiB", allow_growth=False)
+    again = op_by_op(model, batch, limit="100MiB", allow_growth=False)
     assert again.largest_batch == batch
     assert again.fits
     assert 0.9 * 100 * MIB < again.peak_bytes <= 100 * MIB
-    assert not gpuconf.estimate(model, batch + 1, limit="100MiB", allow_growth=False).fits
+    assert not op_by_op(model, batch + 1, limit="100MiB", allow_growth=False).fits
 
 
 def check_what_is_no_model_is_refused() -> None:
@@ -252,48 +244,48 @@ def check_what_is_no_model_is_refused() -> None:
         ("model.keras", "gpuconf estimate"),
     ):
         with refused(hint):
-            gpuconf.estimate(wrong)
+            op_by_op(wrong)
 
 
 def check_an_unknown_optimizer_or_loss_is_refused() -> None:
     """By its name, or something else altogether."""
     for wrong in ("nope", 3):
         with refused("optimizer", repr(wrong)):
-            gpuconf.estimate(dense(), optimizer=wrong)
+            op_by_op(dense(), optimizer=wrong)
     with refused("nope"):
-        gpuconf.estimate(dense(), loss="nope")
+        op_by_op(dense(), loss="nope")
 
 
 def check_data_is_given_as_fit_takes_it() -> None:
     """Arrays, tensors or specs, of whatever batch: only shapes and types are looked at."""
     model = dense()
     model.compile("sgd", "mse")
-    right = gpuconf.estimate(model, BATCH)
+    right = op_by_op(model, BATCH)
     spec = tf.TensorSpec([None, 8], tf.float32), tf.TensorSpec([None, 4], tf.float32)
     for data in (
         (np.zeros((1, 8)), np.zeros((1, 4))),
         (np.zeros((7, 8), "float32"), tf.zeros((3, 4))),
         spec,
     ):
-        assert gpuconf.estimate(model, BATCH, data=data).peak_bytes == right.peak_bytes
-    inference = gpuconf.estimate(model, BATCH, training=False)
+        assert op_by_op(model, BATCH, data=data).peak_bytes == right.peak_bytes
+    inference = op_by_op(model, BATCH, training=False)
     for inputs in (np.zeros((1, 8)), spec[0], spec, (np.zeros((1, 8)), None)):
-        assert gpuconf.estimate(model, BATCH, data=inputs, training=False) == inference
+        assert op_by_op(model, BATCH, data=inputs, training=False) == inference
     weighted = (*spec, tf.TensorSpec([None], tf.float32))
-    assert gpuconf.estimate(model, BATCH, data=weighted).peak_bytes >= right.peak_bytes
+    assert op_by_op(model, BATCH, data=weighted).peak_bytes >= right.peak_bytes
     for wrong, words in (
         ((1, 2, 3, 4), "parts"),
         ([[1, 2]], "batch dimension"),
         ((np.zeros((1, 9)), np.zeros((1, 4))), "expected axis -1"),
     ):
         with refused(words):
-            gpuconf.estimate(model, BATCH, data=wrong)
+            op_by_op(model, BATCH, data=wrong)
 
 
 def check_the_rows_add_up() -> None:
     """The layers' rows and the rest are the peak, to the byte; so is each moment's sum in all."""
     for options in ({}, {"training": False}, {"allow_growth": False}):
-        made: MemoryEstimate = gpuconf.estimate(network(), BATCH, **options)
+        made: MemoryEstimate = op_by_op(network(), BATCH, **options)
         assert sum(row.total_bytes for row in made.layers) == made.peak_bytes
         assert made.layers[-1].layer is None
         assert max(moment.total_bytes for moment in made.timeline) <= made.peak_bytes

@@ -14,7 +14,6 @@ import tensorflow as tf
 import tf_keras
 from keras import layers
 
-import gpuconf
 from gpuconf.errors import UsageError
 from gpuconf.footprint import MemoryEstimate
 from gpuconf.footprint.keras_models.preparing import EstimateChoice
@@ -23,6 +22,7 @@ from gpuconf.footprint.subject import Subject
 from gpuconf.footprint.tensorflow.abstract_variables import abstract_variables
 from gpuconf.keras_api.families import family_of
 from tests.footprint.miniatures import Coder, Rivals, Wide, attention, convnet, words
+from tests.footprint.op_by_op import op_by_op
 
 BATCH = 8
 
@@ -68,13 +68,13 @@ def check_what_stays_is_what_a_training_leaves() -> None:
         model = make()
         metrics = ["accuracy", keras.metrics.SparseCategoricalCrossentropy()]
         model.compile(optimizer, "sparse_categorical_crossentropy", metrics=metrics)
-        before = gpuconf.estimate(model, BATCH)
+        before = op_by_op(model, BATCH)
         inputs = np.zeros((BATCH, *model.inputs[0].shape[1:]), model.inputs[0].dtype)
         model.train_on_batch(inputs, np.zeros(BATCH, "int32"))
-        after = gpuconf.estimate(model, BATCH)
+        after = op_by_op(model, BATCH)
         assert before.resident_bytes == after.resident_bytes == state_of(model)
         assert before.peak_bytes == after.peak_bytes
-        inference = gpuconf.estimate(model, BATCH, training=False)
+        inference = op_by_op(model, BATCH, training=False)
         assert inference.resident_bytes == bytes_of([*model.variables, *_of_metrics(model)])
 
 
@@ -90,22 +90,22 @@ def check_mixed_precision_keeps_what_scales_the_loss() -> None:
         model.compile("adam", "mse")
     finally:
         keras.config.set_dtype_policy("float32")
-    made = gpuconf.estimate(model, BATCH)
+    made = op_by_op(model, BATCH)
     assert made.setting is not None
     assert (made.setting.optimizer, made.setting.precision) == ("Adam", "mixed_float16")
     model.train_on_batch(np.zeros((BATCH, 8)), np.zeros((BATCH, 4)))
-    assert made.resident_bytes == gpuconf.estimate(model, BATCH).resident_bytes == state_of(model)
+    assert made.resident_bytes == op_by_op(model, BATCH).resident_bytes == state_of(model)
 
 
 def check_more_samples_need_more() -> None:
     """Estimates rise with the batch, and the formula is what lives at both traced batches."""
     for model in (convnet(), words(), attention()):
         model.compile("sgd", "sparse_categorical_crossentropy")
-        made = [gpuconf.estimate(model, batch, phases=batch == 16) for batch in (1, 16, 256)]
+        made = [op_by_op(model, batch, phases=batch == 16) for batch in (1, 16, 256)]
         peaks = [each.peak_bytes for each in made]
         assert peaks == sorted(peaks)
         assert len({each.resident_bytes for each in made}) == 1
-        subject = Subject(model, family_of(model), EstimateChoice())
+        subject = Subject(model, family_of(model), EstimateChoice(jit=False))
         for batch in (16, 32):
             phase = [each for each in made[1].phases if each.first_batch <= batch][-1]
             said = phase.base_bytes + phase.per_sample_bytes * batch
@@ -116,14 +116,14 @@ def check_a_subclassed_model() -> None:
     """Called before, it is as it was; never called, it says what it needs, or is told."""
     model = Wide()
     with refused("never been called", "input_shape="):
-        gpuconf.estimate(model, BATCH)
+        op_by_op(model, BATCH)
     assert not model.built
-    told = gpuconf.estimate(Wide(), BATCH, input_shape=(8,))
+    told = op_by_op(Wide(), BATCH, input_shape=(8,))
     spec = tf.TensorSpec([None, 8], tf.float32), tf.TensorSpec([None, 4], tf.float32)
-    assert gpuconf.estimate(Wide(), BATCH, data=spec).peak_bytes == told.peak_bytes
+    assert op_by_op(Wide(), BATCH, data=spec).peak_bytes == told.peak_bytes
     model(np.zeros((2, 8), "float32"))
     nodes = len(model._inbound_nodes)
-    called = gpuconf.estimate(model, BATCH)
+    called = op_by_op(model, BATCH)
     assert (called.peak_bytes, called.resident_bytes) == (told.peak_bytes, told.resident_bytes)
     assert len(model._inbound_nodes) == nodes
     assert row(called, "first").parameters_bytes == (8 * 16 + 16) * 4
@@ -133,8 +133,8 @@ def check_a_step_of_its_own() -> None:
     """Inputs alone, as ``fit(x)`` gives them: with data, and without as far as can be told."""
     model = Coder()
     model.compile("adam")
-    made = gpuconf.estimate(model, BATCH, input_shape=(8,))
-    assert made.peak_bytes == gpuconf.estimate(model, BATCH, data=np.zeros((1, 8))).peak_bytes
+    made = op_by_op(model, BATCH, input_shape=(8,))
+    assert made.peak_bytes == op_by_op(model, BATCH, data=np.zeros((1, 8))).peak_bytes
     assert made.setting is not None
     assert made.setting.loss is None
     model.fit(np.zeros((BATCH, 8)), verbose=0)
@@ -146,7 +146,7 @@ def check_two_models_that_train_each_other() -> None:
     model = Rivals()
     model.compile(keras.optimizers.Adam(), keras.optimizers.Adam())
     data = np.zeros((BATCH, 16), "float32")
-    made = gpuconf.estimate(model, BATCH, data=data)
+    made = op_by_op(model, BATCH, data=data)
     model.fit(data, verbose=0)
     of_both = [*model.of_maker.variables, *model.of_judge.variables]
     assert made.resident_bytes == bytes_of([*model.variables, *of_both, *_of_metrics(model)])
@@ -168,22 +168,22 @@ def check_several_inputs_and_outputs() -> None:
     peaks = set()
     for model, loss in models:
         model.compile("adam", loss)
-        peaks.add(gpuconf.estimate(model, BATCH).peak_bytes)
-        assert gpuconf.estimate(model, BATCH, loss="mse").peak_bytes >= min(peaks)
+        peaks.add(op_by_op(model, BATCH).peak_bytes)
+        assert op_by_op(model, BATCH, loss="mse").peak_bytes >= min(peaks)
     assert len(peaks) == 1
     with refused("2 inputs (first, second)"):
-        gpuconf.estimate(models[0][0], BATCH, input_shape=(8,))
+        op_by_op(models[0][0], BATCH, input_shape=(8,))
 
 
 def check_open_dimensions() -> None:
     """Pictures of any size: the size is asked for, and the right one is taken."""
     model = keras.Sequential([keras.Input((None, None, 3)), layers.Conv2D(4, 3)])
     with refused("its size decides the cost", "input_shape="):
-        gpuconf.estimate(model, BATCH)
+        op_by_op(model, BATCH)
     with refused("(None, None, None, 3)", "(8, 8, 1)"):
-        gpuconf.estimate(model, BATCH, input_shape=(8, 8, 1))
+        op_by_op(model, BATCH, input_shape=(8, 8, 1))
     small, large = (
-        gpuconf.estimate(model, BATCH, input_shape=(side, side, 3), training=False).peak_bytes
+        op_by_op(model, BATCH, input_shape=(side, side, 3), training=False).peak_bytes
         for side in (64, 128)
     )
     assert 3.5 < large / small < 5
@@ -195,10 +195,10 @@ def check_a_batch_that_the_model_fixes() -> None:
     inputs = keras.Input((8,), batch_size=4)
     model = keras.Model(inputs, layers.Dense(4)(inputs))
     with refused("built for batches of 4", "batch_size=4"):
-        gpuconf.estimate(model, 8)
-    made = gpuconf.estimate(model, 4, limit="1MiB", phases=True)
+        op_by_op(model, 8)
+    made = op_by_op(model, 4, limit="1MiB", phases=True)
     assert (made.largest_batch, made.fits, made.phases) == (4, True, ())
-    assert gpuconf.estimate(model, 4, limit=1024).largest_batch == 0
+    assert op_by_op(model, 4, limit=1024).largest_batch == 0
 
 
 def check_a_model_that_cannot_be_built() -> None:
@@ -209,13 +209,13 @@ def check_a_model_that_cannot_be_built() -> None:
             raise ValueError("of the model itself")
 
     with refused("does not build", "of the model itself", "Broken"):
-        gpuconf.estimate(Broken(), BATCH, input_shape=(8,))
+        op_by_op(Broken(), BATCH, input_shape=(8,))
 
 
 def check_a_model_without_any_operation() -> None:
     """What comes in goes out: the batch alone."""
     model = keras.Sequential([keras.Input((64,)), layers.Identity()])
-    made = gpuconf.estimate(model, BATCH, training=False)
+    made = op_by_op(model, BATCH, training=False)
     assert made.peak_bytes == BATCH * 64 * 4
     assert sum(each.total_bytes for each in made.layers) == made.peak_bytes
 
@@ -226,18 +226,18 @@ def check_results_of_a_prediction_stay() -> None:
     large = layers.Dense(65536, use_bias=False)(inputs)
     hidden = layers.Dense(65536, use_bias=False)(inputs)
     model = keras.Model(inputs, [large, layers.Dense(2)(hidden)])
-    made = gpuconf.estimate(model, 256, training=False)
+    made = op_by_op(model, 256, training=False)
     assert made.peak_bytes - made.resident_bytes >= 2 * 256 * 65536 * 4
 
 
 def check_where_building_takes_the_most_it_says_so() -> None:
     """A large weight's random values, beside the weight: more than a step of one sample."""
     model = keras.Sequential([keras.Input((1024,)), layers.Dense(4096, use_bias=False)])
-    made = gpuconf.estimate(model, 1, training=False)
+    made = op_by_op(model, 1, training=False)
     assert made.peak_bytes >= 2 * 1024 * 4096 * 4
     assert any("where the model is built" in note for note in made.notes)
     assert made.rounding_bytes < 1024 * 4096
-    trained = gpuconf.estimate(model, 1, optimizer="adam", loss="mse")
+    trained = op_by_op(model, 1, optimizer="adam", loss="mse")
     assert not any("where the model is built" in note for note in trained.notes)
 
 
@@ -263,14 +263,14 @@ def check_keras_2() -> None:
         found = set()
         for model in (functional, sequential, subclassed):
             model.compile(optimizer(), "mse")
-            made = gpuconf.estimate(model, BATCH)
+            made = op_by_op(model, BATCH)
             assert made.setting is not None
             assert made.setting.framework.count("tf_keras") == 1
             assert row(made, "dense").optimizer_state_bytes >= 2 * (8 * 4 + 4) * 4
             found.add((made.peak_bytes, made.resident_bytes))
         assert len(found) == 1
     with refused("fixed when its layers are made"):
-        gpuconf.estimate(functional, BATCH, mixed_precision=True)
+        op_by_op(functional, BATCH, mixed_precision=True)
 
 
 def check_vgg16() -> None:
@@ -278,7 +278,7 @@ def check_vgg16() -> None:
     with abstract_variables():
         model = keras.applications.VGG16(weights=None)
     model.compile("adam", "sparse_categorical_crossentropy")
-    made = gpuconf.estimate(model, 32)
+    made = op_by_op(model, 32)
     weights = 138_357_544 * 4
     assert row(made, "fc1").parameters_bytes == (25088 * 4096 + 4096) * 4
     assert sum(each.parameters_bytes for each in made.layers) == weights

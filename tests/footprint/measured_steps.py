@@ -75,7 +75,7 @@ def measured(make: Callable[[], Any], optimizer: str, device: str) -> dict[str, 
         model.train_on_batch(inputs, np.zeros((BATCH, 10), "float32"))
     peak = tf.config.experimental.get_memory_info(device)["peak"] - before
     # The CPU's allocator takes its memory in regions, and that of a GPU all of it at once.
-    made = gpuconf.estimate(model, BATCH, allow_growth=device == "CPU:0")
+    made = gpuconf.estimate(model, BATCH, jit=False, allow_growth=device == "CPU:0")
     return {"measured": peak, "estimated": made.peak_bytes}
 
 

@@ -25,6 +25,8 @@ def estimate_training(found: Training, batch_size: int, **options: Any) -> Memor
         return _of_function(found.subject, batch_size, **options)
     for name in ("optimizer", "loss"):
         options[name] = options[name] or getattr(found, name)
+    if options["jit"] is None:
+        options["jit"] = found.jit
     data = found.data if options["input_shape"] is None else None
     return estimate(found.subject, batch_size, data=data, **options)
 

@@ -19,7 +19,8 @@ class Training(NamedTuple):
 
     ``subject`` is a Keras model or a :class:`StepFunction`; ``data`` a batch of specs as ``fit``
     gives it, None for a function's.  ``optimizer`` and ``loss`` are what a loop of the script's
-    own uses; ``notes`` say where all of it is from.
+    own uses, and ``jit`` says whether XLA compiles it, None what Keras decides; ``notes`` say
+    where all of it is from.
     """
 
     subject: Any
@@ -27,6 +28,7 @@ class Training(NamedTuple):
     data: Any = None
     optimizer: Any = None
     loss: Any = None
+    jit: bool | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -130,7 +132,8 @@ def of_loop(model: Any, optimizer: Any, loss: Any, data: Any, place: str) -> Tra
     notes = (*found.notes, note)
     if loss is None:
         notes += ("its loss is a function, and not seen: the mean squared error is assumed",)
-    return found._replace(optimizer=optimizer, loss=loss or _ASSUMED_LOSS, notes=notes)
+    loss = loss or _ASSUMED_LOSS
+    return found._replace(optimizer=optimizer, loss=loss, jit=False, notes=notes)
 
 
 def refused(why: str, where: str) -> UsageError:
