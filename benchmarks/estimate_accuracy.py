@@ -28,12 +28,13 @@ from benchmarks.estimate.accuracy_table import (
 from benchmarks.estimate.estimate_cases import Case, choose_cases, only_models
 from benchmarks.estimate.estimates import estimate_group, groups
 from benchmarks.estimate.measured_peaks import TIMEOUT_S, Measurements
-from benchmarks.estimate.stages import Stage, ample_cpu_stage, card_stage, cpu_stage
+from benchmarks.estimate.stages import Stage, ample_cpu_stage, card_stage, cpu_stage, xla_stage
 
 STAGES: dict[str, tuple[str, ...]] = {
     "cpu": ("cpu",),
     "cpu-ample": ("cpu-ample",),
     "card": ("card",),
+    "card-xla": ("card-xla",),
     "both": ("cpu", "card"),
     "all": ("cpu", "cpu-ample", "card"),
 }
@@ -50,7 +51,8 @@ def rows_of(
 ) -> Iterator[Row]:
     """Measure and ask, a case after the other."""
     for group in groups(cases):
-        said = {} if measure_only else estimate_group(group, os.environ)
+        jit = any(each.name == "card-xla" for each in stages)
+        said = {} if measure_only else estimate_group(group, os.environ, jit=jit)
         for case in group:
             found = {
                 each.name: kept.measure_often(case, each, runs=runs, timeout_s=timeout_s)
@@ -61,6 +63,8 @@ def rows_of(
 
 def make_stage(name: str, stack: ExitStack) -> Stage:
     """The stage of that name; a card is there as long as ``stack``."""
+    if name == "card-xla":
+        return stack.enter_context(xla_stage(os.environ))
     if name == "card":
         return stack.enter_context(card_stage(os.environ))
     return cpu_stage(os.environ) if name == "cpu" else ample_cpu_stage(os.environ)

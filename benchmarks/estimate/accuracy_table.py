@@ -40,7 +40,7 @@ class Row(NamedTuple):
         """The estimate for the stage's kind of allocator."""
         if self.estimate is None:
             return None
-        is_card = stage == "card"
+        is_card = stage.startswith("card")
         return self.estimate.one_region_bytes if is_card else self.estimate.peak_bytes
 
     @property

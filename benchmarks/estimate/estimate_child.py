@@ -7,6 +7,7 @@ line for each case, ``ESTIMATED`` and JSON.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from benchmarks.estimate.estimate_cases import Case
 from benchmarks.estimate.estimated_models import ESTIMATED
 from benchmarks.estimate.stage_child import compile_model, make_model
+from benchmarks.estimate.stages import JIT_VARIABLE
 
 TOLD = "ESTIMATED "
 
@@ -22,8 +24,8 @@ def ask_gpuconf(model: Any, case: Case, limit_bytes: int | None) -> dict[str, An
     """What ``gpuconf.estimate`` says of a compiled model; the one place that calls it."""
     import gpuconf
 
-    # What is measured runs op by op (stage_child.py).
-    options: dict[str, Any] = {"training": case.is_training, "jit": False}
+    jit = bool(os.environ.get(JIT_VARIABLE))  # as what is measured (stage_child.py)
+    options: dict[str, Any] = {"training": case.is_training, "jit": jit}
     if (shape := ESTIMATED[case.model].input_shape) is not None:
         options["input_shape"] = shape
     if limit_bytes is not None:

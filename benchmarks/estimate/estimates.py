@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from benchmarks.estimate.estimate_cases import Case
-from benchmarks.estimate.stages import ChildError, plain_environ, run_child
+from benchmarks.estimate.stages import JIT_VARIABLE, ChildError, plain_environ, run_child
 
 _MODULE, _TOLD = "benchmarks.estimate.estimate_child", "ESTIMATED "
 _START_S, _EACH_S = 60.0, 120.0
@@ -37,11 +37,19 @@ def groups(cases: Iterable[Case]) -> Iterator[list[Case]]:
 
 
 def estimate_group(
-    cases: Sequence[Case], environ: Mapping[str, str], *, limit_bytes: int | None = None
+    cases: Sequence[Case],
+    environ: Mapping[str, str],
+    *,
+    limit_bytes: int | None = None,
+    jit: bool = False,
 ) -> dict[str, Estimate]:
-    """What gpuconf says of cases of one model and policy, without any GPU; by the case's name."""
+    """What gpuconf says of cases of one model and policy, without any GPU; by the case's name.
+
+    ``jit``: as XLA compiles them.
+    """
     argument = {"cases": [list(case) for case in cases], "limit_bytes": limit_bytes}
     bare = {**plain_environ(environ), "CUDA_VISIBLE_DEVICES": "-1"}
+    bare |= {JIT_VARIABLE: "1"} if jit else {}
     timeout_s = _START_S + _EACH_S * len(cases)
     said: dict[str, Estimate] = {}
     trouble = "not told"

@@ -17,7 +17,11 @@ import numpy as np
 
 from benchmarks.estimate.estimate_cases import OPTIMIZERS, Case
 from benchmarks.estimate.estimated_models import ESTIMATED
-from benchmarks.estimate.stages import CARD_LIMIT_VARIABLE, NO_MEMORY_PASS_VARIABLE
+from benchmarks.estimate.stages import (
+    CARD_LIMIT_VARIABLE,
+    JIT_VARIABLE,
+    NO_MEMORY_PASS_VARIABLE,
+)
 from benchmarks.training.on_device import check_device, device_name, is_card, memory, prepare
 from benchmarks.training.training_cases import SEED, Batches
 
@@ -36,7 +40,7 @@ def make_model(case: Case) -> Any:
 
 
 def compile_model(model: Any, case: Case) -> None:
-    """Compile as everywhere here: the optimizer with its options, no XLA.
+    """Compile as everywhere here: the optimizer with its options, and XLA where the stage says so.
 
     In float16 the loss is scaled by 1 to begin with: Keras's 32768 would overflow in the first
     steps, which then update nothing and leave the slots unwritten.
@@ -46,7 +50,10 @@ def compile_model(model: Any, case: Case) -> None:
     config = {"class_name": case.optimizer, "config": dict(OPTIMIZERS[case.optimizer])}
     table = ESTIMATED[case.model].model
     loss = table.loss() if callable(table.loss) else table.loss
-    options = {"loss_weights": table.loss_weights, "jit_compile": False}
+    options = {
+        "loss_weights": table.loss_weights,
+        "jit_compile": bool(os.environ.get(JIT_VARIABLE)),
+    }
     optimizer = keras.optimizers.deserialize(config)
     if case.policy == "mixed_float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=1.0)

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from benchmarks.training.on_device import INTER_OP_VARIABLE, SIDE_VARIABLE
 from benchmarks.training.sides import card
-from gpuconf.simcard import CardSpec
+from gpuconf.simcard import CardSpec, xla_for_command
+from gpuconf.simcard.bridge import VARIABLE
 from gpuconf.units import MIB
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +28,8 @@ _AMPLE_MIB = 16384
 CARD_LIMIT_VARIABLE = "ESTIMATE_CARD_LIMIT_MIB"
 # Likewise: grappler's memory pass is off.
 NO_MEMORY_PASS_VARIABLE = "ESTIMATE_NO_MEMORY_PASS"
+# Likewise: XLA compiles the model.
+JIT_VARIABLE = "ESTIMATE_JIT"
 _STEERING = ("TF_", "XLA_", "KERAS_", "CUDA_", "GPUCONF_")
 _DYING_WORDS = 6
 
@@ -76,6 +79,15 @@ def card_stage(environ: Mapping[str, str]) -> Iterator[Stage]:
     spec = CardSpec(total_bytes=_AMPLE_MIB * MIB)
     with card(plain_environ(environ), inter_op_threads=1, spec=spec) as side:
         yield Stage("card", side.environ)
+
+
+@contextmanager
+def xla_stage(environ: Mapping[str, str]) -> Iterator[Stage]:
+    """The simulated card where XLA compiles each step and no kernel runs: memory alone."""
+    with card_stage(environ) as stage:
+        made = {key: value for key, value in stage.environ.items() if key != VARIABLE}
+        made |= xla_for_command([sys.executable], environ=made).environment(made)
+        yield Stage("card-xla", {**made, "GPUCONF_SIMCARD_KERNELS": "skip", JIT_VARIABLE: "1"})
 
 
 def limited(stage: Stage, limit_mib: int) -> Stage:

@@ -94,7 +94,9 @@ class XlaSupport(NamedTuple):
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """The variables that change; the user's own flags of XLA stay, and come first."""
         flags = " ".join(filter(None, (base.get(FLAGS_VARIABLE), *self.flags)))
-        return {VARIABLE: "1", FLAGS_VARIABLE: flags}
+        # TensorFlow 2.15 takes a ptxas of PATH before that of the toolkit in its flags.
+        path = os.pathsep.join(filter(None, (str(self.toolkit / "bin"), base.get("PATH"))))
+        return {VARIABLE: "1", FLAGS_VARIABLE: flags, "PATH": path}
 
 
 def xla_for_command(

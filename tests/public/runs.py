@@ -80,7 +80,7 @@ def rehearse(script: Script, sources: pathlib.Path, card_bytes: int) -> dict[str
         target = prepare.prepare(script, sources, folder, as_notebook=script.is_notebook)
         program = [target.name] if script.is_notebook else [sys.executable, target.name]
         options = ["--card", size(card_bytes), "--context", size(CONTEXT_BYTES)]
-        options += ["--no-second-run", "--json"]
+        options += ["--no-jit", "--no-second-run", "--json"]
         command = [*gpuconf("rehearse"), *options, "--", *program, *script.arguments]
         return with_document(*start(command, script, folder, {}))
 
@@ -90,7 +90,7 @@ def estimate(script: Script, sources: pathlib.Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="public-", ignore_cleanup_errors=True) as name:
         folder = pathlib.Path(name)
         target = prepare.prepare(script, sources, folder, as_notebook=False)
-        command = [*gpuconf("estimate"), target.name, "--no-growth", "--json"]
+        command = [*gpuconf("estimate"), target.name, "--no-growth", "--no-jit", "--json"]
         if script.arguments:
             command += ["--", *script.arguments]
         return with_document(*start(command, script, folder, {}))
