@@ -43,7 +43,8 @@ def trace(
     training = choice.training
     graph = _traced(model, batch, calls, training=training)
     known = variables_of(model, calls.by_variable(), training=training)
-    return step_of(graph, calls, known, batch_size, compiler)
+    with no_collecting():
+        return step_of(graph, calls, known, batch_size, compiler)
 
 
 def step_of(
@@ -138,7 +139,8 @@ def _traced(model: Any, batch: Batch, calls: LayerCalls, *, training: bool) -> A
 
 @contextmanager
 def no_collecting() -> Iterator[None]:
-    """Tracing makes many small objects that live on; looking for garbage takes a third of it."""
+    """A trace and its walk make many small objects that live on; looking for garbage among them
+    takes a third of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
