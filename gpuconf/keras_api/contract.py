@@ -79,6 +79,7 @@ _OF_TENSORFLOW = (
         *("<context>", "_context_handle", _NO_LATENESS, "keras_api.devices"),
         *(_GUARDS, _DEVICES, "backends.tensorflow.lateness"),
     ),
+    _tensorflow("<context>", "add_function_def", _NO_ESTIMATE, "keras_api.graphs"),
     _tensorflow("<context>", "_initialized", _NO_GUARD, "keras_api.devices", _GUARDS),
     _tensorflow("<context>", "_handle", _NO_LIMITS, "backends.tensorflow.readback"),
     _tensorflow("<context>", "_physical_devices", _NO_LATENESS, "backends.tensorflow.runtime"),

@@ -63,6 +63,20 @@ def function_graph(graph: Any, name: str) -> Any:
     raise KeyError(name)
 
 
+def define_functions(definition: Any) -> None:
+    """Make the functions of a GraphDef known to this process: those of conditions and loops.
+
+    An import makes them known to the graph alone, where XLA does not look.
+    """
+    try:
+        from tensorflow.python.eager import context
+    except ImportError as error:
+        why = f"this TensorFlow keeps functions in a way unknown here: {error}"
+        raise BackendError(why, hint=_HINT) from error
+    for function in definition.library.function:
+        context.context().add_function_def(function)
+
+
 def handled_spec(handle: Any) -> Any:
     """The ``tf.TensorSpec`` of the variable behind a handle in a graph.
 

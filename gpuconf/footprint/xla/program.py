@@ -18,6 +18,7 @@ from typing import Any
 from gpuconf.children.signals import end_with_parent
 from gpuconf.footprint.xla.assignment import is_whole
 from gpuconf.footprint.xla.exporting import GRAPH, Tensor, read_step
+from gpuconf.keras_api.graphs import define_functions
 
 DUMPED = "dumped"
 ERROR = "error.txt"
@@ -88,6 +89,7 @@ def _compile(tf: Any, folder: Path) -> None:
     step = read_step(folder)
     definition = tf.compat.v1.GraphDef()
     definition.ParseFromString((folder / GRAPH).read_bytes())
+    define_functions(definition)
     with tf.device("GPU:0"):
         variables = [_variable(tf, each) for each in step.variables]
         constants = [_constant(tf, each) for each in step.constants]
