@@ -206,8 +206,8 @@ def test_a_compiled_step_takes_xlas_memory_and_has_the_cpus_numbers(
     The system's ptxas is not on PATH.
     """
     del card
-    environ = xla_for_command([tensorflow_python]).environment({})
-    dump = {"XLA_FLAGS": f"{environ['XLA_FLAGS']} --xla_dump_to={tmp_path}", "PATH": "/bin"}
+    environ = xla_for_command([tensorflow_python]).environment({"PATH": "/bin"})
+    dump = {"XLA_FLAGS": f"{environ['XLA_FLAGS']} --xla_dump_to={tmp_path}"}
     alone = _train(
         run_tensorflow, "true", None, **{**environ, **dump, "GPUCONF_SIMCARD_KERNELS": "skip"}
     )
