@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gpuconf.units import MIB
 
-_ALLOCATION = re.compile(r"allocation (\d+): size (\d+), (.*)")
+_ALLOCATION = re.compile(r"allocation \d+: (?:0x[0-9a-f]+, )?size (\d+), (.*)")  # 2.15: an address
 _VALUE = re.compile(r" value: <\d+ (\S+) @\d+> \(size=(\d+),offset=(\d+)\)")
 _DEFINED = re.compile(r" from instruction: (?:ROOT )?%(\S+) = (.*)")
 _LIVES = re.compile(r"    (\S+?)(\{[\d,]*\}):(\d+)-(\d+)$")
@@ -66,7 +66,7 @@ def read_assignment(text: str, module: str = "") -> Assignment:
     for line in text[: text.find("\nUsed values")].splitlines():
         found = _ALLOCATION.match(line)
         if found is not None:
-            size, what = int(found[2]), found[3]
+            size, what = int(found[1]), found[2]
             is_block = what.startswith("preallocated-temp")
             temp_bytes += size if is_block else 0
             if _is_output(what):
