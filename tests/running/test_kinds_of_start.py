@@ -25,20 +25,25 @@ PYTHON = sys.executable
 LIMIT = 3942  # MiB: half-card's 0.35 of 11264
 # A program as users write it.  The limit is the one that TensorFlow's allocator has.
 READS_LIMIT = """
+import sys
 from tensorflow.python.client import device_lib
 
 def limits():
     return [d.memory_limit for d in device_lib.list_local_devices() if d.device_type == "GPU"]
 
+def report(limits):  # one write: two programs at a time share what they print on
+    sys.stdout.write(" ".join(["limit", *map(str, limits)]) + "\\n")
+    sys.stdout.flush()
+
 if __name__ == "__main__":
-    print("limit", *limits(), flush=True)
+    report(limits())
 """
 SPAWNS = """
 import multiprocessing, sys
 import reads_limit
 if __name__ == "__main__":
     with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool:
-        print("limit", *pool.apply(reads_limit.limits), flush=True)
+        reads_limit.report(pool.apply(reads_limit.limits))
 """
 # As torchrun does: so many programs at a time, each with its rank.
 LAUNCHES = """
@@ -50,7 +55,7 @@ sys.exit(max(child.wait() for child in started))
 # Computes, and starts a second one that would compute beside it.
 STARTS_ANOTHER = """
 import subprocess, sys, reads_limit
-print("limit", *reads_limit.limits(), flush=True)
+reads_limit.report(reads_limit.limits())
 sys.exit(subprocess.call([sys.executable, "reads_limit.py"]))
 """
 
@@ -64,7 +69,8 @@ gpus = tf.config.list_physical_devices("GPU")
 if sys.argv[1] == "pins":
     tf.config.set_visible_devices(gpus[int(os.environ["LOCAL_RANK"])], "GPU")
 try:
-    print("made", len(tf.config.list_logical_devices("GPU")), flush=True)
+    sys.stdout.write(f"made {len(tf.config.list_logical_devices('GPU'))}\\n")
+    sys.stdout.flush()
 finally:
     open(done[int(os.environ["LOCAL_RANK"])], "w").close()
 until = time.monotonic() + 100
@@ -188,7 +194,7 @@ def test_a_program_with_a_broken_gpuconf(run: Run, folder: Path) -> None:
     (folder / "broken" / "gpuconf").mkdir(parents=True)
     (folder / "broken" / "gpuconf" / "__init__.py").write_text("{}.missing\n")
     code = "import sys; sys.path.insert(0, 'broken'); import reads_limit as r; "
-    done = run(PYTHON, "-c", f"{code}print('limit', *r.limits())")
+    done = run(PYTHON, "-c", f"{code}r.report(r.limits())")
     assert (done.code, done.limits) == (0, [LIMIT]), done.err
 
 
