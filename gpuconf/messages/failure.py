@@ -16,6 +16,7 @@ from gpuconf.messages.facts.tensor import Tensor, node_in, requested_bytes
 from gpuconf.messages.headline import headline
 from gpuconf.messages.reader import read, read_error
 from gpuconf.messages.reading import Reading
+from gpuconf.messages.unsupported import refused_by_xla
 
 Kind = Literal["gpu_memory", "host_memory", "kernel", "bridge", "refused", "script"]
 
@@ -80,6 +81,9 @@ def failure_of(error: Mapping[str, Any] | None, stderr: str) -> Failure:
     kind, message = str(error.get("type", "")), str(error.get("message", ""))
     if kind in ("profile", "dependency", "backend"):
         return Failure("refused", message)
+    refusal = refused_by_xla(message)
+    if refusal is not None:
+        return Failure("script", refusal)
     return _of_error(kind, message, stderr)
 
 

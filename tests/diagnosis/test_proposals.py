@@ -196,6 +196,19 @@ def test_half_precision_only_for_float32() -> None:
         assert any("half precision" in each.title for each in made) == shown
 
 
+def test_an_error_of_a_compiled_step_is_not_survived() -> None:
+    """Where TensorFlow freed memory twice after it; not where it ran out of memory alone."""
+    log = (LOGS / "oom-xla-caught.log").read_text("utf-8")
+    aborted, cut_before = explain(log), explain(log.partition("Check failed")[0])
+    assert aborted.severity == "failure"
+    assert [each.title for each in aborted.proposals][1].startswith("do not catch this error")
+    assert "do not catch" not in titles(cut_before)
+    check = next(line for line in log.splitlines() if "Check failed: c->" in line)
+    alone = explain(check)
+    assert (alone.cause, alone.severity) == ("oom-device-tensor", "failure")
+    assert "jit_compile=False" in titles(alone)
+
+
 def test_fragmentation_by_version() -> None:
     """The asynchronous allocator came with TensorFlow 2.5."""
     for version, shown in (("2.4.1", False), ("2.12.0", True), ("1.15.2", False)):

@@ -61,6 +61,13 @@ _FEWER_COPIES = Proposal(
     "code",
     "keras.backend.clear_session()   # before the next model\noptimizer = keras.optimizers.SGD()",
 )
+_WITHOUT_XLA = Proposal(
+    "do not catch this error and go on, or let Keras do without XLA",
+    "when a step that XLA compiled runs out of memory, TensorFlow 2.21 frees the variables that it "
+    "was given: what is computed after that is wrong, and the process aborts at its end",
+    "code",
+    "model.compile(optimizer, loss, jit_compile=False)",
+)
 # No card that TensorFlow computes on has less; a smaller limit means that others were there.
 _TINY_LIMIT = GIB
 # A limit below this share of a card that nobody else holds.
@@ -71,7 +78,11 @@ _TINY = "TensorFlow had {} of the card: others hold the rest, or the script's li
 def for_tensor(facts: LogFacts) -> Iterator[Proposal]:
     """A smaller batch, a limit that is not the wall, the others on the card, smaller numbers."""
     found = list(for_other_program(facts) if is_other_program(facts) else _for_tensor(facts))
-    yield from found or _of_nothing_known(facts)
+    found = found or _of_nothing_known(facts)
+    yield found[0]
+    if "freed_twice" in facts.details:
+        yield _WITHOUT_XLA
+    yield from found[1:]
 
 
 def _of_nothing_known(facts: LogFacts) -> list[Proposal]:

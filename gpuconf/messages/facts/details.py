@@ -80,6 +80,8 @@ class Details(TypedDict, total=False):
     """What CUDA_VISIBLE_DEVICES was set to."""
     allocator_asked_for: str
     """What TF_GPU_ALLOCATOR named."""
+    freed_twice: str
+    """The check of TensorFlow's allocator that fails where memory is freed twice."""
     slurm_step: str
     """The job's step that Slurm killed."""
 
@@ -138,6 +140,7 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"(CUDA-enabled jaxlib is not installed|not compiled with CUDA)")),
     ("hidden_by", re.compile(r"(CUDA_VISIBLE_DEVICES is set to (?:-1|''|\"\"))")),
     ("allocator_asked_for", re.compile(r"TF_GPU_ALLOCATOR=(\w{1,60}) isn't currently supported")),
+    ("freed_twice", re.compile(r"Check failed: (c->in_use\(\))")),
     ("slurm_step", re.compile(r"StepId=(\S{1,40})\.? ")),
 )  # fmt: skip
 _BATCH = re.compile(r"\bbatch_size\s{0,9}=\s{0,9}(\d{1,7})\b")

@@ -27,6 +27,7 @@ RECIPES = (
     Recipe("oom-fit", "oom_fit"),
     Recipe("oom-session-report", "oom_session_report", ("--total", "3GiB")),
     Recipe("oom-jit-compile", "jit_oom"),
+    Recipe("oom-xla-caught", "caught_xla_oom", ("--total", "900MiB", "--xla")),
     Recipe("oom-tf215", "three_matrices", tensorflow="2.15"),
     Recipe(
         "oom-memory-dump",
