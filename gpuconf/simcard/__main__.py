@@ -145,7 +145,12 @@ def _wheels(command: Sequence[str]) -> WheelSupport:
 
 
 def _xla(options: argparse.Namespace, command: Sequence[str]) -> XlaSupport | None:
-    return xla_for_command(command) if options.xla else None
+    if not options.xla:
+        return None
+    support = xla_for_command(command)
+    if not support.is_from_wheel:
+        _progress(f"XLA takes libdevice from {support.libdevice}")
+    return support
 
 
 def _progress(line: str) -> None:

@@ -32,7 +32,7 @@ _RELEASE = "Cuda compilation tools, release 12.9, V12.9.86"
 _VERSION = f"""\
 case " $* " in *" --version "*) echo '{_RELEASE}'; exit 0;; esac
 """
-# The last word that is no option is the input; a zero ends the text, so that it can be read again.
+# The last word that is not an option is the input.  A zero ends the text, for whoever reads it.
 _PTXAS = f"""\
 #!/bin/sh
 # gpuconf: in ptxas's place for a simulated card, which runs no kernel.
@@ -48,7 +48,7 @@ while [ $# -gt 0 ]; do
 done
 {{ cat "$input" && printf '\\000'; }} > "$output"
 """
-# Without the zeros that end them the texts can be read as one.
+# Without the zeros that end them, the texts can be read as one.
 _NVLINK = f"""\
 #!/bin/sh
 # gpuconf: in nvlink's place for a simulated card, which runs no kernel.
@@ -66,7 +66,6 @@ done
 """
 _TOOLS = {"ptxas": _PTXAS, "nvlink": _NVLINK}
 
-
 # CUDA graphs are not used.  XLA ends the process over a flag that it does not know.
 _GRAPHS_OFF = "--xla_gpu_enable_command_buffer="
 _GRAPHS_OFF_IN = {"2.15": "--xla_gpu_graph_level=0"}
@@ -82,8 +81,8 @@ class XlaSupport(NamedTuple):
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """For XLA_FLAGS: algorithms are not timed, which means nothing here, and CUDA graphs are
-        not used, which take no memory of the allocator's.
+        """For XLA_FLAGS: algorithms are not timed, which would mean nothing here, and CUDA graphs
+        are off; they take no memory of the allocator's.
         """
         return (
             f"--xla_gpu_cuda_data_dir={self.toolkit}",
@@ -124,8 +123,8 @@ def xla_support(
     folder = cache_folder(environ) / f"xla-{hashlib.sha256(facts).hexdigest()[:16]}"
     names = [f"bin/{tool}" for tool in _TOOLS]
     toolkit = build_once(folder, [*names, str(_LIBDEVICE)], lambda made: _build(libdevice, made))
-    version = "" if found.tensorflow is None else found.tensorflow.version
-    graphs_off = _GRAPHS_OFF_IN.get(version.rpartition(".")[0], _GRAPHS_OFF)
+    version = "" if found.tensorflow is None else found.tensorflow.version  # 2.15.0.post1, too
+    graphs_off = _GRAPHS_OFF_IN.get(".".join(version.split(".")[:2]), _GRAPHS_OFF)
     return XlaSupport(toolkit, libdevice, is_from_wheel, graphs_off)
 
 

@@ -74,6 +74,7 @@ def test_the_stand_ins_for_ptxas_and_nvlink_pass_on_what_they_get(tmp_path: Path
     ("version", "flag"),
     [
         ("2.15.1", "--xla_gpu_graph_level=0"),
+        ("2.15.0.post1", "--xla_gpu_graph_level=0"),
         ("2.16.2", "--xla_gpu_enable_command_buffer="),
         ("2.21.0", "--xla_gpu_enable_command_buffer="),
     ],

@@ -1,5 +1,6 @@
 /* libcudnn.so.8 and .so.9: TensorFlow lists no GPU unless the library loads.  It says its
- * version and gives handles; what would compute is missing. */
+ * version and gives handles.  What XLA calls is in cudnn_backend.c and cudnn_convolutions.c; the
+ * rest is missing. */
 #include <stddef.h>
 
 #include "skipping.h"

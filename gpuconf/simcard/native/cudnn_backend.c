@@ -1,6 +1,6 @@
 /* cuDNN's backend API, as XLA uses it: descriptors keep what they are given, the heuristics know one
- * engine, and a plan needs as much workspace as GPUCONF_SIMCARD_CUDNN_WORKSPACE says.  Nothing is
- * computed: a plan is executed where kernels are skipped, and refused elsewhere.
+ * engine, and a plan needs no workspace.  Nothing is computed: a plan is executed where kernels are
+ * skipped, and refused elsewhere.
  *
  * Numbers are those of cudnn_backend.h; only what XLA reads back has a name here. */
 #include <stddef.h>
@@ -108,12 +108,6 @@ EXPORT int cudnnBackendSetAttribute(struct descriptor *descriptor, int name, int
     return SUCCESS;
 }
 
-static int64_t workspace_bytes(void)
-{
-    const char *text = getenv("GPUCONF_SIMCARD_CUDNN_WORKSPACE");
-    return text == NULL ? 0 : atoll(text);
-}
-
 /* How many values there are of `wanted`; they are written only where there is room for any. */
 static int64_t answer_number(int64_t number, int64_t wanted, void *values)
 {
@@ -159,7 +153,7 @@ EXPORT int cudnnBackendGetAttribute(struct descriptor *descriptor, int name, int
     else if (descriptor->kind == GRAPH && name == GRAPH_ENGINE_COUNT)
         found = answer_number(1, wanted, values);
     else if (descriptor->kind == PLAN && name == PLAN_WORKSPACE_BYTES)
-        found = answer_number(workspace_bytes(), wanted, values);
+        found = answer_number(0, wanted, values);
     else if (descriptor->kind == PLAN && name == PLAN_JSON)
         found = answer_text("{}", wanted, values);
     else

@@ -1,8 +1,9 @@
 /* cuBLAS, cuBLASLt, cuFFT, cuSOLVER, cuSPARSE and CUPTI of CUDA 12 and 13: TensorFlow lists no GPU
- * unless they load, and JAX asks for their versions.  They refuse to make a handle, and know how to
- * say so: a text function that is missing is called all the same by TensorFlow, and crashes it.
- * Everything else is left out here: it fails with "symbol not found", or is in the stand-ins that
- * are written for a PyTorch.  All are built from this one file. */
+ * unless they load, and JAX asks for their versions.  They refuse to make a handle, except cuBLAS
+ * for XLA and for a PyTorch whose work is skipped, and know how to say so: TensorFlow calls a text
+ * function even where it is missing, and crashes.  What cuBLAS does with a handle is in cublas_work.c;
+ * everything else fails with "symbol not found", or is in the stand-ins that are written for a
+ * PyTorch.  All are built from this one file. */
 #define _GNU_SOURCE
 #include <link.h>
 #include <stddef.h>
@@ -30,10 +31,15 @@ static int skips_for_torch(void)
     return mode != NULL && strcmp(mode, "skip") == 0 && dl_iterate_phdr(is_torch, NULL);
 }
 
+static int gives_handles(void)
+{
+    return has_xla() || skips_for_torch();
+}
+
 static int give_handle(void **handle)
 {
     static char made;
-    int gives = has_xla() || skips_for_torch();
+    int gives = gives_handles();
     *handle = gives ? &made : NULL;
     return gives ? 0 : CUBLAS_NOT_SUPPORTED;
 }
@@ -50,7 +56,7 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a
                                           int *count)
 {
     (void)handle, (void)operation, (void)a, (void)b, (void)c, (void)d, (void)preference;
-    *count = (skips_for_torch() || has_xla()) && wanted > 0;
+    *count = gives_handles() && wanted > 0;
     if (*count == 0)
         return CUBLAS_NOT_SUPPORTED;
     memset(results, 0, HEURISTIC_BYTES);
