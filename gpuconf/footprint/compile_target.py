@@ -1,7 +1,8 @@
-"""The GPU that XLA compiles for, where there is none: as the text in which XLA describes one.
+"""The GPU that XLA compiles for, where there is none; for JAX, as the text that describes one.
 
-What decides memory is the compute capability, which says whether Triton or cuBLAS multiplies, and
-the card's memory, since XLA computes results again rather than exceed it.  Measured: neither the
+TensorFlow's XLA asks a simulated card of this size.  What decides memory is the compute capability,
+which says whether Triton or cuBLAS multiplies, and the card's memory, since XLA computes results
+again rather than exceed it.  Measured: neither the
 number of multiprocessors nor the size of the L2 cache changed a byte.
 """
 

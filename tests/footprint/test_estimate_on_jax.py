@@ -132,7 +132,12 @@ def test_command(tmp_path: Path) -> None:
 
 def test_refusals(tmp_path: Path) -> None:
     """One error each: options of TensorFlow's, a JAX without CUDA, PyTorch."""
-    for option in (["--probe"], ["--plot", "memory.svg"], ["--workspace-limit", "1GiB"]):
+    for option in (
+        ["--probe"],
+        ["--plot", "memory.svg"],
+        ["--workspace-limit", "1GiB"],
+        ["--no-jit"],
+    ):
         said = _estimate(tmp_path, "models:perceptron", *option, backend="jax")
         assert said.startswith(f"2 gpuconf: error: {option[0]} is for KERAS_BACKEND=tensorflow")
     said = _estimate(tmp_path, "models:perceptron", backend="jax")

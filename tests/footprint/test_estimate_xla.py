@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from gpuconf.errors import BackendError
+from gpuconf.footprint.compile_target import CompileTarget
+from gpuconf.footprint.step import Step
 from gpuconf.footprint.xla.assignment import Share, is_whole, read_assignment
+from gpuconf.footprint.xla.compiler import Compiler
+from gpuconf.footprint.xla.program import ERROR, watched
 from gpuconf.simcard import CardSpec, simulated_card, xla_for_command
 from gpuconf.units import GIB, MIB
 from tests.processes import run
@@ -72,6 +78,77 @@ def test_an_assignment_is_read() -> None:
     # Two operands and a result of 4096 bytes, and a workspace of 64, with 16 MiB of guards each.
     assert found.first_step_bytes == 3 * 4096 + 64 + 4 * 16 * MIB
     assert not found.has_convolutions
+    assert read_assignment(_TEXT, _MODULE, workspace_bytes=1 << 20) == found
+
+
+def test_a_convolution_has_a_workspace_while_it_runs() -> None:
+    """The block grows by what is more than at its fullest; a workspace is no operation's share."""
+    text = _TEXT.replace("__cublas$gemm", "__cudnn$convForward").replace("dense/MatMul", "conv")
+    without = read_assignment(text, _MODULE)
+    assert without.has_convolutions
+    assert without.temp_bytes == 12288
+    # 4096 + 4096 + 16 bytes are in use when it runs, and never more: the workspace comes on top.
+    found = read_assignment(text, _MODULE, workspace_bytes=1 << 20)
+    assert found.temp_bytes == 12288 + (1 << 20)
+    assert found.shares == without.shares
+    # Later 20000 bytes are in use, without a workspace: it fits below that, or adds what is above.
+    later = text.replace("(size=8192,offset=0)", "(size=20000,offset=0)")
+    assert read_assignment(later, _MODULE, workspace_bytes=10000).temp_bytes == 12288
+    larger = read_assignment(later, _MODULE, workspace_bytes=12000)
+    assert larger.temp_bytes == 12288 + 4096 + 4096 + 16 + 12000 - 20000
+
+
+def test_the_first_step_decides_whether_xla_compiles() -> None:
+    """Figures of both kinds stand in no estimate, and what is asked for by name is not given up."""
+    step = Step(1, (), (), ())
+    asked: list[bool] = []
+
+    def trace(compiler: Compiler | None) -> Step:
+        asked.append(compiler is not None)
+        if compiler is not None and refuses:
+            raise BackendError("XLA cannot")
+        return step
+
+    refuses = True
+    without = Compiler(CompileTarget())
+    assert without.step(trace) is step
+    refuses = False
+    assert without.step(trace) is step
+    assert asked == [True, False, False]
+    assert str(without.failed) == "XLA cannot"
+    compiled = Compiler(CompileTarget())
+    assert compiled.step(trace) is step
+    refuses = True
+    for compiler in (compiled, Compiler(CompileTarget(), must_compile=True)):
+        with pytest.raises(BackendError, match="XLA cannot"):
+            compiler.step(trace)
+        assert compiler.failed is None
+
+
+def test_the_fullest_moment_of_a_deep_network() -> None:
+    """Of thousands of values, each on top of the one before it, the largest pair is found."""
+    count, largest = 4000, 2500
+    head = f"BufferAssignment:\nallocation 0: size {64 * count}, preallocated-temp:\n"
+    sizes = [64 if number == largest else 32 for number in range(count)]
+    values = "".join(
+        f" value: <{number} v{number} @0> (size={size},offset={64 * (number % 2)}): f32[8]{{0}}\n"
+        for number, size in enumerate(sizes)
+    )
+    lives = "".join(f"    v{number}{{}}:{number}-{number + 2}\n" for number in range(count))
+    end = f"\nUsed values:\nHloLiveRange (max {count}):\n  BufferLiveRange:\n{lives}"
+    found = read_assignment(f"{head}{values}{end}")
+    assert found.fullest == f"v{largest}"
+    assert {share.size_bytes for share in found.shares} == {64, 32}
+
+
+def test_a_compiler_that_is_killed(tmp_path: Path) -> None:
+    """A process that was ended from outside is named as that, with what may have ended it."""
+    worker = subprocess.Popen(["sleep", "60"])
+    worker.kill()
+    assert not watched(worker.pid, tmp_path)
+    said = (tmp_path / ERROR).read_text(encoding="utf-8")
+    assert said == "its process was ended by SIGKILL; this machine's memory may have run out"
+    worker.wait()
 
 
 _ESTIMATES = """
@@ -94,7 +171,11 @@ for name in compiled_steps.MODELS:
         assert plain.peak_bytes != made.peak_bytes
         layers = {row.layer for row in made.layers if row.activations_bytes}
         assert layers & {"conv2d", "conv2d_1", "batch_normalization", "re_lu"}, layers
-        small = gpuconf.estimate(model, 8, limit="64MiB", phases=True)
+        roomy = gpuconf.estimate(model, compiled_steps.BATCH, workspace_limit="256MiB")
+        assert 200 << 20 < roomy.peak_bytes - made.peak_bytes < 300 << 20, roomy.peak_bytes
+        said = []
+        small = gpuconf.estimate(model, 8, limit="64MiB", phases=True, progress=said.append)
+        assert said[:2] == ["tracing a training step of batch 8", "compiling that step with XLA"]
         assert small.setting.jit and small.phases and small.largest_batch >= 8, small
 import keras
 recurrent = keras.Sequential([keras.Input((16, 8)), keras.layers.LSTM(8), keras.layers.Dense(1)])
@@ -104,13 +185,44 @@ assert not made.setting.jit, "cuDNN's kernel is not compiled"
 try:
     gpuconf.estimate(recurrent, 4, jit=True)
 except gpuconf.BackendError as error:
-    assert "XLA cannot compile this step" in str(error), error
+    assert "XLA cannot compile CudnnRNNV3 for a GPU" in str(error), error
 else:
     raise AssertionError("XLA has no CudnnRNNV3")
+class Doubled(keras.layers.Layer):
+    def build(self, shape):
+        self.weight = self.add_weight(shape=(shape[-1], shape[-1]))
+    def call(self, x):
+        import tensorflow as tf
+        return tf.cond(tf.reduce_sum(x) > 0, lambda: tf.matmul(x, self.weight), lambda: x)
+conditional = keras.Sequential([keras.Input((8,)), Doubled(), keras.layers.Dense(1)])
+conditional.compile("sgd", "mse")
+made = gpuconf.estimate(conditional, 4, jit=True)
+assert made.setting.jit and made.peak_bytes > made.resident_bytes, made
 os.environ["CXX"] = os.environ["CC"] = "no-such-compiler"
 lacking = gpuconf.estimate(compiled_steps.compiled("perceptron"), 4)
 assert not lacking.setting.jit
 assert "counted without" in lacking.notes[0] and "compiler" in lacking.notes[0], lacking.notes
+import tensorflow as tf
+from gpuconf.footprint.scripts.estimating import estimate_training
+from gpuconf.footprint.scripts.step_function import StepFunction
+weights, optimizer = tf.Variable(tf.ones([8, 8])), keras.optimizers.SGD()
+optimizer.build([weights])
+@tf.function(jit_compile=True)
+def own_step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.matmul(x, weights))
+    optimizer.apply_gradients(zip(tape.gradient(loss, [weights]), [weights]))
+training = StepFunction(own_step, (tf.zeros([4, 8]),), {}, (optimizer,), (weights,)).training("")
+options = dict.fromkeys(("optimizer", "loss", "mixed_precision", "input_shape", "limit", "advise"))
+options |= {"training": True, "phases": False}
+own = estimate_training(training, 4, jit=None, **options)
+assert not own.setting.jit and "counted without" in own.notes[0], own.notes
+try:
+    estimate_training(training, 4, jit=True, **options)
+except gpuconf.GpuconfError as error:
+    assert "compiler" in str(error), error
+else:
+    raise AssertionError("there is no compiler")
 print("FOUND", json.dumps(found))
 """
 

@@ -7,7 +7,8 @@ generated: allocations, the values in each, where each value comes from, and whe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuconf.units import MIB
@@ -21,6 +22,7 @@ _SHAPE = re.compile(r"\b([a-z]+\d*[a-z0-9]*)\[([\d,]*)\]")
 _CALLED = re.compile(r"calls=%([\w.-]+)")
 _COMPUTATION = re.compile(r"(?:ENTRY )?%([\w.-]+) \(.*\{$")
 _END = "HloLiveRange"
+_CONVOLUTION = "__cudnn$conv"
 _BITS = re.compile(r"\d+")
 # What XLA tries several algorithms or tilings of, when it compiles with a GPU there.
 _TUNED = ("__triton_gemm", "__triton_nested_gemm", "__cublas$", "__cudnn$")
@@ -37,7 +39,7 @@ class Share(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """What one compiled step takes beside its arguments.
+    """What one compiled step takes in addition to its arguments.
 
     ``temp_bytes`` is one block; ``output_bytes`` are the results that are not written over a
     variable, and the table of them; ``shares`` are what lies in the block when most of it is in
@@ -58,10 +60,31 @@ def is_whole(text: str) -> bool:
     return f"\n{_END}" in text and text.endswith("\n")
 
 
-def read_assignment(text: str, module: str = "") -> Assignment:
-    """Parse the whole text; ``module`` is that of the compiled module, for names of operations."""
+def read_assignment(text: str, module: str = "", *, workspace_bytes: int = 0) -> Assignment:
+    """Parse the whole text; ``module`` is that of the compiled module, for names of operations.
+
+    Each convolution of cuDNN's is given ``workspace_bytes`` in the block while it runs.  XLA gives
+    it none where it does not time algorithms, and timing means nothing without a GPU.
+    """
+    temp_bytes, outputs, values = _allocations(text)
+    instructions = {found[1]: found[2] for found in map(_DEFINED.match, text.splitlines()) if found}
+    convolutions = {name for name, what in instructions.items() if _CONVOLUTION in what}
+    block = _Block(values, _lives(text), convolutions, workspace_bytes)
+    shares, fullest = block.at_its_fullest(_Names(instructions, module))
+    return Assignment(
+        temp_bytes=temp_bytes + block.added_bytes,
+        output_bytes=tuple(outputs),
+        shares=shares,
+        fullest=fullest,
+        first_step_bytes=max(map(int, _trials(instructions)), default=0),
+        has_convolutions=bool(convolutions),
+    )
+
+
+def _allocations(text: str) -> tuple[int, list[int], dict[str, _Place]]:
+    """The bytes of the block, those of the results, and the places of values in the block."""
     temp_bytes, outputs = 0, []
-    values: dict[str, _Place] = {}  # of the block, by their names
+    values: dict[str, _Place] = {}
     is_block = False
     for line in text[: text.find("\nUsed values")].splitlines():
         found = _ALLOCATION.match(line)
@@ -75,17 +98,7 @@ def read_assignment(text: str, module: str = "") -> Assignment:
         value = _VALUE.match(line) if is_block else None
         if value is not None:
             values[_full(value[1])] = _Place(int(value[3]), int(value[2]))
-    instructions = {found[1]: found[2] for found in map(_DEFINED.match, text.splitlines()) if found}
-    names = _Names(instructions, module)
-    shares, fullest = _fullest(values, _lives(text), names)
-    return Assignment(
-        temp_bytes=temp_bytes,
-        output_bytes=tuple(outputs),
-        shares=shares,
-        fullest=fullest,
-        first_step_bytes=max(map(int, _trials(instructions)), default=0),
-        has_convolutions="__cudnn$conv" in text,
-    )
+    return temp_bytes, outputs, values
 
 
 def _is_output(what: str) -> bool:
@@ -113,38 +126,81 @@ def _full(value: str) -> str:
     return value if value.endswith("}") else f"{value}{{}}"
 
 
-def _fullest(
-    values: Mapping[str, _Place], lives: Mapping[str, tuple[int, int]], names: _Names
-) -> tuple[tuple[Share, ...], str]:
-    """What is live at the moment when the most is, and the operation that then begins to be.
+class _Block:
+    """The block over time; a time is a place in the sequence of instructions.
 
     Of values in one place, such as a result written over its operand, the largest counts.
     """
-    known = [name for name in values if name in lives]
 
-    def live(now: int) -> dict[int, str]:
+    def __init__(
+        self,
+        values: Mapping[str, _Place],
+        lives: Mapping[str, tuple[int, int]],
+        convolutions: Container[str],
+        workspace_bytes: int,
+    ) -> None:
+        self._values, self._lives = values, lives
+        self._known = [name for name in values if name in lives]
+        begins = {lives[name][0] for name in self._known}
+        running = {
+            first for name, (first, _) in lives.items() if name.partition("{")[0] in convolutions
+        }
+        in_use = self._bytes_at(sorted(begins | running))
+        needed = {now: size + workspace_bytes * (now in running) for now, size in in_use.items()}
+        self._fullest = max(needed, key=lambda now: needed[now], default=0)
+        self.added_bytes = max(needed.values(), default=0) - max(in_use.values(), default=0)
+        """How much larger the workspaces make it."""
+
+    def at_its_fullest(self, names: _Names) -> tuple[tuple[Share, ...], str]:
+        """What is live when the most is, and the operation that then begins to be.
+
+        A workspace is nobody's share.
+        """
+        by_op: dict[str, int] = {}
+        live = self._live(self._fullest).values()
+        for name in live:
+            op = names.of(name)
+            by_op[op] = by_op.get(op, 0) + self._values[name].size_bytes
+        newest = max(
+            live,
+            key=lambda name: (self._lives[name][0], self._values[name].size_bytes),
+            default="",
+        )
+        shares = sorted(by_op.items(), key=lambda each: -each[1])
+        return tuple(Share(*each) for each in shares), names.of(newest)
+
+    def _live(self, now: int) -> dict[int, str]:
+        """The values that are live, by their offsets."""
         found: dict[int, str] = {}
-        for name in known:
-            offset, size = values[name]
-            first, last = lives[name]
-            if first <= now <= last and size > _size_at(found, offset, values):
+        for name in self._known:
+            offset, size = self._values[name]
+            first, last = self._lives[name]
+            if first <= now <= last and (
+                offset not in found or size > self._values[found[offset]].size_bytes
+            ):
                 found[offset] = name
         return found
 
-    def in_use(now: int) -> int:
-        return sum(values[name].size_bytes for name in live(now).values())
+    def _bytes_at(self, times: Sequence[int]) -> dict[int, int]:
+        """What is in use at each of these times, given in order, in one pass over all of them.
 
-    at = max(sorted({lives[name][0] for name in known}), key=in_use, default=0)
-    by_op: dict[str, int] = {}
-    for name in live(at).values():
-        by_op[names.of(name)] = by_op.get(names.of(name), 0) + values[name].size_bytes
-    newest = max(live(at).values(), key=lambda name: (lives[name][0], values[name][1]), default="")
-    shares = sorted(by_op.items(), key=lambda each: -each[1])
-    return tuple(Share(*each) for each in shares), names.of(newest)
-
-
-def _size_at(found: Mapping[int, str], offset: int, values: Mapping[str, _Place]) -> int:
-    return values[found[offset]].size_bytes if offset in found else -1
+        A deep network has tens of thousands of values, each of which begins at a time of its own.
+        """
+        changes = [(self._lives[name][0], name, True) for name in self._known]
+        changes += [(self._lives[name][1] + 1, name, False) for name in self._known]
+        changes.sort(key=lambda change: change[0], reverse=True)
+        sizes: dict[int, list[int]] = defaultdict(list)  # of what is live, by offset
+        found, in_use = {}, 0
+        for now in times:
+            while changes and changes[-1][0] <= now:
+                _, name, begins = changes.pop()
+                offset, size = self._values[name]
+                here = sizes[offset]
+                in_use -= max(here, default=0)
+                (here.append if begins else here.remove)(size)
+                in_use += max(here, default=0)
+            found[now] = in_use
+        return found
 
 
 class _Names:

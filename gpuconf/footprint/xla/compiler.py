@@ -2,40 +2,51 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from gpuconf.children.family import ProcessFamily
-from gpuconf.errors import BackendError
+from gpuconf.errors import BackendError, MissingDependencyError
 from gpuconf.footprint.compile_target import CompileTarget
-from gpuconf.footprint.keras_models.outputs import in_short
 from gpuconf.footprint.simulated import environ_for_simulation
+from gpuconf.footprint.step import Step
 from gpuconf.footprint.xla.assignment import Assignment, read_assignment
 from gpuconf.footprint.xla.exporting import export
-from gpuconf.footprint.xla.program import ERROR, assignments, modules
+from gpuconf.footprint.xla.program import ERROR, assignments, ended_by, modules
+from gpuconf.messages import full_disk
+from gpuconf.messages.unsupported import hint_of_refusal, refused_by_xla
 from gpuconf.simcard import CardSpec, XlaSupport, simulated_card
 from gpuconf.simcard.installed import find_frameworks
 from gpuconf.simcard.xla import xla_support
+from gpuconf.units import MIB
 
 _PROGRAM = "gpuconf.footprint.xla.program"
-_KERNELS = "GPUCONF_SIMCARD_KERNELS"
-_WORKSPACE = "GPUCONF_SIMCARD_CUDNN_WORKSPACE"
+# Only compiled, never run; and warnings of TensorFlow's are not the user's.
+_QUIET = {"GPUCONF_SIMCARD_KERNELS": "skip", "TF_CPP_MIN_LOG_LEVEL": "2"}
 _WITHOUT = "without XLA: gpuconf estimate … --no-jit"
 _LONGEST_REASON = 300
+_LEAST_ROOM_BYTES = MIB  # for what XLA writes; where less is left, it failed for that
+_END_S = 1.0  # from the end of its output to its own
+_NOTICE = re.compile(r"[IW]\d{4} |WARNING: All log messages")
 
 
 class Compiler:
     """Compiles traced steps for ``target``; a context, after which nothing of it is left.
 
-    The child starts with the first step.  ``workspace_bytes`` is what each convolution of cuDNN's
-    is given beside its tensors, by the compiler itself.
+    The child starts before the first step is traced.  ``workspace_bytes`` is what each convolution
+    of cuDNN's is given in addition to its tensors.  With ``must_compile`` a step that cannot be
+    compiled is an error.  ``progress`` gets a line before each step is compiled: XLA may take
+    minutes for a deep network.
     """
 
     def __init__(
@@ -43,17 +54,24 @@ class Compiler:
         target: CompileTarget,
         *,
         workspace_bytes: int | None = None,
+        must_compile: bool = False,
         environ: Mapping[str, str] = os.environ,
+        progress: Callable[[str], None] | None = None,
     ) -> None:
         self.target = target
         self.workspace_bytes = workspace_bytes or 0
+        self._must_compile = must_compile
         self._environ = environ
+        self._progress = progress
         self._context = ExitStack()
         self._child: subprocess.Popen[bytes] | None = None
+        self._is_ready = False
         self._folder = Path()
         self._count = 0
         self.support: XlaSupport | None = None
-        self.failed: Exception | None = None  # why a step was counted without XLA instead
+        """What XLA compiles with, once the child has started."""
+        self.failed: Exception | None = None
+        """Why steps are counted without XLA instead."""
 
     def __enter__(self) -> Compiler:
         return self
@@ -67,17 +85,40 @@ class Compiler:
         self._child = None
         self._context.close()
 
+    def step(self, trace: Callable[[Compiler | None], Step]) -> Step:
+        """What ``trace`` makes of a step with this compiler; with None where XLA cannot compile it.
+
+        The first step decides that for all, since figures of the two kinds are not compared.  So
+        later ones, and any with ``must_compile``, raise what `compile` raises.
+        """
+        if self.failed is not None:
+            return trace(None)
+        try:
+            made = trace(self)
+        except (BackendError, MissingDependencyError) as error:
+            if self._must_compile:
+                raise
+            self.failed = error
+            return trace(None)
+        self._must_compile = True
+        return made
+
     def compile(self, graph: Any) -> Assignment:
         """The buffer assignment of a traced step.
 
         Raises BackendError where XLA refuses it or cannot compile here, and
-        MissingDependencyError where a compiler of C or libdevice is missing.
+        MissingDependencyError where a C compiler or libdevice is missing.
         """
-        child = self._started()
+        if self._progress is not None:
+            self._progress("compiling that step with XLA")
+        child = self._ready()
         folder = self._folder / str(self._count)
         self._count += 1
-        folder.mkdir()
-        export(graph, folder)
+        try:
+            folder.mkdir()
+            export(graph, folder)
+        except OSError as error:
+            raise _unwritten(self._folder, error.strerror) from error
         assert child.stdin is not None
         assert child.stdout is not None
         try:
@@ -87,14 +128,29 @@ class Compiler:
         except OSError:
             answer = b""
         if answer != b"done":
-            raise self._refused(folder)
+            raise self._refused(child, folder)
         text, module = assignments(folder)[-1], "\n".join(modules(folder))
-        return read_assignment(text, module)
+        return read_assignment(text, module, workspace_bytes=self.workspace_bytes)
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        """The child, ready."""
-        if self._child is not None:
-            return self._child
+    def start(self) -> subprocess.Popen[bytes]:
+        """Let the child import TensorFlow, which may go on beside a trace; raises as `compile`."""
+        if self._child is None:
+            self._child = self._start(self._card_environment())
+        return self._child
+
+    def _ready(self) -> subprocess.Popen[bytes]:
+        """The child, once it waits for steps."""
+        child = self.start()
+        if not self._is_ready:
+            assert child.stdout is not None
+            if child.stdout.readline().strip() != b"ready":
+                why = f"XLA's process did not start: {self._end(child)}"
+                raise BackendError(why, hint=_WITHOUT)
+            self._is_ready = True
+        return child
+
+    def _card_environment(self) -> dict[str, str]:
+        """That of a simulated card like the target, on which TensorFlow's XLA can compile."""
         found = find_frameworks([sys.executable], self._environ)
         if found.tensorflow is not None and not found.tensorflow.is_cuda_build:
             raise BackendError(
@@ -106,38 +162,55 @@ class Compiler:
         major, minor = self.target.compute_capability
         spec = CardSpec(self.target.total_bytes, compute_capability=f"{major}.{minor}")
         card = self._context.enter_context(simulated_card(spec))
-        base = {**environ_for_simulation(self._environ), _KERNELS: "skip"}
-        base[_WORKSPACE] = str(self.workspace_bytes)
-        base["TF_CPP_MIN_LOG_LEVEL"] = "2"
+        base = {**environ_for_simulation(self._environ), **_QUIET}
+        return card.environment(base, xla=self.support)
+
+    def _start(self, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
         self._folder = Path(self._context.enter_context(tempfile.TemporaryDirectory()))
         family = self._context.enter_context(ProcessFamily())
         with open(self._folder / "stderr", "wb") as stderr:
             child = family.start(
                 [sys.executable, "-m", _PROGRAM],
-                card.environment(base, xla=self.support),
+                environ,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
             )
         self._context.callback(_close, child)
-        assert child.stdout is not None
-        if child.stdout.readline().strip() != b"ready":
-            raise BackendError(f"XLA's process did not start: {self._last_words()}", hint=_WITHOUT)
-        self._child = child
         return child
 
-    def _refused(self, folder: Path) -> BackendError:
+    def _refused(self, child: subprocess.Popen[bytes], folder: Path) -> BackendError:
         file = folder / ERROR
-        reason = file.read_text(encoding="utf-8") if file.is_file() else self._last_words()
-        shown = in_short(ValueError(reason))
+        reason = file.read_text(encoding="utf-8") if file.is_file() else self._end(child)
+        if shutil.disk_usage(folder).free < _LEAST_ROOM_BYTES:
+            return _unwritten(self._folder, os.strerror(errno.ENOSPC))
+        if (refusal := refused_by_xla(reason)) is not None:
+            return BackendError(refusal, hint=f"{hint_of_refusal(refusal)}, as --no-jit does here")
+        shown = " ".join(reason.split())
         if len(shown) > _LONGEST_REASON:
             shown = f"{shown[:_LONGEST_REASON]} …"
         return BackendError(f"XLA cannot compile this step: {shown}", hint=_WITHOUT)
 
-    def _last_words(self) -> str:
+    def _end(self, child: subprocess.Popen[bytes]) -> str:
+        """How the child ended, or what it wrote last that is more than a notice."""
+        code = _exit_code(child)
+        if code is not None and code < 0:
+            return ended_by(-code)
         text = (self._folder / "stderr").read_text(encoding="utf-8", errors="replace")
-        lines = [line for line in text.splitlines() if line.strip()]
-        return lines[-1] if lines else "it said nothing"
+        lines = [line for line in text.splitlines() if line.strip() and not _NOTICE.match(line)]
+        return lines[-1] if lines else f"it ended with exit code {code}"
+
+
+def _unwritten(folder: Path, reason: str | None) -> BackendError:
+    return BackendError(f"nothing can be written to {folder}: {reason}", hint=full_disk.HINT)
+
+
+def _exit_code(child: subprocess.Popen[bytes]) -> int | None:
+    """What it ended with; None where it goes on, after a worker of its own has failed."""
+    try:
+        return child.wait(timeout=_END_S)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _close(child: subprocess.Popen[bytes]) -> None:

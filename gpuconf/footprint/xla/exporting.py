@@ -1,4 +1,4 @@
-"""A traced step as files, from which another process can compile it: no code of the user's goes.
+"""A traced step as files, from which another process compiles it without the user's code.
 
 ``graph.pb`` is the graph with its functions, ``step.json`` says what it is given and gives back.
 """

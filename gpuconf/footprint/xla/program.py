@@ -2,7 +2,7 @@
 
 It imports TensorFlow once.  Each line of stdin names a folder with an exported step; a fork of
 this process compiles it there, and is ended as soon as XLA has written the buffer assignment,
-since what comes then is code that nobody runs.  A line of stdout answers: ``done``, or ``failed``
+since what follows is code that is never run.  A line of stdout answers: ``done``, or ``failed``
 where the folder has the reason in ``error.txt``.
 """
 
@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gpuconf.children.signals import end_with_parent
+from gpuconf.children.signals import end_with_parent, signal_name
+from gpuconf.footprint.collecting import made_to_stay
 from gpuconf.footprint.xla.assignment import is_whole
 from gpuconf.footprint.xla.exporting import GRAPH, Tensor, read_step
 from gpuconf.keras_api.graphs import define_functions
@@ -31,7 +32,8 @@ def main() -> None:
     end_with_parent()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what TensorFlow prints is no answer
-    import tensorflow as tf
+    with made_to_stay():
+        import tensorflow as tf
 
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
@@ -39,21 +41,30 @@ def main() -> None:
         worker = os.fork()
         if worker == 0:
             _work(tf, folder)
-        print("done" if _watched(worker, folder) else "failed", file=answers, flush=True)
+        print("done" if watched(worker, folder) else "failed", file=answers, flush=True)
 
 
-def _watched(worker: int, folder: Path) -> bool:
+def watched(worker: int, folder: Path) -> bool:
     """Whether the worker wrote an assignment; it has ended when this returns."""
     while True:
-        ended, _ = os.waitpid(worker, os.WNOHANG)
+        ended, status = os.waitpid(worker, os.WNOHANG)
         is_there = any(is_whole(text) for text in assignments(folder))
         if ended:
+            if os.WIFSIGNALED(status) and not is_there:
+                said = ended_by(os.WTERMSIG(status))
+                (folder / ERROR).write_text(said, encoding="utf-8")
             return is_there
         if is_there:
             os.kill(worker, signal.SIGKILL)
             os.waitpid(worker, 0)
             return True
         time.sleep(_POLL_S)
+
+
+def ended_by(number: int) -> str:
+    """What is known of a process that a signal ended."""
+    why = "; this machine's memory may have run out" if number == signal.SIGKILL else ""
+    return f"its process was ended by {signal_name(number)}{why}"
 
 
 def assignments(folder: Path) -> list[str]:
@@ -114,7 +125,7 @@ def _compile(tf: Any, folder: Path) -> None:
 
 
 def _empty(tf: Any, tensor: Tensor) -> Any:
-    """Memory that nobody writes to, and that so costs this machine nothing."""
+    """Memory that is never written to, and so costs this machine nothing."""
     return tf.raw_ops.Empty(shape=tensor.shape, dtype=tf.as_dtype(tensor.dtype), init=False)
 
 

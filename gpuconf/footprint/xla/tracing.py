@@ -73,12 +73,13 @@ def _notes(found: Assignment, compiler: Compiler) -> Iterator[str]:
         yield f"XLA took libdevice from {compiler.support.libdevice}"
     if found.first_step_bytes:
         yield (
-            f"the first step takes {sized(found.first_step_bytes)} or more before that, beside "
-            "what stays, while XLA tries algorithms"
+            f"while XLA tries algorithms, the first step takes "
+            f"{sized(found.first_step_bytes)} or more in addition to what stays"
         )
     if found.has_convolutions:
-        each = sized(compiler.workspace_bytes)
+        size = compiler.workspace_bytes
+        counted = f"with {sized(size)} of" if size else "without"
         yield (
-            f"convolutions have {each} of workspace each (--workspace-limit): on a GPU it is "
-            "what the algorithm wants that cuDNN finds fastest"
+            f"convolutions are counted {counted} cuDNN's workspace (--workspace-limit 256MiB "
+            "counts that for each); on a GPU the fastest algorithm decides it"
         )
