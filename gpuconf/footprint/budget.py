@@ -20,12 +20,14 @@ _NAMES = {"tensorflow": "TensorFlow", "jax": "JAX"}
 class Budget(NamedTuple):
     """Where the limit comes from, and the card, as far as there are any.
 
-    ``arithmetic`` is the sum that led to the limit, line by line.
+    ``arithmetic`` is the sum that led to the limit, line by line.  ``allow_growth``: memory is
+    taken in regions, and not at once.
     """
 
     source: str | None = None
     arithmetic: tuple[str, ...] = ()
     gpu: Gpu | None = None
+    allow_growth: bool = True
 
 
 def limit_lines(
@@ -53,7 +55,8 @@ def limit_lines(
         yield _row("=", rest.lstrip("-"), "too little")
     elif fits is False:
         yield _row("=", rest, "free, but too fragmented for the largest request, or too little")
-        yield " " * 15 + "to be safe; --no-growth shows what a single region would do"
+        more = "; --no-growth shows what a single region would do" if budget.allow_growth else ""
+        yield f"{' ' * 15}to be safe{more}"
     else:
         yield _row("=", rest, "left")
 

@@ -7,6 +7,7 @@ from typing import Any
 import gpuconf.hardware
 from gpuconf.arguments import memory_size, whole_number
 from gpuconf.footprint.advice import advice_for
+from gpuconf.footprint.collecting import no_collecting
 from gpuconf.footprint.compile_target import CompileTarget, target_of
 from gpuconf.footprint.keras_models.preparing import EstimateChoice, policy_named
 from gpuconf.footprint.largest_batch import largest_batch
@@ -69,7 +70,7 @@ def estimate(
     ``jit`` says whether XLA compiles the step, by default what Keras would decide with a GPU: yes
     for ``jit_compile="auto"``, unless a layer cannot be compiled.  (A model that was compiled
     without a GPU does not show whether it said False: give ``jit=False`` then.)  ``card`` is the
-    memory of the GPU that XLA compiles for, which does not exceed it where it can help it.
+    memory of the GPU that XLA compiles for: XLA stays below it where it can.
 
     Raises UsageError for what is no model, cannot be traced, or leaves something open, and
     BackendError for Keras on PyTorch, where JAX cannot compile for CUDA, and with ``jit=True``
@@ -81,7 +82,9 @@ def estimate(
     choice = EstimateChoice(training, optimizer, loss, policy, jit, target)
     most_workspace = bytes_of("workspace_limit", workspace_limit)
     wanted = whole_number("batch_size", batch_size)
-    with Compiler(target, workspace_bytes=most_workspace) as compiler:
+    with Compiler(
+        target, workspace_bytes=most_workspace, must_compile=bool(jit), progress=progress
+    ) as compiler:
         subject = Subject(model, family, choice, input_shape, data, most_workspace, compiler)
         estimated = estimate_subject(
             *(subject, wanted),
@@ -102,16 +105,17 @@ def compile_target(card: int | str | None) -> CompileTarget:
 
 
 def with_compilers_note(estimated: MemoryEstimate, compiler: Compiler) -> MemoryEstimate:
-    """The estimate, and first of its notes why XLA did not compile what Keras would have it."""
+    """The estimate; where XLA could not compile what it would on a GPU, the first note says why."""
     if compiler.failed is None:
         return estimated
     note = (
-        "on a GPU Keras compiles this step with XLA, which takes other memory; it was counted "
-        f"without, because of this: {compiler.failed}".replace("\n  hint: ", "; hint: ")
+        "on a GPU this step is compiled by XLA, which takes other memory; it was counted without, "
+        f"because of this: {compiler.failed}".replace("\n  hint: ", "; hint: ")
     )
     return estimated._replace(notes=(note, *estimated.notes))
 
 
+@no_collecting()
 def estimate_subject(
     subject: Subject | StepFunction,
     batch_size: int,
@@ -176,6 +180,7 @@ def _of_replay(step: Step, other: Step | None, replayed: Replay) -> MemoryEstima
         constant_bytes=_live_bytes(step, replayed, CONSTANT),
         rounding_bytes=max(0, replayed.stepping_bytes - asked),
         notes=(*step.notes, *_on_workspace(step, replayed), *_on_building(replayed)),
+        building_bytes=max(0, replayed.built_bytes - replayed.stepping_bytes),
     )
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpuconf.errors import MissingDependencyError, UsageError
+from gpuconf.footprint.collecting import made_to_stay
 from gpuconf.footprint.jax.compiling import check_compiler
 from gpuconf.footprint.subject import check_backend
 from gpuconf.footprint.targets.restoring import RestoredModel, restore
@@ -109,7 +110,7 @@ def import_tensorflow(*, is_without_gpus: bool = False) -> None:
     set CUDA_VISIBLE_DEVICES itself, and CUDA reads it once.
     """
     try:
-        with _silent():
+        with _silent(), made_to_stay():
             import tensorflow as tf
             from absl import logging
 

@@ -116,7 +116,8 @@ class MemoryEstimate(NamedTuple):
     (weights, optimizer state, metrics).  ``largest_batch`` is the largest that fits into
     ``limit_bytes``; None where no limit was given, 0 where not even one sample fits.
     ``tier`` says how the number was found: traced, simulated-card, GPU.  Not in it: whatever
-    else is on the card, such as the CUDA context.
+    else is on the card, such as the CUDA context.  ``building_bytes`` is how much more is in use
+    while the model is built than in any step.
     """
 
     batch_size: int
@@ -135,6 +136,7 @@ class MemoryEstimate(NamedTuple):
     advice: tuple[Advice, ...] = ()
     notes: tuple[str, ...] = ()
     tier: Tier = TRACED
+    building_bytes: int = 0
 
     @property
     def fits(self) -> bool | None:

@@ -98,5 +98,5 @@ def allocator_options(
     of_profile = found.tensorflow.cudnn_workspace_limit if found is not None else None
     return {
         "allow_growth": False if no_growth else growth is not False,
-        "workspace_limit": workspace_limit or of_profile,
+        "workspace_limit": of_profile if workspace_limit is None else workspace_limit,
     }

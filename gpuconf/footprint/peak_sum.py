@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpuconf.footprint.memory_estimate import TRACED, MemoryEstimate, Moment
 from gpuconf.footprint.step import (
     ACTIVATION,
+    BUILDING,
     COMPILED,
     CONSTANT,
     DATA,
@@ -37,6 +38,7 @@ PASSING = {
 }
 MEASURED = "measured"
 _LAST = {
+    BUILDING: "more while the model is built, than in a step",
     ROUNDING: "rounding, by the allocator",
     MEASURED: "what the probe has measured, and the trace missed",
 }
@@ -64,8 +66,11 @@ def peak_kinds(estimate: MemoryEstimate) -> dict[str, int]:
     kinds = dict(moment.bytes_by_kind) if moment is not None else {}
     kinds = kinds or {OTHER_STATE: estimate.resident_bytes}
     uncounted = estimate.peak_bytes - sum(kinds.values())
-    kind = ROUNDING if estimate.tier == TRACED else MEASURED
-    kinds[kind] = kinds.get(kind, 0) + uncounted
+    if estimate.tier == TRACED:
+        kinds[BUILDING] = estimate.building_bytes
+        kinds[ROUNDING] = kinds.get(ROUNDING, 0) + uncounted - estimate.building_bytes
+    else:
+        kinds[MEASURED] = uncounted
     return {kind: size for kind, size in kinds.items() if size}
 
 

@@ -22,6 +22,7 @@ from gpuconf.footprint.step import (
     TEMPORARY,
     UPDATE,
     WEIGHTS,
+    WHOLE,
     WORKSPACE,
 )
 from gpuconf.footprint.text import headline, modelled
@@ -68,7 +69,7 @@ _COLUMNS = {
     "activations": ("activations_bytes", KINDS[ACTIVATION]),
     "other": ("", KINDS[TEMPORARY]),
 }
-COLORS = {FORWARD: "#f4f1ea", BACKWARD: "#e6eef4", UPDATE: "#eef2e6"}
+COLORS = {FORWARD: "#f4f1ea", BACKWARD: "#e6eef4", UPDATE: "#eef2e6", WHOLE: "#f4f1ea"}
 _ORDER = (FORWARD, BACKWARD, UPDATE)
 _LEAST_CHANGE = 1 / 2000  # of the peak
 _LEAST_SHARE = 0.2  # of a stretch, to be named with it
@@ -250,11 +251,13 @@ def _differs(now: Mapping[str, int], before: Mapping[str, int], least: float) ->
 
 
 def areas_of(parts: Sequence[str]) -> list[Area]:
-    """Forward, backward, update, each at most once and without gaps.
+    """Forward, backward, update, each at most once and without gaps; or a compiled step, whole.
 
     A step's operations run when they can, those of one part in the midst of another's: the
     borders are where the fewest are on the wrong side.
     """
+    if WHOLE in parts:
+        return [Area(WHOLE, 0, len(parts), "the compiled step")]
     edges = [0, *_borders(parts), len(parts)]
     found = []
     for part, first, end in zip(_ORDER, edges, edges[1:], strict=False):

@@ -21,6 +21,7 @@ from gpuconf.footprint.step import (
     Piece,
     Step,
 )
+from gpuconf.footprint.variables_in_memory import VariablesInMemory
 from gpuconf.units import LARGEST_SIZE
 
 STEPS = 2  # the second one finds the memory in the pieces that the first one has left
@@ -61,15 +62,15 @@ class Limit(NamedTuple):
 def replay(step: Step, *, allow_growth: bool = True) -> Replay:
     """Run the step in an allocator that is large enough for anything."""
     allocator = Allocator(None if allow_growth else LARGEST_SIZE, allow_growth=allow_growth)
-    _build(step, allocator, drawn=2)
+    variables = VariablesInMemory(step, allocator)
     built = allocator.peak_bytes
-    resident = allocator.in_use_bytes
     schedule = _schedule(step)
     series: list[int] = []
-    most = resident
+    most = allocator.in_use_bytes
     for _ in range(STEPS):
-        series = _run(schedule, step.pieces, allocator)
+        series = _run(schedule, step.pieces, allocator, variables)
         most = max([most, *series])
+    resident = allocator.in_use_bytes
     peak = max(range(len(series)), key=series.__getitem__, default=0)
     live = tuple(
         number for number, piece in enumerate(step.pieces) if piece.first <= peak <= piece.last
@@ -82,40 +83,31 @@ def fits(step: Step, limit: Limit) -> bool:
     allocator = Allocator(limit.size_bytes, allow_growth=limit.allow_growth)
     schedule = _schedule(step)
     try:
-        _build(step, allocator, drawn=1)  # with two, holes that no limit was tried with
+        variables = VariablesInMemory(step, allocator)
         if step.spare_bytes:
             allocator.allocate(step.spare_bytes)
         for _ in range(STEPS):
-            _run(schedule, step.pieces, allocator)
+            _run(schedule, step.pieces, allocator, variables)
     except OutOfMemoryError:
         return False
     return True
 
 
-def _build(step: Step, allocator: Allocator, *, drawn: int) -> None:
-    """Make the variables one after the other; a weight's random values need twice as much again.
-
-    They are drawn, multiplied and shifted by one operation each (``random_ops.random_uniform`` and
-    others), and the last result becomes the variable: it lies behind two holes of its size, in
-    which later ones begin.
-    """
-    for variable in step.variables:
-        held = []
-        if variable.kind == WEIGHTS:
-            held = [allocator.allocate(variable.size_bytes) for _ in range(drawn)]
-        allocator.allocate(variable.size_bytes)
-        for values in reversed(held):
-            allocator.free(values)
-
-
 class _Moment(NamedTuple):
+    """The pieces that begin and end with an operation, and the variables it changes in place."""
+
     begins: list[int]
     ends: list[int]
+    changes: list[int]
 
 
 def _schedule(step: Step) -> Sequence[_Moment]:
-    moments = [_Moment([], []) for _ in step.operations]
+    moments = [_Moment([], [], []) for _ in step.operations]
     goes_on = {piece.goes_on_from for piece in step.pieces}
+    moved = {piece.becomes for piece in step.pieces}
+    for variable, position in step.late.items():
+        if variable not in moved:
+            moments[position].changes.append(variable)
     for number, piece in enumerate(step.pieces):
         moments[piece.first].begins.append(number)
         if number not in goes_on:
@@ -123,10 +115,18 @@ def _schedule(step: Step) -> Sequence[_Moment]:
     return moments
 
 
-def _run(schedule: Iterable[_Moment], pieces: Sequence[Piece], allocator: Allocator) -> list[int]:
+def _run(
+    schedule: Iterable[_Moment],
+    pieces: Sequence[Piece],
+    allocator: Allocator,
+    variables: VariablesInMemory,
+) -> list[int]:
+    """What is in use during each operation."""
     held: dict[int, Chunk] = {}
     series = []
     for moment in schedule:
+        for variable in moment.changes:
+            variables.change(variable)
         for number in moment.begins:
             piece = pieces[number]
             if piece.goes_on_from is None:
@@ -135,7 +135,11 @@ def _run(schedule: Iterable[_Moment], pieces: Sequence[Piece], allocator: Alloca
                 held[number] = held.pop(piece.goes_on_from)
         series.append(allocator.in_use_bytes)
         for number in moment.ends:
-            allocator.free(held.pop(number))
+            chunk, becomes = held.pop(number), pieces[number].becomes
+            if becomes is None:
+                allocator.free(chunk)
+            else:
+                variables.move(becomes, chunk)
     return series
 
 

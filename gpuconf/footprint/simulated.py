@@ -1,4 +1,4 @@
-"""The environment in which a child of an estimate runs on a simulated card."""
+"""The environment in which a child of an estimate runs on a simulated card, without a profile."""
 
 from __future__ import annotations
 

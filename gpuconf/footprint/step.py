@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from gpuconf.json_shape import FieldRule, json_shape
 
@@ -22,6 +22,7 @@ ACTIVATION, GRADIENT, TEMPORARY = "activation", "gradient", "temporary"
 DATA, CONSTANT, WORKSPACE = "data", "constant", "workspace"
 COMPILED = "compiled step"  # activations, gradients and temporaries in one block, laid out by XLA
 ROUNDING = "rounding"  # of the allocator: chunks larger than what was asked for
+BUILDING = "building"  # the random values of a weight that is made, beyond what a step takes
 
 
 class Variable(NamedTuple):
@@ -49,7 +50,8 @@ class Piece(NamedTuple):
     """Memory of a tensor from operation ``first`` to operation ``last``, both included.
 
     One that ``goes_on_from`` another takes over the memory of the piece of that number, which
-    ended just before: the result of an operation that is written over its input.
+    ended just before: the result of an operation that is written over its input.  One that
+    ``becomes`` the variable of that number is its memory from then on, and the old one is free.
     """
 
     size_bytes: int
@@ -59,6 +61,7 @@ class Piece(NamedTuple):
     shape: tuple[int, ...] = ()
     dtype: str = ""
     goes_on_from: int | None = None
+    becomes: int | None = None
 
 
 class Share(NamedTuple):
@@ -98,7 +101,9 @@ class Step(NamedTuple):
 
     ``layers`` are the layers' classes by their paths; ``notes`` say in plain words what was
     assumed or left out.  ``spare_bytes`` is what the framework may also take when memory
-    runs short.  ``shares`` say whose the block of a compiled step is.
+    runs short.  ``shares`` say whose the block of a compiled step is.  ``late`` has the numbers of
+    the variables that get memory of their own only in the first step, at that position.  ``origin``
+    is the tracer's: what makes the same step at other batch sizes without a whole trace.
     """
 
     batch_size: int
@@ -110,6 +115,8 @@ class Step(NamedTuple):
     setting: TraceSetting | None = None
     spare_bytes: int = 0
     shares: tuple[Share, ...] = ()
+    late: Mapping[int, int] = MappingProxyType({})
+    origin: Any = None
 
     @property
     def resident_bytes(self) -> int:

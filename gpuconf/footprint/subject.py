@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gpuconf.errors import BackendError, MissingDependencyError, UsageError
+from gpuconf.errors import BackendError, UsageError
 from gpuconf.footprint.jax import tracing as jax_tracing
 from gpuconf.footprint.keras_models.data import (
     Batch,
@@ -23,6 +23,7 @@ from gpuconf.footprint.keras_models.outputs import build, outputs_of
 from gpuconf.footprint.keras_models.preparing import EstimateChoice, prepared
 from gpuconf.footprint.step import Step, TraceSetting, with_workspaces_up_to
 from gpuconf.footprint.tensorflow import tracing as tensorflow_tracing
+from gpuconf.footprint.tensorflow.first_trace import FirstTrace
 from gpuconf.footprint.xla.compiler import Compiler
 from gpuconf.keras_api.families import KerasFamily, has_own_step
 
@@ -59,32 +60,37 @@ class Subject:
     workspace_limit_bytes: int | None = None
     compiler: Compiler | None = None
 
-    def trace(self, batch_size: int) -> Step:
-        """Trace a step at this batch size; the model is as before afterwards."""
-        batch = self.batch(batch_size)
-        self._build(batch)
-        with prepared(self.model, self.family, self.choice) as setting:
-            step = self._compiled(batch, batch_size) if self._is_for_xla(setting) else None
-            is_compiled = step is not None or self.family.backend == "jax"
-            if step is None:
-                step = self._traced(batch, batch_size)
-        notes = (*setting.notes, *step.notes)
-        step = step._replace(setting=setting._replace(notes=(), jit=is_compiled), notes=notes)
+    def resized(self, like: Step, batch_size: int) -> Step | None:
+        """The step ``like`` another at this batch size, where that needs no trace; else None."""
+        step = tensorflow_tracing.resized_step(like.origin, batch_size)
+        if step is None:
+            return None
+        step = step._replace(setting=like.setting, notes=like.notes)
         return with_workspaces_up_to(step, self.workspace_limit_bytes)
 
-    def _is_for_xla(self, setting: TraceSetting) -> bool:
-        return setting.jit and self.family.backend == "tensorflow" and self.compiler is not None
+    def trace(self, batch_size: int, like: Step | None = None) -> Step:
+        """Trace a step at this batch size; the model is as before afterwards.
 
-    def _compiled(self, batch: Batch, batch_size: int) -> Step | None:
-        """The step as XLA compiles it; None where it cannot, and nobody insists."""
-        try:
-            return self._traced(batch, batch_size, self.compiler)
-        except (BackendError, MissingDependencyError) as error:
-            if self.choice.jit:
-                raise
-            assert self.compiler is not None
-            self.compiler.failed = error
-            return None
+        Of a step ``like`` another what does not depend on the batch need not be traced.
+        """
+        first = None if like is None else like.origin
+        batch = self.batch(batch_size)
+        self._build(batch)
+        built = None if first is None else first.optimizer
+        with prepared(self.model, self.family, self.choice, built) as setting:
+            compiler = self._compiler_for(setting)
+            trace = partial(self._traced, batch, batch_size, first)
+            step = trace(None) if compiler is None else compiler.step(trace)
+        if compiler is not None and compiler.failed is not None:
+            setting = setting._replace(jit=False)
+        step = step._replace(
+            setting=setting._replace(notes=()), notes=(*setting.notes, *step.notes)
+        )
+        return with_workspaces_up_to(step, self.workspace_limit_bytes)
+
+    def _compiler_for(self, setting: TraceSetting) -> Compiler | None:
+        """TensorFlow's; JAX's tracer compiles by itself."""
+        return self.compiler if setting.jit and self.family.backend == "tensorflow" else None
 
     @property
     def _has_own_step(self) -> bool:
@@ -98,21 +104,23 @@ class Subject:
                 raise
             # A model of models, such as a GAN, may have no call of its own.
 
-    def _traced(self, batch: Batch, batch_size: int, compiler: Compiler | None = None) -> Step:
+    def _traced(
+        self, batch: Batch, batch_size: int, first: FirstTrace | None, compiler: Compiler | None
+    ) -> Step:
         """A step of its own may take no targets: where it fails with some, without."""
         trace = _TRACERS[self.family.backend]
-        if compiler is not None:
-            trace = partial(tensorflow_tracing.trace, compiler=compiler)
+        if self.family.backend == "tensorflow":
+            trace = partial(tensorflow_tracing.trace, compiler=compiler, first=first)
         try:
             return trace(self.model, self.family, batch, batch_size, self.choice)
         except UsageError as error:
             if self.data is not None or batch.targets is None or not self._has_own_step:
                 raise
-            first = error
+            refused = error
         try:
             return trace(self.model, self.family, Batch(batch.inputs), batch_size, self.choice)
         except UsageError:
-            raise first from None
+            raise refused from None
 
     @property
     def kind(self) -> str:

@@ -124,7 +124,10 @@ def modelled(estimate: MemoryEstimate) -> str:
 
 def _peak(estimate: MemoryEstimate) -> Iterator[Line]:
     yield from _headed("the peak")
-    yield Line(f"  {place_in_words(estimate.peak)}", hang=4)
+    place = place_in_words(estimate.peak)
+    if estimate.building_bytes:
+        place = f"while the model is built; that of a step: {place}"
+    yield Line(f"  {place}", hang=4)
     yield Line(f"  operation {estimate.peak.operation}", "dim", 4)
     rows = peak_sum(estimate)
     figures = peak_figures(rows)
@@ -179,10 +182,12 @@ def _at_this_batch(estimate: MemoryEstimate) -> Iterator[Line]:
     )
     base, slope = _formula(phase)
     asked = estimate.resident_bytes + phase.base_bytes + phase.per_sample_bytes * batch
-    more = "rounding" if estimate.tier == TRACED else "rounding and what was measured"
+    is_traced = estimate.tier == TRACED
+    more = "rounding" if is_traced else "rounding and what was measured"
+    size = estimate.peak_bytes - (estimate.building_bytes if is_traced else 0)
     yield Line(
         f"  here {mib_figure(estimate.resident_bytes)} + {base} + {slope} × {batch} = "
-        f"{mib_figure(asked)} MiB asked for; {mib_figure(estimate.peak_bytes)} MiB with {more}",
+        f"{mib_figure(asked)} MiB asked for; {mib_figure(size)} MiB with {more}",
         hang=4,
     )
 

@@ -8,6 +8,9 @@ from typing import Any
 from gpuconf.keras_api import nests
 from gpuconf.keras_api.training import dataset_batch_size
 
+DEFAULT_SIZE = 32  # of fit, evaluate and predict, for arrays
+PER_EXAMPLE = ("x", "y", "sample_weight")  # their arguments with a row for each example
+
 
 def is_dataset(data: Any) -> bool:
     """Whether it is a ``tf.data.Dataset``."""

@@ -124,10 +124,20 @@ _OF_TENSORFLOW = (
         *("tensorflow.python.framework.func_graph", "func_graph_from_py_func", _NO_ESTIMATE),
         "keras_api.graphs",
     ),
+    _tensorflow(
+        *("tensorflow.python.ops.control_flow_ops", "XLAControlFlowContext"),
+        "an estimate says that XLA cannot compile models with tf.cond, which it can",
+        "keras_api.graphs",
+    ),
+    _tensorflow(
+        *("<function>", "_jit_compile"),
+        "a function of a script's own is counted op by op, whatever it says of XLA",
+        "keras_api.training",
+    ),
     _tensorflow("<graph>", "_get_function", _NO_ESTIMATE, "keras_api.graphs"),
     _tensorflow("<graph>", "outer_graph", _NO_ESTIMATE, "keras_api.graphs"),
     _tensorflow("<graph>", "captures", _NO_ESTIMATE, "footprint.tensorflow.tracing"),
-    _tensorflow("<graph>", "control_outputs", _NO_ESTIMATE, "footprint.tensorflow.order"),
+    _tensorflow("<graph>", "control_outputs", _NO_ESTIMATE, "footprint.tensorflow.rewriting"),
     _tensorflow(
         *("tensorflow.python.ops.handle_data_util", "get_resource_handle_data"),
         "an estimate leaves out variables that are not the model's",

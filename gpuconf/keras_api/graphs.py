@@ -11,8 +11,11 @@ from gpuconf.errors import BackendError
 _HINT = "pip install 'tensorflow<=2.21'; and please report it"
 
 
-def traced(name: str, step: Callable[[Any], Any], data: Any) -> Any:
+def traced(name: str, step: Callable[[Any], Any], data: Any, *, is_compiled: bool = False) -> Any:
     """The graph of ``step(data)`` for data of these specs; computes nothing.
+
+    ``is_compiled``: the graph that TensorFlow traces with ``jit_compile=True``.  Gradients of
+    conditions and loops then use nothing that XLA does not have.
 
     Raises BackendError where this TensorFlow has no such way, and what the step raises.
     """
@@ -21,7 +24,25 @@ def traced(name: str, step: Callable[[Any], Any], data: Any) -> Any:
     except ImportError as error:
         why = f"this TensorFlow traces graphs in a way unknown here: {error}"
         raise BackendError(why, hint=_HINT) from error
-    return func_graph_from_py_func(name, step, (data,), {})
+    return func_graph_from_py_func(name, _for_xla(step) if is_compiled else step, (data,), {})
+
+
+def _for_xla(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The step in the context that ``tf.function(jit_compile=True)`` enters, inside its graph."""
+    try:
+        from tensorflow.python.ops.control_flow_ops import XLAControlFlowContext
+    except ImportError:
+        return step
+
+    def in_context(data: Any) -> Any:
+        context = XLAControlFlowContext()
+        context.Enter()
+        try:
+            return step(data)
+        finally:
+            context.Exit()
+
+    return in_context
 
 
 @contextmanager

@@ -18,7 +18,7 @@ _ASKED = "_gpuconf_jit_compile"
 def note_jit_compile(keras: str) -> None:
     """Note from now on what this Keras's ``compile`` is given as ``jit_compile``.
 
-    Without a GPU Keras 3 makes False of "auto", and says nothing of it afterwards.
+    Without a GPU Keras 3 makes False of "auto", and keeps no trace of it.
     """
 
     def around(original: Any, *args: Any, **kwargs: Any) -> Any:
@@ -46,6 +46,15 @@ def watch_jit_compile() -> None:
             note_jit_compile(name)
 
 
+def is_compiled(model: Any) -> bool:
+    """Whether Keras hands the model's steps to XLA here.
+
+    Keras 3 resolves ``jit_compile="auto"`` when ``compile`` is called: to True where a GPU is
+    visible and every layer supports it.
+    """
+    return getattr(model, "jit_compile", None) is True and not getattr(model, "run_eagerly", False)
+
+
 def would_be_compiled(model: Any, family: KerasFamily) -> bool:
     """Whether Keras hands the model's steps to XLA on a machine with a GPU.
 
@@ -55,12 +64,10 @@ def would_be_compiled(model: Any, family: KerasFamily) -> bool:
     """
     if getattr(model, "run_eagerly", False):
         return False
-    decided = getattr(model, "jit_compile", None) is True
-    if not family.is_keras_3:
-        return decided
-    asked = getattr(model, _ASKED, None)
-    if asked is False:
+    if is_compiled(model) or not family.is_keras_3:
+        return is_compiled(model)
+    if getattr(model, _ASKED, None) is False:
         return False
-    return decided or all(
+    return all(
         getattr(layer, "supports_jit", True) for layer in layers_of(model, include_self=True)
     )

@@ -49,15 +49,6 @@ def model_class(keras: str) -> Any:
     return getattr(sys.modules.get(keras), "Model", None)
 
 
-def is_compiled_by_xla(model: Any) -> bool:
-    """Whether Keras hands the model's steps to XLA.
-
-    Keras 3 resolves ``jit_compile="auto"`` when ``compile`` is called: to True where a GPU is
-    visible and every layer supports it.
-    """
-    return getattr(model, "jit_compile", None) is True and not getattr(model, "run_eagerly", False)
-
-
 def function_class() -> type:
     """The class of what ``tf.function`` makes."""
     import tensorflow as tf

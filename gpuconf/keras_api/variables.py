@@ -67,6 +67,20 @@ def is_built(optimizer: Any) -> bool:
     return bool(getattr(optimizer, "built", getattr(optimizer, "_built", False)))
 
 
+def initialized_by(value: Any) -> Any | None:
+    """Keras 3's variable whose initial value this function computes; None for other functions.
+
+    Keras hands TensorFlow a function that calls the variable's initializer, and its shape is known
+    without that.
+    """
+    names = getattr(getattr(value, "__code__", None), "co_freevars", ())
+    if "self" not in names or "initializer" not in names:
+        return None
+    owner = value.__closure__[names.index("self")].cell_contents
+    keras = sys.modules.get("keras")
+    return owner if keras is not None and isinstance(owner, keras.Variable) else None
+
+
 def build_optimizer(model: Any) -> None:
     """Make the variables of the model's optimizer now, which Keras does in its first update."""
     optimizer, variables = model.optimizer, model.trainable_variables

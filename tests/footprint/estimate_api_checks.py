@@ -156,7 +156,7 @@ def check_the_models_own_choice_is_taken_and_may_be_overridden() -> None:
 def check_mixed_precision() -> None:
     """Half the activations, in each of its spellings; the layers' own policy is put back."""
     model = keras.Sequential([keras.Input((64,))])
-    for _ in range(8):
+    for _ in range(16):
         model.add(layers.Dense(64, activation="tanh"))
     policies = [layer.dtype_policy for layer in model.layers]
     full = op_by_op(model, 4096).peak_bytes
@@ -218,7 +218,7 @@ def check_limits() -> None:
 
 def check_the_largest_batch_is_one_that_fits() -> None:
     """Estimated by itself it needs no more than the limit; some 5 % more do not fit."""
-    model = dense(1024, 1024)
+    model = keras.Sequential([keras.Input((256,)), *(layers.Dense(256) for _ in range(6))])
     made = op_by_op(model, limit="100MiB", allow_growth=False)
     batch = made.largest_batch or 0
     again = op_by_op(model, batch, limit="100MiB", allow_growth=False)

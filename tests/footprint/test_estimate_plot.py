@@ -15,7 +15,7 @@ from gpuconf.errors import UsageError
 from gpuconf.footprint import plot
 from gpuconf.footprint.memory_estimate import GPU, LayerRow, MemoryEstimate
 from gpuconf.footprint.plot import Area, areas_of, telling_places
-from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE
+from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE, WHOLE
 from gpuconf.units import GIB, MIB
 from tests.footprint.estimates import BARE, FITS, INFERENCE, TOO_LARGE, estimate, moment
 
@@ -144,6 +144,11 @@ def test_parts_in_their_order_are_the_areas(counts: tuple[int, int, int]) -> Non
              for _ in range(n)]  # fmt: skip
     found = {area.part: area.end - area.first for area in areas_of(names)}
     assert [found.get(part, 0) for part in (FORWARD, BACKWARD, UPDATE)] == list(counts)
+
+
+def test_a_compiled_step_is_one_area() -> None:
+    """It has no forward and no backward pass to show."""
+    assert areas_of([WHOLE]) == [Area(WHOLE, 0, 1, "the compiled step")]
 
 
 def test_operations_among_others_make_no_areas() -> None:

@@ -106,6 +106,15 @@ def test_a_sum_without_a_timeline() -> None:
     assert rows == [(" ", resident), ("=", resident), ("+", GIB - resident), ("=", GIB)]
 
 
+def test_what_building_takes_is_a_row_of_its_own() -> None:
+    """It is not rounding, and the formulas are for a step."""
+    text = told(estimate(peak_bytes=1500 * MIB, building_bytes=476 * MIB))
+    assert "while the model is built; that of a step: in the backward pass, layer stem" in text
+    assert "+  476.0 MiB  more while the model is built, than in a step" in text
+    assert "+   70.0 MiB  rounding, by the allocator" in text
+    assert "1024.0 MiB with rounding\n" in text
+
+
 def test_what_a_probe_measured_is_a_row_of_its_own() -> None:
     """With its sign; a trace alone has none."""
     assert "the trace missed" not in told(estimate())
@@ -235,6 +244,10 @@ def test_pieces_are_named_where_the_peak_is_below_the_limit() -> None:
     text = told(estimate(limit_bytes=2 * GIB, largest_batch=24))
     assert "free, but too fragmented for the largest request" in text
     assert "--no-growth" in text
+    of_one_region = told(
+        estimate(limit_bytes=2 * GIB, largest_batch=24), budget=Budget(allow_growth=False)
+    )
+    assert of_one_region == text.replace("; --no-growth shows what a single region would do", "")
     assert "too fragmented" not in told(estimate(limit_bytes=2 * GIB, largest_batch=84))
 
 

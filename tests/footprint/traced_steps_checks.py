@@ -6,9 +6,15 @@ from collections import Counter
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import layers
 
 import gpuconf
+from gpuconf.footprint.keras_models.preparing import EstimateChoice
+from gpuconf.footprint.step import Step
+from gpuconf.footprint.subject import Subject
+from gpuconf.footprint.traced_steps import TracedSteps
+from gpuconf.keras_api.families import family_of
 
 BATCH = 16
 
@@ -71,3 +77,64 @@ def check_advice_only_where_it_does_not_fit() -> None:
     small = gpuconf.estimate(model, BATCH, limit="250KiB", advise=None)
     assert small.fits is False
     assert small.advice
+
+
+class PairsOfSamples(layers.Layer):  # type: ignore[misc]
+    """A layer whose memory grows with the square of the batch."""
+
+    def call(self, inputs: Any) -> Any:
+        """All products of two samples go into the result, as their mean."""
+        products = tf.reshape(tf.matmul(inputs, inputs, transpose_b=True), [-1])
+        return inputs + tf.reduce_mean(tf.nn.relu(products))
+
+
+class AddedZeros(layers.Layer):  # type: ignore[misc]
+    """A layer that makes zeros for the batch: TensorFlow's constant where they are below 1000."""
+
+    def call(self, inputs: Any) -> Any:
+        """What it is given."""
+        return inputs + tf.zeros_like(inputs)
+
+
+def steps_of(*inner: Any, **options: Any) -> tuple[TracedSteps, Counting]:
+    """The steps of a convolutional network with these layers at its end, and its counting layer."""
+    counting, inputs = Counting(), keras.Input((12, 12, 3))
+    hidden = layers.BatchNormalization()(layers.Conv2D(8, 3)(inputs))
+    hidden = counting(layers.Dropout(0.3)(layers.MaxPooling2D()(hidden)))
+    hidden = layers.Dense(8)(layers.Flatten()(hidden))
+    for each in inner:
+        hidden = each(hidden)
+    model = keras.Model(inputs, hidden)
+    model.compile("adam", "mse")
+    counting.calls.clear()
+    return TracedSteps(Subject(model, family_of(model), EstimateChoice(**options))), counting
+
+
+def traced_at(steps: TracedSteps, counting: Counting, *batches: int) -> list[int | None]:
+    """The batches that were traced for these; each step is as a trace of its own has it."""
+    made = [steps.trace(batch) for batch in batches]
+    traced = list(counting.calls)
+    for step in made:
+        alone = steps.subject.trace(step.batch_size)
+        assert _in_bytes(alone) == _in_bytes(step)
+    return traced
+
+
+def _in_bytes(step: Step) -> Step:
+    """Without what differs between two optimizers that were made alike: their names."""
+    variables = tuple(each._replace(name="") for each in step.variables)
+    operations = tuple(each._replace(name="") for each in step.operations)
+    return step._replace(origin=None, variables=variables, operations=operations)
+
+
+def check_a_third_batch_size_needs_no_trace() -> None:
+    """It follows from the first two, in training as in inference, in any precision."""
+    for options in ({}, {"training": False}, {"policy": "mixed_float16", "optimizer": "sgd"}):
+        assert traced_at(*steps_of(**options), 16, 32, 24, 7, 500) == [16, 32]
+
+
+def check_what_does_not_follow_is_traced() -> None:
+    """Sizes that are not in proportion to the batch, one sample, and a few zeros or many."""
+    assert traced_at(*steps_of(PairsOfSamples()), 16, 32, 24) == [16, 32, 24]
+    assert traced_at(*steps_of(), 16, 32, 1) == [16, 32, 1]
+    assert traced_at(*steps_of(AddedZeros()), 16, 32, 24, 200) == [16, 32, 200]

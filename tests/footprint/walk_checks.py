@@ -237,15 +237,34 @@ def check_what_nobody_needs_is_not_computed() -> None:
     assert not [name for name in walked(function, VECTOR).names if "ReverseV2" in name]
 
 
-def check_what_needs_no_data_is_computed_first() -> None:
-    """On a GPU: random numbers are made before the batch is looked at, and wait."""
+def check_towers_are_computed_side_by_side() -> None:
+    """The executor has one queue: what became ready first runs first, whichever tower it is of."""
+
+    def function(x: Any, y: Any) -> Any:
+        for _ in range(3):
+            x = turned(x)
+        for _ in range(3):
+            y = turned(y)
+        return tf.reduce_sum(x + y)
+
+    names = walked(function, VECTOR, VECTOR).names
+    places = [0, *range(1, 6)]
+    assert [
+        names.index(f"ReverseV2_{n}" if n else "ReverseV2") for n in (0, 3, 1, 4, 2, 5)
+    ] == places
+
+
+def check_a_neutral_scalar_changes_nothing() -> None:
+    """As grappler does, times one and plus zero are taken out; other scalars are not."""
 
     def function(x: Any) -> Any:
-        y = turned(x)
-        return tf.reduce_sum(y + turned(tf.random.uniform([COUNT])))
+        return tf.reduce_sum((1.0 * turned(x) + 0.0) / 1.0 - 0.0)
 
-    names = walked(function, VECTOR).names
-    assert names.index("ReverseV2_1") < names.index("ReverseV2")
+    def scaling(x: Any) -> Any:
+        return tf.reduce_sum(2.0 * turned(x) - 1.0)
+
+    assert walked(function, VECTOR).names == ("ReverseV2", "Sum")
+    assert len(walked(scaling, VECTOR).names) == 4
 
 
 def check_constants_stay() -> None:
@@ -296,3 +315,29 @@ def check_a_gradient_of_ones_own_keeps_nothing_waiting() -> None:
         return turned(x), lambda upstream: upstream * 2
 
     takes(1, lambda x: tf.reduce_sum(doubled(x)))
+
+
+def check_of_equal_operations_one_is_left() -> None:
+    """As grappler does: what is computed twice is computed once, and kept for both."""
+
+    def function(x: Any) -> Any:
+        return tf.reduce_sum(turned(x) * tf.nn.relu(turned(x)))
+
+    names = walked(function, VECTOR).names
+    assert [name for name in names if name.startswith("Reverse")] == ["ReverseV2"]
+    assert walked(function, VECTOR).peak == pytest.approx(measured(function, vector()), abs=SMALL)
+
+
+def check_a_chain_of_additions_is_one_sum() -> None:
+    """It needs all its terms at once; one whose part somebody else needs stays two."""
+
+    def function(x: Any) -> Any:
+        return tf.reduce_sum(turned(x) + turned(turned(x)) + tf.exp(x))
+
+    def shared(x: Any) -> Any:
+        part = turned(x) + turned(turned(x))
+        return tf.reduce_sum(part + tf.exp(x)) + tf.reduce_max(part)
+
+    assert sum("add" in name for name in walked(function, VECTOR).names) == 1
+    assert sum("add" in name for name in walked(shared, VECTOR).names) == 3
+    assert walked(function, VECTOR).peak == pytest.approx(measured(function, vector()), abs=SMALL)

@@ -15,7 +15,6 @@ from gpuconf.footprint.phases import live_bytes
 from gpuconf.footprint.step import CONSTANT, DATA, OTHER_STATE, Piece, Step, Variable
 from gpuconf.footprint.tensorflow.attribution import operations_of
 from gpuconf.footprint.tensorflow.memory import Handle, Value, size_of
-from gpuconf.footprint.tensorflow.order import source
 from gpuconf.footprint.tensorflow.walk import Walk
 from gpuconf.units import MIB
 
@@ -62,8 +61,8 @@ def walked(function: Callable[..., Any], *specs: Any) -> Walked:
     data = [tensor for tensor in graph.inputs if id(tensor) not in values]
     for tensor in data:
         values[id(tensor)] = walk.kept(size_of(tensor) or 0, DATA)
-    found = walk.graph(graph, values, data=data)
-    walk.keep(found.get(id(source(tensor))) for tensor in graph.outputs)
+    found = walk.graph(graph, values)
+    walk.keep(found.values())
     walk.finish()
     operations = operations_of(graph, walk.places, ())
     pieces = _without_data(walk.ledger.pieces())

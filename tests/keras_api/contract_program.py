@@ -109,6 +109,12 @@ def _graph() -> Any:
     return tf.function(lambda: tf.constant(1.0)).get_concrete_function().graph
 
 
+def _function() -> Any:
+    import tensorflow as tf
+
+    return tf.function(lambda: None)
+
+
 def _strategy() -> Any:
     import tensorflow as tf
 
@@ -125,6 +131,7 @@ _OF_TENSORFLOW: dict[str, Callable[[], Any]] = {
     "<context>": _context,
     "<session>": _session,
     "<graph>": _graph,
+    "<function>": _function,
     "<mirrored strategy>": _strategy,
     "<batched dataset>": _dataset,
 }

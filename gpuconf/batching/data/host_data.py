@@ -22,10 +22,9 @@ from gpuconf.batching.data.rows import SampleRows, is_rows
 from gpuconf.batching.first_size import CAREFUL, host_batch
 from gpuconf.errors import UsageError
 from gpuconf.keras_api import nests
+from gpuconf.keras_api.batches import PER_EXAMPLE
 from gpuconf.keras_api.stepping import building_by
 from gpuconf.pipeline_calls import ending_early
-
-_NAMES = ("x", "y", "sample_weight")
 
 
 class HostData(NamedTuple):
@@ -127,7 +126,9 @@ def _agreed_count(nest: Any, rows: list[SampleRows]) -> int:
     """How many samples all arrays have, x's, y's and the weights'."""
     counts = {each.count for each in rows}
     if len(counts) > 1:
-        names = [name for part, name in zip(nest, _NAMES, strict=False) for _ in nests.leaves(part)]
+        names = [
+            name for part, name in zip(nest, PER_EXAMPLE, strict=False) for _ in nests.leaves(part)
+        ]
         named = [f"{name} {each.count}" for name, each in zip(names, rows, strict=True)]
         raise UsageError(
             f"the arrays have different numbers of samples: {', '.join(named)}",

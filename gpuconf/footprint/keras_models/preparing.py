@@ -52,19 +52,23 @@ def policy_named(mixed_precision: Any) -> str | None:
 
 
 DEFAULT_OPTIMIZER, DEFAULT_LOSS = "adam", "mean_squared_error"
+_EAGER = "run_eagerly=True: the same step is counted as a graph, which takes less"
 
 
 @contextmanager
-def prepared(model: Any, family: KerasFamily, choice: EstimateChoice) -> Iterator[TraceSetting]:
+def prepared(
+    model: Any, family: KerasFamily, choice: EstimateChoice, built: Any = None
+) -> Iterator[TraceSetting]:
     """The model with the optimizer, the loss and the precision of the choice, and what they are.
 
-    Optimizer state made for it has no memory, and afterwards the model is as it was.
+    Optimizer state made for it has no memory, and afterwards the model is as it was.  ``built`` is
+    the optimizer that was made for the same choice before.
     """
-    notes: list[str] = []
+    notes = [_EAGER] if getattr(model, "run_eagerly", False) else []
     with restored(model), _precision(model, family, choice.policy):
         if choice.training:
             with abstract_variables():
-                _compile(model, family, choice, notes)
+                _compile(model, family, choice, notes, built)
                 build_optimizer(model)
         yield _setting(model, family, choice, notes)
 
@@ -118,11 +122,15 @@ def _name_of(loss: Any) -> str | None:
     return str(getattr(loss, "name", None) or getattr(loss, "__name__", type(loss).__name__))
 
 
-def _compile(model: Any, family: KerasFamily, choice: EstimateChoice, notes: list[str]) -> None:
+def _compile(
+    model: Any, family: KerasFamily, choice: EstimateChoice, notes: list[str], built: Any
+) -> None:
     own = getattr(model, "optimizer", None)
     is_compiled = own is not None
     made = choice.optimizer is not None or not is_compiled or not is_built(own)
-    optimizer = _optimizer(choice.optimizer or own or DEFAULT_OPTIMIZER, family) if made else own
+    optimizer = built if made and built is not None else own
+    if made and built is None:
+        optimizer = _optimizer(choice.optimizer or own or DEFAULT_OPTIMIZER, family)
     if not is_compiled or choice.loss is not None:
         loss = choice.loss or getattr(model, "loss", None) or _assumed_loss(model, notes)
         if not is_compiled and choice.optimizer is None:

@@ -6,7 +6,13 @@ import dataclasses
 from typing import Any
 
 from gpuconf.errors import UsageError
-from gpuconf.footprint.estimating import bytes_of, compile_target, estimate, estimate_subject
+from gpuconf.footprint.estimating import (
+    bytes_of,
+    compile_target,
+    estimate,
+    estimate_subject,
+    with_compilers_note,
+)
 from gpuconf.footprint.memory_estimate import MemoryEstimate
 from gpuconf.footprint.scripts.step_function import StepFunction
 from gpuconf.footprint.scripts.training import Training
@@ -54,6 +60,10 @@ def _of_function(
     options = {"allow_growth": True, **options}
     if not (step.is_compiled if jit is None else jit):
         return estimate_subject(step, batch_size, **options)
-    with Compiler(compile_target(card), workspace_bytes=most) as compiler:
+    target = compile_target(card)
+    with Compiler(
+        target, workspace_bytes=most, must_compile=bool(jit), progress=options.get("progress")
+    ) as compiler:
         step = dataclasses.replace(step, compiler=compiler)
-        return estimate_subject(step, batch_size, **options)
+        estimated = estimate_subject(step, batch_size, **options)
+    return with_compilers_note(estimated, compiler)

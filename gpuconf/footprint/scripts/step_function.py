@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from gpuconf.errors import UsageError
@@ -12,7 +12,8 @@ from gpuconf.footprint.keras_models.layer_calls import LayerCalls, variables_use
 from gpuconf.footprint.keras_models.outputs import in_short
 from gpuconf.footprint.scripts.training import Training
 from gpuconf.footprint.step import Step, TraceSetting, with_workspaces_up_to
-from gpuconf.footprint.tensorflow.tracing import no_collecting, step_of
+from gpuconf.footprint.tensorflow.first_trace import FirstTrace
+from gpuconf.footprint.tensorflow.tracing import resized_step, step_of
 from gpuconf.footprint.xla.compiler import Compiler
 from gpuconf.keras_api.families import loaded_family
 from gpuconf.keras_api.graphs import as_on_a_gpu
@@ -75,12 +76,20 @@ class StepFunction:
             return True
         return False
 
-    def trace(self, batch_size: int) -> Step:
-        """Trace a step at this batch size."""
+    def resized(self, like: Step, batch_size: int) -> Step | None:
+        """The step ``like`` another at this batch size, where that needs no trace; else None."""
+        step = resized_step(like.origin, batch_size)
+        if step is None:
+            return None
+        step = step._replace(setting=like.setting)
+        return with_workspaces_up_to(step, self.workspace_limit_bytes)
+
+    def trace(self, batch_size: int, like: Step | None = None) -> Step:
+        """Trace a step at this batch size; one ``like`` it then knows how it depends on that."""
         calls = LayerCalls(None, loaded_family())
         import tensorflow as tf
 
-        with no_collecting(), as_on_a_gpu(), calls.noted(tf.compat.v1.get_default_graph):
+        with as_on_a_gpu(), calls.noted(tf.compat.v1.get_default_graph):
             try:
                 graph = self._concrete(batch_size).graph
             except Exception as error:  # the script's own, of any kind
@@ -93,8 +102,12 @@ class StepFunction:
             self.trained,
             [each for one in self.optimizers for each in optimizer_variables(one)],
         )
-        step = step_of(graph, calls, known, batch_size, self.compiler)
-        step = step._replace(setting=self._setting())
+        if like is not None:
+            like.origin.pair_with(graph, batch_size)
+        walked = partial(step_of, graph, calls, known, batch_size)
+        step = walked(None) if self.compiler is None else self.compiler.step(walked)
+        origin = FirstTrace(graph, calls, known, batch_size) if self.compiler is None else None
+        step = step._replace(setting=self._setting(), origin=origin)
         return with_workspaces_up_to(step, self.workspace_limit_bytes)
 
     def _concrete(self, batch_size: int) -> Any:
@@ -129,7 +142,7 @@ class StepFunction:
         )
         return TraceSetting(
             training=True,
-            jit=self.compiler is not None,
+            jit=self.compiler is not None and self.compiler.failed is None,
             precision=policy.name,
             optimizer=" and ".join(dict.fromkeys(names)),
             loss=None,

@@ -9,9 +9,11 @@ from gpuconf.errors import UsageError
 from gpuconf.footprint.keras_models.data import Spec, shown
 from gpuconf.keras_api import batches, nests
 from gpuconf.keras_api.families import family_on_any_backend
+from gpuconf.keras_api.variables import bytes_of
+from gpuconf.units import MIB, sized
 
 _ASSUMED_LOSS = "mean_squared_error"
-_KERAS_DEFAULT = 32  # the batch of fit, for arrays
+_ON_THE_HOST = ("str", "bytes", "object")  # texts never go to a GPU
 
 
 class Training(NamedTuple):
@@ -37,13 +39,13 @@ def of_fit(arguments: dict[str, Any], place: str) -> Training:
     data = _batch_of_fit(arguments)
     if arguments.get("class_weight") is not None and len(data) == 2:
         data = (*data, Spec((batches.examples(data) or 1,), "float32"))
-    return _of_model(arguments["self"], data, f"fit() at {place}")
+    found = _of_model(arguments["self"], data, f"fit() at {place}")
+    return found._replace(notes=(*found.notes, *_on_arrays(arguments)))
 
 
 def of_train_on_batch(arguments: dict[str, Any], place: str) -> Training:
     """What ``train_on_batch(**arguments)`` would train."""
-    names = ("x", "y", "sample_weight")
-    given = [arguments.get(name) for name in names]
+    given = [arguments.get(name) for name in batches.PER_EXAMPLE]
     return _of_model(arguments["self"], _specs(given, None), f"train_on_batch() at {place}")
 
 
@@ -51,11 +53,28 @@ def _of_model(model: Any, data: Any, where: str) -> Training:
     batch = batches.examples(nests.leaves(data))
     if batch is None:
         raise refused("the batch has no examples", where)
-    notes = [f"from {where}: batch {batch} of {shown(data)}"]
-    if getattr(model, "run_eagerly", False):
-        notes.append("run_eagerly=True: the same step is counted as a graph, which takes less")
-    # Keras 2 has it as an attribute that may be None; "auto" has been decided by compile.
-    return Training(model, batch, data, notes=tuple(notes))
+    return Training(model, batch, data, notes=(f"from {where}: batch {batch} of {shown(data)}",))
+
+
+def _on_arrays(arguments: dict[str, Any]) -> tuple[str, ...]:
+    """What Keras copies to the GPU beside the batches: it makes a tensor of each whole array."""
+    validation = arguments.get("validation_data")
+    given = [arguments.get(name) for name in batches.PER_EXAMPLE]
+    given += validation if isinstance(validation, tuple) else [validation]
+    arrays = [leaf for each in given if _is_cut_by_fit(each) for leaf in nests.leaves(each)]
+    specs = [_spec(leaf, None, is_cast=True) for leaf in arrays]
+    size = sum(bytes_of(spec) for spec in specs if not spec.dtype.startswith(_ON_THE_HOST))
+    if size < MIB:
+        return ()
+    return (
+        f"fit() copies its arrays to the GPU whole: {sized(size)}, which are not in the peak; "
+        "a tf.data.Dataset from a generator or files, or gpuconf.fit, keeps them on the host",
+    )
+
+
+def _is_cut_by_fit(data: Any) -> bool:
+    is_other = data is None or batches.is_dataset(data) or batches.is_sequence(data)
+    return not is_other and batches.is_array(data) and not hasattr(data, "__next__")
 
 
 def _batch_of_fit(arguments: dict[str, Any]) -> tuple[Any, ...]:
@@ -63,11 +82,10 @@ def _batch_of_fit(arguments: dict[str, Any]) -> tuple[Any, ...]:
     data = arguments.get("x")
     if data is None or batches.is_dataset(data) or batches.is_sequence(data):
         return _of_batches(data)
-    if batches.is_array(data) and not hasattr(data, "__next__"):
-        names = ("x", "y", "sample_weight")
-        wanted = arguments.get("batch_size") or _KERAS_DEFAULT
+    if _is_cut_by_fit(data):
+        wanted = arguments.get("batch_size") or batches.DEFAULT_SIZE
         batch = min(wanted, batches.examples(data) or wanted)
-        return _specs([arguments.get(name) for name in names], batch)
+        return _specs([arguments.get(name) for name in batches.PER_EXAMPLE], batch)
     return _of_batches(data)
 
 

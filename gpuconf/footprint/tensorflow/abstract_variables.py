@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from gpuconf.keras_api.graphs import variable_without_memory
+from gpuconf.keras_api.variables import initialized_by
 
 _WITH_MEMORY = ContextVar("with_memory", default=False)
 
@@ -67,6 +68,8 @@ def _shape_and_dtype(options: dict[str, Any]) -> tuple[Any, Any]:
     shape, dtype, value = (options.get(name) for name in ("shape", "dtype", "initial_value"))
     if shape is not None and dtype is not None:
         return tf.TensorShape(shape), dtype
+    if callable(value) and dtype is not None and (owner := initialized_by(value)) is not None:
+        return tf.TensorShape(owner.shape), dtype
     if callable(value):
         with tf.Graph().as_default():
             value = value()

@@ -7,11 +7,11 @@ which buffers end where, so which operation may write its result over its input.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from gpuconf.footprint.step import TEMPORARY, WORKSPACE, Piece, Variable
+from gpuconf.footprint.step import OPTIMIZER_STATE, TEMPORARY, WORKSPACE, Piece, Variable
 
 _NO_BYTES = frozenset({"resource", "variant", "string"})
 
@@ -35,12 +35,22 @@ def shape_of(tensor: Any) -> tuple[int, ...]:
     return tuple(tensor.shape.as_list()) if tensor.shape.is_fully_defined() else ()
 
 
+def static_value(tensor: Any) -> Any:
+    """The value where it is known, as an array; else None.  A resized tensor knows its own."""
+    own = getattr(tensor, "static_value", None)
+    if own is not None:
+        return own()
+    import tensorflow as tf
+
+    return tf.get_static_value(tensor)
+
+
 @dataclass(slots=True, eq=False)
 class Buffer:
     """Memory of a tensor: made at ``first``, used until ``last``.
 
     ``takes_from`` are the inputs whose memory it may take over.  A ``pinned`` one belongs to a
-    variable or to the caller, and is nobody's to take; ``reads`` names the variable.
+    variable or to the caller, and is nobody's to take; it may be what a variable ``becomes``.
     """
 
     size_bytes: int
@@ -51,6 +61,7 @@ class Buffer:
     kind: str = TEMPORARY
     takes_from: tuple[Buffer, ...] = ()
     pinned: bool = False
+    becomes: Variable | None = None
     piece: int | None = None
 
     def use(self, now: int) -> None:
@@ -98,6 +109,7 @@ class Ledger:
     def __init__(self) -> None:
         self._buffers: list[Buffer] = []
         self._updates: list[Update] = []
+        self._first_updates: dict[int, int] = {}
 
     def add(self, buffer: Buffer) -> Buffer:
         """Note a new buffer."""
@@ -117,23 +129,48 @@ class Ledger:
             self.add(Buffer(size_bytes, now, now, kind=WORKSPACE))
 
     def update(self, handle: Handle, now: int) -> None:
-        """Note that a variable is changed in place."""
+        """Note that a variable is changed."""
+        self._first_updates.setdefault(id(handle.variable), now)
         if handle.readers:
             self._updates.append(Update(now, handle.variable.size_bytes, tuple(handle.readers)))
             handle.readers = []
 
-    def pieces(self) -> tuple[Piece, ...]:
-        """What is allocated, in order, once all uses are known."""
+    def assign(self, handle: Handle, value: Value, now: int) -> None:
+        """Note that a variable's memory is a result's from now on (``AssignVariableOp``).
+
+        Where rows of it are updated, it is a copy of the result.
+        """
+        if handle.is_sparse:
+            value = self.add(Buffer(handle.variable.size_bytes, now, now))
+        fits = isinstance(value, Buffer) and value.size_bytes == handle.variable.size_bytes
+        if isinstance(value, Buffer) and fits and not value.pinned:
+            value.becomes, value.pinned = handle.variable, True
+
+    def late(self, variables: Sequence[Variable]) -> dict[int, int]:
+        """Where the optimizer's state is first changed, by the variables' numbers.
+
+        An optimizer is built while the first step is traced, and all zeros of one shape are one
+        tensor, which the variables share until each is changed (``PrepareToUpdateVariable``).
+        """
+        return {
+            number: self._first_updates[id(variable)]
+            for number, variable in enumerate(variables)
+            if variable.kind == OPTIMIZER_STATE and id(variable) in self._first_updates
+        }
+
+    def pieces(self, variables: Sequence[Variable] = ()) -> tuple[Piece, ...]:
+        """What is allocated, in order, once all uses are known; ``variables`` are the step's."""
         copies = [
             Buffer(update.size_bytes, update.now, last)
             for update in self._updates
             if (last := max(reader.last for reader in update.readers)) > update.now
         ]
         made = [buffer for buffer in self._buffers if buffer.size_bytes]
-        return _pieces(sorted([*made, *copies], key=lambda buffer: buffer.first))
+        numbers = {id(variable): number for number, variable in enumerate(variables)}
+        return _pieces(sorted([*made, *copies], key=lambda buffer: buffer.first), numbers)
 
 
-def _pieces(buffers: Sequence[Buffer]) -> tuple[Piece, ...]:
+def _pieces(buffers: Sequence[Buffer], numbers: Mapping[int, int]) -> tuple[Piece, ...]:
     """Where an output takes over an input's memory, its piece goes on in the same chunk."""
     pieces: list[Piece] = []
     taken: set[int] = set()
@@ -146,7 +183,8 @@ def _pieces(buffers: Sequence[Buffer]) -> tuple[Piece, ...]:
         piece = Piece(
             buffer.size_bytes, buffer.first, buffer.last, buffer.kind, buffer.shape, buffer.dtype
         )
-        pieces.append(piece._replace(goes_on_from=source))
+        becomes = numbers.get(id(buffer.becomes))
+        pieces.append(piece._replace(goes_on_from=source, becomes=becomes))
     return tuple(pieces)
 
 

@@ -51,13 +51,29 @@ EMPTY = {"FusedBatchNormV3": (5,), "CudnnRNNV3": (4,)}
 # what a recurrent layer keeps of its gates and cells for the backward pass.
 RESERVED = {"CudnnRNNV3": (3, {"lstm": 5, "gru": 4})}
 # ... into another output than the first.
-TAKES_INTO = {"SoftmaxCrossEntropyWithLogits": {1: (0,)}}
+TAKES_INTO = {
+    "SoftmaxCrossEntropyWithLogits": {1: (0,)},
+    "SparseSoftmaxCrossEntropyWithLogits": {1: (0,)},  # sparse_xent_op.cc
+}
 
 # From the first of these on, every reading of that variable is a copy (in TensorFlow's source:
 # EnsureSparseVariableAccess).
 SPARSE_PREFIXES = ("ResourceScatter", "ResourceSparseApply")
 # In place on a variable, which is copied first while somebody still reads it.
 _UPDATES = ("AssignAddVariableOp", "AssignSubVariableOp", "ResourceApply", *SPARSE_PREFIXES)
+
+# With a scalar of that value beside it, the result is the other input: grappler's constant folding
+# takes such an operation out (``SimplifyArithmeticOperations`` in constant_folding.cc).
+NEUTRAL = {
+    "Mul": 1,
+    "Div": 1,
+    "RealDiv": 1,
+    "Add": 0,
+    "AddV2": 0,
+    "Sub": 0,
+}
+# Of these only the second input may be the scalar.
+ONE_SIDED = frozenset({"Div", "RealDiv", "Sub"})
 
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 LOOPS = frozenset({"While", "StatelessWhile"})

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from gpuconf.errors import GpuconfError, UsageError
@@ -14,15 +13,17 @@ from gpuconf.footprint.keras_models.outputs import in_short
 from gpuconf.footprint.keras_models.preparing import EstimateChoice
 from gpuconf.footprint.step import CONSTANT, DATA, OPTIMIZER_STATE, OTHER_STATE, Step, Variable
 from gpuconf.footprint.tensorflow.attribution import LayersByName, named_pieces, operations_of
+from gpuconf.footprint.tensorflow.first_trace import FirstTrace
 from gpuconf.footprint.tensorflow.memory import Handle, Value, size_of
-from gpuconf.footprint.tensorflow.order import source
+from gpuconf.footprint.tensorflow.paired_graphs import DoubtError
 from gpuconf.footprint.tensorflow.walk import Walk
 from gpuconf.footprint.xla.compiler import Compiler
 from gpuconf.footprint.xla.tracing import compiled_step
 from gpuconf.keras_api import graphs, nests
 from gpuconf.keras_api.families import KerasFamily
+from gpuconf.keras_api.updates import updates_noted, without_updates
 
-_SPARE_SUMS = 3
+_SPARE_SUMS = 2
 
 
 def trace(
@@ -33,18 +34,47 @@ def trace(
     choice: EstimateChoice,
     *,
     compiler: Compiler | None = None,
+    first: FirstTrace | None = None,
 ) -> Step:
     """Trace ``train_step`` or ``predict_step`` on a batch of these specs; a :class:`Step` of it.
 
-    With ``compiler`` XLA compiles it.  Raises UsageError where the model refuses the batch, with
-    the model's own words, and what :meth:`Compiler.compile` raises.
+    With ``compiler`` XLA compiles it.  After a ``first`` trace a part is traced, where that will
+    do.  Raises UsageError where the model refuses the batch, with the model's own words, and what
+    :meth:`Compiler.compile` raises.
     """
     calls = LayerCalls(model, family)
-    training = choice.training
-    graph = _traced(model, batch, calls, training=training)
+    training, optimizer = choice.training, model.optimizer if choice.training else None
+    is_compiled = compiler is not None
+    if compiler is not None:
+        compiler.start()
+    traced = partial(_traced, model, batch, training=training, is_compiled=is_compiled)
+    if first is not None and first.wants_part and not is_compiled:
+        with without_updates(optimizer):
+            first.pair_with(traced(calls), batch_size, is_whole=False)
+        if (step := resized_step(first, batch_size)) is not None:
+            return step
+        calls, optimizer = LayerCalls(model, family), None  # of this model the whole is wanted
+    with updates_noted(optimizer, _current_graph) as updates:
+        graph = traced(calls)
     known = variables_of(model, calls.by_variable(), training=training)
-    with no_collecting():
-        return step_of(graph, calls, known, batch_size, compiler)
+    step = step_of(graph, calls, known, batch_size, compiler)
+    if is_compiled:
+        return step
+    if first is not None:
+        first.pair_with(graph, batch_size)
+    origin = FirstTrace(graph, calls, known, batch_size, optimizer=optimizer, updates=updates)
+    return step._replace(origin=origin)
+
+
+def resized_step(first: FirstTrace, batch_size: int) -> Step | None:
+    """The step at another batch size, from what was traced; None where only a trace can say it."""
+    graph = first.graph_at(batch_size)
+    if graph is None:
+        return None
+    try:
+        return step_of(graph, first.calls, first.known, batch_size)
+    except DoubtError:  # about a constant
+        return None
 
 
 def step_of(
@@ -59,13 +89,15 @@ def step_of(
         return _compiled(graph, calls, known, batch_size, compiler)
     walk, captured = _walked(graph, known)
     operations = operations_of(graph, walk.places, calls.spans)
-    pieces = named_pieces(walk.ledger.pieces(), operations)
     variables = (*_in_use(graph, known), *captured)
+    pieces = named_pieces(walk.ledger.pieces(variables), operations)
     kinds = _kinds(calls)
-    # Where memory is short, grappler adds such gradients one by one to zeros, which then stay as a
-    # constant (SchedulingPass in memory_optimizer.cc): the zeros, the sum, and a gradient more.
+    # Where memory is short, grappler adds such gradients one by one to zeros (SchedulingPass in
+    # memory_optimizer.cc): the zeros stay as a constant, and the sum lies beside the first of them.
     spare = _SPARE_SUMS * walk.largest_sum_bytes
-    return Step(batch_size, variables, operations, pieces, kinds, _notes(walk), spare_bytes=spare)
+    late = walk.ledger.late(variables)
+    step = Step(batch_size, variables, operations, pieces, kinds, _notes(walk), late=late)
+    return step._replace(spare_bytes=spare)
 
 
 def _compiled(
@@ -97,8 +129,6 @@ def _in_use(graph: Any, known: KnownVariables) -> Iterable[Variable]:
 
 def _walked(graph: Any, known: KnownVariables) -> tuple[Walk, list[Variable]]:
     """The walk of any step but the first, and the variables that are not the model's."""
-    inside = {id(tensor) for _, tensor in graph.captures}
-    data = [each for each in graph.inputs if id(each) not in inside]
     sparse: set[int] = set()
     while True:
         walk, captured = Walk(), list[Variable]()
@@ -106,8 +136,8 @@ def _walked(graph: Any, known: KnownVariables) -> tuple[Walk, list[Variable]]:
         handles = [value for value in values.values() if isinstance(value, Handle)]
         for number in sparse:
             handles[number].is_sparse = True
-        results = walk.graph(graph, values, data=data)
-        walk.keep(results.get(id(source(tensor))) for tensor in graph.outputs)
+        results = walk.graph(graph, values)
+        walk.keep(results.values())
         walk.finish()
         # What one step has updated by rows, the next one copies to read it.
         found = {number for number, handle in enumerate(handles) if handle.is_sparse}
@@ -116,7 +146,9 @@ def _walked(graph: Any, known: KnownVariables) -> tuple[Walk, list[Variable]]:
         sparse = found
 
 
-def _traced(model: Any, batch: Batch, calls: LayerCalls, *, training: bool) -> Any:
+def _traced(
+    model: Any, batch: Batch, calls: LayerCalls, *, training: bool, is_compiled: bool
+) -> Any:
     import tensorflow as tf
 
     def step(data: Any) -> Any:
@@ -124,9 +156,9 @@ def _traced(model: Any, batch: Batch, calls: LayerCalls, *, training: bool) -> A
 
     specs = batch.for_training() if training else batch.inputs
     data = nests.mapped(lambda spec: tf.TensorSpec(spec.shape, spec.dtype), specs)
-    with no_collecting(), graphs.as_on_a_gpu(), calls.noted(tf.compat.v1.get_default_graph):
+    with graphs.as_on_a_gpu(), calls.noted(_current_graph):
         try:
-            return graphs.traced("step", step, data)
+            return graphs.traced("step", step, data, is_compiled=is_compiled)
         except GpuconfError:
             raise
         except Exception as error:  # the model's own, of any kind
@@ -137,17 +169,10 @@ def _traced(model: Any, batch: Batch, calls: LayerCalls, *, training: bool) -> A
             ) from error
 
 
-@contextmanager
-def no_collecting() -> Iterator[None]:
-    """A trace and its walk make many small objects that live on; looking for garbage among them
-    takes a third of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+def _current_graph() -> Any:
+    import tensorflow as tf
+
+    return tf.compat.v1.get_default_graph()
 
 
 def _arguments(
@@ -173,7 +198,7 @@ def _handle(
 ) -> Handle | None:
     variable = known.by_handle.get(id(outside))
     if variable is None:
-        size = graphs.handled_bytes(inside)
+        size = graphs.handled_bytes(getattr(inside, "traced", inside))
         if size is None:  # a lookup table or the like
             return None
         variable = Variable(inside.name, size, OTHER_STATE)

@@ -10,6 +10,11 @@ from typing import Any, NamedTuple
 
 from gpuconf.footprint.step import CONSTANT
 from gpuconf.footprint.tensorflow import lists, operations
+from gpuconf.footprint.tensorflow.control_flow import (
+    function_graph,
+    heaviest_branch,
+    number_of_turns,
+)
 from gpuconf.footprint.tensorflow.memory import (
     Buffer,
     Handle,
@@ -18,14 +23,13 @@ from gpuconf.footprint.tensorflow.memory import (
     Value,
     count_of,
     size_of,
+    static_value,
 )
-from gpuconf.footprint.tensorflow.order import executed, source
+from gpuconf.footprint.tensorflow.order import executed
+from gpuconf.footprint.tensorflow.rewriting import Rewritten
 from gpuconf.footprint.tensorflow.workspaces import workspace_bytes
-from gpuconf.keras_api import graphs
 
 _SMALLEST_CONSTANT_BYTES = 1024  # smaller ones are folded away, or on the host
-_COMPARISONS = {"Less": 0, "LessEqual": 1}  # and how many turns more the second takes
-_MOST_TURNS = 10_000  # more are not walked: each turn's operations are kept
 
 
 class OperationPlace(NamedTuple):
@@ -48,6 +52,7 @@ class Walk:
         self.turn = 0  # of the loop that is being walked
         self._constants: dict[int, Buffer] = {}
         self._kept: list[Buffer] = []
+        self._graphs: dict[int, tuple[Rewritten, list[Any]]] = {}
 
     def kept(self, size_bytes: int, kind: str) -> Buffer:
         """Memory that is there for the whole step."""
@@ -58,19 +63,24 @@ class Walk:
         self,
         graph: Any,
         values: Mapping[int, Value],
-        *,
-        data: Iterable[Any] = (),
         under: OperationPlace | None = None,
     ) -> dict[int, Value]:
-        """Walk all operations that the outputs need; give what every tensor has become.
-
-        ``data`` are the tensors of the batch.
-        """
+        """Walk all operations that the outputs need; give what every output has become."""
         known: dict[int, Value] = dict(values)
-        for operation in executed(graph, data):
-            if id(operation) not in known:
-                self._operation(operation, known, under)
-        return known
+        rewritten, order = self._ordered(graph)
+        for operation in order:
+            if rewritten.is_constant(operation):
+                known.update((id(tensor), self._constant(tensor)) for tensor in operation.outputs)
+            else:
+                self._operation(operation, rewritten.inputs(operation), known, under)
+        return {id(tensor): known.get(id(rewritten.source(tensor))) for tensor in graph.outputs}
+
+    def _ordered(self, graph: Any) -> tuple[Rewritten, list[Any]]:
+        """The graph as it runs; the body of a loop is rewritten once, not at every turn."""
+        if id(graph) not in self._graphs:
+            rewritten = Rewritten(graph)
+            self._graphs[id(graph)] = rewritten, executed(rewritten)
+        return self._graphs[id(graph)]
 
     def keep(self, values: Iterable[Value]) -> None:
         """What the step gives back stays to its end, and is nobody's to take."""
@@ -91,30 +101,38 @@ class Walk:
         return end + 1
 
     def _operation(
-        self, operation: Any, known: dict[int, Value], under: OperationPlace | None
+        self,
+        operation: Any,
+        tensors: Sequence[Any],
+        known: dict[int, Value],
+        under: OperationPlace | None,
     ) -> None:
-        inputs = [known.get(id(source(tensor))) for tensor in operation.inputs]
+        inputs = [known.get(id(tensor)) for tensor in tensors]
         kind = operation.type
         place = _place(operation, under)
         if kind in operations.CALLS:
-            outputs = self._body(_function_graph(operation, "f"), inputs, place)
+            outputs = self._body(function_graph(operation, "f"), inputs, place)
         elif kind in operations.BRANCHES:
-            outputs = self._body(_heaviest_branch(operation), inputs[1:], place)
+            outputs = self._body(heaviest_branch(operation), inputs[1:], place)
         elif kind in operations.LOOPS:
             outputs = self._loop(operation, inputs, place)
         elif kind == "Placeholder" or kind in operations.ON_HOST:
             outputs = [known.get(id(tensor)) for tensor in operation.outputs]
-        elif kind == "Const":
-            outputs = [self._constant(operation)]
         elif kind in operations.ALIASES:
             outputs = inputs[: len(operation.outputs)]
+        elif (unchanged := _unchanged_input(operation, tensors)) is not None:
+            outputs = [inputs[unchanged]]
         else:
-            outputs = self._compute(operation, inputs, place)
+            outputs = self._compute(operation, tensors, inputs, place)
         for tensor, value in zip(operation.outputs, outputs, strict=False):
             known[id(tensor)] = value
 
     def _compute(
-        self, operation: Any, inputs: Sequence[Value], place: OperationPlace
+        self,
+        operation: Any,
+        tensors: Sequence[Any],
+        inputs: Sequence[Value],
+        place: OperationPlace,
     ) -> Sequence[Value]:
         now = len(self.places)
         self.places.append(place)
@@ -136,11 +154,12 @@ class Walk:
             size = size_of(operation.outputs[0]) or 0
             self.largest_sum_bytes = max(self.largest_sum_bytes, size)
         return [
-            self._result(operation, number, inputs, now) for number in range(len(operation.outputs))
+            self._result(operation, number, now, _takes_from(operation, number, tensors, inputs))
+            for number in range(len(operation.outputs))
         ]
 
     def _result(
-        self, operation: Any, number: int, inputs: Sequence[Value], now: int
+        self, operation: Any, number: int, now: int, takes_from: tuple[Buffer, ...] = ()
     ) -> Buffer | None:
         tensor = operation.outputs[number]
         size = 0 if number in operations.EMPTY.get(operation.type, ()) else size_of(tensor)
@@ -150,7 +169,7 @@ class Walk:
             size = self._unknown(operation, tensor)
         if not size:
             return None
-        return self.ledger.new(tensor, size, now, takes_from=_takes_from(operation, number, inputs))
+        return self.ledger.new(tensor, size, now, takes_from=takes_from)
 
     def _unknown(self, operation: Any, tensor: Any) -> int:
         """A size that depends on the data is taken to be that of the largest input."""
@@ -160,38 +179,41 @@ class Walk:
 
     def _read(self, operation: Any, value: Value, now: int) -> Value:
         if not isinstance(value, Handle):
-            return self._result(operation, 0, (), now)
+            return self._result(operation, 0, now)
         if value.is_sparse:
             return self.ledger.new(operation.outputs[0], value.variable.size_bytes, now)
         reader = Buffer(0, now, now, pinned=True)
         value.readers.append(reader)
         return reader
 
-    def _update(self, operation: Any, inputs: Iterable[Value], now: int) -> None:
+    def _update(self, operation: Any, inputs: Sequence[Value], now: int) -> None:
+        is_assigned = operation.type == "AssignVariableOp"
         for value in inputs:
             if isinstance(value, Handle):
                 self.ledger.update(value, now)
+                if is_assigned:
+                    self.ledger.assign(value, inputs[1], now)
                 if operation.type.startswith(operations.SPARSE_PREFIXES):
                     value.is_sparse = True
 
-    def _constant(self, operation: Any) -> Value:
-        size = size_of(operation.outputs[0]) or 0
+    def _constant(self, tensor: Any) -> Value:
+        size = size_of(tensor) or 0
         if size < _SMALLEST_CONSTANT_BYTES:
             return None
-        if id(operation) not in self._constants:
-            self._constants[id(operation)] = self.kept(size, CONSTANT)
-        return self._constants[id(operation)]
+        if id(tensor) not in self._constants:
+            self._constants[id(tensor)] = self.kept(size, CONSTANT)
+        return self._constants[id(tensor)]
 
     def _body(self, graph: Any, inputs: Sequence[Value], place: OperationPlace) -> Sequence[Value]:
         arguments = {id(tensor): value for tensor, value in zip(graph.inputs, inputs, strict=True)}
-        known = self.graph(graph, arguments, under=place)
-        return [known.get(id(source(tensor))) for tensor in graph.outputs]
+        known = self.graph(graph, arguments, place)
+        return [known[id(tensor)] for tensor in graph.outputs]
 
     def _loop(
         self, operation: Any, values: Sequence[Value], place: OperationPlace
     ) -> Sequence[Value]:
-        body = _function_graph(operation, "body")
-        turns = _number_of_turns(operation, self.turns)
+        body = function_graph(operation, "body")
+        turns = number_of_turns(operation, self.turns)
         if turns is None:
             self.endless.append(operation.name)
             turns = 1
@@ -216,7 +238,9 @@ def _reserved(operation: Any, number: int) -> int | None:
     return None if kept is None or many is None else kept * many
 
 
-def _takes_from(operation: Any, number: int, inputs: Sequence[Value]) -> tuple[Buffer, ...]:
+def _takes_from(
+    operation: Any, number: int, tensors: Sequence[Any], inputs: Sequence[Value]
+) -> tuple[Buffer, ...]:
     into = operations.TAKES_INTO.get(operation.type, {})
     if number in into:
         candidates: Iterable[int] = into[number]
@@ -230,51 +254,25 @@ def _takes_from(operation: Any, number: int, inputs: Sequence[Value]) -> tuple[B
     for place in candidates:
         value = inputs[place]
         if isinstance(value, Buffer) and inputs.count(value) == 1:
-            source = operation.inputs[place]
+            source = tensors[place]
             if source.dtype.size == tensor.dtype.size and source.shape == tensor.shape:
                 found.append(value)
     return tuple(found)
 
 
-def _function_graph(operation: Any, attribute: str) -> Any:
-    """The graph of the function that an attribute of the operation names."""
-    return graphs.function_graph(operation.graph, operation.get_attr(attribute).name)
+def _unchanged_input(operation: Any, tensors: Sequence[Any]) -> int | None:
+    """The number of the input that an operation with a neutral scalar gives back, if it is one."""
+    neutral = operations.NEUTRAL.get(operation.type)
+    if neutral is None or len(tensors) != 2:
+        return None
+    result = operation.outputs[0]
+    for scalar in (1,) if operation.type in operations.ONE_SIDED else (0, 1):
+        constant, other = tensors[scalar], tensors[1 - scalar]
+        is_scalar = constant.op.type == "Const" and constant.shape.rank == 0
+        if is_scalar and _is_equal(other.shape, result.shape) and static_value(constant) == neutral:
+            return 1 - scalar
+    return None
 
 
-def _heaviest_branch(operation: Any) -> Any:
-    """The graph of the branch with the most operations: weights are updated, not left alone."""
-    if "branches" in operation.node_def.attr:  # Case
-        functions = operation.get_attr("branches")
-    else:
-        functions = [operation.get_attr(name) for name in ("then_branch", "else_branch")]
-    branches = [graphs.function_graph(operation.graph, function.name) for function in functions]
-    return max(branches, key=lambda graph: len(graph.get_operations()))
-
-
-def _number_of_turns(operation: Any, turns: Mapping[int, int]) -> int | None:
-    """How often a ``While`` turns, where its condition compares with a number that is known.
-
-    ``turns`` are those of loops before it: the loop of the gradients counts as far as the first
-    one did.
-    """
-    condition = _function_graph(operation, "cond")
-    outer = dict(zip(map(id, condition.inputs), operation.inputs, strict=True))
-    found = []
-    for compared in condition.get_operations():
-        if compared.type in _COMPARISONS:
-            bound = compared.inputs[1]
-            known = _number(outer.get(id(bound), bound), turns)
-            if known is not None:
-                found.append(known + _COMPARISONS[compared.type])
-    return min(found, default=None)
-
-
-def _number(tensor: Any, turns: Mapping[int, int]) -> int | None:
-    import tensorflow as tf
-
-    if id(tensor) in turns:
-        return turns[id(tensor)]
-    if not tensor.dtype.is_integer or tensor.shape.rank != 0:
-        return None  # a threshold, not a count
-    value = tf.get_static_value(tensor)
-    return None if value is None or not 0 <= int(value) <= _MOST_TURNS else int(value)
+def _is_equal(one: Any, other: Any) -> bool:
+    return bool(one.is_fully_defined() and one == other)

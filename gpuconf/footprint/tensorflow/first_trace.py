@@ -1,0 +1,66 @@
+"""What is kept of the first trace of a step, so that other batch sizes need no trace of their own.
+
+The second batch size is traced without the optimizer's updates, which do not depend on the batch.
+From the two traces follow the sizes at any third one.  What is not seen is code of the user's own
+that does another thing from some batch size on, outside of the two that were traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gpuconf.footprint.keras_models.layer_calls import KnownVariables, LayerCalls
+from gpuconf.footprint.tensorflow.paired_graphs import BatchSizes, DoubtError, PairedGraphs
+from gpuconf.footprint.tensorflow.resized_graph import ResizedGraph
+
+
+class FirstTrace:
+    """A traced graph with what was noted meanwhile.
+
+    ``updates`` are the numbers of the operations that ``optimizer`` added.
+    """
+
+    def __init__(
+        self,
+        graph: Any,
+        calls: LayerCalls,
+        known: KnownVariables,
+        batch_size: int,
+        *,
+        optimizer: Any = None,
+        updates: Iterable[range] = (),
+    ) -> None:
+        self.graph = graph
+        self.calls = calls
+        self.known = known
+        self.optimizer = optimizer
+        self.updates = tuple(updates)
+        self.batch_size = batch_size
+        self._second_batch_size = 0
+        self._pair: PairedGraphs | None = None
+
+    @property
+    def wants_part(self) -> bool:
+        """Whether a second trace may leave the updates out."""
+        return self._pair is None and bool(self.updates)
+
+    def pair_with(self, graph: Any, batch_size: int, *, is_whole: bool = True) -> None:
+        """Take another trace, unless there is a second one; one without the updates is a part."""
+        if self._pair is not None:
+            return
+        self._second_batch_size = batch_size
+        try:
+            self._pair = PairedGraphs(self.graph, graph, () if is_whole else self.updates)
+        except DoubtError:
+            self.updates = ()
+
+    def graph_at(self, batch_size: int) -> ResizedGraph | None:
+        """The graph at another batch size; None where only a trace can say what it is."""
+        if self._pair is None:
+            return None
+        sizes = BatchSizes(self.batch_size, self._second_batch_size, batch_size)
+        try:
+            return ResizedGraph(self._pair, sizes)
+        except DoubtError:
+            return None

@@ -1,0 +1,58 @@
+"""Where a step's variables lie in the simulated allocator: as they are built, and as they move."""
+
+from __future__ import annotations
+
+from gpuconf.footprint.allocator import Allocator, Chunk
+from gpuconf.footprint.step import WEIGHTS, Step
+
+_DRAWN = 2  # tensors of its size beside a weight while its random values are made
+
+
+class VariablesInMemory:
+    """The chunks of a step's variables, by the variables' numbers.
+
+    They are made one after the other.  A weight's random values need twice as much again: they are
+    drawn, multiplied and shifted by one operation each (``random_ops.random_uniform`` and others),
+    and the last result becomes the variable.  It lies behind holes of its size, in which later ones
+    begin.  Late ones share a tensor of zeros of their size until they are changed.
+    """
+
+    def __init__(self, step: Step, allocator: Allocator) -> None:
+        self._allocator = allocator
+        self._variables = step.variables
+        self._chunks: dict[int, Chunk] = {}
+        self._sharers: dict[int, set[int]] = {}
+        for number, variable in enumerate(step.variables):
+            if number in step.late:
+                self._sharers.setdefault(variable.size_bytes, set()).add(number)
+            else:
+                self._chunks[number] = self._made(variable.size_bytes, variable.kind)
+        for size_bytes, numbers in self._sharers.items():
+            self._chunks.update(dict.fromkeys(numbers, allocator.allocate(size_bytes)))
+
+    def change(self, number: int) -> None:
+        """A variable is changed in place: it needs memory of its own, if it still shares some."""
+        if self._is_still_needed(number):
+            self._chunks[number] = self._allocator.allocate(self._variables[number].size_bytes)
+
+    def move(self, number: int, chunk: Chunk) -> None:
+        """A variable lies in ``chunk`` from now on."""
+        if not self._is_still_needed(number):
+            self._allocator.free(self._chunks[number])
+        self._chunks[number] = chunk
+
+    def _made(self, size_bytes: int, kind: str) -> Chunk:
+        times = _DRAWN if kind == WEIGHTS else 0
+        held = [self._allocator.allocate(size_bytes) for _ in range(times)]
+        made = self._allocator.allocate(size_bytes)
+        for values in reversed(held):
+            self._allocator.free(values)
+        return made
+
+    def _is_still_needed(self, number: int) -> bool:
+        """Whether others share a variable's memory, which it leaves now."""
+        sharers = self._sharers.get(self._variables[number].size_bytes, set())
+        if number not in sharers:
+            return False
+        sharers.remove(number)
+        return bool(sharers)
