@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import atexit
-import contextlib
 import os
 import shlex
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpuconf.cli.main import exit_code_of
 from gpuconf.cli.output import Output, drawn
+from gpuconf.cli.users_prints import stdout_to_stderr
 from gpuconf.command_line import (
     CommandParser,
     card_size_argument,
@@ -43,7 +41,8 @@ Say how much GPU memory a step of fit() or predict() takes: the peak, what
 remains, the share of each layer, and the largest batch under a limit. The
 model's own training step is traced by TensorFlow and replayed in a simulation
 of its allocator: no GPU is needed, no weights are read, no data is touched.
-With KERAS_BACKEND=jax the step is compiled by XLA, which says what it takes.
+Where Keras hands the step to XLA on a GPU, XLA compiles it here too, for a
+simulated card; with KERAS_BACKEND=jax, always.
 TARGET is a training script, a saved model (.keras, .h5), or the function that
 makes one, as my_module:make_model or path/to/file.py:make_model. A script is
 run until it first trains; model, optimizer, loss and batch are taken from
@@ -77,12 +76,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--loss", metavar="NAME", help="for example mse (default: the model's own)")
     add("--mixed-precision", type=_precision, nargs="?", const="float16", metavar="TYPE",
         help="compute in float16 (the default here) or bfloat16")  # fmt: skip
-    add("--jit", action=argparse.BooleanOptionalAction, default=None,
-        help="as XLA compiles the step, or as it runs op by op (default: as Keras decides where "
-        "there is a GPU)")  # fmt: skip
+    jit = parser.add_mutually_exclusive_group()
+    jit.add_argument("--jit", action="store_true", default=None,
+        help="count the step as XLA compiles it (default: as Keras decides where there is a "
+        "GPU)")  # fmt: skip
+    jit.add_argument("--no-jit", dest="jit", action="store_false", default=None,
+        help="count it as it runs op by op")  # fmt: skip
     add("--card", type=card_size_argument, metavar="SIZE",
-        help="memory of the GPU that XLA compiles for; it keeps below that where it can (default: "
-        "this machine's GPU, else 24GiB)")  # fmt: skip
+        help="memory of the GPU that XLA compiles for; XLA stays below it where it can (default: "
+        "that of this machine's GPU, else 24GiB)")  # fmt: skip
     add("--input-shape", type=_shape, action="append", metavar="SHAPE",
         help="of one sample, such as 224,224,3, where the model leaves it open; once "
         "for each input")  # fmt: skip
@@ -95,8 +97,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="assume that the framework takes its whole limit at once (default: with "
         "allow_growth, or what the profile says)")  # fmt: skip
     add("--workspace-limit", type=size_argument, metavar="SIZE",
-        help="the largest workspace of one convolution (default: what CPU "
-        "kernels take, or the profile's cudnn_workspace_limit)")  # fmt: skip
+        help="the largest workspace of one convolution (default: the profile's "
+        "cudnn_workspace_limit; else what CPU kernels take, and none under XLA)")  # fmt: skip
     add("--advice", action="store_true",
         help="show what each change would save (default: only where it does not fit)")  # fmt: skip
     add("--probe", action="store_true", help="calibrate with two small real steps")
@@ -122,6 +124,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.plot is not None:
         check_picture(options.plot)
     limit_bytes, budget = limit_and_budget(options.limit, options.profile, backend=backend)
+    budget = budget._replace(allow_growth=_wanted(options)["allow_growth"])
     environ = dict(os.environ)  # before it is changed for this process: what a probe starts with
 
     def answer(found: Training, own_prints: ExitStack) -> int:
@@ -134,7 +137,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
     own_prints = ExitStack()
     with own_prints:
-        own_prints.enter_context(_stdout_to_stderr())
+        own_prints.enter_context(stdout_to_stderr())
         found = _found(options, output, lambda found: answer(found, own_prints.pop_all()))
         return answer(found, own_prints.pop_all())
 
@@ -162,6 +165,14 @@ def _check(options: argparse.Namespace) -> None:
             f"what stands after -- is for a script, and {options.target} is none",
             hint="gpuconf estimate train.py -- --epochs 3",
         )
+    if options.card == 0:
+        raise UsageError("--card 0B: a GPU has memory", hint="--card 8GiB")
+    for option, size, hint in (
+        ("--limit", options.limit, "--limit 6GiB"),
+        ("--workspace-limit", options.workspace_limit, "--workspace-limit 1B counts next to none"),
+    ):
+        if size == 0:
+            raise UsageError(f"{option} 0B: a limit is at least a byte", hint=hint)
     if options.probe and is_script(options.target):
         raise UsageError(
             "--probe makes steps of a model that a function or a file gives, not of a script",
@@ -178,6 +189,12 @@ def _check(options: argparse.Namespace) -> None:
 
 def _check_not_only_tensorflows(options: argparse.Namespace, backend: str) -> None:
     """Raise for options that stand on TensorFlow's operations one by one."""
+    if options.jit is False:
+        raise UsageError(
+            f"--no-jit is for KERAS_BACKEND=tensorflow, not {backend}: there only a compiled step "
+            "can be estimated",
+            hint="leave --no-jit out",
+        )
     for name, why in _OF_TENSORFLOW.items():
         if getattr(options, name.replace("-", "_")):
             raise UsageError(
@@ -315,42 +332,6 @@ def _progress(text: str, output: Output) -> None:
     """For people who wait; a program's log is spared."""
     if output.err.file.isatty():
         output.progress(text)
-
-
-@contextmanager
-def _stdout_to_stderr() -> Iterator[None]:
-    """Keep what the user's code prints, in Python or below, out of the report on stdout."""
-    _open_closed_streams()
-    if sys.stdout is not None:
-        sys.stdout.flush()
-    before = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        if sys.stderr is not None:
-            sys.stderr.flush()
-        os.dup2(before, 1)
-        os.close(before)
-        atexit.register(_leave_stdout_alone)  # runs before what the user's code has registered
-
-
-def _open_closed_streams() -> None:
-    """A process that was started without a stream must not take its number for another file."""
-    lowest = os.open(os.devnull, os.O_RDWR)
-    while lowest <= 2:
-        lowest = os.dup(lowest)
-    os.close(lowest)
-
-
-def _leave_stdout_alone() -> None:
-    """What the user's code prints when the process ends comes after the report: not to stdout."""
-    with contextlib.suppress(OSError):
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        os.dup2(2, 1)
-        sys.stdout = sys.stderr
 
 
 def _precision(text: str) -> str:

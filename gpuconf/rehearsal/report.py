@@ -11,7 +11,6 @@ from gpuconf.rehearsal.advice import advice
 from gpuconf.rehearsal.breakdown import (
     DeviceReport,
     ProgramNames,
-    Row,
     is_compiled_call,
     is_kernels_own,
     names_of,
@@ -19,23 +18,16 @@ from gpuconf.rehearsal.breakdown import (
     tightest,
 )
 from gpuconf.rehearsal.cells import cell_table, cells_of
-from gpuconf.rehearsal.phases import COMPUTING, RanPhase, failed_phase, growing, phases_of, what_ran
+from gpuconf.rehearsal.phases import growing, phases_of, what_ran
 from gpuconf.rehearsal.rehearse import Rehearsal
+from gpuconf.rehearsal.tables import device_table, phase_table, row_table
 from gpuconf.rehearsal.target import free_bytes, reserve_bytes
 from gpuconf.reporting.lines import Line, Table
 from gpuconf.simcard import CardSpec
-from gpuconf.units import MIB, mib_figures, sized
+from gpuconf.units import MIB, sized
 
 _LABEL = re.compile(r" {11}|\w[\w ]{0,9}  +")
-_MOST_ROWS = 8
 _MOST_FILES = 4
-_SMALLEST_ROW_BYTES = MIB // 20  # less would stand there as 0.0
-# What TensorFlow calls what no line of a script names.
-_WORDS = {
-    "SameWorkerRecvDone": "copy between devices",
-    "_EagerConst": "data and constants from Python",
-    "ScratchBuffer": "scratch memory of the device",
-}
 _KERNELS_OWN = (
     "scratch memory of TensorFlow's CPU kernel, which computes here; on a GPU cuDNN takes a "
     "workspace of its own instead, as large as it finds room for"
@@ -90,12 +82,11 @@ def title(rehearsal: Rehearsal) -> str:
 
 def reality(rehearsal: Rehearsal) -> tuple[str, str]:
     """What of it was real, and what was not."""
-    real = "TensorFlow, its GPU device code and its memory allocator, and your script"
+    real = "Real: TensorFlow, its GPU device code and its memory allocator,{} and your script."
     if rehearsal.xla is None:
-        return f"Real: {real}.", f"{_SIMULATED} {_OP_BY_OP} {_NOT_COMPARED}"
-    real = real.replace("memory allocator,", "memory allocator, its XLA,")
+        return real.format(""), f"{_SIMULATED} {_OP_BY_OP} {_NOT_COMPARED}"
     libdevice = "" if rehearsal.xla.is_from_wheel else f" libdevice is {rehearsal.xla.libdevice}."
-    return f"Real: {real}.", f"{_SIMULATED} {_COMPILED} {_NOT_COMPARED}{libdevice}"
+    return real.format(" its XLA,"), f"{_SIMULATED} {_COMPILED} {_NOT_COMPARED}{libdevice}"
 
 
 def _way(rehearsal: Rehearsal) -> list[str]:
@@ -133,17 +124,17 @@ def sections(rehearsal: Rehearsal) -> tuple[ReportSection, ...]:
         lines = _failure_lines(failure, names, rehearsal.devices)
         found.append(ReportSection("what failed", tuple(lines)))
     ran = phases_of(rehearsal.first)
-    if table := _phase_table(ran):
+    if table := phase_table(ran, _sign(rehearsal)):
         found.append(ReportSection("what ran", table=table))
     if table := cell_table(cells_of(rehearsal.first)):
         found.append(ReportSection("cells", table=table))
     if device is not None and _shows_training(rehearsal):
         sums = _limit_sum(rehearsal.spec, device.limit_bytes)
-        found.append(ReportSection("memory", sums, _device_table(rehearsal.devices)))
+        found.append(ReportSection("memory", sums, device_table(rehearsal.devices)))
     if device is not None and device.rows and _shows_training(rehearsal):
         which = f" of GPU {device.index}" if len(rehearsal.devices) > 1 else ""
         heading = f"what took the {sized(device.peak_bytes)} at the peak{which}"
-        found.append(ReportSection(heading, table=_row_table(device)))
+        found.append(ReportSection(heading, table=row_table(device)))
     if left_out := tuple(_left_out(rehearsal.first.trainer)):
         found.append(ReportSection("what did not run", left_out))
     if rehearsal.notes or rehearsal.survived:
@@ -157,42 +148,10 @@ def advice_section(rehearsal: Rehearsal) -> tuple[ReportSection, ...]:
     return (ReportSection("what would fit", tuple(lines)),) if lines else ()
 
 
-def _phase_table(phases: Sequence[RanPhase]) -> Table | None:
-    """What ran, in its order; the largest peak is marked."""
-    shown = [each for each in phases if each.peak_bytes or each.steps or each.error]
-    if not any(each.kind in COMPUTING for each in shown):
-        return None
-    failed = failed_phase(shown)
-    most = max(shown, key=_fullness)
-    marked = failed or most
-    shown = [each for each in shown if _is_worth_a_row(each, _fullness(most))]
-    rows = []
-    for each in shown:
-        of = "" if each.of is None else f" of {each.of}"
-        peak = "unknown" if each.peak_bytes is None else sized(each.peak_bytes)
-        share = f"{_fullness(each):.0%}" if each.peak_bytes is not None else ""
-        sign = "memory ran out" if failed else "the peak"
-        mark = f" ← {sign}" if each is marked and (failed or len(shown) > 1) else ""
-        rows.append(
-            (
-                each.what,
-                each.where or "",
-                "" if each.batch is None else str(each.batch),
-                f"{each.steps}{of}" if each.steps else "",
-                peak,
-                f"{share}{mark}",
-            )
-        )
-    return Table(("", "line", "batch", "steps", "peak in use", "of the limit"), rows)
-
-
-def _is_worth_a_row(phase: RanPhase, most: float) -> bool:
-    """What computed; of the rest what is not small beside that."""
-    return phase.kind in COMPUTING or bool(phase.error) or _fullness(phase) > most / 10
-
-
-def _fullness(phase: RanPhase) -> float:
-    return (phase.peak_bytes or 0) / max(phase.limit_bytes or 0, 1)
+def _sign(rehearsal: Rehearsal) -> str:
+    """What an error of a phase was."""
+    out = rehearsal.survived or rehearsal.verdict.answer == "does not fit"
+    return "memory ran out" if out else "failed"
 
 
 def _left_out(trainer: Mapping[str, Any]) -> Iterator[str]:
@@ -266,48 +225,6 @@ def _sum_lines(
     if needed <= limit:
         lines.append("           so enough was free, but fragmented: no piece was that large")
     return lines
-
-
-def _device_table(devices: Sequence[DeviceReport]) -> Table:
-    columns = ("", "may take", "peak in use", "headroom", "held on the card, with the context")
-    rows: list[tuple[str, ...]] = []
-    for device in devices:
-        on = f" on card {device.card}" if device.card not in (None, device.index) else ""
-        held = "unknown" if device.held_bytes is None else sized(device.held_bytes)
-        rows.append(
-            (
-                f"GPU {device.index}{on}",
-                sized(device.limit_bytes),
-                sized(device.peak_bytes),
-                sized(device.head_room_bytes),
-                held,
-            )
-        )
-    return Table(columns, rows)
-
-
-def _row_table(device: DeviceReport) -> Table:
-    shown = [row for row in device.rows[:_MOST_ROWS] if row.size_bytes >= _SMALLEST_ROW_BYTES]
-    rest = device.rows[len(shown) :]
-    *figures, rest_figure = mib_figures(
-        [*(row.size_bytes for row in shown), sum(row.size_bytes for row in rest)]
-    )
-    rows = [(size, *_row_words(row)) for size, row in zip(figures, shown, strict=True)]
-    if rest:
-        pieces = sum(row.pieces for row in rest)
-        rows.append((rest_figure, f"{pieces} smaller pieces", "", "", ""))
-    return Table(("MiB", "what for", "layer", "operation", "shape"), rows)
-
-
-def _row_words(row: Row) -> tuple[str, str, str, str]:
-    op = _WORDS.get(row.op or "", row.op or "")
-    if row.is_workspace:
-        op += " (workspace)"
-    shape = (row.shape or "").strip("[]").replace(",", " × ")
-    if not shape:
-        return row.what, row.layer or "", op, f"{row.pieces} pieces" if row.pieces > 1 else ""
-    more = f" and {row.pieces - 1} more" if row.pieces > 1 else ""
-    return row.what, row.layer or "", op, f"{shape}{more}"
 
 
 def _notes(rehearsal: Rehearsal) -> list[str]:

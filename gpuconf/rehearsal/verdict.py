@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from gpuconf.children.signals import signal_name
+from gpuconf.messages import full_disk
 from gpuconf.messages.failure import Failure, failure_of
+from gpuconf.messages.unsupported import hint_of_refusal
 from gpuconf.rehearsal.breakdown import names_of
 from gpuconf.rehearsal.cells import failed_in
 from gpuconf.rehearsal.phases import COMPUTING, TRAIN, RanPhase, failed_phase, phases_of, what_ran
@@ -59,6 +61,9 @@ def verdict_of(run: RunResult) -> Verdict:
         if not steps and what_ran(_on_gpu(phases)) is None:
             return _no_step(run)
         return _fits(run, f"{_ran(phases, steps)} ran, and the script to its end")
+    folder = full_disk.full_folder(str((error or {}).get("message", "")))
+    if folder is not None:
+        return _unwritten(folder)
     failure = failure_of(error, run.stderr)
     if failure.kind == "gpu_memory":
         return _does_not_fit(failure, steps, failed_phase(phases), failed_in(trainer))
@@ -140,8 +145,7 @@ def _without_a_tape(run: RunResult, because: str) -> Verdict:
 
 def _unwritten(folder: str) -> Verdict:
     because = f"the rehearsal could not write to {folder}"
-    hint = "free some room there, or set TMPDIR to a folder on another disk"
-    return Verdict("no verdict", because, NO_VERDICT, hint=hint)
+    return Verdict("no verdict", because, NO_VERDICT, hint=full_disk.HINT)
 
 
 def _is_on_a_gpu(tape: Tape, trainer: Mapping[str, Any]) -> bool:
@@ -204,7 +208,9 @@ def _died(run: RunResult, failure: Failure) -> Verdict:
         return Verdict("no verdict", because, _passed_on(code), failure)
     said = f": {failure.message}" if failure.message else ""
     because = f"the script failed by itself{at or f' (exit code {code})'}{said}"
-    return Verdict("no verdict", because, _passed_on(code), failure)
+    return Verdict(
+        "no verdict", because, _passed_on(code), failure, hint_of_refusal(failure.message)
+    )
 
 
 def _no_step(run: RunResult) -> Verdict:

@@ -81,10 +81,18 @@ REFUSED: tuple[tuple[list[str], str, str], ...] = (
     (["a:b", "--limit", "6GiB", "--profile", "notebook"], "not allowed with", "--help"),
     (["a:b", "--profile", "nosuch"], 'there is no profile named "nosuch"', "profiles list"),
     (["a:b", "--profile", "cpu-only"], "it hides the GPUs", "--limit 6GiB"),
+    (["a:b", "--jit", "--no-jit"], "--no-jit: not allowed with argument --jit", "--help"),
     (["--mixed-precision", "a:b"], "neither float16 nor bfloat16 (put TARGET", "--help"),
     (["a:b", "--mixed-precision", "int8"], "'int8' is neither float16 nor bfloat16", "--help"),
     (["a:b", "--input-shape", "a,b"], "'a,b' is no shape, such as 224,224,3", "--help"),
     (["a:b", "--input-shape", "0,3"], "'0,3' is no shape", "--help"),
+    (["a:b", "--card", "0GiB"], "--card 0B: a GPU has memory", "--card 8GiB"),
+    (["a:b", "--limit", "0B"], "--limit 0B: a limit is at least a byte", "--limit 6GiB"),
+    (
+        ["a:b", "--workspace-limit", "0B"],
+        "--workspace-limit 0B: a limit is",
+        "--workspace-limit 1B",
+    ),
     (["a:b", "--inference", "--loss", "mse"], "--loss is for training", "leave one of them out"),
     (["a:b", "--inference", "--optimizer", "sgd"], "--optimizer is for training", "leave one"),
     (["a:b", "--plot", "a.jpg"], "PNG or SVG", "--plot a.png"),
@@ -342,6 +350,9 @@ def test_scripts_as_they_are(scripts: Callable[..., Done]) -> None:
     assert {"sequential/conv", "sequential/dense"} <= {row["layer"] for row in loop["layers"]}
     assert "the script's own words" in scripts("main.py --json").err
     assert found["main.py --json"]["setting"]["jit"], "what Keras decides"
+    whole = "fit() copies its arrays to the GPU whole: 6 MiB"  # 2000 x 28 x 28 x 4 B
+    assert whole in found["main.py --json"]["notes"][1]
+    assert not any("fit() copies" in note for note in found["pipeline.py --json"]["notes"])
 
 
 @pytest.mark.slow

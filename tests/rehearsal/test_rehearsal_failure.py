@@ -48,6 +48,24 @@ def error(kind: str, message: str, steps: int = 0) -> dict[str, Any]:
     return {"type": kind, "message": message, "op": None, "steps": steps}
 
 
+def test_an_operation_that_xla_does_not_have() -> None:
+    """The operations are named, and how to do without XLA; it is no lack of memory."""
+    reason = "OpKernel for XLA_GPU_JIT devices compatible with node {{node m_1/A}}){{node m_1/A}}"
+    message = (
+        "Graph execution error:\n\nDetected at node StatefulPartitionedCall\n\n"
+        "<stack traces unavailable>\nDetected unsupported operations when trying to compile graph "
+        f"__inference_one_step_on_data_572[] on XLA_GPU_JIT: AsString (No registered 'AsString' "
+        f"{reason}, EagerPyFunc (No registered 'EagerPyFunc' {reason}"
+    )
+    found = failure_of(error("InvalidArgumentError", message), "")
+    assert found.kind == "script"
+    assert found.message.startswith("XLA cannot compile AsString and EagerPyFunc for a GPU")
+    uncaught = error("InvalidArgumentError", message)
+    verdict = verdict_of(run(1, uncaught=uncaught))
+    assert verdict.answer == "no verdict"
+    assert "jit_compile=False" in str(verdict.hint)
+
+
 def test_an_operation_in_a_graph() -> None:
     """Node, shape, type, bytes and device are read."""
     found = failure_of(error("ResourceExhaustedError", GRAPH_OOM), "")
@@ -148,6 +166,15 @@ def test_a_full_disk_is_told() -> None:
     """Whatever is missing then, it is not the program that lacks it."""
     for result in (run(0, steps=3, tape=None, **TF), run(0)):
         verdict = verdict_of(result._replace(unwritten="/small"))
+        assert (verdict.answer, verdict.exit_code) == ("no verdict", 4)
+        assert verdict.because == "the rehearsal could not write to /small"
+    for kind, message in (
+        ("ResourceExhaustedError", "Unable to write PTX contents to: /small/tempfile-vm-1"),
+        ("InternalError", "ptxas exited with non-zero error code 256, output: "
+         "cat: /small/tempfile-vm-1: No space left on device"),
+    ):  # fmt: skip
+        uncaught = error(kind, f"Graph execution error:\n\n{message}\n\t [[{{{{node x}}}}]]")
+        verdict = verdict_of(run(1, steps=0, uncaught=uncaught, **TF))
         assert (verdict.answer, verdict.exit_code) == ("no verdict", 4)
         assert verdict.because == "the rehearsal could not write to /small"
 

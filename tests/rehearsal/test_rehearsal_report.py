@@ -109,6 +109,19 @@ def test_fragmentation_is_called_that() -> None:
     assert "enough was free, but fragmented" in told(rehearsal(verdict=verdict))
 
 
+@pytest.mark.parametrize(
+    ("answer", "sign"), [("does not fit", "← memory ran out"), ("no verdict", "← failed")]
+)
+def test_where_it_failed(answer: Any, sign: str) -> None:
+    """Only what ran out of memory is said to have."""
+    phase = {"number": 1, "kind": "train", "what": "fit of m", "steps": 0, "error": "ValueError"}
+    first = RunResult(1, (), {"steps": 0, "phases": [phase]}, None, (), "", 1.0)
+    done = rehearsal(first=first, verdict=Verdict(answer, "it failed", 1))
+    (ran,) = [each.table for each in sections(done) if each.heading == "what ran"]
+    assert ran is not None
+    assert ran.rows[0][-1].strip() == sign
+
+
 def test_a_profile_that_helps() -> None:
     """The most generous one that holds what was needed, as a command; never a refusing one."""
     best = allowances(CARD)[0]

@@ -18,8 +18,6 @@ from gpuconf.rehearsal.agent.record import AgentRecord
 
 # Calls Keras's own function, which is given first.
 Call = Callable[[Any, inspect.BoundArguments], Any]
-_KERAS_DEFAULT = 32  # of fit and evaluate, for arrays
-_GIVEN_TO_A_STEP = ("x", "y", "sample_weight")
 
 
 class BatchWatcher:
@@ -119,7 +117,7 @@ class BatchWatcher:
         )
 
     def _fit_arrays(self, arguments: dict[str, Any], data: Any) -> None:
-        own = arguments.get("batch_size") or _KERAS_DEFAULT
+        own = arguments.get("batch_size") or batches.DEFAULT_SIZE
         if self._wanted is not None:
             arguments["batch_size"] = self._wanted
         there = batches.examples(data) or own
@@ -131,7 +129,7 @@ class BatchWatcher:
         if own is None or self._wanted is None or self._wanted == own:
             self._note("train_on_batch", own, own)
             return
-        for name in _GIVEN_TO_A_STEP:
+        for name in batches.PER_EXAMPLE:
             if arguments.get(name) is not None:
                 arguments[name] = resizing.repeated(arguments[name], self._wanted)
         self._note("train_on_batch", own, self._wanted)

@@ -22,9 +22,6 @@ from gpuconf.rehearsal.agent.own_code import own_place
 from gpuconf.rehearsal.agent.phases import CALL, TRAIN, VALIDATE, Phase, Phases
 from gpuconf.rehearsal.agent.steps import Steps, is_eager
 
-_KERAS_DEFAULT = 32
-_PER_EXAMPLE = ("x", "y", "sample_weight")
-
 
 class Calls:
     """Wraps what Keras's models offer; ``before_training`` is called before each ``fit``."""
@@ -100,7 +97,7 @@ class Calls:
         arguments["validation_steps"] = 1
         if data is None or batches.is_array(data):
             size = arguments.get("validation_batch_size") or arguments.get("batch_size")
-            arguments["validation_batch_size"] = size or _KERAS_DEFAULT
+            arguments["validation_batch_size"] = size or batches.DEFAULT_SIZE
 
     def _around_evaluate(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         kind = VALIDATE if self._guards.fits else "evaluate"
@@ -213,19 +210,20 @@ def _size_of_sequence(data: Any, steps: int | None) -> _Size:
     if batch == rest:
         return _Size(batch, count, rows, is_cut=True)
     parts = last if isinstance(last, tuple) else (last,)
-    return _Size(batch, count, rows, True, dict(zip(_PER_EXAMPLE, parts, strict=False)))
+    return _Size(batch, count, rows, True, dict(zip(batches.PER_EXAMPLE, parts, strict=False)))
 
 
 def _size_of_arrays(arguments: dict[str, Any], steps: int | None) -> _Size:
     rows = nests.count(arguments["x"])
-    batch = arguments.get("batch_size") or (math.ceil(rows / steps) if steps else _KERAS_DEFAULT)
+    usual = math.ceil(rows / steps) if steps else batches.DEFAULT_SIZE
+    batch = arguments.get("batch_size") or usual
     used = min(rows, steps * batch) if steps else rows
     count = math.ceil(used / batch)
     if count <= 1:
         return _Size(min(batch, rows), count)
     last = None
     if rest := used % batch:
-        given = {name: arguments[name] for name in _PER_EXAMPLE if name in arguments}
+        given = {name: arguments[name] for name in batches.PER_EXAMPLE if name in arguments}
         last = {name: nests.part(each, used - rest, used) for name, each in given.items()}
     return _Size(batch, count, used, True, last)
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
+from gpuconf.keras_api.jit import is_compiled
 from gpuconf.keras_api.layers import layers_of
-from gpuconf.keras_api.training import is_compiled_by_xla
 from gpuconf.keras_api.variables import bytes_of, name_of, optimizer_variables, path_of
 from gpuconf.rehearsal.agent.record import AgentRecord
 
@@ -38,7 +38,7 @@ class Names:
         """Take note of what is there now, beside what was."""
         trained = list(self.variables.values())
         for model in list(self.models):
-            self._is_compiled = bool(self._is_compiled) or is_compiled_by_xla(model)
+            self._is_compiled = bool(self._is_compiled) or is_compiled(model)
             self._layers.update(str(layer.name) for layer in layers_of(model))
             self._weights.update((id(each), bytes_of(each)) for each in model.weights)
         self._layers.update(_layer_of(variable) for variable in trained)
