@@ -96,6 +96,7 @@ gpu: $(VENV)/.dev
 	$(BIN)/python -m pytest -m gpu
 	$(BIN)/python -m tests.acceptance --card real --write docs/real-gpu.md
 	$(BIN)/python -m benchmarks.training.compare_with_gpu --write docs/real-gpu-models.md
+	$(BIN)/python -m benchmarks.estimate_on_gpu --write docs/real-gpu-estimates.md
 
 clean:
 	rm -rf $(VENV) .venv-* .frameworks dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -25,7 +25,7 @@ from benchmarks.estimate.accuracy_table import (
     summary_lines,
     trouble_lines,
 )
-from benchmarks.estimate.estimate_cases import Case, choose_cases, only_models
+from benchmarks.estimate.estimate_cases import Case, choose_cases, only_models, unseen_cases
 from benchmarks.estimate.estimates import estimate_group, groups
 from benchmarks.estimate.measured_peaks import TIMEOUT_S, Measurements
 from benchmarks.estimate.stages import Stage, ample_cpu_stage, card_stage, cpu_stage, xla_stage
@@ -83,6 +83,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", dest="cases", action="store_const", const="quick")
     size.add_argument("--full", dest="cases", action="store_const", const="full")
+    size.add_argument(
+        "--unseen", dest="cases", metavar="HALF", choices=("learn", "held"), help="learn or held"
+    )
     parser.set_defaults(cases="default")
     parser.add_argument("--models", metavar="A,B", default="", help="whose name has one of these")
     parser.add_argument("--stage", choices=STAGES, default="both", help="default: both")
@@ -99,7 +102,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """Measure, ask, print; 1 if a case could not be measured or estimated."""
     options = parse()
-    cases = only_models(choose_cases(options.cases), filter(None, options.models.split(",")))
+    is_unseen = options.cases in ("learn", "held")
+    chosen = unseen_cases(options.cases) if is_unseen else choose_cases(options.cases)
+    cases = only_models(chosen, filter(None, options.models.split(",")))
     if options.list:
         print(*(case.name for case in cases), sep="\n")
         return 0

@@ -7,6 +7,9 @@ The whole cross would take days on two cores, so there are three sets, each with
 - ``default``: the core models trained with three optimizers and all others with Adam, then every
   model in mixed precision and in inference, all of it at every batch.
 - ``full``: every model with every optimizer at every batch, in both policies and in inference.
+
+Beside them stand the unseen models, in two halves (``unseen/table.py``): each in training and in
+inference at two batches, one policy and one optimizer for a model.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from benchmarks.estimate.estimated_models import ESTIMATED, Estimated
+from benchmarks.estimate.unseen.table import UNSEEN, Half, half_of
 
 Policy = Literal["float32", "mixed_float16"]
 OPTIMIZERS: dict[str, dict[str, Any]] = {
@@ -26,6 +30,7 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
 }
 _COMMON = ("adam", "sgd", "rmsprop")
 _MORE = ("adamw", "adafactor")
+MODELS = {**ESTIMATED, **UNSEEN}
 _WITH_MORE = ("ResNet50 128", "transformer LM", "dense net")
 
 
@@ -85,6 +90,24 @@ def _full(each: Estimated) -> Iterator[Case]:
         for policy in policies:
             yield from (Case(name, optimizer, batch, policy) for batch in each.batches)
     yield from (Case(name, "adam", b, "mixed_float16", is_training=False) for b in each.batches)
+
+
+def unseen_cases(half: Half) -> list[Case]:
+    """The cases of the models of a half.  Policies and optimizers go round over all models."""
+    return [
+        Case(name, (*_COMMON, *_MORE)[number % 5], batch, policy, is_training=is_training)
+        for number, (name, each) in enumerate(UNSEEN.items())
+        if half_of(name) == half
+        for policy in (_policy_of(number, name),)
+        for is_training in (True, False)
+        for batch in each.batches
+    ]
+
+
+def _policy_of(number: int, name: str) -> Policy:
+    """Every sixth model in mixed precision; not what has a ``train_step`` or dtypes of its own."""
+    is_plain = name not in ("penalized slope", "float64 branch")
+    return "mixed_float16" if number % 6 == 5 and is_plain else "float32"
 
 
 def _place(case: Case) -> tuple[str, bool, int, int]:

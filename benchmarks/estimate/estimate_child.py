@@ -12,8 +12,7 @@ import sys
 import time
 from typing import Any
 
-from benchmarks.estimate.estimate_cases import Case
-from benchmarks.estimate.estimated_models import ESTIMATED
+from benchmarks.estimate.estimate_cases import MODELS, Case
 from benchmarks.estimate.stage_child import compile_model, make_model
 from benchmarks.estimate.stages import JIT_VARIABLE
 
@@ -26,7 +25,7 @@ def ask_gpuconf(model: Any, case: Case, limit_bytes: int | None) -> dict[str, An
 
     jit = bool(os.environ.get(JIT_VARIABLE))  # as what is measured (stage_child.py)
     options: dict[str, Any] = {"training": case.is_training, "jit": jit}
-    if (shape := ESTIMATED[case.model].input_shape) is not None:
+    if (shape := MODELS[case.model].input_shape) is not None:
         options["input_shape"] = shape
     if limit_bytes is not None:
         options["limit"] = limit_bytes

@@ -14,7 +14,7 @@ _SPARSE = "sparse_categorical_crossentropy"
 
 
 class Estimated(NamedTuple):
-    """A model and the batch sizes it is measured at.
+    """A model and the batch sizes it is measured at, four of them here.
 
     These are chosen so that a step's peak is between 30 MiB and 3 GiB and takes less than 10 s on
     two cores.  ``input_shape``, without the batch, is of a model that does not know its own.
@@ -22,7 +22,7 @@ class Estimated(NamedTuple):
     """
 
     model: Model
-    batches: tuple[int, int, int, int]
+    batches: tuple[int, ...]
     is_core: bool = False
     input_shape: tuple[int, ...] | None = None
 

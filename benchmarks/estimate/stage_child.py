@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.estimate.estimate_cases import OPTIMIZERS, Case
-from benchmarks.estimate.estimated_models import ESTIMATED
+from benchmarks.estimate.estimate_cases import MODELS, OPTIMIZERS, Case
 from benchmarks.estimate.stages import (
     CARD_LIMIT_VARIABLE,
     JIT_VARIABLE,
@@ -44,7 +43,7 @@ def make_model(case: Case) -> Any:
 
     keras.utils.set_random_seed(SEED)
     keras.mixed_precision.set_global_policy(case.policy)
-    return ESTIMATED[case.model].model.build()
+    return MODELS[case.model].model.build()
 
 
 def compile_model(model: Any, case: Case) -> None:
@@ -56,7 +55,7 @@ def compile_model(model: Any, case: Case) -> None:
     import keras
 
     config = {"class_name": case.optimizer, "config": dict(OPTIMIZERS[case.optimizer])}
-    table = ESTIMATED[case.model].model
+    table = MODELS[case.model].model
     loss = table.loss() if callable(table.loss) else table.loss
     options = {
         "loss_weights": table.loss_weights,
@@ -72,7 +71,7 @@ def measure(case: Case) -> dict[str, Any]:
     """Run the case and say what the allocator had, in bytes, and how long a step took."""
     model = make_model(case)
     compile_model(model, case)
-    data = ESTIMATED[case.model].model.data(np.random.default_rng(SEED), case.batch)
+    data = MODELS[case.model].model.data(np.random.default_rng(SEED), case.batch)
     peaks, began = [_in_use("peak")], time.perf_counter()
     for step in range(STEPS):
         if os.environ.get(JIT_VARIABLE) and step == STEPS - 1:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.training.on_device import INTER_OP_VARIABLE, SIDE_VARIABLE
+from benchmarks.training.on_device import CARD, INTER_OP_VARIABLE, SIDE_VARIABLE
 from benchmarks.training.sides import card
 from gpuconf.simcard import CardSpec, xla_for_command
 from gpuconf.simcard.bridge import VARIABLE
@@ -88,6 +88,16 @@ def xla_stage(environ: Mapping[str, str]) -> Iterator[Stage]:
         made = {key: value for key, value in stage.environ.items() if key != VARIABLE}
         made |= xla_for_command([sys.executable], environ=made).environment(made)
         yield Stage("card-xla", {**made, "GPUCONF_SIMCARD_KERNELS": "skip", JIT_VARIABLE: "1"})
+
+
+def gpu_stage(environ: Mapping[str, str]) -> Stage:
+    """This machine's own GPU, one operation at a time, all of its memory at once."""
+    return Stage("gpu", {**plain_environ(environ), SIDE_VARIABLE: CARD, INTER_OP_VARIABLE: "1"})
+
+
+def gpu_xla_stage(environ: Mapping[str, str]) -> Stage:
+    """The same, where XLA compiles each step, and tries algorithms in the first one."""
+    return Stage("gpu-xla", {**gpu_stage(environ).environ, JIT_VARIABLE: "1"})
 
 
 def limited(stage: Stage, limit_mib: int) -> Stage:

@@ -30,11 +30,11 @@ registered again for the GPU. No row was compared with a real GPU, whose kernels
   (a weight, say); it must not be above {TOLERANCE:g}.
 - Two kinds of rows are not bit-equal and cannot be. Keras asks a GPU for **cuDNN's** LSTM and GRU,
   which the bridge computes in another order than Keras's loop on a CPU. And rows marked **auto**
-  are compiled as Keras does by default, which is XLA wherever there is a GPU; the card has no XLA
-  and runs these functions op by op, and grappler simplifies them less than on a CPU. All other
-  rows have `jit_compile=False`. Of the rows marked auto only the losses are compared: weights
-  whose true gradient is zero, such as the bias of an attention's keys, differ freely as soon as
-  one bit does, because Adam scales rounding errors up.
+  are compiled as Keras does by default, which is XLA wherever there is a GPU; here the card has
+  no XLA (no `--xla`) and runs these functions op by op, and grappler simplifies them less than on
+  a CPU. All other rows have `jit_compile=False`. Of the rows marked auto only the losses are
+  compared: weights whose true gradient is zero, such as the bias of an attention's keys, differ
+  freely as soon as one bit does, because Adam scales rounding errors up.
 - **CPU's defaults**: the CPU side runs with `TF_ENABLE_ONEDNN_OPTS=0` and without grappler's
   remapper and layout optimizer, which fuse operations into kernels that the card has not. This
   column is the relative difference of the card's last loss to that of a CPU with all its defaults,

@@ -1,0 +1,239 @@
+"""Networks for words, sounds and series: transformers, recurrent layers, convolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.training.training_cases import Batches
+
+VOCABULARY = 6000
+
+
+def _causal_block(x: Any, dim: int, heads: int, *, grouped: bool = False) -> Any:
+    from keras import layers
+
+    norm = layers.RMSNormalization if grouped else layers.LayerNormalization
+    y = norm()(x)
+    if grouped:
+        attention = layers.GroupQueryAttention(dim // heads, heads, heads // 2)
+    else:
+        attention = layers.MultiHeadAttention(heads, dim // heads)
+    x = layers.Add()([x, attention(y, y, use_causal_mask=True)])
+    y = norm()(x)
+    if grouped:
+        wide = layers.Dense(3 * dim, use_bias=False)(y)
+        gated = layers.Dense(3 * dim, activation="silu", use_bias=False)(y)
+        y = layers.Multiply()([wide, gated])
+    else:
+        y = layers.Dense(4 * dim, activation="gelu")(y)
+    return layers.Add()([x, layers.Dense(dim)(y)])
+
+
+def decoder_only(length: int = 128, dim: int = 192, *, grouped: bool = False) -> Any:
+    """A causal language model; grouped, with shared keys, root mean squares and gated layers."""
+    import keras
+    from keras import layers
+
+    words = keras.Input((length,), dtype="int32")
+    x = layers.Embedding(VOCABULARY, dim)(words)
+    for _ in range(4):
+        x = _causal_block(x, dim, 6, grouped=grouped)
+    x = layers.LayerNormalization()(x)
+    return keras.Model(words, layers.Dense(VOCABULARY, use_bias=False, dtype="float32")(x))
+
+
+def tied_decoder(length: int = 96, dim: int = 256) -> Any:
+    """The same table gives the words their vectors and the outputs their words."""
+    import keras
+    from keras import layers
+
+    words = keras.Input((length,), dtype="int32")
+    table = layers.ReversibleEmbedding(VOCABULARY, dim)
+    x = table(words)
+    for _ in range(3):
+        x = _causal_block(x, dim, 4)
+    return keras.Model(words, table(layers.LayerNormalization()(x), reverse=True))
+
+
+def next_words(length: int) -> Any:
+    """Rows of words, and the same moved by one."""
+
+    def make(random: np.random.Generator, count: int) -> Batches:
+        rows = random.integers(1, VOCABULARY, (count, length + 1)).astype(np.int32)
+        return Batches(rows[:, :-1], rows[:, 1:])
+
+    return make
+
+
+def masked_encoder(length: int = 160, dim: int = 192) -> Any:
+    """A BERT-like classifier: places are embedded too, and padding is masked."""
+    import keras
+    from keras import layers
+
+    class WithPlaces(layers.Layer):  # type: ignore[misc]  # Keras has no types
+        def __init__(self) -> None:
+            super().__init__()
+            self.words = layers.Embedding(VOCABULARY, dim, mask_zero=True)
+            self.places = layers.Embedding(length, dim)
+
+        def call(self, rows: Any) -> Any:
+            return self.words(rows) + self.places(keras.ops.arange(length))
+
+        def compute_mask(self, rows: Any, previous_mask: Any = None) -> Any:  # noqa: ARG002
+            return self.words.compute_mask(rows)
+
+    words = keras.Input((length,), dtype="int32")
+    x = layers.Dropout(0.1)(layers.LayerNormalization()(WithPlaces()(words)))
+    for _ in range(4):
+        attended = layers.MultiHeadAttention(6, dim // 6, dropout=0.1)(x, x)
+        x = layers.LayerNormalization()(layers.Add()([x, attended]))
+        fed = layers.Dense(dim)(layers.Dense(4 * dim, activation="gelu")(x))
+        x = layers.LayerNormalization()(layers.Add()([x, layers.Dropout(0.1)(fed)]))
+    x = layers.Dense(dim, activation="tanh")(layers.GlobalAveragePooling1D()(x))
+    return keras.Model(words, layers.Dense(3, dtype="float32")(x))
+
+
+def translator(length: int = 64, dim: int = 192) -> Any:
+    """An encoder and a decoder that attends to it."""
+    import keras
+    from keras import layers
+
+    source, target = keras.Input((length,), dtype="int32"), keras.Input((length,), dtype="int32")
+    known = layers.Embedding(VOCABULARY, dim)(source)
+    for _ in range(2):
+        attended = layers.MultiHeadAttention(6, dim // 6)(known, known)
+        known = layers.LayerNormalization()(layers.Add()([known, attended]))
+        fed = layers.Dense(dim)(layers.Dense(4 * dim, activation="relu")(known))
+        known = layers.LayerNormalization()(layers.Add()([known, fed]))
+    x = layers.Embedding(VOCABULARY, dim)(target)
+    for _ in range(2):
+        x = _causal_block(x, dim, 6)
+        crossed = layers.MultiHeadAttention(6, dim // 6)(x, known)
+        x = layers.LayerNormalization()(layers.Add()([x, crossed]))
+    return keras.Model([source, target], layers.Dense(VOCABULARY, dtype="float32")(x))
+
+
+def sentence_pairs_of(length: int) -> Any:
+    """Sentences, their translations, and the translations moved by one."""
+
+    def make(random: np.random.Generator, count: int) -> Batches:
+        rows = [random.integers(1, VOCABULARY, (count, length)).astype(np.int32) for _ in range(3)]
+        return Batches(rows[:2], rows[2])
+
+    return make
+
+
+def tagger(length: int = 100) -> Any:
+    """A word's kind from both sides of it."""
+    import keras
+    from keras import layers
+
+    words = keras.Input((length,), dtype="int32")
+    x = layers.Embedding(VOCABULARY, 128)(words)
+    for units in (128, 96):
+        x = layers.Bidirectional(layers.LSTM(units, return_sequences=True))(x)
+    return keras.Model(words, layers.Dense(20, activation="softmax", dtype="float32")(x))
+
+
+def tags(random: np.random.Generator, count: int, length: int = 100) -> Batches:
+    """Words and their kinds."""
+    words = random.integers(1, VOCABULARY, (count, length)).astype(np.int32)
+    return Batches(words, random.integers(0, 20, (count, length)))
+
+
+def stacked_gru() -> Any:
+    """A forecast from three GRUs, one over the other, with dropout."""
+    import keras
+    from keras import layers
+
+    inputs = keras.Input((144, 16))
+    x = layers.GRU(192, return_sequences=True)(inputs)
+    x = layers.GRU(192, return_sequences=True, dropout=0.2)(x)
+    return keras.Model(inputs, layers.Dense(3, dtype="float32")(layers.GRU(96)(x)))
+
+
+def simple_recurrent() -> Any:
+    """Keras's simplest recurrent layer, twice."""
+    import keras
+    from keras import layers
+
+    inputs = keras.Input((60, 24))
+    x = layers.SimpleRNN(160)(layers.SimpleRNN(160, return_sequences=True)(inputs))
+    return keras.Model(inputs, layers.Dense(3, dtype="float32")(x))
+
+
+def attending_lstm(length: int = 48) -> Any:
+    """An LSTM reads, another writes from its last state and attends to what was read."""
+    import keras
+    from keras import layers
+
+    source, target = keras.Input((length,), dtype="int32"), keras.Input((length,), dtype="int32")
+    encoder = layers.LSTM(256, return_sequences=True, return_state=True)
+    read, hidden, cell = encoder(layers.Embedding(VOCABULARY, 128)(source))
+    written = layers.LSTM(256, return_sequences=True)(
+        layers.Embedding(VOCABULARY, 128)(target), initial_state=[hidden, cell]
+    )
+    seen = layers.Attention()([written, read])
+    x = layers.Dense(256, activation="tanh")(layers.Concatenate()([written, seen]))
+    return keras.Model([source, target], layers.Dense(VOCABULARY, dtype="float32")(x))
+
+
+def dilated_convolutions() -> Any:
+    """A temporal convolutional network: causal, dilated, residual."""
+    import keras
+    from keras import layers
+
+    inputs = keras.Input((512, 12))
+    x = layers.Conv1D(96, 1)(inputs)
+    for rate in (1, 2, 4, 8, 16):
+        y = x
+        for _ in range(2):
+            y = layers.Conv1D(96, 3, padding="causal", dilation_rate=rate, activation="relu")(y)
+            y = layers.SpatialDropout1D(0.1)(y)
+        x = layers.Add()([x, y])
+    return keras.Model(inputs, layers.Dense(3, dtype="float32")(layers.GlobalMaxPooling1D()(x)))
+
+
+def gated_sound(length: int = 4000) -> Any:
+    """Gated dilated convolutions whose skips are added up."""
+    import keras
+    from keras import layers
+
+    inputs = keras.Input((length, 1))
+    x, skips = layers.Conv1D(48, 1)(inputs), []
+    for rate in (1, 2, 4, 8, 16, 32):
+        wave = layers.Conv1D(48, 2, padding="causal", dilation_rate=rate, activation="tanh")(x)
+        gate = layers.Conv1D(48, 2, padding="causal", dilation_rate=rate, activation="sigmoid")(x)
+        y = layers.Multiply()([wave, gate])
+        skips.append(layers.Conv1D(64, 1)(y))
+        x = layers.Add()([x, layers.Conv1D(48, 1)(y)])
+    x = layers.GlobalAveragePooling1D()(layers.Activation("relu")(layers.Add()(skips)))
+    return keras.Model(inputs, layers.Dense(3, dtype="float32")(x))
+
+
+def wide_text_convnet(length: int = 200) -> Any:
+    """Convolutions of several widths over a large table of words."""
+    import keras
+    from keras import layers
+
+    words = keras.Input((length,), dtype="int32")
+    x = layers.Embedding(120_000, 128)(words)
+    widths = [layers.Conv1D(128, width, activation="relu")(x) for width in (3, 4, 5)]
+    x = layers.Concatenate()([layers.GlobalMaxPooling1D()(each) for each in widths])
+    return keras.Model(words, layers.Dense(3, dtype="float32")(layers.Dropout(0.5)(x)))
+
+
+def separable_sound() -> Any:
+    """A spectrogram as a picture of one channel, separable convolutions."""
+    import keras
+    from keras import layers
+
+    inputs = keras.Input((128, 64, 1))
+    x = layers.Conv2D(32, 3, strides=2, padding="same")(inputs)
+    for filters in (64, 128, 192):
+        x = layers.SeparableConv2D(filters, 3, padding="same", use_bias=False)(x)
+        x = layers.ReLU(6.0)(layers.BatchNormalization()(x))
+        x = layers.AveragePooling2D(2)(x)
+    return keras.Model(inputs, layers.Dense(3, dtype="float32")(layers.GlobalAveragePooling2D()(x)))

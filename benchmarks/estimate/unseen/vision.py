@@ -1,0 +1,232 @@
+"""Networks that take pictures: classifiers, segmentation, generators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.training.training_cases import Batches
+
+
+def _conv_norm(x: Any, filters: int, size: int = 3, **options: Any) -> Any:
+    from keras import layers
+
+    x = layers.Conv2D(filters, size, padding="same", use_bias=False, **options)(x)
+    return layers.Activation("relu")(layers.BatchNormalization()(x))
+
+
+def convnet_with_norm(side: int = 32) -> Any:
+    """A classifier of small pictures as tutorials have it, with dropout between its blocks."""
+    import keras
+    from keras import layers
+
+    inputs = keras.Input((side, side, 3))
+    x = inputs
+    for filters in (64, 128, 256):
+        x = _conv_norm(_conv_norm(x, filters), filters)
+        x = layers.Dropout(0.3)(layers.MaxPooling2D()(x))
+    x = layers.Dense(512, activation="relu")(layers.Flatten()(x))
+    return keras.Model(inputs, layers.Dense(10, dtype="float32")(x))
+
+
+def augmented_convnet(side: int = 96) -> Any:
+    """Augmentation as layers of the model, then a classifier."""
+    import keras
+    from keras import layers
+
+    inputs = keras.Input((side, side, 3))
+    x = layers.RandomFlip("horizontal")(inputs)
+    x = layers.RandomTranslation(0.1, 0.1)(x)
+    x = layers.Rescaling(2.0, offset=-1.0)(x)
+    for filters in (32, 64, 128):
+        x = layers.Conv2D(filters, 3, activation="relu")(x)
+        x = layers.MaxPooling2D()(x)
+    x = layers.GlobalAveragePooling2D()(x)
+    return keras.Model(inputs, layers.Dense(10, dtype="float32")(x))
+
+
+def group_norm_resnet(side: int = 64) -> Any:
+    """Residual blocks with group normalization, activated before each convolution."""
+    import keras
+    from keras import layers
+
+    def block(x: Any, filters: int, strides: int) -> Any:
+        kept = layers.Conv2D(filters, 1, strides=strides)(x)
+        for each in (strides, 1):
+            x = layers.Activation("swish")(layers.GroupNormalization(8)(x))
+            x = layers.Conv2D(filters, 3, strides=each, padding="same")(x)
+        return layers.Add()([kept, x])
+
+    inputs = keras.Input((side, side, 3))
+    x = layers.Conv2D(32, 3, padding="same")(inputs)
+    for filters, strides in ((32, 1), (64, 2), (128, 2)):
+        x = block(block(x, filters, strides), filters, 1)
+    x = layers.GlobalAveragePooling2D()(x)
+    return keras.Model(inputs, layers.Dense(10, dtype="float32")(x))
+
+
+def excited_convnet(side: int = 64) -> Any:
+    """Squeeze and excitation: each channel is weighted by what is in it."""
+    import keras
+    from keras import layers
+
+    inputs = keras.Input((side, side, 3))
+    x = _conv_norm(inputs, 32)
+    for filters in (64, 128, 256):
+        x = _conv_norm(x, filters, strides=2)
+        weight = layers.GlobalAveragePooling2D(keepdims=True)(x)
+        weight = layers.Dense(filters // 8, activation="relu")(weight)
+        weight = layers.Dense(filters, activation="sigmoid")(weight)
+        x = layers.Multiply()([x, weight])
+    x = layers.GlobalMaxPooling2D()(x)
+    return keras.Model(inputs, layers.Dense(10, dtype="float32")(x))
+
+
+def conv_mixer(side: int = 64, dim: int = 160, depth: int = 6) -> Any:
+    """Patches mixed by depthwise and pointwise convolutions."""
+    import keras
+    from keras import layers
+
+    def norm(x: Any) -> Any:
+        return layers.BatchNormalization()(layers.Activation("gelu")(x))
+
+    inputs = keras.Input((side, side, 3))
+    x = norm(layers.Conv2D(dim, 4, strides=4)(inputs))
+    for _ in range(depth):
+        x = layers.Add()([x, norm(layers.DepthwiseConv2D(5, padding="same")(x))])
+        x = norm(layers.Conv2D(dim, 1)(x))
+    x = layers.GlobalAveragePooling2D()(x)
+    return keras.Model(inputs, layers.Dense(10, dtype="float32")(x))
+
+
+def mlp_mixer(side: int = 64, patch: int = 8, dim: int = 256, depth: int = 4) -> Any:
+    """Patches mixed by dense layers, over places and over channels in turn."""
+    import keras
+    from keras import layers
+
+    inputs = keras.Input((side, side, 3))
+    places = (side // patch) ** 2
+    x = layers.Reshape((places, dim))(layers.Conv2D(dim, patch, strides=patch)(inputs))
+    for _ in range(depth):
+        y = layers.Permute((2, 1))(layers.LayerNormalization()(x))
+        y = layers.Dense(places)(layers.Dense(2 * places, activation="gelu")(y))
+        x = layers.Add()([x, layers.Permute((2, 1))(y)])
+        y = layers.Dense(4 * dim, activation="gelu")(layers.LayerNormalization()(x))
+        x = layers.Add()([x, layers.Dense(dim)(y)])
+    x = layers.GlobalAveragePooling1D()(x)
+    return keras.Model(inputs, layers.Dense(10, dtype="float32")(x))
+
+
+def resizing_unet(side: int = 96, *, how: str = "bilinear", is_gated: bool = False) -> Any:
+    """A U-Net that resizes on its way up; gated, it weights what it skips."""
+    import keras
+    from keras import layers
+
+    def gate(kept: Any, signal: Any, filters: int) -> Any:
+        both = layers.Add()([layers.Conv2D(filters, 1)(kept), layers.Conv2D(filters, 1)(signal)])
+        weight = layers.Conv2D(1, 1, activation="sigmoid")(layers.Activation("relu")(both))
+        return layers.Multiply()([kept, weight])
+
+    inputs = keras.Input((side, side, 3))
+    x, skips = inputs, []
+    for filters in (24, 48, 96):
+        x = _conv_norm(_conv_norm(x, filters), filters)
+        skips.append((filters, x))
+        x = layers.MaxPooling2D()(x)
+    x = _conv_norm(x, 192)
+    for filters, kept in reversed(skips):
+        x = layers.UpSampling2D(2, interpolation=how)(x)
+        passed = gate(kept, x, filters) if is_gated else kept
+        x = _conv_norm(layers.Concatenate()([x, passed]), filters)
+    return keras.Model(inputs, layers.Conv2D(4, 1, activation="softmax", dtype="float32")(x))
+
+
+def dilated_segmenter(side: int = 96) -> Any:
+    """Dilated convolutions of several rates side by side, resized to the picture's size."""
+    import keras
+    from keras import layers
+
+    inputs = keras.Input((side, side, 3))
+    early = _conv_norm(_conv_norm(inputs, 32, strides=2), 48)
+    x = _conv_norm(_conv_norm(early, 96, strides=2), 128, strides=2)
+    rates = [_conv_norm(x, 64, dilation_rate=rate) for rate in (1, 2, 3)]
+    pooled = _conv_norm(layers.GlobalAveragePooling2D(keepdims=True)(x), 64, 1)
+    rates.append(layers.UpSampling2D(side // 8, interpolation="bilinear")(pooled))
+    x = _conv_norm(layers.Concatenate()(rates), 64, 1)
+    x = layers.UpSampling2D(4, interpolation="bilinear")(x)
+    x = _conv_norm(layers.Concatenate()([x, _conv_norm(early, 24, 1)]), 64)
+    x = layers.Resizing(side, side)(x)
+    return keras.Model(inputs, layers.Conv2D(4, 1, activation="softmax", dtype="float32")(x))
+
+
+def pyramid_detector(side: int = 128) -> Any:
+    """A feature pyramid with heads for classes and boxes at three scales."""
+    import keras
+    from keras import layers
+
+    inputs = keras.Input((side, side, 3))
+    x, levels = _conv_norm(inputs, 24, strides=2), []
+    for filters in (48, 96, 192):
+        x = _conv_norm(_conv_norm(x, filters, strides=2), filters)
+        levels.append(layers.Conv2D(64, 1)(x))
+    for number in (1, 0):
+        larger = layers.UpSampling2D(2)(levels[number + 1])
+        levels[number] = layers.Add()([levels[number], larger])
+    head, kinds, boxes = layers.Conv2D(64, 3, padding="same", activation="relu"), [], []
+    for level in levels:
+        seen = head(level)
+        kinds.append(layers.Reshape((-1, 8))(layers.Conv2D(8, 3, padding="same")(seen)))
+        boxes.append(layers.Reshape((-1, 4))(layers.Conv2D(4, 3, padding="same")(seen)))
+    joined = layers.Concatenate(axis=1)
+    kind = layers.Activation("softmax", name="kind", dtype="float32")(joined(kinds))
+    return keras.Model(
+        inputs, [kind, layers.Activation("linear", name="box", dtype="float32")(joined(boxes))]
+    )
+
+
+def super_resolution(side: int = 64, factor: int = 2) -> Any:
+    """Residual convolutions, then channels become pixels."""
+    import keras
+    import tensorflow as tf
+    from keras import layers
+
+    class ToPixels(layers.Layer):  # type: ignore[misc]  # Keras has no types
+        def call(self, x: Any) -> Any:
+            return tf.nn.depth_to_space(x, factor)
+
+        def compute_output_shape(self, shape: Any) -> Any:
+            return (shape[0], shape[1] * factor, shape[2] * factor, shape[3] // factor**2)
+
+    inputs = keras.Input((side, side, 3))
+    x = kept = layers.Conv2D(48, 3, padding="same")(inputs)
+    for _ in range(5):
+        y = layers.Conv2D(48, 3, padding="same", activation="relu")(x)
+        x = layers.Add()([x, layers.Conv2D(48, 3, padding="same")(y)])
+    x = layers.Add()([kept, x])
+    x = ToPixels()(layers.Conv2D(48 * factor**2, 3, padding="same")(x))
+    return keras.Model(inputs, layers.Conv2D(3, 3, padding="same", dtype="float32")(x))
+
+
+def four_kinds(side: int) -> Any:
+    """Pictures, and one of four kinds for each pixel."""
+
+    def make(random: np.random.Generator, count: int) -> Batches:
+        pictures = random.random((count, side, side, 3), dtype=np.float32)
+        return Batches(pictures, (pictures[..., 0] * 4).astype(np.int32))
+
+    return make
+
+
+def boxes(random: np.random.Generator, count: int, side: int = 128) -> Batches:
+    """Pictures; a kind and a box for each place of the three scales."""
+    pictures = random.random((count, side, side, 3), dtype=np.float32)
+    places = sum((side // scale) ** 2 for scale in (4, 8, 16))
+    kinds = random.integers(0, 8, (count, places))
+    return Batches(pictures, [kinds, random.random((count, places, 4), dtype=np.float32)])
+
+
+def enlarged(random: np.random.Generator, count: int, side: int = 64) -> Batches:
+    """Pictures, and the same at twice their size."""
+    pictures = random.random((count, side, side, 3), dtype=np.float32)
+    return Batches(pictures, pictures.repeat(2, axis=1).repeat(2, axis=2))

@@ -1,0 +1,104 @@
+"""Estimates beside the peaks of a real GPU, op by op and compiled by XLA: a part of `make gpu`.
+
+Prints a table and, with ``--write FILE``, writes it.  Each case runs two steps in a fresh process;
+the peak is what TensorFlow's allocator counted.  The first step's peak stands beside it: there XLA
+tries algorithms, and cuDNN's workspaces are in both.  ``--card simulated`` measures on that.
+Exit code 1 if a case could not be measured or estimated, 2 without a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.estimate.accuracy_table import machine_facts
+from benchmarks.estimate.estimate_cases import Case, choose_cases, only_models
+from benchmarks.estimate.estimates import Estimate, estimate_group
+from benchmarks.estimate.measured_peaks import Measured, Measurements
+from benchmarks.estimate.stages import Stage, card_stage, gpu_stage, gpu_xla_stage, xla_stage
+from gpuconf.hardware.nvml import read_inventory
+from gpuconf.units import MIB
+
+MODELS = (
+    "ResNet50,MobileNetV2,VGG16,EfficientNetB0,digits,U-Net 128,dense net,transformer LM,ViT,LSTM"
+)
+_TEXT = """\
+# Estimates and a real GPU
+
+Written by `make gpu` on a machine with an NVIDIA GPU: what `gpuconf estimate` says of a step and
+what TensorFlow's allocator counted, in MiB. The first step's peak is beside it: there XLA tries
+algorithms.
+
+"""
+_HEAD = (
+    "| case | path | first step | measured | estimated | error |",
+    "|---|---|---:|---:|---:|---:|",
+)
+
+
+def stages_of(card: str, stack: ExitStack) -> tuple[Stage, Stage]:
+    """Where is measured: op by op, and compiled."""
+    if card == "real":
+        return gpu_stage(os.environ), gpu_xla_stage(os.environ)
+    return stack.enter_context(card_stage(os.environ)), stack.enter_context(xla_stage(os.environ))
+
+
+def lines_of(cases: Sequence[Case], stages: tuple[Stage, Stage]) -> Iterator[tuple[str, bool]]:
+    """A line of the table for each case and path, and whether all of it is known."""
+    kept = Measurements()
+    for case in cases:
+        for stage, path in zip(stages, ("op by op", "XLA"), strict=True):
+            said = estimate_group([case], os.environ, jit=path == "XLA")[case.name]
+            yield _line(case, path, kept.measure(case, stage), said)
+
+
+def _line(case: Case, path: str, found: Measured, said: Estimate) -> tuple[str, bool]:
+    if error := found.error or said.error:
+        return f"| {case.name} | {path} | {error} | | | |", False
+    assert found.peak_bytes is not None
+    assert said.one_region_bytes is not None
+    sizes = (found.first_step_peak_bytes or 0, found.peak_bytes, said.one_region_bytes)
+    cells = " | ".join(f"{size / MIB:.1f}" for size in sizes)
+    error = f"{100 * (said.one_region_bytes / found.peak_bytes - 1):+.1f}%"
+    return f"| {case.name} | {path} | {cells} | {error} |", True
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--card", choices=("real", "simulated"), default="real")
+    parser.add_argument(
+        "--models", metavar="A,B", default=MODELS, help="whose name has one of these"
+    )
+    parser.add_argument("--write", metavar="FILE", type=Path, help="write the table there too")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure, ask, print and write."""
+    options = parse()
+    if options.card == "real" and not read_inventory(processes=False).gpus:
+        print("no NVIDIA GPU was found on this machine", file=sys.stderr)
+        print("hint: python -m benchmarks.estimate_on_gpu --card simulated", file=sys.stderr)
+        return 2
+    cases = only_models(choose_cases("quick"), options.models.split(","))
+    facts = f"{machine_facts()[0]}; {options.card} card"
+    print(facts, "", *_HEAD, sep="\n", flush=True)
+    made, is_whole = [], True
+    with ExitStack() as stack:
+        for line, is_known in lines_of(cases, stages_of(options.card, stack)):
+            print(line, flush=True)
+            made.append(line)
+            is_whole = is_whole and is_known
+    if options.write is not None:
+        text = "\n".join([f"{_TEXT}{facts}", "", *_HEAD, *made, ""])
+        options.write.write_text(text, encoding="utf-8")
+    return 0 if is_whole else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
