@@ -198,6 +198,24 @@ conditional = keras.Sequential([keras.Input((8,)), Doubled(), keras.layers.Dense
 conditional.compile("sgd", "mse")
 made = gpuconf.estimate(conditional, 4, jit=True)
 assert made.setting.jit and made.peak_bytes > made.resident_bytes, made
+class Unlabelled(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(4)
+    def call(self, x):
+        return self.dense(x)
+    def train_step(self, data):
+        import tensorflow as tf
+        x, _ = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(self.dense(x) ** 2)
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
+        return {"loss": loss}
+alone = Unlabelled()
+alone.compile("adam", "mse")
+made = gpuconf.estimate(alone, 4, input_shape=(4,), jit=True)
+assert made.setting.jit, "a step that leaves its labels aside is compiled"
 os.environ["CXX"] = os.environ["CC"] = "no-such-compiler"
 lacking = gpuconf.estimate(compiled_steps.compiled("perceptron"), 4)
 assert not lacking.setting.jit

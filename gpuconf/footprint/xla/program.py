@@ -101,6 +101,7 @@ def _compile(tf: Any, folder: Path) -> None:
     definition = tf.compat.v1.GraphDef()
     definition.ParseFromString((folder / GRAPH).read_bytes())
     define_functions(definition)
+    used = {name.partition(":")[0] for node in definition.node for name in node.input}
     with tf.device("GPU:0"):
         variables = [_variable(tf, each) for each in step.variables]
         constants = [_constant(tf, each) for each in step.constants]
@@ -109,7 +110,9 @@ def _compile(tf: Any, folder: Path) -> None:
         capture = tf.compat.v1.get_default_graph().capture
         outside = [*(each.handle for each in variables), *constants]
         names = [each.name for group in step[:3] for each in group]
-        given = dict(zip(names, [*data, *map(capture, outside)], strict=True))
+        values = zip(names, [*data, *map(capture, outside)], strict=True)
+        # What a step of the user's own leaves aside, such as its labels, is not in the graph.
+        given = {name: value for name, value in values if name.partition(":")[0] in used}
         return tf.graph_util.import_graph_def(
             definition, input_map=given, return_elements=list(step.outputs), name=""
         )
