@@ -92,7 +92,7 @@ _OF_IPYTHON = {
 
 
 # Packages that a user reaches as attributes: `gpuconf.callbacks.MemoryUsage()`.
-_PACKAGES = ("batching", "callbacks", "images")
+_PACKAGES = ("batching", "callbacks", "images", "ray")
 
 
 def __getattr__(name: str) -> object:

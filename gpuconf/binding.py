@@ -263,7 +263,7 @@ class Binding:
         if changed:
             now = ", ".join(f"{name}={value}" for name, value in changed.items())
             say(f"{now} was set after gpuconf; planning again")
-        return bool(changed)
+        return bool(changed) or self._maker.is_reassigned(state.profile, state.activation.plan)
 
     def _is_old(self) -> bool:
         state = self._state

@@ -34,6 +34,12 @@ def activation() -> Activation | None:
     return _binding.activation or _off
 
 
+def bound_plan() -> Plan | None:
+    """The plan that a framework has been given in this process; None if none has been."""
+    made = _binding.activation
+    return made.plan if made is not None and _binding.is_bound else None
+
+
 def configure(profile: str | os.PathLike[str] | None = None, **overrides: object) -> Activation:
     """Apply a profile to this process, and return the report of it.
 

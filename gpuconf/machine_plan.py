@@ -54,16 +54,20 @@ def plan_within(
     from gpuconf.hardware import Inventory, mps
     from gpuconf.planner import make_plan, needs_inventory
     from gpuconf.planner.caps import asks_for_mps
+    from gpuconf.shares import assigned_share, with_share
 
+    baseline = environment.before_gpuconf(environ)
+    assigned = assigned_share(profile, baseline)
     inventory = (read or reader_for(profile))() if needs_inventory(profile) else Inventory()
     gpus = tuple(gpu.with_own_bytes(os.getpid()) for gpu in inventory.gpus)
     inventory = inventory._replace(gpus=gpus)
+    inventory = with_share(inventory, assigned)
     if asks_for_mps(profile):
         inventory = inventory._replace(mps_is_running=mps.is_running(environ))
     return make_plan(
         profile,
         inventory,
-        environ=environment.before_gpuconf(environ),
+        environ=baseline,
         chosen_by_parent=chosen.get("CUDA_VISIBLE_DEVICES"),
         order_by_parent=chosen.get("CUDA_DEVICE_ORDER"),
     )

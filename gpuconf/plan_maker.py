@@ -80,6 +80,16 @@ class PlanMaker:
         """Whether there may be something to lease; nothing where NVML could not be asked."""
         return _wants_leases(profile) and (plan is None or plan.unknown_gpu is None)
 
+    def is_reassigned(self, profile: Profile, plan: Plan) -> bool:
+        """Whether Ray has assigned another share of the GPUs since ``plan`` was made."""
+        if profile.memory.share != "ray":
+            return False
+        from gpuconf.shares import assigned_share, assignment_of
+
+        assigned = assigned_share(profile, os.environ)
+        planned = assignment_of(each.gpu for each in plan.gpus)
+        return assigned is not None and assigned.words != planned
+
     def use(self, uuids: Sequence[str]) -> None:
         """This process is about to use these GPUs; its leases cover them."""
 

@@ -73,6 +73,20 @@ class Cap(NamedTuple):
     is_of_process: bool = False
 
 
+class Share(NamedTuple):
+    """What a scheduler has assigned to this process of each GPU that it sees.
+
+    ``part`` of the card's memory, 1 for all of it.  ``outside_bytes`` is what programs hold that
+    the scheduler did not start; None where that is not known.  ``assignment`` is the whole of it in
+    words, such as "0.4 of GPU 0"; another one has other words.
+    """
+
+    scheduler: str
+    part: float
+    assignment: str = ""
+    outside_bytes: int | None = None
+
+
 class Gpu(NamedTuple):
     """One GPU, or one MIG instance of a GPU.  Unknown is None, never 0.
 
@@ -85,6 +99,7 @@ class Gpu(NamedTuple):
 
     ``leases`` are other processes', and ``ahead`` is how many programs wait for this GPU and come
     before the one that asks.  ``caps`` are the kernel's, of the group that this process is in.
+    ``share`` is what a scheduler has assigned of it.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
@@ -105,6 +120,7 @@ class Gpu(NamedTuple):
     leases: tuple[CardLease, ...] = ()
     ahead: int = 0
     caps: tuple[Cap, ...] = ()
+    share: Share | None = None
 
     @property
     def identity(self) -> object:
@@ -145,6 +161,8 @@ class Inventory(NamedTuple):
     (no library, no driver); then ``gpus`` is empty and nothing is known of the GPUs:
     a framework may still see some (Jetson, WSL without the library).  Programs decide by
     ``problem_code``, never by the sentence.  ``mps_is_running`` is known where a plan needs it.
+    ``unassigned`` says that a scheduler has given this process no GPU, and ``unshared`` why what
+    it has given of one is not known; both are for people.
     """
 
     gpus: tuple[Gpu, ...] = ()
@@ -153,6 +171,8 @@ class Inventory(NamedTuple):
     problem: str | None = None
     problem_code: ProblemCode | None = None
     mps_is_running: bool | None = None
+    unassigned: str | None = None
+    unshared: str | None = None
 
     @classmethod
     def unknown(cls, problem: NvmlProblem) -> Inventory:

@@ -14,6 +14,8 @@ import re
 import time
 from typing import NamedTuple
 
+from gpuconf.hardware.ancestry import stat_of
+
 GRANTED, WAITING = "lease", "waits"
 UNFINISHED = ".new."
 _LONGEST_NUMBER = 19  # digits, as many as 64 bits have
@@ -94,16 +96,6 @@ def this_process() -> Owner:
     except OSError:
         namespace = 0
     return Owner(namespace, os.getpid(), int((stat_of("self") or ["0"] * 20)[19]))
-
-
-def stat_of(pid: int | str) -> list[str] | None:
-    """The fields of /proc/PID/stat from the third on, the state; None where there are none."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            # The second is the name in brackets, which may hold brackets and spaces itself.
-            return file.read().rpartition(b")")[2].decode("ascii").split()
-    except (OSError, ValueError):
-        return None
 
 
 def innermost_pid(pid: int) -> int | None:

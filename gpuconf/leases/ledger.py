@@ -14,6 +14,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from gpuconf.hardware.ancestry import stat_of
 from gpuconf.leases.files import (
     descriptors_of,
     encoded,
@@ -31,7 +32,6 @@ from gpuconf.leases.lease import (
     file_name,
     next_ticket,
     parse,
-    stat_of,
     this_process,
 )
 from gpuconf.leases.mutex import Mutex

@@ -13,16 +13,15 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
+from gpuconf.hardware.ancestry import lineage_of, stat_of
 from gpuconf.hardware.holders import Process, read_processes, user_name
 from gpuconf.hardware.inventory import CardLease, Gpu, GpuProcess, Inventory
 from gpuconf.hardware.nvml import read_inventory
 from gpuconf.leases.files import is_locked, read_note, users_of
 from gpuconf.leases.folder import NoLedgerError, find_folder, is_container
-from gpuconf.leases.lease import Lease, Owner, folder_of, innermost_pid, stat_of
+from gpuconf.leases.lease import Lease, Owner, folder_of, innermost_pid
 from gpuconf.leases.ledger import Ledger
 from gpuconf.terminal import debug
-
-_MOST_GENERATIONS = 32  # between a holder and the process of its that computes
 
 
 class CardLeases(NamedTuple):
@@ -168,16 +167,15 @@ class _Owners:
 
         The reader's own memory is its own, even where a parent of it holds a lease.
         """
-        for _ in range(_MOST_GENERATIONS):
-            if pid in self._here:
-                return self._here[pid]
-            fields = None if pid in (0, 1, self._reader.pid) else stat_of(pid)
+        for each in lineage_of(pid):
+            if each in self._here:
+                return self._here[each]
+            fields = None if each in (0, 1, self._reader.pid) else stat_of(each)
             if fields is None:
                 return None
-            inner = innermost_pid(pid) if self._elsewhere else None
+            inner = innermost_pid(each) if self._elsewhere else None
             if inner is not None and (inner, int(fields[19])) in self._elsewhere:
                 return self._elsewhere[inner, int(fields[19])]
-            pid = int(fields[1])
         return None
 
 
@@ -199,14 +197,7 @@ def _described(
 
 def _parents_of(pid: int) -> set[int]:
     """The processes that ``pid`` descends from."""
-    found: set[int] = set()
-    for _ in range(_MOST_GENERATIONS):
-        fields = stat_of(pid)
-        if fields is None or int(fields[1]) == 0:
-            break
-        pid = int(fields[1])
-        found.add(pid)
-    return found
+    return set(lineage_of(pid)) - {pid}
 
 
 class _Note(NamedTuple):

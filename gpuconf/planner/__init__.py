@@ -23,6 +23,7 @@ from gpuconf.planner.leases import is_within, lease_notes, wants_leases
 from gpuconf.planner.limits import plan_gpu
 from gpuconf.planner.plan import FrameworkLimit, GpuPlan, Plan, label
 from gpuconf.planner.selection import rules_for, select, unmatched_rules
+from gpuconf.planner.shares import share_notes
 from gpuconf.planner.shortage import settle_shortages
 from gpuconf.planner.visibility import (
     fastest_first,
@@ -68,8 +69,8 @@ def make_plan(
     Raises ShortageError where a GPU has less left than the profile needs (``on_shortage: cpu``
     hides such GPUs instead), and ProfileError where the profile does not go with this machine.
     """
-    if profile.gpus.kind == "none":
-        return _hidden_plan(profile)
+    if profile.gpus.kind == "none" or inventory.unassigned is not None:
+        return _hidden_plan(profile, notes=tuple(filter(None, [inventory.unassigned])))
     value = environ.get("CUDA_VISIBLE_DEVICES")
     if inventory.problem is not None:
         if chosen_by_parent is not None and hides_everything(chosen_by_parent):
@@ -84,7 +85,8 @@ def make_plan(
     if inherited is not None and not inherited.within(visible.devices):
         return _hidden_by_parent(profile, visible, inherited)
     made = _plan_visible(profile, visible, inherited, environ, inventory.mps_is_running)
-    return made._replace(mps_is_running=inventory.mps_is_running)
+    notes = made.notes if inventory.unshared is None else (*made.notes, inventory.unshared)
+    return made._replace(mps_is_running=inventory.mps_is_running, notes=notes)
 
 
 def _plan_visible(
@@ -126,7 +128,12 @@ def _plan_visible(
         visible=devices,
         cuda_visible_devices=names,
         cuda_device_order=order,
-        notes=(*notes, *lease_notes(planned, profile), *_missing_figures(planned, profile)),
+        notes=(
+            *notes,
+            *share_notes(planned),
+            *lease_notes(planned, profile),
+            *_missing_figures(planned, profile),
+        ),
     )
 
 

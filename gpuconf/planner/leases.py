@@ -24,9 +24,9 @@ def wants_leases(profile: Profile) -> bool:
 def _has_limit(rules: GpuRules) -> bool:
     memory = rules.memory
     limits = (memory.per_process_gpu_memory_fraction, memory.memory_limit)
-    return any(each is not None for each in (*limits, memory.keep_free, memory.context)) or bool(
-        rules.virtual_devices
-    )
+    others = (*limits, memory.keep_free, memory.context)
+    is_shared = memory.share not in (None, "none")
+    return is_shared or bool(rules.virtual_devices) or any(each is not None for each in others)
 
 
 def lease_notes(planned: Sequence[GpuPlan], profile: Profile) -> list[str]:

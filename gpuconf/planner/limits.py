@@ -3,7 +3,8 @@
 The rule is the one of docs/profiles.md::
 
     limit = min(fraction × total, memory_limit, free - leased by others - keep_free - context,
-                each cap of the kernel, MPS or HAMi - context)
+                each cap of the kernel, MPS or HAMi - context,
+                a scheduler's share × (total - held by others - keep_free) - context)
     lease = limit + context
 
 For several processes the limit is each one's: of what is free each has an equal part, and the lease
@@ -18,6 +19,7 @@ from gpuconf.planner.caps import cap_terms
 from gpuconf.planner.context import context_bytes
 from gpuconf.planner.leases import free_for_lease, is_leased, lease_lines
 from gpuconf.planner.plan import GpuPlan
+from gpuconf.planner.shares import share_term
 from gpuconf.profile.model import GpuRules
 from gpuconf.units import MIB, Amount, sized
 
@@ -73,6 +75,9 @@ def _terms(gpu: Gpu, rules: GpuRules) -> tuple[list[int], list[str]]:
         else:
             terms.append(size)
             lines.append(f"memory_limit {memory.memory_limit} = {_mib(size)}")
+    share, line = share_term(gpu, rules)
+    terms += [] if share is None else [share]
+    lines += [] if line is None else [line]
     others = (memory.keep_free, memory.context)
     if terms or any(each is not None for each in others) or rules.virtual_devices:
         _add_free_term(terms, lines, gpu, rules)
@@ -104,8 +109,7 @@ def _add_free_term(terms: list[int], lines: list[str], gpu: Gpu, rules: GpuRules
 
 
 def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
-    wanted = rules.memory.at_least
-    needed = wanted.of(plan.gpu.total_bytes) if wanted is not None else None
+    needed = _needed(plan.gpu, rules)
     unlimited = free_for_lease(plan.gpu, rules.memory)
     left = plan.limit_bytes if plan.limit_bytes is not None else unlimited
     if left is None or left >= max(needed or 0, MIB):
@@ -119,10 +123,20 @@ def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     )
 
 
+def _needed(gpu: Gpu, rules: GpuRules) -> int | None:
+    """What must be left; of a share no more than the share is, which may be small."""
+    wanted = rules.memory.at_least
+    needed = wanted.of(gpu.total_bytes) if wanted is not None else None
+    share, _ = share_term(gpu, rules)
+    return needed if share is None or needed is None else min(needed, max(share, 0) // MIB * MIB)
+
+
 def _limit_when_idle(gpu: Gpu, rules: GpuRules) -> int | None:
     """The limit if no other process held memory: the best case of waiting; None if unknown."""
     caps = tuple(cap._replace(used_bytes=0) for cap in gpu.caps)
     idle = gpu._replace(free_bytes=gpu.total_bytes, own_bytes=0, leases=(), caps=caps)
+    if gpu.share is not None:
+        idle = idle._replace(share=gpu.share._replace(outside_bytes=0))
     limit, _ = _limit(idle, rules)
     return gpu.total_bytes if limit is None else limit
 
@@ -178,9 +192,8 @@ def _with_lease(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     is_known = plan.gpu.free_bytes is not None
     if limit is None or context is None or not is_known or not is_leased(plan.gpu, rules.memory):
         return plan
-    least = rules.memory.at_least
     keep = rules.memory.keep_free
-    wanted = max(least.of(plan.gpu.total_bytes) or 0 if least else 0, MIB) + context
+    wanted = max(_needed(plan.gpu, rules) or 0, MIB) + context
     wanted *= rules.processes
     wanted += keep.of(plan.gpu.total_bytes) or 0 if keep else 0
     lease = rules.processes * (limit + context)

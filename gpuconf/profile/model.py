@@ -29,6 +29,7 @@ class MemoryRules(NamedTuple):
     lease: bool | None = None
     at_least: Amount | None = None
     on_shortage: OnShortage = OnShortage()
+    share: str | None = None  # ray | slurm | none
 
 
 class GpuSelection(NamedTuple):
@@ -65,6 +66,12 @@ class TorchRules(NamedTuple):
     expandable_segments: bool | None = None
     garbage_collection_threshold: float | None = None
     max_split_size: int | None = None  # bytes
+
+
+class SlurmRules(NamedTuple):
+    """The ``slurm:`` section."""
+
+    shards_per_gpu: int | None = None
 
 
 class GpuRules(NamedTuple):
@@ -105,6 +112,7 @@ class Profile(NamedTuple):
     tensorflow: TensorFlowRules = TensorFlowRules()
     jax: JaxRules = JaxRules()
     torch: TorchRules = TorchRules()
+    slurm: SlurmRules = SlurmRules()
     env: tuple[tuple[str, str], ...] = ()
     processes: int = 1
     origin: str = "path"

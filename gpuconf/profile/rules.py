@@ -184,6 +184,20 @@ def size(*, at_least: int = 0, example: str) -> ValueRule:
     return ValueRule(read, {"type": "string", "pattern": pattern}, says)
 
 
+def whole(*, at_least: int, at_most: int, example: str) -> ValueRule:
+    """A whole number between the two, written in digits."""
+    says = f"a whole number from {at_least} to {at_most}"
+
+    def read(node: Node, key: str) -> int:
+        node = scalar(node, key, says, example)
+        is_number = not node.is_quoted and re.fullmatch("[0-9]{1,9}", node.text)
+        if not is_number or not at_least <= int(node.text) <= at_most:
+            raise refuse(node, key, says, f"write `{key.rpartition('.')[2]}: {example}`")
+        return int(node.text)
+
+    return ValueRule(read, {"type": "integer", "minimum": at_least, "maximum": at_most}, says)
+
+
 def amount(*, of: str, zero: bool = False, example: str) -> ValueRule:
     """A size, or a percentage ``of`` something; from 1 MiB upwards unless ``zero`` may be."""
     says = f"a size such as 6GiB or 900 MB, or a percentage {of}"

@@ -10,8 +10,15 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from gpuconf.profile.compound_rules import env, gpus, on_shortage, virtual_devices
-from gpuconf.profile.model import GpuRules, JaxRules, MemoryRules, TensorFlowRules, TorchRules
-from gpuconf.profile.rules import ValueRule, amount, choice, flag, fraction, size, text
+from gpuconf.profile.model import (
+    GpuRules,
+    JaxRules,
+    MemoryRules,
+    SlurmRules,
+    TensorFlowRules,
+    TorchRules,
+)
+from gpuconf.profile.rules import ValueRule, amount, choice, flag, fraction, size, text, whole
 from gpuconf.units import MIB
 
 
@@ -122,6 +129,15 @@ MEMORY = Section(
             "fail",
             "{wait: 10min}",
         ),
+        Key(
+            "share",
+            choice("ray", "slurm", "none"),
+            "Whose share of the card is a limit: the part that Ray (num_gpus=0.4) or Slurm "
+            "(gres/shard) has assigned, of what no program outside that scheduler holds.",
+            "slurm where Slurm has assigned shards (SLURM_SHARDS_ON_NODE), else none; "
+            "ray where gpuconf.ray.setup runs",
+            "slurm",
+        ),
     ),
     MemoryRules,
 )
@@ -223,6 +239,19 @@ TORCH = Section(
     ),
     TorchRules,
 )
+SLURM = Section(
+    "slurm",
+    (
+        Key(
+            "shards_per_gpu",
+            whole(at_least=1, at_most=10_000, example="8"),
+            "How many shards each GPU has in gres.conf, which no variable of a job says.",
+            "$GPUCONF_SHARDS_PER_GPU, else what `scontrol show node` says",
+            "8",
+        ),
+    ),
+    SlurmRules,
+)
 _KEYS: tuple[Key, ...] = (
     Key(
         "description",
@@ -268,6 +297,7 @@ _KEYS: tuple[Key, ...] = (
         "Settings of PyTorch alone.",
         sets=("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"),
     ),
+    Key("slurm", SLURM, "What Slurm does not say to a job."),
 )
 
 

@@ -15,9 +15,10 @@ from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
 from gpuconf.hardware import Inventory, read_inventory
+from gpuconf.hardware.ancestry import stat_of
 from gpuconf.hardware.holders import Process, read_processes
 from gpuconf.leases.files import users_of
-from gpuconf.leases.lease import parse, stat_of
+from gpuconf.leases.lease import parse
 from gpuconf.terminal import say
 from gpuconf.units import sized
 

@@ -56,8 +56,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "backends": GROUND | {"hardware", "planner", "profile"},
     "report": GROUND | {"planner", "profile"},
     "leases": GROUND | {"hardware"},
-    "machine_plan": GROUND | {"hardware", "profile", "planner", "backends", "leases"},
-    "plan_maker": GROUND | {"hardware", "profile", "planner", "machine_plan", "own_leases"},
+    "shares": GROUND | {"hardware", "profile"},
+    "machine_plan": GROUND | {"hardware", "profile", "planner", "backends", "leases", "shares"},
+    "plan_maker": GROUND
+    | {"hardware", "profile", "planner", "machine_plan", "own_leases", "shares"},
     "own_leases": GROUND | {"hardware", "leases", "machine_plan", "planner"},
     "all_or_nothing": {"errors"},
     "own_environment": GROUND | {"hardware", "profile", "backends"},
@@ -73,6 +75,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"binding", "framework_hooks", "run_plan", "carried_plans"},
     "exception_hooks": {"environ", "errors", "terminal", "diagnosis"},
     "auto": {"bootstrap", "errors", "exception_hooks", "terminal"},
+    "ray": GROUND | {"bootstrap", "shares"},
     "pyinstaller_hook": {"profile"},
     # The middle floor.
     "wire": set(),

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gpuconf.hardware.ancestry import stat_of
 from gpuconf.leases.folder import MODE
-from gpuconf.leases.lease import stat_of
 from gpuconf.units import MIB
 from tests.processes import clean_environment
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuconf.hardware.ancestry import stat_of
 from gpuconf.hardware.holders import Process, user_name
 from gpuconf.hardware.inventory import CardLease, Gpu, GpuProcess, Inventory
 from gpuconf.leases.folder import LedgerFolder
@@ -22,7 +23,6 @@ from gpuconf.leases.lease import (
     file_name,
     innermost_pid,
     parse,
-    stat_of,
     this_process,
 )
 from gpuconf.leases.ledger import Ledger

@@ -13,6 +13,7 @@ from contextlib import suppress
 from gpuconf.doctor.facts import LeaseHolder, LedgerContents, LedgerFacts, LedgerFile, MutexFacts
 from gpuconf.doctor.gathering.files import under
 from gpuconf.hardware import Inventory
+from gpuconf.hardware.ancestry import stat_of
 from gpuconf.hardware.holders import user_name
 from gpuconf.leases.files import is_locked, read_note
 from gpuconf.leases.folder import (
@@ -28,7 +29,7 @@ from gpuconf.leases.folder import (
     is_private,
     is_shared,
 )
-from gpuconf.leases.lease import UNFINISHED, Lease, folder_of, parse, stat_of, this_process
+from gpuconf.leases.lease import UNFINISHED, Lease, folder_of, parse, this_process
 from gpuconf.leases.ledger import MOST_FILES, Ledger
 from gpuconf.leases.mutex import FILE as MUTEX
 from gpuconf.leases.mutex import holder_of

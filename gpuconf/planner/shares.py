@@ -1,0 +1,57 @@
+"""A scheduler's share as a limit: the part that it assigned of what its programs have together.
+
+    share × (total - held by others - keep_free) - context
+
+Others are programs that the scheduler did not start: the display, a notebook, its own driver.  So
+all shares of a card, with a CUDA context for each, fit beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuconf.hardware.inventory import Gpu
+from gpuconf.planner.context import context_bytes
+from gpuconf.planner.plan import GpuPlan, label
+from gpuconf.profile.model import GpuRules
+from gpuconf.units import sized
+
+
+def share_term(gpu: Gpu, rules: GpuRules) -> tuple[int | None, str | None]:
+    """The bytes that the share of ``gpu`` comes to, and the line that says so; None for no share.
+
+    A line alone where the figures are unknown.
+    """
+    share = gpu.share
+    if share is None:
+        return None, None
+    name = f"{share.scheduler}'s share {share.part:.4g}"
+    keep_free = rules.memory.keep_free
+    keep = 0 if keep_free is None else keep_free.of(gpu.total_bytes)
+    context = context_bytes(gpu, rules.memory)
+    if gpu.total_bytes is None or share.outside_bytes is None or keep is None or context is None:
+        return None, f"{name}: dropped, the card's figures are unknown"
+    of_all = int(share.part * (gpu.total_bytes - share.outside_bytes - keep))
+    term = of_all // rules.processes - context
+    parts = [f"{_mib(gpu.total_bytes)} total"]
+    off = ((share.outside_bytes, "held by others"), (keep, "keep_free"))
+    parts += [f"- {_mib(size)} {what}" for size, what in off if size]
+    whole = f"({' '.join(parts)})" if len(parts) > 1 else parts[0]
+    each = f" / {rules.processes} processes" if rules.processes > 1 else ""
+    return term, f"{name} × {whole}{each} - {_mib(context)} context = {_mib(term)}"
+
+
+def share_notes(planned: Sequence[GpuPlan]) -> list[str]:
+    """The limit of each GPU that is shared, and the line that led to it, for a worker's log."""
+    notes = []
+    for plan in planned:
+        if plan.gpu.share is None or plan.limit_bytes is None:
+            continue
+        name = f"{plan.gpu.share.scheduler}'s share"
+        line = next((each for each in plan.arithmetic if each.startswith(name)), name)
+        notes.append(f"limit {_mib(plan.limit_bytes)} on {label(plan.gpu)}: {line}")
+    return notes
+
+
+def _mib(size_bytes: int) -> str:
+    return sized(size_bytes, cut=True)

@@ -1,0 +1,129 @@
+"""Ray's fractions of a GPU become limits: each worker is held to the part that Ray has assigned.
+
+    ray.init(runtime_env={"worker_process_setup_hook": "gpuconf.ray.setup"})
+
+Nothing else is needed in tasks and actors.  Ray's own ``num_gpus=0.4`` counts, and limits nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+from collections.abc import Callable, Mapping
+from typing import ParamSpec, TypeVar
+
+from gpuconf import bootstrap
+from gpuconf.errors import TooLateError, UsageError
+from gpuconf.shares import assignment_of, on_ray
+
+__all__ = ["check", "checked", "runtime_env", "setup"]
+
+_HOOK_KEY = "worker_process_setup_hook"
+_SETUP = "gpuconf.ray.setup"
+# The hook of the user's own, for workers: Ray has room for one.
+_ALSO = "GPUCONF_RAY_ALSO"
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def setup() -> None:
+    """Hold this worker to its share of the GPU; Ray calls it when the worker starts.
+
+    The profile is ``GPUCONF_PROFILE``, else the one that docs/profiles.md says.  The limit is made
+    when the task imports a framework, and binds with its devices::
+
+        share × (total - held by programs outside Ray - keep_free) - context
+
+    A task without GPUs sees none.  Raises ProfileError for a bad profile.
+    """
+    bootstrap.configure(memory={"share": "ray"})
+    also = os.environ.get(_ALSO)
+    if also:
+        module, _, name = also.rpartition(".")
+        getattr(importlib.import_module(module), name)()
+
+
+def runtime_env(
+    profile: str | os.PathLike[str] | None = None, *, base: Mapping[str, object] | None = None
+) -> dict[str, object]:
+    """A ``runtime_env`` for ``ray.init``, an actor or a task, in which workers keep to their share.
+
+    ``profile`` is a name, or a path that every node has.  ``base`` is a runtime_env of your own,
+    which stays: its hook is called after ours.  Raises UsageError for a hook or ``env_vars`` that
+    Ray would refuse.
+    """
+    made = dict(base or {})
+    variables = made.get("env_vars") or {}
+    if not isinstance(variables, Mapping):
+        raise UsageError(
+            f"env_vars is of type {type(variables).__name__}; the rule: a dict of strings",
+            hint='runtime_env(base={"env_vars": {"NAME": "value"}})',
+        )
+    variables = dict(variables)
+    if profile is not None:
+        variables["GPUCONF_PROFILE"] = os.fspath(profile)
+    own = made.get(_HOOK_KEY)
+    made[_HOOK_KEY] = _SETUP
+    if callable(own):
+        made[_HOOK_KEY] = _before(own)
+    elif isinstance(own, str) and "." in own:
+        variables |= {} if own == _SETUP else {_ALSO: own}
+    elif own is not None:
+        raise UsageError(
+            f"{_HOOK_KEY} is {own!r}; the rule: a function, or its name as 'module.function'",
+            hint=f'runtime_env(base={{"{_HOOK_KEY}": "my_package.my_hook"}})',
+        )
+    if variables:
+        made["env_vars"] = variables
+    return made
+
+
+def _before(hook: Callable[[], object]) -> Callable[[], None]:
+    """A function that Ray can pickle: :func:`setup`, then ``hook``."""
+
+    def setup_and_hook() -> None:
+        setup()
+        hook()
+
+    return setup_and_hook
+
+
+def check() -> None:
+    """Raise TooLateError where this worker's limit was made for another share than its task's.
+
+    Ray uses a worker again after tasks whose decorator has neither ``num_gpus`` nor
+    ``max_calls=1``, and a framework that has made its devices keeps its limit, or its lack of a
+    GPU.  Call it first in a task, or use :func:`checked`.
+    """
+    made = bootstrap.bound_plan()
+    assigned = on_ray.assigned()
+    if made is None or assigned is None:
+        return
+    words = assignment_of(each.gpu for each in made.gpus)
+    if words != assigned.words:
+        raise TooLateError(
+            f"this worker's limit was made for {words}, and Ray has assigned {assigned.words} to "
+            "this task",
+            hint="decorate every task that imports a framework, also those without a GPU, with "
+            "@ray.remote(max_calls=1); where num_gpus stands in the decorator, Ray does that",
+        )
+
+
+def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Decorate a task: :func:`check` before each call.
+
+    ::
+
+        @ray.remote
+        @gpuconf.ray.checked
+        def train(): ...
+    """
+
+    @functools.wraps(function)
+    def checking(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        check()
+        return function(*args, **kwargs)
+
+    return checking

@@ -1,0 +1,36 @@
+"""What Ray has assigned to the task or actor that runs in this process.
+
+Asked when a plan is made, since a worker starts before its task is known, and may serve several.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from gpuconf.hardware.schedulers import RAY
+from gpuconf.shares.assigned import NO_GPU, Assigned
+
+# A bundle of a placement group, with its number in the group, and the group's sum without.
+_IN_GROUP = re.compile(r"GPU_group_(?:\d+_)?[0-9a-f]+")
+
+
+def assigned() -> Assigned | None:
+    """The assignment of this moment; None in a process that runs nothing of Ray's: its driver."""
+    ray = sys.modules.get("ray")
+    if ray is None or not ray.is_initialized():
+        return None
+    context = ray.get_runtime_context()
+    if context.worker.mode != ray.WORKER_MODE:
+        return None
+    resources = context.get_assigned_resources()
+    count = max((size for name, size in resources.items() if _is_gpu(name)), default=0.0)
+    if count == 0:
+        why = "Ray has assigned no GPU to this task; it runs on the CPU"
+        return Assigned(RAY, 0.0, NO_GPU, why)
+    cards = ", ".join(map(str, ray.get_gpu_ids()))
+    return Assigned(RAY, min(1.0, float(count)), f"{count:g} of GPU {cards}")
+
+
+def _is_gpu(resource: str) -> bool:
+    return resource == "GPU" or _IN_GROUP.fullmatch(resource) is not None

@@ -1,0 +1,89 @@
+"""Slurm's shards as a share: the variables of jobs on Slurm 22.05, as a study recorded them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from gpuconf.errors import UsageError
+from gpuconf.hardware import Gpu, Inventory
+from gpuconf.planner import make_plan
+from gpuconf.profile import load_profile
+from gpuconf.profile.model import SlurmRules
+from gpuconf.shares import assigned_share, on_slurm, with_share
+from gpuconf.units import GIB, MIB
+
+_STEP = {"CUDA_VISIBLE_DEVICES": "0", "GPU_DEVICE_ORDINAL": "0", "SLURM_GPUS_ON_NODE": "1"}
+_SHARDS = {**_STEP, "SLURM_STEP_GPUS": "0", "SLURM_SHARDS_ON_NODE": "2"}
+_BATCH = {**_STEP, "SLURM_JOB_GPUS": "0", "SLURM_SHARDS_ON_NODE": "3"}
+_NODE = """NodeName=vm Arch=x86_64 CoresPerSocket=8
+   Gres=gpu:1,shard:8
+   NodeAddr=127.0.0.1"""
+
+
+@pytest.mark.parametrize(
+    ("environ", "part"),
+    [
+        (_STEP, None),  # a whole card is no share
+        ({**_SHARDS, "GPUCONF_SHARDS_PER_GPU": "8"}, 2 / 8),
+        ({**_BATCH, "GPUCONF_SHARDS_PER_GPU": "8"}, 3 / 8),
+        ({**_STEP, "SLURM_JOB_ID": "7", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25"}, 0.25),
+    ],
+)
+def test_the_part_of_a_card(environ: Mapping[str, str], part: float | None) -> None:
+    """Shards by the card's number of them; MPS by its percentage."""
+    found = on_slurm.assigned(SlurmRules(), environ)
+    assert (found and found.part) == part
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({}, "how many shards a GPU has is not known"),
+        ({"GPUCONF_SHARDS_PER_GPU": "1"}, "a GPU has 1 of them"),
+        ({"GPUCONF_SHARDS_PER_GPU": "8", "CUDA_VISIBLE_DEVICES": "0,1"}, "are on 2 GPUs"),
+    ],
+)
+def test_unknown_is_not_guessed(more: Mapping[str, str], why: str) -> None:
+    """No part, and the reason in words."""
+    found = on_slurm.assigned(SlurmRules(), {**_SHARDS, **more})
+    assert found is not None
+    assert found.part is None
+    assert why in (found.why or "")
+
+
+def test_a_bad_number_of_shards() -> None:
+    """The user's mistake is an error with the rule."""
+    with pytest.raises(UsageError, match=r"GPUCONF_SHARDS_PER_GPU=many; the rule: a whole number"):
+        on_slurm.assigned(SlurmRules(), {**_SHARDS, "GPUCONF_SHARDS_PER_GPU": "many"})
+
+
+@pytest.mark.parametrize(
+    ("gres", "per_gpu"),
+    [
+        ("gpu:1,shard:8", 8),
+        ("gpu:tesla:2(S:0-1),shard:tesla:16(S:0-1)", 8),
+        ("gpu:2,shard:7", None),
+        ("gpu:1", None),
+        ("(null)", None),
+    ],
+)
+def test_the_controllers_answer(gres: str, per_gpu: int | None) -> None:
+    """`scontrol show node` has the sum of a node's shards."""
+    assert on_slurm.shards_in(_NODE.replace("gpu:1,shard:8", gres)) == per_gpu
+
+
+def test_shards_are_a_limit_by_themselves() -> None:
+    """A quarter of what no program outside Slurm holds and half-card keeps free, less a context."""
+    profile = load_profile("half-card", overrides={"memory": {"context": "640MiB"}}, environ={})
+    environ = {**_SHARDS, "GPUCONF_SHARDS_PER_GPU": "8"}
+    assigned = assigned_share(profile, environ)
+    card = Gpu(0, "GPU-1", "card", total_bytes=8 * GIB, free_bytes=7 * GIB, processes=())
+    shared = with_share(Inventory((card,)), assigned)
+    made = make_plan(profile, shared, environ=environ)
+    (gpu,) = made.gpus
+    assert gpu.limit_bytes == ((7 * 1024 - 128) // 4 - 640) * MIB
+    assert "Slurm's share 0.25 × (8192 MiB total - 1024 MiB held by others" in made.notes[0]
+    off = load_profile("half-card", overrides={"memory": {"share": "none"}}, environ={})
+    assert assigned_share(off, environ) is None
