@@ -15,6 +15,7 @@ from gpuconf.diagnosis import Diagnosis
 from gpuconf.doctor.report import Report
 from gpuconf.footprint.document import EstimateDocument
 from gpuconf.holdings.document import Holdings
+from gpuconf.nodes.document import NodesReport
 from gpuconf.profile import key_reference
 from gpuconf.profile.documentation import schema_text
 from gpuconf.rehearsal.document import InterruptedDocument, RehearsalDocument
@@ -28,7 +29,8 @@ PAGE = ROOT / "docs" / "profiles.md"
 MARK = "<!-- From here on made by `make generated` from gpuconf/profile/schema.py. -->\n"
 # What each command prints with --json; every one may print an error instead.
 DOCUMENTS: dict[str, tuple[type, ...]] = {
-    "doctor": (Report, documents.ChecksDocument),
+    "doctor": (Report, documents.ChecksDocument, NodesReport),
+    "ray": (NodesReport,),
     "estimate": (EstimateDocument,),
     "explain": (Diagnosis,),
     "plan": (documents.PlanDocument,),

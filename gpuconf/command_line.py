@@ -25,6 +25,7 @@ COMMANDS = {
     "trust": "let a profile that is found in a project set every variable",
     "init": "write a gpuconf.yaml that fits this machine",
     "doctor": "find what is wrong with this machine, and print the command that fixes it",
+    "ray": "run the doctor on each node of a Ray cluster",
     "explain": "say from a log why a run failed, and what to change",
     "estimate": "say what a model will take of a GPU's memory, and which batch fits",
     "rehearse": "run a training script for a few steps on a simulated card: does it fit?",

@@ -34,6 +34,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=f"draw it anew every so many seconds (default: {_INTERVAL_S:g}) until Ctrl-C",
     )
+    for name, about in (("ray", "Ray's worker, actor and job"), ("slurm", "Slurm's job and step")):
+        add(
+            f"--{name}",
+            dest="schedulers",
+            action="append_const",
+            const=name,
+            default=[],
+            help=f"also {about} of each process",
+        )
     add("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=run)
 
@@ -51,12 +60,15 @@ def run(options: argparse.Namespace, output: Output) -> int:
     from gpuconf.cli.live import check_terminal, watch
     from gpuconf.holdings.document import Holdings
     from gpuconf.holdings.gathering import read_holdings, summed_up
+    from gpuconf.holdings.tasks import with_tasks
     from gpuconf.holdings.text import lines_of
     from gpuconf.reporting.lines import Line
     from gpuconf.reporting.memory_bars import GLYPHS, BarLayout
 
     def holdings() -> Holdings:
         everybody = read_holdings()
+        if options.schedulers:
+            everybody = with_tasks(everybody, list(dict.fromkeys(options.schedulers)))
         return everybody if options.all_users else summed_up(everybody)
 
     is_ascii = not output.can_write(GLYPHS)
@@ -68,6 +80,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         return 0
 
     words = ["gpuconf", "ps", *(["--all-users"] if options.all_users else [])]
+    words += [f"--{name}" for name in options.schedulers]
     check_terminal(output, shlex.join([*words, *(["--json"] if output.as_json else [])]))
 
     def picture(width: int) -> list[Line]:

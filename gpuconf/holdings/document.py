@@ -7,6 +7,21 @@ from typing import Annotated, NamedTuple
 from gpuconf.json_shape import Bytes, Count, FieldRule, FromOne, json_shape
 
 
+class SchedulerTask(NamedTuple):
+    """What a scheduler runs in a process.  Unknown is None."""
+
+    scheduler: Annotated[str, FieldRule(enum=("ray", "slurm"))]
+    """Which one."""
+    name: str
+    """Ray's name of the worker, such as Model.train; Slurm's job and step, such as 12.0."""
+    actor: str | None = None
+    """The name that a program gave to its actor of Ray's, else its id."""
+    job: str | None = None
+    """Ray's id of the job; Slurm's name of it."""
+    user: str | None = None
+    """Whose job it is, by Slurm."""
+
+
 class Holding(NamedTuple):
     """A process with a lease or memory on a card.  Unknown is None."""
 
@@ -32,6 +47,8 @@ class Holding(NamedTuple):
     """Whether its number counts in another pid namespace, as that of a container."""
     pids: tuple[Count, ...] | None = None
     """The processes that have taken it, as the driver numbers them; None where that is unknown."""
+    task: SchedulerTask | None = None
+    """What it is to the scheduler that was asked for with --ray or --slurm."""
 
 
 class UserHoldings(NamedTuple):
@@ -146,3 +163,5 @@ class Holdings(NamedTuple):
     """Where the leases come from."""
     problem: str | None = None
     """Why the driver could not be asked."""
+    unasked: tuple[str, ...] = ()
+    """Why a scheduler could not be asked; its tasks then have the names that /proc shows."""

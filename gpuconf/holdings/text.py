@@ -9,6 +9,7 @@ from gpuconf.holdings.document import (
     CardHoldings,
     Holding,
     Holdings,
+    SchedulerTask,
     UserHoldings,
     WaitingProcess,
 )
@@ -79,6 +80,7 @@ class _Row(NamedTuple):
     used: str
     since: str
     style: str = ""
+    task: str = ""
 
 
 def _processes(holdings: Holdings, width: int | None) -> Iterable[Line]:
@@ -98,12 +100,19 @@ def _processes(holdings: Holdings, width: int | None) -> Iterable[Line]:
         Column("PID", tuple(row.pid for row in rows), is_right=True),
         Column("USER", tuple(row.user for row in rows), shortest=8),
         Column("PROGRAM", tuple(row.program for row in rows), shortest=12),
+        *_task_column(rows),
         Column("PROFILE", tuple(row.profile for row in rows), shortest=9, rank=2),
         Column("LEASE", tuple(row.lease for row in rows), is_right=True),
         Column("IN USE", tuple(row.used for row in rows), is_right=True),
         Column("SINCE", tuple(row.since for row in rows), rank=1),
     ]
     return column_lines(columns, width, [row.style for row in rows])
+
+
+def _task_column(rows: list[_Row]) -> list[Column]:
+    """Only where a scheduler was asked for, and has a task here."""
+    tasks = tuple(row.task for row in rows)
+    return [Column("TASK", tasks, shortest=12)] if any(tasks) else []
 
 
 def _process(each: Holding, card: CardHoldings, today: str) -> _Row:
@@ -116,7 +125,18 @@ def _process(each: Holding, card: CardHoldings, today: str) -> _Row:
         _NONE if each.lease_bytes is None else sized(each.lease_bytes),
         _UNKNOWN if each.used_bytes is None else sized(each.used_bytes),
         _since(each.since, today),
+        task=_task(each.task),
     )
+
+
+def _task(task: SchedulerTask | None) -> str:
+    """Such as "Model.train, actor trainer, job 01000000", or "12.0, job resnet of anna"."""
+    if task is None:
+        return ""
+    parts = [task.name, f"actor {task.actor}" if task.actor else ""]
+    if task.job:
+        parts.append(f"job {task.job}{f' of {task.user}' if task.user else ''}")
+    return ", ".join(filter(None, parts))
 
 
 def _user(each: UserHoldings, card: CardHoldings) -> _Row:
@@ -197,6 +217,8 @@ def _remarks(holdings: Holdings) -> Iterator[Line]:
         yield Line(_UNSAID, "dim", 2)
     if any(card.others for card in holdings.cards):
         yield Line(_ALL_USERS, "dim", 0)
+    for each in holdings.unasked:
+        yield Line(each, "dim", 0)
     ledger = holdings.ledger
     if ledger.problem is not None:
         yield Line(ledger.problem, "dim", 0)

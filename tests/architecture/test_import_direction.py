@@ -90,8 +90,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "callbacks": GROUND | MIDDLE,
     "diagnosis": GROUND | MIDDLE,
     "demo": GROUND | MIDDLE | {"hardware"},
-    "doctor": GROUND | MIDDLE | PLANNING | {"auto", "backends"},
+    "doctor": GROUND | MIDDLE | PLANNING | {"auto", "backends", "shares"},
     "holdings": GROUND | MIDDLE | {"hardware", "leases"},
+    "nodes": GROUND | MIDDLE,
     "footprint": GROUND | MIDDLE | PLANNING | {"simcard", "auto"},
     "batching": GROUND | MIDDLE | {"backends", "callbacks", "diagnosis", "footprint"},
     "rehearsal": GROUND | MIDDLE | PLANNING | {"simcard", "auto"},
@@ -99,7 +100,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": GROUND
     | MIDDLE
     | PLANNING
-    | {"demo", "diagnosis", "doctor", "footprint", "holdings", "simcard", "rehearsal"}
+    | {"demo", "diagnosis", "doctor", "footprint", "holdings", "nodes", "simcard", "rehearsal"}
     | {"running"},
     "__main__": {"cli"},
     "__init__": {

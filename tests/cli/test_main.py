@@ -27,6 +27,8 @@ def test_help_of_every_command(tmp_path: Path) -> None:
         ["demo"],
         ["rehearse"],
         ["doctor"],
+        ["ps"],
+        *(["ray"], ["ray", "doctor"]),
         ["explain"],
         ["estimate"],
     ]
