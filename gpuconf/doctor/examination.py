@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 # Variables that steer GPUs and frameworks; others do not belong in a bug report.
 _STEERING = ("CUDA_", "GPUCONF_", "JAX_", "KERAS_", "NCCL_", "NVIDIA_", "PYTORCH_", "TF_", "XLA_")
-_STEERING_NAMES = ("LD_LIBRARY_PATH", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
+_STEERING_NAMES = (
+    *("LD_LIBRARY_PATH", "GPU_DEVICE_ORDINAL", "GPU_PORTION", "RUNAI_NUM_OF_GPUS"),
+    *("SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_SHARDS_ON_NODE", "SLURM_STEP_GPUS"),
+)
 _OURS = "GPUCONF_STATE"
 _PIP = re.compile(r"(?<![\w-])pip(?= (?:un)?install )")
 # NVIDIA_API_KEY opens a registry, and TF_ is Terraform's too: TF_VAR_db_password, TF_TOKEN_….

@@ -17,6 +17,7 @@ from gpuconf.leases.folder import FolderFault
 from gpuconf.planner import Plan
 from gpuconf.profile.model import Note
 from gpuconf.settings import Setting
+from gpuconf.shares import Assigned
 
 
 class DeviceNode(NamedTuple):
@@ -180,6 +181,7 @@ class ProfileFacts(NamedTuple):
     ``profile_error`` is set where it cannot be loaded, ``plan_error`` where it cannot be carried
     out on this machine; ``settings`` are the variables it would set, each with its fate.
     ``notes`` are the profile's own, about who wrote it.  ``leases`` says whether it leases memory.
+    ``assigned`` is what a scheduler has assigned to this process.
     """
 
     wanted: str = ""
@@ -189,6 +191,7 @@ class ProfileFacts(NamedTuple):
     notes: tuple[Note, ...] = ()
     keeps_free: bool | None = None
     leases: bool | None = None
+    assigned: Assigned | None = None
     plan: Plan | None = None
     settings: tuple[Setting, ...] = ()
     profile_error: GpuconfError | None = None

@@ -73,6 +73,10 @@ class Cap(NamedTuple):
     is_of_process: bool = False
 
 
+RAY, SLURM, KAI = "ray", "slurm", "kai"
+SCHEDULERS = {RAY: "Ray", SLURM: "Slurm", KAI: "KAI"}
+
+
 class Share(NamedTuple):
     """What a scheduler has assigned to this process of each GPU that it sees.
 

@@ -10,10 +10,8 @@ import re
 from typing import NamedTuple
 
 from gpuconf.hardware.ancestry import lineage_of, words_of
-from gpuconf.hardware.inventory import Gpu
+from gpuconf.hardware.inventory import RAY, SLURM, Gpu
 
-RAY, SLURM = "ray", "slurm"
-NAMES = {RAY: "Ray", SLURM: "Slurm"}
 _TITLES = {
     RAY: re.compile(r"ray::(?P<name>\S{1,200})"),
     SLURM: re.compile(r"slurmstepd: \[(?P<name>[^\]]{1,100})\]"),

@@ -29,7 +29,7 @@ class MemoryRules(NamedTuple):
     lease: bool | None = None
     at_least: Amount | None = None
     on_shortage: OnShortage = OnShortage()
-    share: str | None = None  # ray | slurm | none
+    share: str | None = None  # ray | slurm | kai | none
 
 
 class GpuSelection(NamedTuple):

@@ -131,11 +131,12 @@ MEMORY = Section(
         ),
         Key(
             "share",
-            choice("ray", "slurm", "none"),
-            "Whose share of the card is a limit: the part that Ray (num_gpus=0.4) or Slurm "
-            "(gres/shard) has assigned, of what no program outside that scheduler holds.",
-            "slurm where Slurm has assigned shards (SLURM_SHARDS_ON_NODE), else none; "
-            "ray where gpuconf.ray.setup runs",
+            choice("ray", "slurm", "kai", "none"),
+            "Whose share of the card is a limit: the part that Ray (num_gpus=0.4), Slurm "
+            "(gres/shard) or KAI (gpu-fraction) has assigned, of what no program outside that "
+            "scheduler holds.",
+            "slurm where Slurm has assigned shards (SLURM_SHARDS_ON_NODE), kai in a pod with "
+            "GPU_PORTION, else none; ray where gpuconf.ray.setup runs",
             "slurm",
         ),
     ),

@@ -1,6 +1,6 @@
-"""A scheduler's share of a GPU: what Ray or Slurm has assigned to this process, beside the figures.
+"""A scheduler's share of a GPU: what Ray, Slurm or KAI has assigned to this process.
 
-Both count fractions and limit nothing.  Here they become figures of the :class:`Inventory`, from
+They count fractions and limit nothing.  Here those become figures of the :class:`Inventory`, from
 which the planner makes a limit.
 """
 
@@ -9,22 +9,24 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from gpuconf.hardware.inventory import Gpu, Inventory, Share
-from gpuconf.hardware.schedulers import NAMES, RAY, SLURM, held_outside
+from gpuconf.hardware.inventory import KAI, RAY, SCHEDULERS, SLURM, Gpu, Inventory, Share
 from gpuconf.profile.model import Profile
-from gpuconf.shares import on_ray, on_slurm
-from gpuconf.shares.assigned import NO_GPU, Assigned
+from gpuconf.shares.assigned import NO_GPU, PORTION, SHARDS, Assigned
 
 __all__ = ["Assigned", "assigned_share", "assignment_of", "with_share"]
 
+_IN_KUBERNETES = "KUBERNETES_SERVICE_HOST"
+
 
 def scheduler_of(profile: Profile, environ: Mapping[str, str]) -> str | None:
-    """Whose share ``profile`` is held to: ray, slurm, or None.
+    """Whose share ``profile`` is held to: ray, slurm, kai, or None.
 
-    Slurm's without a word of the profile's, where it has assigned shards.
+    Without a word of the profile's Slurm's where it has assigned shards, and KAI's in its pods.
     """
     if profile.memory.share is None:
-        return SLURM if on_slurm.SHARDS in environ else None
+        if SHARDS in environ:
+            return SLURM
+        return KAI if PORTION in environ and _IN_KUBERNETES in environ else None
     return None if profile.memory.share == "none" else profile.memory.share
 
 
@@ -33,10 +35,21 @@ def assigned_share(profile: Profile, environ: Mapping[str, str]) -> Assigned | N
 
     Raises UsageError for a bad GPUCONF_SHARDS_PER_GPU.
     """
+    # Each is imported where it is asked, since most programs have no scheduler.
     scheduler = scheduler_of(profile, environ)
     if scheduler == RAY:
+        from gpuconf.shares import on_ray
+
         return on_ray.assigned()
-    return on_slurm.assigned(profile.slurm, environ) if scheduler == SLURM else None
+    if scheduler == SLURM:
+        from gpuconf.shares import on_slurm
+
+        return on_slurm.assigned(profile.slurm, environ)
+    if scheduler == KAI:
+        from gpuconf.shares import on_kai
+
+        return on_kai.assigned(environ)
+    return None
 
 
 def with_share(inventory: Inventory, assigned: Assigned | None) -> Inventory:
@@ -48,10 +61,14 @@ def with_share(inventory: Inventory, assigned: Assigned | None) -> Inventory:
         return inventory._replace(unshared=assigned.why)
     if assigned.part == 0:
         return inventory._replace(unassigned=assigned.why)
-    name, part, words = NAMES[assigned.scheduler], assigned.part, assigned.words
+    from gpuconf.hardware.schedulers import held_outside
+
+    name, part, words = SCHEDULERS[assigned.scheduler], assigned.part, assigned.words
 
     def shared(gpu: Gpu) -> Gpu:
-        outside = held_outside(gpu, assigned.scheduler, os.getpid())
+        # A pod cannot see whose the others' processes are; a node of Kubernetes has no display.
+        is_kai = assigned.scheduler == KAI
+        outside = 0 if is_kai else held_outside(gpu, assigned.scheduler, os.getpid())
         instances = tuple(map(shared, gpu.mig_instances))
         return gpu._replace(share=Share(name, part, words, outside), mig_instances=instances)
 

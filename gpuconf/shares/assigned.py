@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+# Slurm and KAI set these where they have assigned a part of a GPU.
+SHARDS, PORTION = "SLURM_SHARDS_ON_NODE", "GPU_PORTION"
 NO_GPU = "no GPU"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 
-from gpuconf.hardware.schedulers import RAY
+from gpuconf.hardware.inventory import RAY
 from gpuconf.shares.assigned import NO_GPU, Assigned
 
 # A bundle of a placement group, with its number in the group, and the group's sum without.

@@ -10,11 +10,10 @@ import re
 from collections.abc import Mapping
 
 from gpuconf.errors import UsageError
-from gpuconf.hardware.schedulers import SLURM
+from gpuconf.hardware.inventory import SLURM
 from gpuconf.profile.model import SlurmRules
-from gpuconf.shares.assigned import Assigned
+from gpuconf.shares.assigned import SHARDS, Assigned
 
-SHARDS = "SLURM_SHARDS_ON_NODE"
 SHARDS_PER_GPU = "GPUCONF_SHARDS_PER_GPU"
 _MPS = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 _JOB = "SLURM_JOB_ID"

@@ -12,6 +12,7 @@ from gpuconf.hardware.inventory import NvmlProblem
 from gpuconf.planner import Plan
 from gpuconf.profile.model import Note
 from gpuconf.settings import Setting
+from gpuconf.shares import Assigned
 from gpuconf.units import GIB, MIB
 from tests.doctor import framework_cases, lease_cases, package_cases
 from tests.doctor.doctor_machines import (
@@ -164,6 +165,11 @@ TROUBLES = (
     Case("environment.mps", "warn", "limits nothing",
          environ(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=8G")._replace(
              system=SYSTEM._replace(mps_is_running=False))),
+    Case("environment.share", "warn", "export GPUCONF_SHARDS_PER_GPU=8",
+         profile(assigned=Assigned("slurm", None, "2 shards",
+                                   "no limit for Slurm's share: set GPUCONF_SHARDS_PER_GPU"))),
+    Case("environment.share", "warn", "gpuconf docs clusters",
+         profile(assigned=Assigned("slurm", None, "312 % by MPS", "no limit for it: 312"))),
     Case("environment.disabled", "warn", "unset GPUCONF_DISABLE", environ(GPUCONF_DISABLE="1")),
     Case("environment.disabled", "fail", "neither yes nor no", environ(GPUCONF_DISABLE="maybe")),
     Case("host.memory", "warn", "only 900 MiB", system(available_bytes=900 * MIB)),
@@ -235,6 +241,8 @@ SOUND_CASES = (
     Case("environment.mps", "ok", "an MPS daemon is there",
          environ(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=8G")._replace(
              system=SYSTEM._replace(mps_is_running=True))),
+    Case("environment.share", "ok", "Slurm has assigned 2 shards: 0.25 of each GPU",
+         profile(assigned=Assigned("slurm", 0.25, "2 shards"))),
     Case("environment.disabled", "ok", "gpuconf is on", environ(GPUCONF_DISABLE="0")),
     Case("host.memory", "ok", "16384 MiB", SOUND),
     Case("host.shared_memory", "ok", "8192 MiB", SOUND),

@@ -12,6 +12,7 @@ from gpuconf.doctor.finding import Finding
 from gpuconf.environ import switched_off
 from gpuconf.errors import UsageError
 from gpuconf.hardware import mps
+from gpuconf.hardware.inventory import SCHEDULERS
 from gpuconf.planner.visibility import see
 
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
@@ -167,6 +168,20 @@ def _disabled(facts: Facts) -> Finding:
     )
 
 
+def _share(facts: Facts) -> Finding:
+    """Ray's, Slurm's or KAI's count of a card, which limits nothing by itself."""
+    assigned = facts.profile.assigned
+    if assigned is None:
+        return skip("no scheduler has assigned a share of a GPU")
+    if assigned.part is None:
+        of_shards = "export GPUCONF_SHARDS_PER_GPU=8   # as many as gres.conf gives each GPU"
+        without = "gpuconf docs clusters   # where a limit of the profile's own is set instead"
+        fix = of_shards if "GPUCONF_SHARDS_PER_GPU" in (assigned.why or "") else without
+        return warn(assigned.why or "the share is not known", fix=fix)
+    part = f"{assigned.part:.4g} of each GPU"
+    return ok(f"{SCHEDULERS[assigned.scheduler]} has assigned {assigned.words}: {part}, as a limit")
+
+
 CHECKS = (
     Check("environment.growth", f"{GROWTH} is a value TensorFlow reads", _growth),
     Check("environment.visible_devices", f"{_VISIBLE} shows what it names", _visible_devices),
@@ -176,5 +191,6 @@ CHECKS = (
     Check("environment.legacy_keras", "TF_USE_LEGACY_KERAS is understood and tf_keras there",
           _legacy_keras),
     Check("environment.mps", "a limit for MPS has a daemon that enforces it", _mps),
+    Check("environment.share", "a scheduler's share of a GPU can be a limit", _share),
     Check("environment.disabled", "gpuconf is not switched off", _disabled),
 )  # fmt: skip

@@ -22,6 +22,7 @@ from gpuconf.leases.view import CardLeases, with_leases
 from gpuconf.machine_plan import environment_for, plan_for
 from gpuconf.planner import wants_leases
 from gpuconf.profile import Profile, chosen_profile, load_profile
+from gpuconf.shares import assigned_share
 
 _T = TypeVar("_T")
 
@@ -119,6 +120,7 @@ def _read_profile(
         leases=wants_leases(profile),
     )
     try:
+        facts = facts._replace(assigned=assigned_share(profile, environ))
         cards = of_run or (inventory if facts.leases else unleased)
         plan = plan_for(profile, environ=environ, read=lambda: cards)
     except GpuconfError as error:

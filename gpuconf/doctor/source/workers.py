@@ -24,6 +24,7 @@ _LOKY_POOLS = {
     for name in ("get_reusable_executor", "ProcessPoolExecutor")
 }
 _DASK_CLIENTS = {"dask.distributed.Client", "distributed.Client"}
+_RAY_HOOK = "gpuconf.ray.setup"
 _CALLS_DEEP = 3
 
 
@@ -109,9 +110,8 @@ def _is_run_on_workers(script: Script, call: ast.Call) -> bool:
 
 
 def _ray(script: Script) -> Iterator[ScriptProblem]:
-    for call, name in script.calls():
-        if name == "ray.init" and _start_gpuconf(script, call.keywords):
-            return  # runtime_env={"worker_process_setup_hook": …}
+    if _has_hook(script):
+        return
     decorated = [
         node
         for node in ast.walk(script.tree)
@@ -120,11 +120,20 @@ def _ray(script: Script) -> Iterator[ScriptProblem]:
     ]
     for sent in (*decorated, *_passed_to(script, {"ray.remote"})):
         if _first_bare(script, [sent]) is not None:
-            fix = (
-                "def train():  # and of every other function or class of @ray.remote:\n"
-                "    import gpuconf.auto  # the first line, before keras and every framework"
-            )
+            fix = f'ray.init(runtime_env={{"worker_process_setup_hook": "{_RAY_HOOK}"}})'
             yield _problem(script, sent, "Ray", sent, fix)
+
+
+def _has_hook(script: Script) -> bool:
+    """Whether Ray's workers start gpuconf: by our hook, wherever it is named, or by another."""
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.Constant) and node.value == _RAY_HOOK:
+            return True
+    return any(
+        name == "gpuconf.ray.runtime_env"
+        or (name == "ray.init" and _start_gpuconf(script, call.keywords))
+        for call, name in script.calls()
+    )
 
 
 def _problem(script: Script, node: ast.AST, library: str, sent: _Sent, fix: str) -> ScriptProblem:

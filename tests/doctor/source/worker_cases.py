@@ -179,6 +179,31 @@ WORKERS: tuple[tuple[Any, ...], ...] = (
         """,
     ),
     (
+        "workers", "Ray with gpuconf's own hook, in a runtime_env by itself",
+        """
+        import gpuconf.auto
+        import ray
+        import jax.numpy as jnp
+        env = {"worker_process_setup_hook": "gpuconf.ray.setup"}
+        ray.init(runtime_env=env)
+        @ray.remote
+        def train(seed):
+            return jnp.zeros(seed)
+        """,
+    ),
+    (
+        "workers", "Ray with gpuconf.ray.runtime_env",
+        """
+        import gpuconf.auto
+        import gpuconf.ray, ray
+        import jax.numpy as jnp
+        ray.init(runtime_env=gpuconf.ray.runtime_env(profile="half-card"))
+        @ray.remote
+        def train(seed):
+            return jnp.zeros(seed)
+        """,
+    ),
+    (
         "workers", "no gpuconf at all",
         """
         import tensorflow as tf

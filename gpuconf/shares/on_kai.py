@@ -1,0 +1,32 @@
+"""What KAI, the scheduler of Kubernetes that Run:ai is built on, has assigned to this pod.
+
+Its binder sets ``GPU_PORTION`` in pods that share a GPU, and enforces nothing (docs/gpu-sharing in
+kai-scheduler/KAI-Scheduler).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuconf.hardware.inventory import KAI
+from gpuconf.shares.assigned import PORTION, Assigned
+
+
+def assigned(environ: Mapping[str, str]) -> Assigned | None:
+    """The part of each GPU that the pod has; None for a pod with whole ones."""
+    if PORTION not in environ:
+        return None
+    portion = _portion(environ)
+    words = f"{PORTION}={environ[PORTION]}"
+    if portion is None:
+        why = f"no limit for KAI's share: {words} is no part of a GPU"
+        return Assigned(KAI, None, words, why)
+    return Assigned(KAI, portion, words)
+
+
+def _portion(environ: Mapping[str, str]) -> float | None:
+    try:
+        portion = float(environ.get(PORTION, ""))
+    except ValueError:
+        return None
+    return portion if 0 < portion <= 1 else None
