@@ -1,6 +1,6 @@
 """The ``gpuconf`` command, and ``python -m gpuconf``: ^C is quiet from here on.
 
-Nothing is imported before ^C is seen to: what follows takes a tenth of a second.
+Nothing is imported before ^C is seen to: what follows takes some twentieth of a second.
 """
 
 import os

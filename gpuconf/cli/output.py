@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from io import StringIO, TextIOWrapper
-from typing import NamedTuple, TextIO, TypeVar
-
-from rich import table as rich_table
-from rich.console import Console
-from rich.text import Text
+from typing import TYPE_CHECKING, NamedTuple, TextIO, TypeVar
 
 from gpuconf.errors import GpuconfError
-from gpuconf.json_values import plain
-from gpuconf.reporting.lines import Line, Table, broken, fitted
-from gpuconf.reporting.problems import Bug, ErrorDocument, problem_of
 from gpuconf.terminal import printable, wants_colour
+
+# rich, json and what breaks lines are imported where they are needed: most of what a command
+# costs beside its own work is imports.
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from gpuconf.reporting.lines import Line, Table
 
 SCHEMA_VERSION = 1
 
@@ -39,9 +39,8 @@ class Output:
 
     def use_color(self, color: str) -> None:
         """Colour both streams by ``always``, ``never`` or ``auto``."""
-        self._color = color
-        self.out = _console(sys.stdout, color)
-        self.err = _console(sys.stderr, color)
+        self.out = _Stream(sys.stdout, color)
+        self.err = _Stream(sys.stderr, color)
 
     def flush(self) -> None:
         """Write out what is buffered; raise OSError where that fails."""
@@ -50,21 +49,27 @@ class Output:
 
     def document(self, value: object) -> None:
         """Print a value type as JSON, with ``schema_version`` first."""
+        import json
+
+        from gpuconf.json_values import plain
+
         print(json.dumps({"schema_version": SCHEMA_VERSION, **plain(value)}, indent=2))
 
     @property
     def width(self) -> int | None:
         """The columns of the terminal that stdout is; None for a file or a pipe."""
-        return self.out.width if self.out.file.isatty() else None
+        return self.out.width
 
     def line(self, text: str = "", style: str | None = None) -> None:
         """Print one line of text to stdout, never wrapped: people paste it."""
-        self.out.print(Text(_shown(text), style=style or ""), soft_wrap=True)
+        self.out.print(_shown(text), style or "")
 
     def lines(self, lines: Iterable[Line], *, width: int | None = None) -> None:
         """Print lines to stdout, broken for a terminal; ``width`` is another than its own."""
+        from gpuconf.reporting.lines import broken
+
         for line in broken(map(_shown_line, lines), width or self.width):
-            self.out.print(_text(line), soft_wrap=True)
+            self.out.print(line.text, line.style, line.spans)
 
     def can_write(self, text: str) -> bool:
         """Whether the encoding of stdout has all of these characters."""
@@ -76,7 +81,7 @@ class Output:
 
     def screen(self) -> Console:
         """stdout as a terminal to draw on, coloured as everything is."""
-        return _console(sys.stdout, self._color, is_drawn=True)
+        return self.out.screen()
 
     def raw(self, text: str) -> None:
         """Write text to stdout as it is, for another program."""
@@ -84,18 +89,21 @@ class Output:
 
     def prose(self, text: str, style: str | None = None) -> None:
         """Print text to stdout, broken for a terminal between words."""
-        self.line(text if self.width is None else fitted(_shown(text), self.width), style)
+        self.line(text if self.width is None else _fitted(_shown(text), self.width), style)
 
     def note(self, text: str) -> None:
         """Print one line for people to stderr."""
-        self._write(Text(self._fitted(text)))
+        self.err.print(self._fitted(text))
 
     def progress(self, text: str) -> None:
         """Say on stderr what a long command is doing now."""
-        self._write(Text(self._fitted(f"… {text}"), style="dim"))
+        self.err.print(self._fitted(f"… {text}"), "dim")
 
     def table(self, table: Table) -> None:
         """Print a table to stdout: folded to a terminal's width, a row a line for programs."""
+        from rich import table as rich_table
+        from rich.text import Text
+
         if table.title:
             self.line(table.title, "bold")
         grid = rich_table.Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -107,37 +115,45 @@ class Output:
             )
         for row in table.rows:
             grid.add_row(*(Text(_shown(cell)) for cell in row))
-        self.out.print(grid) if self.width else self._whole(grid)
-
-    def _whole(self, grid: rich_table.Table) -> None:
-        """As wide as its rows are, without blanks at their ends."""
-        with self.out.capture() as captured:
-            self.out.print(grid)
-        for row in captured.get().splitlines():
-            self.out.file.write(f"{row.rstrip()}\n")
+        if self.width:
+            self.out.console.print(grid)
+            return
+        # As wide as its rows are, without blanks at their ends.
+        with self.out.console.capture() as captured:
+            self.out.console.print(grid)
+        for line in captured.get().splitlines():
+            self.out.file.write(f"{line.rstrip()}\n")
 
     def error(self, error: GpuconfError) -> None:
         """Say what was refused: to stderr for people, as the one document for programs."""
         if self.as_json:
+            from gpuconf.reporting.problems import ErrorDocument, problem_of
+
             self.document(ErrorDocument(problem_of(error)))
-        text = Text(self._fitted(f"{_ERROR} {error}"))
-        text.stylize("bold red", 0, len(_ERROR))
-        self._write(text)
+        spans = ((0, len(_ERROR), "bold red"),)
+        self.err.print(self._fitted(f"{_ERROR} {error}"), spans=spans)
 
     def bug(self, error: Exception) -> None:
         """Say that gpuconf itself is at fault, with all that a report needs."""
+        import traceback
+
         if self.as_json:
+            from gpuconf.reporting.problems import Bug, ErrorDocument
+
             self.document(ErrorDocument(Bug(type(error).__name__, str(error))))
         traceback.print_exc()
         self.note("gpuconf: this is a bug in gpuconf; please report it with the lines above")
 
-    def _write(self, text: Text) -> None:
-        self.err.print(text, soft_wrap=True)
-
     def _fitted(self, text: str) -> str:
         """``text`` broken for the terminal that stderr is; as it is where it is none."""
         text = _shown(text)
-        return fitted(text, self.err.width) if self.err.file.isatty() else text
+        return text if self.err.width is None else _fitted(text, self.err.width)
+
+
+def _fitted(text: str, width: int) -> str:
+    from gpuconf.reporting.lines import fitted
+
+    return fitted(text, width)
 
 
 def _shown(text: str) -> str:
@@ -157,21 +173,76 @@ def _shown_line(line: Line) -> Line:
 
 def shown(line: Line) -> Text:
     """A line as a terminal may get it, in its styles."""
-    return _text(_shown_line(line))
+    line = _shown_line(line)
+    return _styled(line.text, line.style, line.spans)
 
 
-def _text(line: Line) -> Text:
-    text = Text(line.text, style=line.style)
-    for first, end, style in line.spans:
-        text.stylize(style, first, end)
-    return text
+def _styled(text: str, style: str, spans: Iterable[tuple[int, int, str]]) -> Text:
+    from rich.text import Text
+
+    styled = Text(text, style=style)
+    for first, end, of_span in spans:
+        styled.stylize(of_span, first, end)
+    return styled
 
 
-class _Console(Console):
-    """A console that leaves the closed pipe to main()."""
+class _Stream:
+    """stdout or stderr: plain lines as they are; what is coloured or laid out through rich."""
 
-    def on_broken_pipe(self) -> None:
-        raise  # noqa: PLE0704  # rich calls this where it handles the BrokenPipeError
+    def __init__(self, stream: TextIO | None, color: str) -> None:
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # an ASCII terminal shows ? for ×
+        self._is_coloured = wants_colour(stream, choice=color)
+        # A process that was started without stdout or stderr has None there, or a closed stream.
+        is_gone = stream is None or getattr(stream, "closed", False)
+        self.file: TextIO = StringIO() if stream is None or is_gone else stream
+
+    @property
+    def encoding(self) -> str:
+        """How its characters are written."""
+        return (getattr(self.file, "encoding", None) or "utf-8").lower()
+
+    @property
+    def width(self) -> int | None:
+        """The columns of the terminal that it is; None for a file or a pipe."""
+        return self.console.width if self.file.isatty() else None
+
+    @cached_property
+    def console(self) -> Console:
+        """It for rich, which lays out tables and colours."""
+        return self._console(is_terminal=self._is_coloured)
+
+    def screen(self) -> Console:
+        """It as a terminal to draw on."""
+        return self._console(is_terminal=True)
+
+    def print(self, text: str, style: str = "", spans: Iterable[tuple[int, int, str]] = ()) -> None:
+        """Write a line, never wrapped: people paste it."""
+        if self._is_coloured:
+            self.console.print(_styled(text, style, spans), soft_wrap=True)
+            return
+        self.file.write(f"{text.expandtabs()}\n")
+        self.file.flush()  # in order with the other stream, which may be the same file
+
+    def _console(self, *, is_terminal: bool) -> Console:
+        from rich.console import Console
+
+        class RaisingConsole(Console):
+            """A console that leaves the closed pipe to main()."""
+
+            def on_broken_pipe(self) -> None:
+                raise  # noqa: PLE0704  # rich calls this where it handles the BrokenPipeError
+
+        return RaisingConsole(
+            file=self.file,
+            width=None if self.file.isatty() else _ENDLESS,
+            force_terminal=is_terminal,
+            color_system="standard" if self._is_coloured else None,
+            no_color=not self._is_coloured,
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
 
 
 def _streams() -> list[TextIO]:
@@ -191,24 +262,6 @@ def _drop_unwritten(stream: TextIO) -> None:
     except OSError:
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), stream.fileno())
-
-
-def _console(stream: TextIO | None, color: str, *, is_drawn: bool = False) -> Console:
-    if isinstance(stream, TextIOWrapper):
-        stream.reconfigure(errors="replace")  # an ASCII terminal shows ? for ×, and no traceback
-    coloured = wants_colour(stream, choice=color)
-    # A process that was started without stdout or stderr has None there, or a closed stream.
-    file = StringIO() if stream is None or getattr(stream, "closed", False) else stream
-    return _Console(
-        file=file,
-        width=None if file.isatty() else _ENDLESS,
-        force_terminal=coloured or is_drawn,
-        color_system="standard" if coloured else None,
-        no_color=not coloured,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
 
 
 class Drawn(NamedTuple):

@@ -57,7 +57,6 @@ def _interval(text: str) -> float:
 def run(options: argparse.Namespace, output: Output) -> int:
     """Print it once, or draw it until Ctrl-C, which is its normal end: exit code 0."""
     # Here, so that the other commands do not pay for it.
-    from gpuconf.cli.live import check_terminal, watch
     from gpuconf.holdings.document import Holdings
     from gpuconf.holdings.gathering import read_holdings, summed_up
     from gpuconf.holdings.tasks import with_tasks
@@ -78,6 +77,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
         else:
             output.lines(lines_of(holdings(), BarLayout(output.width, is_ascii)))
         return 0
+
+    from gpuconf.cli.live import check_terminal, watch
 
     words = ["gpuconf", "ps", *(["--all-users"] if options.all_users else [])]
     words += [f"--{name}" for name in options.schedulers]
