@@ -11,7 +11,7 @@ IN_PARALLEL := --numprocesses 4 --dist loadfile
 COMPILED := $(BIN)/python -m compileall -q -j 0 gpuconf tests
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
-.PHONY: help demo test quick lint wheel generated bench matrix legacy models estimates batches gpu clean
+.PHONY: help demo test quick lint wheel generated bench matrix legacy slurm models estimates batches gpu clean
 
 help:
 	@printf "%-16s%s\n" "make demo" "the main job, before and after, on a GPU or the simulated card"
@@ -23,6 +23,7 @@ help:
 	@printf "%-16s%s\n" "make bench" "what import gpuconf.auto and gpuconf run cost, and how fast a log is explained"
 	@printf "%-16s%s\n" "make matrix" "acceptance on TensorFlow 2.15, PyTorch 2.4 and JAX 0.4.30 to the newest (an hour)"
 	@printf "%-16s%s\n" "make legacy" "gpuconf run on TensorFlow 1.8 and 1.15 (needs Python 3.6 and 3.7)"
+	@printf "%-16s%s\n" "make slurm" "real Slurm on this machine, with shards of a simulated card (needs root)"
 	@printf "%-16s%s\n" "make models" "22 models trained on the CPU and on the simulated card (an hour or so)"
 	@printf "%-16s%s\n" "make estimates" "estimated against measured peaks and largest batches (an hour or so)"
 	@printf "%-16s%s\n" "make batches" "what batches that survive cost, and images per second (half an hour or so)"
@@ -79,6 +80,10 @@ matrix: $(VENV)/.dev
 
 legacy: $(VENV)/.dev
 	$(BIN)/python -m tests.acceptance.legacy
+
+slurm: $(VENV)/.dev
+	$(BIN)/python -m gpuconf.simcard run --total 8192MiB --used 1024MiB --context 450MiB -- \
+	  $(BIN)/python -m tests.acceptance.slurm
 
 models: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.training.trained_models

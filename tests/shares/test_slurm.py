@@ -1,8 +1,10 @@
-"""Slurm's shards as a share: the variables of jobs on Slurm 22.05, as a study recorded them."""
+"""Slurm's shards as a share: the variables of real jobs, as `make slurm` has recorded them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -14,26 +16,28 @@ from gpuconf.profile.model import SlurmRules
 from gpuconf.shares import assigned_share, on_slurm, with_share
 from gpuconf.units import GIB, MIB
 
-_STEP = {"CUDA_VISIBLE_DEVICES": "0", "GPU_DEVICE_ORDINAL": "0", "SLURM_GPUS_ON_NODE": "1"}
-_SHARDS = {**_STEP, "SLURM_STEP_GPUS": "0", "SLURM_SHARDS_ON_NODE": "2"}
-_BATCH = {**_STEP, "SLURM_JOB_GPUS": "0", "SLURM_SHARDS_ON_NODE": "3"}
+_JOBS = json.loads((Path(__file__).parent / "slurm_environments.json").read_text())["jobs"]
+_SHARDS = _JOBS["shard, step"]
+# By the name of the job; a whole card, or none, is no share.
+_PARTS = {
+    "gpu": None,
+    "no gres": None,
+    "shard, step": 2 / 8,
+    "shard, batch": 3 / 8,
+    "shard, step of a batch": 2 / 8,
+    "array, element 1": 2 / 8,
+    "array, element 2": 2 / 8,
+    "mps": 25 / 100,
+}
 _NODE = """NodeName=vm Arch=x86_64 CoresPerSocket=8
    Gres=gpu:1,shard:8
    NodeAddr=127.0.0.1"""
 
 
-@pytest.mark.parametrize(
-    ("environ", "part"),
-    [
-        (_STEP, None),  # a whole card is no share
-        ({**_SHARDS, "GPUCONF_SHARDS_PER_GPU": "8"}, 2 / 8),
-        ({**_BATCH, "GPUCONF_SHARDS_PER_GPU": "8"}, 3 / 8),
-        ({**_STEP, "SLURM_JOB_ID": "7", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25"}, 0.25),
-    ],
-)
-def test_the_part_of_a_card(environ: Mapping[str, str], part: float | None) -> None:
+@pytest.mark.parametrize(("name", "part"), _PARTS.items())
+def test_the_part_of_a_card(name: str, part: float | None) -> None:
     """Shards by the card's number of them; MPS by its percentage."""
-    found = on_slurm.assigned(SlurmRules(), environ)
+    found = on_slurm.assigned(SlurmRules(), {**_JOBS[name], "GPUCONF_SHARDS_PER_GPU": "8"})
     assert (found and found.part) == part
 
 
