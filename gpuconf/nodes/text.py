@@ -22,14 +22,7 @@ def table_of(report: NodesReport) -> Table:
     frameworks = [
         name for name in _FRAMEWORKS if any(name in _versions(node) for node in report.nodes)
     ]
-    columns = (
-        "NODE",
-        "RESULT",
-        "GPUS",
-        "GPUCONF",
-        "DRIVER",
-        *(name.upper() for name in frameworks),
-    )
+    columns = ("NODE", "GPUS", "GPUCONF", "DRIVER", *map(str.upper, frameworks), "RESULT")
     rows = [
         (
             node.node,

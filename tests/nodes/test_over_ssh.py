@@ -128,7 +128,9 @@ def test_what_is_wrong_stands_once_with_all_its_machines() -> None:
             NodeReport("d", "no answer within 60 s"),
         )
     )
-    assert table_of(report).rows == [
+    table = table_of(report)
+    assert table.columns == ("NODE", "GPUS", "GPUCONF", "DRIVER", "TENSORFLOW", "RESULT")
+    assert table.rows == [
         ("a", "1 × T4", "0.1.0", "550.54", "2.21.0", "1 failed"),
         ("b", "1 × T4", "0.1.0", "550.54", "2.19.0", "1 failed, 1 warned"),
         ("c", "1 × T4", "0.1.0", "550.54", "2.21.0", "fine"),
