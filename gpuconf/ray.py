@@ -15,6 +15,8 @@ from typing import ParamSpec, TypeVar
 
 from gpuconf import bootstrap
 from gpuconf.errors import TooLateError, UsageError
+from gpuconf.profile import search
+from gpuconf.profile.loading import load_profile
 from gpuconf.shares import assignment_of, on_ray
 
 __all__ = ["check", "checked", "runtime_env", "setup"]
@@ -48,11 +50,15 @@ def setup() -> None:
 def runtime_env(
     profile: str | os.PathLike[str] | None = None, *, base: Mapping[str, object] | None = None
 ) -> dict[str, object]:
-    """A ``runtime_env`` for ``ray.init``, an actor or a task, in which workers keep to their share.
+    """A ``runtime_env`` for ``ray.init``, in which workers keep to their share.
 
-    ``profile`` is a name, or a path that every node has.  ``base`` is a runtime_env of your own,
-    which stays: its hook is called after ours.  Raises UsageError for a hook or ``env_vars`` that
-    Ray would refuse.
+    Ray calls a job's hook alone: in the runtime_env of an actor or a task, and in Ray Train's
+    ``worker_runtime_env``, it passes over the hook without a word (Ray 2.60).
+
+    ``profile`` is a name, or a path that every node has; what this machine has of it is checked
+    here.  ``base`` is a runtime_env of your own, which stays: its hook is called after ours.
+    Raises UsageError for a hook or ``env_vars`` that Ray would refuse, ProfileError for a bad
+    profile, and ProfileNotFoundError for a name that is not known here.
     """
     made = dict(base or {})
     variables = made.get("env_vars") or {}
@@ -63,6 +69,7 @@ def runtime_env(
         )
     variables = dict(variables)
     if profile is not None:
+        _check_profile(os.fspath(profile))
         variables["GPUCONF_PROFILE"] = os.fspath(profile)
     own = made.get(_HOOK_KEY)
     made[_HOOK_KEY] = _SETUP
@@ -78,6 +85,13 @@ def runtime_env(
     if variables:
         made["env_vars"] = variables
     return made
+
+
+def _check_profile(profile: str) -> None:
+    """Raise for a bad profile before Ray starts workers: it would start a task's four times, and
+    then say that one died."""
+    if not search.is_path(profile) or os.path.exists(profile):
+        load_profile(profile)
 
 
 def _before(hook: Callable[[], object]) -> Callable[[], None]:

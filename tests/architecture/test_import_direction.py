@@ -75,7 +75,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"binding", "framework_hooks", "run_plan", "carried_plans"},
     "exception_hooks": {"environ", "errors", "terminal", "diagnosis"},
     "auto": {"bootstrap", "errors", "exception_hooks", "terminal"},
-    "ray": GROUND | {"bootstrap", "shares"},
+    "ray": GROUND | {"profile", "bootstrap", "shares"},
     "pyinstaller_hook": {"profile"},
     # The middle floor.
     "wire": set(),
