@@ -4,8 +4,9 @@ The truth is TensorFlow's own allocator with that limit: two training steps in a
 or end in ResourceExhaustedError.  A good proposal takes two tries: it runs, and the batch of which
 it would be less than 90 % does not.  Elsewhere the largest is found by bisection.
 
-On the card, simulated, the limit is one region, as on a GPU without memory growth.  The CPU's
-allocator always grows by regions and fails of fragmentation before the limit is in use.
+On the card, simulated, the limit is one region, as on a GPU without memory growth; on the stage
+``card-xla`` XLA compiles each step, and no kernel runs.  The CPU's allocator always grows by
+regions and fails of fragmentation before the limit is in use.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from benchmarks.estimate.estimate_cases import OPTIMIZERS, Case, only_models
 from benchmarks.estimate.estimated_models import ESTIMATED
 from benchmarks.estimate.estimates import estimate_group
 from benchmarks.estimate.measured_peaks import Measurements
-from benchmarks.estimate.stages import Stage, card_stage, cpu_stage, limited
+from benchmarks.estimate.stages import Stage, card_stage, cpu_stage, limited, xla_stage
 from gpuconf.units import MIB
 
 LIMITS_MIB = (256, 1024, 2048)
+STAGES = ("cpu", "card", "card-xla")
 _TIMEOUT_S = 600.0
 _OOM = ("ResourceExhausted", "OOM when allocating", "ran out of memory", "RESOURCE_EXHAUSTED")
 
@@ -53,9 +55,10 @@ class Line(NamedTuple):
         return is_good(self.proposed, self.bounds)
 
 
-def propose(case: Case, limit_mib: int) -> int:
+def propose(case: Case, limit_mib: int, stage: Stage) -> int:
     """What gpuconf proposes for the limit; raises UntoldError where it does not."""
-    said = estimate_group([case], os.environ, limit_bytes=limit_mib * MIB)[case.name]
+    jit = stage.name == "card-xla"
+    said = estimate_group([case], os.environ, limit_bytes=limit_mib * MIB, jit=jit)[case.name]
     if said.largest_batch is None:
         raise UntoldError(said.error or "no batch was proposed")
     return said.largest_batch
@@ -81,7 +84,7 @@ def look(
     """Propose and search; ``start`` takes the proposal's place."""
     proposed = None
     try:
-        proposed = propose(case, limit_mib) if start is None else start
+        proposed = propose(case, limit_mib, stage) if start is None else start
 
         def runs(batch: int) -> bool:
             return try_batch(case._replace(batch=batch), limited(stage, limit_mib), kept)
@@ -131,6 +134,13 @@ def lines_of(options: argparse.Namespace, stage: Stage) -> Iterator[Line]:
             yield look(case, limit, stage, kept, start=options.start, is_exact=options.exact)
 
 
+def stage_of(name: str, stack: ExitStack) -> Stage:
+    """Where the proposals are tried; a card is there as long as ``stack``."""
+    if name == "cpu":
+        return cpu_stage(os.environ)
+    return stack.enter_context((xla_stage if name == "card-xla" else card_stage)(os.environ))
+
+
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -138,7 +148,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adam", help="default: adam")
     limits = ",".join(map(str, LIMITS_MIB))
     parser.add_argument("--limits", metavar="MIB,MIB", default=limits, help=f"default: {limits}")
-    parser.add_argument("--stage", choices=("cpu", "card"), default="card", help="default: card")
+    parser.add_argument("--stage", choices=STAGES, default="card", help="default: card")
     parser.add_argument("--cache", metavar="FILE", type=Path, help="keep every try in FILE")
     parser.add_argument("--exact", action="store_true", help="to the last sample, good or not")
     parser.add_argument("--start", metavar="N", type=int, help="begin at N, ask gpuconf nothing")
@@ -153,8 +163,7 @@ def main() -> int:
     print(*machine_facts(), "", f"{what:40}{'MiB':>6}{titles}", sep="\n", flush=True)
     lines = []
     with ExitStack() as stack:
-        on_cpu = options.stage == "cpu"
-        stage = cpu_stage(os.environ) if on_cpu else stack.enter_context(card_stage(os.environ))
+        stage = stage_of(options.stage, stack)
         for line in lines_of(options, stage):
             print(text(line), flush=True)
             lines.append(line)

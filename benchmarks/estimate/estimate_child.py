@@ -20,7 +20,10 @@ TOLD = "ESTIMATED "
 
 
 def ask_gpuconf(model: Any, case: Case, limit_bytes: int | None) -> dict[str, Any]:
-    """What ``gpuconf.estimate`` says of a compiled model; the one place that calls it."""
+    """What ``gpuconf.estimate`` says of a compiled model; the one place that calls it.
+
+    With a limit memory is one region, and the peak in growing regions is not asked for.
+    """
     import gpuconf
 
     jit = bool(os.environ.get(JIT_VARIABLE))  # as what is measured (stage_child.py)
@@ -30,13 +33,13 @@ def ask_gpuconf(model: Any, case: Case, limit_bytes: int | None) -> dict[str, An
     if limit_bytes is not None:
         options["limit"] = limit_bytes
     began = time.perf_counter()
-    said = gpuconf.estimate(model, case.batch, **options)
-    took_s = time.perf_counter() - began
     at_once = gpuconf.estimate(model, case.batch, allow_growth=False, **options)
+    took_s = time.perf_counter() - began
+    growing = None if limit_bytes is not None else gpuconf.estimate(model, case.batch, **options)
     return {
-        "peak_bytes": said.peak_bytes,
+        "peak_bytes": growing and growing.peak_bytes,
         "one_region_bytes": at_once.peak_bytes,
-        "resident_bytes": said.resident_bytes,
+        "resident_bytes": at_once.resident_bytes,
         "largest_batch": at_once.largest_batch,
         "took_s": round(took_s, 3),
     }
