@@ -243,6 +243,11 @@ SOUND_CASES = (
              system=SYSTEM._replace(mps_is_running=True))),
     Case("environment.share", "ok", "Slurm has assigned 2 shards: 0.25 of each GPU",
          profile(assigned=Assigned("slurm", 0.25, "2 shards"))),
+    Case("environment.share", "ok", "SLURM_STEP_GPUS=0",
+         profile(assigned=Assigned("slurm", 0.25, "2 shards"))._replace(
+             environ={"SLURM_STEP_GPUS": "0"})),
+    Case("environment.share", "skip", "CUDA_DEVICE_MEMORY_LIMIT_0=2g",
+         environ(CUDA_DEVICE_MEMORY_LIMIT_0="2g")),
     Case("environment.disabled", "ok", "gpuconf is on", environ(GPUCONF_DISABLE="0")),
     Case("host.memory", "ok", "16384 MiB", SOUND),
     Case("host.shared_memory", "ok", "8192 MiB", SOUND),

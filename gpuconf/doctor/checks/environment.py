@@ -19,6 +19,12 @@ GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ORDER = "CUDA_DEVICE_ORDER"
 _JAX_PLATFORMS = "JAX_PLATFORMS"
+# What Slurm, KAI and NVIDIA's plugin say of a program's GPUs, and the limits of HAMi and MPS.
+_SHARES = (
+    *("SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_SHARDS_ON_NODE"),
+    *("GPUCONF_SHARDS_PER_GPU", "GPU_PORTION", "RUNAI_NUM_OF_GPUS", "NVIDIA_VISIBLE_DEVICES"),
+)
+_LIMITS = ("CUDA_DEVICE_MEMORY_LIMIT", "CUDA_MPS_")
 _TRUE = ("true", "True", "1")
 
 
@@ -171,15 +177,20 @@ def _disabled(facts: Facts) -> Finding:
 def _share(facts: Facts) -> Finding:
     """Ray's, Slurm's or KAI's count of a card, which limits nothing by itself."""
     assigned = facts.profile.assigned
+    said = [f"{name}={facts.environ[name]}" for name in sorted(facts.environ) if _is_share(name)]
     if assigned is None:
-        return skip("no scheduler has assigned a share of a GPU")
+        return skip("no scheduler has assigned a share of a GPU", *said)
     if assigned.part is None:
         of_shards = "export GPUCONF_SHARDS_PER_GPU=8   # as many as gres.conf gives each GPU"
         without = "gpuconf docs clusters   # where a limit of the profile's own is set instead"
         fix = of_shards if "GPUCONF_SHARDS_PER_GPU" in (assigned.why or "") else without
-        return warn(assigned.why or "the share is not known", fix=fix)
-    part = f"{assigned.part:.4g} of each GPU"
-    return ok(f"{SCHEDULERS[assigned.scheduler]} has assigned {assigned.words}: {part}, as a limit")
+        return warn(assigned.why or "the share is not known", *said, fix=fix)
+    part = f"{assigned.words}: {assigned.part:.4g} of each GPU, as a limit"
+    return ok(f"{SCHEDULERS[assigned.scheduler]} has assigned {part}", *said)
+
+
+def _is_share(variable: str) -> bool:
+    return variable in _SHARES or variable.startswith(_LIMITS)
 
 
 CHECKS = (
