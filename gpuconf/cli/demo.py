@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +17,14 @@ import gpuconf.demo
 from gpuconf.cli.output import Output
 from gpuconf.demo import report
 from gpuconf.demo.card_choice import CardChoice, choose_card
-from gpuconf.demo.runner import ProgramDiedError, Runner
+from gpuconf.demo.quick import (
+    TENSOR,
+    quick_after_lines,
+    quick_before_lines,
+    quick_holds,
+    run_quick_half,
+)
+from gpuconf.demo.runner import ProgramDiedError, Runner, ScriptRun
 from gpuconf.demo.story import PROFILE, Progress, holds, run_half
 from gpuconf.errors import MissingDependencyError
 from gpuconf.hardware import Gpu, Inventory
@@ -26,7 +33,12 @@ from gpuconf.leases.view import read_with_leases
 from gpuconf.machine_plan import plan_for
 from gpuconf.profile import load_profile
 from gpuconf.reporting.lines import Line
-from gpuconf.simcard import CardSpec, bridge_for_command, simulated_card
+from gpuconf.simcard import (
+    CardSpec,
+    bridge_for_command,
+    check_gpu_build,
+    simulated_card,
+)
 from gpuconf.units import MIB, sized
 
 # A context of what real ones cost, see configs/half-card.yaml.
@@ -39,9 +51,22 @@ _NEEDED = {
     ),
     "sklearn": (
         "the demo trains on the digits that come with scikit-learn, which is not installed",
-        "pip install scikit-learn",
+        "pip install scikit-learn; or, without it: gpuconf demo --quick",
     ),
 }
+_HALVES = ("Without gpuconf", f"with `import gpuconf.auto` on top, GPUCONF_PROFILE={PROFILE}")
+_SIMULATED = (
+    "On a simulated card: {card} by the desktop.\n"
+    "Real: TensorFlow, its GPU device{real}. Simulated: the driver and the card, where a CUDA "
+    "context counts {context}. {absent}"
+)
+_REAL_NUMBERS = ", its memory allocator, and the numbers, which its CPU kernels compute"
+_NO_NUMBERS = " and its memory allocator"
+_NO_XLA = (
+    "Not there: cuDNN's workspaces and XLA (functions run op by op), so the peak would differ on "
+    "a real GPU."
+)
+_NO_TRAINING = "Nothing is computed: `gpuconf demo` without --quick trains a network."
 _PROGRAMS = Path(gpuconf.demo.__file__).with_name("programs")
 # NVML knows nothing of CUDA_VISIBLE_DEVICES: the scene's card is found by its UUID or index.
 _READ_FREE = """
@@ -59,6 +84,22 @@ class _Scene(NamedTuple):
     title: str
     environ: dict[str, str]
     gpu: Gpu
+
+    def free_bytes(self) -> int | None:
+        """What NVML says is free now, asked by a process on the scene's own card."""
+        asked = subprocess.run(
+            [sys.executable, "-c", _READ_FREE, self.gpu.uuid or str(self.gpu.index)],
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        free = json.loads(asked.stdout)
+        return None if free is None else int(free)
+
+
+# Prints the story, and returns the runs if they did not go as expected.
+_Tell = Callable[[_Scene, Runner, Output], list[ScriptRun]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,47 +121,76 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="use the GPU even if other programs compute on it: they may run out of memory",
     )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"the story without the training: {TENSOR} twice at once, without and with the line; "
+        "needs no scikit-learn and, on the simulated card, no C++ compiler",
+    )
     parser.set_defaults(command=run)
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Play both halves; exit 0 if the runs went as expected, 1 if not."""
-    for module, (missing, hint) in _NEEDED.items():
-        if importlib.util.find_spec(module) is None:
-            raise MissingDependencyError(missing, hint=hint)
-    simulated = CardChoice(None, "it was asked for")
-    choice = simulated if options.simulated else _real_card(output, even_if_used=options.real)
     try:
-        with _scene(choice, output.progress) as scene:
-            return _play(scene, output)
+        _check_installed(["tensorflow"] if options.quick else list(_NEEDED))
+        simulated = CardChoice(None, "it was asked for")
+        choice = simulated if options.simulated else _real_card(output, even_if_used=options.real)
+        tell = _tell_quickly if options.quick else _tell
+        with _scene(choice, output.progress, computes=not options.quick) as scene:
+            return _play(scene, output, tell)
     except MissingDependencyError as error:
         _tell_what_cannot_be_shown(error, output)
         return error.exit_code
 
 
-def _play(scene: _Scene, output: Output) -> int:
+def _check_installed(modules: Iterable[str]) -> None:
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            missing, hint = _NEEDED[module]
+            raise MissingDependencyError(missing, hint=hint)
+
+
+def _play(scene: _Scene, output: Output, tell: _Tell) -> int:
     titles = report.lines_of(scene.title.splitlines())
     output.lines((line._replace(style="bold") for line in titles), width=_width(output))
     runner = Runner(sys.executable, scene.environ, programs=(_PROGRAMS,))
     try:
-        before = run_half(runner, lambda: _free_bytes(scene), output.progress, profile=None)
-        _section(output, "Without gpuconf", report.before_lines(before))
-        after = run_half(runner, lambda: _free_bytes(scene), output.progress, profile=PROFILE)
+        unexpected = tell(scene, runner, output)
     except ProgramDiedError as error:
         output.note(error.run.log[-2000:])
         raise
     finally:
         runner.close()
-    heading = f"The same scripts with `import gpuconf.auto` on top, GPUCONF_PROFILE={PROFILE}"
-    _section(output, heading, report.after_lines(after, before))
-    _section(output, "Why", report.why_lines(before, _arithmetic(scene.gpu)))
-    if holds(before, after):
-        return 0
-    output.note("the runs did not go as expected; the ends of the logs:")
-    for half in (before, after):
-        for run in (half.first, half.second, half.ninety):
-            output.note(run.log[-2000:])
-    return 1
+    if unexpected:
+        output.note("the runs did not go as expected; the ends of the logs:")
+    for run in unexpected:
+        output.note(run.log[-2000:])
+    return 1 if unexpected else 0
+
+
+def _tell(scene: _Scene, runner: Runner, output: Output) -> list[ScriptRun]:
+    """The whole story; the runs, if they did not go as expected."""
+    before = run_half(runner, scene.free_bytes, output.progress, profile=None)
+    _section(output, _HALVES[0], report.before_lines(before))
+    after = run_half(runner, scene.free_bytes, output.progress, profile=PROFILE)
+    _section(output, f"The same scripts {_HALVES[1]}", report.after_lines(after, before))
+    why = report.why_lines(before.left_bytes, before.second, _arithmetic(scene.gpu))
+    _section(output, "Why", why)
+    runs = [run for half in (before, after) for run in (half.first, half.second, half.ninety)]
+    return [] if holds(before, after) else runs
+
+
+def _tell_quickly(scene: _Scene, runner: Runner, output: Output) -> list[ScriptRun]:
+    """The short story; the runs, if they did not go as expected."""
+    before = run_quick_half(runner, scene.free_bytes, output.progress, profile=None)
+    _section(output, _HALVES[0], quick_before_lines(before))
+    after = run_quick_half(runner, scene.free_bytes, output.progress, profile=PROFILE)
+    _section(output, f"The same script {_HALVES[1]}", quick_after_lines(after))
+    why = report.why_lines(before.left_bytes, before.second, _arithmetic(scene.gpu))
+    _section(output, "Why", why)
+    runs = [run for half in (before, after) for run in (half.first, half.second)]
+    return [] if quick_holds(before, after) else runs
 
 
 def _section(output: Output, heading: str, lines: list[str]) -> None:
@@ -142,7 +212,8 @@ def _real_card(output: Output, *, even_if_used: bool) -> CardChoice:
 
 
 @contextmanager
-def _scene(choice: CardChoice, progress: Progress) -> Iterator[_Scene]:
+def _scene(choice: CardChoice, progress: Progress, *, computes: bool = True) -> Iterator[_Scene]:
+    """The real card of ``choice``, or a simulated one, on which TensorFlow ``computes`` or not."""
     cleared = _without_our_variables(os.environ)
     if choice.gpu is not None:
         title = f"On this machine's GPU {choice.gpu.index}: {_describe(choice.gpu)}"
@@ -151,7 +222,11 @@ def _scene(choice: CardChoice, progress: Progress) -> Iterator[_Scene]:
         given = {k: v for k, v in os.environ.items() if k.startswith(kept)}
         yield _Scene(title, {**cleared, **given, **choice.variables}, choice.gpu)
         return
-    bridge = bridge_for_command([sys.executable], environ=os.environ, progress=progress)
+    bridge = None
+    if computes:
+        bridge = bridge_for_command([sys.executable], environ=os.environ, progress=progress)
+    else:
+        check_gpu_build([sys.executable], os.environ)
     with simulated_card(SPEC) as card:
         gpu = Gpu(
             index=0,
@@ -162,12 +237,11 @@ def _scene(choice: CardChoice, progress: Progress) -> Iterator[_Scene]:
             used_bytes=SPEC.used_bytes,
             compute_capability=_capability(),
         )
-        title = (
-            f"On a simulated card: {_describe(gpu)} by the desktop.\n"
-            "Real: TensorFlow, its GPU device, its memory allocator, and the numbers, which its "
-            "CPU kernels compute. Simulated: the driver and the card, where a CUDA context "
-            f"counts {sized(SPEC.context_bytes)}. Not there: cuDNN's workspaces and XLA (functions "
-            "run op by op), so the peak would differ on a real GPU."
+        title = _SIMULATED.format(
+            card=_describe(gpu),
+            context=sized(SPEC.context_bytes),
+            real=_REAL_NUMBERS if computes else _NO_NUMBERS,
+            absent=_NO_XLA if computes else _NO_TRAINING,
         )
         yield _Scene(title, card.environment(cleared, bridge=bridge), gpu)
 
@@ -185,19 +259,6 @@ def _without_our_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "KERAS_BACKEND": "tensorflow"}
 
 
-def _free_bytes(scene: _Scene) -> int | None:
-    """What NVML says is free now, asked by a process on the scene's own card."""
-    asked = subprocess.run(
-        [sys.executable, "-c", _READ_FREE, scene.gpu.uuid or str(scene.gpu.index)],
-        env=scene.environ,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    free = json.loads(asked.stdout)
-    return None if free is None else int(free)
-
-
 def _capability() -> tuple[int, int]:
     major, minor = SPEC.compute_capability.split(".")
     return int(major), int(minor)
@@ -209,17 +270,20 @@ def _arithmetic(gpu: Gpu) -> tuple[str, ...]:
 
 
 def _tell_what_cannot_be_shown(error: MissingDependencyError, output: Output) -> None:
-    """No GPU and no compiler: the plan can still be computed, its effect cannot be shown."""
+    """No TensorFlow or no compiler: the plan can still be computed, its effect cannot be shown."""
     gpu = Gpu(
         index=0,
         name="a card",
         total_bytes=SPEC.total_bytes,
         free_bytes=SPEC.total_bytes - SPEC.used_bytes,
+        used_bytes=SPEC.used_bytes,
         compute_capability=_capability(),
     )
-    lines = [f"   {line}" for line in _arithmetic(gpu)]
+    output.prose(f"Nothing can be run: {error.message}.")
     output.prose(
-        "No GPU to use here, and no simulated card, so nothing can be run. What would be set:"
+        "So this demo cannot show a program that takes the whole card, a second one that runs out "
+        "of memory beside it, or both running with a limit each. It can show what would be set:"
     )
-    _section(output, f"{PROFILE} on a card of {sized(SPEC.total_bytes)}", lines)
+    heading = f"{PROFILE} on {_describe(gpu)} by others"
+    _section(output, heading, [f"   {line}" for line in _arithmetic(gpu)])
     output.error(error)

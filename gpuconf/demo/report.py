@@ -25,12 +25,12 @@ def lines_of(texts: Iterable[str]) -> Iterator[Line]:
 def before_lines(half: Half) -> list[str]:
     """The half without gpuconf."""
     return [
-        f"1. {TRAIN} {_training(half.first)} With its CUDA context it takes {_taken(half)} of "
-        f"the {_size(half.free_bytes)} that were free{_peak(half.first)}.",
-        *_end(half.first),
-        f"2. A second {TRAIN} beside it finds {_size(half.left_bytes)}, and "
-        f"{_outcome(half.second)}",
-        *_end(half.second),
+        f"1. {TRAIN} {_training(half.first)} With its CUDA context it takes "
+        f"{taken(half.free_bytes, half.left_bytes)} of the {size(half.free_bytes)} that were "
+        f"free{_peak(half.first)}.",
+        *end_lines(half.first),
+        f"2. A second {TRAIN} beside it finds {size(half.left_bytes)}, and {outcome(half.second)}",
+        *end_lines(half.second),
         f"3. {NINETY} alone asks for 90 % of the card: {_refusal(half.ninety)}",
         *[_INDENT + line for line in half.ninety.refusals[:1]],
     ]
@@ -41,22 +41,25 @@ def after_lines(half: Half, before: Half) -> list[str]:
     together = f" Both trained at once for {half.both_trained_s:.0f} s."
     return [
         f"1. {TRAIN} {_training(half.first, like=before.first)} Its limit: "
-        f"{_limits(half.first)}{_peak(half.first)}.",
-        *_end(half.first),
+        f"{limits_of(half.first)}{_peak(half.first)}.",
+        *end_lines(half.first),
         f"2. A second {TRAIN} beside it {_training(half.second, like=half.first)} Its limit: "
-        f"{_limits(half.second)}.{together if half.both_trained_s >= 1 else ''}",
-        *_end(half.second),
-        f"3. {NINETY} beside the first {_outcome(half.ninety)} Its limit: {_limits(half.ninety)}.",
-        *_end(half.ninety),
+        f"{limits_of(half.second)}.{together if half.both_trained_s >= 1 else ''}",
+        *end_lines(half.second),
+        f"3. {NINETY} beside the first {outcome(half.ninety)} Its limit: {limits_of(half.ninety)}.",
+        *end_lines(half.ninety),
         *(_INDENT + line for line in _said(half.ninety)),
     ]
 
 
-def why_lines(before: Half, arithmetic: Sequence[str]) -> list[str]:
-    """Why the same scripts run now, with the plan's own sum."""
+def why_lines(left_bytes: int | None, second: ScriptRun, arithmetic: Sequence[str]) -> list[str]:
+    """Why the same scripts run now, with the plan's own sum.
+
+    Without gpuconf ``left_bytes`` were left for the ``second`` program.
+    """
     return [
         "TensorFlow's default is to take all that is free, from the first tensor on. Of the "
-        f"{_size(before.left_bytes)} left, the second process got {_limits(before.second)}: its "
+        f"{size(left_bytes)} left, the second process got {limits_of(second)}: its "
         "CUDA context and TensorFlow's reserve come off. And a fraction is taken of the card's "
         "total, whatever others hold.",
         f"The profile {PROFILE} gives each process a part of its own, never more than is free at "
@@ -71,7 +74,7 @@ def why_lines(before: Half, arithmetic: Sequence[str]) -> list[str]:
 def _training(run: ScriptRun, *, like: ScriptRun | None = None) -> str:
     """The result of a training; in short where it equals that of ``like`` to the bit."""
     if run.result is None or not learned(run):
-        return _outcome(run)
+        return outcome(run)
     result = run.result
     if like is not None and like.result is not None and result["losses"] == like.result["losses"]:
         return "learns, with the same losses to the bit."
@@ -79,7 +82,8 @@ def _training(run: ScriptRun, *, like: ScriptRun | None = None) -> str:
     return f"learns: loss {losses}; {result['accuracy'] * 100:.0f} % of unseen digits right."
 
 
-def _outcome(run: ScriptRun) -> str:
+def outcome(run: ScriptRun) -> str:
+    """Whether a script ran or died, as the end of a sentence."""
     if run.code == 0:
         is_training = "accuracy" in (run.result or {})
         return "learns too little." if is_training and not learned(run) else "runs."
@@ -87,7 +91,7 @@ def _outcome(run: ScriptRun) -> str:
     return f"dies ({ended}, after {run.seconds:.0f} s)."
 
 
-def _end(run: ScriptRun) -> list[str]:
+def end_lines(run: ScriptRun) -> list[str]:
     """Where in the script it died, and of what; nothing if it lived."""
     if run.code == 0:
         return []
@@ -114,10 +118,11 @@ def _refusal(run: ScriptRun) -> str:
         ladder = f", then {tries}" if others else ""
         end = ", then TensorFlow takes less, and runs" if run.code == 0 else ""
         return f"the driver refuses{ladder}{end}:"
-    return f"{_outcome(run)} This card has 90 % free; on a crowded one it fails."
+    return f"{outcome(run)} This card has 90 % free; on a crowded one it fails."
 
 
-def _limits(run: ScriptRun) -> str:
+def limits_of(run: ScriptRun) -> str:
+    """The limit of each device that TensorFlow made."""
     return " + ".join(f"{mb} MiB" for mb in run.created.values()) or "unknown"
 
 
@@ -125,9 +130,10 @@ def _peak(run: ScriptRun) -> str:
     return "" if run.result is None else f"; at the peak {run.result['peak_mib']} MiB are in use"
 
 
-def _taken(half: Half) -> str:
-    known = half.free_bytes is not None and half.left_bytes is not None
-    return _size((half.free_bytes or 0) - (half.left_bytes or 0) if known else None)
+def taken(free_bytes: int | None, left_bytes: int | None) -> str:
+    """What was free before and is not any more."""
+    known = free_bytes is not None and left_bytes is not None
+    return size((free_bytes or 0) - (left_bytes or 0) if known else None)
 
 
 def _said(run: ScriptRun) -> list[str]:
@@ -135,5 +141,6 @@ def _said(run: ScriptRun) -> list[str]:
     return [_COPY.sub("", line) for line in lines]
 
 
-def _size(size_bytes: int | None) -> str:
+def size(size_bytes: int | None) -> str:
+    """A number of bytes for people."""
     return "an unknown amount" if size_bytes is None else sized(size_bytes)

@@ -7,7 +7,7 @@ bridge TensorFlow's CPU kernels compute on it; PyTorch and JAX have memory alone
 never runs, and its launch is never silent: see ``native/kernels.c``.
 """
 
-from gpuconf.simcard.bridge import bridge_for_command
+from gpuconf.simcard.bridge import bridge_for_command, check_gpu_build
 from gpuconf.simcard.card import Card, CardProcess, CardSpec, create_card
 from gpuconf.simcard.libraries import build_libraries
 from gpuconf.simcard.run import run_command
@@ -23,6 +23,7 @@ __all__ = [
     "XlaSupport",
     "bridge_for_command",
     "build_libraries",
+    "check_gpu_build",
     "create_card",
     "run_command",
     "simulated_card",

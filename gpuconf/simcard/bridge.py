@@ -60,6 +60,20 @@ def bridge_for_command(
     MissingDependencyError where that Python has no TensorFlow, and what `build_bridge` raises.
     """
     environ = os.environ if environ is None else environ
+    return build_bridge(_tensorflow_of(command, environ), environ=environ, progress=progress)
+
+
+def check_gpu_build(command: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Raise unless the TensorFlow that ``command`` would import has GPU devices.
+
+    For a simulated card without the bridge, where memory is all that counts.
+    MissingDependencyError where that Python has no TensorFlow, BackendError for a build without
+    GPU support.
+    """
+    _check_is_cuda_build(_tensorflow_of(command, environ))
+
+
+def _tensorflow_of(command: Sequence[str], environ: Mapping[str, str]) -> InstalledTensorFlow:
     tensorflow = find_tensorflow(command, environ)
     if tensorflow is None:
         python = python_of(command, environ)
@@ -68,7 +82,7 @@ def bridge_for_command(
             hint=f"{python} -m pip install tensorflow; or, if the command uses another Python, "
             "activate that one's environment first",
         )
-    return build_bridge(tensorflow, environ=environ, progress=progress)
+    return tensorflow
 
 
 def build_bridge(
@@ -109,19 +123,23 @@ def _check(tensorflow: InstalledTensorFlow) -> None:
             f"{tensorflow.python} has {tensorflow.version}: its numbers might be wrong there",
             hint=f"pip install 'tensorflow=={TRIED_VERSIONS[-1]}.*', in an environment of its own",
         )
-    if not tensorflow.is_cuda_build:
-        raise BackendError(
-            f"the TensorFlow {tensorflow.version} in {tensorflow.folder} has no GPU support "
-            "(is it tensorflow-cpu?), and that is what a simulated card runs",
-            hint="pip uninstall tensorflow-cpu; pip install tensorflow (no GPU and nothing of "
-            "NVIDIA's is needed)",
-        )
+    _check_is_cuda_build(tensorflow)
     if not (tensorflow.headers / _HEADER).is_file():
         raise MissingDependencyError(
             f"the kernel bridge is compiled against TensorFlow's headers, and {tensorflow.headers} "
             f"has no {_HEADER}",
             hint="put the whole wheel back: pip install --force-reinstall --no-deps "
             f"tensorflow=={tensorflow.version}",
+        )
+
+
+def _check_is_cuda_build(tensorflow: InstalledTensorFlow) -> None:
+    if not tensorflow.is_cuda_build:
+        raise BackendError(
+            f"the TensorFlow {tensorflow.version} in {tensorflow.folder} has no GPU support "
+            "(is it tensorflow-cpu?), and that is what a simulated card runs",
+            hint="pip uninstall tensorflow-cpu; pip install tensorflow (no GPU and nothing of "
+            "NVIDIA's is needed)",
         )
 
 

@@ -19,6 +19,7 @@ from tests.processes import Nvml, run
 pytestmark = pytest.mark.slow  # waits for programs
 
 MISSING = [name for name in ("tensorflow", "sklearn") if importlib.util.find_spec(name) is None]
+needs_tensorflow = pytest.mark.skipif("tensorflow" in MISSING, reason="tensorflow not installed")
 needs_them = pytest.mark.skipif(bool(MISSING), reason=f"{' and '.join(MISSING)} not installed")
 
 
@@ -47,6 +48,29 @@ def test_the_story_as_the_readme_tells_it(tmp_path: Path) -> None:
     assert "with gpuconf: ninety_percent.py" in done.stderr
 
 
+@pytest.mark.slow
+@needs_tensorflow
+def test_the_short_story_needs_a_c_compiler_alone(tmp_path: Path) -> None:
+    """--quick dies without the line and runs with it, with the same figures and no C++ compiler."""
+    environ = {"CXX": "/nowhere/c++", "XDG_CACHE_HOME": str(tmp_path)}
+    done = run(gpuconf("demo", "--quick", "--simulated"), tmp_path, environ=environ, timeout_s=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = " ".join(done.stdout.split())
+    for text in (
+        "Nothing is computed: `gpuconf demo` without --quick trains a network.",
+        "1. one_tensor.py needs 1024 MiB. With its CUDA context it takes 7783 MiB of the 9319 MiB "
+        "that were free.",
+        "2. A second one_tensor.py beside it finds 1536 MiB, and dies (exit code 1",
+        "one_tensor.py, line 9: tensor = tf.raw_ops.Empty(",
+        "OOM when allocating tensor with shape[256,1024,1024] and type float",
+        "1. one_tensor.py runs. Its limit: 3942 MiB.",
+        "2. A second one_tensor.py beside it runs. Its limit: 3942 MiB.",
+        "Of the 1536 MiB left, the second process got 861 MiB",
+        "limit = min(3942 MiB, 8551 MiB) = 3942 MiB",
+    ):
+        assert text in told
+
+
 def test_the_real_cards_own_ledger_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the caller's programs lease, the demo's do too."""
     monkeypatch.setenv("GPUCONF_LEASES", "/srv/leases")
@@ -63,7 +87,7 @@ def test_without_a_compiler_it_says_what_it_cannot_show(tmp_path: Path) -> None:
     environ = {"CC": "", "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
     done = run(gpuconf("demo", "--simulated"), tmp_path, environ=environ)
     assert done.returncode == 4
-    assert "nothing can be run" in done.stdout
+    assert "Nothing can be run: " in done.stdout
     assert "limit = min(3942 MiB, 8551 MiB) = 3942 MiB" in done.stdout
     assert "hint:" in done.stderr
     assert "Traceback" not in done.stderr
@@ -87,7 +111,7 @@ def test_a_card_that_is_not_ours_is_left_alone(
     done = run(gpuconf("demo"), tmp_path, environ=environ)
     assert "not on a real GPU: " in done.stderr
     assert because in done.stderr
-    assert "no simulated card, so nothing can be run" in done.stdout
+    assert "Nothing can be run: " in done.stdout
 
 
 def test_help_tells_what_it_takes(tmp_path: Path) -> None:
@@ -98,20 +122,24 @@ def test_help_tells_what_it_takes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "hint"),
-    [("tensorflow", "pip install tensorflow"), ("sklearn", "pip install scikit-learn")],
+    ("words", "module", "hint"),
+    [
+        (["demo"], "tensorflow", "pip install tensorflow"),
+        (["demo", "--quick"], "tensorflow", "pip install tensorflow"),
+        (["demo"], "sklearn", "pip install scikit-learn; or, without it: gpuconf demo --quick"),
+    ],
 )
 def test_what_is_not_installed_is_named_with_the_command(
-    tmp_path: Path, module: str, hint: str
+    tmp_path: Path, words: list[str], module: str, hint: str
 ) -> None:
-    """TensorFlow and scikit-learn are extras: the error is the pip command, and nothing starts."""
+    """TensorFlow and scikit-learn are extras: what cannot be shown, what would be set, and pip."""
     program = (
         "import importlib.util, sys\n"
         "from gpuconf.cli.main import main\n"
         "real = importlib.util.find_spec\n"
         "installed = lambda name: object() if name == 'tensorflow' else real(name)\n"
         f"importlib.util.find_spec = lambda n, *a: None if n == {module!r} else installed(n)\n"
-        "sys.exit(main(['demo']))"
+        f"sys.exit(main({words!r}))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
@@ -119,7 +147,9 @@ def test_what_is_not_installed_is_named_with_the_command(
     assert done.returncode == 4
     assert f"hint: {hint}" in done.stderr
     assert len(done.stderr.splitlines()) == 2
-    assert done.stdout == ""
+    told = " ".join(done.stdout.split())
+    assert "which is not installed. So this demo cannot show a program that takes" in told
+    assert "limit = min(3942 MiB, 8551 MiB) = 3942 MiB" in told
 
 
 def test_json_is_refused_with_one_document(tmp_path: Path) -> None:

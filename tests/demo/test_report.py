@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpuconf.demo.quick import QuickHalf, quick_after_lines, quick_before_lines, quick_holds
 from gpuconf.demo.report import after_lines, before_lines, lines_of
 from gpuconf.demo.runner import ScriptRun
 from gpuconf.demo.story import Half, holds
@@ -106,3 +107,36 @@ def test_no_line_is_broken_by_the_terminal(width: int) -> None:
     assert " ".join(" ".join(lines).split()) == " ".join(" ".join(whole).split())
     starts = ("1. ", "2. ", "3. ", "   ")
     assert all(line.startswith(starts) and line[3] != " " for line in lines)
+
+
+HELD = ScriptRun(0, "", {"in_use_mib": 1024}, {"GPU:0": 3942}, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_so"),
+    [
+        ((HELD, DIED), (HELD, HELD), True),
+        ((HELD, HELD), (HELD, HELD), False),
+        ((DIED, DIED), (HELD, HELD), False),
+        ((HELD, DIED), (DIED, HELD), False),
+        ((HELD, DIED), (HELD, DIED), False),
+    ],
+)
+def test_when_the_short_story_holds(
+    before: tuple[ScriptRun, ScriptRun], after: tuple[ScriptRun, ScriptRun], is_so: bool
+) -> None:
+    """The second program dies without the line, and nothing else does."""
+    assert quick_holds(_quick(*before), _quick(*after)) == is_so
+
+
+def test_the_short_story_says_what_it_does_not_know() -> None:
+    """A card without figures, and a program that died early, are told without invented numbers."""
+    half = QuickHalf(DIED, DIED, None, None)
+    told = " ".join(quick_before_lines(half))
+    assert "needs some memory. With its CUDA context it takes an unknown amount of the" in told
+    assert "beside it finds an unknown amount, and dies (exit code 1, after 22 s)." in told
+    assert "one_tensor.py runs. Its limit: 3942 MiB." in quick_after_lines(_quick(HELD, HELD))[0]
+
+
+def _quick(first: ScriptRun, second: ScriptRun) -> QuickHalf:
+    return QuickHalf(first, second, 9319 * MIB, 1536 * MIB)
