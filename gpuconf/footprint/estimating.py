@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import gpuconf.hardware
@@ -23,7 +24,7 @@ from gpuconf.keras_api.families import family_on_any_backend
 from gpuconf.units import sized
 
 _MUCH_WORKSPACE = 0.2  # of the peak
-_SAFE_SHARE = 0.96  # of a limit: the peak differs by a few per cent with what ran before
+_MARGIN = 0.04  # of a limit: the peak differs by a few per cent with what ran before
 
 
 def estimate(
@@ -160,7 +161,9 @@ def _estimated(
 
 def _safe_limit(limit_bytes: int | None, allow_growth: bool) -> Limit | None:
     """The allocator that a batch must run through to be said to fit."""
-    return None if limit_bytes is None else Limit(int(limit_bytes * _SAFE_SHARE), allow_growth)
+    if limit_bytes is None:
+        return None
+    return Limit(limit_bytes, allow_growth, math.ceil(limit_bytes * _MARGIN))
 
 
 def _of_replay(step: Step, other: Step | None, replayed: Replay) -> MemoryEstimate:

@@ -53,10 +53,14 @@ class Replay(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """What the allocator may take, and whether in regions as they are needed."""
+    """What the allocator may take, and whether in regions as they are needed.
+
+    ``margin_bytes`` of it must be left over by a step that fits.
+    """
 
     size_bytes: int
     allow_growth: bool = True
+    margin_bytes: int = 0
 
 
 def replay(step: Step, *, allow_growth: bool = True) -> Replay:
@@ -79,13 +83,24 @@ def replay(step: Step, *, allow_growth: bool = True) -> Replay:
 
 
 def fits(step: Step, limit: Limit) -> bool:
-    """Whether the step runs in an allocator with this limit, pieces and all."""
-    allocator = Allocator(limit.size_bytes, allow_growth=limit.allow_growth)
+    """Whether the step runs in an allocator with this limit, pieces and all.
+
+    What the framework may take in addition where memory is short may lie in the margin.
+    """
+    if not _runs(step, limit.size_bytes - limit.margin_bytes, limit.allow_growth):
+        return False
+    return not step.spare_bytes or _runs(
+        step, limit.size_bytes, limit.allow_growth, spare_bytes=step.spare_bytes
+    )
+
+
+def _runs(step: Step, size_bytes: int, allow_growth: bool, *, spare_bytes: int = 0) -> bool:
+    allocator = Allocator(size_bytes, allow_growth=allow_growth)
     schedule = _schedule(step)
     try:
         variables = VariablesInMemory(step, allocator)
-        if step.spare_bytes:
-            allocator.allocate(step.spare_bytes)
+        if spare_bytes:
+            allocator.allocate(spare_bytes)
         for _ in range(STEPS):
             _run(schedule, step.pieces, allocator, variables)
     except OutOfMemoryError:

@@ -139,6 +139,15 @@ def test_regions_that_nothing_is_in_are_given_back() -> None:
     assert not fits(held, Limit(64 * MIB))
 
 
+def test_what_the_framework_may_take_lies_in_the_margin() -> None:
+    """Of 100 MiB 4 are the margin: 96 fit alone, and beside what the framework takes of the 4."""
+    limit = Limit(100 * MIB, allow_growth=False, margin_bytes=4 * MIB)
+    assert fits(step([piece(96 * MIB, 0, 0)]), limit)
+    assert not fits(step([piece(97 * MIB, 0, 0)]), limit)
+    assert fits(step([piece(96 * MIB, 0, 0)])._replace(spare_bytes=4 * MIB), limit)
+    assert not fits(step([piece(96 * MIB, 0, 0)])._replace(spare_bytes=5 * MIB), limit)
+
+
 def test_what_is_built_must_fit_too() -> None:
     """A model whose weights cannot be made does not fit, however little its step needs."""
     made = step([piece(256, 0, 0)], variables=[weight(10 * MIB)])
