@@ -9,16 +9,20 @@ IN_PARALLEL := --numprocesses 4 --dist loadfile
 # Compiled once, not in each of a thousand programs that leave no bytecode behind; nor does each
 # process of pytest compile all tests, where the variable is set for everything (in containers).
 COMPILED := $(BIN)/python -m compileall -q -j 0 gpuconf tests
+# Against the schemas that came with it: nothing is fetched.
+SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
-.PHONY: help demo test quick lint wheel generated bench matrix legacy slurm models estimates batches gpu clean
+.PHONY: help demo test quick lint wheel pythons dist generated bench matrix legacy slurm models estimates batches gpu clean
 
 help:
 	@printf "%-16s%s\n" "make demo" "the main job, before and after, on a GPU or the simulated card"
 	@printf "%-16s%s\n" "make test" "every test that needs no GPU (TensorFlow on the simulated card included)"
 	@printf "%-16s%s\n" "make quick" "the tests that start no TensorFlow"
-	@printf "%-16s%s\n" "make lint" "ruff and mypy --strict"
-	@printf "%-16s%s\n" "make wheel" "build the wheel, install it elsewhere, check what is in it"
+	@printf "%-16s%s\n" "make lint" "ruff, mypy --strict, and the forms of workflows, issue templates and CITATION.cff"
+	@printf "%-16s%s\n" "make wheel" "build sdist and wheel, check them as an index does, try the wheel elsewhere"
+	@printf "%-16s%s\n" "make pythons" "the wheel in clean Pythons 3.10 to 3.14, those that are found"
+	@printf "%-16s%s\n" "make dist" "the same as make wheel, and keep both in dist/ for a release"
 	@printf "%-16s%s\n" "make generated" "write anew what is made from the code: the reference of profile keys, the JSON Schemas"
 	@printf "%-16s%s\n" "make bench" "what import gpuconf.auto and gpuconf run cost, and how fast a log is explained"
 	@printf "%-16s%s\n" "make matrix" "acceptance on TensorFlow 2.15, PyTorch 2.4 and JAX 0.4.30 to the newest (an hour)"
@@ -61,9 +65,21 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(SCHEMA)github-workflows .github/workflows/*.yml
+	$(SCHEMA)github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml
+	$(SCHEMA)github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(SCHEMA)citation-file-format CITATION.cff
 
 wheel: $(VENV)/.dev
-	$(BIN)/python tests/packaging/check_wheel.py
+	$(BIN)/python -m tests.packaging.check_wheel
+
+pythons: $(VENV)/.dev
+	$(BIN)/python -m tests.packaging.check_pythons
+
+# What a release uploads; RELEASING.md says when.
+dist: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/python -m tests.packaging.check_wheel --keep dist
 
 generated: $(VENV)/.dev
 	$(BIN)/python docs/generate.py

@@ -161,5 +161,5 @@ def check_picture(path: str) -> None:
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingDependencyError(
             "--plot draws with matplotlib, which is not installed",
-            hint="pip install matplotlib",
+            hint="pip install 'gpuconf[plot]'",
         )

@@ -94,4 +94,4 @@ def test_no_picture_without_matplotlib(tmp_path: Path) -> None:
         """,
         tmp_path,
     )
-    assert out == "pip install matplotlib\n"
+    assert out == "pip install 'gpuconf[plot]'\n"
