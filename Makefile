@@ -13,7 +13,7 @@ COMPILED := $(BIN)/python -m compileall -q -j 0 gpuconf tests
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
-.PHONY: help demo test quick lint wheel pythons dist generated bench matrix legacy slurm models estimates batches gpu clean
+.PHONY: help demo test quick lint wheel pythons dist generated transcripts site bench matrix legacy slurm models estimates batches gpu clean
 
 help:
 	@printf "%-16s%s\n" "make demo" "the main job, before and after, on a GPU or the simulated card"
@@ -24,6 +24,8 @@ help:
 	@printf "%-16s%s\n" "make pythons" "the wheel in clean Pythons 3.10 to 3.14, those that are found"
 	@printf "%-16s%s\n" "make dist" "the same as make wheel, and keep both in dist/ for a release"
 	@printf "%-16s%s\n" "make generated" "write anew what is made from the code: the reference of profile keys, the JSON Schemas"
+	@printf "%-16s%s\n" "make transcripts" "run the pages' marked commands, and write what they print now (minutes)"
+	@printf "%-16s%s\n" "make site" "build the documentation site into build/site; a warning or a broken link fails"
 	@printf "%-16s%s\n" "make bench" "what import gpuconf.auto and gpuconf run cost, and how fast a log is explained"
 	@printf "%-16s%s\n" "make matrix" "acceptance on TensorFlow 2.15, PyTorch 2.4 and JAX 0.4.30 to the newest (an hour)"
 	@printf "%-16s%s\n" "make legacy" "gpuconf run on TensorFlow 1.8 and 1.15 (needs Python 3.6 and 3.7)"
@@ -47,7 +49,11 @@ $(VENV)/.demo: $(VENV)/.python pyproject.toml
 $(VENV)/.dev: $(VENV)/.python pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
 	-$(BIN)/python -m compileall -q -j 0 $(VENV)/lib  # on all processors, which pip does on one
-	touch $@ $(VENV)/.demo
+	touch $@ $(VENV)/.demo $(VENV)/.docs
+
+$(VENV)/.docs: $(VENV)/.python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
 
 demo: $(VENV)/.demo
 	$(BIN)/gpuconf demo
@@ -83,6 +89,13 @@ dist: $(VENV)/.dev
 
 generated: $(VENV)/.dev
 	$(BIN)/python docs/generate.py
+
+transcripts: $(VENV)/.dev
+	$(BIN)/python docs/transcripts.py
+
+site: $(VENV)/.docs
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going -q -b html -d build/doctrees docs build/site
+	@echo "open build/site/index.html"
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.import_cost

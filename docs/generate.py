@@ -1,6 +1,6 @@
-"""Write what is made from the code: the reference of the profile's keys, and all JSON Schemas.
+"""Write what is made from the code: references, the causes' pages, and all JSON Schemas.
 
-`make generated`; tests/profile and tests/test_documents.py hold the files against it.
+`make generated`; tests/profile, tests/documents and tests/test_documents.py hold the files to it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from gpuconf.diagnosis import Diagnosis
 from gpuconf.doctor.report import Report
 from gpuconf.footprint.document import EstimateDocument
 from gpuconf.holdings.document import Holdings
+from gpuconf.messages.causes import CAUSES
 from gpuconf.nodes.document import NodesReport
 from gpuconf.profile import key_reference
 from gpuconf.profile.documentation import schema_text
@@ -22,7 +23,9 @@ from gpuconf.rehearsal.document import InterruptedDocument, RehearsalDocument
 from gpuconf.reporting.problems import ErrorDocument
 
 sys.path.insert(0, str(Path(__file__).parent))
-from schemas import schema_of  # beside this file, which no package holds
+import cause_pages  # beside this file, which no package holds
+import command_pages
+from schemas import schema_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "profiles.md"
@@ -55,6 +58,16 @@ def page_text(current: str) -> str:
     return f"{written_by_hand}\n\n{MARK}\n{key_reference().strip()}\n"
 
 
+def made_pages() -> Iterator[tuple[Path, str]]:
+    """Every other page with a part that is made, and the text that belongs into it."""
+    yield ROOT / "docs" / "reference" / "commands.md", command_pages.page_text()
+    for name in (*CAUSES, "index"):
+        page = ROOT / "docs" / "causes" / f"{name}.md"
+        by_hand = page.read_text(encoding="utf-8").partition(cause_pages.MARK)[0].rstrip()
+        part = cause_pages.index_part() if name == "index" else cause_pages.made_part(name)
+        yield page, f"{by_hand}\n\n{cause_pages.MARK}\n{part}"
+
+
 def schemas() -> Iterator[tuple[Path, str]]:
     """Every schema's file, and the text that belongs into it."""
     folder = ROOT / "configs"
@@ -66,5 +79,5 @@ def schemas() -> Iterator[tuple[Path, str]]:
 
 if __name__ == "__main__":
     PAGE.write_text(page_text(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    for file, text in schemas():
+    for file, text in (*made_pages(), *schemas()):
         file.write_text(text, encoding="utf-8")

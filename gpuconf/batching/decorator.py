@@ -52,6 +52,8 @@ def oom_safe(
 ) -> Any:
     """Make a function of batches one of all the data, that survives out-of-memory.
 
+    ::
+
         @oom_safe(batch_size=256)
         def embed(images, *, flip=False):
             return model(images, training=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from gpuconf.command_line import describe
 from gpuconf.errors import GpuconfError, UsageError
 
 _WIDEST = 100
+# What is for those who write the pages: which commands of them are run, and how.
+_MARK = re.compile(r"^<!-- .* -->\n", re.MULTILINE)
 
 _DESCRIPTION = """\
 Read a page of the documentation. The pages came with the package: nothing is
@@ -21,6 +24,7 @@ _EXAMPLES = """\
 examples:
   gpuconf docs                    # the list of pages
   gpuconf docs rehearse
+  gpuconf docs causes/host-oom
   gpuconf docs explain | less"""
 
 
@@ -39,14 +43,14 @@ def run(options: argparse.Namespace, output: Output) -> int:
     pages = _pages()
     if options.topic is None:
         for name, page in pages.items():
-            output.line(f"{name:<16}{_title(page)}")
+            output.line(f"{name:<34}{_title(page)}")
         return 0
     name = options.topic.removesuffix(".md")
     if name not in pages:
         close = get_close_matches(options.topic, pages, n=1)
         hint = f"gpuconf docs {close[0]}" if close else "`gpuconf docs` lists the pages"
         raise UsageError(f"there is no page {options.topic!r}", hint=hint)
-    _show(pages[name].read_text(encoding="utf-8"), output)
+    _show(_MARK.sub("", pages[name].read_text(encoding="utf-8")), output)
     return 0
 
 
@@ -54,13 +58,18 @@ def _pages() -> dict[str, Path]:
     """The pages by name: inside the package, or beside it in a checkout."""
     package = Path(gpuconf.__file__).parent
     for folder in (package / "docs", package.parent / "docs"):
-        found = {page.stem: page for page in sorted(folder.glob("*.md"))}
+        found = sorted(folder.rglob("*.md"), key=lambda page: (len(page.parts), page))
         if found:
-            return found
+            return {_name(page, folder): page for page in found}
     raise GpuconfError(
         "this installation has no pages",
         hint="pip install --force-reinstall gpuconf",
     )
+
+
+def _name(page: Path, folder: Path) -> str:
+    """What a reader types, such as ``causes/host-oom``."""
+    return page.relative_to(folder).with_suffix("").as_posix()
 
 
 def _title(page: Path) -> str:

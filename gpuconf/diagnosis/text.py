@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpuconf.diagnosis.diagnosis import Diagnosis
-from gpuconf.messages.causes import CAUSES, NOT_GPU, SEVERITIES
+from gpuconf.messages.causes import CAUSES, NOT_GPU, PAGE_OF_CAUSE, SEVERITIES
 from gpuconf.messages.facts.allocations import Allocations
 from gpuconf.messages.facts.dump import Dump
 from gpuconf.messages.facts.tensor import MemoryRequest
@@ -61,6 +61,7 @@ def _report(diagnosis: Diagnosis, source: str | None, *, verbose: bool) -> Itera
     yield from _others(diagnosis, source, verbose=verbose)
     yield from _notes(diagnosis.notes, verbose=verbose)
     yield from _proposals(diagnosis, verbose=verbose)
+    yield from _page(diagnosis)
 
 
 def _labelled(label: str, text: str, style: str = "") -> Line:
@@ -246,3 +247,8 @@ def _proposals(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Line]:
     hidden = len(diagnosis.proposals) - len(shown)
     if hidden:
         yield Line(f"  … and {hidden} more (-v)", "dim")
+
+
+def _page(diagnosis: Diagnosis) -> Iterator[Line]:
+    yield Line("")
+    yield Line(f"about this cause: {PAGE_OF_CAUSE}{diagnosis.cause}", "dim")

@@ -25,6 +25,8 @@ class Cause(NamedTuple):
 
 
 NOT_GPU = "not-a-gpu-problem"
+# What shows a cause's page, its name added.  The one place to change once the site has an address.
+PAGE_OF_CAUSE = "gpuconf docs causes/"
 # A GPU's memory is the cause.
 OF_GPU_MEMORY = frozenset(
     {

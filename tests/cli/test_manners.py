@@ -56,16 +56,21 @@ def test_a_log_in_a_pipe(tmp_path: Path) -> None:
 
 def test_the_pages_are_there_offline(tmp_path: Path) -> None:
     """Every page, by name; a slip is put right; pipes get Markdown; the wheel has them all."""
-    listed, page, wrong = run_commands(
-        tmp_path, ["docs"], ["docs", "rehearse"], ["docs", "reherse"]
+    listed, page, cause, wrong = run_commands(
+        tmp_path, ["docs"], ["docs", "design"], ["docs", "causes/host-oom"], ["docs", "reherse"]
     )
-    pages = {path.stem: path for path in (ROOT / "docs").glob("*.md")}
-    assert [line.split()[0] for line in listed.out.splitlines()] == sorted(pages)
-    assert page.out == pages["rehearse"].read_text(encoding="utf-8")
+    folder = ROOT / "docs"
+    pages = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")}
+    assert {line.split()[0] for line in listed.out.splitlines()} == pages
+    assert page.out == (folder / "design.md").read_text(encoding="utf-8")
+    assert cause.out.startswith("# The host ran out of RAM\n")
     assert wrong.code == 2
     assert "hint: gpuconf docs rehearse" in wrong.err
     packed = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert all(f'"docs/{name}.md" = "gpuconf/docs/{name}.md"' in packed for name in pages)
+    for name in pages:  # whole folders, or page by page
+        folder_of_it = name.rpartition("/")[0]
+        entries = (f"docs/{name}.md", f"docs/{folder_of_it}")
+        assert any(f'"{each}" = "gpuconf/{each}"' in packed for each in entries), name
 
 
 def completed(line: str, folder: Path) -> list[str]:

@@ -1,0 +1,93 @@
+"""The reference of the commands, from their parsers."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpuconf.cli.main import build_parser
+from gpuconf.command_line import COMMANDS
+
+_SCHEMAS = Path(__file__).resolve().parents[1] / "configs"
+_HEAD = """\
+# The commands
+
+Made by `make generated` from the commands' own parsers. `gpuconf COMMAND --help` prints the same.
+Every command takes `--color auto|always|never`. Exit codes: 0 all is fine, 1 something is refused,
+2 bad usage or a bad profile, 3 a bug in gpuconf, 4 something that is needed is not installed.
+"""
+
+
+def page_text() -> str:
+    """The whole page."""
+    return "\n".join([_HEAD, *_list(), *_commands()]).rstrip() + "\n"
+
+
+def _list() -> Iterator[str]:
+    yield from ("| command | |", "|---|---|")
+    for name, about in COMMANDS.items():
+        yield f"| [`gpuconf {name}`](#gpuconf-{name}) | {about} |"
+    yield ""
+
+
+def _commands() -> Iterator[str]:
+    parsers = _children(build_parser(at_once=list(COMMANDS)))
+    for name in COMMANDS:
+        yield from _command(parsers[name], level=2)
+        if (_SCHEMAS / f"{name}.schema.json").exists():
+            schema = f"{name}.schema.json"
+            yield f"What `--json` prints: [{schema}](../../configs/{schema})."
+            yield ""
+
+
+def _command(parser: argparse.ArgumentParser, level: int) -> Iterator[str]:
+    yield from (f"{'#' * level} `{parser.prog}`", "")
+    if parser.description:
+        yield from (_paragraphs(parser.description), "")
+    yield from _arguments(parser)
+    if parser.epilog:
+        yield from ("```text", parser.epilog.strip(), "```", "")
+    for child in _children(parser).values():
+        yield from _command(child, level + 1)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> Iterator[str]:
+    rows = [
+        (_name(action), _cell(action.help or ""))
+        for action in parser._actions
+        if action.help != argparse.SUPPRESS
+        and not isinstance(action, argparse._SubParsersAction | argparse._HelpAction)
+    ]
+    if rows:
+        yield from ("| argument | |", "|---|---|")
+        yield from (f"| {name} | {about} |" for name, about in rows)
+        yield ""
+
+
+def _name(action: argparse.Action) -> str:
+    if not action.option_strings:
+        shown = action.metavar or action.dest
+        return f"`{shown if isinstance(shown, str) else ' '.join(shown)}`"
+    value = ""
+    if action.nargs != 0:
+        choices = "|".join(map(str, action.choices or ()))
+        value = f" {action.metavar or choices or action.dest.upper()}"
+    return ", ".join(f"`{option}{value}`" for option in action.option_strings).replace("|", "\\|")
+
+
+def _cell(text: str) -> str:
+    """Help as a cell: placeholders of argparse's are doubled percents here."""
+    return " ".join(text.split()).replace("%%", "%").replace("|", "\\|")
+
+
+def _paragraphs(text: str) -> str:
+    return "\n\n".join(" ".join(each.split()) for each in re.split(r"\n\s*\n", text.strip()))
+
+
+def _children(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}

@@ -1,0 +1,137 @@
+"""The documentation site, as Sphinx builds it: `make site`.
+
+The pages stay plain Markdown that a forge and `gpuconf docs` show too.  What only the site needs is
+here: the navigation, and what becomes of the transcripts' marks.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).parent))
+from fences import marked_for_readers  # beside this file, which no package holds
+
+from gpuconf import __version__
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+HERE = Path(__file__).parent
+
+project, author, release = "gpuconf", "The gpuconf developers", __version__
+project_copyright = "the gpuconf developers"
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+exclude_patterns = ["_build", "examples", "**/README.md"]
+
+html_theme = "furo"
+html_title = f"gpuconf {release}"
+html_static_path = ["site"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+# Nothing is fetched when a page is read: the theme's fonts are those of the reader's system.
+html_theme_options = {"navigation_with_keys": True}
+highlight_language = "text"
+pygments_style, pygments_dark_style = "friendly", "github-dark"
+
+myst_heading_anchors = 4
+myst_enable_extensions = ["attrs_inline"]
+nitpicky = True
+
+# Else a default such as os.environ would be printed with all that it holds.
+autodoc_preserve_defaults = True
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+default_role = "code"
+# Types of the standard library and of frameworks, for which no reference is built.
+nitpick_ignore_regex = [("py:.*", r"(?!gpuconf\.\w+$).*")]
+
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Start": ("get-started",),
+    "How to": (
+        "howto/desktop-freezes",
+        "howto/two-jobs-on-one-card",
+        "howto/a-colleagues-job-died",
+        "howto/out-of-memory-at-evaluate",
+        "howto/out-of-memory-at-start",
+        "howto/keras-2018",
+        "howto/notebook-kernels",
+        "howto/lab-machine",
+        "howto/ray",
+        "howto/slurm",
+        "howto/ci-without-a-gpu",
+    ),
+    "Guides": (
+        "run",
+        "sharing",
+        "doctor",
+        "explain",
+        "estimate",
+        "rehearse",
+        "batching",
+        "images",
+        "notebooks",
+        "frameworks",
+        "clusters",
+    ),
+    "Reference": ("reference/commands", "profiles", "reference/python", "causes/index"),
+    "Explanation": ("how-a-limit-is-planned", "simulated-card", "design"),
+    "Proof": ("matrix", "trained-models"),
+}
+# Shorter than the pages' own titles.
+TITLES = {
+    "run": "gpuconf run",
+    "sharing": "Leases, gpuconf ps",
+    "doctor": "gpuconf doctor",
+    "explain": "gpuconf explain",
+    "estimate": "gpuconf estimate",
+    "rehearse": "gpuconf rehearse",
+    "batching": "Batches that survive",
+    "images": "Images from paths",
+    "frameworks": "TensorFlow, JAX, PyTorch",
+    "clusters": "Clusters",
+    "causes/index": "Causes of a failure",
+    "matrix": "Versions",
+    "trained-models": "Trained models",
+}
+
+
+def _navigation() -> str:
+    """The table of contents of every section, of the pages that are there."""
+    trees = []
+    for caption, names in SECTIONS.items():
+        there = [_entry(name) for name in names if any(HERE.glob(f"{name}.*"))]
+        trees.append(
+            f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(there) + "\n```\n"
+        )
+    return "\n".join(trees)
+
+
+def _entry(name: str) -> str:
+    return f"{TITLES[name]} <{name}>" if name in TITLES else name
+
+
+def _of_the_site(_app: Sphinx, page: str, source: list[str]) -> None:
+    """What only the site needs, put into a page as it is read."""
+    if page == "index":
+        source[0] += "\n" + _navigation()
+    if page == "causes/index":
+        names = sorted(file.stem for file in (HERE / "causes").glob("*.md") if file.stem != "index")
+        source[0] += "\n```{toctree}\n:hidden:\n\n" + "\n".join(names) + "\n```\n"
+    text = marked_for_readers(source[0])
+    if page == "matrix":  # it is written in parts, each with a title
+        first, *others = re.split(r"^(?=# )", text.lstrip(), flags=re.MULTILINE)[1:]
+        text = first + "".join(f"#{other}" for other in others)
+    text = re.sub(r"^```\n(?=\$ )", "```console\n", text, flags=re.MULTILINE)
+    # Markdown files and folders that are no pages of the site.
+    text = re.sub(r"\]\(((?:\.\./)+(?:CONTRIBUTING|tests/[\w/]+)\.md)\)", r"](path:\1)", text)
+    source[0] = re.sub(r"\[([^]]+)\]\(examples/\w+\)", r"`\1`", text)
+
+
+def setup(app: Sphinx) -> None:
+    """Sphinx calls this."""
+    app.connect("source-read", _of_the_site)
