@@ -86,8 +86,8 @@ if TYPE_CHECKING:
 
 # What IPython looks for where `%load_ext gpuconf` names this package.
 _OF_IPYTHON = {
-    "load_ipython_extension": "gpuconf.exception_hooks",
-    "unload_ipython_extension": "gpuconf.exception_hooks",
+    "load_ipython_extension": "gpuconf.ipython",
+    "unload_ipython_extension": "gpuconf.ipython",
 }
 
 

@@ -1,6 +1,7 @@
-"""A diagnosis under the traceback: in a script by ``GPUCONF_EXPLAIN=1``, in IPython by %load_ext.
+"""A diagnosis under the traceback that ends a script, by ``GPUCONF_EXPLAIN=1``.
 
-``gpuconf.auto`` loads this file on request, and this file the diagnosis once there is an exception.
+``gpuconf.auto`` loads this file on request, and this file the diagnosis once there is an
+exception.  For notebooks see :mod:`gpuconf.ipython`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,12 @@ from gpuconf.environ import switched_off
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Any
+
+    from gpuconf.diagnosis import Diagnosis
 
     Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
 _OFF = ("", "0", "false", "no", "off")
-# A cell with %load_ext may run many times; the function is registered once.
-_watching: dict[int, Callable[[Any], None]] = {}
 
 
 def install_if_asked(environ: Mapping[str, str] = os.environ) -> bool:
@@ -53,42 +53,27 @@ def tell(error: BaseException) -> None:
 
     Never raises: the program is failing already.
     """
-    from gpuconf.errors import GpuconfError
     from gpuconf.terminal import debug
 
-    # Our own errors already explain themselves.
-    if isinstance(error, (GpuconfError, KeyboardInterrupt, SystemExit, GeneratorExit)):
-        return
     if sys.stderr is None:  # which print() would take for stdout
         return
     try:
-        from gpuconf.diagnosis import explain
-        from gpuconf.diagnosis.text import lines_of
+        diagnosis = diagnosis_of(error)
+        if diagnosis is not None and diagnosis.severity == "failure":
+            from gpuconf.diagnosis.text import lines_of
 
-        diagnosis = explain(error)
-        if diagnosis.severity == "failure":
             report = "\n".join(lines_of(diagnosis, source=None))
             print(f"\ngpuconf: {report}", file=sys.stderr, flush=True)
     except (Exception, KeyboardInterrupt) as trouble:
         debug(f"the exception could not be explained: {trouble!r}")
 
 
-def load_ipython_extension(shell: Any) -> None:
-    """``%load_ext gpuconf``: below each traceback of a GPU's memory, what it means."""
-    if id(shell) in _watching:
-        return
+def diagnosis_of(error: BaseException) -> Diagnosis | None:
+    """The diagnosis of an exception; None for our own errors, which already explain themselves."""
+    from gpuconf.errors import GpuconfError
 
-    def after_cell(result: Any) -> None:
-        error = getattr(result, "error_in_exec", None)
-        if isinstance(error, BaseException):
-            tell(error)
+    if isinstance(error, (GpuconfError, KeyboardInterrupt, SystemExit, GeneratorExit)):
+        return None
+    from gpuconf.diagnosis import explain
 
-    shell.events.register("post_run_cell", after_cell)
-    _watching[id(shell)] = after_cell
-
-
-def unload_ipython_extension(shell: Any) -> None:
-    """``%unload_ext gpuconf``: stop explaining."""
-    after_cell = _watching.pop(id(shell), None)
-    if after_cell is not None:
-        shell.events.unregister("post_run_cell", after_cell)
+    return explain(error)

@@ -1,4 +1,4 @@
-"""The diagnosis under a traceback: by GPUCONF_EXPLAIN in a script, by %load_ext in IPython."""
+"""The diagnosis under the traceback that ends a script, by GPUCONF_EXPLAIN."""
 
 from __future__ import annotations
 
@@ -200,77 +200,6 @@ def test_streams_that_are_gone(tmp_path: Path, change: str) -> None:
     assert done.returncode == 1
     assert done.stdout == ""
     assert (DIAGNOSIS in done.stderr) == (change == "sys.stdout.close()")
-
-
-IPYTHON = """
-import sys
-from IPython.core.interactiveshell import InteractiveShell
-shell = InteractiveShell.instance(colors="NoColor")
-def cell(text):
-    print("cell:", text.split()[0], flush=True)
-    shell.run_cell(text)
-    sys.stdout.flush()
-"""
-
-
-def cells(folder: Path, *texts: str) -> list[str]:
-    """What IPython shows for each cell, both streams in the order in which they were written."""
-    lines = [IPYTHON, f"shell.run_cell({FAILURE!r})", *(f"cell({text!r})" for text in texts)]
-    (folder / "program.py").write_text("\n".join(lines), encoding="utf-8")
-    done = run(["bash", "-c", f"exec {sys.executable} program.py 2>&1"], folder)
-    assert done.returncode == 0, done.stdout
-    return [part.partition("\n")[2] for part in done.stdout.split("cell: ")[1:]]
-
-
-def test_ipython_tells_below_the_traceback(tmp_path: Path) -> None:
-    """From %load_ext to %unload_ext; for this kind of exception, not for a slip of the keyboard."""
-    before, loaded, oom, slip, fine, again, twice, unloaded, after = cells(
-        tmp_path,
-        "train()",
-        "%load_ext gpuconf",
-        "train()",
-        "no_such_name",
-        "1 + 1",
-        "%load_ext gpuconf",
-        "train()",
-        "%unload_ext gpuconf",
-        "train()",
-    )
-    for shown in before, after:
-        assert "OOM when allocating" in shown
-        assert "gpuconf: " not in shown
-    assert (loaded, unloaded) == ("", "")
-    assert oom.index("OOM when allocating") < oom.index("gpuconf: no room on the card for a tensor")
-    assert "[8192, 8192] float32 = 256 MiB" in oom
-    assert "NameError" in slip
-    assert "gpuconf: " not in slip + fine
-    assert "already loaded" in again
-    assert twice.count("gpuconf: no room on the card") == 1
-
-
-def test_ipython_may_be_loaded_by_hand_and_again(tmp_path: Path) -> None:
-    """Twice by hand is once; %reload_ext goes on; unloading what is not loaded is nothing."""
-    by_hand = "import gpuconf as g; g.load_ipython_extension(get_ipython())"
-    shown = cells(
-        tmp_path,
-        "import gpuconf as g; g.unload_ipython_extension(get_ipython())",
-        by_hand,
-        by_hand,
-        "train()",
-        "%reload_ext gpuconf",
-        "train()",
-        "g.unload_ipython_extension(get_ipython())",
-        "train()",
-    )
-    counts = [text.count("gpuconf: no room on the card") for text in shown]
-    assert counts == [0, 0, 0, 1, 0, 1, 0, 0]
-
-
-def test_a_diagnosis_is_shown_as_text(tmp_path: Path) -> None:
-    """Asked for as a cell's value, it reads as the command prints it."""
-    (shown,) = cells(tmp_path, "import gpuconf; gpuconf.explain('CUDNN_STATUS_ALLOC_FAILED')")
-    assert "(cudnn-handle-alloc)" in shown
-    assert "Diagnosis(" not in shown
 
 
 REAL = """

@@ -34,27 +34,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     topic = parser.add_argument(
         "topic", nargs="?", metavar="TOPIC", help="the page (default: list them)"
     )
-    topic.completer = lambda **_: list(_pages())  # type: ignore[attr-defined]  # of argcomplete
+    topic.completer = lambda **_: list(pages())  # type: ignore[attr-defined]  # of argcomplete
     parser.set_defaults(command=run)
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Print the page, or the list of all."""
-    pages = _pages()
-    if options.topic is None:
-        for name, page in pages.items():
-            output.line(f"{name:<34}{_title(page)}")
+    if options.topic is not None:
+        _show(page_text(options.topic), output)
         return 0
-    name = options.topic.removesuffix(".md")
-    if name not in pages:
-        close = get_close_matches(options.topic, pages, n=1)
-        hint = f"gpuconf docs {close[0]}" if close else "`gpuconf docs` lists the pages"
-        raise UsageError(f"there is no page {options.topic!r}", hint=hint)
-    _show(_MARK.sub("", pages[name].read_text(encoding="utf-8")), output)
+    for name, page in pages().items():
+        output.line(f"{name:<34}{_title(page)}")
     return 0
 
 
-def _pages() -> dict[str, Path]:
+def page_text(topic: str) -> str:
+    """A page as Markdown; UsageError where there is none of that name."""
+    known, name = pages(), topic.removesuffix(".md")
+    if name not in known:
+        close = get_close_matches(topic, known, n=1)
+        hint = f"gpuconf docs {close[0]}" if close else "`gpuconf docs` lists the pages"
+        raise UsageError(f"there is no page {topic!r}", hint=hint)
+    return _MARK.sub("", known[name].read_text(encoding="utf-8"))
+
+
+def pages() -> dict[str, Path]:
     """The pages by name: inside the package, or beside it in a checkout."""
     package = Path(gpuconf.__file__).parent
     for folder in (package / "docs", package.parent / "docs"):

@@ -86,28 +86,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, output: Output) -> int:
     """Examine, show, and exit with what came out."""
     output.as_json = options.format == "json"
-    _part_words(options)
+    part_words(options)
     if options.list_checks:
         return _list_checks(options, output)
-    _refuse_bad_words(options)
+    refuse_bad_words(options)
     if options.hosts is not None:
         return _ask_hosts(options, output)
-    # Here, so that the other commands do not pay for it.
-    from gpuconf.doctor.examination import ExaminationRequest, examine
-
-    report = examine(
-        ExaminationRequest(
-            ids=tuple(options.checks),
-            profile=options.profile,
-            scripts=tuple(options.script),
-            python=options.python,
-            probe=options.probe,
-            timeout_s=PROBE_TIMEOUT_S if options.timeout is None else options.timeout,
-            root=options.root,
-        ),
-        progress=output.progress,
-        command=_command(options),
-    )
+    report = examined(options, output)
     # The findings are shown though the page cannot be written: a probe takes its time.
     unwritten = None if options.report is None else _write_page(report, options.report)
     code = report.exit_code(strict=options.strict)
@@ -121,6 +106,26 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.report is not None:
         output.note(f"wrote {options.report}")
     return code
+
+
+def examined(options: argparse.Namespace, output: Output) -> Report:
+    """The report of what is asked for."""
+    # Here, so that the other commands do not pay for it.
+    from gpuconf.doctor.examination import ExaminationRequest, examine
+
+    return examine(
+        ExaminationRequest(
+            ids=tuple(options.checks),
+            profile=options.profile,
+            scripts=tuple(options.script),
+            python=options.python,
+            probe=options.probe,
+            timeout_s=PROBE_TIMEOUT_S if options.timeout is None else options.timeout,
+            root=options.root,
+        ),
+        progress=output.progress,
+        command=_command(options),
+    )
 
 
 def _command(options: argparse.Namespace) -> str:
@@ -145,7 +150,7 @@ def _list_checks(options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _refuse_bad_words(options: argparse.Namespace) -> None:
+def refuse_bad_words(options: argparse.Namespace) -> None:
     """Before anything is done: a probe takes a minute.
 
     A profile that is named here and cannot be loaded is one of them; where the environment names
@@ -191,7 +196,7 @@ def _ask_hosts(options: argparse.Namespace, output: Output) -> int:
     return show_nodes(report, output, strict=options.strict)
 
 
-def _part_words(options: argparse.Namespace) -> None:
+def part_words(options: argparse.Namespace) -> None:
     """``--script train.py driver``: a word that names a check, and no file, is a check."""
     if options.script[1:]:
         from gpuconf.doctor.examination import known_checks

@@ -67,8 +67,17 @@ such as a file that holds no model; 3 a bug in gpuconf; 4 a library is missing;
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe this command, and add its arguments."""
     describe(parser, _DESCRIPTION, _EXAMPLES)
+    about = "train.py, model.keras, model.h5, or module:function"
+    parser.add_argument("target", metavar="TARGET", help=about)
+    add_options(parser)
+    parser.set_defaults(command=run)
+    if isinstance(parser, CommandParser):
+        parser.after_dashes = "arguments"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Those that say which step is estimated, under which limit, and how it is shown."""
     add = parser.add_argument
-    add("target", metavar="TARGET", help="train.py, model.keras, model.h5, or module:function")
     add("--batch-size", type=positive, metavar="N",
         help="samples in one step (default: the script's, else 32)")  # fmt: skip
     add("--inference", action="store_true", help="a step of predict() instead of fit()")
@@ -106,9 +115,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="draw memory over a step and by layer, as FILE.png or FILE.svg")  # fmt: skip
     add("-v", "--verbose", action="store_true", help="show every layer")
     add("--json", action="store_true", help="print one JSON document")
-    parser.set_defaults(command=run)
-    if isinstance(parser, CommandParser):
-        parser.after_dashes = "arguments"
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -129,7 +135,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
     def answer(found: Training, own_prints: ExitStack) -> int:
         with own_prints:
-            estimate = _estimated(found, options, limit_bytes, output)
+            estimate = estimated(found, options, limit_bytes, output)
             if options.probe:
                 estimate = _probed(estimate, found.subject, options, environ, output)
         estimate = estimate._replace(notes=(*found.notes, *estimate.notes))
@@ -213,15 +219,14 @@ def _found(
     """
     from gpuconf.footprint.loading import import_tensorflow, load_model, stay_off_the_gpu
     from gpuconf.footprint.scripts.running import is_script, run_script
-    from gpuconf.footprint.scripts.training import Training
 
     target = options.target
     stay_off_the_gpu()
     if not is_script(target):
-        _progress(f"building {target}", output)
+        output.progress_for_people(f"building {target}")
         loaded = load_model(target)
     else:
-        _progress(f"running {target} until it trains", output)
+        output.progress_for_people(f"running {target} until it trains")
         import_tensorflow(is_without_gpus=True)
         loaded = run_script(
             Path(target),
@@ -229,7 +234,14 @@ def _found(
             on_training=lambda found: _end(lambda: answer(found), output),
             on_error=lambda error: _end(lambda: _raise(error), output),
         )
-    return Training(loaded.model, _DEFAULT_BATCH, notes=loaded.notes)
+    return training_of(loaded.model, loaded.notes)
+
+
+def training_of(model: Any, notes: tuple[str, ...] = ()) -> Training:
+    """A model by itself, of which nothing says how it is trained."""
+    from gpuconf.footprint.scripts.training import Training
+
+    return Training(model, _DEFAULT_BATCH, notes=notes)
 
 
 def _end(action: Callable[[], int], output: Output) -> NoReturn:
@@ -264,7 +276,7 @@ def _wanted(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _estimated(
+def estimated(
     found: Training, options: argparse.Namespace, limit_bytes: int | None, output: Output
 ) -> MemoryEstimate:
     """The estimate; with advice too where it is asked for, or the batch does not fit."""
@@ -278,7 +290,7 @@ def _estimated(
         limit=limit_bytes,
         phases=True,
         advise=True if options.advice else None,
-        progress=lambda text: _progress(text, output),
+        progress=output.progress_for_people,
     )
 
 
@@ -305,7 +317,7 @@ def _probed(
         Order(target=options.target, folder=os.getcwd(), batch_sizes=(), **step),
         options=wanted,
         environ=environ,
-        progress=lambda text: _progress(text, output),
+        progress=output.progress_for_people,
         profile=options.profile,
     )
 
@@ -326,12 +338,6 @@ def _show(
     from gpuconf.footprint.text import report
 
     output.lines(report(estimate, budget=budget, width=output.width, verbose=options.verbose))
-
-
-def _progress(text: str, output: Output) -> None:
-    """For people who wait; a program's log is spared."""
-    if output.err.file.isatty():
-        output.progress(text)
 
 
 def _precision(text: str) -> str:

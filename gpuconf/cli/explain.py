@@ -76,7 +76,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         options.log = _piped()
     if options.plot is not None:
         check_picture(options.plot)
-    diagnosis = _explained(options.log, output)
+    diagnosis = explained(options.log, output)
     picture = _drawn(diagnosis, options.plot)
     if options.json:
         output.document(diagnosis)
@@ -99,7 +99,8 @@ def _piped() -> str:
     return "-"
 
 
-def _explained(name: str, output: Output) -> Diagnosis:
+def explained(name: str, output: Output) -> Diagnosis:
+    """The diagnosis of a file, or of - for standard input; UsageError for what is no log."""
     shown = "standard input" if name == "-" else name
     try:
         if name == "-":

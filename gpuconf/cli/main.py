@@ -135,13 +135,13 @@ class _Parser(CommandParser):
         return super().parse_known_args(args, namespace)
 
 
-def build_parser(at_once: Sequence[str] = ()) -> argparse.ArgumentParser:
+def build_parser(at_once: Sequence[str] = (), prog: str = "gpuconf") -> argparse.ArgumentParser:
     """The whole command line; the module of a command adds its arguments when it is parsed.
 
-    Those named in ``at_once`` add them now.
+    Those named in ``at_once`` add them now.  ``prog`` is what usage and errors call it.
     """
     parser = _Parser(
-        prog="gpuconf",
+        prog=prog,
         description="Keep deep-learning jobs within the GPU memory they may have.",
         epilog="In a script, the first line `import gpuconf.auto` applies $GPUCONF_PROFILE, the "
         "project's gpuconf.yaml, your own or shared-desktop, in this order. "

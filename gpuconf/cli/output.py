@@ -99,6 +99,11 @@ class Output:
         """Say on stderr what a long command is doing now."""
         self.err.print(self._fitted(f"… {text}"), "dim")
 
+    def progress_for_people(self, text: str) -> None:
+        """Likewise, where somebody waits at a terminal; a program's log is spared."""
+        if self.err.file.isatty():
+            self.progress(text)
+
     def table(self, table: Table) -> None:
         """Print a table to stdout: folded to a terminal's width, a row a line for programs."""
         from rich import table as rich_table
@@ -237,6 +242,7 @@ class _Stream:
             file=self.file,
             width=None if self.file.isatty() else _ENDLESS,
             force_terminal=is_terminal,
+            force_jupyter=False,  # rich would draw on white there
             color_system="standard" if self._is_coloured else None,
             no_color=not self._is_coloured,
             highlight=False,

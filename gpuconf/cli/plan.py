@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpuconf import run_plan
@@ -14,6 +15,7 @@ from gpuconf.environ import switched_off
 from gpuconf.errors import UsageError
 from gpuconf.machine_plan import environment_for, plan_for
 from gpuconf.planner import GpuPlan, Plan
+from gpuconf.reporting.lines import Line
 from gpuconf.running.request import Request, add_changes, request_of
 from gpuconf.units import sized
 
@@ -51,6 +53,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Print the plan; a shortage is an error, and exits 1."""
+    plan = _planned(asked(options))
+    changes, settings = environment_for(plan.profile, plan)
+    if output.as_json:
+        output.document(document_of(plan, changes, settings))
+        return 0
+    output.lines(report_lines(plan, changes, settings))
+    for note in notes_of(plan, settings):
+        output.note(f"note: {note}")
+    if plan.unknown_gpu is not None and plan.notes:
+        command = shlex.join(["gpuconf", "plan", *filter(None, [options.profile])])
+        simcard = f"python -m gpuconf.simcard run --total 8GiB -- {command}"
+        output.note(f"  hint: try it on a simulated card: {simcard}")
+    return 0
+
+
+def asked(options: argparse.Namespace) -> Request:
+    """The profile, and the changes to it; UsageError where two profiles are named."""
     if options.as_option is not None:
         if options.profile not in (None, options.as_option):
             raise UsageError(
@@ -58,20 +77,15 @@ def run(options: argparse.Namespace, output: Output) -> int:
                 hint=f"gpuconf plan {shlex.quote(options.as_option)}",
             )
         options.profile = options.as_option
-    plan = _plan(request_of(options))
+    return request_of(options)
+
+
+def _planned(request: Request) -> Plan:
+    plan = _plan(request)
     if switched_off(os.environ) is not None:
         off = "GPUCONF_DISABLE is set, so `import gpuconf.auto` does none of this"
         plan = plan._replace(notes=(*plan.notes, off))
-    changes, settings = environment_for(plan.profile, plan)
-    if output.as_json:
-        output.document(document_of(plan, changes, settings))
-    else:
-        _print(plan, changes, settings, output)
-        if plan.unknown_gpu is not None and plan.notes:
-            command = shlex.join(["gpuconf", "plan", *filter(None, [options.profile])])
-            simcard = f"python -m gpuconf.simcard run --total 8GiB -- {command}"
-            output.note(f"  hint: try it on a simulated card: {simcard}")
-    return 0
+    return plan
 
 
 def _plan(request: Request) -> Plan:
@@ -114,47 +128,57 @@ def _gpu_document(plan: GpuPlan) -> PlannedGpu:
     )
 
 
-def _print(plan: Plan, changes: dict[str, str], settings: list[Setting], output: Output) -> None:
+def report_lines(plan: Plan, changes: dict[str, str], settings: list[Setting]) -> Iterator[Line]:
+    """The plan for people, with the variables that would be set."""
     source = f"  {plan.profile.source}" if plan.profile.source else ""
-    growth = next((s.effective for s in settings if s.name == "TF_FORCE_GPU_ALLOW_GROWTH"), None)
-    output.line(f"profile {plan.profile.name}{source}", "bold")
+    yield Line(f"profile {plan.profile.name}{source}", "bold", None)
     for gpu in plan.gpus:
-        output.line()
-        _print_gpu(gpu, growth, output)
+        yield Line()
+        yield from gpu_lines(gpu, settings)
     if plan.unknown_gpu is not None:
-        output.line()
-        output.line("any GPU a framework finds", "bold")
-        _print_rules(plan.unknown_gpu, growth, output)
+        yield Line()
+        yield Line("any GPU a framework finds", "bold", None)
+        yield from rule_lines(plan.unknown_gpu, settings)
     if plan.hides_gpus:
-        output.line()
-        output.line("no GPU: frameworks run on the CPU", "bold")
-    output.line()
-    output.line("environment", "bold")
-    for name, value in changes.items():
-        output.line(f"  {name}={value}")
+        yield Line()
+        yield Line("no GPU: frameworks run on the CPU", "bold", None)
+    yield Line()
+    yield Line("environment", "bold", None)
+    yield from environment_lines(changes)
+
+
+def notes_of(plan: Plan, settings: list[Setting]) -> list[str]:
+    """What the machine lacks, and which variables are set to something else."""
+    return [*plan.notes, *(str(setting) for setting in settings if setting.why_not)]
+
+
+def environment_lines(changes: dict[str, str]) -> Iterator[Line]:
+    """The variables that would be set."""
+    yield from (Line(f"  {name}={value}", hang=None) for name, value in changes.items())
     if not changes:
-        output.line("  nothing is set")
-    for text in [*plan.notes, *(str(setting) for setting in settings if setting.why_not)]:
-        output.note(f"note: {text}")
+        yield Line("  nothing is set", hang=None)
 
 
-def _print_gpu(plan: GpuPlan, growth: str | None, output: Output) -> None:
+def gpu_lines(plan: GpuPlan, settings: list[Setting], *, when: str = "now") -> Iterator[Line]:
+    """A GPU, who holds it, and the sum of its limit; ``when`` its figures were read."""
     gpu = plan.gpu
     total = sized(gpu.total_bytes, cut=True) if gpu.total_bytes is not None else "unknown"
     free = sized(gpu.free_bytes, cut=True) if gpu.free_bytes is not None else "unknown"
-    output.line(f"GPU {gpu.index}  {gpu.name or 'unnamed'}  {gpu.uuid or ''}".rstrip(), "bold")
-    output.prose(f"  total {total}, free now {free}")
+    name = f"GPU {gpu.index}  {gpu.name or 'unnamed'}  {gpu.uuid or ''}".rstrip()
+    yield Line(name, "bold", None)
+    yield Line(f"  total {total}, free {when} {free}", hang=4)
     for process in gpu.unleased:  # the others have a line of the sum
         held = sized(process.used_bytes) if process.used_bytes is not None else "unknown size"
-        output.prose(f"  held by pid {process.pid} {process.name or ''}: {held}".rstrip())
-    _print_rules(plan, growth, output)
+        yield Line(f"  held by pid {process.pid} {process.name or ''}: {held}".rstrip(), hang=4)
+    yield from rule_lines(plan, settings)
 
 
-def _print_rules(plan: GpuPlan, growth: str | None, output: Output) -> None:
+def rule_lines(plan: GpuPlan, settings: list[Setting]) -> Iterator[Line]:
+    """The sums, and whether memory is taken step by step."""
+    growth = next((s.effective for s in settings if s.name == "TF_FORCE_GPU_ALLOW_GROWTH"), None)
     for line in plan.arithmetic:
-        style = "green" if line.startswith("limit =") else None
-        output.prose(f"  {line}", style)
+        yield Line(f"  {line}", "green" if line.startswith("limit =") else "", 4)
     if growth is not None:
-        output.prose(f"  allow_growth {_GROWTH.get(growth, growth)}")
+        yield Line(f"  allow_growth {_GROWTH.get(growth, growth)}", hang=4)
     for line in plan.sums[len(plan.arithmetic) :]:
-        output.prose(f"  {line}")
+        yield Line(f"  {line}", hang=4)

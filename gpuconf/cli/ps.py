@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from typing import TYPE_CHECKING
 
 from gpuconf.cli.output import Output
 from gpuconf.command_line import seconds_argument
+
+if TYPE_CHECKING:
+    from gpuconf.holdings.document import Holdings
 
 _INTERVAL_S = 2.0
 _SHORTEST_INTERVAL_S = 0.1
@@ -57,25 +61,16 @@ def _interval(text: str) -> float:
 def run(options: argparse.Namespace, output: Output) -> int:
     """Print it once, or draw it until Ctrl-C, which is its normal end: exit code 0."""
     # Here, so that the other commands do not pay for it.
-    from gpuconf.holdings.document import Holdings
-    from gpuconf.holdings.gathering import read_holdings, summed_up
-    from gpuconf.holdings.tasks import with_tasks
     from gpuconf.holdings.text import lines_of
     from gpuconf.reporting.lines import Line
     from gpuconf.reporting.memory_bars import GLYPHS, BarLayout
 
-    def holdings() -> Holdings:
-        everybody = read_holdings()
-        if options.schedulers:
-            everybody = with_tasks(everybody, list(dict.fromkeys(options.schedulers)))
-        return everybody if options.all_users else summed_up(everybody)
-
     is_ascii = not output.can_write(GLYPHS)
     if options.watch is None:
         if output.as_json:
-            output.document(holdings())
+            output.document(holdings_for(options))
         else:
-            output.lines(lines_of(holdings(), BarLayout(output.width, is_ascii)))
+            output.lines(lines_of(holdings_for(options), BarLayout(output.width, is_ascii)))
         return 0
 
     from gpuconf.cli.live import check_terminal, watch
@@ -85,9 +80,20 @@ def run(options: argparse.Namespace, output: Output) -> int:
     check_terminal(output, shlex.join([*words, *(["--json"] if output.as_json else [])]))
 
     def picture(width: int) -> list[Line]:
-        found = holdings()
+        found = holdings_for(options)
         head = f"gpuconf ps, every {options.watch:g} s: {found.made_at[11:19]}  (Ctrl-C ends it)"
         return [Line(head, "dim"), Line(), *lines_of(found, BarLayout(width, is_ascii))]
 
     watch(picture, output, options.watch)
     return 0
+
+
+def holdings_for(options: argparse.Namespace) -> Holdings:
+    """Who holds what now, as far as is asked for."""
+    from gpuconf.holdings.gathering import read_holdings, summed_up
+    from gpuconf.holdings.tasks import with_tasks
+
+    everybody = read_holdings()
+    if options.schedulers:
+        everybody = with_tasks(everybody, list(dict.fromkeys(options.schedulers)))
+    return everybody if options.all_users else summed_up(everybody)

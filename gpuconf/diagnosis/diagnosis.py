@@ -70,6 +70,14 @@ class Diagnosis(NamedTuple):
     def __str__(self) -> str:
         return text_of(self)
 
+    def _repr_html_(self) -> str:
+        """How notebooks show it."""
+        from gpuconf import rich_display
+
+        return rich_display.html_of(self)
+
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        """How IPython and Jupyter show it."""
-        printer.text(str(self))
+        """How IPython shows it as text."""
+        from gpuconf import rich_display
+
+        printer.text(rich_display.text_of(self))

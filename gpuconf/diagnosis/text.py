@@ -16,7 +16,7 @@ from gpuconf.reporting.lines import Line
 from gpuconf.reporting.text import text_of
 from gpuconf.units import sized
 
-_STYLES = {"failure": "bold red", "silent-cpu-fallback": "bold yellow", "warning-only": "yellow"}
+STYLES = {"failure": "bold red", "silent-cpu-fallback": "bold yellow", "warning-only": "yellow"}
 _LABEL = 21
 # The time and place before a line of TensorFlow's log.
 _PREFIX = re.compile(
@@ -54,9 +54,9 @@ def styled_lines(
 
 
 def _report(diagnosis: Diagnosis, source: str | None, *, verbose: bool) -> Iterator[Line]:
-    yield Line(_headline(diagnosis), _STYLES.get(diagnosis.severity, "bold green"))
-    yield from _evidence(diagnosis.evidence, source, verbose=verbose)
-    for label, text in _facts(diagnosis):
+    yield Line(headline(diagnosis), STYLES.get(diagnosis.severity, "bold green"))
+    yield from evidence_lines(diagnosis.evidence, source, verbose=verbose)
+    for label, text in fact_rows(diagnosis):
         yield _labelled(label, text)
     yield from _others(diagnosis, source, verbose=verbose)
     yield from _notes(diagnosis.notes, verbose=verbose)
@@ -68,7 +68,8 @@ def _labelled(label: str, text: str, style: str = "") -> Line:
     return Line(f"  {label:{_LABEL}}{text}", style, 2 + _LABEL)
 
 
-def _headline(diagnosis: Diagnosis) -> str:
+def headline(diagnosis: Diagnosis) -> str:
+    """The cause, and how the run ended."""
     ending = SEVERITIES[diagnosis.severity]
     if diagnosis.severity == "warning-only" and diagnosis.evidence:  # not so bad as the title
         return f"{_telling(diagnosis.evidence)[0].means} ({diagnosis.cause}): {ending}"
@@ -85,7 +86,10 @@ def _headline(diagnosis: Diagnosis) -> str:
     return f"{diagnosis.title} ({NOT_GPU}) in {lines}"
 
 
-def _evidence(found: Iterable[Evidence], source: str | None, *, verbose: bool) -> Iterator[Line]:
+def evidence_lines(
+    found: Iterable[Evidence], source: str | None, *, verbose: bool
+) -> Iterator[Line]:
+    """The lines of the log that show something, each with what it means."""
     found = list(found)
     shown = found if verbose else _telling(found)
     if not verbose:  # one line that meets two rules is shown once
@@ -115,7 +119,8 @@ def _short(text: str, *, verbose: bool) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 2]} …"
 
 
-def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+def fact_rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    """What the log says beyond the cause: a label, "" where the one above goes on, and a text."""
     facts = diagnosis.facts
     if diagnosis.cause != NOT_GPU:
         on_card = diagnosis.cause != "host-oom"
@@ -214,7 +219,7 @@ def _others(diagnosis: Diagnosis, source: str | None, *, verbose: bool) -> Itera
         yield _labelled("also seen", f"{'; '.join(titles)} (-v shows the lines)")
         return
     yield Line("  follow-up and unrelated errors:")
-    yield from _evidence(diagnosis.consequences, source, verbose=True)
+    yield from evidence_lines(diagnosis.consequences, source, verbose=True)
 
 
 def _notes(notes: Iterable[Evidence], *, verbose: bool) -> Iterator[Line]:

@@ -1,29 +1,23 @@
 """`gpuconf doctor --report FILE.html`: one self-contained page, to attach to a bug report.
 
-Rich draws it: plain lines with colours, in a ``<pre>`` that breaks them at whatever width the
-reader's window has.
+Plain lines with colours, in a ``<pre>`` that breaks them at whatever width the reader's window has.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from html import escape
 from pathlib import Path
-
-from rich.color import parse_rgb_hex
-from rich.console import Console
-from rich.terminal_theme import TerminalTheme
-from rich.text import Text
 
 from gpuconf import __version__
 from gpuconf.command_line import file_to_write
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.report import CardReport, MemoryBar, Report
 from gpuconf.errors import UsageError
+from gpuconf.reporting.html import markup_of, preformatted, stylesheet
+from gpuconf.reporting.lines import Line, line_of
 from gpuconf.units import sized
 
 _SUFFIXES = (".html", ".htm")
@@ -35,8 +29,8 @@ _WORDS = {
     "skip": "skipped",
 }
 _STYLES = {"fail": "bold red", "warn": "bold yellow", "crash": "bold magenta", "ok": "green"}
-_HEADING, _PALE, _COMMAND = "bold underline", "bright_black", "cyan"
-_BAR_STYLES = ("bright_black", "yellow", "blue", "white")
+_HEADING, _PALE, _COMMAND = "bold underline", "dim", "cyan"
+_BAR_STYLES = ("dim", "yellow", "blue", "pale")
 _BAR_LENGTH = 40  # fits a telephone
 _BELOW = "  "
 _ABOUT = (
@@ -47,23 +41,6 @@ _ABOUT = (
 )
 
 
-def _theme(paper: str, ink: str, *colours: str) -> TerminalTheme:
-    """``colours`` are black, red, green, yellow, blue, magenta, cyan, white, and pale."""
-    normal: list[tuple[int, int, int]] = [parse_rgb_hex(colour) for colour in colours]
-    bright = [normal[-1], *normal[1:-1]]
-    return TerminalTheme(parse_rgb_hex(paper), parse_rgb_hex(ink), normal[:-1], bright)
-
-
-_LIGHT = _theme(
-    *("fbfaf7", "1d2429"),
-    *("1d2429", "a8201a", "216e39", "8a5a00", "2a7f9e", "7a2a8a", "0b5c75", "cbd6db", "5b666e"),
-)
-_DARK = _theme(
-    *("14181b", "e7e4dc"),
-    *("14181b", "ff8f85", "7bd08f", "f0b84d", "4aa5c6", "dda0ea", "7fd0e8", "3d4e57", "a2abb1"),
-)
-# For Rich, which fills in the fields in braces; the rest goes to the marks.
-_DARK_MARK, _HEADLINE_MARK = "/* dark */", "/* headline */"
 _PAGE = """\
 <!doctype html>
 <html lang="en">
@@ -72,54 +49,42 @@ _PAGE = """\
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>gpuconf doctor: /* headline */</title>
+<title>gpuconf doctor: {title}</title>
 <style>
-body {{ color: {foreground}; background: {background};
-  max-width: 62rem; margin: 0 auto; padding: 1rem; }}
-pre {{ font: 15px/1.5 ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
-  white-space: pre-wrap; overflow-wrap: anywhere; }}
-{stylesheet}
-@media (max-width: 34rem) {{ pre {{ font-size: 13px; }} }}
+body {{ color: #1d2429; background: #fbfaf7; max-width: 62rem; margin: 0 auto; padding: 1rem; }}
 @media screen and (prefers-color-scheme: dark) {{
-/* dark */
+body {{ color: #e7e4dc; background: #14181b; }}
 }}
+pre {{ font: 15px/1.5 ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; }}
+{sheet}.gpuconf pre {{ font-size: 15px; }}
+@media (max-width: 34rem) {{ .gpuconf pre {{ font-size: 13px; }} }}
 </style>
 </head>
-<body>
-<pre>{code}</pre>
+<body class="gpuconf">
+{body}
 </body>
 </html>
 """
-_DARK_SHEET = "body {{ color: {foreground}; background: {background}; }}\n{stylesheet}"
 
 
 def page_text(report: Report) -> str:
     """The whole page as HTML; every text of the report is escaped."""
-    console = Console(
-        record=True, file=io.StringIO(), color_system="standard", force_terminal=True, width=80
+    return _PAGE.format(
+        title=markup_of(headline(report)),
+        sheet=stylesheet(),
+        body=preformatted(_lines(report)),
     )
-    for line in _lines(report):
-        line.plain = _harmless(line.plain)
-        console.print(line, soft_wrap=True)
-    dark = console.export_html(theme=_DARK, code_format=_DARK_SHEET, clear=False)
-    page = console.export_html(theme=_LIGHT, code_format=_PAGE)
-    return page.replace(_HEADLINE_MARK, escape(headline(report)), 1).replace(_DARK_MARK, dark, 1)
 
 
-def _harmless(text: str) -> str:
-    """``text`` without invisible characters that a page or a terminal obeys."""
-    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
-
-
-def _lines(report: Report) -> Iterator[Text]:
+def _lines(report: Report) -> Iterator[Line]:
     worst = report.problems[0].status if report.problems else "ok"
     counts = report.counts
-    yield Text("gpuconf doctor", _PALE)
-    yield Text(headline(report), _STYLES[worst])
-    yield Text(f"{counts['ok']} fine, {counts['skip']} skipped", _PALE)
+    yield Line("gpuconf doctor", _PALE)
+    yield Line(headline(report), _STYLES[worst])
+    yield Line(f"{counts['ok']} fine, {counts['skip']} skipped", _PALE)
     made_at = report.made_at or "at an unknown time"
-    yield Text(f"Made {made_at} by gpuconf {__version__} with: {report.command}", _PALE)
-    yield Text()
+    yield Line(f"Made {made_at} by gpuconf {__version__} with: {report.command}", _PALE)
+    yield Line()
     if report.problems:
         yield from _heading("Problems and fixes")
         for finding in report.problems:
@@ -128,26 +93,26 @@ def _lines(report: Report) -> Iterator[Text]:
     for card in report.cards:
         yield from _card(card, report, str(card.index))
     if not report.cards:
-        yield Text("No NVIDIA card was found.\n", _PALE)
+        yield Line("No NVIDIA card was found.\n", _PALE)
     if report.profile is not None:
         yield from _heading("Profile")
         because = f", {report.profile.because}" if report.profile.because else ""
-        yield Text.assemble((report.profile.name, "bold"), because)
+        yield line_of((report.profile.name, "bold"), (because, ""))
         if report.profile.source:
-            yield Text(report.profile.source, _PALE)
-        yield Text()
+            yield Line(report.profile.source, _PALE)
+        yield Line()
     for title, pairs in (("Versions", report.versions), ("Environment", report.environment)):
         if pairs:
             yield from _heading(title)
-            yield from (Text.assemble((f"{name} ", _PALE), text) for name, text in pairs)
-            yield Text()
+            yield from (line_of((f"{name} ", _PALE), (text, "")) for name, text in pairs)
+            yield Line()
     yield from _heading("Every check")
     for finding in report.findings:
         yield _summary(finding)
         if finding.status in ("ok", "skip"):
             yield from _details(finding)
-    yield Text()
-    yield from (Text(paragraph, _PALE) for paragraph in _ABOUT)
+    yield Line()
+    yield from (Line(paragraph, _PALE) for paragraph in _ABOUT)
 
 
 def headline(report: Report) -> str:
@@ -165,63 +130,65 @@ def headline(report: Report) -> str:
     return ", ".join(parts) or report.all_clear.capitalize()
 
 
-def _heading(title: str) -> Iterator[Text]:
-    yield Text(title, _HEADING)
-    yield Text()
+def _heading(title: str) -> Iterator[Line]:
+    yield Line(title, _HEADING)
+    yield Line()
 
 
-def _summary(finding: Finding) -> Text:
+def _summary(finding: Finding) -> Line:
     status = (_WORDS[finding.status], _STYLES.get(finding.status, _PALE))
-    return Text.assemble(status, (f" {finding.id} ", _PALE), finding.summary)
+    return line_of(status, (f" {finding.id} ", _PALE), (finding.summary, ""))
 
 
-def _problem(finding: Finding) -> Iterator[Text]:
+def _problem(finding: Finding) -> Iterator[Line]:
     yield _summary(finding)
     yield from _details(finding)
     if finding.fix:
-        yield Text(f"{_BELOW}fix:", _PALE)
-        yield Text(finding.fix, _COMMAND)  # at the margin, so that a line can be pasted
-    yield Text()
+        yield Line(f"{_BELOW}fix:", _PALE)
+        yield Line(finding.fix, _COMMAND)  # at the margin, so that a line can be pasted
+    yield Line()
 
 
-def _details(finding: Finding) -> Iterator[Text]:
+def _details(finding: Finding) -> Iterator[Line]:
     for line in filter(None, finding.detail):
-        yield Text(f"{_BELOW}{line}", _PALE)
+        yield Line(f"{_BELOW}{line}", _PALE)
 
 
-def _card(card: CardReport, report: Report, number: str) -> Iterator[Text]:
-    yield Text(f"GPU {number}: {card.name or 'name unknown'}", "bold")
+def _card(card: CardReport, report: Report, number: str) -> Iterator[Line]:
+    yield Line(f"GPU {number}: {card.name or 'name unknown'}", "bold")
     if card.bar is not None:
         yield from _bar(card.bar, report)
     elif not card.instances:
-        yield Text("How its memory is used is not known.", _PALE)
+        yield Line("How its memory is used is not known.", _PALE)
     for name, text in _facts(card):
-        yield Text.assemble((f"{_BELOW}{name}: ", _PALE), text)
+        yield line_of((f"{_BELOW}{name}: ", _PALE), (text, ""))
     if card.arithmetic:
-        yield Text(f"{_BELOW}how the limit was computed:", _PALE)
-        yield from (Text(f"{_BELOW * 2}{line}") for line in card.arithmetic)
+        yield Line(f"{_BELOW}how the limit was computed:", _PALE)
+        yield from (Line(f"{_BELOW * 2}{line}") for line in card.arithmetic)
     if card.holders is None and not card.instances:
-        yield Text(f"{_BELOW}The driver does not report which processes hold memory.", _PALE)
+        yield Line(f"{_BELOW}The driver does not report which processes hold memory.", _PALE)
     for holder in card.holders or ():
         kind = f" ({holder.kind})" if holder.kind else ""
-        yield Text.assemble((f"{_BELOW}process: ", _PALE), str(holder), kind)
-    yield Text()
+        yield line_of((f"{_BELOW}process: ", _PALE), (f"{holder}{kind}", ""))
+    yield Line()
     for place, each in enumerate(card.instances):
         yield from _card(each, report, f"{number}.{place}")
 
 
-def _bar(bar: MemoryBar, report: Report) -> Iterator[Text]:
+def _bar(bar: MemoryBar, report: Report) -> Iterator[Line]:
     """The card's memory as a bar, and its parts with their sizes."""
     meanings = MemoryBar.meanings(report.profile.name if report.profile else "the profile")
     total = max(bar.total_bytes, 1)
-    drawn, legend, end = Text(), [], 0
+    drawn: list[tuple[str, str]] = []
+    legend: list[tuple[str, str]] = []
+    end = 0
     for style, words, size in zip(_BAR_STYLES, meanings, bar, strict=True):
         begin, end = end, end + size
         length = round(_BAR_LENGTH * end / total) - round(_BAR_LENGTH * begin / total)
-        drawn.append("█" * length, style)
-        legend.append(Text.assemble(("█ ", style), f"{words} ", (sized(size), "bold")))
-    yield drawn
-    yield Text("  ").join(legend)
+        drawn.append(("█" * length, style))
+        legend += [("█ ", style), (f"{words} ", ""), (f"{sized(size)}  ", "bold")]
+    yield line_of(*drawn)
+    yield line_of(*legend)
 
 
 def _facts(card: CardReport) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, NamedTuple, get_args
+from typing import Annotated, Any, NamedTuple, get_args
 
 from gpuconf.doctor.finding import Finding, Status
 from gpuconf.doctor.measured import LiveProbe, MeasuredHolder, MeasuredRun
@@ -181,3 +181,15 @@ class Report(NamedTuple):
     def measured(self) -> LiveProbe | None:
         """What --probe measured; None without it."""
         return None if self.probe is None else LiveProbe(self.probe)
+
+    def _repr_html_(self) -> str:
+        """How notebooks show it."""
+        from gpuconf import rich_display
+
+        return rich_display.html_of(self)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """How IPython shows it as text."""
+        from gpuconf import rich_display
+
+        printer.text(rich_display.text_of(self))

@@ -47,14 +47,15 @@ def _findings(report: Report, shape: TextLayout) -> Iterator[Line]:
         if shape.verbose:
             yield Line()
     for finding in report.problems:
-        yield from _finding(finding, shape)
+        yield from finding_lines(finding, shape)
     if shape.verbose:
         for finding in report.findings:
             if finding.status in ("ok", "skip"):
-                yield from _finding(finding, shape)
+                yield from finding_lines(finding, shape)
 
 
-def _finding(finding: Finding, shape: TextLayout) -> Iterator[Line]:
+def finding_lines(finding: Finding, shape: TextLayout) -> Iterator[Line]:
+    """What a check found, and the command that fixes it."""
     label = f"{finding.status.upper():<{_INDENT}}"
     pieces = (label, _STYLES[finding.status]), (finding.id, "bold"), (f"  {finding.summary}", "")
     yield line_of(*pieces, hang=_INDENT)

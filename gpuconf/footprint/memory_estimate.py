@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from gpuconf.footprint.step import Part, TraceSetting
 from gpuconf.json_shape import Bytes, FieldRule, FromOne, json_shape
@@ -148,3 +148,15 @@ class MemoryEstimate(NamedTuple):
     def __str__(self) -> str:
         """The report, as the command prints it."""
         return text_of(self)
+
+    def _repr_html_(self) -> str:
+        """How notebooks show it."""
+        from gpuconf import rich_display
+
+        return rich_display.html_of(self)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """How IPython shows it as text."""
+        from gpuconf import rich_display
+
+        printer.text(rich_display.text_of(self))

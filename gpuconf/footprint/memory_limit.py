@@ -32,12 +32,13 @@ def limit_and_budget(
     Raises UsageError where a profile leads to no limit here, and what a plan raises.
     """
     if profile is not None:
-        return _of_plan(plan_for(load_profile(profile), read=read), backend)
+        return limit_of_plan(plan_for(load_profile(profile), read=read), backend)
     gpu = next(iter((read or read_inventory)().gpus), None)
     return limit_bytes, Budget("--limit" if limit_bytes is not None else None, gpu=gpu)
 
 
-def _of_plan(plan: Plan, backend: str) -> tuple[int, Budget]:
+def limit_of_plan(plan: Plan, backend: str) -> tuple[int, Budget]:
+    """What a framework may use of the plan's first GPU; UsageError where nothing limits it."""
     name = plan.profile.name
     if not plan.gpus:
         reason = "it hides the GPUs" if plan.hides_gpus else "no GPU of this machine can be asked"

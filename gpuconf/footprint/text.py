@@ -19,7 +19,7 @@ from gpuconf.footprint.memory_estimate import (
 from gpuconf.footprint.peak_sum import peak_figures, peak_sum
 from gpuconf.footprint.phases import MOST_BATCH
 from gpuconf.footprint.step import BACKWARD, FORWARD, UPDATE, WHOLE
-from gpuconf.reporting.lines import Line, broken
+from gpuconf.reporting.lines import Line, Table, broken
 from gpuconf.reporting.picture import shortened
 from gpuconf.reporting.text import text_of
 from gpuconf.units import MIB, mib_figure, sized
@@ -63,7 +63,9 @@ def _lines(
     yield Line(headline(estimate), "bold red" if estimate.fits is False else "bold green")
     yield Line(modelled(estimate), "dim")
     yield from _peak(estimate)
-    yield from _phases(estimate)
+    if estimate.phases:
+        yield from _headed("at any batch: resident + the largest of these")
+        yield from phase_lines(estimate)
     yield from _layers(estimate, width, verbose=verbose)
     yield from _budget(estimate, budget)
     if estimate.advice:
@@ -146,12 +148,9 @@ def place_in_words(place: Peak | Phase) -> str:
     return f"in {part}, layer {place.layer}" if place.layer else f"in {part}"
 
 
-def _phases(estimate: MemoryEstimate) -> Iterator[Line]:
-    """What the peak is at other batches, as formulas."""
+def phase_lines(estimate: MemoryEstimate) -> Iterator[Line]:
+    """What the peak is at other batches, as formulas; for an estimate with phases."""
     phases = estimate.phases
-    if not phases:
-        return
-    yield from _headed("at any batch: resident + the largest of these")
     lasts = [phase.first_batch - 1 for phase in phases[1:]]
     spans = [
         f"{phase.first_batch}-{last}" if last > phase.first_batch else f"{last}"
@@ -256,13 +255,25 @@ def _added(rows: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(map(sum, zip(*rows, strict=True))) or (0,) * len(_TABLE_COLUMNS)
 
 
+def table_cells(rows: Sequence[LayerRow], *, is_whole: bool) -> Table:
+    """The table in cells; columns that hold nothing are left out."""
+    shown = table_rows(rows, is_whole=is_whole)
+    used = _used_columns(shown)
+    cells = [(row.name, *(_figure(row.sizes[place]) for place in used)) for row in shown]
+    return Table(("layer", *(_TABLE_COLUMNS[place] for place in used)), cells)
+
+
+def _used_columns(rows: Sequence[_TableRow]) -> list[int]:
+    return [place for place in range(len(_TABLE_COLUMNS)) if any(row.sizes[place] for row in rows)]
+
+
 def table_lines(rows: Sequence[_TableRow], width: int | None) -> Iterator[str]:
     """The table's lines, its heading first; columns that hold nothing are left out.
 
     Where the terminal is narrow, headings are shortened, and then the names of layers, at the
     beginning: what makes them differ is their end.
     """
-    used = [place for place in range(len(_TABLE_COLUMNS)) if any(row.sizes[place] for row in rows)]
+    used = _used_columns(rows)
     cells = [[_figure(row.sizes[place]) for place in used] for row in rows]
     longest = max(len(row.name) for row in rows)
     for headings, gap in ((_TABLE_COLUMNS, "  "), (_SHORT, "  "), (_SHORT, " ")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from gpuconf.json_shape import Bytes, Count, FieldRule, FromOne, json_shape
 
@@ -165,3 +165,15 @@ class Holdings(NamedTuple):
     """Why the driver could not be asked."""
     unasked: tuple[str, ...] = ()
     """Why a scheduler could not be asked; its tasks then have the names that /proc shows."""
+
+    def _repr_html_(self) -> str:
+        """How notebooks show it."""
+        from gpuconf import rich_display
+
+        return rich_display.html_of(self)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """How IPython shows it as text."""
+        from gpuconf import rich_display
+
+        printer.text(rich_display.text_of(self))

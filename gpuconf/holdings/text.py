@@ -19,7 +19,8 @@ from gpuconf.reporting.memory_bars import BarLayout, BarRow, bar_lines
 from gpuconf.units import sized
 
 _PARTS = ("others", "yours", "leased", "free")
-_MEANINGS = ("others", "yours", "leased, not taken yet", "free")
+MEANINGS = ("others", "yours", "leased, not taken yet", "free")
+NOBODY = "no process holds memory or a lease"
 _UNKNOWN, _NONE = "unknown", "-"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ELSEWHERE = "* in another pid namespace, such as a container's, where the number counts"
@@ -33,11 +34,11 @@ _ALL_USERS = "`gpuconf ps --all-users` lists each process of other users"
 def lines_of(holdings: Holdings, layout: BarLayout) -> list[Line]:
     """The whole report."""
     blocks: list[Iterable[Line]] = [
-        _problems(holdings),
-        bar_lines(list(map(_bar, holdings.cards)), _PARTS, _MEANINGS, layout),
+        problem_lines(holdings),
+        bar_lines(list(map(bar_row, holdings.cards)), _PARTS, MEANINGS, layout),
         _processes(holdings, layout.width),
         _line(holdings, layout.width),
-        _remarks(holdings),
+        remark_lines(holdings),
     ]
     lines: list[Line] = []
     for block in map(list, blocks):
@@ -47,14 +48,16 @@ def lines_of(holdings: Holdings, layout: BarLayout) -> list[Line]:
     return list(broken(lines, layout.width))
 
 
-def _problems(holdings: Holdings) -> Iterator[Line]:
+def problem_lines(holdings: Holdings) -> Iterator[Line]:
+    """Why there is nothing to show."""
     if holdings.problem is not None:
         yield Line(holdings.problem, hang=0)
     elif not holdings.cards:
         yield Line("no NVIDIA GPU here", hang=0)
 
 
-def _bar(card: CardHoldings) -> BarRow:
+def bar_row(card: CardHoldings) -> BarRow:
+    """A card's name, its memory in parts, and what is not known of it."""
     name = (card.name or card.uuid or "(no name)").removeprefix("NVIDIA ")
     if card.mig_ids is not None and " MIG " in name:  # what makes it differ from its neighbours
         name = f"MIG {name.partition(' MIG ')[2]}"
@@ -84,6 +87,14 @@ class _Row(NamedTuple):
 
 
 def _processes(holdings: Holdings, width: int | None) -> Iterable[Line]:
+    columns, styles = process_columns(holdings)
+    if not columns:
+        return [Line(NOBODY, hang=0)] if holdings.cards else []
+    return column_lines(columns, width, styles)
+
+
+def process_columns(holdings: Holdings) -> tuple[list[Column], list[str]]:
+    """The table of processes, and the style of each row; no columns where there is none."""
     today = holdings.made_at[:10]
     rows = [
         row
@@ -94,7 +105,7 @@ def _processes(holdings: Holdings, width: int | None) -> Iterable[Line]:
         )
     ]
     if not rows:
-        return [Line("no process holds memory or a lease", hang=0)] if holdings.cards else []
+        return [], []
     columns = [
         Column("GPU", tuple(row.gpu for row in rows)),
         Column("PID", tuple(row.pid for row in rows), is_right=True),
@@ -106,7 +117,7 @@ def _processes(holdings: Holdings, width: int | None) -> Iterable[Line]:
         Column("IN USE", tuple(row.used for row in rows), is_right=True),
         Column("SINCE", tuple(row.since for row in rows), rank=1),
     ]
-    return column_lines(columns, width, [row.style for row in rows])
+    return columns, [row.style for row in rows]
 
 
 def _task_column(rows: list[_Row]) -> list[Column]:
@@ -155,12 +166,15 @@ def _user(each: UserHoldings, card: CardHoldings) -> _Row:
 
 def _line(holdings: Holdings, width: int | None) -> Iterator[Line]:
     """Who waits."""
-    waiting = holdings.waiting
-    if not waiting:
-        return
-    today = holdings.made_at[:10]
-    yield Line("waiting in line", "bold", 0)
-    columns = [
+    if holdings.waiting:
+        yield Line("waiting in line", "bold", 0)
+        yield from column_lines(waiting_columns(holdings), width)
+
+
+def waiting_columns(holdings: Holdings) -> list[Column]:
+    """The table of programs that wait."""
+    waiting, today = holdings.waiting, holdings.made_at[:10]
+    return [
         Column("GPU", tuple(_joined(p.label for p in each.places) for each in waiting)),
         Column(
             "PLACE",
@@ -178,7 +192,6 @@ def _line(holdings: Holdings, width: int | None) -> Iterator[Line]:
         Column("AT LEAST", tuple(map(_least, waiting)), is_right=True),
         Column("SINCE", tuple(_since(each.since, today) for each in waiting), rank=1),
     ]
-    yield from column_lines(columns, width)
 
 
 def _joined(texts: Iterable[str]) -> str:
@@ -206,7 +219,8 @@ def _since(moment: str | None, today: str) -> str:
     return date[:7]
 
 
-def _remarks(holdings: Holdings) -> Iterator[Line]:
+def remark_lines(holdings: Holdings) -> Iterator[Line]:
+    """What the figures leave open."""
     rows = [each for card in holdings.cards for each in card.processes]
     is_elsewhere = any(each.is_elsewhere for each in rows)
     is_elsewhere |= any(each.is_elsewhere for each in holdings.waiting)

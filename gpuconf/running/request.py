@@ -47,14 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_changes(parser: argparse.ArgumentParser) -> None:
     """Those of them that change a profile."""
-    parser.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        dest="changes",
-        help="change a key of the profile, such as memory.memory_limit=4GiB; repeatable",
-    )
+    add_set(parser)
     parser.add_argument(
         "--wait",
         metavar="TIME",
@@ -86,14 +79,32 @@ def _time(text: str) -> str:
     return text
 
 
+def add_set(parser: argparse.ArgumentParser) -> None:
+    """The option for one key of a profile."""
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        dest="changes",
+        help="change a key of the profile, such as memory.memory_limit=4GiB; repeatable",
+    )
+
+
 def request_of(options: argparse.Namespace) -> Request:
     """The Request of parsed options; raises UsageError for a bad ``--set``."""
-    overrides: dict[str, Any] = {}
-    for change in options.changes:
-        _merge(overrides, *_parsed(change))
+    overrides = changes_of(options.changes)
     if options.wait is not None:
         _merge(overrides, ("memory", "on_shortage"), {"wait": options.wait})
     return Request(options.profile, overrides, options.processes)
+
+
+def changes_of(changes: Sequence[str]) -> dict[str, Any]:
+    """What --set says, nested as a profile is; raises UsageError."""
+    overrides: dict[str, Any] = {}
+    for change in changes:
+        _merge(overrides, *_parsed(change))
+    return overrides
 
 
 def _parsed(change: str) -> tuple[Sequence[str], object]:

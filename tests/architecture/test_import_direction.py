@@ -26,6 +26,7 @@ GROUND = {
     "worker_process",
     "json_shape",
     "json_values",
+    "rich_display",
     "version",
     "carried",
 }
@@ -39,6 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "arguments": {"errors", "units"},
     "pipeline_calls": set(),
     "terminal": set(),
+    "rich_display": {"terminal"},
     "settings": set(),
     "callsite": set(),
     "import_hook": set(),
@@ -102,6 +104,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     | PLANNING
     | {"demo", "diagnosis", "doctor", "footprint", "holdings", "nodes", "simcard", "rehearsal"}
     | {"running"},
+    "ipython": GROUND
+    | MIDDLE
+    | PLANNING
+    | {"bootstrap", "cli", "diagnosis", "doctor", "exception_hooks", "footprint", "holdings"}
+    | {"report", "running"},
     "__main__": {"cli"},
     "__init__": {
         *("errors", "version", "profile", "planner", "report"),

@@ -1,0 +1,126 @@
+"""``%gpuconf estimate model``: what a model of the notebook takes, and whether that fits here."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import reduce
+from typing import Any
+
+from gpuconf.bootstrap import activation, plan
+from gpuconf.cli.estimate import add_options, estimated, training_of
+from gpuconf.cli.output import drawn
+from gpuconf.command_line import CommandParser, check_picture
+from gpuconf.errors import GpuconfError, UsageError
+from gpuconf.footprint import plot
+from gpuconf.footprint.budget import Budget
+from gpuconf.footprint.document import document_of
+from gpuconf.footprint.memory_limit import limit_and_budget, limit_of_plan
+from gpuconf.ipython.drawing.estimate import html_with, text_with
+from gpuconf.ipython.showing import NotebookOutput, Shown
+from gpuconf.keras_api.families import family_on_any_backend
+
+_EXAMPLE = "%gpuconf estimate model --batch-size 64"
+
+
+def run(words: list[str], variables: Mapping[str, Any], output: NotebookOutput) -> None:
+    """Estimate a variable's model; without a name, the only model that the notebook has."""
+    options = parser().parse_args(words)
+    _refuse(options)
+    target = options.target or _only_model(variables)
+    model = _model(target, variables)
+    backend = family_on_any_backend(model).backend
+    limit_bytes, budget = _limit(options, backend)
+    found = estimated(training_of(model), options, limit_bytes, output)
+    picture = drawn(plot.draw, found, options.plot)
+    if options.json:
+        output.document(document_of(found, budget, target=target, plot=picture.path))
+    else:
+        output.show(Shown(html_with(found, budget), text_with(found, budget)))
+    if picture.said is not None:
+        output.note(picture.said)
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command takes: a variable, and the options of the command line."""
+    made = CommandParser(
+        prog="%gpuconf estimate",
+        description="Say how much GPU memory a step of fit() or predict() of a model in this "
+        "notebook takes. Nothing is computed, and the model stays as it is. The limit is that of "
+        "this kernel, unless --limit or --profile names another.",
+    )
+    about = "a variable that holds a Keras model (default: the only one there is)"
+    made.add_argument("target", metavar="MODEL", nargs="?", help=about)
+    add_options(made)
+    return made
+
+
+def model_names(variables: Mapping[str, Any]) -> list[str]:
+    """The variables that are Keras models; IPython's own names for results are left out."""
+    names = [name for name in variables if not name.startswith("_")]
+    return [name for name in names if _is_model(variables[name])]
+
+
+def _only_model(variables: Mapping[str, Any]) -> str:
+    names = model_names(variables)
+    if len({id(variables[name]) for name in names}) == 1:
+        return names[0]
+    which = f"which of {', '.join(names)}" if names else "there is no Keras model in this notebook"
+    hint = f"%gpuconf estimate {names[0]}" if names else _EXAMPLE
+    raise UsageError(f"which model is to be estimated is not said: {which}", hint=hint)
+
+
+def _refuse(options: argparse.Namespace) -> None:
+    """Raise for options that only a command line of its own can follow."""
+    if options.probe:
+        raise UsageError(
+            "--probe makes steps of a model in another process, which cannot see this notebook",
+            hint="!gpuconf estimate --probe my_module:make_model",
+        )
+    if options.plot is not None:
+        check_picture(options.plot)
+
+
+def _model(target: str, variables: Mapping[str, Any]) -> Any:
+    """The model behind ``model`` or ``trainer.model``; raises UsageError."""
+    name, *attributes = target.split(".")
+    if name not in variables:
+        raise _unknown(target, variables)
+    try:
+        return reduce(getattr, attributes, variables[name])
+    except AttributeError as error:
+        raise UsageError(f"{target}: {error}", hint=_EXAMPLE) from None
+
+
+def _unknown(target: str, variables: Mapping[str, Any]) -> UsageError:
+    if target.endswith((".py", ".keras", ".h5", ".ipynb")) or ":" in target:
+        return UsageError(
+            f"{target} is a file, and `%gpuconf estimate` takes a model of this notebook",
+            hint=f"!gpuconf estimate {target}",
+        )
+    models = model_names(variables)
+    close = get_close_matches(target, models, n=1)
+    hint = f"did you mean `%gpuconf estimate {close[0]}`?" if close else _EXAMPLE
+    known = f"; its models are {', '.join(models)}" if models else ""
+    return UsageError(f"this notebook has no variable {target}{known}", hint=hint)
+
+
+def _is_model(value: object) -> bool:
+    try:
+        family_on_any_backend(value)
+    except GpuconfError:
+        return False
+    return True
+
+
+def _limit(options: argparse.Namespace, backend: str) -> tuple[int | None, Budget]:
+    """As the options say; without one, what this kernel itself may use."""
+    if options.limit is not None:
+        return limit_and_budget(options.limit, None, backend=backend)
+    if options.profile is not None:
+        return limit_of_plan(plan(options.profile), backend)
+    made = activation()
+    if made is not None and made.plan is not None and made.plan.limits_memory and made.plan.gpus:
+        return limit_of_plan(made.plan, backend)
+    return limit_and_budget(None, None, backend=backend)

@@ -1,0 +1,34 @@
+"""%load_ext and %unload_ext: the magic, its completion, and a look at each cell that fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuconf.ipython.failures import Failures
+from gpuconf.ipython.magic import NAME, GpuconfMagic
+
+# By shell: a cell with %load_ext may run many times, and the function is registered once.
+_loaded: dict[int, Failures] = {}
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext gpuconf``."""
+    if id(shell) in _loaded:
+        return
+    failures = Failures(shell)
+    magic = GpuconfMagic(shell, failures)
+    shell.register_magic_function(magic.run, "line", NAME)
+    shell.set_hook("complete_command", magic.complete, str_key=f"%{NAME}")
+    shell.events.register("post_run_cell", failures.after_cell)
+    _loaded[id(shell)] = failures
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """``%unload_ext gpuconf``: no magic, and no diagnosis any more."""
+    failures = _loaded.pop(id(shell), None)
+    if failures is None:
+        return
+    shell.events.unregister("post_run_cell", failures.after_cell)
+    shell.magics_manager.magics["line"].pop(NAME, None)
+    strings = shell.strdispatchers["complete_command"].strs
+    strings.pop(f"%{NAME}", None)

@@ -1,0 +1,72 @@
+"""The last failure of the notebook, kept as its diagnosis: an exception would pin its tensors."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from gpuconf.diagnosis.diagnosis import Diagnosis
+from gpuconf.errors import UsageError
+from gpuconf.exception_hooks import diagnosis_of
+from gpuconf.ipython.drawing.diagnosis import exception_html, exception_text
+from gpuconf.ipython.showing import NotebookOutput, Shown, is_notebook
+from gpuconf.terminal import debug
+
+
+class Failures:
+    """What the cells of one shell failed with."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._last: Diagnosis | None = None
+
+    def after_cell(self, result: Any) -> None:
+        """Below the traceback of a cell that failed for want of GPU memory, say what it means.
+
+        Never raises: IPython would show that in place of the user's own error.
+        """
+        error = getattr(result, "error_in_exec", None)
+        if not isinstance(error, BaseException):
+            return
+        try:
+            found = self._diagnosis(error)
+            self._last = found or self._last
+            if found is not None and found.severity == "failure":
+                self._show_below(found)
+        except (Exception, KeyboardInterrupt) as trouble:
+            debug(f"the exception could not be explained: {trouble!r}")
+
+    def last(self) -> Diagnosis:
+        """Of the last failure; also of a cell that ran before the extension was loaded."""
+        found = self._last
+        if found is None:
+            error = getattr(sys, "last_value", None)
+            found = self._diagnosis(error) if isinstance(error, BaseException) else None
+        if found is None:
+            raise UsageError(
+                "no cell of this notebook has failed so far, apart from gpuconf's own errors",
+                hint="%gpuconf explain train.log",
+            )
+        return found
+
+    def _diagnosis(self, error: BaseException) -> Diagnosis | None:
+        """The diagnosis; the user's code is named as IPython does: ``Cell In[3]``, and no file."""
+        found = diagnosis_of(error)
+        code = None if found is None else found.facts.user_code
+        name_of = getattr(self._shell.compile, "format_code_name", None)  # IPython 8 and newer
+        cell = name_of(code.file) if code is not None and name_of is not None else None
+        if found is None or code is None or cell is None:
+            return found
+        code = code._replace(file=" ".join(cell))
+        return found._replace(facts=found.facts._replace(user_code=code))
+
+    def _show_below(self, found: Diagnosis) -> None:
+        if is_notebook(self._shell):
+            NotebookOutput(self._shell).show(exception_shown(found))
+        else:
+            print(f"\ngpuconf: {exception_text(found)}", file=sys.stderr, flush=True)
+
+
+def exception_shown(diagnosis: Diagnosis) -> Shown:
+    """The diagnosis of an exception, whose lines nobody counts."""
+    return Shown(exception_html(diagnosis), exception_text(diagnosis))

@@ -1,0 +1,195 @@
+"""``%gpuconf COMMAND …``: the commands of the command line, whose answers a notebook draws.
+
+A command's own parser reads its words, and the command's own function finds the answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from gpuconf import rich_display
+from gpuconf.cli.main import build_parser
+from gpuconf.command_line import COMMANDS
+from gpuconf.errors import GpuconfError, UsageError
+from gpuconf.ipython import completion, profile
+from gpuconf.ipython.failures import Failures, exception_shown
+from gpuconf.ipython.showing import NotebookOutput, Shown, is_notebook
+from gpuconf.terminal import say, show_no_traceback
+
+if TYPE_CHECKING:
+    from gpuconf.diagnosis import Diagnosis
+    from gpuconf.planner import Plan
+
+NAME = "gpuconf"
+_PROG = f"%{NAME}"
+# What the magic knows, with the line that `%gpuconf help` shows.
+HELP = {
+    "profile": "show the profile in force, or choose one, before the framework is imported",
+    "ps": COMMANDS["ps"],
+    "plan": COMMANDS["plan"],
+    "doctor": COMMANDS["doctor"],
+    "explain": "say why the last cell failed, or the run of a log, and what to change",
+    "estimate": "say what a model of this notebook takes of a GPU's memory, and which batch fits",
+    "profiles": COMMANDS["profiles"],
+    "docs": COMMANDS["docs"],
+    "help": "this list, or what a command takes: %gpuconf help plan",
+}
+# Commands that become another program, or need a terminal.
+_IN_A_TERMINAL = tuple(name for name in COMMANDS if name not in HELP)
+
+
+class GpuconfMagic:
+    """The magic of one shell."""
+
+    def __init__(self, shell: Any, failures: Failures) -> None:
+        self._shell = shell
+        self._failures = failures
+
+    def run(self, line: str) -> None:
+        """gpuconf's commands in a notebook: `%gpuconf help` lists them.
+
+        A mistake is one clear error without a traceback, and ends the cell, as an exception does.
+        """
+        try:
+            self._run(_words_of(line))
+        except SystemExit:  # argparse, after --help
+            return
+        except GpuconfError as error:
+            show_no_traceback(error)
+            raise error.with_traceback(None) from None
+        except Exception:
+            say("this is a bug in gpuconf; please report it with the traceback")
+            raise
+
+    def complete(self, _shell: Any, event: Any) -> list[str]:
+        """What may come next, for TAB."""
+        return completion.candidates(event.text_until_cursor, HELP, self._shell.user_ns)
+
+    def _run(self, words: list[str]) -> None:
+        name, *rest = words or ["help"]
+        if name == "help" and rest:
+            name, rest = rest[0], ["--help"]
+        if name in ("help", "-h", "--help"):
+            _show_help()
+            return
+        _refuse_unknown(name, rest)
+        output = NotebookOutput(self._shell, as_json="--json" in rest)
+        if name == "profile":
+            profile.run(rest, output)
+        elif name == "estimate":
+            from gpuconf.ipython import estimate
+
+            estimate.run(rest, self._shell.user_ns, output)
+        else:
+            options = build_parser(prog=_PROG).parse_args([name, *rest])
+            if name == "explain" and options.log is None:
+                self._explain_last(options, output)
+            else:
+                self._answer([name, *rest], options, output)
+        output.flush()
+
+    def _answer(
+        self, words: list[str], options: argparse.Namespace, output: NotebookOutput
+    ) -> None:
+        """Draw what the command finds; where no picture is asked for, run the command itself."""
+        name = words[0]
+        if not is_notebook(self._shell) or _is_for_programs(options):
+            options.command(options, output)
+        elif name in ("ps", "doctor"):
+            from gpuconf.ipython.child import ask_child
+
+            output.show(ask_child(words, output))
+        elif name in _FOUND_BY:
+            output.show(_drawn(_FOUND_BY[name](options, output)))
+        elif name == "docs" and options.topic is not None:
+            from gpuconf.cli.docs import page_text
+
+            output.show_markdown(page_text(options.topic))
+        else:
+            options.command(options, output)
+
+    def _explain_last(self, options: argparse.Namespace, output: NotebookOutput) -> None:
+        found = self._failures.last()
+        if options.plot is not None:
+            raise UsageError(
+                "an exception has no dump of the allocator, of which a picture could be drawn",
+                hint=f"{_PROG} explain --plot {shlex.quote(options.plot)} train.log",
+            )
+        if options.json:
+            output.document(found)
+        else:
+            output.show(exception_shown(found))
+
+
+def _words_of(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"`{_PROG} {line}`: {error}", hint="close the quotation mark") from None
+
+
+def _refuse_unknown(name: str, rest: list[str]) -> None:
+    """Raise for what is no command, or one for terminals."""
+    if name in _IN_A_TERMINAL:
+        raise UsageError(
+            f"`{_PROG} {name}` is for a terminal: it becomes another program, or draws on the "
+            "screen",
+            hint=f"!gpuconf {shlex.join([name, *rest])}",
+        )
+    if name not in HELP:
+        close = get_close_matches(name, [*HELP, *COMMANDS], n=1)
+        meant = f"did you mean `{_PROG} {close[0]}`? " if close else ""
+        raise UsageError(
+            f"`{_PROG}` does not know {name!r}", hint=f"{meant}`{_PROG} help` lists what it knows"
+        )
+
+
+def _show_help() -> None:
+    width = max(map(len, HELP))
+    print(f"{_PROG} COMMAND: gpuconf's commands, in a notebook\n")
+    for name, about in HELP.items():
+        print(f"  {name:<{width}}  {about}")
+    print(f"\n`{_PROG} help COMMAND` shows what a command takes. In a terminal, or with ! before "
+          f"gpuconf: {', '.join(_IN_A_TERMINAL)}.")  # fmt: skip
+
+
+def _is_for_programs(options: argparse.Namespace) -> bool:
+    """Whether an answer is asked for that is no picture: JSON, a list, a file."""
+    asked = vars(options)
+    others = ("json", "list_checks", "hosts", "report", "plot", "watch")
+    return any(asked.get(name) for name in others) or asked.get("format", "text") != "text"
+
+
+def _plan(options: argparse.Namespace, _output: NotebookOutput) -> Plan:
+    """Not the command's own, which would count what this kernel holds as another program's."""
+    from gpuconf.bootstrap import plan
+    from gpuconf.cli.plan import asked
+
+    request = asked(options)
+    if request.processes > 1:
+        raise UsageError("one kernel is one process", hint="!gpuconf plan --processes 2")
+    return plan(request.profile, **request.overrides)
+
+
+def _diagnosis(options: argparse.Namespace, output: NotebookOutput) -> Diagnosis:
+    from gpuconf.cli.explain import explained
+
+    if options.log == "-":
+        raise UsageError(
+            "a cell has no standard input to read a log from", hint=f"{_PROG} explain train.log"
+        )
+    return explained(options.log, output)
+
+
+def _drawn(value: object) -> Shown:
+    return Shown(rich_display.html_of(value), rich_display.text_of(value))
+
+
+_FOUND_BY: Mapping[str, Callable[[argparse.Namespace, NotebookOutput], object]] = {
+    "plan": _plan,
+    "explain": _diagnosis,
+}

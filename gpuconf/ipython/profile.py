@@ -1,0 +1,84 @@
+"""``%gpuconf profile [NAME]``: show the profile of this kernel, or choose it."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+
+from gpuconf.bootstrap import activation, configure
+from gpuconf.command_line import CommandParser
+from gpuconf.errors import TooLateError
+from gpuconf.ipython.drawing.activation import blocks_of
+from gpuconf.ipython.showing import NotebookOutput, Shown
+from gpuconf.profile import chosen_profile, list_profiles
+from gpuconf.reporting.html import Markup, folded, fragment, paragraph, table_markup
+from gpuconf.reporting.lines import Table
+from gpuconf.running.request import add_set, changes_of
+
+
+def run(words: list[str], output: NotebookOutput) -> None:
+    """Show what is in force, or put a profile in force."""
+    options = parser().parse_args(words)
+    changes = changes_of(options.changes)
+    if options.name is not None or changes:
+        _choose(options, changes)
+    output.show(_state())
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command takes."""
+    made = CommandParser(
+        prog="%gpuconf profile",
+        description="Show the profile that this kernel keeps to; with NAME, choose it. It must be "
+        "chosen before the framework makes its devices, best in the first cell.",
+    )
+    made.add_argument("name", nargs="?", metavar="NAME", help="a profile's name, or a path to one")
+    add_set(made)
+    return made
+
+
+def _choose(options: argparse.Namespace, changes: dict[str, object]) -> None:
+    """As `gpuconf.configure`; what is too late in a kernel is undone by restarting that."""
+    try:
+        configure(options.name, **changes)
+    except TooLateError as error:
+        words = [options.name] if options.name else []
+        words += [word for each in options.changes for word in ("--set", each)]
+        command = shlex.join(["%gpuconf", "profile", *words])
+        raise TooLateError(
+            error.message,
+            hint=f"restart the kernel (Kernel > Restart), and run `{command}` in a cell above the "
+            "one that imports the framework",
+        ) from None
+
+
+def _state() -> Shown:
+    """The Activation of this process, or what would apply; and which profiles there are."""
+    made = activation()
+    table = _profiles(made.profile if made is not None else None)
+    listed = folded(f"{len(table.rows)} profiles to choose from", table_markup(table))
+    if made is not None:
+        return Shown(fragment(*blocks_of(made), listed), str(made))
+    choice = chosen_profile()
+    lines = [
+        "no profile is in force in this kernel: nothing holds a framework that is imported now",
+        f"`%gpuconf profile` with a name chooses one; without a name `import gpuconf.auto` would "
+        f"take {choice.profile}, because {choice.because}",
+    ]
+    rows = [f"  {name:<20}{about}" for _, name, about in table.rows]
+    html: list[Markup] = [paragraph(lines[0], "bold"), paragraph(lines[1]), table_markup(table)]
+    return Shown(fragment(*html), "\n".join([*lines, *rows]))
+
+
+def _profiles(in_force: str | None) -> Table:
+    """Every profile that can be found; the one in force is marked."""
+    rows = [
+        ("✓" if entry.name == in_force else "", entry.name, _about(entry.description, entry.error))
+        for entry in list_profiles()
+        if not entry.is_shadowed
+    ]
+    return Table(("", "profile", "what for"), rows)
+
+
+def _about(description: str | None, error: Exception | None) -> str:
+    return f"broken: {error}" if error is not None else " ".join((description or "").split())

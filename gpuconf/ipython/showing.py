@@ -1,0 +1,69 @@
+"""Where the magic's answers go: HTML in a notebook, the command's own text in a terminal."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gpuconf.cli.output import Output
+from gpuconf.terminal import printable
+
+
+class Shown(NamedTuple):
+    """An answer in both forms."""
+
+    html: str
+    text: str
+
+
+class NotebookOutput(Output):
+    """A command's output in a cell: progress is one line, in whose place the answer comes."""
+
+    def __init__(self, shell: Any, *, as_json: bool = False) -> None:
+        super().__init__(as_json=as_json)
+        self.use_color("never" if is_notebook(shell) else "auto")
+        self._is_notebook = is_notebook(shell)
+        self._handle: Any = None
+
+    def progress(self, text: str) -> None:
+        """Say what a long command is doing now."""
+        if self._is_notebook:
+            self._put({"text/plain": f"… {text}"})
+        else:
+            super().progress(text)
+
+    def progress_for_people(self, text: str) -> None:
+        """Likewise: somebody waits for the cell."""
+        self.progress(text)
+
+    def note(self, text: str) -> None:
+        """Say it where a notebook does not show it as an alarm."""
+        if self._is_notebook:
+            self.line(text)
+        else:
+            super().note(text)
+
+    def show(self, answer: Shown) -> None:
+        """Show the answer, in place of the progress."""
+        if self._is_notebook:
+            text = printable(answer.text, keep="\n\t")  # names in it may hold ESC sequences
+            self._put({"text/html": answer.html, "text/plain": text})
+        else:
+            self.line(answer.text)
+
+    def show_markdown(self, text: str) -> None:
+        """Show a page."""
+        self._put({"text/markdown": text, "text/plain": text})
+
+    def _put(self, bundle: dict[str, str]) -> None:
+        from IPython.display import display
+
+        if self._handle is None:
+            self._handle = display(bundle, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._handle.update(bundle, raw=True)
+
+
+def is_notebook(shell: Any) -> bool:
+    """Whether HTML is shown: IPython in a terminal has text alone."""
+    formatter = getattr(shell, "display_formatter", None)
+    return "text/html" in getattr(formatter, "active_types", ())

@@ -1,0 +1,169 @@
+"""``%gpuconf``: each command in a notebook and in a terminal, and one clear error for a mistake."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpuconf.command_line import COMMANDS
+from gpuconf.ipython.magic import HELP
+from gpuconf.units import MIB
+from tests.hardware import standin
+from tests.ipython.shells import Cell, run_cells
+from tests.processes import Nvml
+from tests.reporting.outline import Outline, check_harmless
+
+pytestmark = pytest.mark.slow  # waits for programs
+
+CARD = standin.Card(
+    standin.uuid(0), "NVIDIA <b>RTX</b> 2080 Ti", total=11264 * MIB, reserved=0, used=1945 * MIB
+)
+LOG = "CUDA_ERROR_OUT_OF_MEMORY: out of memory\nCUDNN_STATUS_ALLOC_FAILED\n"
+GOOD = {
+    "empty": "%gpuconf",
+    "help": "%gpuconf help plan",
+    "nothing chosen": "%gpuconf profile",
+    "nothing failed": "%gpuconf explain",
+    "ps": "%gpuconf ps",
+    "plan": "%gpuconf plan half-card",
+    "changed plan": "%gpuconf plan half-card --set memory.memory_limit=2GiB",
+    "json": "%gpuconf plan half-card --json",
+    "doctor": "%gpuconf doctor driver environment",
+    "checks": "%gpuconf doctor --list-checks driver",
+    "log": "%gpuconf explain train.log",
+    "page": "%gpuconf docs rehearse",
+    "profiles": "%gpuconf profiles list",
+    "chosen": "%gpuconf profile half-card --set memory.keep_free=256MiB",
+    "shown": "%gpuconf profile",
+    "slip": "no_such_name",
+    "slip explained": "%gpuconf explain",
+}
+# A mistake, and what stands in its error and hint.
+BAD = {
+    "%gpuconf exlain": ("does not know 'exlain'", "`%gpuconf explain`"),
+    "%gpuconf plan --jsn": ("does not know '--jsn'", "`%gpuconf plan --json`"),
+    "%gpuconf plan half-crad": ('no profile named "half-crad"', "half-card"),
+    "%gpuconf plan one two": ("", "%gpuconf plan --help"),
+    "%gpuconf profile nope": ('no profile named "nope"', "gpuconf profiles list"),
+    "%gpuconf profile --set x": ("--set x", "--set memory.memory_limit=4GiB"),
+    '%gpuconf profile "': ("No closing quotation", "close"),
+    "%gpuconf run -- python x.py": ("is for a terminal", "!gpuconf run -- python x.py"),
+    "%gpuconf shell": ("is for a terminal", "!gpuconf shell"),
+    "%gpuconf explain none.log": ("there is no file none.log", "give the file"),
+    "%gpuconf explain -": ("no standard input", "%gpuconf explain train.log"),
+    "%gpuconf doctor --profile nope": ('no profile named "nope"', ""),
+    "%gpuconf doctor nonsense": ("nonsense", ""),
+    "%gpuconf ps --watch": ("terminal", ""),
+    "%gpuconf estimate": ("there is no Keras model", "%gpuconf estimate model"),
+    "%gpuconf estimate modle": ("no variable modle", "%gpuconf estimate model"),
+    "%gpuconf estimate train.py": ("is a file", "!gpuconf estimate train.py"),
+    "%gpuconf estimate number": ("is not a Keras model", ""),
+    "%gpuconf estimate number.real.x": ("has no attribute 'x'", ""),
+    "%gpuconf docs explian": ("no page 'explian'", "gpuconf docs explain"),
+    "%gpuconf plan --processes 2": ("one process", "!gpuconf plan --processes 2"),
+}
+
+
+@pytest.fixture(scope="module")
+def environ(nvml: Nvml) -> dict[str, str]:
+    """One card, whose name would be markup."""
+    return nvml(standin.Machine((CARD,)))
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory, environ: dict[str, str]) -> dict[str, Cell]:
+    """What every command shows in one notebook, in this order."""
+    folder = tmp_path_factory.mktemp("notebook")
+    (folder / "train.log").write_text(LOG, encoding="utf-8")
+    return dict(zip(GOOD, run_cells(folder, *GOOD.values(), environ=environ), strict=True))
+
+
+def test_help_lists_what_there_is(cells: dict[str, Cell]) -> None:
+    """Each command with its line; the others are named as those of a terminal."""
+    for name in HELP:
+        assert f"\n  {name} " in cells["empty"].out
+    for name in COMMANDS:
+        assert name in cells["empty"].out
+    assert cells["help"].out.startswith("usage: %gpuconf plan")
+
+
+def test_a_profile_is_shown_and_chosen(cells: dict[str, Cell]) -> None:
+    """Before: what would apply, and which there are. After: the activation, with the change."""
+    before = Outline(cells["nothing chosen"].html).text
+    assert "no profile is in force in this kernel" in before
+    assert "half-card" in before
+    for shown in cells["chosen"], cells["shown"]:
+        assert "profile half-card" in Outline(shown.html).text
+        assert "profile half-card" in shown.text
+        assert "✓" in shown.html
+
+
+def test_answers_are_drawn(cells: dict[str, Cell]) -> None:
+    """As HTML without the card's markup, and as the command's text for other front ends."""
+    for name in ("ps", "plan", "doctor", "log", "changed plan", "chosen"):
+        check_harmless(cells[name].html)
+        assert "<b>RTX" not in cells[name].html
+        assert cells[name].out + cells[name].err == ""
+    assert "fraction 0.35 × 11264 MiB total = 3942 MiB" in Outline(cells["plan"].html).text
+    assert "memory_limit 2048 MiB" in cells["changed plan"].text
+    assert "others 1945 MiB" in Outline(cells["ps"].html).text
+    assert "GPU  CARD" in cells["ps"].text
+    assert "cudnn-handle-alloc" in cells["log"].text
+    assert "every check" in Outline(cells["doctor"].html).text
+
+
+def test_other_forms_are_the_commands_own(cells: dict[str, Cell]) -> None:
+    """JSON, lists and pages come as the command line gives them."""
+    assert json.loads(cells["json"].out)["profile"] == "half-card"
+    assert "driver.present" in cells["checks"].out
+    assert "shared-desktop" in cells["profiles"].out
+    assert cells["page"].displays[-1]["text/markdown"].startswith("# ")
+
+
+def test_the_last_error_is_explained(cells: dict[str, Cell]) -> None:
+    """Nothing to explain is an error of its own; a slip of the keyboard is no matter of a GPU."""
+    assert cells["nothing failed"].error == "UsageError"
+    assert "no cell of this notebook has failed" in cells["nothing failed"].out
+    assert cells["slip"].displays == []
+    assert "NameError" in Outline(cells["slip explained"].html).text
+
+
+def test_a_mistake_is_one_clear_error(tmp_path: Path, environ: dict[str, str]) -> None:
+    """What is wrong and a hint, no traceback; and the cell has failed, so that `Run all` stops."""
+    first, *found = run_cells(tmp_path, "number = 7", *BAD, environ=environ)
+    assert first.error == ""
+    for (line, (said, hint)), cell in zip(BAD.items(), found, strict=True):
+        shown = cell.out + cell.err
+        assert cell.error, line
+        assert "Traceback" not in shown, line
+        assert shown.count("gpuconf: error: ") == 1, line
+        assert said in shown, line
+        assert hint in shown.partition("hint: ")[2], line
+        assert cell.displays == [], line
+
+
+def test_a_terminal_gets_text(tmp_path: Path, environ: dict[str, str]) -> None:
+    """IPython without HTML prints what the command line prints, and nothing is displayed."""
+    (tmp_path / "train.log").write_text(LOG, encoding="utf-8")
+    lines = ("%gpuconf ps", "%gpuconf plan half-card", "%gpuconf explain train.log",
+             "%gpuconf profile half-card", "import gpuconf; gpuconf.plan()")  # fmt: skip
+    ps, plan, log, profile, value = run_cells(tmp_path, *lines, environ=environ, is_terminal=True)
+    assert "GPU  CARD" in ps.out
+    assert "limit = min(" in plan.out
+    assert "cudnn-handle-alloc" in log.out
+    assert "profile half-card" in profile.out
+    assert "limit = min(" in value.out
+    for cell in (ps, plan, log, profile):
+        assert cell.displays == []
+        assert cell.error == ""
+
+
+def test_a_bug_is_said_to_be_one(tmp_path: Path) -> None:
+    """With the traceback, which a report needs."""
+    spoil = "import gpuconf.bootstrap as b\nb.plan = None"
+    _, cell = run_cells(tmp_path, spoil, "%gpuconf plan")
+    assert cell.error == "TypeError"
+    assert "this is a bug in gpuconf" in cell.err
+    assert "Traceback" in cell.out
