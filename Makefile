@@ -13,7 +13,7 @@ COMPILED := $(BIN)/python -m compileall -q -j 0 gpuconf tests
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
-.PHONY: help demo test quick lint wheel pythons dist generated transcripts site bench matrix legacy slurm models estimates batches gpu clean
+.PHONY: help demo test quick lint wheel pythons dist generated transcripts site bench matrix legacy slurm clusters containers models estimates batches gpu clean
 
 help:
 	@printf "%-16s%s\n" "make demo" "the main job, before and after, on a GPU or the simulated card"
@@ -30,6 +30,8 @@ help:
 	@printf "%-16s%s\n" "make matrix" "acceptance on TensorFlow 2.15, PyTorch 2.4 and JAX 0.4.30 to the newest (an hour)"
 	@printf "%-16s%s\n" "make legacy" "gpuconf run on TensorFlow 1.8 and 1.15 (needs Python 3.6 and 3.7)"
 	@printf "%-16s%s\n" "make slurm" "real Slurm on this machine, with shards of a simulated card (needs root)"
+	@printf "%-16s%s\n" "make clusters" "64 actors of Ray on 8 simulated cards: whether shares hold, what the hook costs"
+	@printf "%-16s%s\n" "make containers" "leases between real containers and this machine (needs Docker or Podman)"
 	@printf "%-16s%s\n" "make models" "22 models trained on the CPU and on the simulated card (an hour or so)"
 	@printf "%-16s%s\n" "make estimates" "estimated against measured peaks and largest batches (an hour or so)"
 	@printf "%-16s%s\n" "make batches" "what batches that survive cost, and images per second (half an hour or so)"
@@ -113,6 +115,12 @@ legacy: $(VENV)/.dev
 slurm: $(VENV)/.dev
 	$(BIN)/python -m gpuconf.simcard run --total 8192MiB --used 1024MiB --context 450MiB -- \
 	  $(BIN)/python -m tests.acceptance.slurm
+
+clusters: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.ray_cluster
+
+containers: $(VENV)/.dev
+	$(BIN)/python -m tests.acceptance.containers
 
 models: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.training.trained_models
