@@ -15,8 +15,8 @@ def start(cpus=8, **more):
     for is_last in (False, True):
         try:
             return ray.init(
-                num_cpus=cpus, include_dashboard=False, log_to_driver=False, logging_level="error",
-                **more,
+                num_cpus=cpus, log_to_driver=False, logging_level="error",
+                **{"address": "local", "include_dashboard": False, **more},
             )
         except Exception:
             ray.shutdown()
@@ -143,28 +143,73 @@ print(json.dumps(found))
 """
 )
 
-SWEEP = (
+# What `gpuconf ps --ray` and `gpuconf ray doctor` print of a cluster with a dashboard, which
+# serves Ray's state API.
+ASKED = (
     START
     + """
-from ray import tune
-start(runtime_env=HOOK if sys.argv[1] == "with" else None)
+import subprocess
+started = start(runtime_env=HOOK, include_dashboard=True)
 
-def trial(config):
-    import tensorflow as tf
-    kept = tf.ones([200, 512, 512])  # 200 MiB
-    found = [limit or 0 for limit in limits()]
-    time.sleep(5)  # as long as the others start
-    tune.report({"loss": float(tf.reduce_mean(kept)) + config["rate"], "limit": sum(found)})
+@ray.remote(num_gpus=0.4)
+class Model:
+    def kept(self):
+        import tensorflow as tf
+        self.kept = tf.ones([16, 1024, 1024])
+        return os.getpid(), ray.get_runtime_context().get_job_id()
 
-tuner = tune.Tuner(
-    tune.with_resources(trial, {"gpu": 0.25, "cpu": 1}),
-    param_space={"rate": tune.grid_search([each / 8 for each in range(int(sys.argv[2]))])},
-    run_config=tune.RunConfig(storage_path=os.getcwd(), verbose=0),
+def asked(*words):
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuconf", *words, "--json"], capture_output=True, text=True,
+        env={**os.environ, "RAY_ADDRESS": started["gcs_address"]},
+    )
+    return json.loads(done.stdout) | {"exit code": done.returncode, "stderr": done.stderr[-2000:]}
+
+model = Model.options(name="trainer").remote()
+pid, job = ray.get(model.kept.remote())
+doctor = asked("ray", "doctor", "--address", started["gcs_address"], "driver.present", "cards")
+print(json.dumps({"pid": pid, "job": job, "ps": asked("ps", "--ray"), "doctor": doctor}))
+"""
 )
-results = tuner.fit()
-print(json.dumps({
-    "limits": [each.metrics.get("limit") for each in results if each.metrics],
-    "errors": [str(each) for each in results.errors],
-}))
+
+# A program outside Ray between two actors; the driver asks for every lease in the ledger.
+OUTSIDER = (
+    START
+    + """
+import subprocess
+start(runtime_env=HOOK)
+
+@ray.remote(num_gpus=0.4)
+class Model:
+    def limits(self):
+        import tensorflow as tf
+        tf.ones([1])  # makes the devices, with which the lease is taken
+        return limits()
+
+def leases():
+    command = [sys.executable, "-m", "gpuconf", "ps", "--json"]
+    (card,) = json.loads(subprocess.run(command, capture_output=True).stdout)["gpus"]
+    return [each["lease_bytes"] >> 20 for each in card["processes"] if each["lease_bytes"]]
+
+program = '''import gpuconf.auto, tensorflow as tf
+(gpu,) = tf.config.list_physical_devices("GPU")
+tf.config.list_logical_devices("GPU")
+print(tf.config.get_logical_device_configuration(gpu)[0].memory_limit, flush=True)
+input()'''
+
+with open("outsider.yaml", "w") as profile:
+    profile.write("memory: {memory_limit: 1536MiB, context: 640MiB}")
+first = Model.remote()
+found = {"first": ray.get(first.limits.remote())}
+outside = subprocess.Popen(
+    [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    env={**os.environ, "GPUCONF_PROFILE": os.path.abspath("outsider.yaml")},
+)
+found["outside"] = int(outside.stdout.readline())
+second = Model.remote()
+found["second"] = ray.get(second.limits.remote())
+found["leases"] = leases()
+outside.communicate(b"\\n")
+print(json.dumps(found))
 """
 )

@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
-from tests.processes import run
+from tests.cli.commands import schema
 from tests.shares import ray_programs as programs
+from tests.shares.ray_card import run_driver
 
 pytestmark = pytest.mark.slow  # starts Ray, and TensorFlow in each of its workers
 
-# 8 GiB, whose desktop holds 1 GiB.
-_CARD = ("--total", "8192MiB", "--used", "1024MiB", "--context", "450MiB")
 
-
-def ray_driver(
-    folder: Path, program: str, *words: str, cards: int = 1, lease: bool = True
-) -> dict[str, Any]:
+def ray_driver(folder: Path, program: str, *, cards: int = 1, lease: bool = True) -> dict[str, Any]:
     """What the program prints, run as the driver of a Ray of its own, on simulated cards."""
-    profile = folder / "shared.yaml"
-    profile.write_text(
-        f"extends: shared-desktop\nmemory: {{context: 640MiB, lease: {str(lease).lower()}}}\n"
-    )
-    variables = {
-        "RAY_AUTH_MODE": "disabled",
-        "RAY_TMPDIR": "/tmp",  # sockets lie in it, whose paths may have 107 bytes
-        "GPUCONF_PROFILE": str(profile),
-    }
-    python = [sys.executable, "-c", program, *words]
-    simcard = [sys.executable, "-m", "gpuconf.simcard", "run", "--count", str(cards), *_CARD, "--"]
-    done = run([*simcard, *python], folder, environ=variables, timeout_s=300)
+    done = run_driver(folder, ["-c", program], cards=cards, lease=lease)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     assert lines, done.stdout[-2000:] + done.stderr[-4000:]
     found: dict[str, Any] = json.loads(lines[-1])
@@ -72,9 +57,34 @@ def test_a_worker_used_again_for_another_share_is_noticed(tmp_path: Path) -> Non
     assert "max_calls=1" in found["said"]
 
 
-def test_a_sweep_of_tune(tmp_path: Path) -> None:
-    """Eight trials of a quarter: all finish with the hook, and without it some run out."""
-    held = ray_driver(tmp_path, programs.SWEEP, "with", "8")
-    assert held == {"limits": [1024] * 8, "errors": []}
-    free = ray_driver(tmp_path, programs.SWEEP, "without", "4")
-    assert free["errors"]
+def test_ray_is_asked_for_names_and_for_the_doctor_of_each_node(tmp_path: Path) -> None:
+    """`gpuconf ps --ray` names the actor and its job; `gpuconf ray doctor` reports each node."""
+    found = ray_driver(tmp_path, programs.ASKED)
+    for command, document in (("ps", found["ps"]), ("ray", found["doctor"])):
+        assert document.pop("exit code") == 0, document.pop("stderr")
+        del document["stderr"]
+        jsonschema.validate(document, schema(command))
+    (card,) = found["ps"]["gpus"]
+    tasks = {each["pid"]: each["task"] for each in card["processes"]}
+    task = tasks[found["pid"]]
+    assert task.pop("name").startswith("Model")
+    assert task == {"scheduler": "ray", "actor": "trainer", "job": found["job"], "user": None}
+    assert found["ps"]["unasked"] == []
+    (node,) = found["doctor"]["nodes"]
+    assert node["problem"] is None
+    findings = {each["id"]: each["status"] for each in node["report"]["findings"]}
+    assert findings["driver.present"] == "ok"
+    assert "cards.memory" in findings
+
+
+def test_with_leases_ray_and_others_leave_each_other_what_they_have_reserved(
+    tmp_path: Path,
+) -> None:
+    """An actor, a program outside Ray, an actor: the third gets what the two leases leave."""
+    found = ray_driver(tmp_path, programs.OUTSIDER)
+    assert found["first"] == [2022]
+    assert found["outside"] == 1536
+    promised = (2022 + 640) + (1536 + 640)
+    (second,) = found["second"]
+    assert second == 8192 - 1024 - promised - 512 - 640
+    assert sorted(found["leases"]) == sorted([2022 + 640, 1536 + 640, second + 640])

@@ -1,0 +1,340 @@
+"""Ray on a simulated cluster: whether every share holds, and what the hook costs.
+
+Several raylets on this machine, each with a simulated card of its own and of another size.  Actors
+fill all cards; each imports TensorFlow, reports its limit and allocates nine tenths of it, which
+NVML then shows.  After that the time from ``Actor.remote()`` to the first answer, and the worker's
+processor time, with the hook and without, in turn.  Exit code 1 if a share did not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.machine import machine
+from gpuconf.simcard import Card, CardSpec, simulated_card
+from gpuconf.units import MIB, sized
+
+# What the formula of docs/sharing.md takes off: held by the desktop, kept free, a context.
+USED_MIB, KEEP_FREE_MIB, CONTEXT_MIB = 1024, 512, 640
+_PROFILE = f"extends: shared-desktop\nmemory: {{context: {CONTEXT_MIB}MiB}}\n"
+_FILLED = 0.9  # of its limit, by each actor
+HOOK = {"worker_process_setup_hook": "gpuconf.ray.setup"}
+# How Ray is started for each row of times.  Ray starts other workers for a job with a runtime_env.
+JOBS: Mapping[str, Mapping[str, object]] = {
+    "plain Ray": {},
+    "a runtime_env, no hook": {"env_vars": {"GPUCONF_BENCHMARK": "1"}},
+    "gpuconf.ray.setup": HOOK,
+}
+# TensorFlow imports them where they happen to be installed: more than half of a worker's memory.
+_OPTIONAL = ("IPython", "cv2", "jax", "keras", "matplotlib", "pandas", "scipy", "sklearn")
+_SMALL = {"object_store_memory": 80 * MIB}
+_PATIENCE_S = 1800
+
+
+class Layout(NamedTuple):
+    """``actors`` on ``nodes``, as many on each as fill its card."""
+
+    nodes: int
+    actors: int
+
+    @property
+    def share(self) -> float:
+        """The part of a GPU that each actor asks for; Ray counts in ten-thousandths."""
+        return 10_000 * self.nodes // self.actors / 10_000
+
+    def spec(self, node: int) -> CardSpec:
+        """The card of a node: no two are alike, so that a limit says whose card it is for."""
+        total_bytes = (16384 + 256 * node) * MIB
+        return CardSpec(total_bytes, USED_MIB * MIB, name=f"Card {node}", context_bytes=450 * MIB)
+
+    def limit_mib(self, node: int) -> int:
+        """What the formula of docs/sharing.md gives an actor on a node."""
+        rest_mib = self.spec(node).total_bytes // MIB - USED_MIB - KEEP_FREE_MIB
+        return int(self.share * rest_mib - CONTEXT_MIB)
+
+
+class Idle:
+    """An actor that imports nothing."""
+
+    def answer(self) -> dict[str, Any]:
+        """The processor time of its process so far."""
+        return {"cpu_s": time.process_time()}
+
+
+class Model:
+    """An actor that makes TensorFlow's devices, as a user's would."""
+
+    def __init__(self) -> None:
+        for name in _OPTIONAL:
+            sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # as if not installed
+        import tensorflow as tf
+
+        self.tf = tf
+        self.held: Any = None
+        tf.config.list_logical_devices("GPU")
+
+    def answer(self) -> dict[str, Any]:
+        """Where it is, the limit of each GPU that it sees, and its processor time so far."""
+        import ray
+
+        config = self.tf.config
+        limits = [
+            device.memory_limit
+            for gpu in config.list_physical_devices("GPU")
+            for device in config.get_logical_device_configuration(gpu) or ()
+        ]
+        node = ray.get_runtime_context().get_node_id()
+        cpu_s = time.process_time()
+        return {"pid": os.getpid(), "node": node, "limits_mib": limits, "cpu_s": cpu_s}
+
+    def fill(self, size_mib: int) -> bool:
+        """Allocate on the GPU, and leave the memory as it is; whether there was enough."""
+        shape = [size_mib, 1024, 256]
+        try:
+            self.held = self.tf.raw_ops.Empty(shape=shape, dtype=self.tf.float32, init=False)
+        except self.tf.errors.ResourceExhaustedError:
+            return False
+        return "GPU:0" in self.held.device
+
+    def card(self) -> dict[str, Any]:
+        """The GPU, as NVML shows it to this process."""
+        import pynvml
+
+        pynvml.nvmlInit()
+        gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
+        memory = pynvml.nvmlDeviceGetMemoryInfo(gpu)
+        processes = pynvml.nvmlDeviceGetComputeRunningProcesses(gpu)
+        held = {each.pid: each.usedGpuMemory for each in processes}
+        return {"used_bytes": memory.used, "total_bytes": memory.total, "held_bytes": held}
+
+
+class Found(NamedTuple):
+    """What came of filling the cluster; ``cards`` by node, as NVML shows them at the end."""
+
+    actors: Sequence[Mapping[str, Any]]
+    cards: Mapping[int, Mapping[str, Any]]
+
+
+class Start(NamedTuple):
+    """What an actor took up to its first answer."""
+
+    wall_s: float
+    """From ``Actor.remote()``; other programs of the machine count too."""
+    cpu_s: float
+    """Of its process, from its start."""
+
+
+class Check(NamedTuple):
+    """A row of the first table."""
+
+    what: str
+    expected: int
+    found: int
+
+
+@contextmanager
+def cluster_of(layout: Layout) -> Iterator[str]:
+    """Run a node for each simulated card, and give Ray's address."""
+    with ExitStack() as stack:
+        cards = [stack.enter_context(simulated_card(layout.spec(n))) for n in range(layout.nodes)]
+        try:
+            cluster = _start(cards)
+        except Exception as error:  # Ray waits 30 s for each raylet, which no option changes
+            print(f"Ray did not start, trying again: {error}", file=sys.stderr)
+            cluster = _start(cards)
+        stack.callback(cluster.shutdown)
+        yield cluster.address
+
+
+def _start(cards: Sequence[Card]) -> Any:
+    """A head without a GPU, and a node for each card; its workers inherit its environment."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster()
+    try:
+        # A worker that imports TensorFlow beside 63 others may need more than Ray's 60 s.
+        patient = {"worker_register_timeout_seconds": _PATIENCE_S}
+        cluster.add_node(num_cpus=0, include_dashboard=False, _system_config=patient, **_SMALL)
+        for number, card in enumerate(cards):
+            environ = card.environment(os.environ)
+            changed = {name: text for name, text in environ.items() if os.environ.get(name) != text}
+            mark = {f"node{number}": 1}
+            cluster.add_node(num_cpus=1, num_gpus=1, resources=mark, env_vars=changed, **_SMALL)
+    except BaseException:
+        cluster.shutdown()
+        raise
+    return cluster
+
+
+@contextmanager
+def job(address: str, runtime_env: Mapping[str, object]) -> Iterator[Any]:
+    """Connect as a driver; gives the module ray."""
+    import ray
+
+    quiet = {"log_to_driver": False, "logging_level": "error"}
+    ray.init(address=address, runtime_env=dict(runtime_env) or None, **quiet)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def fill_cluster(ray: Any, layout: Layout) -> Found:
+    """Start all actors at once; each reports, then all allocate, then NVML is asked."""
+    marks = {node["NodeID"]: set(node["Resources"]) for node in ray.nodes()}
+    numbers = {
+        key: n for key, names in marks.items() for n in range(layout.nodes) if f"node{n}" in names
+    }
+    remote = ray.remote(Model).options(num_gpus=layout.share, num_cpus=0)
+    models = [remote.remote() for _ in range(layout.actors)]
+    answers = ray.get([each.answer.remote() for each in models], timeout=_PATIENCE_S)
+    sizes = [int(_FILLED * sum(each["limits_mib"])) for each in answers]
+    filling = [each.fill.remote(size) for each, size in zip(models, sizes, strict=True)]
+    filled = ray.get(filling, timeout=_PATIENCE_S)
+    found, cards = [], {}
+    for model, answer, is_filled in zip(models, answers, filled, strict=True):
+        node = numbers[answer["node"]]
+        found.append({**answer, "node": node, "is_filled": is_filled})
+        if node not in cards:
+            cards[node] = ray.get(model.card.remote(), timeout=_PATIENCE_S)
+    return Found(found, cards)
+
+
+def checks_of(layout: Layout, found: Found) -> list[Check]:
+    """Whether every limit, sum and place is right."""
+    actors, cards = found.actors, found.cards
+    right = [each for each in actors if each["limits_mib"] == [layout.limit_mib(each["node"])]]
+    within = [
+        node
+        for node, card in cards.items()
+        if card["total_bytes"] == layout.spec(node).total_bytes
+        and card["used_bytes"] <= card["total_bytes"] - KEEP_FREE_MIB * MIB
+    ]
+    held = {(node, pid): size for node in cards for pid, size in cards[node]["held_bytes"].items()}
+    above = [
+        each
+        for each in actors
+        if held.get((each["node"], each["pid"]), 0)
+        > (layout.limit_mib(each["node"]) + CONTEXT_MIB) * MIB
+    ]
+    misplaced = held.keys() ^ {(each["node"], each["pid"]) for each in actors}
+    return [
+        Check("actors with the limit of the formula", layout.actors, len(right)),
+        Check("actors that allocated 90 % of it", layout.actors, _filled(actors)),
+        Check("cards whose sum leaves keep_free (NVML)", layout.nodes, len(within)),
+        Check("processes above limit + context (NVML)", 0, len(above)),
+        Check("processes on a card, and no actor of its node", 0, len(misplaced)),
+    ]
+
+
+def _filled(actors: Sequence[Mapping[str, Any]]) -> int:
+    return sum(each["is_filled"] for each in actors)
+
+
+def start_of(ray: Any, actor: type, share: float) -> Start:
+    """Start an actor, wait for its first answer, and end it."""
+    remote = ray.remote(actor).options(num_gpus=share, num_cpus=0)
+    started = time.perf_counter()
+    handle = remote.remote()
+    answer = ray.get(handle.answer.remote(), timeout=_PATIENCE_S)
+    passed_s = time.perf_counter() - started
+    ray.kill(handle)
+    return Start(passed_s, answer["cpu_s"])
+
+
+def measure(address: str, share: float, rounds: int) -> dict[tuple[type, str], list[Start]]:
+    """Starts by actor and kind of job; each round has one job of each kind, in turn."""
+    taken: dict[tuple[type, str], list[Start]] = {}
+    for number in range(rounds):
+        for name in in_turn(list(JOBS), number):
+            with job(address, JOBS[name]) as ray:
+                time.sleep(3)  # the job before ends, and Ray starts workers ahead for this one
+                for actor in (Idle, Model):
+                    taken.setdefault((actor, name), []).append(start_of(ray, actor, share))
+    return taken
+
+
+def in_turn(names: Sequence[str], number: int) -> list[str]:
+    """The names, beginning with another one in each round: the first is not always the same."""
+    first = number % len(names)
+    return [*names[first:], *names[:first]]
+
+
+def print_times(taken: Mapping[tuple[type, str], Sequence[Start]], rounds: int) -> None:
+    """Medians, and how they compare with the first row of their kind."""
+    title = f"an actor's start, medians of {rounds}"
+    print("", f"| {title} | s | ratio | CPU s | ratio |", "|---|---|---|---|---|", sep="\n")
+    for actor, kind in ((Idle, "imports nothing"), (Model, "imports TensorFlow")):
+        plain = median_of(taken[actor, next(iter(JOBS))])
+        for name in JOBS:
+            found = median_of(taken[actor, name])
+            wall = f"{found.wall_s:.2f} | {found.wall_s / plain.wall_s:.3f}"
+            cpu = f"{found.cpu_s:.2f} | {found.cpu_s / plain.cpu_s:.3f}"
+            print(f"| {kind}, {name} | {wall} | {cpu} |")
+
+
+def median_of(starts: Sequence[Start]) -> Start:
+    """The median of each of their figures."""
+    return Start(*map(statistics.median, zip(*starts, strict=True)))
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes", type=int, default=8, help="default: 8")
+    parser.add_argument("--actors", type=int, default=64, help="a multiple of nodes; default: 64")
+    parser.add_argument("--rounds", type=int, default=10, help="of times; default: 10")
+    options = parser.parse_args(arguments)
+    if options.nodes < 1 or options.actors < options.nodes or options.actors % options.nodes:
+        parser.error(f"--actors {options.actors} is no multiple of --nodes {options.nodes}")
+    return options
+
+
+def run(layout: Layout, rounds: int) -> bool:
+    """Fill a cluster, check, print, measure; whether every share held."""
+    with cluster_of(layout) as address:
+        started = time.perf_counter()
+        with job(address, HOOK) as ray:
+            found = fill_cluster(ray, layout)
+        passed_s = time.perf_counter() - started
+        checks = checks_of(layout, found)
+        totals = [sized(layout.spec(node).total_bytes) for node in (0, layout.nodes - 1)]
+        print(f"{layout.nodes} nodes with a card each, {totals[0]} to {totals[-1]};", end=" ")
+        print(f"{layout.actors} actors of {layout.share:g}, {passed_s:.0f} s for all", end="\n\n")
+        print("| check | expected | found |", "|---|---|---|", sep="\n")
+        print(*(f"| {what} | {number} | {seen} |" for what, number, seen in checks), sep="\n")
+        fullest = max(each["used_bytes"] / each["total_bytes"] for each in found.cards.values())
+        print("", f"the fullest card: {fullest:.1%} in use", sep="\n", flush=True)
+        if rounds:
+            print_times(measure(address, layout.share, rounds), rounds)
+    return all(each.expected == each.found for each in checks)
+
+
+def main() -> int:
+    """Run it with a profile of its own; 1 if a share did not hold."""
+    options = parse()
+    print(machine("ray", "tensorflow"), flush=True)
+    # In /tmp, because the paths of Ray's sockets may have 107 bytes.
+    with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as folder:
+        profile = Path(folder, "profile.yaml")
+        profile.write_text(_PROFILE, encoding="utf-8")
+        # Ray's own folder: elsewhere the address of this cluster would stay, and every later
+        # ray.init() would look for it.
+        ours = {"RAY_AUTH_MODE": "disabled", "RAY_TMPDIR": folder, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        os.environ.update(ours, GPUCONF_PROFILE=str(profile))
+        is_good = run(Layout(options.nodes, options.actors), options.rounds)
+    print("", f"load {os.getloadavg()[0]:.1f} at the end", sep="\n")
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
