@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
 
 from gpuconf.errors import GpuconfError
+from gpuconf.locks import RLock
 
-_Before = TypeVar("_Before")
-_T = TypeVar("_T")
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    _T = TypeVar("_T")
 
 
-class AllOrNothing(Generic[_Before]):
+class AllOrNothing:
     """Runs operations, one thread at a time; an operation may run others within it.
 
-    ``snapshot`` gives all that they may change, and ``restore`` puts it back; ``complete`` lets go
-    of what only a restore would have needed, when the outermost operation has come through.
+    ``snapshot`` notes all that they may change, and gives what puts it back; ``complete`` lets go
+    of what only that would have needed, when the outermost operation has come through.
     """
 
     def __init__(
-        self,
-        snapshot: Callable[[], _Before],
-        restore: Callable[[_Before], None],
-        complete: Callable[[], None],
+        self, snapshot: Callable[[], Callable[[], None]], complete: Callable[[], None]
     ) -> None:
         self._snapshot = snapshot
-        self._restore = restore
         self._complete = complete
-        self._lock = threading.RLock()
+        self._lock = RLock()
         self._depth = 0  # operations that run, one within the other
         self._completed = 0  # to know whether an operation was the last
 
     def run(self, operation: Callable[[], _T]) -> _T:
         """What ``operation`` returns; whatever it raises, everything is put back before."""
-        before, number = None, 0
+        put_back, number = None, 0
         try:
             with self._lock:
-                before, depth = self._snapshot(), self._depth
+                put_back, depth = self._snapshot(), self._depth
                 try:
                     self._depth = depth + 1
                     result = operation()
@@ -47,7 +45,7 @@ class AllOrNothing(Generic[_Before]):
                     number = self._completed
                     return result
                 except BaseException:
-                    self._restore(before)
+                    put_back()
                     raise
                 finally:
                     self._depth = depth
@@ -56,8 +54,8 @@ class AllOrNothing(Generic[_Before]):
             raise error.with_traceback(None) from None
         except BaseException:  # of an interrupt, too, that came as the lock was released
             with self._lock:
-                if before is not None and number and self._completed == number:
-                    self._restore(before)
+                if put_back is not None and number and self._completed == number:
+                    put_back()
             raise
 
     def unless_busy(self, operation: Callable[[], None]) -> None:
@@ -73,4 +71,4 @@ class AllOrNothing(Generic[_Before]):
 
     def after_fork(self) -> None:
         """In a forked child: a thread that is not in the child may have held the lock."""
-        self._lock, self._depth = threading.RLock(), 0
+        self._lock, self._depth = RLock(), 0

@@ -16,8 +16,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import NamedTuple
 
 from gpuconf.all_or_nothing import AllOrNothing
 from gpuconf.errors import GpuconfError, ShortageError
@@ -25,6 +23,7 @@ from gpuconf.machine_plan import environment_for
 from gpuconf.own_environment import PROFILE_VARIABLE, OwnEnvironment, Written
 from gpuconf.plan_maker import Made, PlanMaker
 from gpuconf.profile import choice_of
+from gpuconf.records import NamedTuple
 from gpuconf.report import Activation, Contents
 from gpuconf.terminal import debug, say
 from gpuconf.tripwire import has_missed_a_start
@@ -88,12 +87,12 @@ class Binding:
         self._environment = OwnEnvironment()
         self._maker = PlanMaker(clock)
         self._said: frozenset[str] = frozenset()
-        self._whole = AllOrNothing(self._snapshot, self._restore, self._maker.settle)
+        self._whole = AllOrNothing(self._snapshot, self._maker.settle)
 
     def plan_with(self, maker: PlanMaker) -> None:
         """Before anything is in force: make this process's plans with ``maker``."""
         self._maker = maker
-        self._whole = AllOrNothing(self._snapshot, self._restore, maker.settle)
+        self._whole = AllOrNothing(self._snapshot, maker.settle)
 
     @property
     def activation(self) -> Activation | None:
@@ -207,8 +206,10 @@ class Binding:
         # At once where no query is needed, or where programs that start may not be seen.
         had_plan = earlier is not None and earlier.activation.plan is not None
         if profile.gpus.kind == "none" or had_plan or has_missed_a_start():
-            with suppress(ShortageError):
+            try:  # noqa: SIM105  # contextlib costs the import more than these lines
                 self._plan(waiting=False)
+            except ShortageError:  # which the framework's import raises
+                pass
         for note in profile.notes:
             self._print(note.text)
         then()
@@ -339,11 +340,12 @@ class Binding:
 
     # --- all or nothing -------------------------------------------------------------------------
 
-    def _snapshot(self) -> _Snapshot:
+    def _snapshot(self) -> Callable[[], None]:
         state = self._state
         contents = None if state is None else state.activation.contents()
         written, leases = self._environment.written(), self._maker.snapshot()
-        return _Snapshot(state, contents, written, leases, self._said)
+        before = _Snapshot(state, contents, written, leases, self._said)
+        return lambda: self._restore(before)
 
     def _restore(self, before: _Snapshot) -> None:
         self._environment.take_back_to(before.written)

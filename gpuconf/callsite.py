@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from types import FrameType
-from typing import NamedTuple
+
+from gpuconf.records import NamedTuple
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from types import FrameType
 
 # Frames of these packages stand between the user's line and ours.
 _LIBRARIES = frozenset(

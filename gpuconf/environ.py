@@ -8,9 +8,9 @@ user made it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, MutableMapping
-from typing import NamedTuple
 
 from gpuconf.errors import UsageError
+from gpuconf.records import NamedTuple
 from gpuconf.settings import Setting
 from gpuconf.state_note import STATE_VARIABLE, SetVariable, StateNote, encode, read_note
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import FrameType, ModuleType
 
 from gpuconf import import_hook
 from gpuconf.backends.entrances import ENTRANCES
@@ -21,6 +20,8 @@ from gpuconf.tripwire import Tripwire
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from types import FrameType, ModuleType
+
     from gpuconf.profile import Profile
 
 _KERAS = ("keras", "tf_keras")

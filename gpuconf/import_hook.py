@@ -19,22 +19,24 @@ its code runs.
 
 from __future__ import annotations
 
-import importlib
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from importlib.machinery import ModuleSpec
-from types import ModuleType
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
 
-Hook = Callable[[ModuleType], None]
+from gpuconf.locks import local
+from gpuconf.records import NamedTuple
 
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Protocol
 
-class _Loader(Protocol):
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None: ...
+    Hook = Callable[[ModuleType], None]
 
-    def exec_module(self, module: ModuleType) -> None: ...
+    class _Loader(Protocol):
+        def create_module(self, spec: ModuleSpec) -> ModuleType | None: ...
+
+        def exec_module(self, module: ModuleType) -> None: ...
 
 
 class _Hooks(NamedTuple):
@@ -63,8 +65,11 @@ class _HookedLoader:
         module.__loader__ = self._loader  # type: ignore[assignment]
         self._hooks.run_before(name)
         if not self._hooks.bring_back(name, module):
-            with self._hooks.running(name):
+            self._hooks.begin(name)
+            try:
                 self._run_code(module)
+            finally:
+                self._hooks.end(name)
         try:
             self._hooks.run(name, sys.modules.get(name, module))
         except BaseException:
@@ -99,7 +104,7 @@ class _Refused(NamedTuple):
     along: frozenset[str] = frozenset()
 
 
-class _Finding(threading.local):
+class _Finding(local):
     """The names that this thread is looking for: other finders may ask us while we ask them."""
 
     def __init__(self) -> None:
@@ -185,6 +190,8 @@ class ImportHooks:
         raises again, or both come back.
         """
         if name in self._refused_along:
+            import importlib
+
             importlib.import_module(self._refused_along[name])
             self._refused[name] = _Refused(sys.modules[name], {})
         entry = self._refused.get(name)
@@ -201,14 +208,13 @@ class ImportHooks:
             del self._refused_along[other]
         return True
 
-    @contextmanager
-    def running(self, name: str) -> Iterator[None]:
-        """While the code of module ``name`` runs, its hook is still to come."""
+    def begin(self, name: str) -> None:
+        """The code of module ``name`` runs from now on, its hook is still to come."""
         self._running.add(name)
-        try:
-            yield
-        finally:
-            self._running.discard(name)
+
+    def end(self, name: str) -> None:
+        """It has run."""
+        self._running.discard(name)
 
     def is_running(self, name: str) -> bool:
         return name in self._running

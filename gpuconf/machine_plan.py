@@ -51,26 +51,38 @@ def plan_within(
     read: Callable[[], Inventory] | None = None,
 ) -> Plan:
     """As :func:`plan_for`, on no other GPUs than CUDA's variables in ``chosen`` show."""
-    from gpuconf.hardware import Inventory, mps
+    from gpuconf.hardware.inventory import Inventory
     from gpuconf.planner import make_plan, needs_inventory
-    from gpuconf.planner.caps import asks_for_mps
-    from gpuconf.shares import assigned_share, with_share
 
     baseline = environment.before_gpuconf(environ)
-    assigned = assigned_share(profile, baseline)
-    inventory = (read or reader_for(profile))() if needs_inventory(profile) else Inventory()
-    gpus = tuple(gpu.with_own_bytes(os.getpid()) for gpu in inventory.gpus)
-    inventory = inventory._replace(gpus=gpus)
-    inventory = with_share(inventory, assigned)
-    if asks_for_mps(profile):
-        inventory = inventory._replace(mps_is_running=mps.is_running(environ))
+    asked = needs_inventory(profile)
     return make_plan(
         profile,
-        inventory,
+        _figures(profile, environ, baseline, read or reader_for(profile)) if asked else Inventory(),
         environ=baseline,
         chosen_by_parent=chosen.get("CUDA_VISIBLE_DEVICES"),
         order_by_parent=chosen.get("CUDA_DEVICE_ORDER"),
     )
+
+
+def _figures(
+    profile: Profile,
+    environ: Mapping[str, str],
+    baseline: Mapping[str, str],
+    read: Callable[[], Inventory],
+) -> Inventory:
+    """The machine's GPUs now, with what this process holds and what it has been assigned."""
+    from gpuconf.hardware import mps
+    from gpuconf.planner.caps import asks_for_mps
+    from gpuconf.shares import assigned_share, with_share
+
+    assigned = assigned_share(profile, baseline)
+    inventory = read()
+    gpus = tuple(gpu.with_own_bytes(os.getpid()) for gpu in inventory.gpus)
+    inventory = with_share(inventory._replace(gpus=gpus), assigned)
+    if asks_for_mps(profile):
+        inventory = inventory._replace(mps_is_running=mps.is_running(environ))
+    return inventory
 
 
 def reader_for(profile: Profile) -> Callable[[], Inventory]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, MutableMapping
-from typing import NamedTuple
 
 from gpuconf import environ as environment
 from gpuconf import state_note
-from gpuconf.backends import keras_backend
 from gpuconf.environ import VISIBILITY, WATCHED, Patch
 from gpuconf.errors import ProfileError
 from gpuconf.profile import ParentChoice, absolute_path
+from gpuconf.records import NamedTuple
 from gpuconf.state_note import StateNote
 
 PROFILE_VARIABLE = "GPUCONF_PROFILE"
@@ -85,8 +84,11 @@ class OwnEnvironment:
 
         What Keras has written over ours by itself is put back first.
         """
-        if _GROWTH in ours and keras_backend.forces_growth(self._environ.get(_GROWTH)):
-            self._environ[_GROWTH] = ours[_GROWTH]
+        if _GROWTH in ours:
+            from gpuconf.backends.keras_backend import forces_growth
+
+            if forces_growth(self._environ.get(_GROWTH)):
+                self._environ[_GROWTH] = ours[_GROWTH]
         kept = environment.set_by_gpuconf(self._environ)
         names = [name for name in ours if name not in kept]
         for name, was in zip(WATCHED, watched, strict=True):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from gpuconf.records import NamedTuple
 from gpuconf.settings import Setting
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
@@ -52,11 +52,6 @@ class Activation:
     def profile(self) -> str | None:
         """The profile's name."""
         return None if self._profile is None else self._profile.name
-
-    @property
-    def source(self) -> str | None:
-        """The profile's file."""
-        return None if self._profile is None else self._profile.source
 
     def record(self, setting: Setting) -> None:
         """Add a setting's fate; a later one of the same name replaces it."""
@@ -114,9 +109,3 @@ class Activation:
         return [*lines, *(f"note: {note}" for note in self.plan.notes)]
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        """How notebooks show it."""
-        from gpuconf import rich_display
-
-        return rich_display.html_of(self)

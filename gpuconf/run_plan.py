@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from gpuconf.environ import RUN_VARIABLE
 from gpuconf.errors import UsageError
@@ -18,6 +17,7 @@ from gpuconf.json_values import UnreadableError, decoded_exactly, plain
 from gpuconf.planner import Plan
 from gpuconf.profile import Profile
 from gpuconf.profile.model import GpuRules, OnShortage
+from gpuconf.records import NamedTuple
 from gpuconf.version import __version__
 
 FORMAT = 1

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from gpuconf.records import NamedTuple
 
 STATE_VARIABLE = "GPUCONF_STATE"
 FORMAT = "2"
@@ -59,7 +60,7 @@ class StateNote(NamedTuple):
 def this_process() -> Writer:
     """The writer that this process is."""
     try:
-        with open(_BOOT_ID, encoding="ascii") as file:
+        with open(_BOOT_ID, encoding="utf-8") as file:
             boot = file.read().strip()
     except (OSError, ValueError):
         boot = ""

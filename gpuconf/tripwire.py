@@ -20,12 +20,11 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from gpuconf import import_hook
 from gpuconf.environ import set_by_gpuconf
+from gpuconf.locks import local
 from gpuconf.state_note import STATE_VARIABLE
 from gpuconf.terminal import debug
 
@@ -39,9 +38,11 @@ _PROGRAM_EVENTS = frozenset(
 # What an import of any Python file or library causes.
 _IMPORT_EVENTS = frozenset({"import", "exec"})
 
-TYPE_CHECKING = False  # a Protocol would cost a millisecond
+TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
-    from typing import Protocol
+    from typing import Any, Protocol
+
+    AuditHook = Callable[[str, tuple[Any, ...]], None]
 
     class _Entrance(Protocol):
         """Where a framework's devices are made: gpuconf.backends.entrances.Entrance."""
@@ -56,10 +57,8 @@ if TYPE_CHECKING:
         def of_class(self) -> str | None: ...
 
 
-_AuditHook = Callable[[str, tuple[Any, ...]], None]
 
-
-class _Busy(threading.local):
+class _Busy(local):
     """Whether this thread is catching up: that imports, and must not be called for it."""
 
     now = False
@@ -173,7 +172,7 @@ def has_missed_a_start() -> bool:
     return any(name.rpartition(".")[2] in _STARTERS for name in list(sys.modules))
 
 
-def _only(events: frozenset[str], handle: _AuditHook) -> _AuditHook:
+def _only(events: frozenset[str], handle: AuditHook) -> AuditHook:
     """An audit hook for these events alone; the others, most of them by far, cost one look-up."""
 
     def watch(event: str, args: tuple[Any, ...]) -> None:

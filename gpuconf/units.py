@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+
+from gpuconf.patterns import Pattern
+from gpuconf.records import NamedTuple
 
 KIB = 1024
 MIB = 1024**2
@@ -22,11 +23,11 @@ _BYTES_PER_UNIT = {
     "gib": GIB,
     "tib": 1024**4,
 }
-_ALMOST_A_SIZE = re.compile(
-    r"\s*([0-9]{1,6})(?:[.,]([0-9]{1,3}))?\s*([KMGT]?)[A-Z]*\s*", re.IGNORECASE
+_ALMOST_A_SIZE = Pattern(
+    r"\s*([0-9]{1,6})(?:[.,]([0-9]{1,3}))?\s*([KMGT]?)[A-Z]*\s*", ignore_case=True
 )
 _SECONDS_PER_UNIT = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
-_NUMBER_AND_UNIT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([A-Za-z]+|%)\s*")
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 # More than any accelerator has; a larger figure is a slip of the keyboard.
 LARGEST_SIZE = 1024**5
 
@@ -62,11 +63,11 @@ def parse_size(text: str) -> int:
     Raises ValueError, with the rule in its text, for anything else: no unit, a sign, NaN,
     or more than a pebibyte.
     """
-    match = _NUMBER_AND_UNIT.fullmatch(text) if len(text) <= 64 else None
-    factor = _BYTES_PER_UNIT.get(match[2].lower()) if match else None
-    if match is None or factor is None:
+    number, unit = _number_and_unit(text)
+    factor = _BYTES_PER_UNIT.get(unit.lower())
+    if factor is None:
         raise ValueError("a size is a number and a unit, such as 6GiB, 512MiB or 900 MB")
-    size_bytes = _times(match[1], factor)
+    size_bytes = _times(number, factor)
     if size_bytes > LARGEST_SIZE:
         raise ValueError("a size is at most 1 PiB (1024 TiB)")
     return size_bytes
@@ -88,6 +89,23 @@ def parse_size_argument(text: str) -> int:
         raise ValueError(f"{error}; did you mean {number}{unit}iB?") from None
 
 
+def _number_and_unit(text: str) -> tuple[str, str]:
+    """``1.5 GiB`` as ``1.5`` and ``GiB``; two empty texts where that is not what stands there."""
+    written = text.strip()
+    number = written[:-1] if written.endswith("%") else written.rstrip(_LETTERS)
+    unit = written[len(number) :]
+    number = number.rstrip()
+    whole, point, decimals = number.partition(".")
+    is_number = _are_digits(decimals) if point else _are_digits(whole)
+    if len(text) > 64 or not is_number or not (not whole or _are_digits(whole)):
+        return "", ""
+    return number, unit
+
+
+def _are_digits(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
 def _times(number: str, factor: int) -> int:
     """``number × factor`` in whole bytes, exactly: floats lose bytes above 8 PiB, and 0.1."""
     whole, _, decimals = number.partition(".")
@@ -97,10 +115,10 @@ def _times(number: str, factor: int) -> int:
 
 def parse_share(text: str) -> float:
     """Return the share (0 to 1) in a percentage such as ``70%``; else raise ValueError."""
-    match = _NUMBER_AND_UNIT.fullmatch(text) if len(text) <= 64 else None
-    if match is None or match[2] != "%" or not 0 <= float(match[1]) <= 100:
+    number, unit = _number_and_unit(text)
+    if unit != "%" or not 0 <= float(number) <= 100:
         raise ValueError("a share is a percentage from 0% to 100%, such as 70%")
-    return float(match[1]) / 100
+    return float(number) / 100
 
 
 def parse_amount(text: str) -> Amount:
@@ -115,11 +133,11 @@ def parse_duration(text: str) -> float:
 
     Raises ValueError for no unit, a sign, or more than 7 days.
     """
-    match = _NUMBER_AND_UNIT.fullmatch(text) if len(text) <= 64 else None
-    factor = _SECONDS_PER_UNIT.get(match[2].lower()) if match else None
-    if match is None or factor is None:
+    number, unit = _number_and_unit(text)
+    factor = _SECONDS_PER_UNIT.get(unit.lower())
+    if factor is None:
         raise ValueError("a duration is a number and a unit: s, min or h, such as 10min")
-    seconds = float(match[1]) * factor
+    seconds = float(number) * factor
     if seconds > 7 * 24 * 3600:
         raise ValueError("a duration is at most 7 days (168h)")
     return seconds

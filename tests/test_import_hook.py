@@ -24,7 +24,7 @@ PACKAGE = {
 
 # What every program begins with: x hooked, the calls of the hook counted.
 START = """
-import importlib, sys
+import importlib.machinery, sys
 from gpuconf.import_hook import on_import, forget, is_running
 calls = []
 on_import("x", calls.append)
@@ -32,7 +32,7 @@ assert "x" not in sys.modules
 """
 # The same with a hook that always raises.
 START_REFUSED = """
-import importlib, sys
+import importlib.machinery, sys
 from gpuconf.import_hook import on_import, forget, is_running
 calls = []
 def refuse(module):
@@ -333,7 +333,7 @@ assert runs == 1
 
 
 FINDER = """
-import importlib.util
+import importlib.machinery, importlib.util
 class Loader:
     def __init__(self, loader):
         self.loader = loader

@@ -8,7 +8,7 @@ from gpuconf.backends.jax import environment as jax
 from gpuconf.backends.tensorflow import environment as tensorflow
 from gpuconf.backends.torch import environment as torch
 from gpuconf.environ import Change
-from gpuconf.profile.schema import OWNED_VARIABLES
+from gpuconf.profile.owned_variables import OWNED_VARIABLES
 from gpuconf.settings import Setting
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
@@ -56,6 +56,8 @@ def _visibility(plan: Plan) -> list[Change]:
 
 
 def _mps(plan: Plan) -> list[Change]:
+    if not plan.gpus:
+        return []
     from gpuconf.backends import mps  # which needs the planner: here it has been loaded
 
     return mps.wishes(plan)
@@ -63,7 +65,7 @@ def _mps(plan: Plan) -> list[Change]:
 
 def voided_caps(plan: Plan | None, environ: Mapping[str, str]) -> list[Setting]:
     """For each limit that will not act as a cap in ``environ``, a Setting says why."""
-    if plan is None:
+    if plan is None or plan.hides_gpus:
         return []
     from gpuconf.backends import mps
 

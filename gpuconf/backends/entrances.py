@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+
+from gpuconf.records import NamedTuple
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Entrance(NamedTuple):
@@ -45,6 +49,8 @@ def call_before(owner: object, name: str, before: Callable[[], None]) -> None:
 
 def call_through(owner: object, name: str, around: Callable[..., Any]) -> None:
     """Wrap the function ``name`` of ``owner``: ``around`` is called with it and its arguments."""
+    import functools  # only where a framework is imported
+
     original: Callable[..., Any] = getattr(owner, name)
 
     @functools.wraps(original)

@@ -12,7 +12,7 @@ from gpuconf.environ import Change
 from gpuconf.hardware import mps
 from gpuconf.planner import Plan
 from gpuconf.planner.caps import enforcements
-from gpuconf.profile.schema import OWNED_VARIABLES
+from gpuconf.profile.owned_variables import OWNED_VARIABLES
 from gpuconf.settings import Setting
 from gpuconf.units import MIB
 

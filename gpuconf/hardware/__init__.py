@@ -1,15 +1,24 @@
-"""The machine's GPUs: what NVML reports about them, and which of them CUDA shows to a program."""
+"""The machine's GPUs: what NVML reports about them, and which of them CUDA shows to a program.
+
+What asks and what reads CUDA_VISIBLE_DEVICES is imported when it is used (PEP 562): a plan for a
+profile without GPUs needs the value types alone.
+"""
+
+from __future__ import annotations
 
 from gpuconf.hardware.inventory import CardLease, Gpu, GpuProcess, Inventory
-from gpuconf.hardware.nvml import read_inventory
-from gpuconf.hardware.visible_devices import (
-    VisibleDevices,
-    match_uuid,
-    narrow,
-    needs_pci_order,
-    resolve,
-    visible_devices_value,
-)
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from gpuconf.hardware.nvml import read_inventory
+    from gpuconf.hardware.visible_devices import (
+        VisibleDevices,
+        match_uuid,
+        narrow,
+        needs_pci_order,
+        resolve,
+        visible_devices_value,
+    )
 
 __all__ = [
     "CardLease",
@@ -24,3 +33,15 @@ __all__ = [
     "resolve",
     "visible_devices_value",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'gpuconf.hardware' has no attribute {name!r}")
+    if name == "read_inventory":
+        from gpuconf.hardware import nvml as home
+    else:
+        from gpuconf.hardware import visible_devices as home  # type: ignore[no-redef]
+    value: object = getattr(home, name)
+    globals()[name] = value
+    return value

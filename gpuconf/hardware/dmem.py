@@ -9,15 +9,16 @@ and Memory Limits with MPS").  ``max`` is no limit.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 
 from gpuconf.hardware.inventory import Cap, Gpu, Inventory
+from gpuconf.patterns import Pattern
 
 _MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
-_CARD_MEMORY = re.compile(r".*?/([0-9a-f:]+\.[0-9a-f])/(?:vidmem|vram)\d*")
+_OWN_GROUP = Pattern(r"^0::/(.*)$", multiline=True)
+_CARD_MEMORY = Pattern(r".*?/([0-9a-f:]+\.[0-9a-f])/(?:vidmem|vram)\d*")
 
-_NUMBER = re.compile(r"[0-9]{1,20}")  # of 64 bits; int() raises for thousands of digits
+_NUMBER = Pattern(r"[0-9]{1,20}")  # of 64 bits; int() raises for thousands of digits
 
 
 def with_dmem(inventory: Inventory, root: str = "/") -> Inventory:
@@ -39,7 +40,7 @@ def _capped(gpu: Gpu, found: list[tuple[str, Cap]]) -> Gpu:
 
 def _groups(root: str) -> Iterator[str]:
     """The folder of this process's group, and of each above it: the caps of all hold."""
-    own = re.search(r"^0::/(.*)$", _text(os.path.join(root, "proc/self/cgroup")), re.MULTILINE)
+    own = _OWN_GROUP.search(_text(os.path.join(root, "proc/self/cgroup")))
     # A group outside this process's namespace reads as /../other: only the mount is to be seen.
     names = [] if own is None or ".." in own[1] else [*filter(None, own[1].split("/"))]
     for mount in _MOUNTS:

@@ -14,9 +14,9 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory
+from gpuconf.records import NamedTuple
 from gpuconf.state_note import read_note
 from gpuconf.terminal import printable
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from gpuconf.records import NamedTuple
 
-ProblemCode = Literal[
-    "no_binding",  # nvidia-ml-py is missing, broken, or another package bears its name
-    "no_library",  # libnvidia-ml.so.1 cannot be loaded
-    "not_loaded",  # the driver is installed, its kernel module not loaded
-    "no_permission",
-    "too_old",  # the driver, for this nvidia-ml-py
-    "mismatch",  # kernel module and library are of different versions
-    "lost",  # a GPU has fallen off the bus
-    "no_answer",  # NVML hangs
-    "other",
-]
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from typing import Literal
+
+    ProblemCode = Literal[
+        "no_binding",  # nvidia-ml-py is missing, broken, or another package bears its name
+        "no_library",  # libnvidia-ml.so.1 cannot be loaded
+        "not_loaded",  # the driver is installed, its kernel module not loaded
+        "no_permission",
+        "too_old",  # the driver, for this nvidia-ml-py
+        "mismatch",  # kernel module and library are of different versions
+        "lost",  # a GPU has fallen off the bus
+        "no_answer",  # NVML hangs
+        "other",
+    ]
+else:
+    ProblemCode = str  # what readers of JSON are told
 
 
 class NvmlProblem(NamedTuple):

@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuconf.hardware import patience
 from gpuconf.hardware.dmem import with_dmem
 from gpuconf.hardware.inventory import Gpu, GpuProcess, Inventory, NvmlProblem
 from gpuconf.terminal import printable
 
+TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
     from types import ModuleType
+    from typing import Any, TypeVar
 
-T = TypeVar("T")
+    T = TypeVar("T")
 
 # What the binding must at least have; a `pynvml` without these is another package.
 _REQUIRED = ("NVMLError", "nvmlInit", "nvmlShutdown", "nvmlDeviceGetCount")

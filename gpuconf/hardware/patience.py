@@ -8,20 +8,22 @@ child, in which the thread does not exist, asks anew.
 
 from __future__ import annotations
 
-import math
-import threading
 from collections.abc import Callable, Mapping
-from typing import TypeVar
 
 from gpuconf.errors import UsageError
 from gpuconf.terminal import say
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    import threading
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 VARIABLE = "GPUCONF_NVML_TIMEOUT"
 DEFAULT_TIMEOUT_S = 10.0
 NOTICE_AFTER_S = 2.0
 _LONGEST_S = 86400.0
-
-T = TypeVar("T")
 
 # Threads that were given up.  One that is not alive has come back, or was left behind by a fork.
 _given_up: list[threading.Thread] = []
@@ -39,7 +41,7 @@ def read_timeout_s(environ: Mapping[str, str]) -> float:
     try:
         seconds = float(text)
     except ValueError:
-        seconds = math.nan
+        seconds = 0.0
     if 0 < seconds <= _LONGEST_S:  # false for nan
         return seconds
     raise UsageError(
@@ -61,6 +63,8 @@ def wait_for(
     After ``notice_after_s`` one line goes to ``notify``.  While an earlier question is stuck, no
     new one is asked: it would hang behind it.
     """
+    import threading  # only where NVML is asked
+
     if _is_stuck():
         raise NoAnswerError("NVML still does not answer an earlier question")
     answers: list[T] = []

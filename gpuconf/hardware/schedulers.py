@@ -7,10 +7,10 @@ tasks ``slurmstepd: [12.0]``.  Every user may read both, unless /proc is mounted
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from gpuconf.hardware.ancestry import lineage_of, words_of
 from gpuconf.hardware.inventory import RAY, SLURM, Gpu
+from gpuconf.records import NamedTuple
 
 _TITLES = {
     RAY: re.compile(r"ray::(?P<name>\S{1,200})"),

@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import NamedTuple
 
 from gpuconf.hardware.ancestry import stat_of
+from gpuconf.records import NamedTuple
 
 GRANTED, WAITING = "lease", "waits"
 UNFINISHED = ".new."

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple
 
 from gpuconf.hardware.ancestry import lineage_of, stat_of
 from gpuconf.hardware.holders import Process, read_processes, user_name
@@ -21,6 +20,7 @@ from gpuconf.leases.files import is_locked, read_note, users_of
 from gpuconf.leases.folder import NoLedgerError, find_folder, is_container
 from gpuconf.leases.lease import Lease, Owner, folder_of, innermost_pid
 from gpuconf.leases.ledger import Ledger
+from gpuconf.records import NamedTuple
 from gpuconf.terminal import debug
 
 

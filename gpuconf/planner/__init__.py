@@ -5,32 +5,12 @@ Pure: nothing here looks at the machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from gpuconf.errors import ProfileError
-from gpuconf.hardware import VisibleDevices
-from gpuconf.hardware.inventory import Gpu, Inventory
-from gpuconf.planner.caps import with_caps, with_mps_limit
-from gpuconf.planner.figureless import plan_without_figures
-from gpuconf.planner.frameworks import with_framework_limits
-from gpuconf.planner.inheritance import (
-    Inherited,
-    hidden_note,
-    hides_everything,
-    read_inherited,
-)
-from gpuconf.planner.leases import is_within, lease_notes, wants_leases
-from gpuconf.planner.limits import plan_gpu
+from gpuconf.hardware.inventory import Inventory
+from gpuconf.planner.hidden import hidden_plan
+from gpuconf.planner.leases import is_within, wants_leases
 from gpuconf.planner.plan import FrameworkLimit, GpuPlan, Plan, label
-from gpuconf.planner.selection import rules_for, select, unmatched_rules
-from gpuconf.planner.shares import share_notes
-from gpuconf.planner.shortage import settle_shortages
-from gpuconf.planner.visibility import (
-    fastest_first,
-    see,
-    settle_order,
-    variables_to_write,
-)
 from gpuconf.profile.model import Profile
 
 __all__ = [
@@ -70,120 +50,13 @@ def make_plan(
     hides such GPUs instead), and ProfileError where the profile does not go with this machine.
     """
     if profile.gpus.kind == "none" or inventory.unassigned is not None:
-        return _hidden_plan(profile, notes=tuple(filter(None, [inventory.unassigned])))
-    value = environ.get("CUDA_VISIBLE_DEVICES")
-    if inventory.problem is not None:
-        if chosen_by_parent is not None and hides_everything(chosen_by_parent):
-            return _hidden_plan(profile, notes=(hidden_note(chosen_by_parent),))
-        made = plan_without_figures(profile, inventory.problem, value, chosen_by_parent)
-        return made._replace(cuda_device_order=order_by_parent)
-    order = environ.get("CUDA_DEVICE_ORDER")
-    visible = see(value, order, inventory)
-    if not visible.devices:
-        return _nothing_visible(profile, inventory, visible, value)
-    inherited = read_inherited(chosen_by_parent, inventory, order=order_by_parent or order)
-    if inherited is not None and not inherited.within(visible.devices):
-        return _hidden_by_parent(profile, visible, inherited)
-    made = _plan_visible(profile, visible, inherited, environ, inventory.mps_is_running)
-    notes = made.notes if inventory.unshared is None else (*made.notes, inventory.unshared)
-    return made._replace(mps_is_running=inventory.mps_is_running, notes=notes)
+        return hidden_plan(profile, notes=tuple(filter(None, [inventory.unassigned])))
+    from gpuconf.planner.planning import plan_on  # which a profile without GPUs does not need
 
-
-def _plan_visible(
-    profile: Profile,
-    visible: VisibleDevices,
-    inherited: Inherited | None,
-    environ: Mapping[str, str],
-    mps_is_running: bool | None,
-) -> Plan:
-    devices, value = visible.devices, environ.get("CUDA_VISIBLE_DEVICES")
-    chosen, counted, notes = select(profile, devices, inherited)
-    guessed = value is None and inherited is None and not visible.order_certain
-    if profile.gpus.kind == "all" and guessed:
-        chosen = fastest_first(chosen)
-    each = {
-        gpu: plan_gpu(with_caps(gpu, place, environ), rules_for(gpu, counted, profile))._replace(
-            gpu=gpu
-        )
-        for place, gpu in enumerate(devices)
-    }
-    planned, hidden = settle_shortages([each[gpu] for gpu in chosen], profile, counted)
-    notes += [*unmatched_rules(profile, counted), *hidden]
-    if not planned:
-        return _hidden_plan(profile, devices, notes=tuple(notes))
-    text, bound = (value, visible) if inherited is None else inherited
-    if text is not None and not bound.order_certain:
-        planned, uncertain = settle_order(planned, list(each.values()), text)
-        notes += uncertain
-    _refuse_unequal_growth(planned, profile)
-    if mps_is_running is not False:
-        planned = [with_mps_limit(each, rules_for(each.gpu, counted, profile)) for each in planned]
-    planned = with_framework_limits(planned, profile)
-    names, order = variables_to_write(
-        [plan.gpu for plan in planned], visible, inherited and inherited.visible
+    return plan_on(
+        inventory,
+        profile,
+        environ=environ,
+        chosen_by_parent=chosen_by_parent,
+        order_by_parent=order_by_parent,
     )
-    return Plan(
-        profile=profile,
-        gpus=tuple(planned),
-        visible=devices,
-        cuda_visible_devices=names,
-        cuda_device_order=order,
-        notes=(
-            *notes,
-            *share_notes(planned),
-            *lease_notes(planned, profile),
-            *_missing_figures(planned, profile),
-        ),
-    )
-
-
-def _hidden_by_parent(profile: Profile, visible: VisibleDevices, inherited: Inherited) -> Plan:
-    """The plan of a child whose parent chose no GPU that is to be seen here."""
-    ignored = inherited.visible.ignored
-    why = None if hides_everything(inherited.value) or not ignored else ignored[0][1]
-    return _hidden_plan(profile, visible.devices, notes=(hidden_note(inherited.value, why),))
-
-
-def _refuse_unequal_growth(planned: Sequence[GpuPlan], profile: Profile) -> None:
-    """TensorFlow: "Memory growth cannot differ between GPU devices", raised only at init."""
-    if len({plan.allow_growth for plan in planned}) > 1:
-        raise ProfileError(
-            "per_gpu gives allow_growth different values on GPUs used together; "
-            "TensorFlow has one switch for all of them",
-            hint="set memory.allow_growth once, outside per_gpu",
-            file=profile.source,
-            key="per_gpu",
-        )
-
-
-def _hidden_plan(
-    profile: Profile, visible: tuple[Gpu, ...] = (), *, notes: tuple[str, ...] = ()
-) -> Plan:
-    """The plan that lets no framework see a GPU."""
-    return Plan(profile, visible=visible, cuda_visible_devices="-1", hides_gpus=True, notes=notes)
-
-
-def _nothing_visible(
-    profile: Profile, inventory: Inventory, visible: VisibleDevices, value: str | None
-) -> Plan:
-    if not inventory.gpus:
-        note = "the driver knows no GPU; the program runs on the CPU"
-    elif value is None:
-        note = "MIG is enabled and no GPU instance is there; the program runs on the CPU"
-    else:
-        why = visible.ignored[0][1] if visible.ignored else "it is empty"
-        note = f"CUDA_VISIBLE_DEVICES={value} hides every GPU ({why}); running on the CPU"
-    return Plan(profile, hides_gpus=True, notes=(note,))
-
-
-def _missing_figures(planned: Sequence[GpuPlan], profile: Profile) -> list[str]:
-    memory = profile.memory
-    rules = (memory.per_process_gpu_memory_fraction, memory.keep_free, memory.context)
-    if all(rule is None for rule in rules):
-        return []
-    return [
-        f"{label(plan.gpu)} reports no memory figures (unified memory?): only rules that need "
-        "none are applied"
-        for plan in planned
-        if plan.gpu.total_bytes is None or plan.gpu.free_bytes is None
-    ]

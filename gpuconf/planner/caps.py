@@ -12,18 +12,18 @@ All of them count the process's CUDA context too, so a term is what they leave b
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from gpuconf.hardware import mps
 from gpuconf.hardware.inventory import Cap, Gpu
+from gpuconf.patterns import Pattern
 from gpuconf.planner.context import context_bytes
 from gpuconf.planner.plan import GpuPlan
 from gpuconf.profile.model import GpuRules, Profile
 from gpuconf.units import GIB, KIB, MIB, sized
 
 HAMI_LIMIT = "CUDA_DEVICE_MEMORY_LIMIT"
-_SIZE = re.compile(r"\s*([0-9]{1,18})\s*([kmg]?)b?\s*", re.IGNORECASE)
+_SIZE = Pattern(r"\s*([0-9]{1,18})\s*([kmg]?)b?\s*", ignore_case=True)
 _UNITS = {"": 1, "k": KIB, "m": MIB, "g": GIB}
 _BY_MPS = ("auto", "mps")
 

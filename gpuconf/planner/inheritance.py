@@ -6,11 +6,10 @@ user's own list, the GPUs that the parent left alone would be open again.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from gpuconf.hardware import VisibleDevices
 from gpuconf.hardware.inventory import Gpu, Inventory
 from gpuconf.planner.visibility import see
+from gpuconf.records import NamedTuple
 
 _SHOWS_NOTHING = ("", "-1", "NoDevFiles")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from gpuconf.errors import ProfileError
 from gpuconf.hardware import match_uuid
@@ -12,6 +11,7 @@ from gpuconf.planner.inheritance import Inherited
 from gpuconf.planner.leases import free_for_lease, is_leased
 from gpuconf.planner.plan import label
 from gpuconf.profile.model import GpuRules, Profile
+from gpuconf.records import NamedTuple
 
 
 class Selection(NamedTuple):

@@ -9,8 +9,6 @@ Importing this package loads PyYAML and nothing heavier: it is on the way of
 
 from __future__ import annotations
 
-from typing import Any
-
 from gpuconf.profile.loading import (
     ProfileEntry,
     check_profile,
@@ -29,6 +27,10 @@ from gpuconf.profile.search import (
     ProfileChoice,
     absolute_path,
 )
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "DEFAULT_PROFILE",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping as Environment
-from typing import NamedTuple
 
 from gpuconf.errors import ProfileError, ProfileNotFoundError
 from gpuconf.profile import powers, reading, search
@@ -14,6 +13,7 @@ from gpuconf.profile.model import Note
 from gpuconf.profile.nodes import Mapping, Scalar, merged
 from gpuconf.profile.powers import Link
 from gpuconf.profile.problems import problem, quoted
+from gpuconf.records import NamedTuple
 
 LONGEST_CHAIN = 10
 
@@ -131,7 +131,7 @@ def _parent(
     child = read[-1]
     parent = _lookup(name, child, searched)
     if parent is None:
-        missing = search.not_found(name, searched, named.mark)
+        missing = search.not_found(name, searched, mark=named.mark)
         if name == child.name:
             missing = _nothing_further_up(name, missing)
         missing.key = "extends"

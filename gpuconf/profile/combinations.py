@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from gpuconf.errors import ProfileError
 from gpuconf.profile.model import MemoryRules, Profile
 from gpuconf.profile.nodes import Mapping, Mark, Node, locate
 from gpuconf.profile.problems import problem
-from gpuconf.profile.rules import JsonSchema
+from gpuconf.records import NamedTuple
 from gpuconf.units import Amount, exact_size
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from gpuconf.profile.rules import JsonSchema
 
 
 class _Scope(NamedTuple):

@@ -2,56 +2,56 @@
 
 from __future__ import annotations
 
-import functools
-import math
-import re
-from collections.abc import Mapping as Environment
-
+from gpuconf.patterns import Pattern
 from gpuconf.profile.model import GpuSelection, OnShortage
 from gpuconf.profile.nodes import Mapping, Node, Scalar, Sequence
+from gpuconf.profile.owned_variables import OWNED_VARIABLES
 from gpuconf.profile.problems import nearest, problem, quoted
-from gpuconf.profile.rules import (
-    STEERING_CHARACTER,
-    JsonSchema,
-    ValueRule,
-    amount,
-    refuse,
-    scalar,
-)
+from gpuconf.profile.rules import ValueRule, amount, has_steering, refuse, scalar
 from gpuconf.units import Amount, parse_duration
 
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from gpuconf.profile.rules import JsonSchema
+
 HIGHEST_INDEX = 1023
-_INDEX = re.compile(r"0|[1-9][0-9]{0,3}")
-_UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z][0-9A-Za-z/-]*")
+_UUID = Pattern(r"(?:GPU|MIG)-[0-9A-Za-z][0-9A-Za-z/-]*")
 INDEX_OR_UUID_PATTERN = rf"^(0|[1-9][0-9]{{0,2}}|{_UUID.pattern})$"
+_NUMBERS = Pattern(r"[0-9]+(\s*,\s*[0-9]+)*")
 _GPUS_SAYS = "all, none, a list such as [0, 2], or {pick: most-free, count: 1}"
 MOST_VIRTUAL_DEVICES = 64
 _SHORTAGE_SAYS = "fail, cpu, {wait: 10min} or {wait: forever}"
 _FOREVER = "forever"
-_WAIT = re.compile(r"wait:?\s+(\S.*)")
+_WAIT = Pattern(r"wait:?\s+(\S.*)")
 _DURATION_PATTERN = r"(?=[^1-9]*[1-9])([0-9]+(\.[0-9]+)?|\.[0-9]+)\s*(s|sec|min|m|h)"
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME_PATTERN = "[A-Za-z_][A-Za-z0-9_]*"
 _LONGEST_VALUE = 8192
 # They act on a program before it starts, or decide what code it and its children run: not even a
 # named profile may set them.  `powers` lists what a found one may set.
-SHELL_VARIABLES = re.compile(r"LD_.*|PYTHON.*|PATH|HOME")
+_SHELL_PATTERN = "LD_.*|PYTHON.*|PATH|HOME"
 
 
 def gpu_member(node: Node, key: str) -> int | str:
     """An index (int) or a UUID or the beginning of one (str)."""
     says = "a GPU's number from 0 on, or its UUID such as GPU-8f6c"
     node = scalar(node, key, says, "0")
-    if not node.is_quoted and _INDEX.fullmatch(node.text) and int(node.text) <= HIGHEST_INDEX:
+    if not node.is_quoted and _is_index(node.text) and int(node.text) <= HIGHEST_INDEX:
         return int(node.text)
     if len(node.text) <= 100 and _UUID.fullmatch(node.text):
         return node.text
     raise refuse(node, key, says, _member_hint(node))
 
 
+def _is_index(text: str) -> bool:
+    """A number of at most four digits, without zeros ahead."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= 4
+    return is_number and (text == "0" or not text.startswith("0"))
+
+
 def _member_hint(node: Scalar) -> str:
     if node.text == "-1":
         return "write `gpus: none` for no GPU"
-    if node.is_quoted and _INDEX.fullmatch(node.text):
+    if node.is_quoted and _is_index(node.text):
         return f"write {node.text} without quotes"
     if node.text[:4].upper() in ("GPU-", "MIG-"):
         return "copy it from: nvidia-smi -L"
@@ -96,9 +96,9 @@ def _read_gpus(node: Node, key: str) -> GpuSelection:
 
 
 def _gpus_hint(text: str) -> str:
-    if _INDEX.fullmatch(text) and text != "0":
+    if _is_index(text) and text != "0":
         return f"write `[{text}]` for GPU {text}, or `{{pick: most-free, count: {text}}}`"
-    if re.fullmatch(r"[0-9]+(\s*,\s*[0-9]+)*", text[:100]):
+    if _NUMBERS.fullmatch(text[:100]):
         return "write `[0]` for GPU 0, or `none`" if text == "0" else f"write `[{text[:100]}]`"
     if _UUID.fullmatch(text[:100]):
         return f'write `["{text[:100]}"]`'
@@ -128,7 +128,7 @@ def _read_pick(node: Mapping, key: str) -> GpuSelection:
 
 
 def _read_count(node: Scalar, key: str) -> int:
-    if node.is_quoted or not _INDEX.fullmatch(node.text) or not 0 < int(node.text) <= 1023:
+    if node.is_quoted or not _is_index(node.text) or not 0 < int(node.text) <= 1023:
         raise refuse(node, key, "a whole number from 1 to 1023", "write `count: 1`")
     return int(node.text)
 
@@ -163,9 +163,9 @@ def _read_shortage(node: Node, key: str) -> OnShortage:
             )
             return _wait(value, value.text, f"{key}.wait")
     node = scalar(node, key, _SHORTAGE_SAYS, "fail")
-    if match := _WAIT.fullmatch(node.text):
-        return _wait(node, match[1], key)
     if node.text not in ("fail", "cpu"):
+        if match := _WAIT.fullmatch(node.text):
+            return _wait(node, match[1], key)
         hint = "say how long: `on_shortage: {wait: 10min}`"
         if node.text == _FOREVER:
             hint = f"write `on_shortage: {{wait: {_FOREVER}}}`"
@@ -177,7 +177,7 @@ def _read_shortage(node: Node, key: str) -> OnShortage:
 
 def _wait(node: Scalar, duration: str, key: str) -> OnShortage:
     if duration == _FOREVER:
-        return OnShortage("wait", math.inf)
+        return OnShortage("wait", float("inf"))
     try:
         seconds = parse_duration(duration)
     except ValueError as error:
@@ -215,29 +215,26 @@ def _virtual_hint(node: Node) -> str:
     return "write `virtual_devices: [50%, 50%]`, or null for none"
 
 
-def env(owned: Environment[str, str]) -> ValueRule:
-    """Environment variables, each value the literal text that was written.
-
-    ``owned`` are those that gpuconf sets itself, each with the key that decides it.
-    """
+def env() -> ValueRule:
+    """Environment variables, each value the literal text that was written."""
     schema: JsonSchema = {
         "type": "object",
         "propertyNames": {
-            "pattern": f"^{_NAME.pattern}$",
+            "pattern": f"^{_NAME_PATTERN}$",
             "not": {
                 "anyOf": [
-                    {"enum": list(owned)},
+                    {"enum": list(OWNED_VARIABLES)},
                     {"pattern": "^GPUCONF_"},
-                    {"pattern": f"^({SHELL_VARIABLES.pattern})$"},
+                    {"pattern": f"^({_SHELL_PATTERN})$"},
                 ]
             },
         },
         "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
     }
-    return ValueRule(functools.partial(_read_env, owned), schema, "a mapping of variables to text")
+    return ValueRule(_read_env, schema, "a mapping of variables to text")
 
 
-def _read_env(owned: Environment[str, str], node: Node, key: str) -> tuple[tuple[str, str], ...]:
+def _read_env(node: Node, key: str) -> tuple[tuple[str, str], ...]:
     if isinstance(node, Scalar) and node.is_empty:
         return ()
     if not isinstance(node, Mapping):
@@ -246,7 +243,7 @@ def _read_env(owned: Environment[str, str], node: Node, key: str) -> tuple[tuple
     variables = []
     for name, entry in node.entries.items():
         path = f"{key}.{name}"
-        if refusal := _refused_name(name, owned):
+        if refusal := _refused_name(name):
             raise problem(refusal[0], mark=entry.key_mark, key=path, hint=refusal[1])
         if isinstance(entry.value, Scalar) and entry.value.is_null:
             continue
@@ -254,26 +251,30 @@ def _read_env(owned: Environment[str, str], node: Node, key: str) -> tuple[tuple
     return tuple(variables)
 
 
-def _refused_name(name: str, owned: Environment[str, str]) -> tuple[str, str] | None:
+def _refused_name(name: str) -> tuple[str, str] | None:
     """Message and hint where ``name`` may not be set by a profile."""
-    if not _NAME.fullmatch(name):
+    if not (name.isascii() and name.isidentifier()):
         rule = "letters, digits and _ only, no digit first"
         return f"{quoted(name)} is no name of a variable; the rule: {rule}", "correct the name"
     if name.startswith("GPUCONF_"):
         return "gpuconf reads this before any profile", f"set it in the shell: export {name}=…"
-    if SHELL_VARIABLES.fullmatch(name):
+    if _acts_in_the_shell(name):
         message = (
             f"{name} acts before the program starts, or on what code it runs; "
             "the rule: no LD_…, PYTHON…, PATH or HOME in a profile"
         )
         return message, f"set it in the shell: export {name}=…"
-    owner = owned.get(name)
+    owner = OWNED_VARIABLES.get(name)
     if owner is None:
         return None
     message = "gpuconf computes and sets this variable itself"
     if name.startswith("PYTORCH_"):
         return message, f"write the key `{owner}`; other options in the shell are merged"
     return message, f"write the key `{owner}` instead"
+
+
+def _acts_in_the_shell(name: str) -> bool:
+    return name.startswith(("LD_", "PYTHON")) or name in ("PATH", "HOME")
 
 
 def _variable_value(node: Node, key: str) -> str:
@@ -284,7 +285,7 @@ def _variable_value(node: Node, key: str) -> str:
     if len(text) > _LONGEST_VALUE or "\x00" in text or not _can_be_encoded(text):
         rule = f"at most {_LONGEST_VALUE} characters, no NUL, no half of a surrogate pair"
         raise refuse(node, key, rule, "write plain text")
-    if STEERING_CHARACTER.search(text):
+    if has_steering(text):
         raise refuse(node, key, "no control characters but tab and line feed", "delete it")
     return text
 

@@ -1,19 +1,29 @@
 """A file's bytes to text and to nodes, with a limit on everything, and nothing ever constructed.
 
-PyYAML's pure scanner and parser are used; the C ones read a few texts differently (a tab after a
-colon) and put some errors elsewhere, so one file would be good on one machine and bad on the
-next.  For a profile of 30 lines the pure ones need about a millisecond.
+PyYAML's pure scanner and parser are used (``yaml_parts``); the C ones read a few texts differently
+(a tab after a colon) and put some errors elsewhere, so one file would be good on one machine and
+bad on the next.  For a profile of 30 lines the pure ones need about a millisecond.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import yaml
-
 from gpuconf.errors import ProfileError
 from gpuconf.profile.nodes import Entry, Mapping, Mark, Node, Scalar, Sequence
 from gpuconf.profile.problems import problem, quoted
+from gpuconf.profile.yaml_parts import (
+    Reader,
+    UnprintableError,
+    composer,
+    error,
+    events,
+    nodes,
+    parser,
+    scanner,
+)
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 DEEPEST = 20
 MOST_NODES = 5000
@@ -27,10 +37,10 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 # YAML ends lines at these, editors do not: line numbers would be wrong, comments would end.
 _ODD_LINE_ENDS = {"\x85": "U+0085", "\u2028": "U+2028", "\u2029": "U+2029"}
 _CORE = "tag:yaml.org,2002:"
-_TAGS: dict[type[yaml.Event], frozenset[str]] = {
-    yaml.ScalarEvent: frozenset(_CORE + name for name in ("str", "int", "float", "bool", "null")),
-    yaml.SequenceStartEvent: frozenset((_CORE + "seq",)),
-    yaml.MappingStartEvent: frozenset((_CORE + "map",)),
+_TAGS: dict[type[events.Event], frozenset[str]] = {
+    events.ScalarEvent: frozenset(_CORE + name for name in ("str", "int", "float", "bool", "null")),
+    events.SequenceStartEvent: frozenset((_CORE + "seq",)),
+    events.MappingStartEvent: frozenset((_CORE + "map",)),
 }
 
 
@@ -77,22 +87,22 @@ def parse(text: str, file: str) -> Mapping:
     try:
         loader = _Loader(text, file)
         return _profile(loader.get_single_node(), file)
-    except yaml.composer.ComposerError as error:  # its other complaints are of aliases
+    except composer.ComposerError as refusal:  # its other complaints are of aliases
         raise problem(
             "a second document begins here; a file holds one profile",
-            mark=_mark(error.problem_mark, file),
+            mark=_mark(refusal.problem_mark, file),
             hint="put it into a file of its own, and delete the line `---`",
         ) from None
-    except yaml.MarkedYAMLError as error:
+    except error.MarkedYAMLError as refusal:
         from gpuconf.profile.syntax_errors import syntax_error
 
-        raise syntax_error(error, text, file) from None
-    except yaml.reader.ReaderError as error:
-        where = _mark_at(text, error.position, file)
-        message = f"found the control character U+{ord(text[error.position]):04X}"
+        raise syntax_error(refusal, text, file) from None
+    except UnprintableError as refusal:
+        where = _mark_at(text, refusal.position, file)
+        message = f"found the control character U+{ord(text[refusal.position]):04X}"
         raise problem(message, mark=where, hint="delete it; a profile is plain text") from None
-    except (ValueError, OverflowError) as error:
-        if isinstance(error, ProfileError) or loader is None:
+    except (ValueError, OverflowError) as refusal:
+        if isinstance(refusal, ProfileError) or loader is None:
             raise
         # PyYAML 6 does not catch what chr() and int() raise, e.g. for "\UFFFFFFFF".
         where = _mark(loader.get_mark(), file)
@@ -100,11 +110,13 @@ def parse(text: str, file: str) -> Mapping:
         raise problem("found an escape for no character", mark=where, hint=hint) from None
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(Reader, scanner.Scanner, parser.Parser, composer.Composer):
     """Composes PyYAML's nodes; refuses aliases, tags that mean code, and what is too large."""
 
     def __init__(self, text: str, file: str) -> None:
-        super().__init__(text)
+        Reader.__init__(self, text)
+        for each in (scanner.Scanner, parser.Parser, composer.Composer):
+            each.__init__(self)  # as PyYAML itself puts them together
         self._file = file
         self._nodes = 0
         self._path: list[str] = []  # of the node that is being composed; names and [places]
@@ -112,9 +124,15 @@ class _Loader(yaml.SafeLoader):
     def resolve(self, *_: Any) -> None:
         """Leave a node without the tag that YAML 1.1 would guess: the key decides."""
 
+    def descend_resolver(self, *_: Any) -> None:
+        """Paths decide no tags either."""
+
+    def ascend_resolver(self) -> None:
+        """Nor on the way up."""
+
     def compose_node(self, parent: Any, index: Any) -> Any:
         """The next node; ``index`` is its key's node or its place in ``parent``, None for a key."""
-        if isinstance(index, yaml.ScalarNode):
+        if isinstance(index, nodes.ScalarNode):
             self._path.append(f".{index.value}")
         else:
             self._path.append("" if index is None else f"[{index}]")
@@ -125,7 +143,7 @@ class _Loader(yaml.SafeLoader):
 
     def _check(self, event: Any) -> None:
         self._nodes += 1
-        if isinstance(event, yaml.AliasEvent):
+        if isinstance(event, events.AliasEvent):
             shown = quoted(f"*{event.anchor}")
             hint = "write the value itself, or put * in quotes where it is meant"
             raise self._problem(f"the alias {shown} is not read", hint, event)
@@ -155,7 +173,7 @@ def _mark(mark: Any, file: str) -> Mark:
     return Mark(file, mark.line + 1, mark.column + 1)
 
 
-def _profile(composed: yaml.Node | None, file: str) -> Mapping:
+def _profile(composed: nodes.Node | None, file: str) -> Mapping:
     root = Scalar("", False, Mark(file, 1, 1)) if composed is None else _node(composed, "", file)
     if isinstance(root, Mapping):
         return root
@@ -170,22 +188,22 @@ def _profile(composed: yaml.Node | None, file: str) -> Mapping:
     raise problem(f"the file holds {kind}; a profile is a mapping", mark=root.mark, hint=hint)
 
 
-def _node(node: yaml.Node, key: str, file: str) -> Node:
+def _node(node: nodes.Node, key: str, file: str) -> Node:
     mark = _mark(node.start_mark, file)
-    if isinstance(node, yaml.MappingNode):
+    if isinstance(node, nodes.MappingNode):
         return _mapping(node, key, file)
-    if isinstance(node, yaml.SequenceNode):
+    if isinstance(node, nodes.SequenceNode):
         items = (_node(item, f"{key}[{place}]", file) for place, item in enumerate(node.value))
         return Sequence(tuple(items), mark)
-    is_quoted = isinstance(node, yaml.ScalarNode) and bool(node.style)
+    is_quoted = isinstance(node, nodes.ScalarNode) and bool(node.style)
     return Scalar(node.value, is_quoted or node.tag == _CORE + "str", mark)
 
 
-def _mapping(node: yaml.MappingNode, key: str, file: str) -> Mapping:
+def _mapping(node: nodes.MappingNode, key: str, file: str) -> Mapping:
     entries: dict[str, Entry] = {}
     for name, value in node.value:
         mark = _mark(name.start_mark, file)
-        if not isinstance(name, yaml.ScalarNode):
+        if not isinstance(name, nodes.ScalarNode):
             hint = "a key is one word, such as `memory:`; put text with [ or { in quotes"
             raise problem("a list or mapping is used as a key", mark=mark, key=key, hint=hint)
         if name.value == "<<" and not name.style:

@@ -7,10 +7,10 @@ import stat
 import sys
 
 from gpuconf.errors import ProfileError, ProfileNotFoundError
-from gpuconf.profile.problems import nearest
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__))
 LARGEST_FILE_BYTES = 256 * 1024
+_LARGE_PRIME = 2**61 - 1
 _LIST = "see what there is: gpuconf profiles list"
 
 
@@ -33,6 +33,11 @@ def read_bytes(path: str) -> bytes:
     if len(data) > LARGEST_FILE_BYTES:  # /proc reports a size of 0
         raise _too_large(path, len(data))
     return data
+
+
+def fingerprint(data: bytes) -> tuple[int, int]:
+    """What tells one version of a file from another: its length, and its remainder by a prime."""
+    return len(data), int.from_bytes(data, "big") % _LARGE_PRIME
 
 
 def _refused_kind(path: str, status: os.stat_result) -> ProfileError | None:
@@ -77,6 +82,8 @@ def _missing_hint(path: str) -> str:
         beside = [n for n in os.listdir(folder or ".") if n.endswith((".yaml", ".yml"))]
     except (OSError, ValueError):
         beside = []
+    from gpuconf.profile.problems import nearest  # a good profile needs none
+
     meant = nearest(name, beside)
     return f"did you mean {os.path.join(folder, meant)}?" if meant else _LIST
 

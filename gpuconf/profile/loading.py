@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from gpuconf.errors import ProfileError, ProfileNotFoundError
-from gpuconf.profile import chain, combinations, nodes, reading, search
+from gpuconf.profile import search
+from gpuconf.profile.files import fingerprint, read_shipped
 from gpuconf.profile.model import Profile
-from gpuconf.profile.problems import quoted
+from gpuconf.records import NamedTuple
 
 PathOrName = str | os.PathLike[str]
 
@@ -57,16 +57,13 @@ def load_profile(
     Raises ProfileNotFoundError, or ProfileError for the first rule that is broken.
     """
     found = _find(name_or_path, environ, directory, script_folder, parent)
-    links, problems = _try_chain(found, environ)
-    if links is None:
+    profile = None if overrides else _ready_made(found.location)
+    if profile is not None:
+        return profile
+    profile, problems = _read(found, environ, overrides)
+    if problems or profile is None:
         raise problems[0]
-    root = links.root
-    if overrides:
-        root = nodes.merged(root, _checked_overrides(overrides))
-    profile, problems = _build(found.location, root)
-    if problems:
-        raise problems[0]
-    return profile._replace(origin=found.location.origin, notes=links.notes)
+    return profile
 
 
 def find_profile(
@@ -113,9 +110,7 @@ def check_profile(
 
     A file that is not YAML gives one error.  Raises ProfileNotFoundError for an unknown name.
     """
-    found = _find(name_or_path, environ, directory)
-    links, problems = _try_chain(found, environ)
-    return problems if links is None else _build(found.location, links.root)[1]
+    return _read(_find(name_or_path, environ, directory), environ)[1]
 
 
 def refused_if_found(
@@ -134,23 +129,23 @@ def refused_if_found(
     is_named = os.path.basename(os.path.dirname(file)) == ".gpuconf"
     if not (is_own or is_named) or search.is_users_own(file, found.searched):
         return []
-    location = found.location._replace(origin="project")
-    return chain.try_chain(location, found.searched, environ)[1]
+    from gpuconf.profile.chain import try_chain
+
+    return try_chain(found.location._replace(origin="project"), found.searched, environ)[1]
 
 
 def list_profiles(
     *, environ: Mapping[str, str] = os.environ, directory: PathOrName | None = None
 ) -> list[ProfileEntry]:
     """Every profile that can be found, broken ones too, in the order of the search."""
+    from gpuconf.profile.building import build
+
     searched = search.places(environ, _text(directory))
     entries: list[ProfileEntry] = []
     seen: set[str] = set()
     for location in search.all_locations(searched):
-        links, problems = chain.try_chain(location, searched, environ)
-        description = None
-        if links is not None:
-            profile, problems = _build(location, links.root)
-            description = profile.description
+        profile, problems = build(location, searched, environ)
+        description = None if profile is None else profile.description
         error = problems[0] if problems else None
         entries.append(ProfileEntry(*location, description, location.name in seen, error))
         seen.add(location.name)
@@ -180,17 +175,37 @@ def _find(
         return _Found(location, because, searched)
     for location in search.candidates(name, among):
         return _Found(location, because, searched)
-    raise search.not_found(name, searched, nodes.Mark(), because)
+    raise search.not_found(name, searched, because=because)
 
 
-def _try_chain(
-    found: _Found, environ: Mapping[str, str]
-) -> tuple[chain.Chain | None, list[ProfileError]]:
-    """The chain, or what is wrong; a missing file with the reason why it is wanted."""
-    links, problems = chain.try_chain(found.location, found.searched, environ)
-    if links is None and found.because:
+def _ready_made(location: search.Location) -> Profile | None:
+    """The profile as it was read when gpuconf was made, if it is shipped and its file is the same.
+
+    So a good shipped profile needs neither YAML nor the schema.
+    """
+    if location.origin != "shipped":
+        return None
+    from gpuconf.profile.ready_made import PROFILES
+
+    try:
+        profile = PROFILES.get(fingerprint(read_shipped(location.path)))
+    except ProfileError:  # which reading it will report
+        return None
+    if profile is None:
+        return None
+    return profile._replace(name=location.name, source=location.path, origin=location.origin)
+
+
+def _read(
+    found: _Found, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
+) -> tuple[Profile | None, list[ProfileError]]:
+    """The profile in its files, or what is wrong; a missing file with why it is wanted."""
+    from gpuconf.profile.building import build
+
+    profile, problems = build(found.location, found.searched, environ, overrides)
+    if problems and found.because:
         problems[0] = _wanted_because(found, problems[0])
-    return links, problems
+    return profile, problems
 
 
 def _wanted_because(found: _Found, error: ProfileError) -> ProfileError:
@@ -209,6 +224,8 @@ def _name_or_path(given: object) -> str:
     text = os.fspath(given) if isinstance(given, os.PathLike) else given
     if isinstance(text, str):
         return text
+    from gpuconf.profile.problems import quoted
+
     raise ProfileError(
         f"found {quoted(repr(given))} of type {type(given).__name__}; "
         "the rule: a profile is a name or a path",
@@ -218,23 +235,3 @@ def _name_or_path(given: object) -> str:
 
 def _text(path: PathOrName | None) -> str | None:
     return None if path is None else os.fspath(path)
-
-
-def _checked_overrides(overrides: Mapping[str, object]) -> nodes.Mapping:
-    from gpuconf.profile.overrides import to_nodes
-
-    root = to_nodes(overrides)
-    _, problems = reading.read(root)
-    if problems:
-        raise problems[0]
-    return root
-
-
-def _build(location: search.Location, root: nodes.Mapping) -> tuple[Profile, list[ProfileError]]:
-    """The profile that the checked ``root`` describes, and its impossible combinations."""
-    values, problems = reading.read(root)
-    values.pop("extends", None)
-    per_gpu = values.pop("per_gpu", ())
-    rules = tuple((gpu, reading.read_gpu_rules(root, own)) for gpu, own in per_gpu)
-    profile = Profile(location.name, location.path, per_gpu=rules, **values)
-    return profile, problems or combinations.check(profile, root)

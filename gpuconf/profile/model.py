@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from gpuconf.records import NamedTuple
 from gpuconf.units import Amount
 
 

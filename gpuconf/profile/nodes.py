@@ -7,7 +7,7 @@ key above it, never by YAML 1.1's guesses, so that ``env: {X: on}`` is the text
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from gpuconf.records import NamedTuple
 
 _NULLS = frozenset(("~", "null", "Null", "NULL"))
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from gpuconf.errors import ProfileError
-from gpuconf.profile import nodes, trust
+from gpuconf.profile import nodes
 from gpuconf.profile.folders import foreign_owner, owner_of
 from gpuconf.profile.model import Note
 from gpuconf.profile.problems import problem
 from gpuconf.profile.search import Location
+from gpuconf.records import NamedTuple
 from gpuconf.terminal import printable
 
 FOUND = "found"
@@ -124,8 +124,14 @@ def untrusted(links: Sequence[Link], environ: Mapping[str, str]) -> list[str]:
         for link in links
         if link.level == FOUND
         and link.location.origin != "shipped"
-        and not trust.is_trusted(link.path, link.data, environ)
+        and not _is_trusted(link, environ)
     ]
+
+
+def _is_trusted(link: Link, environ: Mapping[str, str]) -> bool:
+    from gpuconf.profile import trust  # which few profiles need
+
+    return trust.is_trusted(link.path, link.data, environ)
 
 
 def notes(links: Sequence[Link], environ: Mapping[str, str]) -> tuple[Note, ...]:
@@ -135,7 +141,7 @@ def notes(links: Sequence[Link], environ: Mapping[str, str]) -> tuple[Note, ...]
         if link.level != FOUND or link.location.origin == "shipped":
             continue
         uid = foreign_owner(link.path)
-        if uid is not None and not trust.is_trusted(link.path, link.data, environ):
+        if uid is not None and not _is_trusted(link, environ):
             path = os.path.abspath(link.path)
             what = "belongs" if owner_of(path) == uid else "lies in a folder that belongs"
             command = _trust_command([path])
@@ -165,6 +171,8 @@ def _refusal(
 
 def _why_found(links: Sequence[Link], environ: Mapping[str, str]) -> str:
     """Why the last of ``links`` has a found file's powers."""
+    from gpuconf.profile import trust
+
     first = links[0].location
     if trust.was_trusted(links[-1].path, environ):
         return "this file was trusted, and has changed since"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gpuconf.errors import ProfileError
 from gpuconf.profile.compound_rules import gpu_member
 from gpuconf.profile.model import GpuRules
 from gpuconf.profile.nodes import Mapping, Mark, Node, Scalar, merged
+from gpuconf.profile.owned_variables import OWNED_VARIABLES
 from gpuconf.profile.problems import nearest, problem, quoted
 from gpuconf.profile.rules import ValueRule, refuse
-from gpuconf.profile.schema import GPU, OWNED_VARIABLES, PROFILE, PerGpu, Section
+from gpuconf.profile.schema import GPU, PROFILE, PerGpu, Section
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 # More than anybody reads at once; the search for what was meant takes time for each.
 MOST_PROBLEMS = 20

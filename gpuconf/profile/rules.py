@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 from gpuconf.errors import ProfileError
+from gpuconf.patterns import Pattern
 from gpuconf.profile.nodes import Node, Scalar
 from gpuconf.profile.problems import found, nearest, problem
+from gpuconf.records import NamedTuple
 from gpuconf.units import (
     LARGEST_SIZE,
     MIB,
@@ -19,19 +19,24 @@ from gpuconf.units import (
     parse_size,
 )
 
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from typing import Any
+
+    JsonSchema = dict[str, Any]
+
 _FLAGS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
-_NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
-_NO_NUMBER = re.compile(r"[-+]?\.?(?:nan|inf|infinity)", re.IGNORECASE)
+_NUMBER = Pattern(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
+_NO_NUMBER = Pattern(r"[-+]?\.?(?:nan|inf|infinity)", ignore_case=True)
 _LONGEST_TEXT = 2000
 # What moves a terminal's cursor, colours it or turns the direction of its text.
-STEERING_CHARACTER = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
+_STEERING = Pattern("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
+_LIKE_A_SIZE = Pattern(r"([0-9]{1,9})[.,]?([0-9]{0,3})\s*([KkMmGgTt])[A-Za-z]*")
 
 _SIZE_PATTERN = r"([0-9]+(\.[0-9]+)?|\.[0-9]+)\s*([KkMmGgTt][Ii]?)?[Bb]"
 _SHARE_PATTERN = r"(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?|\.[0-9]+)\s*%"
 # No zero: one digit other than 0 must stand before the unit.
 _NOT_ZERO = r"(?=[^1-9]*[1-9])"
-
-JsonSchema = dict[str, Any]
 
 
 class ValueRule(NamedTuple):
@@ -56,6 +61,11 @@ def scalar(node: Node, key: str, rule: str, example: str) -> Scalar:
     if not isinstance(node, Scalar):
         raise refuse(node, key, rule, f"write `{name}: {example}`")
     return node
+
+
+def has_steering(text: str) -> bool:
+    """Whether a terminal would act on a character of ``text``, other than tab and line feed."""
+    return not text.isprintable() and _STEERING.search(text) is not None
 
 
 def flag(*, example: str = "true") -> ValueRule:
@@ -100,14 +110,14 @@ def text(*, says: str, example: str) -> ValueRule:
         node = scalar(node, key, says, example)
         if len(node.text) > _LONGEST_TEXT or not node.text.strip():
             raise refuse(node, key, f"1 to {_LONGEST_TEXT} characters", "say it in a few words")
-        if STEERING_CHARACTER.search(node.text):
+        if has_steering(node.text):
             raise refuse(node, key, "no control characters but tab and line feed", "delete it")
         return node.text
 
     schema: JsonSchema = {
         "type": ["string", "number", "boolean"],
         "maxLength": _LONGEST_TEXT,
-        "pattern": f"^{STEERING_CHARACTER.pattern.replace('[', '[^', 1)}*$",
+        "pattern": f"^{_STEERING.pattern.replace('[', '[^', 1)}*$",
     }
     return ValueRule(read, schema, says)
 
@@ -145,9 +155,13 @@ def _percentage(written: str) -> float | None:
 
 def _number(node: Scalar) -> float | None:
     """The number written at ``node``; None for text, quoted text and NaN."""
-    if node.is_quoted or len(node.text) > 64 or not _NUMBER.fullmatch(node.text):
+    if node.is_quoted or len(node.text) > 64 or node.text.strip("0123456789+-.eE"):
+        return None  # float() takes more: nan, 1_000, blanks, digits of other scripts
+    try:
+        value = float(node.text)
+    except ValueError:
         return None
-    return float(node.text)
+    return value if abs(value) < float("inf") else None
 
 
 def _fraction_hint(node: Scalar, value: float | None) -> str:
@@ -190,7 +204,8 @@ def whole(*, at_least: int, at_most: int, example: str) -> ValueRule:
 
     def read(node: Node, key: str) -> int:
         node = scalar(node, key, says, example)
-        is_number = not node.is_quoted and re.fullmatch("[0-9]{1,9}", node.text)
+        digits = node.text.isascii() and node.text.isdigit() and len(node.text) < 10
+        is_number = digits and not node.is_quoted
         if not is_number or not at_least <= int(node.text) <= at_most:
             raise refuse(node, key, says, f"write `{key.rpartition('.')[2]}: {example}`")
         return int(node.text)
@@ -241,7 +256,7 @@ def _size_hint(written: str, *, may_be_share: bool) -> str | None:
         return _bare_number_hint(written, may_be_share=may_be_share)
     if written.endswith("%"):
         return "write 70%" if may_be_share else "write a size: a percentage would be of nothing"
-    match = re.fullmatch(r"([0-9]{1,9})[.,]?([0-9]{0,3})\s*([KkMmGgTt])[A-Za-z]*", written)
+    match = _LIKE_A_SIZE.fullmatch(written)
     if match:
         number = f"{match[1]}.{match[2]}" if match[2] else match[1]
         unit = match[3].upper()

@@ -6,9 +6,6 @@ The reader (``reading``), the JSON Schema for editors and the table of keys in t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
-
 from gpuconf.profile.compound_rules import env, gpus, on_shortage, virtual_devices
 from gpuconf.profile.model import (
     GpuRules,
@@ -19,15 +16,18 @@ from gpuconf.profile.model import (
     TorchRules,
 )
 from gpuconf.profile.rules import ValueRule, amount, choice, flag, fraction, size, text, whole
+from gpuconf.records import NamedTuple
 from gpuconf.units import MIB
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Key(NamedTuple):
     """One key: its name, what it may hold, and what it is for.
 
-    ``default`` says in words what holds where the key is not written.  ``sets`` are the
-    environment variables that this key alone decides: ``env`` refuses them, and the backends look
-    up here which key a variable belongs to.
+    ``default`` says in words what holds where the key is not written.
     """
 
     name: str
@@ -35,7 +35,6 @@ class Key(NamedTuple):
     description: str
     default: str = ""
     example: str = ""
-    sets: tuple[str, ...] = ()
 
 
 class Section(NamedTuple):
@@ -61,7 +60,6 @@ MEMORY = Section(
             "Take memory as it is needed, up to the limit, instead of the whole limit at once.",
             "the framework's own: TensorFlow takes the whole limit at once",
             "true",
-            sets=("TF_FORCE_GPU_ALLOW_GROWTH",),
         ),
         Key(
             "per_process_gpu_memory_fraction",
@@ -70,7 +68,6 @@ MEMORY = Section(
             "turn to unified memory, which spills to the host.",
             "no such rule",
             "0.7",
-            sets=("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"),
         ),
         Key(
             "memory_limit",
@@ -103,7 +100,6 @@ MEMORY = Section(
             "one runs.",
             "none",
             "mps",
-            sets=("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",),
         ),
         Key(
             "lease",
@@ -165,7 +161,6 @@ TENSORFLOW = Section(
             "limit is not a cap: it goes with no limit and no virtual devices.",
             "TensorFlow's own, bfc",
             "bfc",
-            sets=("TF_GPU_ALLOCATOR",),
         ),
         Key(
             "cudnn_workspace_limit",
@@ -173,7 +168,6 @@ TENSORFLOW = Section(
             "The most scratch memory one convolution may take.",
             "TensorFlow's own, 4 GiB",
             "256MiB",
-            sets=("TF_CUDNN_WORKSPACE_LIMIT_IN_MB",),
         ),
         Key(
             "session",
@@ -196,7 +190,6 @@ JAX = Section(
             "Whether JAX takes its whole share at once.",
             "the opposite of memory.allow_growth; without that, JAX's own, true",
             "false",
-            sets=("XLA_PYTHON_CLIENT_PREALLOCATE",),
         ),
         Key(
             "allocator",
@@ -206,7 +199,6 @@ JAX = Section(
             "where the limit is no cap; of vmm, in the newest JAX, no cap is known.",
             "JAX's own, default",
             "default",
-            sets=("XLA_PYTHON_CLIENT_ALLOCATOR",),
         ),
     ),
     JaxRules,
@@ -279,7 +271,6 @@ _KEYS: tuple[Key, ...] = (
         "free memory. What a scheduler has set is narrowed, never widened.",
         "all",
         "[0, 2]",
-        sets=("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"),
     ),
     Key("memory", MEMORY, "How much of each card may be taken, and how."),
     _VIRTUAL_DEVICES,
@@ -296,33 +287,18 @@ _KEYS: tuple[Key, ...] = (
         "torch",
         TORCH,
         "Settings of PyTorch alone.",
-        sets=("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"),
     ),
     Key("slurm", SLURM, "What Slurm does not say to a job."),
+    Key(
+        "env",
+        env(),
+        "Environment variables to set before the framework is imported, each value the text "
+        "as written. Refused: variables that gpuconf computes itself; and LD_…, PYTHON…, PATH "
+        "and HOME, which act before a program starts or on what code it runs, and belong in "
+        "the shell. A file that was found in a project may set only a list of harmless "
+        "variables, such as TF_CPP_MIN_LOG_LEVEL and OMP_NUM_THREADS, until it is trusted.",
+        "none",
+        '{TF_CPP_MIN_LOG_LEVEL: "1"}',
+    ),
 )
-
-
-def _owned(keys: Iterable[Key], prefix: str = "") -> dict[str, str]:
-    """The variables that ``keys``, and those of their sections, decide: each with its key."""
-    found = {}
-    for key in keys:
-        path = f"{prefix}{key.name}"
-        found.update(dict.fromkeys(key.sets, path))
-        if isinstance(key.rule, Section):
-            found |= _owned(key.rule.keys, f"{path}.")
-    return found
-
-
-OWNED_VARIABLES = _owned(_KEYS)
-_ENV = Key(
-    "env",
-    env(OWNED_VARIABLES),
-    "Environment variables to set before the framework is imported, each value the text "
-    "as written. Refused: variables that gpuconf computes itself; and LD_…, PYTHON…, PATH "
-    "and HOME, which act before a program starts or on what code it runs, and belong in "
-    "the shell. A file that was found in a project may set only a list of harmless "
-    "variables, such as TF_CPP_MIN_LOG_LEVEL and OMP_NUM_THREADS, until it is trusted.",
-    "none",
-    '{TF_CPP_MIN_LOG_LEVEL: "1"}',
-)
-PROFILE = Section("profile", (*_KEYS, _ENV))
+PROFILE = Section("profile", _KEYS)

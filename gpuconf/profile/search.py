@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from gpuconf.errors import ProfileNotFoundError
 from gpuconf.profile.files import (
@@ -31,10 +30,13 @@ from gpuconf.profile.files import (
     shipped_folder,
 )
 from gpuconf.profile.folders import project_folders, user_folder
-from gpuconf.profile.nodes import Mark
-from gpuconf.profile.problems import nearest, quoted
+from gpuconf.records import NamedTuple
 from gpuconf.state_note import read_note
 from gpuconf.terminal import printable
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from gpuconf.profile.nodes import Mark
 
 DEFAULT_PROFILE = "shared-desktop"
 BY_PARENT = "the parent process chose it"
@@ -228,9 +230,15 @@ def _listed(place: ProfileFolder) -> list[str]:
 
 
 def not_found(
-    name: str, searched: tuple[ProfileFolder, ...], mark: Mark, because: str = ""
+    name: str,
+    searched: tuple[ProfileFolder, ...],
+    *,
+    mark: Mark | None = None,
+    because: str = "",
 ) -> ProfileNotFoundError:
     """The error for a name that no place has, with the nearest name that one has."""
+    from gpuconf.profile.problems import nearest, quoted  # a good profile needs neither
+
     found = all_locations(searched)
     names = sorted({printable(location.name) for location in found})
     meant = nearest(name, names)
@@ -243,7 +251,7 @@ def not_found(
     return ProfileNotFoundError(
         f"there is no profile named {quoted(name)}" + (f"; {because}" if because else ""),
         hint=hint,
-        file=mark.file,
-        line=mark.line,
-        column=mark.column,
+        file=mark.file if mark else None,
+        line=mark.line if mark else None,
+        column=mark.column if mark else None,
     )

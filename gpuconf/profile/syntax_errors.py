@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-import yaml
-
 from gpuconf.errors import ProfileError
 from gpuconf.profile.nodes import Mark
 from gpuconf.profile.problems import problem
+from gpuconf.profile.yaml_parts import error as yaml_error
 from gpuconf.terminal import printable
 
 _KEY_AND_REST = re.compile(r"\s*(?:- )?([\w.-]+):\s+(.*\S)\s*")
@@ -26,7 +25,7 @@ _HINTS = (
 )
 
 
-def syntax_error(error: yaml.MarkedYAMLError, text: str, file: str) -> ProfileError:
+def syntax_error(error: yaml_error.MarkedYAMLError, text: str, file: str) -> ProfileError:
     """``error``, raised by PyYAML for ``text``, as a ProfileError with a hint."""
     mark = error.problem_mark or error.context_mark
     if error.context_mark and "end" in str(error.problem) and "stream" in str(error.problem):

@@ -26,9 +26,11 @@ GROUND = {
     "worker_process",
     "json_shape",
     "json_values",
-    "rich_display",
     "version",
     "carried",
+    "records",
+    "patterns",
+    "locks",
 }
 # What any wing may stand on; the way of `import gpuconf.auto` may not.
 MIDDLE = {"reporting", "children", "keras_api", "messages", "notebook", "wire"}
@@ -36,21 +38,23 @@ MIDDLE = {"reporting", "children", "keras_api", "messages", "notebook", "wire"}
 PLANNING = {"hardware", "leases", "profile", "planner", "machine_plan", "run_plan"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
-    "units": set(),
+    "records": set(),
+    "patterns": set(),
+    "locks": set(),
+    "units": {"patterns", "records"},
     "arguments": {"errors", "units"},
     "pipeline_calls": set(),
     "terminal": set(),
-    "rich_display": {"terminal"},
-    "settings": set(),
-    "callsite": set(),
-    "import_hook": set(),
-    "state_note": set(),
+    "settings": {"records"},
+    "callsite": {"records"},
+    "import_hook": {"locks", "records"},
+    "state_note": {"records"},
     "worker_process": set(),
     "json_shape": set(),
     "version": set(),
     "json_values": {"json_shape"},
     "carried": {"bootstrap", "errors"},  # in somebody else's program, which it hands over
-    "environ": {"errors", "settings", "state_note"},
+    "environ": {"errors", "records", "settings", "state_note"},
     "command_line": {"errors", "units"},
     "hardware": GROUND,
     "profile": GROUND,
@@ -63,7 +67,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plan_maker": GROUND
     | {"hardware", "profile", "planner", "machine_plan", "own_leases", "shares"},
     "own_leases": GROUND | {"hardware", "leases", "machine_plan", "planner"},
-    "all_or_nothing": {"errors"},
+    "all_or_nothing": {"errors", "locks"},
     "own_environment": GROUND | {"hardware", "profile", "backends"},
     "run_plan": GROUND | {"hardware", "profile", "planner"},
     "carried_plans": GROUND | {"carried", "profile", "planner", "plan_maker", "run_plan"},
@@ -104,11 +108,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     | PLANNING
     | {"demo", "diagnosis", "doctor", "footprint", "holdings", "nodes", "simcard", "rehearsal"}
     | {"running"},
-    "ipython": GROUND
-    | MIDDLE
-    | PLANNING
-    | {"bootstrap", "cli", "diagnosis", "doctor", "exception_hooks", "footprint", "holdings"}
-    | {"report", "running"},
     "__main__": {"cli"},
     "__init__": {
         *("errors", "version", "profile", "planner", "report"),

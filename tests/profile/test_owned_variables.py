@@ -12,7 +12,8 @@ from gpuconf.errors import ProfileError
 from gpuconf.hardware.inventory import Gpu, Inventory
 from gpuconf.planner import make_plan
 from gpuconf.profile import Profile, load_profile
-from gpuconf.profile.schema import OWNED_VARIABLES, PROFILE, Key, PerGpu, Section
+from gpuconf.profile.owned_variables import OWNED_VARIABLES
+from gpuconf.profile.schema import PROFILE, Key, PerGpu, Section
 from gpuconf.units import GIB
 
 # A profile's env may set these too: the key needs them for a part of what it does.
@@ -61,7 +62,7 @@ def changes(profile: Profile) -> Iterator[Change]:
 def test_every_variable_that_a_backend_sets_is_owned_by_its_key(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """A key that sets a variable says so in the schema, or `env` could set the same one."""
+    """A key that sets a variable is in the table, or `env` could set the same one."""
     folder = tmp_path_factory.mktemp("profiles")
     found = {(c.name, c.setting) for each in profiles(folder) for c in changes(each)}
     made = {(name, key) for name, key in found if not key.startswith("env.")}

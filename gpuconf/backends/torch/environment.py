@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpuconf.environ import Change
-from gpuconf.profile.schema import OWNED_VARIABLES
+from gpuconf.profile.owned_variables import OWNED_VARIABLES
 from gpuconf.units import MIB
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds

@@ -1,0 +1,127 @@
+"""PyYAML's scanner, parser and composer without the rest of PyYAML, for a text that is all there.
+
+``import yaml`` also loads constructors and dumpers, and compiles one large regular expression
+(``Reader.NON_PRINTABLE``, yaml/pyyaml#301): 15 times what a profile needs.  So the modules are
+imported from PyYAML's folder into a package of our own, past ``yaml/__init__.py``.  Where PyYAML is
+loaded already, or lies in no folder that can be read so, as in some frozen programs, they are its
+own.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from yaml import composer, error, events, nodes, parser, scanner
+
+__all__ = [
+    "Reader",
+    "UnprintableError",
+    "composer",
+    "error",
+    "events",
+    "nodes",
+    "parser",
+    "scanner",
+]
+
+_PACKAGE = "gpuconf.profile._yaml"
+_PARTS = ("composer", "error", "events", "nodes", "parser", "scanner")
+
+
+def _parts() -> list[ModuleType]:
+    """PyYAML's modules that are named in ``_PARTS``."""
+    if "yaml" not in sys.modules:
+        try:
+            return _parts_alone()
+        except ImportError:
+            sys.modules.pop(_PACKAGE, None)
+    import yaml
+
+    return [getattr(yaml, name) for name in _PARTS]
+
+
+def _parts_alone() -> list[ModuleType]:
+    """The same as members of ``_PACKAGE``; raises ImportError where that cannot be."""
+    # As importlib.util.find_spec, which costs as much as the parts do.
+    specs = (finder.find_spec("yaml", None) for finder in sys.meta_path)
+    spec = next(filter(None, specs), None)
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError("PyYAML lies in no folder")
+    package = sys.modules[_PACKAGE] = type(sys)(_PACKAGE)
+    package.__path__ = list(spec.submodule_search_locations)
+    names = [f"{_PACKAGE}.{part}" for part in _PARTS]
+    for name in names:
+        __import__(name)
+    return [sys.modules[name] for name in names]
+
+
+if not TYPE_CHECKING:
+    composer, error, events, nodes, parser, scanner = _parts()
+
+
+class UnprintableError(Exception):
+    """The text has a character at ``position`` that YAML does not allow."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(position)
+        self.position = position
+
+
+class Reader:
+    """What the scanner asks of PyYAML's Reader."""
+
+    encoding = None  # it is text already
+
+    def __init__(self, text: str) -> None:
+        _refuse_unprintable(text)
+        self.buffer = f"{text}\0"
+        self.pointer = self.index = self.line = self.column = 0
+
+    def peek(self, index: int = 0) -> str:
+        """The character ``index`` places ahead; NUL at the end of the text."""
+        return self.buffer[self.pointer + index]
+
+    def prefix(self, length: int = 1) -> str:
+        """The next ``length`` characters."""
+        return self.buffer[self.pointer : self.pointer + length]
+
+    def forward(self, length: int = 1) -> None:
+        """Go ``length`` characters on, and count lines and columns as YAML 1.1 does."""
+        for _ in range(length):
+            character = self.buffer[self.pointer]
+            self.pointer += 1
+            self.index += 1
+            if character in "\n\x85\u2028\u2029" or (character == "\r" and self.peek() != "\n"):
+                self.line += 1
+                self.column = 0
+            elif character != "\ufeff":
+                self.column += 1
+
+    def get_mark(self) -> error.Mark:
+        """This place, for a message."""
+        return error.Mark(
+            "<unicode string>", self.index, self.line, self.column, self.buffer, self.pointer
+        )
+
+
+def _refuse_unprintable(text: str) -> None:
+    if "".join(text.split("\n")).isprintable():
+        return  # Python calls fewer characters printable than YAML does
+    for position, character in enumerate(text):
+        if not _is_printable(character):
+            raise UnprintableError(position)
+
+
+def _is_printable(character: str) -> bool:
+    """Whether YAML 1.1 allows it: its c-printable, with all planes of Unicode."""
+    return (
+        character in "\t\n\r\x85"
+        or " " <= character <= "~"
+        or "\xa0" <= character <= "\ud7ff"
+        or "\ue000" <= character <= "\ufffd"
+        or character >= "\U00010000"
+    )

@@ -1,0 +1,117 @@
+"""The NamedTuple of `gpuconf.records` makes the value types that typing's would."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from typing import NamedTuple, get_type_hints
+
+import pytest
+
+from gpuconf import records
+from gpuconf.profile.model import MemoryRules, Profile
+from gpuconf.units import Amount
+
+BODY = '''
+class Size({base}):
+    """A size."""
+
+    width: int
+    """In pixels."""
+    height: int = 2
+    names: tuple[str, ...] = ()
+
+    unit = "px"
+
+    @property
+    def area(self) -> int:
+        return self.width * self.height
+
+    @classmethod
+    def square(cls, side: int) -> "Size":
+        return cls(side, side)
+
+    def __str__(self) -> str:
+        return f"{{self.width}}x{{self.height}}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Size) and self.area == other.area
+
+    def __hash__(self) -> int:
+        return hash(self.area)
+
+Size.__module__
+'''
+
+
+def declared(base: str) -> type:
+    """The class of ``BODY`` on that base, in a module with annotations as text."""
+    space = {"__name__": __name__, "ours": records.NamedTuple, "typings": NamedTuple}
+    exec("from __future__ import annotations\n" + BODY.format(base=base), space)
+    made = space["Size"]
+    assert isinstance(made, type)
+    return made
+
+
+PAIR = (declared("ours"), declared("typings"))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "Size.__mro__[1:]",
+        "Size._fields",
+        "Size._field_defaults",
+        "Size.__doc__",
+        "Size.__module__",
+        "Size.__qualname__",
+        "Size.unit",
+        "get_type_hints(Size)",
+        "tuple(Size(1))",
+        "repr(Size(1, names=('a',)))",
+        "str(Size(1))",
+        "Size(3).area",
+        "tuple(Size.square(3))",
+        "Size(1)._asdict()",
+        "tuple(Size(1)._replace(height=5))",
+        "tuple(Size._make([1, 2, ()]))",
+        "Size(2, 3) == Size(3, 2), Size(1) == Size(9)",
+        "hash(Size(2, 3)) == hash(Size(3, 2))",
+        "Size.__match_args__",
+        "hasattr(Size(1), '__dict__')",
+    ],
+)
+def test_it_is_as_with_typing(asked: str) -> None:
+    """Fields, defaults, methods, text, comparison: nothing that is asked differs."""
+    ours, theirs = (eval(asked, {"Size": each, "get_type_hints": get_type_hints}) for each in PAIR)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("arguments", [(), (1, 2, (), 4)])
+def test_wrong_arguments_are_refused(arguments: tuple[object, ...]) -> None:
+    """A field without a default must be given, and no more than there are."""
+    for made in PAIR:
+        with pytest.raises(TypeError):
+            made(*arguments)
+
+
+def test_values_survive_pickle_and_copies() -> None:
+    """A profile goes to a worker process and back, nested values and all."""
+    profile = Profile("mine", memory=MemoryRules(keep_free=Amount(share=0.1)))
+    back = pickle.loads(pickle.dumps(profile))
+    assert back == profile
+    assert type(back.memory.keep_free) is Amount
+    assert {profile: 1}[back] == 1
+
+
+def test_typing_is_not_loaded_for_it() -> None:
+    """What it is there for; and to import typing would be seen."""
+    code = "import sys; from gpuconf import records; {}; print('typing' in sys.modules)"
+    for more, is_loaded in (("pass", "False"), ("import typing", "True")):
+        command = [sys.executable, "-S", "-c", code.format(more)]
+        environ = {"PYTHONPATH": str(records.__file__).rpartition("/gpuconf/")[0]}
+        done = subprocess.run(
+            command, env=environ, check=True, capture_output=True, text=True, timeout=60
+        )
+        assert done.stdout.strip() == is_loaded
