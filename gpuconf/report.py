@@ -53,6 +53,11 @@ class Activation:
         """The profile's name."""
         return None if self._profile is None else self._profile.name
 
+    @property
+    def source(self) -> str | None:
+        """The profile's file."""
+        return None if self._profile is None else self._profile.source
+
     def record(self, setting: Setting) -> None:
         """Add a setting's fate; a later one of the same name replaces it."""
         self._settings[setting.name] = setting
@@ -109,3 +114,9 @@ class Activation:
         return [*lines, *(f"note: {note}" for note in self.plan.notes)]
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """How notebooks show it."""
+        from gpuconf import rich_display
+
+        return rich_display.html_of(self)

@@ -61,8 +61,13 @@ def say_instead_of_traceback(error: BaseException) -> None:
             _write(sys.stderr, f"gpuconf: error: {printable(str(error), keep=_LAYOUT)}\n")
 
     sys.excepthook = hook
-    # What IPython asks an exception for.
-    error._render_traceback_ = lambda *_: [f"gpuconf: error: {error}"]  # type: ignore[attr-defined]
+    show_no_traceback(error)
+
+
+def show_no_traceback(error: BaseException) -> None:
+    """In a notebook and in IPython, have ``error``'s own words stand in place of its traceback."""
+    text = printable(str(error), keep=_LAYOUT)
+    error._render_traceback_ = lambda *_: [f"gpuconf: error: {text}"]  # type: ignore[attr-defined]
 
 
 def debug(text: str, *, environ: Mapping[str, str] = os.environ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from gpuconf.hardware.inventory import Gpu
 from gpuconf.profile.model import Profile
 from gpuconf.records import NamedTuple
@@ -103,6 +105,18 @@ class Plan(NamedTuple):
         """Whether any GPU has a limit."""
         planned = self.gpus or ((self.unknown_gpu,) if self.unknown_gpu else ())
         return any(gpu.limit_bytes is not None for gpu in planned)
+
+    def _repr_html_(self) -> str:
+        """How notebooks show it."""
+        from gpuconf import rich_display
+
+        return rich_display.html_of(self)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """How IPython shows it as text."""
+        from gpuconf import rich_display
+
+        printer.text(rich_display.text_of(self))
 
 
 def label(gpu: Gpu) -> str:

@@ -26,6 +26,7 @@ GROUND = {
     "worker_process",
     "json_shape",
     "json_values",
+    "rich_display",
     "version",
     "carried",
     "records",
@@ -45,6 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "arguments": {"errors", "units"},
     "pipeline_calls": set(),
     "terminal": set(),
+    "rich_display": {"terminal"},
     "settings": {"records"},
     "callsite": {"records"},
     "import_hook": {"locks", "records"},
@@ -108,6 +110,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     | PLANNING
     | {"demo", "diagnosis", "doctor", "footprint", "holdings", "nodes", "simcard", "rehearsal"}
     | {"running"},
+    "ipython": GROUND
+    | MIDDLE
+    | PLANNING
+    | {"bootstrap", "cli", "diagnosis", "doctor", "exception_hooks", "footprint", "holdings"}
+    | {"report", "running"},
     "__main__": {"cli"},
     "__init__": {
         *("errors", "version", "profile", "planner", "report"),
