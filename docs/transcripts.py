@@ -61,6 +61,10 @@ class FailedError(Exception):
     """A command of a page ended with another exit code than its mark says."""
 
 
+# What TensorFlow says of its start is in the way.
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
+
+
 def environment(home: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """For the commands of a page: nothing of the user's that steers gpuconf or a framework."""
     steering = ("GPUCONF_", "CUDA_", "TF_", "XLA_", "PYTORCH_", "KERAS_", "COLUMNS", "LINES")
@@ -75,8 +79,6 @@ def environment(home: Path, environ: Mapping[str, str]) -> dict[str, str]:
         "XDG_CONFIG_HOME": str(home / ".config"),
         "GPUCONF_LEASES": str(home / ".leases"),
         "NO_COLOR": "1",
-        "TF_CPP_MIN_LOG_LEVEL": "3",  # what TensorFlow says of its start is in the way
-        "TF_ENABLE_ONEDNN_OPTS": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         **{name: environ[name] for name in ("TF_NUM_INTRAOP_THREADS",) if name in environ},
     }
@@ -118,7 +120,7 @@ def run_fence(
     ran = subprocess.run(
         words,
         cwd=ROOT / mark.folder if mark.folder else home,
-        env=environment(home, environ),
+        env={**environment(home, environ), **(_QUIET if mark.slow else {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -55,7 +55,7 @@ FULL = Diagnosis(
 
 
 def test_the_short_report() -> None:
-    """The cause, two lines that show it, the facts, three changes, and how to see more."""
+    """The cause, two lines that show it, the facts, three changes, and where to read on."""
     assert lines_of(FULL, source="a.log") == [
         "no room on the card for a tensor (oom-device-tensor): the run failed",
         f"  a.log:12 (3 times)  {'x' * 158} …",
@@ -82,6 +82,8 @@ def test_the_short_report() -> None:
             )
         ),
         "  … and 2 more (-v)",
+        "",
+        "about this cause: gpuconf docs causes/oom-device-tensor",
     ]
 
 
