@@ -276,7 +276,6 @@ def _tell_what_cannot_be_shown(error: MissingDependencyError, output: Output) ->
         name="a card",
         total_bytes=SPEC.total_bytes,
         free_bytes=SPEC.total_bytes - SPEC.used_bytes,
-        used_bytes=SPEC.used_bytes,
         compute_capability=_capability(),
     )
     output.prose(f"Nothing can be run: {error.message}.")
@@ -284,6 +283,7 @@ def _tell_what_cannot_be_shown(error: MissingDependencyError, output: Output) ->
         "So this demo cannot show a program that takes the whole card, a second one that runs out "
         "of memory beside it, or both running with a limit each. It can show what would be set:"
     )
-    heading = f"{PROFILE} on {_describe(gpu)} by others"
+    used = f"of which {sized(SPEC.used_bytes)} are used by others"
+    heading = f"{PROFILE} on a card of {sized(SPEC.total_bytes)}, {used}"
     _section(output, heading, [f"   {line}" for line in _arithmetic(gpu)])
     output.error(error)
