@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuconf.import_hook import ImportHooks
 from gpuconf.keras_api.families import KerasFamily
+from gpuconf.keras_api.graphs import as_on_a_gpu
 from gpuconf.keras_api.layers import layers_of
 from gpuconf.keras_api.patching import wrap
 from gpuconf.keras_api.training import trainer_classes
@@ -66,8 +67,40 @@ def would_be_compiled(model: Any, family: KerasFamily) -> bool:
         return False
     if is_compiled(model) or not family.is_keras_3:
         return is_compiled(model)
-    if getattr(model, _ASKED, None) is False:
+    if getattr(model, _ASKED, None) is False or _is_deterministic(family):
         return False
-    return all(
-        getattr(layer, "supports_jit", True) for layer in layers_of(model, include_self=True)
-    )
+    return all(_supports_jit(each, family) for each in layers_of(model, include_self=True))
+
+
+def _is_deterministic(family: KerasFamily) -> bool:
+    """Whether TensorFlow was told to compute the same each time, for which Keras leaves XLA out."""
+    if family.backend != "tensorflow":
+        return False
+    try:
+        from tensorflow.python.framework.config import is_op_determinism_enabled
+    except ImportError:
+        return False
+    return bool(is_op_determinism_enabled())
+
+
+def _supports_jit(layer: Any, family: KerasFamily) -> bool:
+    """What Keras thinks of a layer where there is a GPU.
+
+    LSTM and GRU ask whether cuDNN computes them when they are made, and here there was no GPU.
+    """
+    if not getattr(layer, "supports_jit", True):
+        return False
+    layers = family.keras.layers
+    if family.backend != "tensorflow" or not isinstance(layer, (layers.LSTM, layers.GRU)):
+        return True
+    try:
+        from keras.src.backend import cudnn_ok
+    except ImportError:
+        return True
+    if getattr(layer, "use_cudnn", "auto") not in (True, "auto"):
+        return True
+    cell = layer.cell
+    of_gru = {"reset_after": layer.reset_after} if isinstance(layer, layers.GRU) else {}
+    asked = (cell.activation, cell.recurrent_activation, layer.unroll, cell.use_bias)
+    with as_on_a_gpu():
+        return not cudnn_ok(*asked, **of_gru)

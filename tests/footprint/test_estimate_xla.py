@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.errors import BackendError
+from gpuconf.errors import BackendError, UsageError
 from gpuconf.footprint.compile_target import CompileTarget
 from gpuconf.footprint.step import Step
 from gpuconf.footprint.xla.assignment import Share, is_whole, read_assignment
@@ -151,10 +151,25 @@ def test_a_compiler_that_is_killed(tmp_path: Path) -> None:
     worker.wait()
 
 
+def test_how_long_xla_may_take() -> None:
+    """What the variable says must be a duration; the error shows one."""
+    for text in ("soon", "5", "-1s"):
+        with pytest.raises(UsageError, match="GPUCONF_XLA_TIMEOUT.*a number and a unit"):
+            Compiler(CompileTarget(), environ={"GPUCONF_XLA_TIMEOUT": text})
+
+
+def test_a_workspace_larger_than_the_gpu() -> None:
+    """Each convolution would get it, so it is refused, before anything is started."""
+    compiler = Compiler(CompileTarget(8 * GIB), workspace_bytes=9 * GIB, environ={})
+    with pytest.raises(UsageError, match="9216 MiB for each convolution .* the GPU's 8192 MiB"):
+        compiler.compile(None)
+
+
 _ESTIMATES = """
 import json
 import os
 import sys
+import tempfile
 import gpuconf
 from tests.footprint import compiled_steps
 found = {}
@@ -182,6 +197,7 @@ recurrent = keras.Sequential([keras.Input((16, 8)), keras.layers.LSTM(8), keras.
 recurrent.compile("sgd", "mse")
 made = gpuconf.estimate(recurrent, 4)
 assert not made.setting.jit, "cuDNN's kernel is not compiled"
+assert not any("counted without" in note for note in made.notes), "Keras itself decides that"
 try:
     gpuconf.estimate(recurrent, 4, jit=True)
 except gpuconf.BackendError as error:
@@ -216,6 +232,13 @@ alone = Unlabelled()
 alone.compile("adam", "mse")
 made = gpuconf.estimate(alone, 4, input_shape=(4,), jit=True)
 assert made.setting.jit, "a step that leaves its labels aside is compiled"
+assert os.listdir(tempfile.gettempdir()) == [], "nothing is left of a compiler"
+os.environ["GPUCONF_XLA_TIMEOUT"] = "0.01s"
+slow = gpuconf.estimate(compiled_steps.compiled("perceptron"), 4)
+assert not slow.setting.jit
+assert "XLA has not compiled this step within 0.01s" in slow.notes[0], slow.notes
+assert os.listdir(tempfile.gettempdir()) == [], "nothing is left of one that was too slow"
+del os.environ["GPUCONF_XLA_TIMEOUT"]
 os.environ["CXX"] = os.environ["CC"] = "no-such-compiler"
 lacking = gpuconf.estimate(compiled_steps.compiled("perceptron"), 4)
 assert not lacking.setting.jit
@@ -252,7 +275,10 @@ def test_against_the_real_allocator(tmp_path: Path) -> None:
     Layers that XLA does not compile stay op by op, and what cannot be compiled here is said.
     """
     pytest.importorskip("tensorflow")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
     base = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": os.getcwd()}
+    base["TMPDIR"] = str(temporary)
     told = run([sys.executable, "-c", _ESTIMATES], tmp_path, environ=base, timeout_s=300)
     assert told.returncode == 0, told.stderr
     estimated = json.loads(told.stdout.splitlines()[-1].removeprefix("FOUND "))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import re
+import select
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from gpuconf.children.family import ProcessFamily
-from gpuconf.errors import BackendError, MissingDependencyError
+from gpuconf.errors import BackendError, MissingDependencyError, UsageError
 from gpuconf.footprint.compile_target import CompileTarget
 from gpuconf.footprint.simulated import environ_for_simulation
 from gpuconf.footprint.step import Step
@@ -28,8 +30,11 @@ from gpuconf.messages.unsupported import hint_of_refusal, refused_by_xla
 from gpuconf.simcard import CardSpec, XlaSupport, simulated_card
 from gpuconf.simcard.installed import find_frameworks
 from gpuconf.simcard.xla import xla_support
-from gpuconf.units import MIB
+from gpuconf.units import MIB, parse_duration, short_duration, sized
 
+TIMEOUT_VARIABLE = "GPUCONF_XLA_TIMEOUT"
+_TIMEOUT_S = 600.0
+_REPORT_S = 30.0  # between two lines of progress
 _PROGRAM = "gpuconf.footprint.xla.program"
 # Only compiled, never run; and warnings of TensorFlow's are not the user's.
 _QUIET = {"GPUCONF_SIMCARD_KERNELS": "skip", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -45,8 +50,11 @@ class Compiler:
 
     The child starts before the first step is traced.  ``workspace_bytes`` is what each convolution
     of cuDNN's is given in addition to its tensors.  With ``must_compile`` a step that cannot be
-    compiled is an error.  ``progress`` gets a line before each step is compiled: XLA may take
-    minutes for a deep network.
+    compiled is an error.  ``progress`` gets a line before each step is compiled, and others while
+    it is: XLA may take minutes for a deep network.  It is ended after 10 minutes, or what
+    GPUCONF_XLA_TIMEOUT says.
+
+    Raises UsageError where that is no duration.
     """
 
     def __init__(
@@ -63,6 +71,7 @@ class Compiler:
         self._must_compile = must_compile
         self._environ = environ
         self._progress = progress
+        self._timeout_s = _timeout(environ)
         self._context = ExitStack()
         self._child: subprocess.Popen[bytes] | None = None
         self._is_ready = False
@@ -82,8 +91,7 @@ class Compiler:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._child = None
-        self._context.close()
+        self._end_child()
 
     def step(self, trace: Callable[[Compiler | None], Step]) -> Step:
         """What ``trace`` makes of a step with this compiler; with None where XLA cannot compile it.
@@ -106,11 +114,17 @@ class Compiler:
     def compile(self, graph: Any) -> Assignment:
         """The buffer assignment of a traced step.
 
-        Raises BackendError where XLA refuses it or cannot compile here, and
-        MissingDependencyError where a C compiler or libdevice is missing.
+        Raises BackendError where XLA refuses it, takes too long or cannot compile here,
+        MissingDependencyError where a C compiler or libdevice is missing, and UsageError for a
+        workspace that is larger than the GPU.
         """
-        if self._progress is not None:
-            self._progress("compiling that step with XLA")
+        if self.workspace_bytes > self.target.total_bytes:
+            raise UsageError(
+                f"a workspace of {sized(self.workspace_bytes)} for each convolution is more than "
+                f"the GPU's {sized(self.target.total_bytes)}",
+                hint="--workspace-limit 256MiB; --card gives the GPU another size",
+            )
+        self._report("compiling that step with XLA")
         child = self._ready()
         folder = self._folder / str(self._count)
         self._count += 1
@@ -120,16 +134,16 @@ class Compiler:
         except OSError as error:
             raise _unwritten(self._folder, error.strerror) from error
         assert child.stdin is not None
-        assert child.stdout is not None
         try:
             child.stdin.write(f"{folder}\n".encode())
             child.stdin.flush()
-            answer = child.stdout.readline().strip()
+            answer = self._answer(child)
         except OSError:
             answer = b""
         if answer != b"done":
             raise self._refused(child, folder)
         text, module = assignments(folder)[-1], "\n".join(modules(folder))
+        shutil.rmtree(folder, ignore_errors=True)  # of a deep network it is tens of megabytes
         return read_assignment(text, module, workspace_bytes=self.workspace_bytes)
 
     def start(self) -> subprocess.Popen[bytes]:
@@ -142,12 +156,37 @@ class Compiler:
         """The child, once it waits for steps."""
         child = self.start()
         if not self._is_ready:
-            assert child.stdout is not None
-            if child.stdout.readline().strip() != b"ready":
+            if self._answer(child) != b"ready":
                 why = f"XLA's process did not start: {self._end(child)}"
                 raise BackendError(why, hint=_WITHOUT)
             self._is_ready = True
         return child
+
+    def _answer(self, child: subprocess.Popen[bytes]) -> bytes:
+        """The child's next line, empty where it has ended; BackendError for none in time."""
+        assert child.stdout is not None
+        started_s = time.monotonic()
+        poll = select.poll()
+        poll.register(child.stdout, select.POLLIN)
+        while (left_s := self._timeout_s - (time.monotonic() - started_s)) > 0:
+            if poll.poll(1000 * min(left_s, _REPORT_S)):
+                return child.stdout.readline().strip()
+            self._report(f"XLA is still compiling, after {time.monotonic() - started_s:.0f} s")
+        self._end_child()
+        limit = short_duration(self._timeout_s)
+        raise BackendError(
+            f"XLA has not compiled this step within {limit}",
+            hint=f"{TIMEOUT_VARIABLE}=1h waits longer; {_WITHOUT}",
+        )
+
+    def _report(self, text: str) -> None:
+        if self._progress is not None:
+            self._progress(text)
+
+    def _end_child(self) -> None:
+        """End the child and what it has started, and remove its files."""
+        self._child, self._is_ready = None, False
+        self._context.close()
 
     def _card_environment(self) -> dict[str, str]:
         """That of a simulated card like the target, on which TensorFlow's XLA can compile."""
@@ -166,12 +205,13 @@ class Compiler:
         return card.environment(base, xla=self.support)
 
     def _start(self, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        self._folder = Path(self._context.enter_context(tempfile.TemporaryDirectory()))
+        folder = tempfile.TemporaryDirectory(prefix="gpuconf-xla-")
+        self._folder = Path(self._context.enter_context(folder))
         family = self._context.enter_context(ProcessFamily())
         with open(self._folder / "stderr", "wb") as stderr:
             child = family.start(
                 [sys.executable, "-m", _PROGRAM],
-                environ,
+                {**environ, "TMPDIR": str(self._folder)},  # a killed worker removes nothing
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -199,6 +239,19 @@ class Compiler:
         text = (self._folder / "stderr").read_text(encoding="utf-8", errors="replace")
         lines = [line for line in text.splitlines() if line.strip() and not _NOTICE.match(line)]
         return lines[-1] if lines else f"it ended with exit code {code}"
+
+
+def _timeout(environ: Mapping[str, str]) -> float:
+    """How long to wait for XLA, in seconds."""
+    text = environ.get(TIMEOUT_VARIABLE)
+    if not text:
+        return _TIMEOUT_S
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(
+            f"{TIMEOUT_VARIABLE}={text}: {error}", hint=f"{TIMEOUT_VARIABLE}=30min"
+        ) from None
 
 
 def _unwritten(folder: Path, reason: str | None) -> BackendError:

@@ -118,7 +118,7 @@ def _compile(tf: Any, folder: Path) -> None:
         )
 
     specs = [tf.TensorSpec(each.shape, each.dtype) for each in step.data]
-    compiled = tf.function(gpuconf_step, jit_compile=True)
+    compiled = tf.function(gpuconf_step, jit_compile=True, autograph=False)
     try:
         compiled.experimental_get_compiler_ir(*specs)(stage="optimized_hlo")
     except (ValueError, TypeError):  # TensorFlow before 2.17 takes tensors alone

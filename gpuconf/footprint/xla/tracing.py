@@ -78,8 +78,9 @@ def _notes(found: Assignment, compiler: Compiler) -> Iterator[str]:
         )
     if found.has_convolutions:
         size = compiler.workspace_bytes
-        counted = f"with {sized(size)} of" if size else "without"
-        yield (
-            f"convolutions are counted {counted} cuDNN's workspace (--workspace-limit 256MiB "
-            "counts that for each); on a GPU the fastest algorithm decides it"
+        counted = (
+            f"with {sized(size)} each of cuDNN's workspace"
+            if size
+            else "without cuDNN's workspace (--workspace-limit 256MiB counts that for each)"
         )
+        yield f"convolutions are counted {counted}; on a GPU the fastest algorithm decides it"
