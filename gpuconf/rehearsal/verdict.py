@@ -61,7 +61,9 @@ def verdict_of(run: RunResult) -> Verdict:
         if not steps and what_ran(_on_gpu(phases)) is None:
             return _no_step(run)
         return _fits(run, f"{_ran(phases, steps)} ran, and the script to its end")
-    folder = full_disk.full_folder(str((error or {}).get("message", "")))
+    # On a full disk the report of the error may be lost too.
+    said = run.stderr if error is None else str(error.get("message", ""))
+    folder = full_disk.full_folder(said)
     if folder is not None:
         return _unwritten(folder)
     failure = failure_of(error, run.stderr)

@@ -173,10 +173,12 @@ def test_a_full_disk_is_told() -> None:
         ("InternalError", "ptxas exited with non-zero error code 256, output: "
          "cat: /small/tempfile-vm-1: No space left on device"),
     ):  # fmt: skip
-        uncaught = error(kind, f"Graph execution error:\n\n{message}\n\t [[{{{{node x}}}}]]")
-        verdict = verdict_of(run(1, steps=0, uncaught=uncaught, **TF))
-        assert (verdict.answer, verdict.exit_code) == ("no verdict", 4)
-        assert verdict.because == "the rehearsal could not write to /small"
+        said = f"Graph execution error:\n\n{message}\n\t [[{{{{node x}}}}]]"
+        reported = run(1, steps=0, uncaught=error(kind, said), **TF)
+        unreported = run(1, stderr=said, steps=0, **TF)  # there was no room for the report either
+        for verdict in map(verdict_of, (reported, unreported)):
+            assert (verdict.answer, verdict.exit_code) == ("no verdict", 4)
+            assert verdict.because == "the rehearsal could not write to /small"
 
 
 def test_a_kernel_is_named() -> None:
