@@ -181,17 +181,27 @@ def _of_replay(step: Step, other: Step | None, replayed: Replay) -> MemoryEstima
         timeline=timeline(step, replayed),
         workspace_bytes=_live_bytes(step, replayed, WORKSPACE),
         constant_bytes=_live_bytes(step, replayed, CONSTANT),
-        rounding_bytes=max(0, replayed.stepping_bytes - asked),
-        notes=(*step.notes, *_on_workspace(step, replayed), *_on_building(replayed)),
-        building_bytes=max(0, replayed.built_bytes - replayed.stepping_bytes),
+        rounding_bytes=max(0, replayed.step_bytes - asked),
+        notes=(*step.notes, *_on_workspace(step, replayed), *_on_beginning(replayed)),
+        building_bytes=_more_at_first(replayed) if _is_built_at_peak(replayed) else 0,
+        first_step_bytes=0 if _is_built_at_peak(replayed) else _more_at_first(replayed),
     )
 
 
-def _on_building(replayed: Replay) -> tuple[str, ...]:
-    """Where it is not the step that takes the most."""
-    size = replayed.stepping_bytes
-    if size >= replayed.built_bytes:
+def _more_at_first(replayed: Replay) -> int:
+    """What the peak is beyond any later step."""
+    return replayed.peak_bytes - replayed.step_bytes
+
+
+def _is_built_at_peak(replayed: Replay) -> bool:
+    return replayed.built_bytes > max(replayed.first_step_bytes, replayed.step_bytes)
+
+
+def _on_beginning(replayed: Replay) -> tuple[str, ...]:
+    """Where it is the building that takes the most, not a step."""
+    if not _is_built_at_peak(replayed):
         return ()
+    size = max(replayed.first_step_bytes, replayed.step_bytes)
     return (
         "the peak is where the model is built: the random values of its largest weight take twice "
         f"as much again; the step takes {sized(size)} at most",

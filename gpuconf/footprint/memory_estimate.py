@@ -116,8 +116,9 @@ class MemoryEstimate(NamedTuple):
     (weights, optimizer state, metrics).  ``largest_batch`` is the largest that fits into
     ``limit_bytes``; None where no limit was given, 0 where not even one sample fits.
     ``tier`` says how the number was found: traced, simulated-card, GPU.  Not in it: whatever
-    else is on the card, such as the CUDA context.  ``building_bytes`` is how much more is in use
-    while the model is built than in any step.
+    else is on the card, such as the CUDA context.  Where the peak is not that of every step,
+    ``building_bytes`` is how much more is in use while the model is built, or
+    ``first_step_bytes`` in the first step, where optimizer state leaves the zeros it has shared.
     """
 
     batch_size: int
@@ -137,6 +138,7 @@ class MemoryEstimate(NamedTuple):
     notes: tuple[str, ...] = ()
     tier: Tier = TRACED
     building_bytes: int = 0
+    first_step_bytes: int = 0
 
     @property
     def fits(self) -> bool | None:

@@ -12,6 +12,7 @@ from gpuconf.footprint.step import (
     COMPILED,
     CONSTANT,
     DATA,
+    FIRST_STEP,
     GRADIENT,
     OPTIMIZER_STATE,
     OTHER_STATE,
@@ -39,6 +40,7 @@ PASSING = {
 MEASURED = "measured"
 _LAST = {
     BUILDING: "more while the model is built, than in a step",
+    FIRST_STEP: "more in the first step, than in later ones",
     ROUNDING: "rounding, by the allocator",
     MEASURED: "what the probe has measured, and the trace missed",
 }
@@ -67,8 +69,9 @@ def peak_kinds(estimate: MemoryEstimate) -> dict[str, int]:
     kinds = kinds or {OTHER_STATE: estimate.resident_bytes}
     uncounted = estimate.peak_bytes - sum(kinds.values())
     if estimate.tier == TRACED:
-        kinds[BUILDING] = estimate.building_bytes
-        kinds[ROUNDING] = kinds.get(ROUNDING, 0) + uncounted - estimate.building_bytes
+        kinds[BUILDING], kinds[FIRST_STEP] = estimate.building_bytes, estimate.first_step_bytes
+        at_first = estimate.building_bytes + estimate.first_step_bytes
+        kinds[ROUNDING] = kinds.get(ROUNDING, 0) + uncounted - at_first
     else:
         kinds[MEASURED] = uncounted
     return {kind: size for kind, size in kinds.items() if size}

@@ -18,7 +18,6 @@ from gpuconf.footprint.step import (
     ROUNDING,
     TEMPORARY,
     WEIGHTS,
-    Piece,
     Step,
 )
 from gpuconf.footprint.variables_in_memory import VariablesInMemory
@@ -39,17 +38,22 @@ class Replay(NamedTuple):
 
     ``in_use_bytes[k]`` is the most in use during operation ``k`` of the last step, ``peak`` the
     position of the largest of them, ``live`` the numbers of the pieces that are there then.
-    ``built_bytes`` is the most while the variables were made, ``stepping_bytes`` in the steps, and
-    ``peak_bytes`` the most of all.
+    ``built_bytes`` is the most while the variables were made, ``first_step_bytes`` in the first
+    step, and ``step_bytes`` in the last.
     """
 
-    peak_bytes: int
     built_bytes: int
-    stepping_bytes: int
+    first_step_bytes: int
+    step_bytes: int
     resident_bytes: int
     in_use_bytes: tuple[int, ...]
     peak: int
     live: tuple[int, ...]
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most of all."""
+        return max(self.built_bytes, self.first_step_bytes, self.step_bytes)
 
 
 class Limit(NamedTuple):
@@ -68,18 +72,15 @@ def replay(step: Step, *, allow_growth: bool = True) -> Replay:
     allocator = Allocator(None if allow_growth else LARGEST_SIZE, allow_growth=allow_growth)
     variables = VariablesInMemory(step, allocator)
     built = allocator.peak_bytes
-    schedule = _schedule(step)
-    series: list[int] = []
-    most = allocator.in_use_bytes
-    for _ in range(STEPS):
-        series = _run(schedule, step.pieces, allocator, variables)
-        most = max([most, *series])
+    runs = [_run(step, _schedule(step), allocator, variables) for _ in range(STEPS)]
     resident = allocator.in_use_bytes
+    series = runs[-1]
     peak = max(range(len(series)), key=series.__getitem__, default=0)
     live = tuple(
         number for number, piece in enumerate(step.pieces) if piece.first <= peak <= piece.last
     )
-    return Replay(max(built, most), built, most, resident, tuple(series), peak, live)
+    first, last = (max([resident, *run]) for run in (runs[0], series))
+    return Replay(built, first, last, resident, tuple(series), peak, live)
 
 
 def fits(step: Step, limit: Limit) -> bool:
@@ -102,7 +103,7 @@ def _runs(step: Step, size_bytes: int, allow_growth: bool, *, spare_bytes: int =
         if spare_bytes:
             allocator.allocate(spare_bytes)
         for _ in range(STEPS):
-            _run(schedule, step.pieces, allocator, variables)
+            _run(step, schedule, allocator, variables)
     except OutOfMemoryError:
         return False
     return True
@@ -131,23 +132,22 @@ def _schedule(step: Step) -> Sequence[_Moment]:
 
 
 def _run(
-    schedule: Iterable[_Moment],
-    pieces: Sequence[Piece],
-    allocator: Allocator,
-    variables: VariablesInMemory,
+    step: Step, schedule: Iterable[_Moment], allocator: Allocator, variables: VariablesInMemory
 ) -> list[int]:
     """What is in use during each operation."""
+    pieces = step.pieces
     held: dict[int, Chunk] = {}
     series = []
     for moment in schedule:
-        for variable in moment.changes:
-            variables.change(variable)
+        if not step.is_compiled:
+            variables.change(moment.changes)
         for number in moment.begins:
             piece = pieces[number]
             if piece.goes_on_from is None:
                 held[number] = allocator.allocate(piece.size_bytes)
             else:
                 held[number] = held.pop(piece.goes_on_from)
+        unshared = variables.rewrite(moment.changes) if step.is_compiled else ()
         series.append(allocator.in_use_bytes)
         for number in moment.ends:
             chunk, becomes = held.pop(number), pieces[number].becomes
@@ -155,6 +155,8 @@ def _run(
                 allocator.free(chunk)
             else:
                 variables.move(becomes, chunk)
+        for chunk in unshared:
+            allocator.free(chunk)
     return series
 
 

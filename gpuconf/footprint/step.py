@@ -23,6 +23,7 @@ DATA, CONSTANT, WORKSPACE = "data", "constant", "workspace"
 COMPILED = "compiled step"  # activations, gradients and temporaries in one block, laid out by XLA
 ROUNDING = "rounding"  # of the allocator: chunks larger than what was asked for
 BUILDING = "building"  # the random values of a weight that is made, beyond what a step takes
+FIRST_STEP = "first step"  # what the first step takes, and later ones do not
 
 
 class Variable(NamedTuple):
@@ -102,7 +103,8 @@ class Step(NamedTuple):
     ``layers`` are the layers' classes by their paths; ``notes`` say in plain words what was
     assumed or left out.  ``spare_bytes`` is what the framework may also take when memory
     runs short.  ``shares`` say whose the block of a compiled step is.  ``late`` has the numbers of
-    the variables that get memory of their own only in the first step, at that position.  ``origin``
+    the variables that get memory of their own only in the first step, at that position.  In an
+    ``is_compiled`` step they get it last, when all pieces are there.  ``origin``
     is the tracer's: what makes the same step at other batch sizes without a whole trace.
     """
 
@@ -116,6 +118,7 @@ class Step(NamedTuple):
     spare_bytes: int = 0
     shares: tuple[Share, ...] = ()
     late: Mapping[int, int] = MappingProxyType({})
+    is_compiled: bool = False
     origin: Any = None
 
     @property

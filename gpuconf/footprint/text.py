@@ -183,7 +183,8 @@ def _at_this_batch(estimate: MemoryEstimate) -> Iterator[Line]:
     asked = estimate.resident_bytes + phase.base_bytes + phase.per_sample_bytes * batch
     is_traced = estimate.tier == TRACED
     more = "rounding" if is_traced else "rounding and what was measured"
-    size = estimate.peak_bytes - (estimate.building_bytes if is_traced else 0)
+    at_first = estimate.building_bytes + estimate.first_step_bytes
+    size = estimate.peak_bytes - (at_first if is_traced else 0)
     yield Line(
         f"  here {mib_figure(estimate.resident_bytes)} + {base} + {slope} × {batch} = "
         f"{mib_figure(asked)} MiB asked for; {mib_figure(size)} MiB with {more}",

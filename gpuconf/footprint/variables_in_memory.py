@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gpuconf.footprint.allocator import Allocator, Chunk
 from gpuconf.footprint.step import WEIGHTS, Step
 
@@ -30,16 +32,35 @@ class VariablesInMemory:
         for size_bytes, numbers in self._sharers.items():
             self._chunks.update(dict.fromkeys(numbers, allocator.allocate(size_bytes)))
 
-    def change(self, number: int) -> None:
-        """A variable is changed in place: it needs memory of its own, if it still shares some."""
-        if self._is_still_needed(number):
-            self._chunks[number] = self._allocator.allocate(self._variables[number].size_bytes)
+    def change(self, numbers: Iterable[int]) -> None:
+        """Variables are changed in place: each needs memory of its own, if it still shares some."""
+        for number in numbers:
+            if self._is_still_needed(number):
+                self._give_memory(number)
+
+    def rewrite(self, numbers: Iterable[int]) -> list[Chunk]:
+        """Variables are the results of a compiled step; what the caller then has to free.
+
+        XLA writes a result over its argument where nobody else has that memory ("donated").  So
+        all that share a tensor get memory of their own, while the tensor is still there.
+        """
+        left = {}
+        for number in numbers:
+            sharers = self._sharers.get(self._variables[number].size_bytes, set())
+            if number in sharers and (len(sharers) > 1 or id(self._chunks[number]) in left):
+                left[id(self._chunks[number])] = self._chunks[number]
+                self._give_memory(number)
+            sharers.discard(number)
+        return list(left.values())
 
     def move(self, number: int, chunk: Chunk) -> None:
         """A variable lies in ``chunk`` from now on."""
         if not self._is_still_needed(number):
             self._allocator.free(self._chunks[number])
         self._chunks[number] = chunk
+
+    def _give_memory(self, number: int) -> None:
+        self._chunks[number] = self._allocator.allocate(self._variables[number].size_bytes)
 
     def _made(self, size_bytes: int, kind: str) -> Chunk:
         times = _DRAWN if kind == WEIGHTS else 0

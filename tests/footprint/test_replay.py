@@ -139,6 +139,22 @@ def test_regions_that_nothing_is_in_are_given_back() -> None:
     assert not fits(held, Limit(64 * MIB))
 
 
+def test_compiled_state_leaves_its_zeros_behind_the_block() -> None:
+    """Two states of 8 MiB share zeros, one of 4 has its own: the first step has 8 MiB more."""
+    variables = [weight(MIB), state(8 * MIB), state(8 * MIB), state(4 * MIB)]
+    late = dict.fromkeys((1, 2, 3), 0)
+    pieces = [piece(10 * MIB, 0, 0)]
+    made = step(pieces, variables=variables)._replace(late=late, is_compiled=True)
+    found = replay(made, allow_growth=False)
+    assert found.built_bytes == (1 + 8 + 4) * MIB
+    assert found.first_step_bytes == (1 + 8 + 4 + 10 + 8 + 8) * MIB
+    assert found.step_bytes == (1 + 8 + 8 + 4 + 10) * MIB
+    assert found.peak_bytes == found.first_step_bytes
+    assert found.resident_bytes == made.resident_bytes
+    assert not fits(made, Limit(found.peak_bytes - MIB, allow_growth=False))
+    assert fits(made, Limit(64 * MIB, allow_growth=False))
+
+
 def test_what_the_framework_may_take_lies_in_the_margin() -> None:
     """Of 100 MiB 4 are the margin: 96 fit alone, and beside what the framework takes of the 4."""
     limit = Limit(100 * MIB, allow_growth=False, margin_bytes=4 * MIB)

@@ -111,7 +111,9 @@ def _compiled(
     layers = LayersByName(names, calls.spans)
     variables = (*_in_use(graph, known), *captured)
     step = compiled_step(graph, variables, layers, batch_size, compiler)
-    return step._replace(layers=_kinds(calls))
+    state = (number for number, each in enumerate(variables) if each.kind == OPTIMIZER_STATE)
+    late = dict.fromkeys(state, 0)
+    return step._replace(layers=_kinds(calls), late=late, is_compiled=True)
 
 
 def _kinds(calls: LayerCalls) -> dict[str, str]:
