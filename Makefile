@@ -76,6 +76,7 @@ lint: $(VENV)/.dev
 	$(SCHEMA)github-workflows .github/workflows/*.yml
 	$(SCHEMA)github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml
 	$(SCHEMA)github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(SCHEMA)dependabot .github/dependabot.yml
 	$(SCHEMA)citation-file-format CITATION.cff
 
 wheel: $(VENV)/.dev
