@@ -13,7 +13,7 @@ COMPILED := $(BIN)/python -m compileall -q -j 0 gpuconf tests
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
-.PHONY: help demo test quick lint wheel pythons dist generated transcripts site bench matrix legacy slurm clusters containers models estimates batches gpu clean
+.PHONY: help demo test quick lint wheel pythons dist generated notebooks transcripts site bench matrix legacy slurm clusters containers models estimates batches gpu clean
 
 help:
 	@printf "%-16s%s\n" "make demo" "the main job, before and after, on a GPU or the simulated card"
@@ -26,6 +26,7 @@ help:
 	@printf "%-16s%s\n" "make generated" "write anew what is made from the code: the reference of profile keys, the JSON Schemas"
 	@printf "%-16s%s\n" "make transcripts" "run the pages' marked commands, and write what they print now (minutes)"
 	@printf "%-16s%s\n" "make site" "build the documentation site into build/site; a warning or a broken link fails"
+	@printf "%-16s%s\n" "make notebooks" "run the notebooks of docs/notebooks on simulated cards, and write what they show now"
 	@printf "%-16s%s\n" "make bench" "what import gpuconf.auto and gpuconf run cost, and how fast a log is explained"
 	@printf "%-16s%s\n" "make matrix" "acceptance on TensorFlow 2.15, PyTorch 2.4 and JAX 0.4.30 to the newest (an hour)"
 	@printf "%-16s%s\n" "make legacy" "gpuconf run on TensorFlow 1.8 and 1.15 (needs Python 3.6 and 3.7)"
@@ -92,6 +93,9 @@ dist: $(VENV)/.dev
 
 generated: $(VENV)/.dev
 	$(BIN)/python docs/generate.py
+
+notebooks: $(VENV)/.dev
+	$(BIN)/python docs/run_notebooks.py
 
 transcripts: $(VENV)/.dev
 	$(BIN)/python docs/transcripts.py

@@ -37,4 +37,5 @@ def text_of(value: object) -> str:
 
 
 def _drawer(value: object) -> Any:
-    return importlib.import_module(f"gpuconf.ipython.drawing.{_DRAWN_BY[type(value).__name__]}")
+    name = next(kind.__name__ for kind in type(value).__mro__ if kind.__name__ in _DRAWN_BY)
+    return importlib.import_module(f"gpuconf.ipython.drawing.{_DRAWN_BY[name]}")

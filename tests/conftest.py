@@ -41,6 +41,7 @@ _LONGEST = (
     "test_batching_limit",
     "test_probe_on_card",
     "test_rehearse_command",
+    "test_notebooks",
     "test_jax_on_card",
     "test_batching_real_refusals",
     "test_live_torch_and_jax",

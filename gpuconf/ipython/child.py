@@ -45,7 +45,10 @@ def ask_child(words: Sequence[str], output: NotebookOutput) -> Shown:
 
 
 def _follow(child: subprocess.Popen[str], output: NotebookOutput) -> str:
-    """Show the child's progress until it ends; return all that it said.  ^C ends the child too."""
+    """Show the child's progress until it ends; return all that it said.
+
+    ^C ends the child too, which ends what it has started.
+    """
     lines = []
     with child:
         try:
@@ -54,7 +57,7 @@ def _follow(child: subprocess.Popen[str], output: NotebookOutput) -> str:
                 if line.startswith("… "):
                     output.progress(line.removeprefix("… ").rstrip())
         except BaseException:
-            child.kill()
+            child.terminate()
             raise
     return "".join(lines)
 

@@ -28,7 +28,7 @@ GOOD = {
     "nothing failed": "%gpuconf explain",
     "ps": "%gpuconf ps",
     "plan": "%gpuconf plan half-card",
-    "changed plan": "%gpuconf plan half-card --set memory.memory_limit=2GiB",
+    "changed plan": "%gpuconf plan half-card --set memory.memory_limit=3GiB",
     "json": "%gpuconf plan half-card --json",
     "doctor": "%gpuconf doctor driver environment",
     "checks": "%gpuconf doctor --list-checks driver",
@@ -107,7 +107,7 @@ def test_answers_are_drawn(cells: dict[str, Cell]) -> None:
         assert "<b>RTX" not in cells[name].html
         assert cells[name].out + cells[name].err == ""
     assert "fraction 0.35 × 11264 MiB total = 3942 MiB" in Outline(cells["plan"].html).text
-    assert "memory_limit 2048 MiB" in cells["changed plan"].text
+    assert "memory_limit 3072 MiB" in cells["changed plan"].text
     assert "others 1945 MiB" in Outline(cells["ps"].html).text
     assert "GPU  CARD" in cells["ps"].text
     assert "cudnn-handle-alloc" in cells["log"].text

@@ -1,0 +1,90 @@
+"""The notebooks of docs/: each is run anew on a simulated card, and its figures are still right."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests.reporting.outline import check_harmless
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("libraries", "tensorflow_python")]
+
+ROOT = Path(__file__).resolve().parents[2]
+_SIZE = re.compile(r"\d[\d.]* (?:GiB|MiB|KiB)\b|largest batch that \w+ (?:\w+ )*is \d+")
+
+
+def _runner() -> ModuleType:
+    """docs/run_notebooks.py, which no package holds."""
+    spec = importlib.util.spec_from_file_location("run_notebooks", ROOT / "docs/run_notebooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+RUNNER = _runner()
+NOTEBOOKS = RUNNER.notebooks()
+
+
+def shown(cell: Any) -> str:
+    """All that a cell shows as text; ours of what went to stderr, and an error's own words."""
+    texts = []
+    for output in cell.outputs:
+        if output.output_type == "error":
+            texts.append(f"{output.ename}: {output.evalue}")
+        elif output.output_type == "stream" and output.name == "stdout":
+            texts.append(output.text)
+        elif "text/plain" in output.get("data", {}):
+            texts.append(output.data["text/plain"])
+    return "\n".join(texts)
+
+
+def figures(cell: Any) -> list[str]:
+    """Sizes and batches of a cell, in order; none where they are the machine's."""
+    varies = "varies" in cell.metadata.get("tags", [])
+    return [] if varies else _SIZE.findall(shown(cell))
+
+
+def code_cells(path: Path) -> list[Any]:
+    """The cells that are run."""
+    notebook = nbformat.read(path, as_version=4)
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def test_there_are_four() -> None:
+    """A notebook that is not found would not be run."""
+    assert len(NOTEBOOKS) == 4
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_what_a_notebook_shows_is_what_it_does(path: Path, tmp_path: Path) -> None:
+    """Run anew: no cell fails that may not, and every size and batch is as the saved ones are."""
+    fresh = tmp_path / path.name
+    RUNNER.run_on_card(path, fresh)
+    pairs = list(zip(code_cells(path), code_cells(fresh), strict=True))
+    for saved, made in pairs:
+        assert figures(made) == figures(saved), saved.source
+    assert sum(len(figures(saved)) for saved, _ in pairs) > 5
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_can_be_read_by_anybody(path: Path) -> None:
+    """It says what it ran on, is small, and has no picture, folder or traceback of ours in it."""
+    text = path.read_text(encoding="utf-8")
+    assert len(text) < 100_000
+    notebook = nbformat.read(path, as_version=4)
+    assert "simulated card" in notebook.cells[0].source
+    assert not re.search(r"/(?:home|root|work|tmp)/", text.replace("/tmp/ipykernel", ""))
+    for cell in code_cells(path):
+        assert cell.outputs or "load_ext" not in cell.source
+        assert "gpuconf/" not in shown(cell)
+        for output in cell.outputs:
+            if "text/html" in output.get("data", {}):
+                check_harmless(output.data["text/html"])
