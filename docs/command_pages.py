@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpuconf.cli.main import build_parser
 from gpuconf.command_line import COMMANDS
+from gpuconf.simcard.__main__ import _parser as simcard_parser  # which takes all its words itself
 
 _SCHEMAS = Path(__file__).resolve().parents[1] / "configs"
 _HEAD = """\
@@ -34,23 +35,24 @@ def _list() -> Iterator[str]:
 
 def _commands() -> Iterator[str]:
     parsers = _children(build_parser(at_once=list(COMMANDS)))
+    parsers["simcard"] = simcard_parser()
     for name in COMMANDS:
-        yield from _command(parsers[name], level=2)
+        yield from _command(parsers[name], f"gpuconf {name}", level=2)
         if (_SCHEMAS / f"{name}.schema.json").exists():
             schema = f"{name}.schema.json"
             yield f"What `--json` prints: [{schema}](../../configs/{schema})."
             yield ""
 
 
-def _command(parser: argparse.ArgumentParser, level: int) -> Iterator[str]:
-    yield from (f"{'#' * level} `{parser.prog}`", "")
+def _command(parser: argparse.ArgumentParser, name: str, level: int) -> Iterator[str]:
+    yield from (f"{'#' * level} `{name}`", "")
     if parser.description:
         yield from (_paragraphs(parser.description), "")
     yield from _arguments(parser)
     if parser.epilog:
         yield from ("```text", parser.epilog.strip(), "```", "")
-    for child in _children(parser).values():
-        yield from _command(child, level + 1)
+    for word, child in _children(parser).items():
+        yield from _command(child, f"{name} {word}", level + 1)
 
 
 def _arguments(parser: argparse.ArgumentParser) -> Iterator[str]:

@@ -92,6 +92,7 @@ TITLES = {
     "rehearse": "gpuconf rehearse",
     "batching": "Batches that survive",
     "images": "Images from paths",
+    "notebooks": "In notebooks",
     "frameworks": "TensorFlow, JAX, PyTorch",
     "clusters": "Clusters",
     "causes/index": "Causes of a failure",

@@ -31,6 +31,7 @@ hypothesis.settings.load_profile("no deadline")
 _LONGEST = (
     "test_demo_command",
     "test_computed_alike",
+    "test_transcripts",
     "test_batching_on_backends",
     "test_frameworks_on_card",
     "test_in_tensorflow",
