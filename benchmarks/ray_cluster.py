@@ -162,7 +162,8 @@ def _start(cards: Sequence[Card]) -> Any:
     cluster = Cluster()
     try:
         # A worker that imports TensorFlow beside 63 others may need more than Ray's 60 s.
-        patient = {"worker_register_timeout_seconds": _PATIENCE_S}
+        # And Ray's niceness of 15 would make all other programs of the machine count.
+        patient = {"worker_register_timeout_seconds": _PATIENCE_S, "worker_niceness": 0}
         cluster.add_node(num_cpus=0, include_dashboard=False, _system_config=patient, **_SMALL)
         for number, card in enumerate(cards):
             environ = card.environment(os.environ)
@@ -259,7 +260,12 @@ def measure(address: str, share: float, rounds: int) -> dict[tuple[type, str], l
             with job(address, JOBS[name]) as ray:
                 time.sleep(3)  # the job before ends, and Ray starts workers ahead for this one
                 for actor in (Idle, Model):
-                    taken.setdefault((actor, name), []).append(start_of(ray, actor, share))
+                    start = start_of(ray, actor, share)
+                    taken.setdefault((actor, name), []).append(start)
+                    said = (
+                        f"{name}, {actor.__name__}: {start.wall_s:.2f} s, CPU {start.cpu_s:.2f} s"
+                    )
+                    print(f"round {number + 1} of {rounds}: {said}", file=sys.stderr, flush=True)
     return taken
 
 

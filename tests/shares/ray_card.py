@@ -40,6 +40,7 @@ def run_driver(
         **BUILT,  # the kernel bridge, which takes a minute to build
         "RAY_ADDRESS": "local",  # no cluster that another program has left word of
         "RAY_AUTH_MODE": "disabled",
+        "RAY_worker_niceness": "0",  # of 15: workers would wait for all other tests
         "RAY_TMPDIR": "/tmp",  # sockets lie in it, whose paths may have 107 bytes
         "GPUCONF_PROFILE": str(profile),
     }
