@@ -7,6 +7,7 @@ from typing import Any
 
 from gpuconf.errors import UsageError
 from gpuconf.footprint.budget import Budget
+from gpuconf.footprint.compile_target import target_of
 from gpuconf.hardware import Inventory, read_inventory
 from gpuconf.hardware.reserve import CONTEXT_BYTES, reserve_bytes
 from gpuconf.machine_plan import plan_for
@@ -21,19 +22,26 @@ def limit_and_budget(
     limit_bytes: int | None,
     profile: str | None,
     *,
+    card_bytes: int | None = None,
     read: Callable[[], Inventory] | None = None,
     backend: str = "tensorflow",
 ) -> tuple[int | None, Budget]:
     """The bytes that TensorFlow or JAX may use, None for no limit, and where they come from.
 
+    ``card_bytes`` is the memory of a card that is not here; without a limit or a profile it is
+    what they take of it by themselves.
     ``read`` gives the machine's GPUs, by default what NVML says and, under a profile with a limit,
     what others have leased.
 
-    Raises UsageError where a profile leads to no limit here, and what a plan raises.
+    Raises UsageError where a profile leads to no limit here or nothing is left of the card, and
+    what a plan raises.
     """
     if profile is not None:
         return limit_of_plan(plan_for(load_profile(profile), read=read), backend)
-    gpu = next(iter((read or read_inventory)().gpus), None)
+    inventory = (read or read_inventory)()
+    if limit_bytes is None and card_bytes is not None:
+        return _of_empty_card(card_bytes, target_of(inventory).compute_capability[0], backend)
+    gpu = next(iter(inventory.gpus), None)
     return limit_bytes, Budget("--limit" if limit_bytes is not None else None, gpu=gpu)
 
 
@@ -85,6 +93,23 @@ def _without_limit(plan: GpuPlan, name: str) -> tuple[int, Budget]:
     )
     source = f"profile {name} sets no limit, GPU {gpu.index}"
     return max(available - reserve, 0), Budget(source, (*plan.arithmetic, line), gpu)
+
+
+def _of_empty_card(card_bytes: int, capability_major: int, backend: str) -> tuple[int, Budget]:
+    """What a framework takes of a card that no other program uses."""
+    card, context = sized(card_bytes), sized(CONTEXT_BYTES)
+    available = card_bytes - CONTEXT_BYTES
+    if available <= 0:
+        raise UsageError(
+            f"nothing is left of a card of {card}: the CUDA context takes {context}",
+            hint="give a larger --card, or say what may be used: --limit 6GiB",
+        )
+    source = "--card, with no other program on it"
+    if backend == "jax":
+        return min(card_bytes * 3 // 4, available), Budget(source, (f"75 % of {card}",))
+    reserve = reserve_bytes(available, capability_major)
+    line = f"{card} - {context} context - {sized(reserve)} reserve"
+    return max(available - reserve, 0), Budget(source, (line,))
 
 
 def allocator_options(

@@ -9,7 +9,8 @@ from functools import reduce
 from typing import Any
 
 from gpuconf.bootstrap import activation, plan
-from gpuconf.cli.estimate import add_options, estimated, training_of
+from gpuconf.cli.estimate import estimated, training_of
+from gpuconf.cli.estimate_options import add_options
 from gpuconf.cli.output import drawn
 from gpuconf.command_line import CommandParser, check_picture
 from gpuconf.errors import GpuconfError, UsageError

@@ -154,14 +154,14 @@ def test_a_compiler_that_is_killed(tmp_path: Path) -> None:
 def test_how_long_xla_may_take() -> None:
     """What the variable says must be a duration; the error shows one."""
     for text in ("soon", "5", "-1s"):
-        with pytest.raises(UsageError, match="GPUCONF_XLA_TIMEOUT.*a number and a unit"):
+        with pytest.raises(UsageError, match=r"GPUCONF_XLA_TIMEOUT.*a number and a unit"):
             Compiler(CompileTarget(), environ={"GPUCONF_XLA_TIMEOUT": text})
 
 
 def test_a_workspace_larger_than_the_gpu() -> None:
     """Each convolution would get it, so it is refused, before anything is started."""
     compiler = Compiler(CompileTarget(8 * GIB), workspace_bytes=9 * GIB, environ={})
-    with pytest.raises(UsageError, match="9216 MiB for each convolution .* the GPU's 8192 MiB"):
+    with pytest.raises(UsageError, match=r"9216 MiB for each convolution .* the GPU's 8192 MiB"):
         compiler.compile(None)
 
 

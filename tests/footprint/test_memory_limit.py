@@ -45,6 +45,21 @@ def test_a_size_is_the_limit() -> None:
     assert limit_and_budget(None, None, read=machine) == (None, Budget())
 
 
+def test_a_card_that_is_not_here() -> None:
+    """What the framework takes of it by itself is the limit, and a limit goes before that."""
+    limit, budget = limit_and_budget(None, None, card_bytes=4 * GIB, read=machine)
+    assert limit == (4096 - 450 - 1536) * MIB
+    assert budget.arithmetic == ("4096 MiB - 450 MiB context - 1536 MiB reserve",)
+    assert budget.gpu is None
+    small, _ = limit_and_budget(None, None, card_bytes=GIB, read=machine)
+    assert small == (1024 - 450 - 225) * MIB
+    of_jax, _ = limit_and_budget(None, None, card_bytes=4 * GIB, read=machine, backend="jax")
+    assert of_jax == 3 * GIB
+    assert limit_and_budget(GIB, None, card_bytes=4 * GIB, read=machine)[0] == GIB
+    with pytest.raises(UsageError, match="nothing is left of a card of 450 MiB"):
+        limit_and_budget(None, None, card_bytes=450 * MIB, read=machine)
+
+
 def test_a_profile_gives_the_limit_of_its_plan(tmp_path: Path) -> None:
     """With the plan's own arithmetic: what `gpuconf plan` prints."""
     text = "memory: {per_process_gpu_memory_fraction: 0.5, keep_free: 1GiB}"

@@ -6,6 +6,7 @@ import runpy
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,17 @@ def run_script(
         raise _without_training(given, models)
     note = f"{path.name} ended without training: its one model is estimated"
     return RestoredModel(models[0], (note,))
+
+
+def remove_generated_code() -> None:
+    """Remove the files that TensorFlow made of the script's functions.
+
+    It does so at Python's own end, which a script that trains does not come to.
+    """
+    for name, module in list(sys.modules.items()):
+        if name.startswith("__autograph_generated_file") and module.__file__ is not None:
+            with suppress(OSError):
+                Path(module.__file__).unlink()
 
 
 def _ended_well(error: BaseException) -> bool:
