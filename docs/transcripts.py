@@ -34,7 +34,7 @@ _VARYING = (
     (re.compile(r"\b\d\d:\d\d(?::\d\d(?:\.\d+)?)?\b"), "TIME"),
     (re.compile(r"\b\d+\.\d+\.\d+\b"), "VERSION"),
     (re.compile(r"\bafter \d+ s\b"), "after SECONDS"),
-    (re.compile(r"^(\d(?:\.\d+)?|-) +\d+\*? +\w+ +(?=\S+\.py\b)", re.MULTILINE), r"\1 PID USER "),
+    (re.compile(r"^(\d(?:\.\d+)?|-) +\d+\*? +\w+ +(?=\S+ )", re.MULTILINE), r"\1 PID USER "),
     (re.compile(r"\((?:root|me|[a-z_][\w-]*)\)(?=: \d+ MiB leased)"), "(USER)"),
     (re.compile(r"\b\d+ (fine|skipped)\b"), r"N \1"),
     (re.compile(r"\b(loss|accuracy):? \d+\.\d+"), r"\1 NUMBER"),  # by the processor's kernels
