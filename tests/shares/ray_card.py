@@ -50,7 +50,7 @@ def run_driver(
         variables["GPUCONF_SIMCARD_KERNELS"] = "skip"
     simcard = [sys.executable, "-m", "gpuconf.simcard", "run", "--count", str(cards), *_CARD, "--"]
     command = [*simcard, sys.executable, *words]
-    done = run(command, folder, environ=variables, timeout_s=300)
+    done = run(command, folder, environ=variables, timeout_s=600)
     if done.returncode != 0 and _SLOW_START in done.stderr:
-        done = run(command, folder, environ=variables, timeout_s=300)
+        done = run(command, folder, environ=variables, timeout_s=600)
     return done

@@ -24,7 +24,7 @@ def test_two_nodes_and_four_actors(tmp_path: Path) -> None:
     words = ["-m", "benchmarks.ray_cluster", "--nodes", "2", "--actors", "4", "--rounds", "0"]
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     environ = {**BUILT, "PYTHONPATH": ":".join(filter(None, paths))}
-    done = run([sys.executable, *words], tmp_path, environ=environ, timeout_s=300)
+    done = run([sys.executable, *words], tmp_path, environ=environ, timeout_s=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "| actors with the limit of the formula | 4 | 4 |" in done.stdout
     assert "| processes on a card, and no actor of its node | 0 | 0 |" in done.stdout
