@@ -255,5 +255,7 @@ def _proposals(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Line]:
 
 
 def _page(diagnosis: Diagnosis) -> Iterator[Line]:
+    if diagnosis.cause == NOT_GPU and diagnosis.line_count == 0:
+        return  # an empty log
     yield Line("")
     yield Line(f"about this cause: {PAGE_OF_CAUSE}{diagnosis.cause}", "dim")
