@@ -270,7 +270,7 @@ print("FOUND", json.dumps(found))
 
 @pytest.mark.slow
 def test_against_the_real_allocator(tmp_path: Path) -> None:
-    """Keras's default on the simulated card: the estimate is within 5 % of the peak of a step.
+    """Keras's default on the simulated card: the estimate is within 5 % of the process's peak.
 
     Layers that XLA does not compile stay op by op, and what cannot be compiled here is said.
     """
