@@ -109,10 +109,8 @@ def with_compilers_note(estimated: MemoryEstimate, compiler: Compiler) -> Memory
     """The estimate; where XLA could not compile what it would on a GPU, the first note says why."""
     if compiler.failed is None:
         return estimated
-    note = (
-        "on a GPU this step is compiled by XLA, which takes other memory; it was counted without, "
-        f"because of this: {compiler.failed}".replace("\n  hint: ", "; hint: ")
-    )
+    reason = str(compiler.failed).replace("\n  hint: ", "; hint: ")
+    note = f"counted without XLA, which Keras uses on a GPU and which takes other memory: {reason}"
     return estimated._replace(notes=(note, *estimated.notes))
 
 

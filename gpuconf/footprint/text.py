@@ -171,6 +171,10 @@ def _formula(phase: Phase) -> tuple[str, str]:
     return mib_figure(phase.base_bytes), _three_digits(per_sample)
 
 
+def _signed(figure: str) -> str:
+    return f"- {figure[1:]}" if figure.startswith("-") else f"+ {figure}"
+
+
 def _at_this_batch(estimate: MemoryEstimate) -> Iterator[Line]:
     """The formula with this batch in it, and what the allocator makes of that."""
     batch = estimate.batch_size
@@ -186,7 +190,7 @@ def _at_this_batch(estimate: MemoryEstimate) -> Iterator[Line]:
     at_first = estimate.building_bytes + estimate.first_step_bytes
     size = estimate.peak_bytes - (at_first if is_traced else 0)
     yield Line(
-        f"  here {mib_figure(estimate.resident_bytes)} + {base} + {slope} × {batch} = "
+        f"  here {mib_figure(estimate.resident_bytes)} {_signed(base)} + {slope} × {batch} = "
         f"{mib_figure(asked)} MiB asked for; {mib_figure(size)} MiB with {more}",
         hang=4,
     )
