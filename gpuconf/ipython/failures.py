@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpuconf.diagnosis.diagnosis import Diagnosis
 from gpuconf.errors import UsageError
 from gpuconf.exception_hooks import diagnosis_of
-from gpuconf.ipython.drawing.diagnosis import exception_html, exception_text
 from gpuconf.ipython.showing import NotebookOutput, Shown, is_notebook
 from gpuconf.terminal import debug
+
+if TYPE_CHECKING:  # imported where a cell has failed
+    from gpuconf.diagnosis import Diagnosis
 
 
 class Failures:
@@ -61,12 +62,15 @@ class Failures:
         return found._replace(facts=found.facts._replace(user_code=code))
 
     def _show_below(self, found: Diagnosis) -> None:
+        shown = exception_shown(found)
         if is_notebook(self._shell):
-            NotebookOutput(self._shell).show(exception_shown(found))
+            NotebookOutput(self._shell).show(shown)
         else:
-            print(f"\ngpuconf: {exception_text(found)}", file=sys.stderr, flush=True)
+            print(f"\ngpuconf: {shown.text}", file=sys.stderr, flush=True)
 
 
 def exception_shown(diagnosis: Diagnosis) -> Shown:
     """The diagnosis of an exception, whose lines nobody counts."""
+    from gpuconf.ipython.drawing.diagnosis import exception_html, exception_text
+
     return Shown(exception_html(diagnosis), exception_text(diagnosis))

@@ -15,7 +15,7 @@ from gpuconf import rich_display
 from gpuconf.cli.main import build_parser
 from gpuconf.command_line import COMMANDS
 from gpuconf.errors import GpuconfError, UsageError
-from gpuconf.ipython import completion, profile
+from gpuconf.ipython import completion
 from gpuconf.ipython.failures import Failures, exception_shown
 from gpuconf.ipython.showing import NotebookOutput, Shown, is_notebook
 from gpuconf.terminal import say, show_no_traceback
@@ -79,6 +79,8 @@ class GpuconfMagic:
         _refuse_unknown(name, rest)
         output = NotebookOutput(self._shell, as_json="--json" in rest)
         if name == "profile":
+            from gpuconf.ipython import profile
+
             profile.run(rest, output)
         elif name == "estimate":
             from gpuconf.ipython import estimate

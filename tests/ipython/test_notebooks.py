@@ -16,7 +16,10 @@ from tests.reporting.outline import check_harmless
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("libraries", "tensorflow_python")]
 
 ROOT = Path(__file__).resolve().parents[2]
-_SIZE = re.compile(r"\d[\d.]* (?:GiB|MiB|KiB)\b|largest batch that \w+ (?:\w+ )*is \d+")
+# Sizes, shapes of tensors, and the batch that fits.
+_FIGURE = re.compile(
+    r"\d[\d.]* (?:GiB|MiB|KiB)\b|\[\d+(?:, \d+)+\]|largest batch that [\w ]+ is \d+"
+)
 
 
 def _runner() -> ModuleType:
@@ -47,9 +50,15 @@ def shown(cell: Any) -> str:
 
 
 def figures(cell: Any) -> list[str]:
-    """Sizes and batches of a cell, in order; none where they are the machine's."""
+    """Sizes, shapes and batches of a cell, in order; none where they are the machine's."""
     varies = "varies" in cell.metadata.get("tags", [])
-    return [] if varies else _SIZE.findall(shown(cell))
+    return [] if varies else _FIGURE.findall(shown(cell))
+
+
+def errors(cell: Any) -> list[tuple[str, str]]:
+    """The names of a cell's exceptions, and what gpuconf's own say."""
+    found = [output for output in cell.outputs if output.output_type == "error"]
+    return [(each.ename, each.evalue if "hint:" in each.evalue else "") for each in found]
 
 
 def code_cells(path: Path) -> list[Any]:
@@ -65,13 +74,26 @@ def test_there_are_four() -> None:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_what_a_notebook_shows_is_what_it_does(path: Path, tmp_path: Path) -> None:
-    """Run anew: no cell fails that may not, and every size and batch is as the saved ones are."""
+    """Run anew: no cell fails that may not; sizes, batches and errors are as the saved ones are."""
     fresh = tmp_path / path.name
     RUNNER.run_on_card(path, fresh)
     pairs = list(zip(code_cells(path), code_cells(fresh), strict=True))
     for saved, made in pairs:
         assert figures(made) == figures(saved), saved.source
-    assert sum(len(figures(saved)) for saved, _ in pairs) > 5
+        assert errors(made) == errors(saved), saved.source
+    assert sum(len(figures(saved)) for saved, _ in pairs) >= 3
+    # In parts or whole, an evaluation comes to the same.
+    losses = [line for _, made in pairs for line in shown(made).splitlines() if "loss " in line]
+    assert len(set(losses)) <= 1
+
+
+def test_too_late_says_what_to_do() -> None:
+    """The notebook about a limit ends with it: restart the kernel, then the very same magic."""
+    (path,) = (path for path in NOTEBOOKS if "limit" in path.stem)
+    ((name, said),) = (error for cell in code_cells(path) for error in errors(cell))
+    assert name == "TooLateError"
+    assert "restart the kernel" in said
+    assert "`%gpuconf profile half-card`" in said
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
