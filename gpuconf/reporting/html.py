@@ -49,7 +49,8 @@ overflow-wrap:anywhere}
 .gpuconf table{border-collapse:collapse;margin:.35em 0;font-size:.96em}
 .gpuconf table td,.gpuconf table th{padding:.12em .9em .12em 0;text-align:left!important;\
 vertical-align:top;border:0}
-.gpuconf table .figure{text-align:right!important;font-variant-numeric:tabular-nums}
+.gpuconf table .figure{text-align:right!important;white-space:nowrap;\
+font-variant-numeric:tabular-nums}
 .gpuconf .bar{display:flex;height:1em;max-width:36rem;margin:.3em 0;border:1px solid #8a939a}
 .gpuconf .key{display:inline-block;width:.8em;height:.8em;margin-right:.35em;\
 border:1px solid #8a939a}

@@ -148,12 +148,21 @@ def test_holdings() -> None:
     assert "7 train.py train.py train.py 5120 MiB 2048 MiB" in text
 
 
+def test_a_report() -> None:
+    """Each problem with its fix, and cards by the numbers that the page gives them."""
+    text = Outline(html(FULL)).text
+    assert "FAIL cards.leftover" in text
+    assert "kill -9 4242" in text
+    assert "GPU 1.0 MIG 1g.10gb" in text
+
+
 def test_a_diagnosis() -> None:
     """The cause, the tensor, and what to change, each with something to paste."""
     diagnosis = explain(LOG.replace(SCRIPT, "x"))
     text = Outline(html(diagnosis)).text
     assert text.startswith("no room on the card for a tensor (oom-device-tensor): the run failed")
     assert "[64, 4096, 4096] float32 = 4096 MiB" in text
+    assert "%gpuconf docs causes/oom-device-tensor" in text
     for proposal in diagnosis.proposals:
         assert " ".join(proposal.title.split()) in text
         assert " ".join(proposal.paste.split()) in text

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpuconf.diagnosis.diagnosis import Diagnosis, Proposal
 from gpuconf.diagnosis.tables import tables_of
 from gpuconf.diagnosis.text import STYLES, evidence_lines, fact_rows, headline, lines_of
+from gpuconf.messages.causes import PAGE_OF_CAUSE
 from gpuconf.reporting.html import (
     Markup,
     folded,
@@ -54,7 +55,8 @@ def blocks_of(diagnosis: Diagnosis, source: str | None) -> list[Markup]:
     ]
     if rows:
         blocks.append(tag("table", *rows))
-    return [*blocks, *_changes(diagnosis), *_more(diagnosis, source)]
+    page = paragraph(f"about this cause: %{PAGE_OF_CAUSE}{diagnosis.cause}", "dim")
+    return [*blocks, *_changes(diagnosis), *_more(diagnosis, source), page]
 
 
 def _changes(diagnosis: Diagnosis) -> Iterator[Markup]:

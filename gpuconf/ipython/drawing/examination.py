@@ -28,7 +28,7 @@ def html_of(report: Report) -> str:
     return fragment(
         paragraph(headline(report), style),
         *(preformatted(finding_lines(each, whole)) for each in report.problems),
-        *(block for card in report.cards for block in _card(card, report)),
+        *(block for card in report.cards for block in _card(card, report, str(card.index))),
         folded(
             f"every check ({len(report.findings)})",
             *(preformatted(finding_lines(each, whole)) for each in report.findings),
@@ -41,13 +41,13 @@ def text_of(report: Report) -> str:
     return "\n".join(line.text for line in lines_of(report))
 
 
-def _card(card: CardReport, report: Report) -> Iterator[Markup]:
-    yield paragraph(f"GPU {card.index}  {card.name or 'name unknown'}", "bold")
+def _card(card: CardReport, report: Report, number: str) -> Iterator[Markup]:
+    yield paragraph(f"GPU {number}  {card.name or 'name unknown'}", "bold")
     if card.bar is not None:
         meanings = MemoryBar.meanings(report.profile.name if report.profile else "the profile")
         parts = zip(meanings, card.bar, _KINDS, strict=True)
         yield bar([BarPart(*part) for part in parts])
     if card.remarks:
         yield paragraph("; ".join(card.remarks), "dim")
-    for each in card.instances:
-        yield from _card(each, report)
+    for place, each in enumerate(card.instances):
+        yield from _card(each, report, f"{number}.{place}")
