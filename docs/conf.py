@@ -80,7 +80,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Reference": ("reference/commands", "profiles", "reference/python", "causes/index"),
     "Explanation": ("how-a-limit-is-planned", "simulated-card", "design"),
-    "Proof": ("matrix", "trained-models"),
+    "Proof": ("proved", "matrix", "trained-models"),
 }
 # Shorter than the pages' own titles.
 TITLES = {
@@ -96,6 +96,7 @@ TITLES = {
     "frameworks": "TensorFlow, JAX, PyTorch",
     "clusters": "Clusters",
     "causes/index": "Causes of a failure",
+    "proved": "What has been proved",
     "matrix": "Versions",
     "trained-models": "Trained models",
 }
