@@ -66,6 +66,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "howto/ci-without-a-gpu",
     ),
     "Guides": (
+        "in-your-script",
         "run",
         "sharing",
         "doctor",
