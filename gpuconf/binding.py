@@ -203,9 +203,9 @@ class Binding:
             _State(profile, Activation(profile), choice_of(profile), load),
         )
         self._set_environment(None)
-        # At once where no query is needed, or where programs that start may not be seen.
+        # At once where there was a plan already, or where programs that start may not be seen.
         had_plan = earlier is not None and earlier.activation.plan is not None
-        if profile.gpus.kind == "none" or had_plan or has_missed_a_start():
+        if had_plan or has_missed_a_start():
             try:  # noqa: SIM105  # contextlib costs the import more than these lines
                 self._plan(waiting=False)
             except ShortageError:  # which the framework's import raises
@@ -289,8 +289,10 @@ class Binding:
     def _plan(self, *, waiting: bool) -> None:
         """Plan for the profile in force now, and set the environment."""
         assert self._state is not None
-        chosen = self._environment.chosen_before()
-        self._put(self._maker.make(self._state.profile, chosen, waiting=waiting))
+        profile = self._state.profile
+        # Without GPUs nothing was chosen, and nobody need ask whether CUDA has started.
+        chosen = {} if profile.gpus.kind == "none" else self._environment.chosen_before()
+        self._put(self._maker.make(profile, chosen, waiting=waiting))
 
     def _lease(self, bound: Plan | None) -> None:
         """As :meth:`_plan`, and take the leases; ``bound`` stays where it still holds.

@@ -1,6 +1,6 @@
-"""``RLock`` and ``local`` of `threading`, which takes them from the interpreter too.
+"""``RLock`` and ``local``, from where `threading` takes them.
 
-The module itself has much besides, which `import gpuconf.auto` needs not.
+`import gpuconf.auto` needs nothing else of that module, which imports functools for the rest.
 """
 
 from __future__ import annotations

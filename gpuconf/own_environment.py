@@ -109,7 +109,7 @@ class OwnEnvironment:
             parent, inherited = self.parent_note(), self.chosen_before()
             self._written = self._written._replace(parent=parent, inherited=inherited)
         if gpus is None:
-            changes = {**changes, **self._written.inherited}
+            changes = {**self._written.inherited, **changes}
         named = self.named_profile
         asked = (absolute_path(named) or named) if named else named
         writer = state_note.this_process()

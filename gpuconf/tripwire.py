@@ -57,7 +57,6 @@ if TYPE_CHECKING:
         def of_class(self) -> str | None: ...
 
 
-
 class _Busy(local):
     """Whether this thread is catching up: that imports, and must not be called for it."""
 

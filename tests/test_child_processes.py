@@ -133,6 +133,25 @@ print(subprocess.check_output([sys.executable, {str(tmp_path / "child.py")!r}],
     assert "shared-desktop -1 None" in out
 
 
+def test_a_child_without_gpus_hides_its_parents_at_once(tmp_path: Path, nvml: Nvml) -> None:
+    """``gpus: none`` needs no plan: the import hides the GPUs, whatever the parent has chosen."""
+    child = "import os, gpuconf.auto\nprint(os.environ['CUDA_VISIBLE_DEVICES'])\nimport cupy\n"
+    child += "print(os.environ['CUDA_VISIBLE_DEVICES'], gpuconf.activation().plan.hides_gpus)\n"
+    (tmp_path / "child.py").write_text(child)
+    program = f"""
+import os, subprocess, sys
+import gpuconf
+gpuconf.configure("shared-desktop", gpus=[0])
+import cupy
+assert os.environ["CUDA_VISIBLE_DEVICES"] == {standin.uuid(0)!r}
+environ = {{**os.environ, "GPUCONF_PROFILE": "cpu-only"}}
+print(subprocess.check_output([sys.executable, {str(tmp_path / "child.py")!r}],
+                              env=environ, text=True))
+"""
+    out = run_python(program, tmp_path, environ=nvml(TWO))
+    assert out.split() == ["-1", "-1", "True"]
+
+
 def test_a_schedulers_value_equal_to_ours_is_not_undone(tmp_path: Path, nvml: Nvml) -> None:
     """The parent wrote a GPU's name, and a scheduler gives a child that name: it gets no more."""
     (tmp_path / "child.py").write_text(CHILD)

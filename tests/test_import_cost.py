@@ -115,6 +115,7 @@ def test_a_shipped_profile(profile: str, tmp_path: Path) -> None:
     cost = Cost("import gpuconf.auto", tmp_path, profile)
     assert foreign(cost.loaded) == set()
     assert not (HEAVY | OF_NVML | OF_A_PLAN | OF_A_FILE | {"gpuconf.own_leases"}) & set(cost.loaded)
+    assert not {"gpuconf.planner", "gpuconf.hardware", "gpuconf.shares"} & set(cost.loaded)
     assert {"gpuconf.bootstrap", "gpuconf.profile.ready_made"} <= set(cost.loaded)
     assert [Path(name).name for name in cost.yaml] == [f"{profile}.yaml"]
     assert cost.nvml_starts == 0

@@ -27,13 +27,13 @@ def environment_changes(
 ) -> list[Change]:
     """Every variable that ``profile`` would like to set, for all frameworks and its ``env``.
 
-    Without a ``plan``, those that need no figures: growth, allocators, ``env``.  ``baseline`` is
-    the environment as the user made it; see :mod:`gpuconf.environ`.  ``has_tf_keras`` says whether
-    the package tf_keras can be imported, ``knows_new_jax_name`` whether the installed JAX reads
-    XLA_CLIENT_MEM_FRACTION.
+    Without a ``plan``, those that need no figures: ``gpus: none``, growth, allocators, ``env``.
+    ``baseline`` is the environment as the user made it; see :mod:`gpuconf.environ`.
+    ``has_tf_keras`` says whether the package tf_keras can be imported, ``knows_new_jax_name``
+    whether the installed JAX reads XLA_CLIENT_MEM_FRACTION.
     """
     growth = profile.memory.allow_growth if plan is None else plan.allow_growth
-    changes = [] if plan is None else [*_visibility(plan), *_mps(plan)]
+    changes = _hidden(profile) if plan is None else [*_visibility(plan), *_mps(plan)]
     changes += tensorflow.wishes(profile, growth, has_tf_keras=has_tf_keras)
     changes += jax.wishes(profile, growth)
     if plan is not None:
@@ -41,6 +41,14 @@ def environment_changes(
     changes += torch.wishes(profile, baseline)
     changes += [Change(name, value, f"env.{name}") for name, value in profile.env]
     return changes
+
+
+def _hidden(profile: Profile) -> list[Change]:
+    """What ``gpus: none`` comes to, whatever the machine has."""
+    if profile.gpus.kind != "none":
+        return []
+    name = "CUDA_VISIBLE_DEVICES"
+    return [Change(name, "-1", OWNED_VARIABLES[name], overrules=True)]
 
 
 def _visibility(plan: Plan) -> list[Change]:
