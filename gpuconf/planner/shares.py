@@ -8,13 +8,21 @@ all shares of a card, with a CUDA context for each, fit beside them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from gpuconf.hardware.inventory import Gpu
+from gpuconf.hardware.inventory import KAI, RAY, SCHEDULERS, SLURM, Gpu
 from gpuconf.planner.context import context_bytes
 from gpuconf.planner.plan import GpuPlan, label
 from gpuconf.profile.model import GpuRules
-from gpuconf.units import sized
+from gpuconf.units import MIB, sized
+
+# How to ask each scheduler for a larger share, of at least {part} of the GPU.
+_ASK = {
+    SCHEDULERS[RAY]: "num_gpus={part}",
+    SCHEDULERS[SLURM]: "--gres=shard:N for {part} of the GPU",
+    SCHEDULERS[KAI]: 'gpu-fraction: "{part}"',
+}
 
 
 def share_term(gpu: Gpu, rules: GpuRules) -> tuple[int | None, str | None]:
@@ -26,9 +34,7 @@ def share_term(gpu: Gpu, rules: GpuRules) -> tuple[int | None, str | None]:
     if share is None:
         return None, None
     name = f"{share.scheduler}'s share {share.part:.4g}"
-    keep_free = rules.memory.keep_free
-    keep = 0 if keep_free is None else keep_free.of(gpu.total_bytes)
-    context = context_bytes(gpu, rules.memory)
+    keep, context = _keep_free_bytes(gpu, rules), context_bytes(gpu, rules.memory)
     if gpu.total_bytes is None or share.outside_bytes is None or keep is None or context is None:
         return None, f"{name}: dropped, the card's figures are unknown"
     of_all = int(share.part * (gpu.total_bytes - share.outside_bytes - keep))
@@ -39,6 +45,31 @@ def share_term(gpu: Gpu, rules: GpuRules) -> tuple[int | None, str | None]:
     whole = f"({' '.join(parts)})" if len(parts) > 1 else parts[0]
     each = f" / {rules.processes} processes" if rules.processes > 1 else ""
     return term, f"{name} × {whole}{each} - {_mib(context)} context = {_mib(term)}"
+
+
+def larger_share(gpu: Gpu, rules: GpuRules) -> str | None:
+    """The hint where the share of ``gpu`` leaves nothing beside a CUDA context.
+
+    None where it leaves a MiB, and where the whole card would not.
+    """
+    share, (term, _) = gpu.share, share_term(gpu, rules)
+    if share is None or term is None or term >= MIB:
+        return None
+    keep, context = _keep_free_bytes(gpu, rules), context_bytes(gpu, rules.memory)
+    together = (gpu.total_bytes or 0) - (share.outside_bytes or 0) - (keep or 0)
+    needed = ((context or 0) + MIB) * rules.processes
+    if needed > together:
+        return None
+    part = f"{math.ceil(100 * needed / together) / 100:g}"
+    return (
+        f"{share.scheduler}'s share is smaller than a CUDA context; ask for a larger one: "
+        f"{_ASK[share.scheduler].format(part=part)} at least"
+    )
+
+
+def _keep_free_bytes(gpu: Gpu, rules: GpuRules) -> int | None:
+    keep_free = rules.memory.keep_free
+    return 0 if keep_free is None else keep_free.of(gpu.total_bytes)
 
 
 def share_notes(planned: Sequence[GpuPlan]) -> list[str]:

@@ -9,7 +9,8 @@ from gpuconf.hardware.inventory import Gpu
 from gpuconf.planner.leases import holder, is_leased
 from gpuconf.planner.plan import GpuPlan, label
 from gpuconf.planner.selection import rules_for
-from gpuconf.profile.model import OnShortage, Profile
+from gpuconf.planner.shares import larger_share
+from gpuconf.profile.model import GpuRules, OnShortage, Profile
 from gpuconf.units import short_duration, sized
 
 
@@ -28,10 +29,11 @@ def settle_shortages(
     for plan in planned:
         if plan.shortage is None:
             continue
-        policy = rules_for(plan.gpu, visible, profile).memory.on_shortage
+        rules = rules_for(plan.gpu, visible, profile)
+        policy = rules.memory.on_shortage
         if policy.action != "cpu" and not others_do:
             choosable = visible if profile.gpus.kind == "pick" else [each.gpu for each in planned]
-            raise shortage_error(plan, profile, policy, choosable)
+            raise shortage_error(plan, profile, rules, choosable)
         why = "on_shortage: cpu" if policy.action == "cpu" else "another GPU has room"
         notes.append(f"{label(plan.gpu)} is skipped: {plan.shortage} ({why})")
     if planned and not fitting:
@@ -40,12 +42,13 @@ def settle_shortages(
 
 
 def shortage_error(
-    plan: GpuPlan, profile: Profile, policy: OnShortage, choosable: Sequence[Gpu] = ()
+    plan: GpuPlan, profile: Profile, rules: GpuRules, choosable: Sequence[Gpu] = ()
 ) -> ShortageError:
     """The error for ``plan.shortage``, with the whole sum and who holds the card.
 
     ``choosable`` are the GPUs of which another might do.
     """
+    policy = rules.memory.on_shortage
     sums = "".join(f"\n  {line}" for line in plan.arithmetic)
     held_by = _held_by(plan.gpu, profile)
     held = f"\n  held by {held_by}" if held_by else ""
@@ -55,7 +58,7 @@ def shortage_error(
         where = f"it must wait its turn on {label(plan.gpu)}"
     return ShortageError(
         f"profile {profile.name}: {where}: {plan.shortage}{sums}{held}",
-        hint=_shortage_hint(plan, profile, policy, choosable),
+        hint=larger_share(plan.gpu, rules) or _shortage_hint(plan, profile, policy, choosable),
         shortage=plan.shortage,
         wait_s=policy.wait_s if waits else None,
         held_by=held_by,

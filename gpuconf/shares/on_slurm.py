@@ -25,10 +25,15 @@ def assigned(rules: SlurmRules, environ: Mapping[str, str]) -> Assigned | None:
 
     Raises UsageError for a bad GPUCONF_SHARDS_PER_GPU.
     """
-    if environ.get(SHARDS, "").isdigit():
-        return _of_shards(int(environ[SHARDS]), rules, environ)
+    shards = environ.get(SHARDS, "")
+    if re.fullmatch("[1-9][0-9]{0,5}", shards):
+        return _of_shards(int(shards), rules, environ)
+    if shards:
+        words = f"{SHARDS}={shards}"
+        why = f"no limit for Slurm's share: {words} is no number of shards"
+        return Assigned(SLURM, None, words, why)
     percent = environ.get(_MPS, "")
-    if _JOB not in environ or not re.fullmatch(r"\d{1,4}", percent):
+    if _JOB not in environ or not re.fullmatch("[0-9]{1,4}", percent):
         return None
     words = f"{percent} % by MPS"
     if not 0 < int(percent) <= 100:  # Slurm 22.05 says 312 where a card has shards too

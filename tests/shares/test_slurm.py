@@ -57,10 +57,21 @@ def test_unknown_is_not_guessed(more: Mapping[str, str], why: str) -> None:
     assert why in (found.why or "")
 
 
-def test_a_bad_number_of_shards() -> None:
+@pytest.mark.parametrize("text", ["0", "-1", "many", " 8", "8.0", "100000", "²"])
+def test_a_bad_number_of_shards(text: str) -> None:
     """The user's mistake is an error with the rule."""
-    with pytest.raises(UsageError, match=r"GPUCONF_SHARDS_PER_GPU=many; the rule: a whole number"):
-        on_slurm.assigned(SlurmRules(), {**_SHARDS, "GPUCONF_SHARDS_PER_GPU": "many"})
+    with pytest.raises(UsageError, match=f"SHARDS_PER_GPU={text}; the rule: a whole number from 1"):
+        on_slurm.assigned(SlurmRules(), {**_SHARDS, "GPUCONF_SHARDS_PER_GPU": text})
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "abc", "²", "9" * 5000])
+def test_what_is_no_number_of_shards_is_said(text: str) -> None:
+    """Slurm's own variable is not the user's mistake: no limit by it, and a line says so."""
+    environ = {**_SHARDS, "SLURM_SHARDS_ON_NODE": text, "GPUCONF_SHARDS_PER_GPU": "8"}
+    found = on_slurm.assigned(SlurmRules(), environ)
+    assert found is not None
+    assert found.part is None
+    assert (found.why or "").endswith("is no number of shards")
 
 
 @pytest.mark.parametrize(
