@@ -13,7 +13,7 @@ COMPILED := $(BIN)/python -m compileall -q -j 0 gpuconf tests
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
-.PHONY: help demo test quick lint wheel pythons dist generated notebooks transcripts site bench matrix legacy slurm clusters containers models estimates batches gpu clean
+.PHONY: help demo test quick lint wheel pythons dist generated notebooks transcripts pictures site bench matrix legacy slurm clusters containers models estimates batches gpu clean
 
 help:
 	@printf "%-16s%s\n" "make demo" "the main job, before and after, on a GPU or the simulated card"
@@ -25,6 +25,7 @@ help:
 	@printf "%-16s%s\n" "make dist" "the same as make wheel, and keep both in dist/ for a release"
 	@printf "%-16s%s\n" "make generated" "write anew what is made from the code: the reference of profile keys, the JSON Schemas"
 	@printf "%-16s%s\n" "make transcripts" "run the pages' marked commands, and write what they print now (minutes)"
+	@printf "%-16s%s\n" "make pictures" "draw the pictures of README and docs anew, from what the commands print now (minutes)"
 	@printf "%-16s%s\n" "make site" "build the documentation site into build/site; a warning or a broken link fails"
 	@printf "%-16s%s\n" "make notebooks" "run the notebooks of docs/notebooks on simulated cards, and write what they show now"
 	@printf "%-16s%s\n" "make bench" "what import gpuconf.auto and gpuconf run cost, and how fast a log is explained"
@@ -99,6 +100,9 @@ notebooks: $(VENV)/.dev
 
 transcripts: $(VENV)/.dev
 	$(BIN)/python docs/transcripts.py
+
+pictures: $(VENV)/.dev
+	$(BIN)/python docs/pictures/draw.py
 
 site: $(VENV)/.docs
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going -q -b html -d build/doctrees docs build/site

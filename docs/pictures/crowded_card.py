@@ -1,0 +1,180 @@
+"""The crowded card without and with gpuconf: the facts of `gpuconf demo`, run here, as two bars."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import matplotlib
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from pictures.plots import SETTINGS, for_both  # beside this file, in a folder no package holds
+from transcripts import environment
+
+import gpuconf.demo
+from gpuconf.cli.demo import SPEC
+from gpuconf.demo.report import end_lines, limits_of
+from gpuconf.demo.runner import FIRST_LINE, Runner, ScriptRun
+from gpuconf.demo.story import PROFILE, TRAIN, Half, learned, run_half
+from gpuconf.hardware import Gpu, Inventory
+from gpuconf.machine_plan import plan_for
+from gpuconf.profile import load_profile
+from gpuconf.reporting.picture import INK, LIMIT, PALE, canvas, plain, save
+from gpuconf.simcard import bridge_for_command, simulated_card
+from gpuconf.units import MIB, sized
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ABOUT = (
+    "A crowded card as two bars. Without gpuconf the first training takes nearly all that the "
+    "desktop leaves, and the second dies. With gpuconf each leases its own part, and both train."
+)
+_DESKTOP, _FIRST, _SECOND, _FREE = "#8d99a6", "#2a6f97", "#5b8c5a", "#e3e7ea"
+_ON_COLOUR = "#f8fafc"
+_HEIGHT = 0.5
+_NARROWEST = 0.08  # of the card; what is narrower has its label beside it
+
+
+class Part(NamedTuple):
+    """A part of the card's memory."""
+
+    size_bytes: int
+    label: str
+    colour: str
+
+
+def halves() -> tuple[Half, Half]:
+    """Both halves of the demo, run on its simulated card."""
+    bridge = bridge_for_command([sys.executable])
+    programs = Path(gpuconf.demo.__file__).with_name("programs")
+    with simulated_card(SPEC) as card, tempfile.TemporaryDirectory(prefix="picture-") as home:
+        clean = {**environment(Path(home), os.environ), "KERAS_BACKEND": "tensorflow"}
+        environ = card.environment(clean, bridge=bridge)
+        runner = Runner(sys.executable, environ, programs=(programs,), timeout_s=600)
+        try:
+            before = run_half(runner, card.free_bytes, print, profile=None)
+            return before, run_half(runner, card.free_bytes, print, profile=PROFILE)
+        finally:
+            runner.close()
+
+
+def picture(before: Half, after: Half) -> str:
+    """The bars, each with what became of the two trainings, as an SVG."""
+    heading = (
+        f"{TRAIN} twice on a card of {sized(SPEC.total_bytes)} whose desktop uses "
+        f"{sized(SPEC.used_bytes)}"
+    )
+    with matplotlib.rc_context(SETTINGS), tempfile.TemporaryDirectory(prefix="picture-") as name:
+        figure = canvas(10, 3.9, heading, fontweight="bold")
+        axes = figure.subplots()
+        _bar(axes, 0, "without gpuconf", _before(before))
+        _outcome(axes, 0, _ends(before))
+        line = FIRST_LINE.strip()
+        _bar(axes, 1, f"with `{line}` on top, profile {PROFILE}", _after())
+        _outcome(axes, 1, _ends(after))
+        _finish(axes)
+        path = Path(name, "card.svg")
+        save(figure, str(path), ABOUT)
+        return for_both(path.read_text(encoding="utf-8"), ABOUT)
+
+
+def _before(half: Half) -> list[Part]:
+    """All that the first training took, and what it left."""
+    assert half.free_bytes is not None
+    assert half.left_bytes is not None
+    took = half.free_bytes - half.left_bytes
+    return [
+        _desktop(),
+        Part(took, f"the first takes {sized(took)}", _FIRST),
+        Part(half.left_bytes, f"{sized(half.left_bytes)}\nleft", _FREE),
+    ]
+
+
+def _after() -> list[Part]:
+    """What the plan leases to each of the two, one after the other."""
+    parts, free = [_desktop()], SPEC.total_bytes - SPEC.used_bytes
+    for which, colour in (("first", _FIRST), ("second", _SECOND)):
+        limit, lease = planned(SPEC.total_bytes - SPEC.used_bytes)
+        words = f"the {which} leases {sized(lease)}:\n{sized(limit)} limit + CUDA context"
+        parts.append(Part(lease, words, colour))
+        free -= lease
+    return [*parts, Part(free, f"{sized(free)}\nleft", _FREE)]
+
+
+def planned(free_bytes: int) -> tuple[int, int]:
+    """The limit and the lease of the profile where so much is free."""
+    gpu = Gpu(
+        index=0,
+        name=SPEC.name,
+        uuid="GPU-0",
+        total_bytes=SPEC.total_bytes,
+        free_bytes=free_bytes,
+        used_bytes=SPEC.total_bytes - free_bytes,
+    )
+    plan = plan_for(load_profile(PROFILE), environ={}, read=lambda: Inventory((gpu,)))
+    (planned,) = plan.gpus
+    assert planned.limit_bytes is not None
+    assert planned.lease_bytes is not None
+    return planned.limit_bytes, planned.lease_bytes
+
+
+def _desktop() -> Part:
+    return Part(SPEC.used_bytes, f"desktop\n{sized(SPEC.used_bytes)}", _DESKTOP)
+
+
+def _bar(axes: Axes, place: int, name: str, parts: Sequence[Part]) -> None:
+    left = 0.0
+    for size_bytes, label, colour in parts:
+        size = size_bytes / MIB
+        axes.barh(place, size, left=left, height=_HEIGHT, color=colour, linewidth=0)
+        is_free = colour == _FREE
+        if size_bytes < _NARROWEST * SPEC.total_bytes:
+            axes.annotate(
+                label, (left + size, place), xytext=(6, 0), textcoords="offset points",
+                va="center", fontsize=9, color=INK,
+            )  # fmt: skip
+        else:
+            axes.text(
+                left + size / 2, place, label, ha="center", va="center", fontsize=9.5,
+                color=INK if is_free else _ON_COLOUR,
+            )  # fmt: skip
+        left += size
+    axes.text(0, place - _HEIGHT / 2 - 0.05, name, va="bottom", fontsize=10.5, color=INK)
+
+
+def _ends(half: Half) -> tuple[str, bool]:
+    """What became of the two trainings, in words, and whether both learned."""
+    first, second = (_end(run) for run in (half.first, half.second))
+    if first == second:
+        return f"both learn, at once for {half.both_trained_s:.0f} s", True
+    return f"the first {first}; the second {second}", False
+
+
+def _end(run: ScriptRun) -> str:
+    if learned(run):
+        return f"learns within {limits_of(run)}"
+    error = end_lines(run)[-1].strip().partition(":")[0]
+    return f"gets {limits_of(run)} and dies: {error}"
+
+
+def _outcome(axes: Axes, place: int, ends: tuple[str, bool]) -> None:
+    words, lives = ends
+    axes.text(
+        0, place + _HEIGHT / 2 + 0.06, words, va="top", fontsize=10.5, fontweight="bold",
+        color=INK if lives else LIMIT,
+    )  # fmt: skip
+
+
+def _finish(axes: Axes) -> None:
+    axes.set_xlim(0, SPEC.total_bytes / MIB)
+    axes.set_ylim(1.62, -0.5)
+    axes.set_yticks([])
+    axes.set_xlabel(
+        "MiB of a simulated card; TensorFlow's real allocator (gpuconf demo)", color=PALE
+    )
+    plain(axes)

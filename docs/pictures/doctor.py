@@ -1,0 +1,33 @@
+"""`gpuconf doctor` on a simulated card, with two variables that do not do what they say."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from pictures.terminal import printed  # beside this file, in a folder that no package holds
+from transcripts import environment
+
+from gpuconf.simcard import CardSpec, simulated_card
+from gpuconf.units import MIB
+
+VARIABLES = {"TF_FORCE_GPU_ALLOW_GROWTH": "1", "CUDA_VISIBLE_DEVICES": "0,7"}
+PROMPT = " ".join([*(f"{name}={value}" for name, value in VARIABLES.items()), "gpuconf doctor"])
+ABOUT = (
+    "gpuconf doctor: two warnings, each with the command that fixes it, and the card as a bar: "
+    "what others use, what the profile allows, what is left"
+)
+CARD = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB)
+
+
+def output(*checks: str) -> str:
+    """What it prints there, with colours: all checks, or these alone."""
+    with simulated_card(CARD) as card, tempfile.TemporaryDirectory(prefix="picture-") as name:
+        home = Path(name)
+        clean = environment(home, os.environ)
+        clean.pop("NO_COLOR")
+        environ = card.environment({**clean, **VARIABLES})
+        return printed(["gpuconf", "doctor", *checks], environ, home)
