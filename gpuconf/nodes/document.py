@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 from gpuconf.json_shape import Count, FieldRule, json_shape
 
 _LONGEST_QUOTE = 200
+# A report has some six levels.
+_DEEPEST = 40
 
 Progress = Callable[[str], None]
 
@@ -67,15 +70,15 @@ def findings_of(node: NodeReport) -> list[dict[str, Any]]:
 def node_report(node: str, stdout: str, stderr: str, exit_code: int) -> NodeReport:
     """What a doctor's output says: another machine's words, which may be anything."""
     try:
-        document = json.loads(stdout)
+        document = json.loads(stdout, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError):
         document = None
-    if _is_report(document):
+    if _is_report(document) and _is_within(document, _DEEPEST):
         return NodeReport(node, report=document)
     refusal = document.get("error") if isinstance(document, dict) else None
     if isinstance(refusal, dict) and isinstance(refusal.get("message"), str):
-        return NodeReport(node, _quoted(refusal["message"]) or "refused")
-    said = _quoted(stderr) or _quoted(stdout) or "it said nothing"
+        return NodeReport(node, quoted(refusal["message"]) or "refused")
+    said = quoted(stderr) or quoted(stdout) or "it said nothing"
     return NodeReport(node, f"exit code {exit_code}: {said}")
 
 
@@ -91,7 +94,21 @@ def _is_report(document: object) -> bool:
     )
 
 
-def _quoted(text: str) -> str:
+def _finite(text: str) -> float:
+    """Refuse what JSON has no words for: it could not be written again."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def _is_within(value: object, depth: int) -> bool:
+    """Whether lists and dicts are nested no deeper, so that writing them cannot fail."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth > 0 and all(_is_within(each, depth - 1) for each in inner)
+
+
+def quoted(text: str) -> str:
     """The last line that says something, cut where it is long."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     last = lines[-1] if lines else ""

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 import subprocess
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import NamedTuple
 
+from gpuconf.children.family import ProcessFamily
+from gpuconf.children.run import memory_file, whole_text_of
 from gpuconf.errors import MissingDependencyError, UsageError
-from gpuconf.nodes.document import NodeReport, NodesReport, Progress, node_report
+from gpuconf.nodes.document import NodeReport, NodesReport, Progress, node_report, quoted
+from gpuconf.units import sized
 
 _AT_ONCE = 16
 # ssh itself ends with this where it reaches nobody; programs seldom do.
 _NOT_REACHED = 255
 _PATIENCE_S = 10
+_POLL_S = 0.05
+# A report has some 100 KB.
+_MOST_BYTES = 16 * 1024 * 1024
 _HINT = "a line is `HOST`, or `HOST COMMAND` where gpuconf is not on that machine's PATH"
 
 
@@ -30,24 +40,33 @@ class Host(NamedTuple):
 def hosts_in(path: str) -> tuple[Host, ...]:
     """The machines of a file, one a line; # begins a comment.
 
-    Raises UsageError for a file that cannot be read, is empty, or names a machine twice.
+    Raises UsageError for a file that cannot be read, is empty, or names a machine twice, and for
+    a name that ssh or its ProxyCommand would take for an option.
     """
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             lines = [shlex.split(line, comments=True) for line in file]
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"{path}: {reason}", hint=_HINT) from None
     hosts = [Host(words[0], tuple(words[1:]) or ("gpuconf",)) for words in lines if words]
-    names = [host.destination for host in hosts]
-    for name in names:
-        if name.startswith("-"):
-            raise UsageError(f"{path}: {name!r} is an option, and not a machine", hint=_HINT)
-        if names.count(name) > 1:
-            raise UsageError(f"{path}: {name} stands in it {names.count(name)} times", hint=_HINT)
+    counts = Counter(host.destination for host in hosts)
+    for host in hosts:
+        _check(path, host, counts[host.destination])
     if not hosts:
         raise UsageError(f"{path} names no machine", hint=_HINT)
     return tuple(hosts)
+
+
+def _check(path: str, host: Host, count: int) -> None:
+    """Refuse what is no name of a machine, and what ssh might take for something else."""
+    name = host.destination
+    if not name or not name.isprintable() or "\0" in "".join(host.command):
+        raise UsageError(f"{path}: {name!r} is no name of a machine", hint=_HINT)
+    if any(part.startswith("-") for part in re.split("@|://", name)):
+        raise UsageError(f"{path}: {name!r} is an option, and not a machine", hint=_HINT)
+    if count > 1:
+        raise UsageError(f"{path}: {name} stands in it {count} times", hint=_HINT)
 
 
 def ask_hosts(
@@ -55,47 +74,78 @@ def ask_hosts(
 ) -> NodesReport:
     """Run ``doctor --json WORDS`` on each, sixteen at a time; one that is silent is a row.
 
-    Raises MissingDependencyError where this machine has no ssh.
+    However this ends, no ssh stays.  Raises MissingDependencyError where ssh cannot be started.
     """
-    reports = {}
-    for count, report in enumerate(_answers(hosts, words, timeout_s), start=1):
-        reports[report.node] = report
-        answer = "has answered" if report.problem is None else "gave no report"
-        progress(f"{count} of {len(hosts)}: {report.node} {answer}")
+    reports: dict[str, NodeReport] = {}
+    waiting, asked = list(hosts), list[_Asked]()
+    with ExitStack() as files, ProcessFamily() as family:
+        while waiting or asked:
+            while waiting and len(asked) < _AT_ONCE:
+                asked.append(_ask(waiting.pop(0), words, timeout_s, family, files))
+            for each in tuple(asked):
+                report = _answer(each)
+                if report is not None:
+                    asked.remove(each)
+                    each.files.close()
+                    reports[report.node] = report
+                    answer = "has answered" if report.problem is None else "gave no report"
+                    progress(f"{len(reports)} of {len(hosts)}: {report.node} {answer}")
+            time.sleep(_POLL_S)
     return NodesReport(tuple(reports[host.destination] for host in hosts))
 
 
-def _answers(hosts: Sequence[Host], words: Sequence[str], timeout_s: float) -> Iterator[NodeReport]:
-    """In the order in which they come."""
-    pool = ThreadPoolExecutor(min(_AT_ONCE, len(hosts)))
-    try:
-        asked = [pool.submit(_ask, host, words, timeout_s) for host in hosts]
-        for each in as_completed(asked):
-            yield each.result()
-    finally:
-        pool.shutdown(cancel_futures=True)  # Ctrl-C reaches each ssh, and nobody else is asked
+class _Asked(NamedTuple):
+    """An ssh that runs.
+
+    It writes to files, of which ``stdout`` and ``stderr`` are descriptors: a connection that stays
+    for the next ssh (ControlPersist) would hold pipes open.
+    """
+
+    node: str
+    child: subprocess.Popen[bytes]
+    stdout: int
+    stderr: int
+    files: ExitStack
+    timeout_s: float
+    end_s: float
+    """By the monotonic clock."""
 
 
-def _ask(host: Host, words: Sequence[str], timeout_s: float) -> NodeReport:
+def _ask(
+    host: Host, words: Sequence[str], timeout_s: float, family: ProcessFamily, files: ExitStack
+) -> _Asked:
     remote = shlex.join([*host.command, "doctor", "--json", *words])
     options = ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={_PATIENCE_S}"]
+    own = files.enter_context(ExitStack())
+    stdout, stderr = (own.enter_context(memory_file(name)) for name in ("stdout", "stderr"))
     try:
-        done = subprocess.run(
+        child = family.start(
             ["ssh", *options, "--", host.destination, remote],
+            os.environ,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
+            stdout=stdout,
+            stderr=stderr,
         )
-    except subprocess.TimeoutExpired:
-        return NodeReport(host.destination, f"no answer within {timeout_s:g} s")
-    except FileNotFoundError:
+    except OSError as error:
         raise MissingDependencyError(
-            "ssh is not installed here", hint="apt install openssh-client"
+            f"ssh cannot be started here: {error.strerror}", hint="apt install openssh-client"
         ) from None
-    if done.returncode == _NOT_REACHED and not done.stdout:
-        said = " ".join(done.stderr.split()) or "ssh could not reach it"
-        return NodeReport(host.destination, said)
-    return node_report(host.destination, done.stdout, done.stderr, done.returncode)
+    end_s = time.monotonic() + timeout_s
+    return _Asked(host.destination, child, stdout, stderr, own, timeout_s, end_s)
+
+
+def _answer(asked: _Asked) -> NodeReport | None:
+    """What came out, or why nothing did; None while it may still come."""
+    code = asked.child.poll()
+    if os.fstat(asked.stdout).st_size + os.fstat(asked.stderr).st_size > _MOST_BYTES:
+        asked.child.kill()
+        return NodeReport(asked.node, f"its answer is longer than {sized(_MOST_BYTES)}")
+    if code is None:
+        if time.monotonic() < asked.end_s:
+            return None
+        asked.child.kill()
+        return NodeReport(asked.node, f"no answer within {asked.timeout_s:g} s")
+    stdout, stderr = whole_text_of(asked.stdout), whole_text_of(asked.stderr)
+    if code == _NOT_REACHED and not stdout:
+        return NodeReport(asked.node, quoted(stderr) or "ssh could not reach it")
+    return node_report(asked.node, stdout, stderr, code)

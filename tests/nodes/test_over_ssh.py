@@ -7,8 +7,12 @@ through a shell.
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -28,21 +32,30 @@ host=$2; shift 2
 case $host in
   down) echo "ssh: connect to host down port 22: No route to host" >&2; exit 255;;
   slow) exec sleep 60;;
+  stuck) sleep 600 & echo $! > stuck.pid; wait;;
+  flood) exec yes;;
+  escape) printf '{"findings": [{"id": "a", "status": "warn", "summary": "\\\\u001b[2J"}]}'; exit;;
   odd) echo "Welcome to odd"; exit 0;;
 esac
 exec sh -c "$*"
 """
 
 
-def doctor(folder: Path, hosts: str, *words: str) -> CompletedProcess[str]:
-    """Run ``gpuconf doctor --hosts`` for these lines."""
+def prepared(folder: Path, hosts: str, *words: str) -> tuple[list[str], dict[str, str]]:
+    """``gpuconf doctor --hosts`` for these lines, and the variables it needs."""
     (folder / "bin").mkdir(exist_ok=True)
     ssh = folder / "bin" / "ssh"
     ssh.write_text(_SSH)
     ssh.chmod(0o755)
     (folder / "hosts.txt").write_text(hosts)
     command = gpuconf("doctor", "--hosts", "hosts.txt", *words)
-    return run(command, folder, environ={"PATH": f"{folder}/bin:/usr/bin:/bin"})
+    return command, {"PATH": f"{folder}/bin:/usr/bin:/bin"}
+
+
+def doctor(folder: Path, hosts: str, *words: str) -> CompletedProcess[str]:
+    """Run it to its end."""
+    command, environ = prepared(folder, hosts, *words)
+    return run(command, folder, environ=environ)
 
 
 def test_every_machine_is_a_row(tmp_path: Path) -> None:
@@ -63,6 +76,37 @@ def test_every_machine_is_a_row(tmp_path: Path) -> None:
     assert "5 of 5: " in done.stderr
 
 
+def test_an_answer_without_end_and_one_with_escapes(tmp_path: Path) -> None:
+    """Neither fills the memory here, nor reaches the terminal."""
+    done = doctor(tmp_path, "flood\nescape\n")
+    assert "no report: its answer is longer than 16 MiB" in done.stdout
+    assert "warn  a: \\x1b[2J" in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_no_ssh_stays_when_it_is_ended(tmp_path: Path, number: signal.Signals) -> None:
+    """The signal goes to gpuconf alone, as `kill` sends it; ssh's own children end too."""
+    command, environ = prepared(tmp_path, "stuck\nslow\n")
+    process = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, **environ})
+    pid_file = tmp_path / "stuck.pid"
+    while not (pid_file.exists() and pid_file.read_text().strip()):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    assert process.wait(timeout=60) == 128 + number
+    assert not Path("/proc", pid_file.read_text().strip()).exists()
+
+
+def test_a_machine_without_ssh(tmp_path: Path) -> None:
+    """An error that says how to install it, before any row."""
+    (tmp_path / "hosts.txt").write_text("a\nb\n")
+    command = gpuconf("doctor", "--hosts", "hosts.txt")
+    done = run(command, tmp_path, environ={"PATH": str(tmp_path)})
+    assert "gpuconf: error: ssh cannot be started here: No such file" in done.stderr
+    assert "hint: apt install openssh-client" in done.stderr
+    assert (done.stdout, done.returncode) == ("", 4)
+
+
 def test_a_refusal_there_is_said_here(tmp_path: Path) -> None:
     """A profile that the other machine lacks, whose name holds a blank."""
     done = doctor(tmp_path, f"good {shlex.join(gpuconf())}\n", "--profile", "no such")
@@ -76,6 +120,11 @@ def test_a_refusal_there_is_said_here(tmp_path: Path) -> None:
         ("", "names no machine"),
         ("a\nb\na\n", "a stands in it 2 times"),
         ("-oProxyCommand=reboot\n", "is an option"),
+        ("anna@-oProxyCommand=reboot\n", "is an option"),
+        ("ssh://-oProxyCommand=reboot\n", "is an option"),
+        ("''\n", "no name of a machine"),
+        ("a\x1b[2J\n", "no name of a machine"),
+        ("a \0\n", "no name of a machine"),
         ("a 'b\n", "No closing quotation"),
         (None, "No such file"),
     ],
@@ -92,7 +141,9 @@ def test_a_bad_file_is_refused_before_anybody_is_asked(
 
 def test_lines_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "hosts.txt"
-    path.write_text("# the lab\nanna@node1\nnode2 '/opt/my venv/bin/gpuconf'  # ours\n")
+    path.write_text(
+        "\ufeff# the lab\n\n  \r\nanna@node1\r\nnode2 '/opt/my venv/bin/gpuconf'  # ours\n"
+    )
     assert hosts_in(str(path)) == (Host("anna@node1"), Host("node2", ("/opt/my venv/bin/gpuconf",)))
 
 
@@ -163,6 +214,9 @@ def test_what_is_wrong_stands_once_with_all_its_machines() -> None:
         '{"findings": [{"id": "a", "status": "ok"}]}',
         '{"findings": [{"id": "a", "status": "ok", "summary": "s", "fix": 1}]}',
         '{"error": "x"}',
+        '{"findings": [], "x": NaN}',
+        '{"findings": [], "x": [1e999]}',
+        '{"findings": [], "x": ' + "[" * 200 + "]" * 200 + "}",
     ],
 )
 def test_another_machines_words_may_be_anything(stdout: str) -> None:
