@@ -65,7 +65,8 @@ def made_pages() -> Iterator[tuple[Path, str]]:
     yield ROOT / "docs" / "reference" / "commands.md", command_pages.page_text()
     for name in (*CAUSES, "index"):
         page = ROOT / "docs" / "causes" / f"{name}.md"
-        by_hand = page.read_text(encoding="utf-8").partition(cause_pages.MARK)[0].rstrip()
+        text = page.read_text(encoding="utf-8") if page.exists() else cause_pages.heading(name)
+        by_hand = text.partition(cause_pages.MARK)[0].rstrip()
         part = cause_pages.index_part() if name == "index" else cause_pages.made_part(name)
         yield page, f"{by_hand}\n\n{cause_pages.MARK}\n{part}"
 

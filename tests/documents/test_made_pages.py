@@ -20,15 +20,18 @@ HEADING = docs_module("cause_pages").heading
 @pytest.mark.parametrize("page", MADE, ids=str)
 def test_the_page_is_as_made(page: Path) -> None:
     """After a change of a command, a rule or a cause: `make generated`."""
+    assert (ROOT / page).exists(), "`make generated` begins it"
     assert (ROOT / page).read_text(encoding="utf-8") == MADE[page]
 
 
 def test_every_cause_has_a_page() -> None:
-    """With its title above, and no page is of a cause that is gone."""
+    """Written, with its title above; no page is of a cause that is gone."""
     pages = {page.stem: page for page in (ROOT / "docs" / "causes").glob("*.md")}
-    assert set(pages) == {*CAUSES, "index"}
+    assert set(pages) == {*CAUSES, "index"}, "`make generated` begins the page of a new cause"
     for cause in CAUSES:
-        assert pages[cause].read_text("utf-8").startswith(f"{HEADING(cause)}\n"), cause
+        text = pages[cause].read_text("utf-8")
+        assert text.startswith(f"{HEADING(cause)}\n"), cause
+        assert "\n## What to change\n" in text, f"docs/causes/{cause}.md is only begun"
 
 
 def test_a_report_ends_with_the_command_that_shows_the_page(tmp_path: Path) -> None:
