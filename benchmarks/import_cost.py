@@ -167,7 +167,10 @@ def main() -> None:
     programs = [BARE, *OURS, PYNVML]
     if options.before:
         before = os.path.abspath(options.before)
-        programs += [each._replace(name=f"before: {each.name}", checkout=before) for each in OURS]
+        programs += [
+            each._replace(name=f"before: {each.name}", checkout=before, goal_ms=None)
+            for each in OURS
+        ]
     programs += SLOW
     with on_the_path() as folder:
         environ = {**os.environ, "PYTHONPATH": folder}

@@ -3,8 +3,8 @@
     load_profile("half-card")             a name: see ``gpuconf.profile.search`` for the order
     load_profile("./team.yaml", overrides={"memory": {"memory_limit": "4GiB"}})
 
-Importing this package loads PyYAML and nothing heavier: it is on the way of
-``import gpuconf.auto``.
+Importing this package loads neither PyYAML nor the schema: it is on the way of
+``import gpuconf.auto``.  The first file that has to be read brings them.
 """
 
 from __future__ import annotations
