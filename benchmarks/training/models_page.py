@@ -20,32 +20,33 @@ TOLERANCE = 1e-5
 _TEXT = f"""# Models trained on the simulated card
 
 Written by `make models`. Every row is a model trained for {STEPS} steps from the same seed, once
-by TensorFlow on the CPU alone and once on the simulated card with the kernel bridge, and compared.
+by TensorFlow on the CPU alone and once on the simulated card with the kernel bridge. Both are compared.
 **The card is simulated**: TensorFlow's GPU device, its memory allocator, the placement of every
 operation, Keras and the training are real; the kernels are TensorFlow's own for the CPU,
 registered again for the GPU. No row was compared with a real GPU, whose kernels round differently.
 
-- **agree**: bit-equal means every loss, every weight after training and every prediction, to the
-  last bit. Elsewhere the largest difference is given, relative to the largest value of its array
-  (a weight, say); it must not be above {TOLERANCE:g}.
-- Two kinds of rows are not bit-equal and cannot be. Keras asks a GPU for **cuDNN's** LSTM and GRU,
-  which the bridge computes in another order than Keras's loop on a CPU. And rows marked **auto**
-  are compiled as Keras does by default, which is XLA wherever there is a GPU; here the card has
-  no XLA (no `--xla`) and runs these functions op by op, and grappler simplifies them less than on
-  a CPU. All other rows have `jit_compile=False`. Of the rows marked auto only the losses are
-  compared: weights whose true gradient is zero, such as the bias of an attention's keys, differ
-  freely as soon as one bit does, because Adam scales rounding errors up.
+- **agree**: bit-equal means that every loss, every weight after training and every prediction is
+  equal to the last bit. Other rows give the largest difference, relative to the largest value of
+  its array (such as a weight). It must not be above {TOLERANCE:g}.
+- Two kinds of rows cannot be bit-equal. On a GPU Keras uses **cuDNN's** LSTM and GRU, which the
+  bridge computes in another order than Keras's loop on a CPU. Rows marked **auto** are compiled as
+  Keras does by default, with XLA wherever there is a GPU. Here the card has no XLA (no `--xla`) and
+  runs these functions op by op, and grappler simplifies them less than on a CPU. All other rows
+  have `jit_compile=False`. For rows marked auto only the losses are compared: weights whose true
+  gradient is zero, such as the bias of an attention's keys, differ freely as soon as one bit does,
+  because Adam scales rounding errors up.
 - **CPU's defaults**: the CPU side runs with `TF_ENABLE_ONEDNN_OPTS=0` and without grappler's
-  remapper and layout optimizer, which fuse operations into kernels that the card has not. This
-  column is the relative difference of the card's last loss to that of a CPU with all its defaults,
-  for one row of each model: what rounding alone does to this training. Models with batch norm on
-  images of a few pixels are chaotic, with a card or without; those have no row marked auto.
-- **peak**: the most that TensorFlow's allocator had in use while the model was built and trained,
-  above what was in use before, from `tf.config.experimental.get_memory_info`. There is no CUDA
-  context in it and no cuDNN workspace; instead of those, scratch memory of the CPU's kernels, up
-  to some 30 MiB in the gradients of convolutions. On the CPU it is the same allocator
+  remapper and layout optimizer, which fuse operations into kernels that the card lacks. This
+  column is the relative difference between the card's last loss and that of a CPU with all its
+  defaults, for one row of each model. It shows the effect of rounding alone on this training.
+  Models with batch norm on images of a few pixels are chaotic, with or without a card; they have no
+  row marked auto.
+- **peak**: the most memory that TensorFlow's allocator had in use while the model was built and
+  trained, less the memory in use before, from `tf.config.experimental.get_memory_info`. It includes
+  no CUDA context and no cuDNN workspace, but scratch memory of the CPU's kernels, up
+  to some 30 MiB in the gradients of convolutions. The CPU side uses the same allocator
   (`TF_CPU_ALLOCATOR_USE_BFC=true`), which there also serves the scratch of Eigen's products.
-- A row also fails unless every float variable and the model's output live on `GPU:0`, more nodes of
+- A row also fails unless every float variable and the model's output are on `GPU:0`, more nodes of
   the graphs were placed there than elsewhere, and the card's memory held at least the variables.
 
 """
