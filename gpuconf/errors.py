@@ -109,7 +109,7 @@ class ShortageError(GpuconfError, RuntimeError):
 
     ``shortage`` says in a few words what is missing.  ``wait_s`` is how many seconds the
     profile allows to wait for it, None where it says not to or where waiting cannot help.
-    ``held_by`` says in words who holds the card, "" where nobody is known.  ``wanted`` are the GPUs
+    ``held_by`` says in words who holds the card, "" if unknown.  ``wanted`` are the GPUs
     that would do, by UUID, each with the bytes that would be leased of it at least.
     """
 

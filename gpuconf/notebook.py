@@ -9,7 +9,7 @@ DEFAULT_KERNEL = "python3"  # Jupyter's own name for the Python that it runs in
 
 
 class NotebookError(ValueError):
-    """Text that is no notebook; the message says why."""
+    """Text that is not a notebook; the message says why."""
 
 
 def cells_of(text: str | bytes) -> list[dict[str, Any]]:
@@ -39,5 +39,5 @@ def _cells(notebook: Any) -> list[dict[str, Any]]:
     sheet = sheets[0] if isinstance(sheets, list) and sheets else notebook  # nbformat 3 had sheets
     cells = sheet.get("cells") if isinstance(sheet, dict) else None
     if not isinstance(cells, list):
-        raise NotebookError("this JSON document has no cells, so it is no notebook")
+        raise NotebookError("this JSON document has no cells, so it is not a notebook")
     return [cell for cell in cells if isinstance(cell, dict)]

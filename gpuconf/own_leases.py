@@ -193,7 +193,7 @@ class _Turn:
     def say_end(self) -> None:
         """One line after a wait."""
         if self.is_queued:
-            say(f"waited {self._clock() - self._started:.0f} s, and goes on")
+            say(f"waited {self._clock() - self._started:.0f} s, and continues")
 
     def say_now_and_then(self, error: ShortageError) -> None:
         """One line at once, and one every ten minutes."""

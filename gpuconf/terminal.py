@@ -50,7 +50,7 @@ def _write(stream: TextIO, line: str) -> None:
 def say_instead_of_traceback(error: BaseException) -> None:
     """Where ``error`` ends the program, or a notebook's cell, its own words are all that is shown.
 
-    An error that is raised from it is shown as ever.
+    An error that is raised from it is shown as usual.
     """
     before = sys.excepthook
 
@@ -83,7 +83,7 @@ def wants_colour(
 
     ``choice`` is ``always``, ``never`` or ``auto``.  An empty NO_COLOR or FORCE_COLOR does not
     count, as no-color.org and force-color.org say.  A stream that is closed, or None because
-    the process was started without it, is no terminal.
+    the process was started without it, is not a terminal.
     """
     if choice != "auto":
         return choice == "always"

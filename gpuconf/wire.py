@@ -14,7 +14,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class WireError(ValueError):
-    """Bytes that are no whole message."""
+    """Bytes that are not a whole message."""
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, Value]]:

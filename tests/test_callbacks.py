@@ -186,7 +186,7 @@ def test_all_names_of_a_device(name: str, short: str) -> None:
 @pytest.mark.parametrize("device", ["GPU", "0", "", "GPU:", "GPU:-1", 0, "GPU:0,GPU:1"])
 def test_a_name_of_no_device_is_refused(device: object) -> None:
     """At once, and not after the first epoch."""
-    with pytest.raises(UsageError, match="is no device") as caught:
+    with pytest.raises(UsageError, match="is not a device") as caught:
         MemoryUsage(device=device)  # type: ignore[arg-type]
     assert caught.value.hint is not None
 

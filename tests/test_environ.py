@@ -39,7 +39,7 @@ PREALLOCATE = Change("XLA_PYTHON_CLIENT_PREALLOCATE", "false", "jax.preallocate"
         (PREALLOCATE, "", False, ""),
         (GROWTH, None, True, "true"),
         (GROWTH, "false", False, "false"),
-        (GROWTH, "1", True, "true"),  # TensorFlow ignores it, so it was no choice
+        (GROWTH, "1", True, "true"),  # TensorFlow ignores it, so it was not a choice
         (GROWTH, "True", True, "true"),
         (DEVICES, None, True, "GPU-1"),
         (DEVICES, "0,1", True, "GPU-1"),
@@ -88,7 +88,7 @@ def test_apply(before: dict[str, str], changes: dict[str, str], after: dict[str,
 
 
 NAMES = st.sampled_from(["A", "B", "PATH", "CUDA_VISIBLE_DEVICES"])
-# Any text without NUL; bytes that are no UTF-8 come as lone surrogates.
+# Any text without NUL; bytes that are not UTF-8 come as lone surrogates.
 TEXTS = st.text(st.characters(exclude_characters="\0"), max_size=8) | st.sampled_from(
     ["", ",", ";", "%", "%2C", "%252C", "a,b;c%", "\x1d", "\x1e\x1f", "\n", "\udcff"]
 )

@@ -97,7 +97,7 @@ def test_any_json_is_read(fields: dict[str, object]) -> None:
     ],
 )
 def test_what_is_passed_over(fields: dict[str, object], card: Card) -> None:
-    """Entries without what they need, figures that are none, texts that are no choice."""
+    """Entries without what they need, figures that are none, texts that are not a choice."""
     assert decoded(Card, fields) == card
 
 

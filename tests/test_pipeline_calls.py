@@ -110,7 +110,7 @@ def test_a_forked_child_waits_for_none_of_its_parent_s_calls() -> None:
     if not child:
         try:
             _all_calls().end()
-        finally:  # whatever happens, this is no second pytest
+        finally:  # whatever happens, this is not a second pytest
             os._exit(7 if _all_calls().running == 0 else 8)
     assert _all_calls().running == 1
     _, status = os.waitpid(child, 0)

@@ -20,7 +20,8 @@ TOLERANCE = 1e-5
 _TEXT = f"""# Models trained on the simulated card
 
 Written by `make models`. Every row is a model trained for {STEPS} steps from the same seed, once
-by TensorFlow on the CPU alone and once on the simulated card with the kernel bridge. Both are compared.
+by TensorFlow on the CPU alone and once on the simulated card with the kernel bridge. Both are
+compared.
 **The card is simulated**: TensorFlow's GPU device, its memory allocator, the placement of every
 operation, Keras and the training are real; the kernels are TensorFlow's own for the CPU,
 registered again for the GPU. No row was compared with a real GPU, whose kernels round differently.

@@ -104,7 +104,7 @@ class _Call:
             raise UsageError(
                 f"{self.name}: the data have {sorted(counts) or 'no'} samples, and must have as "
                 "many as one another; positional arrays are cut into batches",
-                hint="give by keyword what is not to be cut",
+                hint="pass by keyword what must not be cut",
             )
         (self.samples,) = counts
 

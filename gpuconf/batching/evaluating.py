@@ -46,7 +46,7 @@ def evaluate(  # noqa: PLR0917  # Keras's signature
     ``max_retries`` more refusals, or where one sample does not fit, the user's own error is raised,
     with its diagnosis beside it on stderr.
 
-    Raises UsageError for what is no model or cannot be cut, BackendError for Keras on another
+    Raises UsageError for what is not a model or cannot be cut, BackendError for Keras on another
     backend than TensorFlow, PyTorch and JAX, and what Keras raises.
     """
     family = family_on_any_backend(model)

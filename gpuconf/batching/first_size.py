@@ -24,7 +24,7 @@ _ESTIMATE_SHARE = 0.85  # its error, and what ran before on the card
 
 
 def host_batch(sample_bytes: int) -> int:
-    """How many samples are handed over at once where nobody says: at most 256 MiB of them."""
+    """The default number of samples passed at once: at most 256 MiB of them."""
     return max(1, min(MOST_SAMPLES, _MOST_BYTES // max(1, sample_bytes)))
 
 

@@ -97,7 +97,7 @@ def _checked(batch_size: Any, card_batch_size: Any) -> int | None:
     if isinstance(batch_size, str):
         raise UsageError(
             f"batch_size of fit is {batch_size!r}; what is learnt depends on it, so it must be a "
-            "number, and what the card takes of it at once is found out anyway",
+            "number, and gpuconf finds the size of the card's part anyway",
             hint="batch_size=32",
         )
     checked_batch_size(batch_size, hint="batch_size=32")

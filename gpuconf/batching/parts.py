@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 _ROWS_AT_A_TIME = 32
 _DONATED = (
-    "JAX has used up an argument that was given for good (donate_argnums), so the call cannot be "
+    "JAX has consumed a donated argument (donate_argnums), so the call cannot be "
     "made again with fewer samples"
 )
 

@@ -181,7 +181,7 @@ def _agreed_count(cut: dict[Any, SampleRows]) -> int:
         f"the arrays that are to be cut have no samples, or different numbers of them: {given}"
         if cut
         else "no placeholder of the feed has an open first dimension, so nothing can be cut",
-        hint="whole=[placeholder] for what is fed as it is",
+        hint="whole=[placeholder] for values that are fed uncut",
     )
 
 

@@ -56,7 +56,7 @@ class MemoryUsage(KerasHooks):
             )
         if device is not None and not is_device(device):
             raise UsageError(
-                f"MemoryUsage: device={device!r} is no device",
+                f"MemoryUsage: device={device!r} is not a device",
                 hint='device="GPU:0", or device=None for all GPUs',
             )
         self.estimate = estimate

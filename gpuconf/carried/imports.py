@@ -131,7 +131,7 @@ def _hold(name):
 
 
 def _is_off():
-    """Whether GPUCONF_DISABLE switches gpuconf off; what is no clear yes does not."""
+    """Whether GPUCONF_DISABLE switches gpuconf off; what is not a clear yes does not."""
     value = os.environ.get("GPUCONF_DISABLE", "").strip().lower()
     return value in ("1", "true", "yes", "on")
 

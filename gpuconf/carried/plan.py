@@ -71,7 +71,7 @@ class Run(object):
         """The cards that this process may use: those of the run, or what the program has left.
 
         A program that asks for a GPU outside the run gets the run's, as long as CUDA has not
-        started; that is said.
+        started; a line reports it.
         """
         return _site.load("visible").cards_left(self, os.environ)
 

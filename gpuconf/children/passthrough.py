@@ -1,6 +1,6 @@
 """The program's output, passed on as it comes; a line about the rehearsal below it on a terminal.
 
-What is no terminal is handed to the program as it is.  A terminal is replaced by a
+What is not a terminal is handed to the program as it is.  A terminal is replaced by a
 pseudo-terminal of the same size, so that the program still sees one and draws its progress bars,
 and we know when a line is complete and our own can stand below it.  stderr always passes through
 here, because its end is what remains of a program that was aborted.

@@ -204,7 +204,7 @@ def _width(output: Output) -> int:
 
 
 def _real_card(output: Output, *, even_if_used: bool) -> CardChoice:
-    """The caller's own GPU; where it is none, that is said."""
+    """The caller's own GPU; an error says so if there is none."""
     choice = choose_card(read_with_leases(), os.environ, even_if_used=even_if_used)
     if choice.gpu is None:
         output.note(f"not on a real GPU: {choice.because}")

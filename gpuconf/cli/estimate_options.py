@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="count the step as XLA compiles it (default: as Keras decides where there is a "
         "GPU)")  # fmt: skip
     jit.add_argument("--no-jit", dest="jit", action="store_false", default=None,
-        help="count it as it runs op by op")  # fmt: skip
+        help="estimate it op by op")  # fmt: skip
     add("--card", type=card_size_argument, metavar="SIZE",
         help="a GPU of this memory that no other program uses: the limit, unless one is given, "
         "and what XLA compiles for (default: this machine's GPU, else XLA assumes "
@@ -42,9 +42,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "for each input")  # fmt: skip
     limit = parser.add_mutually_exclusive_group()
     limit.add_argument("--limit", type=size_argument, metavar="SIZE",
-        help="what may be used, such as 6GiB: find the largest batch that fits")  # fmt: skip
+        help="the memory limit, such as 6GiB: also find the largest batch that fits")  # fmt: skip
     limit.add_argument("--profile", metavar="PROFILE",
-        help="the limit that this profile gives on this machine's GPU now")  # fmt: skip
+        help="the limit that this profile sets on this machine's GPU now")  # fmt: skip
     add("--no-growth", action="store_true",
         help="assume that the framework takes its whole limit at once (default: with "
         "allow_growth, or what the profile says)")  # fmt: skip
@@ -52,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="the largest workspace of one convolution (default: the profile's "
         "cudnn_workspace_limit; else what CPU kernels take, and none under XLA)")  # fmt: skip
     add("--advice", action="store_true",
-        help="show what each change would save (default: only where it does not fit)")  # fmt: skip
+        help="show what each change would save (default: only if it does not fit)")  # fmt: skip
     add("--probe", action="store_true", help="calibrate with two small real steps")
     add("--plot", metavar="FILE",
         help="draw memory over a step and by layer, as FILE.png or FILE.svg")  # fmt: skip
@@ -138,5 +138,5 @@ def _shape(text: str) -> tuple[int, ...]:
     parts = text.strip("()[] ").rstrip(",").replace("x", ",").split(",")
     sizes = [part.strip() for part in parts]
     if not all(size.isdecimal() and int(size) > 0 for size in sizes):
-        raise argparse.ArgumentTypeError(f"{text!r} is no shape, such as 224,224,3")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a shape, such as 224,224,3")
     return tuple(map(int, sizes))

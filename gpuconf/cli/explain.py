@@ -60,11 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     describe(parser, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("log", metavar="LOGFILE", nargs="?",
-        help="what the run printed; - for standard input (the default for a pipe)")  # fmt: skip
+        help="the output of a run; - for standard input (the default for a pipe)")  # fmt: skip
     add("--plot", metavar="FILE",
-        help="draw what held the card's memory, as FILE.png or FILE.svg")  # fmt: skip
+        help="draw the card's memory use, as FILE.png or FILE.svg")  # fmt: skip
     add("-v", "--verbose", action="store_true",
-        help="every line, every change, and tables of what held the memory")  # fmt: skip
+        help="every line, every change, and tables of memory use")  # fmt: skip
     add("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=run)
 
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _piped() -> str:
-    """Standard input, where something is piped into it; UsageError where nobody gave a log."""
+    """Standard input, where something is piped into it; UsageError without a log."""
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError(
             "there is no log to explain: name the file that holds what the run printed, or - for "
@@ -100,7 +100,7 @@ def _piped() -> str:
 
 
 def explained(name: str, output: Output) -> Diagnosis:
-    """The diagnosis of a file, or of - for standard input; UsageError for what is no log."""
+    """The diagnosis of a file, or of - for standard input; UsageError for what is not a log."""
     shown = "standard input" if name == "-" else name
     try:
         if name == "-":
@@ -136,14 +136,14 @@ def _stdin(output: Output) -> BufferedReader:
 
 
 def _refuse_other_files(start: bytes, shown: str) -> None:
-    """Raise for what is no text: nothing would be found in it, which would sound well."""
+    """Raise for what is not text: nothing would be found in it, which would sound well."""
     for magic, what, hint in _NO_LOGS:
         if start.startswith(magic):
             raise UsageError(f"{shown} is {what}, and no log", hint=hint.format(shlex.quote(shown)))
     sample = start[:_SAMPLE_BYTES]
     strange = sum(byte < 32 and byte not in _CONTROLS_OF_TEXT for byte in sample)
     if strange * 20 > len(sample):
-        raise UsageError(f"{shown} is no text", hint=f"file {shlex.quote(shown)}")
+        raise UsageError(f"{shown} is not text", hint=f"file {shlex.quote(shown)}")
 
 
 def _read(file: BufferedReader, shown: str) -> Diagnosis:

@@ -102,7 +102,7 @@ def propose(inventory: Inventory) -> ProfileProposal:
     if inventory.problem is not None:
         return ProfileProposal("shared-desktop", "nothing is known of the GPUs")
     if not gpus:
-        return ProfileProposal("cpu-only", "the driver knows no GPU")
+        return ProfileProposal("cpu-only", "the driver finds no GPU")
     totals = [gpu.total_bytes for gpu in gpus if gpu.total_bytes is not None]
     if totals and max(totals) <= _SMALL_CARD_BYTES:
         return ProfileProposal("small-laptop", f"the card has {sized(max(totals))}")

@@ -32,12 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _EXAMPLES,
     )
     add = doctor.add_argument
-    add("checks", nargs="*", metavar="CHECK", help="as `gpuconf doctor` has them (default: all)")
+    add("checks", nargs="*", metavar="CHECK", help="checks of `gpuconf doctor` (default: all)")
     add("--address", default="auto", metavar="HOST:PORT",
         help="the cluster, as ray.init takes it (default: the one of this machine)")  # fmt: skip
     add("--profile", metavar="PROFILE", help="examine as if this profile applied")
     add("--timeout", type=seconds_argument, default=NODE_TIMEOUT_S, metavar="SECONDS",
-        help=f"wait so long for the nodes (default {NODE_TIMEOUT_S:.0f})")  # fmt: skip
+        help=f"wait this long for the nodes (default {NODE_TIMEOUT_S:.0f})")  # fmt: skip
     add("--strict", action="store_true", help="exit 1 on warnings too")
     add("--json", action="store_true", help="print one JSON document")
     doctor.set_defaults(command=run_doctor)

@@ -59,7 +59,7 @@ examples:
   gpuconf rehearse --card 8GiB --count 2 --json -- python -m mypackage.train
 
 exit codes: 0 it fits; 1 it does not; 2 bad usage; 3 a bug in gpuconf; 4 no
-verdict (the script failed by itself or trained nothing, or something that a
+verdict (the script itself failed or trained nothing, or something that a
 rehearsal needs is missing); any other is the script's own; 130 interrupted."""
 
 
@@ -68,10 +68,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     describe(parser, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("--card", type=card_size_argument, metavar="SIZE",
-        help="memory of the card; 8GB is what is sold as that, 8GiB (default: like this machine's "
+        help="memory of the card, such as 8GB (as sold) or 8GiB (default: like this machine's "
         "GPU 0 now, else 8GiB)")  # fmt: skip
     add("--used", type=size_argument, metavar="SIZE",
-        help="what others hold on it, such as the desktop (default with --card: 0B)")  # fmt: skip
+        help="memory that others hold, such as the desktop (default with --card: 0B)")  # fmt: skip
     add("--context", type=size_argument, metavar="SIZE", default=CONTEXT_BYTES,
         help="counted for the CUDA context, 300 to 600 MB on a GPU (default 450MiB)")  # fmt: skip
     add("--count", type=positive, metavar="N", default=1, help="number of cards (default 1)")
@@ -80,16 +80,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--steps", type=positive, metavar="K", default=Orders().steps,
         help="steps of each training (default 3)")  # fmt: skip
     add("--batch", type=_batch, metavar="N",
-        help="another batch size than the script's, in fit() and train_on_batch(); or auto: look "
+        help="a batch size other than the script's, in fit() and train_on_batch(); or auto: search "
         "for the largest that fits")  # fmt: skip
     add("--no-jit", action="store_true",
         help="as with jit_compile=False everywhere (default: XLA compiles what Keras or the script "
         "compiles on a GPU)")  # fmt: skip
     add("--plot", metavar="FILE", help="draw memory over time, as FILE.png or FILE.svg")
     add("--no-second-run", action="store_true",
-        help="where it does not fit, do not look for a batch that does")  # fmt: skip
+        help="do not search for a batch that fits")  # fmt: skip
     add("--json", action="store_true",
-        help="print one JSON document; the script's stdout goes to stderr then")  # fmt: skip
+        help="print one JSON document; the script's stdout then goes to stderr")  # fmt: skip
     add("words", nargs=argparse.REMAINDER, metavar="-- COMMAND",
         help="the training, as you would start it")  # fmt: skip
     parser.set_defaults(command=run)

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _trust(files: list[str], output: Output) -> int:
-    """Trust all of ``files``, or none if one of them is no good profile."""
+    """Trust all of ``files``, or none if one of them is not a good profile."""
     readings = [_read(file) for file in files]
     for reading in readings:
         trust.record(reading.file.path, reading.file.data, os.environ)

@@ -28,7 +28,7 @@ def choose_card(
     """
     listed = environ.get("CUDA_VISIBLE_DEVICES")
     if not inventory.gpus:
-        return CardChoice(None, inventory.problem or "the driver knows no GPU")
+        return CardChoice(None, inventory.problem or "the driver finds no GPU")
     visible = resolve(
         listed,
         inventory.gpus,

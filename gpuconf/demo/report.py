@@ -37,7 +37,7 @@ def before_lines(half: Half) -> list[str]:
 
 
 def after_lines(half: Half, before: Half) -> list[str]:
-    """The half with the line; what is as it was without is said to be."""
+    """The half with the line; unchanged figures are marked."""
     together = f" Both trained at once for {half.both_trained_s:.0f} s."
     return [
         f"1. {TRAIN} {_training(half.first, like=before.first)} Its limit: "

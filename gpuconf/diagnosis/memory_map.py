@@ -104,6 +104,6 @@ def _chunk(found: dict[str, Value]) -> _Chunk:
 
 def _no_dump(reason: str) -> GpuconfError:
     return GpuconfError(
-        f"this is no dump of TF_BFC_MEMORY_DUMP, or a part of one: {reason}",
+        f"this is not a dump of TF_BFC_MEMORY_DUMP, or a part of one: {reason}",
         hint="run with TF_BFC_MEMORY_DUMP=/tmp/dump, and give the file that then appears",
     )

@@ -249,7 +249,7 @@ class LedgerContents(NamedTuple):
 class MutexFacts(NamedTuple):
     """The ledger's mutex: who has held it all the time that we looked, and why it will not open.
 
-    ``holder`` is None where nobody does, and where /proc/locks does not say who; ``held_s`` is
+    ``holder`` is None if there is none, and if /proc/locks does not show it; ``held_s`` is
     for how long we saw it held by one process.
     """
 

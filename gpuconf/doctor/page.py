@@ -218,7 +218,7 @@ def check_page_path(path: str) -> None:
     target = file_to_write("--report", path, _SUFFIXES, "the page is HTML", hint)
     folder = target.parent
     if target.exists() and not target.is_file():
-        raise UsageError(f"--report {path}: this is no ordinary file", hint=f"ls -ld {path}")
+        raise UsageError(f"--report {path}: this is not an ordinary file", hint=f"ls -ld {path}")
     if not os.access(folder, os.W_OK):
         raise UsageError(
             f"--report {path}: nothing may be written to the folder {folder}",
@@ -233,7 +233,7 @@ def write_page(report: Report, path: str) -> None:
     UsageError where the disk is full.
     """
     check_page_path(path)
-    # Names of processes may hold bytes that are no text, and those no encoding takes.
+    # Names of processes may hold bytes that are not text, and those no encoding takes.
     content = page_text(report).encode("utf-8", "backslashreplace")
     # A link stays a link, to the new page.
     target = os.path.realpath(path)

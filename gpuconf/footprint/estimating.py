@@ -73,7 +73,7 @@ def estimate(
     without a GPU does not show whether it said False: give ``jit=False`` then.)  ``card`` is the
     memory of the GPU that XLA compiles for: XLA stays below it where it can.
 
-    Raises UsageError for what is no model, cannot be traced, or leaves something open, and
+    Raises UsageError for what is not a model, cannot be traced, or leaves something open, and
     BackendError for Keras on PyTorch, where JAX cannot compile for CUDA, and with ``jit=True``
     where TensorFlow's XLA cannot: what is missing is MissingDependencyError then.
     """
@@ -207,7 +207,7 @@ def _on_beginning(replayed: Replay) -> tuple[str, ...]:
 
 
 def _on_workspace(step: Step, replayed: Replay) -> tuple[str, ...]:
-    """A large allowance is said to be one."""
+    """A note if the allowance is large."""
     size = _live_bytes(step, replayed, WORKSPACE)
     if size < _MUCH_WORKSPACE * replayed.peak_bytes:
         return ()

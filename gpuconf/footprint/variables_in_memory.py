@@ -41,7 +41,7 @@ class VariablesInMemory:
     def rewrite(self, numbers: Iterable[int]) -> list[Chunk]:
         """Variables are the results of a compiled step; what the caller then has to free.
 
-        XLA writes a result over its argument where nobody else has that memory ("donated").  So
+        XLA writes a result over its argument if nothing else uses that memory ("donated").  So
         all that share a tensor get memory of their own, while the tensor is still there.
         """
         left = {}

@@ -65,7 +65,7 @@ def _read(nvml: ModuleType, index: int) -> CardHealth:
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
         nvml.nvmlDeviceGetUUID(handle)
-    except Exception as error:  # NVMLError, or what `query` speaks of
+    except Exception as error:  # NVMLError, or the others that `query` names
         code: object = getattr(error, "value", None)
         return CardHealth(problem=_UNREACHABLE.get(code) if isinstance(code, int) else None)
     ecc = query(nvml, "nvmlDeviceGetEccMode", handle)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         "other",
     ]
 else:
-    ProblemCode = str  # what readers of JSON are told
+    ProblemCode = str  # the value in JSON
 
 
 class NvmlProblem(NamedTuple):
@@ -62,7 +62,7 @@ class CardLease(NamedTuple):
 
     @property
     def promised_bytes(self) -> int:
-        """What it may still take: all of it where nobody knows what it has taken."""
+        """What it may still take: all of it if its use is unknown."""
         return max(0, self.lease_bytes - (self.used_bytes or 0))
 
 

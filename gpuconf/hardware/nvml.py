@@ -79,7 +79,7 @@ def read_inventory(*, nvml: ModuleType | None = None, processes: bool = True) ->
 
     Where NVML cannot be asked at all, or does not answer in time, ``problem`` and ``problem_code``
     say why and ``gpus`` is empty.  A GPU that is lost, or closed to this user, stays in the list
-    with unknown fields.  A GPUCONF_NVML_TIMEOUT that is no number of seconds raises UsageError.
+    with unknown fields.  A GPUCONF_NVML_TIMEOUT that is not a number of seconds raises UsageError.
     """
     found = ask(nvml, lambda started: read_started(started, processes=processes), Inventory.unknown)
     return with_dmem(found)
@@ -162,7 +162,7 @@ def query(nvml: ModuleType, function: str, *args: Any, default: Any = None) -> A
 
     The one place where answers come in.  "Not supported", "no permission", "GPU is lost" are
     NVMLErrors; a function that the driver lacks raises the unrelated NVMLLibraryMismatchError,
-    one that the binding lacks AttributeError, and a name that is no UTF-8 UnicodeDecodeError.
+    one that the binding lacks AttributeError, and a name that is not UTF-8 UnicodeDecodeError.
     None of them may stop the user's program.  Texts are made printable: a process names itself.
     """
     try:

@@ -58,7 +58,7 @@ class FolderCache:
         self._paths = paths
         self._picture = picture
         self._decoder = decoder
-        self._refusals: list[OSError] = []  # of the folder; the first is said, by its thread
+        self._refusals: list[OSError] = []  # of the folder; the first is reported, by its thread
 
     def get(self, place: int) -> Any | None:
         """The picture, or None if it is missing or its file is incomplete, as after a full disk."""

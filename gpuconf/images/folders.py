@@ -27,7 +27,7 @@ def list_folder(
 ) -> Folder:
     """The images below ``folder``; a class's label is its place in the sorted names.
 
-    Hidden files and folders are left out (``.ipynb_checkpoints`` is no class).  Other files, and
+    Hidden files and folders are left out (``.ipynb_checkpoints`` is not a class).  Other files, and
     images beside class folders, are left out with a message.
     """
     beside, found = _entries(folder, follow_links)

@@ -20,7 +20,7 @@ class Labels(NamedTuple):
 
     values: Any  # numpy, int32, int64 or float32
     class_names: tuple[str, ...] | None
-    class_count: int | None  # for one-hot vectors, None where they are no class numbers
+    class_count: int | None  # for one-hot vectors, None where they are not class numbers
 
 
 def make_labels(

@@ -122,7 +122,7 @@ def _find_in_folder(name: bytes, source: ImageSource, inferred: bool) -> _Found:
 
 
 def encode(paths: Iterable[Any], origin: Origin) -> list[bytes]:
-    """File names as bytes in any encoding; a UsageError names an entry that is no file name."""
+    """File names as bytes in any encoding; a UsageError names an entry that is not a file name."""
     if not isinstance(paths, Iterable):
         raise UsageError(
             f"paths={paths!r} is not a folder, a list of files, or a file with such a list",

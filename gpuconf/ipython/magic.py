@@ -135,7 +135,7 @@ def _words_of(line: str) -> list[str]:
 
 
 def _refuse_unknown(name: str, rest: list[str]) -> None:
-    """Raise for what is no command, or one for terminals."""
+    """Raise for what is not a command, or one for terminals."""
     if name in _IN_A_TERMINAL:
         raise UsageError(
             f"`{_PROG} {name}` is for a terminal: it becomes another program, or draws on the "
@@ -160,7 +160,7 @@ def _show_help() -> None:
 
 
 def _is_for_programs(options: argparse.Namespace) -> bool:
-    """Whether an answer is asked for that is no picture: JSON, a list, a file."""
+    """Whether an answer is asked for that is not a picture: JSON, a list, a file."""
     asked = vars(options)
     others = ("json", "list_checks", "hosts", "report", "plot", "watch")
     return any(asked.get(name) for name in others) or asked.get("format", "text") != "text"

@@ -20,7 +20,7 @@ class KerasFamily(NamedTuple):
 def family_of(model: Any) -> KerasFamily:
     """The Keras that a model is of, which computes with TensorFlow.
 
-    Raises UsageError for what is no model, BackendError for other backends than TensorFlow.
+    Raises UsageError for what is not a model, BackendError for other backends than TensorFlow.
     """
     family = family_on_any_backend(model)
     _check_backend(family)
@@ -30,7 +30,7 @@ def family_of(model: Any) -> KerasFamily:
 def family_on_any_backend(model: Any) -> KerasFamily:
     """The Keras that a model is of, on TensorFlow, JAX or PyTorch.
 
-    Raises UsageError for what is no model.
+    Raises UsageError for what is not a model.
     """
     for name in ("keras", "tf_keras"):
         keras = sys.modules.get(name)

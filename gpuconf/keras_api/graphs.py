@@ -101,7 +101,7 @@ def define_functions(definition: Any) -> None:
 def handled_spec(handle: Any) -> Any:
     """The ``tf.TensorSpec`` of the variable behind a handle in a graph.
 
-    None for tables, for unknown shapes, and for what is no handle.
+    None for tables, for unknown shapes, and for what is not a handle.
     """
     import tensorflow as tf
 

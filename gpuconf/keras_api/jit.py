@@ -73,7 +73,7 @@ def would_be_compiled(model: Any, family: KerasFamily) -> bool:
 
 
 def _is_deterministic(family: KerasFamily) -> bool:
-    """Whether TensorFlow was told to compute the same each time, for which Keras leaves XLA out."""
+    """Whether TensorFlow is set to compute the same each time, for which Keras leaves XLA out."""
     if family.backend != "tensorflow":
         return False
     try:

@@ -48,7 +48,7 @@ FaultCode = Literal[
 
 
 class FolderFault(NamedTuple):
-    """Why a path is no folder for a ledger: a code for programs, a sentence for people."""
+    """Why a path is not a folder for a ledger: a code for programs, a sentence for people."""
 
     path: str
     code: FaultCode
@@ -116,7 +116,7 @@ def is_shared(path: str) -> bool:
 
 def _refuse_relative(named: str) -> None:
     if not os.path.isabs(named):
-        raise NoLedgerError(f"{VARIABLE}={named} is no absolute path")
+        raise NoLedgerError(f"{VARIABLE}={named} is not an absolute path")
 
 
 def _make(paths: Iterable[str]) -> None:
@@ -148,27 +148,27 @@ def make_sticky(path: str) -> None:
 
 
 def problem_of(path: str, *, follow_links: bool = False) -> str | None:
-    """Why ``path`` is no folder for a ledger, for people; None if it is one."""
+    """Why ``path`` is not a folder for a ledger, for people; None if it is one."""
     fault = fault_of(path, follow_links=follow_links)
     return None if fault is None else fault.sentence
 
 
 def fault_of(path: str, *, follow_links: bool = False) -> FolderFault | None:
-    """Why ``path`` is no folder for a ledger, leave to write aside; None if it is one."""
+    """Why ``path`` is not a folder for a ledger, leave to write aside; None if it is one."""
     found = _fault_of(path, follow_links=follow_links)
     return None if found is None else FolderFault(path, found[0], f"{path}{found[1]}")
 
 
 def _fault_of(path: str, *, follow_links: bool) -> tuple[FaultCode, str] | None:
     if not os.path.isabs(path):
-        return "relative", " is no absolute path"
+        return "relative", " is not an absolute path"
     try:
         mode = os.stat(path, follow_symlinks=follow_links).st_mode
     except OSError as error:
         return "closed" if error.errno == errno.EACCES else "missing", f": {error.strerror}"
     kind = _mount_of(path)[1]
     faults: list[tuple[bool, FaultCode, str]] = [
-        (not stat.S_ISDIR(mode), "no_folder", " is no folder"),
+        (not stat.S_ISDIR(mode), "no_folder", " is not a folder"),
         (
             bool(mode & 0o022) and not mode & stat.S_ISVTX,
             "not_sticky",

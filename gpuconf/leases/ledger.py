@@ -276,4 +276,4 @@ def _refuse_open(folder: str) -> None:
     """Raise NoLedgerError for a card's folder in which users can remove each other's leases."""
     mode = os.stat(folder, follow_symlinks=False).st_mode
     if not stat.S_ISDIR(mode) or (mode & 0o022 and not mode & stat.S_ISVTX):
-        raise NoLedgerError(f"{folder} is no sticky folder")
+        raise NoLedgerError(f"{folder} is not a sticky folder")

@@ -59,10 +59,10 @@ def hosts_in(path: str) -> tuple[Host, ...]:
 
 
 def _check(path: str, host: Host, count: int) -> None:
-    """Refuse what is no name of a machine, and what ssh might take for something else."""
+    """Refuse what is not a name of a machine, and what ssh might take for something else."""
     name = host.destination
     if not name or not name.isprintable() or "\0" in "".join(host.command):
-        raise UsageError(f"{path}: {name!r} is no name of a machine", hint=_HINT)
+        raise UsageError(f"{path}: {name!r} is not a name of a machine", hint=_HINT)
     if any(part.startswith("-") for part in re.split("@|://", name)):
         raise UsageError(f"{path}: {name!r} is an option, and not a machine", hint=_HINT)
     if count > 1:

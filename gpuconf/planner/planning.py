@@ -128,7 +128,7 @@ def _nothing_visible(
     profile: Profile, inventory: Inventory, visible: VisibleDevices, value: str | None
 ) -> Plan:
     if not inventory.gpus:
-        note = "the driver knows no GPU; the program runs on the CPU"
+        note = "the driver finds no GPU; the program runs on the CPU"
     elif value is None:
         note = "MIG is enabled and no GPU instance is there; the program runs on the CPU"
     else:

@@ -255,7 +255,7 @@ def _refused_name(name: str) -> tuple[str, str] | None:
     """Message and hint where ``name`` may not be set by a profile."""
     if not (name.isascii() and name.isidentifier()):
         rule = "letters, digits and _ only, no digit first"
-        return f"{quoted(name)} is no name of a variable; the rule: {rule}", "correct the name"
+        return f"{quoted(name)} is not a name of a variable; the rule: {rule}", "correct the name"
     if name.startswith("GPUCONF_"):
         return "gpuconf reads this before any profile", f"set it in the shell: export {name}=…"
     if _acts_in_the_shell(name):

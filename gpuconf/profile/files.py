@@ -11,7 +11,7 @@ from gpuconf.errors import ProfileError, ProfileNotFoundError
 _PACKAGE = os.path.dirname(os.path.dirname(__file__))
 LARGEST_FILE_BYTES = 256 * 1024
 _LARGE_PRIME = 2**61 - 1
-_LIST = "see what there is: gpuconf profiles list"
+_LIST = "list the profiles: gpuconf profiles list"
 
 
 def read_bytes(path: str) -> bytes:
@@ -36,7 +36,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def fingerprint(data: bytes) -> tuple[int, int]:
-    """What tells one version of a file from another: its length, and its remainder by a prime."""
+    """What distinguishes two versions of a file: its length, and its remainder by a prime."""
     return len(data), int.from_bytes(data, "big") % _LARGE_PRIME
 
 

@@ -1,4 +1,4 @@
-"""A Profile as plain data, the way back: what it gives loads as the same profile."""
+"""A Profile as plain data, which loads as the same profile."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def problem(
     hint: str | None = None,
     command: str | None = None,
 ) -> ProfileError:
-    """A ProfileError for ``key`` at ``mark``; without a file it speaks of an override."""
+    """A ProfileError for ``key`` at ``mark``; without a file it names an override."""
     key = printable(key[:_LONGEST_KEY]) if key else None
     if key:
         message = f"{key}: {message}"

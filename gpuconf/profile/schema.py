@@ -196,7 +196,7 @@ JAX = Section(
             choice("default", "platform", "cuda_async", "vmm"),
             "JAX's allocator. Only the default one holds a limit: platform asks the driver for "
             "each array, without a cap; cuda_async leaves its memory to the driver's own pool, "
-            "where the limit is no cap; of vmm, in the newest JAX, no cap is known.",
+            "where the limit is not a cap; of vmm, in the newest JAX, no cap is known.",
             "JAX's own, default",
             "default",
         ),

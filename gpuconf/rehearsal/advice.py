@@ -57,7 +57,7 @@ def _batch_lines(rehearsal: Rehearsal, suggestion: Suggestion, batch: int) -> li
 
 
 def _is_near(rehearsal: Rehearsal) -> bool:
-    """Whether the suggested batch takes most of what there is."""
+    """Whether the suggested batch takes most of the limit."""
     device, found = tightest(rehearsal.devices), rehearsal.suggestion
     if device is None or found is None or found.measured_bytes is None:
         return False

@@ -14,7 +14,7 @@ from gpuconf.rehearsal.verdict import Verdict, verdict_of
 
 _MOST_FURTHER_RUNS = 4
 _MOST_CONFIRMING_RUNS = 3
-NOT_EVEN_ONE = "not even one example a step fits"
+NOT_EVEN_ONE = "not even one example per step fits"
 _CHANGEABLE = ("arrays", "tf.data", "generator", "sequence", "train_on_batch")
 
 Again = Callable[[int], RunResult]
@@ -65,7 +65,7 @@ def find_batch(
         return (), Suggestion(None, f"it failed in {verdict.phase.place}, not in a training")
     # fit() put whole arrays on the card, which no batch size changes.
     if verdict.failure is not None and verdict.failure.node == "_EagerConst":
-        return (), Suggestion(None, "it failed on the data as a whole, not on a batch of it")
+        return (), Suggestion(None, "it failed on the data as a whole, not on a batch")
     fits = verdict.answer == "fits"
     measured = MeasuredBatches().with_run(first, used) if fits else MeasuredBatches(failed=used)
     if again is None:
@@ -162,5 +162,5 @@ def _why_unchangeable(batch: Mapping[str, object], steps: int) -> str:
     if batch.get("why_not"):
         return f"the batch cannot be changed from outside: {batch['why_not']}"
     if batch:
-        return "how many examples a step takes could not be seen"
-    return "the program trains in a loop of its own, whose batch cannot be changed from outside"
+        return "the number of examples in a step could not be determined"
+    return "the program trains in its own loop, whose batch cannot be changed from outside"

@@ -63,7 +63,7 @@ def notebook_in(
 ) -> Notebook | None:
     """The notebook that a command names: ``train.ipynb``, ``python train.ipynb``; None without.
 
-    Raises UsageError for what is no notebook of Python's, or names a kernel that is not there, and
+    Raises UsageError for a file that is not a Python notebook or names a missing kernel, and
     MissingDependencyError without nbclient, or without ipykernel in its Python.
     """
     if not words[-1].endswith(_SUFFIX) or not _is_python(words[:-1]):
@@ -103,7 +103,7 @@ def _kernel_name(path: str) -> str:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint=f"ls -l {shlex.quote(path)}") from None
     except NotebookError as error:
-        raise UsageError(f"{path}: {error}", hint="open it in Jupyter, and save it anew") from None
+        raise UsageError(f"{path}: {error}", hint="open it in Jupyter, and save it again") from None
 
 
 def _installed_kernel(path: str, name: str) -> Notebook:

@@ -35,7 +35,7 @@ def target_card(
         spec = spec._replace(used_bytes=used_bytes)
     if spec.used_bytes + spec.context_bytes >= spec.total_bytes:
         raise UsageError(
-            f"nothing is left of the card: {sized(spec.used_bytes)} used and "
+            f"nothing is left on the card: {sized(spec.used_bytes)} used and "
             f"{sized(spec.context_bytes)} for the CUDA context of {sized(spec.total_bytes)}",
             hint="give a larger --card, or a smaller --used or --context",
         )

@@ -33,7 +33,7 @@ _FOR_OTHERS = (
 Answer = Literal["fits", "does not fit", "no verdict"]
 
 
-_CUT = "loops were cut short before, which may be why: what it needed from them was not there"
+_CUT = "loops were cut short before, which may be why: it may have needed their results"
 
 
 class Verdict(NamedTuple):
@@ -102,7 +102,7 @@ def _as_far_as_it_ran(run: RunResult, failure: Failure, ran: str) -> Verdict:
     where = (run.trainer.get("uncaught") or {}).get("where")
     cell = failed_in(run.trainer)
     at = f" in {cell}" if cell else "" if where is None else f" at {where}"
-    found = _fits(run, f"{ran}; then the script failed by itself{at}: {failure.message}")
+    found = _fits(run, f"{ran}; then the script itself failed{at}: {failure.message}")
     return found._replace(hint=_CUT) if found.answer == "fits" else found
 
 
@@ -126,7 +126,7 @@ def _fits(run: RunResult, because: str) -> Verdict:
             "no verdict",
             f"{because}, and none of it on a GPU: TensorFlow used the CPU alone",
             NO_VERDICT,
-            hint="look for what hides the GPU in the script: CUDA_VISIBLE_DEVICES, "
+            hint="find what hides the GPU in the script: CUDA_VISIBLE_DEVICES, "
             "set_visible_devices, tf.device",
         )
     return Verdict("fits", because, FITS)
@@ -209,7 +209,7 @@ def _died(run: RunResult, failure: Failure) -> Verdict:
         because = f"the host's memory ran out, not the card's: {failure.message}"
         return Verdict("no verdict", because, _passed_on(code), failure)
     said = f": {failure.message}" if failure.message else ""
-    because = f"the script failed by itself{at or f' (exit code {code})'}{said}"
+    because = f"the script itself failed{at or f' (exit code {code})'}{said}"
     return Verdict(
         "no verdict", because, _passed_on(code), failure, hint_of_refusal(failure.message)
     )
@@ -220,15 +220,15 @@ def _no_step(run: RunResult) -> Verdict:
     if run.unwritten is not None:
         return _unwritten(run.unwritten)
     if not run.reports:
-        because = "no Python process reported, so nothing was seen of it"
-        hint = "python -S, -E and -I keep the agent out, and so does a program that is no Python"
+        because = "no Python process reported, so the command could not be observed"
+        hint = "python -S, -E and -I keep the agent out, and so does a program that is not Python"
     elif (others := _others(run.trainer)) is not None:
         because, hint = others, _FOR_OTHERS
     elif "tensorflow" not in run.trainer:
         because, hint = "the command ended without importing TensorFlow", None
     else:
         because = "the script ended without computing on the GPU"
-        hint = "a step is an optimizer of Keras or TensorFlow being applied, or in a session's run"
+        hint = "a step applies an optimizer of Keras or TensorFlow, or in a session's run"
     return Verdict("no verdict", because, NO_VERDICT, hint=hint)
 
 

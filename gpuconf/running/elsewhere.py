@@ -11,9 +11,9 @@ from gpuconf.running.wrappers import Options, read_options
 
 _Reason = tuple[str, str]  # why the plan is lost, and what to do instead
 
-_OTHER_USER = "it gives the command an environment of its own, and closes the lease's file"
+_OTHER_USER = "it gives the command its own environment, and closes the lease's file"
 _CONTAINER = "a container has its own environment and files"
-_MACHINE = "the command runs on another machine, whose cards this plan knows nothing of"
+_MACHINE = "the command runs on another machine, whose cards this plan does not know"
 _SHARED = "--gpus all --pid=host -v /run/gpuconf:/run/gpuconf"
 _PLACEHOLDER = ["python", "train.py"]
 
@@ -123,7 +123,7 @@ def _mpirun(words: list[str], environ: Mapping[str, str]) -> _Reason | None:
         elif name in ("hostfile", "machinefile", "default-hostfile", "f"):
             hosts = _hosts_in(value)
         if _others(hosts, environ):
-            why = f"{option} {value} names another machine, whose cards this plan knows nothing of"
+            why = f"{option} {value} names another machine, whose cards this plan does not know"
             hint = _line([words[0], option, value], _PLACEHOLDER)
             return why, f"start gpuconf on each: {hint}"
     return None

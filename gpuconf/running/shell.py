@@ -97,7 +97,7 @@ def warning_for(path: str) -> str | None:
 def variables_for(path: str, site: str, environ: Mapping[str, str]) -> dict[str, str]:
     """What is set for the shell at ``path`` on top of ``environ``, which carries the plan.
 
-    ``site`` is the folder that must be first on PYTHONPATH.  Without a plan the shell is as ever.
+    ``site`` is the folder that must be first on PYTHONPATH.  Without a plan the shell is as usual.
     """
     kind = _kind_of(path)
     run = run_plan.read(environ)

@@ -19,7 +19,7 @@ def assigned(environ: Mapping[str, str]) -> Assigned | None:
     portion = _portion(environ)
     words = f"{PORTION}={environ[PORTION]}"
     if portion is None:
-        why = f"no limit for KAI's share: {words} is no part of a GPU"
+        why = f"no limit for KAI's share: {words} is not part of a GPU"
         return Assigned(KAI, None, words, why)
     return Assigned(KAI, portion, words)
 

@@ -30,7 +30,7 @@ def assigned(rules: SlurmRules, environ: Mapping[str, str]) -> Assigned | None:
         return _of_shards(int(shards), rules, environ)
     if shards:
         words = f"{SHARDS}={shards}"
-        why = f"no limit for Slurm's share: {words} is no number of shards"
+        why = f"no limit for Slurm's share: {words} is not a number of shards"
         return Assigned(SLURM, None, words, why)
     percent = environ.get(_MPS, "")
     if _JOB not in environ or not re.fullmatch("[0-9]{1,4}", percent):

@@ -83,7 +83,7 @@ def _dashes_forgotten(
     """``run … python x.py``: a command without the dashes before it."""
     rest = [*words, "--", *command] if command else words
     return UsageError(
-        f"{words[0]!r} is no option, and a command stands after --",
+        f"{words[0]!r} is not an option, and a command stands after --",
         hint=f"{_PROGRAM} {shlex.join([*before, '--', *rest])}",
     )
 
@@ -250,7 +250,7 @@ def _parser() -> argparse.ArgumentParser:
     env = commands.add_parser("env", help="print the exports that put a shell on a simulated card")
     for each in (run, env):
         _add_card_options(each)
-    # All from the first word on that is no option: what lacks the dashes, which main() reports.
+    # All from the first word on that is not an option: what lacks the dashes, which main() reports.
     run.add_argument(
         "words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program to run"
     )

@@ -189,7 +189,7 @@ class Card:
             return
         if status == -errno.EPROTO:
             raise BackendError(
-                f"{self.path} is no card file of this version of gpuconf",
+                f"{self.path} is not a card file of this version of gpuconf",
                 hint="make one: python -m gpuconf.simcard run --help",
             )
         show = f"what it has: python -m gpuconf.simcard show {shlex.quote(str(self.path))}"

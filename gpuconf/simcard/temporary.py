@@ -14,7 +14,7 @@ from gpuconf.errors import GpuconfError
 from gpuconf.simcard.card import Card, CardSpec, create_card
 
 # In memory where there is such a place: the file is a few hundred kilobytes, and its lock is used
-# at every allocation.  Device memory is no part of it.
+# at every allocation.  Device memory is not part of it.
 _SHARED_MEMORY = Path("/dev/shm")
 _NAME = re.compile(r"gpuconf-simcard-([0-9]+)-.+")
 

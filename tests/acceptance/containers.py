@@ -3,7 +3,7 @@
 Runs the files of docs/examples/containers with Podman or Docker, TensorFlow in each container, and
 a simulated card for the GPU.  Exits with 2 where there is neither, and with 1 where a fact is not
 as docs/sharing.md says.  It uses /run/gpuconf, as the files do, which it makes where there is none
-and removes again.  It is no part of `make test`.
+and removes again.  It is not part of `make test`.
 
 The simulated card knows processes by their numbers, so it forgets the memory of a program in
 another pid namespace.  Where a container has its own, the desktop's memory stands for what its

@@ -58,7 +58,7 @@ def two_halves_run(stage: Stage, framework: str) -> list[Row]:
     return [
         Row("half-card: Keras runs on it", "a variable on the card", str(keras),
             str(keras).startswith("keras ")),
-        # Keras changes TensorFlow's growth in the environment, which is no wish of the program.
+        # Keras changes TensorFlow's growth in the environment, which is not a wish of the program.
         Row("half-card: what gpuconf has to say", "nothing", said or "nothing", not said),
         Row(f"half-card: process 1 takes {half} MiB", "runs", _end(first[0]), _is_fine(first[0])),
         Row("half-card without growth: taken with the first array", at_once, f"{first_mib} MiB",

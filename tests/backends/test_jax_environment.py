@@ -131,7 +131,7 @@ def test_the_allocator() -> None:
     (wish,) = wishes(profile, None)
     assert (wish.name, wish.value) == (ALLOCATOR, "platform")
     assert "without a cap" in (voided_cap({ALLOCATOR: "Platform"}) or "")
-    assert "no cap" in (voided_cap({ALLOCATOR: "cuda_async"}) or "")
+    assert "not a cap" in (voided_cap({ALLOCATOR: "cuda_async"}) or "")
     assert "all of the card" in (voided_cap({"TF_FORCE_UNIFIED_MEMORY": "1"}) or "")
     assert voided_cap({ALLOCATOR: "default"}) is None
     assert voided_cap({}) is None

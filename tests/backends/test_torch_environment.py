@@ -88,7 +88,7 @@ def test_options_that_the_installed_torch_does_not_know(tmp_path: Path) -> None:
 
 
 def test_an_option_of_the_users_own_stays() -> None:
-    """The same one is no conflict; another one stays as it is, and is told."""
+    """The same one is not a conflict; another one stays as it is, and is told."""
     equal = {OLD: f"{ON},max_split_size_mb:128"}
     assert decide(True, equal) == (equal, [])
     other = {OLD: f"max_split_size_mb:128,{OFF}"}

@@ -162,7 +162,7 @@ def test_bounded(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("error", [ValueError(FULL), MemoryError("Unable to allocate 9 GiB")])
 def test_not_the_card(error: Exception) -> None:
-    """Other errors, and the host's RAM, are raised at once: smaller is no cure."""
+    """Other errors, and the host's RAM, are raised at once: smaller is not a cure."""
     calls: list[int] = []
 
     @oom_safe(batch_size=4)

@@ -54,7 +54,7 @@ OF_NEITHER = {
 
 
 class ResourceExhaustedError(RuntimeError):
-    """Named like TensorFlow's, which is no RuntimeError; see `batching_failure_checks`."""
+    """Named like TensorFlow's, which is not a RuntimeError; see `batching_failure_checks`."""
 
 
 @pytest.mark.parametrize("words", OF_THE_CARD.values(), ids=OF_THE_CARD)

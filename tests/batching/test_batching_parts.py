@@ -82,7 +82,7 @@ def test_a_size_that_grows_is_taken_at_once() -> None:
 
 @given(some.integers(1, 5000), some.integers(1, 5000))
 def test_even_parts_cover_all(samples: int, most: int) -> None:
-    """No part is above the most; the last is no crumb unless rows come in blocks of 32."""
+    """No part is above the most; the last is not a crumb unless rows come in blocks of 32."""
     size = even(samples, most)
     assert 1 <= size <= min(most, max(samples, 1)) or size == samples <= most
     parts = [min(size, samples - start) for start in range(0, samples, size)]
@@ -94,6 +94,6 @@ def test_even_parts_cover_all(samples: int, most: int) -> None:
 @pytest.mark.parametrize("retries", [-1, 2.5, True, "many", None])
 def test_retries_that_are_none(retries: object) -> None:
     """Refused with the value and the rule."""
-    with pytest.raises(UsageError, match="no whole number from 0 on") as caught:
+    with pytest.raises(UsageError, match="not a whole number from 0 on") as caught:
         checked_retries(retries)
     assert caught.value.hint == "max_retries=10"

@@ -136,4 +136,4 @@ def test_jax(run_on_card: RunOnCard) -> None:
     assert (told["calls"], told["sizes"]) == ([2, 1, 1, 1], [1, 1, 1])
     assert told["own"] == "RESOURCE_EXHAUSTED"
     assert told["gone"]
-    assert "given for good (donate_argnums)" in outcome.log
+    assert "a donated argument (donate_argnums)" in outcome.log

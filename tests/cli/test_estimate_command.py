@@ -84,8 +84,8 @@ REFUSED: tuple[tuple[list[str], str, str], ...] = (
     (["a:b", "--jit", "--no-jit"], "--no-jit: not allowed with argument --jit", "--help"),
     (["--mixed-precision", "a:b"], "neither float16 nor bfloat16 (put TARGET", "--help"),
     (["a:b", "--mixed-precision", "int8"], "'int8' is neither float16 nor bfloat16", "--help"),
-    (["a:b", "--input-shape", "a,b"], "'a,b' is no shape, such as 224,224,3", "--help"),
-    (["a:b", "--input-shape", "0,3"], "'0,3' is no shape", "--help"),
+    (["a:b", "--input-shape", "a,b"], "'a,b' is not a shape, such as 224,224,3", "--help"),
+    (["a:b", "--input-shape", "0,3"], "'0,3' is not a shape", "--help"),
     (["a:b", "--card", "0GiB"], "--card 0B: a GPU has memory", "--card 8GiB"),
     (["a:b", "--limit", "0B"], "--limit 0B: a limit is at least a byte", "--limit 6GiB"),
     (

@@ -130,7 +130,12 @@ REFUSED: tuple[tuple[list[str], int, str, str], ...] = (
     (["no such.log/a b"], 2, "there is no file no such.log/a b", ""),
     (["cut.gz"], 1, "cut.gz is compressed and broken: Compressed file ended", "gzip --test cut.gz"),
     (["torn.gz"], 1, "torn.gz is compressed and broken", "gzip --test torn.gz"),
-    (["cut.dump"], 1, "no dump of TF_BFC_MEMORY_DUMP, or a part", "TF_BFC_MEMORY_DUMP=/tmp/dump"),
+    (
+        ["cut.dump"],
+        1,
+        "not a dump of TF_BFC_MEMORY_DUMP, or a part",
+        "TF_BFC_MEMORY_DUMP=/tmp/dump",
+    ),
     (["nosuch.log", "--plot", "no/a.png"], 2, "there is no folder no", "mkdir -p no"),
     (["nosuch.log", "--plot", "a.jpg"], 2, "PNG or SVG", "--plot a.png"),
     (["nosuch.log", "--plot", "pictures.png"], 2, "may not be written", "ls -ld "),
@@ -172,7 +177,7 @@ def test_documents(folder: Path) -> None:
 
 
 def test_verbose_has_what_the_short_report_leaves_out(folder: Path) -> None:
-    """Tables, every line of evidence, every change; a row is a line where it is no terminal."""
+    """Tables, every line of evidence, every change; a row is a line where it is not a terminal."""
     log = str(SIMULATED / "logs" / "oom-session-report.log")
     short, long = run_commands(folder, ["explain", log], ["explain", "-v", log])
     assert "held by layer" not in short.out

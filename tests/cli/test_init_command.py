@@ -38,7 +38,7 @@ DARK = BIG._replace(total_bytes=None, used_bytes=None, processes=None)
         ((BIG._replace(processes=None),), "dedicated", "no display"),
         ((BIG._replace(processes=None, used_bytes=2 * GIB),), "shared-desktop", "2048 MiB are in"),
         ((DARK,), "shared-desktop", "no memory figures"),
-        ((), "cpu-only", "knows no GPU"),
+        ((), "cpu-only", "finds no GPU"),
     ],
 )
 def test_what_fits(gpus: tuple[Gpu, ...], extends: str, because: str, tmp_path: Path) -> None:

@@ -59,6 +59,6 @@ def test_every_form_is_as_its_schema_says(tmp_path: Path) -> None:
     ],
 )
 def test_the_check_can_fail(command: str, document: dict[str, object]) -> None:
-    """A key that is missing, one that is new, and a value that is no choice are refused."""
+    """A key that is missing, one that is new, and a value that is not a choice are refused."""
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, schema(command))

@@ -203,7 +203,7 @@ def test_colour_and_width(tmp_path: Path) -> None:
 
 
 def test_commands_load_no_framework(tmp_path: Path) -> None:
-    """A command is no program that trains: it starts fast and takes no GPU memory."""
+    """A command is not a program that trains: it starts fast and takes no GPU memory."""
     program = """
 import sys
 from gpuconf.cli.main import main

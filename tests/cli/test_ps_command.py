@@ -202,10 +202,10 @@ def test_a_live_view_that_is_too_high(tmp_path: Path, nvml: Nvml) -> None:
     [
         (["--watch"], "--watch draws on a terminal, and stdout is none"),
         (["--watch", "--json"], "--watch draws on a terminal, and --json prints one document"),
-        (["--watch", "0"], "'0' is no number of seconds"),
-        (["--watch", "soon"], "'soon' is no number of seconds"),
+        (["--watch", "0"], "'0' is not a number of seconds"),
+        (["--watch", "soon"], "'soon' is not a number of seconds"),
         (["--watch", "0.01"], "'0.01' is not between 0.1 seconds and a day"),
-        (["--watch", "nan"], "'nan' is no number of seconds"),
+        (["--watch", "nan"], "'nan' is not a number of seconds"),
     ],
 )
 def test_watching_without_a_terminal(words: list[str], message: str, tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_another_user_is_one_row(tmp_path: Path, nvml: Nvml, start: Start) -> No
 
 
 def test_mig_instances_are_cards(tmp_path: Path, nvml: Nvml, start: Start) -> None:
-    """Each with its own bar and its own leases; the card around them is no row."""
+    """Each with its own bar and its own leases; the card around them is not a row."""
     environ = nvml("mig")
     child = start("-c", leasing(standin.mig_uuid(0, 1), GIB), environ=environ)
     said(child, "planned")
@@ -367,7 +367,7 @@ def test_a_ledger_that_is_none(tmp_path: Path, nvml: Nvml) -> None:
     done = run(gpuconf("ps"), tmp_path, environ=nvml("two_cards"))
     assert done.returncode == 0
     assert "no lease can be seen: " in done.stdout
-    assert "is no folder" in done.stdout
+    assert "is not a folder" in done.stdout
     assert "RTX 3060" in done.stdout
 
 

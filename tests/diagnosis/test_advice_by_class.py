@@ -102,7 +102,7 @@ FIRST: dict[str, tuple[str, str]] = {
         OTHERS,
     ),
     "a card with failing memory": (
-        "RuntimeError: CUDA error: uncorrectable ECC error encountered", "have the card looked at",
+        "RuntimeError: CUDA error: uncorrectable ECC error encountered", "have the card checked",
     ),
     "libraries of an old build": (OLD_LIBRARY, "CUDA 10.0"),
     "a library of another CUDA": (

@@ -52,7 +52,7 @@ def check(diagnosis: Diagnosis) -> None:
 @example(b"\x1b[31m\x1b[0m")
 @example(b"\x08\r\x08\n\r\n\x1b]0;")
 def test_random_bytes_are_read(data: bytes) -> None:
-    """Bytes that are no log at all; those that begin as a dump's file are `explain_chunks`'s."""
+    """Bytes that are not a log at all; those that begin as a dump's file are `explain_chunks`'s."""
     check(explain_chunks([data]) if looks_like_memory_map(data) else explain(data))
 
 
@@ -155,7 +155,7 @@ def test_logs_that_break_off_are_read(log: Path) -> None:
          "card"],
 )  # fmt: skip
 def test_odd_shapes_break_no_arithmetic(shape: str, message: str, besides: str) -> None:
-    """Empty tensors, tensors larger than anything, and what is no shape; beside odd figures."""
+    """Empty tensors, tensors larger than anything, and what is not a shape; beside odd figures."""
     check(explain(f"{besides}\n{message.format(shape)}\n"))
 
 

@@ -87,7 +87,7 @@ SOUND_CASES = (
          packages(_TORCH, torch=_CUDA, keras=KerasChoice("torch", "KERAS_BACKEND"))),
     Case("driver.cuda", "ok", "jax-cuda12-plugin is built for CUDA 12", SOUND),
     Case("environment.jax_fraction", "ok", "=.5", jax(_JAX_0_4_38, XLA_CLIENT_MEM_FRACTION=".5")),
-    Case("environment.allocator", "ok", "keep to limits",
+    Case("environment.allocator", "ok", "respect limits",
          jax(_JAX_0_4_38, XLA_PYTHON_CLIENT_ALLOCATOR="BFC")),
     Case("environment.jax_platforms", "ok", "=cuda,cpu", environ(JAX_PLATFORMS="cuda,cpu")),
     Case("environment.jax_platforms", "ok", "=cpu",

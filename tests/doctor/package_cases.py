@@ -69,7 +69,7 @@ TROUBLES = (
              packages=PACKAGES._replace(tensorflow=BUILD._replace(compute_capabilities=("sm_80",))))),
     Case("packages.keras_backend", "fail", "torch   # or: export KERAS_BACKEND=tensorflow",
          packages(keras=KerasChoice("torch", "KERAS_BACKEND"))),
-    Case("packages.keras_backend", "fail", "no backend",
+    Case("packages.keras_backend", "fail", "not a backend",
          packages(keras=KerasChoice("theano", "/home/a/.keras/keras.json"))),
     Case("packages.keras_backend", "warn", "built for the CPU",
          packages(("torch", "2.13.0+cpu"), torch=TorchBuild(),

@@ -54,7 +54,7 @@ def test_a_build_that_cannot_be_read_is_unknown(source: str, tmp_path: Path) -> 
     ],
 )
 def test_the_build_of_torch(source: str, build: TorchBuild | None, tmp_path: Path) -> None:
-    """From its version.py, with and without an annotation; a build for the CPU is no unknown."""
+    """From its version.py, with and without an annotation; a build for the CPU is not unknown."""
     write_package(tmp_path, {"torch/version.py": source})
     found = read_packages(root=str(tmp_path), environ={}, interpreter=python_with(str(tmp_path)))
     assert found.torch == build

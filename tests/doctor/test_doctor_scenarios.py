@@ -71,7 +71,7 @@ SCENARIOS = (
     Scenario("unified memory", "unified_memory"),
     Scenario("memory told as 0", "zero_memory"),
     Scenario("memory of processes unknown", "process_memory_unknown"),
-    Scenario("names that are no text", "odd_names"),
+    Scenario("names that are not text", "odd_names"),
     Scenario("WSL2", "wsl2", {**WINDOWS, "/dev/dxg": ""}),
     failing("WSL without its device", "no_library", "driver.wsl", files=WINDOWS),
     Scenario("WSL without NVIDIA", "no_library", {"/proc/version": WSL, "/dev/dxg": ""}),

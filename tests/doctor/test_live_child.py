@@ -136,7 +136,7 @@ def test_the_child_ends_with_a_killed_doctor(environ: dict[str, str], tmp_path: 
 
 
 def test_wrong_numbers_are_a_failure(probe: Probe) -> None:
-    """A matmul that is off by one, and a loss that is no number."""
+    """A matmul that is off by one, and a loss that is not a number."""
     ((check, summary),) = failures(probe(STANDIN_OFF="1000"))
     assert check == "live.matmul"
     assert "wrong numbers" in summary
@@ -190,7 +190,7 @@ def test_tensorflow_before_us(environ: dict[str, str], tmp_path: Path) -> None:
     files = {"tensorflow/python/eager/context.py": context, "sitecustomize.py": "import tensorflow"}
     for folder in ("", "python/", "python/eager/"):
         files[f"tensorflow/{folder}__init__.py"] = ""
-    # As the real one does: what bears the name and has no context is no TensorFlow.
+    # As the real one does: what bears the name and has no context is not a TensorFlow.
     files["tensorflow/__init__.py"] = "from tensorflow.python.eager import context\n"
     write_package(tmp_path / "early", files)
     early = {**environ, "PYTHONPATH": str(tmp_path / "early")}

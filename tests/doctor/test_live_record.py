@@ -100,7 +100,7 @@ def test_any_json_is_read(lines: list[tuple[object, dict[str, object]]]) -> None
 
 @given(st.text())
 def test_any_text_is_read(text: str) -> None:
-    """What is no line of ours is passed over."""
+    """What is not a line of ours is passed over."""
     assert isinstance(read_record(text), LiveRecord)
 
 

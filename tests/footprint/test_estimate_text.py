@@ -240,7 +240,7 @@ def test_notes_come_last() -> None:
 
 
 def test_pieces_are_named_where_the_peak_is_below_the_limit() -> None:
-    """What does not fit although there is enough in all is no contradiction without a reason."""
+    """What does not fit although there is enough in all is not a contradiction without a reason."""
     text = told(estimate(limit_bytes=2 * GIB, largest_batch=24))
     assert "free, but too fragmented for the largest request" in text
     assert "--no-growth" in text

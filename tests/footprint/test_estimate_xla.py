@@ -66,7 +66,7 @@ _MODULE = """\
 
 
 def test_an_assignment_is_read() -> None:
-    """The block, results that are no variable's, what lies in it when it is fullest, trials."""
+    """The block, results that belong to no variable, what lies in it when it is fullest, trials."""
     assert is_whole(_TEXT)
     assert not is_whole(_TEXT[: _TEXT.index("HloLiveRange")])
     found = read_assignment(_TEXT, _MODULE)

@@ -67,7 +67,7 @@ def test_the_rows_add_up_to_the_peak(
     ],
 )
 def test_what_is_whose(kind: str, layer: str | None, column: str) -> None:
-    """Each kind has its column; data, constants and workspace are no layer's."""
+    """Each kind has its column; data, constants and workspace belong to no layer."""
     rows = rows_of(step([piece(8 * MIB, 0, 1, kind)], count=2))
     assert getattr(rows[layer], column) == 8 * MIB
     assert sum(row.total_bytes for row in rows.values()) == 8 * MIB

@@ -19,7 +19,7 @@ LAMBDA_2 = ["4wEAAAAA", None, None]
 
 
 def archive(path: Path, members: dict[str, Any]) -> None:
-    """A zip file; what is no text is written as JSON."""
+    """A zip file; what is not text is written as JSON."""
     with zipfile.ZipFile(path, "w") as file:
         for name, value in members.items():
             file.writestr(name, value if isinstance(value, str) else json.dumps(value))
@@ -156,8 +156,8 @@ REFUSED: tuple[tuple[str, Callable[[Path], None], str, str], ...] = (
     ("a.keras", flipped, "broken", ""),
     ("a.keras", containing(b"PK\x03\x04 and no more"), "broken or incomplete archive", "zipfile"),
     ("a.keras", containing(b"no model"), "in no format of Keras", "my_module:make_model"),
-    ("a.keras", holding(config__json="{"), "its config is no JSON", "save it again"),
-    ("a.keras", holding(config__json="[" * 100_000), "its config is no JSON", "save it again"),
+    ("a.keras", holding(config__json="{"), "its config is not JSON", "save it again"),
+    ("a.keras", holding(config__json="[" * 100_000), "its config is not JSON", "save it again"),
     ("a.keras", holding(config__json=[]), "config names no class", "make_model"),
     ("a.keras", holding(a__txt=""), "is a zip archive, not a saved Keras model", "make_model"),
     ("a.pt", holding(archive_data__pkl="", x__data__pkl=""), "a file of PyTorch", "make_model"),
@@ -169,7 +169,7 @@ REFUSED: tuple[tuple[str, Callable[[Path], None], str, str], ...] = (
     ("a.ipynb", containing(b"{}"), "a notebook", "make_model"),
     ("a.weights.h5", hdf5, "weights alone", "make_model"),
     ("a.h5", cut_hdf5, "broken or incomplete HDF5 file", "copy or save it again"),
-    ("a.h5", lambda path: hdf5(path, model_config="{"), "no JSON", "save it again"),
+    ("a.h5", lambda path: hdf5(path, model_config="{"), "not JSON", "save it again"),
     ("sm", saved_model, "a SavedModel, which holds a graph", "make_model"),
     ("ck", checkpoints, "a folder of checkpoints, weights alone", "make_model"),
     ("folder", Path.mkdir, "is a folder, not a saved Keras model", "make_model"),

@@ -308,7 +308,7 @@ def check_a_loop_without_a_known_end_is_noted() -> None:
 
 
 def check_a_gradient_of_ones_own_keeps_nothing_waiting() -> None:
-    """Of ``tf.custom_gradient``: its IdentityN is no operation."""
+    """Of ``tf.custom_gradient``: its IdentityN is not an operation."""
 
     @tf.custom_gradient
     def doubled(x: Any) -> Any:

@@ -417,7 +417,7 @@ def check_of_what_there_was_no_memory_for_the_name_is_kept(tmp_path: Path) -> No
 
 
 def check_names_of_every_kind(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Umlauts, blanks, brackets, emoji, bytes that are no text, links; str, bytes and Path."""
+    """Umlauts, blanks, brackets, emoji, bytes that are not text, links; str, bytes and Path."""
     names = ["größe.png", "with blank.png", "a[1]*?.png", "漢字😀.png", "%s{0}.png"]
     paths: list[Any] = [plain(tmp_path / name, place) for place, name in enumerate(names)]
     raw = os.path.join(os.fsencode(tmp_path), b"\xff\xfe.png")

@@ -44,7 +44,7 @@ def values(images: ImageList) -> list[Any]:
 
 @pytest.fixture
 def classes(tmp_path: Path) -> Path:
-    """Two classes, one with a folder in it, an empty class, and what is no image."""
+    """Two classes, one with a folder in it, an empty class, and what is not an image."""
     for name in ("dog/2.PNG", "dog/1.png", "cat/deep/er/3.jpeg", "cat/.hidden.png"):
         plain(tmp_path / name, 1)
     (tmp_path / "eel").mkdir()
@@ -69,7 +69,7 @@ def test_a_folder_of_classes(classes: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_class_names_choose_and_order(classes: Path) -> None:
-    """Only these, in this order; one that is no folder is refused with those that are."""
+    """Only these, in this order; one that is not a folder is refused with those that are."""
     images = listed(classes, class_names=["dog", "cat"])
     assert values(images) == [0, 0, 1]
     assert names(listed(classes, class_names=["dog"])) == ["1.png", "2.PNG"]
@@ -309,7 +309,7 @@ def test_sequences_of_paths() -> None:
     ],
 )
 def test_paths_at_fault(paths: Any, labels: Any, words: str) -> None:
-    """What is no path is named by its place, counted from 0."""
+    """What is not a path is named by its place, counted from 0."""
     with pytest.raises(UsageError, match=words) as caught:
         listed(paths, labels)
     assert caught.value.hint

@@ -69,7 +69,7 @@ def test_what_a_kind_of_file_takes_is_known(tmp_path: Path) -> None:
 
 
 def test_orientations(tmp_path: Path) -> None:
-    """1 to 8 as the file says; 1 for none, for another number, and for what is no image."""
+    """1 to 8 as the file says; 1 for none, for another number, and for what is not an image."""
     for orientation in (1, 6, 8):
         path = turned(tmp_path / "a.jpg", orientation)
         assert read_orientation(path.read_bytes()) == orientation

@@ -90,7 +90,7 @@ def test_other_kinds_of_files(kind: str, name: str, root: Path, ledger: Ledger) 
     ],
 )
 def test_names(name: bytes, root: Path, ledger: Ledger) -> None:
-    """Bytes that are no UTF-8, and numbers beyond all bounds."""
+    """Bytes that are not UTF-8, and numbers beyond all bounds."""
     with child(holding(root, {CARD: 100})) as holder:
         holder.expect("holds")
         Path(os.fsdecode(os.fsencode(root / CARD) + b"/" + name)).touch()
@@ -141,7 +141,7 @@ def test_what_a_holder_says_of_itself(ledger: Ledger) -> None:
 
 
 def test_a_huge_folder(root: Path, ledger: Ledger) -> None:
-    """Is not read to its end each time: it is no ledger, which costs nobody his program."""
+    """Is not read to its end each time: it is not a ledger, which costs nobody his program."""
     (root / CARD).mkdir(mode=0o1777)
     for number in range(MOST_FILES + 1):
         (root / CARD / f"lease.{number}.2.3.4.5").touch()
@@ -162,7 +162,7 @@ def test_a_cards_folder_that_is_not_sticky(root: Path, ledger: Ledger) -> None:
     """Every user could remove another's lease there, so none is taken."""
     (root / CARD).mkdir()
     (root / CARD).chmod(0o777)
-    with pytest.raises(NoLedgerError, match="is no sticky folder"):
+    with pytest.raises(NoLedgerError, match="is not a sticky folder"):
         ledger.take({CARD: 7}, {}, next_ticket())
     assert files(root) == []
 

@@ -84,7 +84,7 @@ def _dangling(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("make", "why"),
-    [(_plain, "is no folder"), (_open_to_all, "is not sticky"), (_dangling, "No such file")],
+    [(_plain, "is not a folder"), (_open_to_all, "is not sticky"), (_dangling, "No such file")],
 )
 def test_no_folder_for_a_ledger(make: Callable[[Path], None], why: str, tmp_path: Path) -> None:
     """Each is refused with its reason, and left as it is."""
@@ -95,7 +95,7 @@ def test_no_folder_for_a_ledger(make: Callable[[Path], None], why: str, tmp_path
 
 def test_a_relative_path_is_none() -> None:
     """Every program would find another one."""
-    with pytest.raises(NoLedgerError, match="is no absolute path"):
+    with pytest.raises(NoLedgerError, match="is not an absolute path"):
         named("ledger")
 
 

@@ -73,7 +73,7 @@ def test_a_tag_that_may_not_become_a_release(tag: str, changelog: list[Section],
 
 
 def test_the_notes_are_the_section() -> None:
-    """An empty Unreleased above it is no obstacle."""
+    """An empty Unreleased above it is not an obstacle."""
     text = "# Changelog\n\n## Unreleased\n\n## 0.1.0 - 2026-11-25\n\n### Added\n\n- x\n"
     assert notes_of("v0.1.0", "0.1.0", sections(text)) == "### Added\n\n- x"
 

@@ -304,7 +304,7 @@ def test_gpus_none_hides_every_gpu_and_asks_nobody() -> None:
 @pytest.mark.parametrize(
     ("gpus", "value", "note"),
     [
-        ((), None, "the driver knows no GPU; the program runs on the CPU"),
+        ((), None, "the driver finds no GPU; the program runs on the CPU"),
         (FOUR, "", "CUDA_VISIBLE_DEVICES= hides every GPU (it is empty); running on the CPU"),
         (FOUR, "-1", "(a negative index ends the list)"),
         (FOUR, "NoDevFiles", "(schedulers write it to show no GPU)"),

@@ -90,7 +90,7 @@ FRACTIONS = [
     _row("overflow", FRACTION % "1e999", (1, 43), '"1e999"', "write 0.7"),
     _row("zero", FRACTION % "0", (1, 43), '"0"', "write null"),
     _row("negative", FRACTION % "-0.5", (1, 43), '"-0.5"', "write 0.7 for 70 %"),
-    # NaN is no JSON, and no bound of JSON Schema excludes it
+    # NaN is not JSON, and no bound of JSON Schema excludes it
     _row("NaN", FRACTION % ".nan", (1, 43), '".nan"', "a finite number", schema=False),
     _row("infinite", FRACTION % "-.inf", (1, 43), '"-.inf"', "write a finite number"),
     _row("in quotes", FRACTION % '"0.7"', (1, 43), "in quotes", "without quotes"),
@@ -257,8 +257,8 @@ ENVIRONMENT = [
         )
     ),
     _row("of the shell, removed", "env: {LD_PRELOAD: null}", (1, 7), "no LD_…", "in the shell"),
-    _row("name with =", "env: {A=B: c}", (1, 7), '"A=B" is no name', "correct the name"),
-    _row("name with NUL", 'env: {"A\\0B": c}', (1, 7), r'"A\x00B" is no name', "correct"),
+    _row("name with =", "env: {A=B: c}", (1, 7), '"A=B" is not a name', "correct the name"),
+    _row("name with NUL", 'env: {"A\\0B": c}', (1, 7), r'"A\x00B" is not a name', "correct"),
     _row("name with a digit first", "env: {1A: c}", (1, 7), "no digit first", "correct"),
     _row("value with NUL", 'env: {A: "b\\0c"}', (1, 10), "no NUL", "plain text", schema=False),
     _row("value with ESC", 'env: {A: "b\\e[0m"}', (1, 10), "no control", "delete it", schema=False),

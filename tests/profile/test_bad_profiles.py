@@ -128,7 +128,7 @@ def test_a_device_is_refused_before_it_is_read() -> None:
 
 
 def test_a_file_that_lies_about_its_size_is_cut_off() -> None:
-    """Files in /proc say they hold 0 bytes; what is read is limited, and is no profile."""
+    """Files in /proc say they hold 0 bytes; what is read is limited, and is not a profile."""
     with pytest.raises(ProfileError):
         load_profile("/proc/self/maps", environ={})
 

@@ -69,7 +69,7 @@ def test_null_removes_what_was_inherited(tmp_path: Path) -> None:
 
 
 def test_a_removed_rule_can_be_set_again(tmp_path: Path) -> None:
-    """Null is no wall: the next profile's rule holds."""
+    """Null is not a wall: the next profile's rule holds."""
     write(
         tmp_path,
         first="memory: {keep_free: 1GiB, allow_growth: true}\n",
@@ -81,7 +81,7 @@ def test_a_removed_rule_can_be_set_again(tmp_path: Path) -> None:
 
 
 def test_a_section_that_is_commented_out_removes_nothing(tmp_path: Path) -> None:
-    """``memory:`` with nothing under it is no null: limits must not vanish by a comment."""
+    """``memory:`` with nothing under it is not null: limits must not vanish by a comment."""
     write(
         tmp_path,
         parent="memory: {keep_free: 1GiB}\n",

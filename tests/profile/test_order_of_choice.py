@@ -256,7 +256,7 @@ def test_neither_name_nor_path(given: object) -> None:
 
 
 def test_a_path_object_of_bytes() -> None:
-    """os.PathLike may give bytes; that is no path of ours."""
+    """os.PathLike may give bytes; that is not a path of ours."""
 
     class Odd(os.PathLike[bytes]):
         def __fspath__(self) -> bytes:

@@ -74,7 +74,7 @@ def test_all_eight_are_there() -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "cpu-only"])
 def test_each_runs_on_the_crowded_card(name: str) -> None:
-    """On the story's card each has a limit that is no shortage; the planner gets the same sum."""
+    """On the story's card each has a limit without a shortage; the planner gets the same sum."""
     limit = limit_mib(name, TOTAL - DESKTOP)
     assert limit >= max(at_least_mib(name), 1)
     assert limit + CONTEXT + DESKTOP <= TOTAL

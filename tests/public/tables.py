@@ -63,7 +63,7 @@ def rehearsals(found: dict[Script, Facts]) -> str:
     wrong = sum(answer != right for answer, right in verdicts)
     lines += [
         "",
-        f"Of {len(judged)} rehearsals {len(verdicts) - wrong} had the right verdict, "
+        f"{len(verdicts) - wrong} of {len(judged)} rehearsals had the correct verdict, "
         f"{wrong} a wrong one, {len(judged) - len(verdicts)} none.",
     ]
     return "\n".join(lines)

@@ -49,7 +49,7 @@ def error(kind: str, message: str, steps: int = 0) -> dict[str, Any]:
 
 
 def test_an_operation_that_xla_does_not_have() -> None:
-    """The operations are named, and how to do without XLA; it is no lack of memory."""
+    """The operations are named, and how to do without XLA; it is not a lack of memory."""
     reason = "OpKernel for XLA_GPU_JIT devices compatible with node {{node m_1/A}}){{node m_1/A}}"
     message = (
         "Graph execution error:\n\nDetected at node StatefulPartitionedCall\n\n"
@@ -159,7 +159,7 @@ def test_the_last_line_is_not_of_tensorflows_log() -> None:
     assert failure_of(None, said).message == "no data in ./images"
     log = said.partition("\n")[2]
     because = verdict_of(run(7, stderr=log, **TF)).because
-    assert because == "the script failed by itself (exit code 7)"
+    assert because == "the script itself failed (exit code 7)"
 
 
 def test_a_full_disk_is_told() -> None:

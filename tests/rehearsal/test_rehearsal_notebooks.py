@@ -148,7 +148,7 @@ def test_cells_in_a_kernel_of_another_python(tmp_path: Path) -> None:
     assert path.read_bytes() == before
     verdict = verdict_of(done)
     assert (verdict.answer, verdict.exit_code) == ("no verdict", 4)
-    assert verdict.because == "the script failed by itself in cell 8, line 2: KeyError: 'key'"
+    assert verdict.because == "the script itself failed in cell 8, line 2: KeyError: 'key'"
     # IPython's own traceback, without the colours of a terminal.
     assert "ZeroDivisionError: division by zero" in done.stderr
     assert "\x1b[" not in done.stderr

@@ -103,7 +103,7 @@ def test_the_scripts_own_error_after_a_cut() -> None:
     error = {"type": "IndexError", "message": "list index out of range", "where": "train.py:50"}
     verdict = verdict_of(run(1, uncaught=error))
     assert (verdict.answer, verdict.exit_code) == ("fits", 0)
-    assert "then the script failed by itself at train.py:50: IndexError: list" in verdict.because
+    assert "then the script itself failed at train.py:50: IndexError: list" in verdict.because
     assert "cut short" in (verdict.hint or "")
     whole = [{**each, "is_cut": False} for each in PHASES]
     verdict = verdict_of(run(1, whole, uncaught=error))

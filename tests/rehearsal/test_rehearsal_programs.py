@@ -234,7 +234,7 @@ def test_halves_are_tried_until_two_fit(stage: tuple[Path, Run], halves: Halves)
     assert done.suggestion is not None
     batch = done.suggestion.batch
     assert batch is not None
-    # A measured batch that fits by a hair is no suggestion: the margin is kept.
+    # A measured batch that fits by a hair is not a suggestion: the margin is kept.
     assert done.measurements[0].batch < batch < 640
     assert done.suggestion.measured_bytes is not None
     assert done.suggestion.measured_bytes <= 63 * MIB

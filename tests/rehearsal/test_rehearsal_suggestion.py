@@ -162,7 +162,7 @@ def test_a_suggestion_that_does_not_fit_is_halved(
 
 
 def test_a_line_that_was_too_steep_is_drawn_again() -> None:
-    """Measured with TensorFlow 2.21: 16 → 126, 32 → 142 MiB, of which 109 are no weights; so 320
+    """Measured with TensorFlow 2.21: 16 → 126, 32 → 142 MiB, of which 109 are not weights; so 320
     was suggested, took 578 of 1610 MiB, and 900 would not have fitted."""
     ran: list[int] = []
 

@@ -18,7 +18,7 @@ from gpuconf.units import GIB, MIB
 
 _JOBS = json.loads((Path(__file__).parent / "slurm_environments.json").read_text())["jobs"]
 _SHARDS = _JOBS["shard, step"]
-# By the name of the job; a whole card, or none, is no share.
+# By the name of the job; a whole card, or none, is not a share.
 _PARTS = {
     "gpu": None,
     "no gres": None,
@@ -71,7 +71,7 @@ def test_what_is_no_number_of_shards_is_said(text: str) -> None:
     found = on_slurm.assigned(SlurmRules(), environ)
     assert found is not None
     assert found.part is None
-    assert (found.why or "").endswith("is no number of shards")
+    assert (found.why or "").endswith("is not a number of shards")
 
 
 @pytest.mark.parametrize(

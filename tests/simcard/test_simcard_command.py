@@ -137,7 +137,7 @@ def test_show_tells_who_is_on_the_card(tmp_path: Path) -> None:
         (["run", "--", "/etc/passwd"], 126, "may not be executed"),
         (["env"], 2, "--card"),
         (["show", "/nowhere"], 1, "No such file"),
-        (["show", "/etc/passwd"], 1, "is no card file"),
+        (["show", "/etc/passwd"], 1, "is not a card file"),
         (["build", "--", "x"], 2, "no command"),
     ],
 )
@@ -170,7 +170,11 @@ def test_mistakes_end_in_one_line_and_a_hint(
         ("run python x.py --name 'a b' -- c", "after --", "run -- python x.py --name 'a b' -- c"),
         ("env python", "does not know 'python'", "gpuconf.simcard env --help` shows"),
         ("show", "show needs the file of a card", "python -m gpuconf.simcard show /tmp/card"),
-        ("show /etc/passwd", "is no card file", "python -m gpuconf.simcard env --card /tmp/card"),
+        (
+            "show /etc/passwd",
+            "is not a card file",
+            "python -m gpuconf.simcard env --card /tmp/card",
+        ),
     ],
 )
 def test_what_is_refused_says_what_would_do(

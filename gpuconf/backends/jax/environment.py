@@ -24,8 +24,8 @@ _PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 # TensorFlow passes over as well; of vmm nothing is known.
 _NO_CAP = {
     "platform": "JAX takes memory call by call, without a cap",
-    "cuda_async": "JAX takes memory from the driver's own pool, where the limit is no cap",
-    "vmm": "nothing is known of a cap in JAX's allocator of virtual memory",
+    "cuda_async": "JAX takes memory from the driver's own pool, where the limit is not a cap",
+    "vmm": "no cap is known for JAX's allocator of virtual memory",
 }
 
 
@@ -70,7 +70,7 @@ def share_of_plan(plan: Plan) -> float | None:
 def is_within(asked: object, share: float) -> bool:
     """Whether the fraction ``asked`` is one, and no more than ``share``, as a float32 holds both.
 
-    False for what is no number.
+    False for what is not a number.
     """
     try:
         return 0 < float(asked) <= share * (1 + 2**-24)  # type: ignore[arg-type]

@@ -155,7 +155,7 @@ def _set_limits(tf: Any, device: Any, limits: list[int], record: Record) -> None
 
 
 def _report_missing(planned: int, listed: int, record: Record) -> None:
-    why = "TensorFlow passes over GPUs it finds too old or too small"
+    why = "TensorFlow skips GPUs that are too old or too small"
     if not listed:
         why = "TensorFlow lists none: a library is missing, or this TensorFlow has no CUDA"
     setting = Setting("GPUs that TensorFlow uses", str(planned), str(listed), why)

@@ -29,7 +29,7 @@ class ProgramSettings:
         self._ours = self._theirs = None
 
     def before_plan(self) -> None:
-        """Take down what there is; another plan is about to be set over it."""
+        """Remove the current settings; another plan is about to be set over it."""
         if self._ours is not None and self._theirs is None:
             self._theirs = self._read()
 

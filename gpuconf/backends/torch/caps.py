@@ -147,7 +147,7 @@ def _read_back(torch: Any, index: int, cap: Cap) -> Setting:
     """What the plan allows the device against what torch says it has."""
     asked, in_force = sized(cap.limit_bytes), _bytes_in_force(torch, index, cap)
     if in_force is None:
-        return Setting(_name(index), asked, f"{asked}; torch cannot be asked for it")
+        return Setting(_name(index), asked, f"{asked}; torch cannot report it")
     why = None
     if in_force > cap.limit_bytes:
         why = f"torch has a cap of {in_force} bytes where {cap.limit_bytes} were set"

@@ -45,7 +45,7 @@ class FitData(NamedTuple):
 def fit_data(family: KerasFamily, training: Training, validation: Validation) -> FitData:
     """The data of ``fit``: arrays in batches of the host.
 
-    Raises UsageError for arrays of different lengths, and a split of what is no array.
+    Raises UsageError for arrays of different lengths, and a split of what is not an array.
     """
     train, apart = _train_and_apart(training, validation, family)
     steps = training.steps
@@ -82,7 +82,7 @@ def _train_and_apart(
     if validation.data is not None:
         data = validation.data
         parts = data if isinstance(data, (tuple, list)) else (data,)
-        # What is no arrays stays as it is.
+        # What is not arrays stays as it is.
         return given(), apart(*parts) if is_rows(parts[0]) else HostData({"x": data}, False)
     if not validation.split:
         return given(), None
@@ -93,7 +93,7 @@ def _train_and_apart(
         )
     if not 0 < validation.split < 1:
         raise UsageError(
-            f"validation_split={validation.split} is no share between 0 and 1",
+            f"validation_split={validation.split} is not a share between 0 and 1",
             hint="validation_split=0.2",
         )
     from_there = 1.0 - validation.split

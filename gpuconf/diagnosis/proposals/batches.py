@@ -53,7 +53,7 @@ def fitting_batch(facts: LogFacts) -> Fit | None:
         half, because = _power_of_two(batch // 2), "half of it, down to a power of two"
     else:
         half, because = batch // 2, "half of it"
-    return Fit(batch, half, f"{because}: what was in use is not known")
+    return Fit(batch, half, f"{because}: the memory in use is not known")
 
 
 def _by_figures(batch: int, asked: int, in_use: int | None, room: int) -> Fit | None:

@@ -40,7 +40,7 @@ def for_growth(facts: LogFacts) -> Iterator[Proposal]:
     )
     yield profile(
         facts,
-        "or show the process one GPU, the one with most free memory",
+        "or show the process one GPU, the one with the most free memory",
         "gpuconf sets growth and the limit for it before TensorFlow starts",
         "extends: shared-desktop",
         "gpus: {pick: most-free, count: 1}",

@@ -46,7 +46,7 @@ _ONE_TENSOR = Proposal(
 )
 _SMALLER_INPUT = Proposal(
     "a smaller input, one at a time already: a crop, a lower resolution, a shorter sequence",
-    "or fewer filters; what the layers put out grows with its height times its width",
+    "or fewer filters; the layers' outputs grow with its height times its width",
     "code",
     "images = tf.image.resize(images, (height // 2, width // 2))",
 )
@@ -62,7 +62,7 @@ _FEWER_COPIES = Proposal(
     "keras.backend.clear_session()   # before the next model\noptimizer = keras.optimizers.SGD()",
 )
 _WITHOUT_XLA = Proposal(
-    "do not catch this error and go on, or let Keras do without XLA",
+    "do not catch this error and continue, or train without XLA",
     "when a step that XLA compiled runs out of memory, TensorFlow 2.21 frees the variables that it "
     "was given: what is computed after that is wrong, and the process aborts at its end",
     "code",
@@ -198,7 +198,7 @@ def _smaller_layer(facts: LogFacts) -> Proposal | None:
     if tensor is None or tensor.size_bytes < _LARGE_WEIGHTS or not _are_weights(facts):
         return None
     return Proposal(
-        "a smaller layer: these are weights, of which a smaller batch makes no fewer",
+        "a smaller layer: these are weights, and a smaller batch does not reduce them",
         f"{sized(tensor.size_bytes)}, and as much again for the gradient and for each of the "
         "optimizer's slots; fewer units, a smaller vocabulary, or pooling before the layer",
         "code",
@@ -220,12 +220,12 @@ def _are_weights(facts: LogFacts) -> bool:
 
 def _why_others(facts: LogFacts) -> str:
     if facts.request.tensor is None and facts.request.size_bytes is None:
-        return "a copy to the card found no room, which is most often a card that was full before"
+        return "a copy to the card did not fit, most often because the card was already full"
     return _LITTLE_ASKED.format(_asked(facts))
 
 
 def _one_is_huge(facts: LogFacts) -> bool:
-    """Whether one tensor that is no batch's, as far as is known, takes much of the card."""
+    """Whether one tensor that is not a batch's, as far as is known, takes much of the card."""
     dump, tensor = facts.dump, facts.request.tensor
     of_xla = "while trying to allocate" in (facts.exception or "")  # a whole step
     if tensor is not None or facts.batch_size is not None or of_xla:

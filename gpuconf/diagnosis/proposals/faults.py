@@ -10,12 +10,12 @@ from gpuconf.messages.reading import LogFacts
 # Of NVIDIA's list of Xid errors, those that people meet: what each says, and what fixes it.
 _XIDS: dict[int, tuple[str, str]] = {
     13: ("a kernel of the program failed", "CUDA_LAUNCH_BLOCKING=1 python train.py"),
-    31: ("a kernel reached for memory that is not its own", "compute-sanitizer python train.py"),
+    31: ("a kernel accessed memory that is not its own", "compute-sanitizer python train.py"),
     43: (
-        "the program was stopped for a fault of its own",
+        "the program was stopped for its own error",
         "CUDA_LAUNCH_BLOCKING=1 python train.py",
     ),
-    45: ("the program was ended; another Xid before it says why", "sudo dmesg | grep -i xid"),
+    45: ("the program was ended; an earlier Xid shows why", "sudo dmesg | grep -i xid"),
     48: ("a double bit error in the card's memory", "nvidia-smi -q -d ECC"),
     63: ("a row of the card's memory is to be replaced: reset the card", "sudo nvidia-smi -r"),
     64: ("a row of the card's memory could not be replaced", "nvidia-smi -q -d ROW_REMAPPER"),
@@ -35,21 +35,21 @@ _BLOCKING = Proposal(
     "CUDA_LAUNCH_BLOCKING=1 python train.py",
 )
 _HARDWARE = Proposal(
-    "restart the machine; if it comes again, have the card looked at",
+    "restart the machine; if it happens again, have the card checked",
     "{}: that is the card, its power, cooling or slot, and no program's fault; on a rented or "
     "shared machine ask for another one",
     "command",
     "nvidia-smi -q -d ECC,ROW_REMAPPER,TEMPERATURE; sudo dmesg | grep -i -e xid -e nvrm -e pcie",
 )
 _KERNELS_LOG = Proposal(
-    "read what the driver wrote",
+    "read the driver's messages",
     "an Xid shows whose fault it is: the program (13, 31) or the card (48, 79, 94, 95, 119)",
     "command",
     "sudo dmesg | grep -i -e xid -e nvrm; nvidia-smi -q -d ECC,PAGE_RETIREMENT",
 )
 _HEALTH = Proposal(
-    "have the doctor look at the card's health",
-    "memory errors, temperature, power and what the driver counted",
+    "have the doctor check the card's health",
+    "memory errors, temperature, power and the driver's counters",
     "command",
     "gpuconf doctor cards",
 )

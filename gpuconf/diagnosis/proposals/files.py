@@ -15,7 +15,7 @@ _SIZE = (224, 224)
 _RGB = 3
 _WITH_TORCH = Proposal(
     "read the data batch by batch from its files",
-    "then the computer holds the batches in work and no more",
+    "then host memory holds only the current batches",
     "code",
     'loader = DataLoader(ImageFolder("images", transform), batch_size=32)',
 )

@@ -58,14 +58,14 @@ _ARRAY_IN_PARTS = Proposal(
     'x = np.lib.format.open_memmap("x.npy", mode="w+", dtype=np.float32, shape=shape)',
 )
 _WHY_NO_GPU = Proposal(
-    "see whether a GPU is used at all",
-    "where none is, all of the network is computed in the computer's memory",
+    "check whether a GPU is used at all",
+    "without one, the whole network is computed in host memory",
     "command",
     "gpuconf doctor",
 )
 _LESS_AT_ONCE = Proposal(
     "read the data in parts, or with fewer threads and shorter queues",
-    "what grows while the program runs is seen by watching it; the batch on the card is not what "
+    "watch what grows while the program runs; the batch on the card is not what "
     "fills the computer's memory",
     "command",
     "watch -n 5 free -h",

@@ -182,7 +182,7 @@ _DOCKERS_TOOLKIT = Proposal(
 )
 _WHICH_CARDS = Proposal(
     "see how many cards there are, and which take processes",
-    "the script names a card that is not there, or one that is in exclusive mode and taken",
+    "the script names a card that does not exist, or one that is in exclusive mode and taken",
     "command",
     "nvidia-smi --query-gpu=index,name,compute_mode --format=csv",
 )

@@ -1,4 +1,4 @@
-"""Programs on the card that are no framework of neural networks: XGBoost, CuPy.  Pure."""
+"""Programs on the card that are not neural-network frameworks: XGBoost, CuPy.  Pure."""
 
 from __future__ import annotations
 

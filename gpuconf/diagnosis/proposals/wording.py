@@ -16,7 +16,7 @@ SEE_OTHERS = Proposal(
 )
 HALF_THE_BATCH = Proposal(
     "half the batch",
-    "what it was is not known; what the layers put out grows with it",
+    "the batch size is not known; the layers' outputs grow with it",
     "batch",
     "batch_size = batch_size // 2",
 )
@@ -166,7 +166,7 @@ def runs_graph(facts: LogFacts) -> bool:
 
 
 def evaluates_graph(facts: LogFacts) -> bool:
-    """Whether it does so without training, as far as its words tell."""
+    """Whether it does so without training, as far as its words show."""
     code = _code(facts)
     return runs_graph(facts) and (_EVALUATES.search(code) is not None or not _TRAINS.search(code))
 

@@ -67,7 +67,7 @@ def why_not_share(name: str, value: str) -> str | None:
         is_share = 0 < float(value) <= 1
     except ValueError:
         is_share = False
-    return None if is_share else f"{name}={value} is no share of a card, from 0 to 1"
+    return None if is_share else f"{name}={value} is not a share of a card, from 0 to 1"
 
 
 def meant_share(value: str) -> str:
@@ -86,13 +86,13 @@ def _allocator(facts: Facts) -> Finding:
     known = (build.allocators if build else ()) or JAX_ALLOCATORS
     if jax and jax.lower() not in known:
         return fail(
-            f"{JAX_ALLOCATOR}={jax} is no allocator of JAX: {_ON_THE_CPU}",
+            f"{JAX_ALLOCATOR}={jax} is not a JAX allocator: {_ON_THE_CPU}",
             f"it takes {', '.join(known)}",
             fix=f"unset {JAX_ALLOCATOR}",
         )
     if tensorflow in ("cuda_malloc_async", "cuda_malloc"):
         return warn(
-            f"with {_TF_ALLOCATOR}={tensorflow} a memory limit of TensorFlow's is no cap",
+            f"with {_TF_ALLOCATOR}={tensorflow} TensorFlow's memory limit is not a cap",
             "it helps where memory is fragmented, and takes what it needs",
             fix=f"unset {_TF_ALLOCATOR}",
         )
@@ -103,13 +103,13 @@ def _allocator(facts: Facts) -> Finding:
         )
     if tensorflow and tensorflow != "memory_guard":
         return warn(
-            f"{_TF_ALLOCATOR}={tensorflow} is no allocator of TensorFlow's, which ignores it",
+            f"{_TF_ALLOCATOR}={tensorflow} is not a TensorFlow allocator, so TensorFlow ignores it",
             "it takes cuda_malloc_async, and for debugging cuda_malloc and memory_guard",
             fix=f"unset {_TF_ALLOCATOR}",
         )
     if not tensorflow and not jax:
         return skip("no allocator is chosen by a variable")
-    return ok("the chosen allocators keep to limits")
+    return ok("the chosen allocators respect limits")
 
 
 def _torch_allocator(facts: Facts) -> Finding:

@@ -67,7 +67,7 @@ def _jax_libraries(facts: Facts) -> Finding:
     (jax_plugins/xla_cuda12/__init__.py, _check_cuda_versions)."""
     libraries = facts.packages.jax_libraries
     if not libraries:
-        return skip("no plugin of JAX's for CUDA is installed")
+        return skip("JAX's plugin for CUDA is not installed")
     if not facts.has_gpu:
         return skip(NO_GPU)
     lines = [f"{library.soname}: {library.path or 'not found'}" for library in libraries]
@@ -79,7 +79,7 @@ def _jax_libraries(facts: Facts) -> Finding:
             fix=jax_for_gpus(facts.packages),
         )
     places = ", ".join(dict.fromkeys(library.place or "" for library in libraries))
-    return ok(f"all {len(libraries)} CUDA libraries of JAX are there, from {places}", *lines)
+    return ok(f"all {len(libraries)} CUDA libraries of JAX are found, from {places}", *lines)
 
 
 def _some(names: list[str]) -> str:
@@ -211,7 +211,7 @@ def _keras_backend(facts: Facts) -> Finding:
     there = _backends_there(packages)
     if choice.backend not in _BACKENDS:
         fix = f"export KERAS_BACKEND={next(iter(there), 'tensorflow')}"
-        return fail(f"{choice_text}, which is no backend: its import fails", fix=fix)
+        return fail(f"{choice_text}, which is not a backend: its import fails", fix=fix)
     if choice.backend not in there:
         wheel = _WITH_CUDA.get(choice.backend) if facts.has_gpu else None
         other = f"   # or: export KERAS_BACKEND={there[0]}" if there else ""
@@ -241,6 +241,6 @@ CHECKS = (
     Check("packages.cudnn", "cuDNN is as new as the one TensorFlow was compiled with", _cudnn),
     Check("packages.compute_capability", "TensorFlow has kernels for the cards",
           _compute_capability),
-    Check("packages.keras_backend", "the backend Keras will take, and who set it",
+    Check("packages.keras_backend", "the backend that Keras will use, and what set it",
           _keras_backend),
 )  # fmt: skip

@@ -35,7 +35,7 @@ def _reachable(facts: Facts) -> Finding:
     if lost:
         return fail(
             f"GPU {', '.join(map(str, lost))} is lost: it has fallen off the bus",
-            "heat, power or a loose riser does that; programs that see all GPUs fail with it",
+            "heat, power or a loose riser can cause that; programs that see all GPUs fail",
             "the kernel's log says why: sudo dmesg | grep -i xid",
             fix="sudo reboot",
         )
@@ -89,7 +89,7 @@ def _display(facts: Facts) -> Finding:
     if profile.keeps_free is False and any(gpu.uuid in used for gpu in active):
         return warn(
             f"{names} drives the display, and profile {profile.name} keeps nothing free for it",
-            "a desktop that finds no memory stutters, or ends",
+            "a desktop without memory stutters or crashes",
             fix="export GPUCONF_PROFILE=shared-desktop",
         )
     return ok(f"{names} drives the display")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 
-NO_GPU = "there is no GPU to look at"
+NO_GPU = "there is no GPU to check"
 
 
 class Check(NamedTuple):

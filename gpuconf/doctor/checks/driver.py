@@ -38,7 +38,7 @@ def _present(facts: Facts) -> Finding:
     cuda = inventory.cuda_version
     serves = f", for CUDA up to {cuda[0]}.{cuda[1]}" if cuda else ""
     if not inventory.gpus:
-        return skip(f"driver {inventory.driver_version}{serves} knows no GPU")
+        return skip(f"driver {inventory.driver_version}{serves} finds no GPU")
     return ok(f"driver {inventory.driver_version or 'of unknown version'}{serves}")
 
 
@@ -47,7 +47,7 @@ def _does_not_answer(facts: Facts, problem: str) -> Finding:
     if cause == "none":
         return skip("no NVIDIA GPU here: programs run on the CPU", problem)
     if cause in EXPLAINED_BY:
-        return skip(f"the driver cannot be asked: see {EXPLAINED_BY[cause]}", problem)
+        return skip(f"the driver cannot be queried: see {EXPLAINED_BY[cause]}", problem)
     seen = _what_tells_of_a_gpu(facts)
     if cause == "no_driver":
         detail = (_NOUVEAU,) if facts.system.nouveau else ()
@@ -86,14 +86,14 @@ def _module(facts: Facts) -> Finding:
     if cause_of(facts) == "mismatch":
         return fail(
             f"{_versions(module, library)}: nothing can use the GPU",
-            "this is so after an update of the driver, until the module is loaded again",
-            "without a restart: stop all that uses the GPU, then "
+            "this happens after a driver update, until the module is loaded again",
+            "without a restart: stop everything that uses the GPU, then "
             "`sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && nvidia-smi`",
             fix="sudo reboot",
         )
     if module is None or facts.inventory.problem is not None:
         return skip("no version of NVIDIA's kernel module can be seen here")
-    return ok(f"kernel module and library fit: {module}")
+    return ok(f"kernel module and library match: {module}")
 
 
 def _versions(module: str | None, library: str | None) -> str:
@@ -130,7 +130,7 @@ def _devices(facts: Facts) -> Finding:
 def _container(facts: Facts) -> Finding:
     kind = facts.system.container
     if kind is None:
-        return skip("this is no container")
+        return skip("this is not a container")
     if cause_of(facts) == "container":
         host = facts.system.module_version
         driver = f" with driver {host}" if host else ""

@@ -20,7 +20,7 @@ Cause = Literal[
     "other",
 ]
 
-# The check that speaks of a cause; driver.present speaks of all others.
+# The check that reports a cause; driver.present reports all others.
 EXPLAINED_BY: dict[Cause, str] = {
     "mismatch": "driver.module",
     "lost": "cards.reachable",

@@ -35,7 +35,7 @@ def _ecc(facts: Facts) -> Finding:
     failing = [gpu for gpu, health in found if health.remap_failed]
     if failing:
         return fail(
-            f"{', '.join(map(named, failing))}: a bad row of memory cannot be replaced any more",
+            f"{', '.join(map(named, failing))}: a bad row of memory can no longer be replaced",
             "results may be wrong; the maker replaces such a card",
             fix=f"nvidia-smi -q -d ECC,ROW_REMAPPER -i {failing[0].index}",
         )
@@ -46,8 +46,8 @@ def _ecc(facts: Facts) -> Finding:
         # nvidia-smi(1): a card that drives a display is in use, and cannot be reset.
         whole = any(health.recovery == "reboot" for _, health in found) or first.display_active
         return warn(
-            f"{', '.join(map(named, due or wanted))} must be reset, to leave bad memory out",
-            "stop all that uses it first",
+            f"{', '.join(map(named, due or wanted))} must be reset to exclude bad memory",
+            "stop everything that uses it first",
             fix="sudo reboot" if whole else f"sudo nvidia-smi --gpu-reset -i {first.index}",
         )
     bad = [(gpu, health.uncorrected_errors) for gpu, health in found if health.uncorrected_errors]

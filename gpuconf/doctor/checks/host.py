@@ -45,13 +45,13 @@ def _shared_memory(facts: Facts) -> Finding:
     if system.shm_free_bytes is not None and system.shm_free_bytes < _LEAST_SHM_FREE_BYTES:
         return warn(
             f"/dev/shm is full: {sized(system.shm_free_bytes)} of {sized(system.shm_bytes)} free",
-            "workers that hand over batches through it end with a bus error",
+            "workers that pass batches through it crash with a bus error",
             fix="ls -lhS /dev/shm | head",
         )
     if system.shm_bytes < _LEAST_SHM_BYTES:
         return warn(
             f"/dev/shm has {sized(system.shm_bytes)}, too little for data workers and NCCL",
-            "they end with a bus error; Docker's default is 64 MiB",
+            "they crash with a bus error; Docker's default is 64 MiB",
             fix=_LARGER_SHM.get(system.container, _LARGER_SHM["docker"]),
         )
     return ok(f"/dev/shm has {sized(system.shm_bytes)}")

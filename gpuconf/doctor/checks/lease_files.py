@@ -24,7 +24,7 @@ def _left(contents: LedgerContents, _: LedgerFacts) -> Finding:
         users = ", ".join(sorted({each.user or "?" for each in others})[:MOST_SHOWN])
         return warn(
             f"{count} are left, and only {users} or root can remove {len(others)} of them",
-            "they count for nothing; from 10000 files on a card's leases are no longer read",
+            "they are ignored; beyond 10000 files a card's leases are no longer read",
             fix=_sweep(contents),
         )
     if not contents.left:
@@ -54,9 +54,9 @@ def _files(contents: LedgerContents, _: LedgerFacts) -> Finding:
         folders = sorted({os.path.dirname(each.path) for each in contents.strange})
         listed = " ".join(map(shlex.quote, folders[:MOST_SHOWN]))
         return warn(
-            f"not written by gpuconf, or closed to us: {shown}"
+            f"not written by gpuconf, or not readable: {shown}"
             + (f" and {rest} more" if rest > 0 else ""),
-            "gpuconf passes over them; a lease that is closed to us does not count",
+            "gpuconf skips them; an unreadable lease does not count",
             fix=f"ls -la {listed}   # then remove what is not gpuconf's",
         )
     return ok(f"all files in {contents.path} are leases")
@@ -102,7 +102,7 @@ def _stopped(contents: LedgerContents, _: LedgerFacts) -> Finding:
 
 CHECKS = (
     Check("leases.left", "programs that have ended left few files", of_contents(_left)),
-    Check("leases.files", "nothing but leases is in the folder", of_contents(_files)),
-    Check("leases.mutex", "nobody keeps programs from leasing", of_contents(_mutex)),
+    Check("leases.files", "the folder contains only leases", of_contents(_files)),
+    Check("leases.mutex", "no process keeps programs from leasing", of_contents(_mutex)),
     Check("leases.stopped", "the processes that hold leases run", of_contents(_stopped)),
 )

@@ -31,7 +31,7 @@ def _folder(ledger: LedgerFacts, facts: Facts) -> Finding:
     if ledger.path is None:
         return warn(
             "no memory can be leased: " + "; ".join(each.sentence for each in ledger.faults),
-            "programs plan with what NVML calls free, so two that start together take it twice",
+            "programs plan with NVML's free memory, so two that start together take it twice",
             fix=_way_to_a_folder(ledger),
         )
     if ledger.faults:
@@ -42,7 +42,7 @@ def _folder(ledger: LedgerFacts, facts: Facts) -> Finding:
         )
     if ledger.is_read_only:
         return warn(
-            f"{ledger.path} may not be written: others' leases count, and nothing is leased here",
+            f"{ledger.path} is not writable: others' leases count, but nothing is leased here",
             fix=_way_to_write(ledger),
         )
     if ledger.contents is not None and ledger.contents.is_full:
@@ -114,7 +114,7 @@ def _mode(contents: LedgerContents, ledger: LedgerFacts) -> Finding:
         return warn(
             "; ".join(each.sentence for each in contents.faults[:MOST_SHOWN]),
             "on such a card nothing is leased, or not by everybody",
-            fix=f"ls -ld {paths}   # then: sudo rm -r what is no folder"
+            fix=f"ls -ld {paths}   # then: sudo rm -r what is not a folder"
             if "no_folder" in codes
             else _OPEN.format(paths),
         )

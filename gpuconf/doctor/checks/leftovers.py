@@ -45,7 +45,7 @@ def _leftover(facts: Facts) -> Finding:
         return warn(
             f"memory that no process on the driver's list holds: {listed}",
             "a process that is ending, one of another container, or one whose main thread is dead",
-            "fuser is of the package psmisc",
+            "fuser is in the package psmisc",
             fix="sudo fuser -v /dev/nvidia*   # then: kill PID",
         )
     known = any(gpu.processes is not None for gpu in facts.inventory.gpus)

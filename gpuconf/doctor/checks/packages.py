@@ -51,7 +51,7 @@ def _frameworks(facts: Facts) -> Finding:
     packages = facts.packages
     python = packages.interpreter
     if python is None:
-        return skip("the Python that is looked at is unknown")
+        return skip("the Python to check is unknown")
     named = {"TensorFlow": tensorflow_name(packages), **_OTHER_FRAMEWORKS}
     versions = ((name, packages.version(package or "")) for name, package in named.items())
     found = [f"{name} {version}" for name, version in versions if version is not None]

@@ -98,7 +98,7 @@ def read_keras_choice(environ: Mapping[str, str]) -> KerasChoice:
         config = json.loads(text)
         backend = config.get("backend", "tensorflow")
     except (ValueError, AttributeError) as error:
-        # Keras goes on with its defaults where the file is no JSON, and says nothing.
+        # Keras goes on with its defaults where the file is not JSON, and says nothing.
         problem = f"{path} cannot be read ({error}), and Keras passes over it"
         return KerasChoice(set_by=path, problem=problem)
     return KerasChoice(str(backend), path if "backend" in config else "Keras's default")

@@ -29,7 +29,7 @@ class Cards(Protocol):
         """How many it lists; makes no context."""
 
     def show_only(self, place: int) -> None:
-        """Let it use this card alone, if it is told so before its first context."""
+        """Let it use this card alone, if that is set before its first context."""
 
     def make_context(self, place: int) -> None:
         """A CUDA context, and the limit."""

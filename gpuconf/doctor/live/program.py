@@ -92,7 +92,7 @@ def _configure(recorder: Recorder, framework: ProbedFramework) -> list[GpuPlan] 
         recorder.write("skip", **_hidden(plan))
         return None
     if not planned and not _has_cuda_driver():
-        why = inventory.problem or "the driver knows no GPU"
+        why = inventory.problem or "the driver finds no GPU"
         recorder.write("skip", reason="no GPU here", detail=[why])
         return None
     if importlib.util.find_spec(framework.package) is None:

@@ -63,7 +63,7 @@ def _wrong(failed: FailedStep) -> Reason:
         fixes.SEE_KERNEL_LOG,
         (
             failed.error.message,
-            "the same computation by the processor is taken as right; a card that overheats, is "
+            "the CPU's result of the same computation counts as correct; a card that overheats, is "
             "overclocked, or has failing memory does this",
         ),
     )
@@ -104,6 +104,6 @@ def reason_of_unseen(record: LiveRecord, log: str) -> Reason:
         fixes.by_hand(record),
         (
             *words[:-1],
-            f"CUDA libraries that are missing are the usual reason: {framework.install}",
+            f"missing CUDA libraries are the usual reason: {framework.install}",
         ),
     )

@@ -1,7 +1,7 @@
 """What the probe's child writes while it works, one JSON object a line, and how it is read.
 
 Pure.  The child may die in the middle of a line, and a framework may write anything anywhere, so
-whatever is no line of ours is passed over, and what is missing is None.
+whatever is not a line of ours is passed over, and what is missing is None.
 """
 
 from __future__ import annotations

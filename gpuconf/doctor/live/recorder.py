@@ -19,7 +19,7 @@ Read = Callable[[Sequence[int]], "list[dict[str, int | None]]"]
 Allocator = Callable[[int], "tuple[int | None, int | None]"]
 
 
-class StepFailed(Exception):  # noqa: N818  # says what happened, and is no error of ours
+class StepFailed(Exception):  # noqa: N818  # says what happened, and is not an error of ours
     """A step raised; it is in the record."""
 
 

@@ -74,7 +74,7 @@ _CHECKS: dict[str, Callable[[Script], Iterator[ScriptProblem]]] = {
     "source.images_in_list": images.images_in_a_list,
     "source.workers": workers.unreached_workers,
 }
-# That no profile applies is reported, and is no fault that was looked for.
+# That no profile applies is reported, and is not a fault that was looked for.
 _PATTERNS = len(_CHECKS) - 1
 _IGNORE = re.compile(r"#\s*gpuconf:\s*ignore(?:\[(?P<ids>[^\]]*)\])?")
 _MOST_PLACES = 8
@@ -255,7 +255,7 @@ def _unreadable(filename: str, why: str) -> Finding:
 
 
 def in_one(findings: Sequence[Finding], files: int) -> list[Finding]:
-    """The findings of several files; how many files have none is said once, in the last."""
+    """The findings of several files; the last one reports how many files have none."""
     if files == 1:
         return list(findings)
     clean = [each for each in findings if each.id == "source.clean"]

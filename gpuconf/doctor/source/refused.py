@@ -46,7 +46,7 @@ def _why_not(name: str, value: str) -> tuple[str, str] | None:
         why = f"{name}={value} asks for cuda and rocm both, and JAX does not start"
         return why, f'os.environ["{name}"] = "{meant}"'
     if name == JAX_ALLOCATOR and value and value.lower() not in (*JAX_ALLOCATORS, "address"):
-        why = f"{name}={value} is no allocator of JAX, which uses the CPU then"
+        why = f"{name}={value} is not a JAX allocator, which uses the CPU then"
         return why, f'os.environ["{name}"] = "default"'
     if name in JAX_FRACTIONS and value and (no_share := why_not_share(name, value)) is not None:
         return no_share, f'os.environ["{name}"] = "{meant_share(value)}"'

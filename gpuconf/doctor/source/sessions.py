@@ -1,7 +1,7 @@
 """Code of TensorFlow 1 that TensorFlow 2 and Keras 3 do not have any more.
 
-A bare ``tf.compat.v1.Session(config=…)`` is no finding: it makes the process's devices, and so its
-GPU options act in eager mode too (run on the simulated card with TF 2.21).
+A bare ``tf.compat.v1.Session(config=…)`` is not a finding: it makes the process's devices, and so
+its GPU options act in eager mode too (run on the simulated card with TF 2.21).
 """
 
 from __future__ import annotations

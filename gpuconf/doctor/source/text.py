@@ -35,7 +35,7 @@ class SourceText(NamedTuple):
     ``cell_starts`` are the lines of ``text`` at which the code cells of a notebook begin, counted
     from 1; empty for a script.  ``ipython_line`` is the first line of a script that only IPython
     can read, and ``ipython_text`` what stands there.  ``errors`` are those of a notebook's cells
-    that are no Python, which are left out of ``text``.
+    that are not Python, which are left out of ``text``.
     """
 
     filename: str
@@ -82,14 +82,14 @@ def lines_of(text: str) -> list[str]:
 
 
 class UnreadableSourceError(Exception):
-    """The text is no Python that can be read; the message says why."""
+    """The text is not Python that can be read; the message says why."""
 
 
 def read_text(path: str) -> str:
     """The text of the file at ``path``, in the encoding that it declares.
 
     Raises UsageError where there is no such file, it may not be read or is too large, and
-    UnreadableSourceError where its bytes are no text.
+    UnreadableSourceError where its bytes are not text.
     """
     check_script_path(path)
     try:
@@ -110,19 +110,19 @@ def read_text(path: str) -> str:
 
 
 def check_script_path(path: str) -> None:
-    """Raise UsageError where ``path`` is no file that could be read as a script."""
+    """Raise UsageError where ``path`` is not a file that could be read as a script."""
     if not os.path.exists(path):
         raise UsageError(f"--script {path}: no such file", hint="ls *.py")
     if not os.path.isfile(path):
         raise UsageError(
-            f"--script {path}: this is no ordinary file", hint="name a .py or .ipynb file"
+            f"--script {path}: this is not an ordinary file", hint="name a .py or .ipynb file"
         )
 
 
 def source_of(text: str, filename: str) -> SourceText:
     """``text`` as source; a notebook by its name's ending.
 
-    Raises UnreadableSourceError for a notebook that is no notebook.
+    Raises UnreadableSourceError for a file that is not a notebook.
     """
     if not filename.endswith(_NOTEBOOK):
         return _script_of(text, filename)

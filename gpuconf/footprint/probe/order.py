@@ -1,6 +1,6 @@
 """What the probe's child is asked, and what it writes: JSON, one object a line.  Pure.
 
-The child may die in the middle of a line: whatever is no line of ours is passed over.
+The child may die in the middle of a line: whatever is not a line of ours is passed over.
 """
 
 from __future__ import annotations

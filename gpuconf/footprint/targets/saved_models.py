@@ -113,7 +113,7 @@ def _of_json(path: Path, config: bytes, metadata: bytes) -> SavedModel:
         found, about = json.loads(config), json.loads(metadata)
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{path} is broken: its config is no JSON ({error})",
+            f"{path} is broken: its config is not JSON ({error})",
             hint=f"save it again, or: {FROM_CODE}",
         ) from None
     if not isinstance(found, dict) or "class_name" not in found:

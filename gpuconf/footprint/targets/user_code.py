@@ -42,7 +42,7 @@ def model_from_code(target: str, *, folder: Path) -> RestoredModel:
     """Import and call what ``target`` names; the model's variables have no memory, if that works.
 
     Code that reads the weights it has just made does not work without them.  Then all of it runs
-    once more with real ones, and a note says so.  Raises UsageError for what is no function that
+    once more with real ones, and a note says so.  Raises UsageError for what is not a function that
     makes a model, and GpuconfError, with the user's own lines, for whatever it raises itself.
     """
     place = place_of(target, folder)

@@ -75,7 +75,7 @@ def _place_in_file(path: Path, attribute: str) -> ModelOrigin:
         raise UsageError(f"there is no file {path}", hint=f"ls {shlex.quote(str(path.parent))}")
     if not all(name.isidentifier() for name in attribute.split(".")):
         raise UsageError(
-            f"{attribute!r} is no name of a function in {path}",
+            f"{attribute!r} is not a name of a function in {path}",
             hint=f"gpuconf estimate {shlex.quote(str(path))}:make_model",
         )
     path = path.resolve()

@@ -54,7 +54,7 @@ class Compiler:
     it is: XLA may take minutes for a deep network.  It is ended after 10 minutes, or what
     GPUCONF_XLA_TIMEOUT says.
 
-    Raises UsageError where that is no duration.
+    Raises UsageError where that is not a duration.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ def main() -> None:
     """Serve until stdin ends."""
     end_with_parent()
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what TensorFlow prints is no answer
+    os.dup2(2, 1)  # what TensorFlow prints is not an answer
     with made_to_stay():
         import tensorflow as tf
 

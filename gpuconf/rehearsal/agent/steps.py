@@ -90,7 +90,7 @@ class Steps:
 
     @contextmanager
     def one(self, key: Hashable, what: str, batch: int | None) -> Iterator[None]:
-        """A step that is a call of its own, as a session's run is; one that fails is no step."""
+        """A step that is a call of its own, as a session's run is; one that fails is not a step."""
         number = self._by_key.setdefault(key, next(self._next))
         phase = self._phases.inside((own_place(), number), TRAIN, what, batch=batch)
         with nullcontext() if self._phases.is_open else phase:  # that of an Estimator, of fit()

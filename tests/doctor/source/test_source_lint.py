@@ -127,7 +127,7 @@ print(model.evaluate(x_test, y_test), model(x_test[:5]))
 
 
 def test_a_script_without_findings_is_not_called_sound() -> None:
-    """It says how many patterns were looked for; that no profile applies is no fault."""
+    """It says how many patterns were looked for; that no profile applies is not a fault."""
     missing, clean = findings_in("import keras\n", "train.py")
     assert clean.summary == "train.py: read; none of the 13 patterns looked for was found"
     assert (missing.id, missing.status, missing.fix) == ("source.auto_missing", "ok", None)

@@ -32,7 +32,7 @@ def test_a_notebook_names_cell_and_line() -> None:
 
 
 def test_what_only_ipython_reads_is_left_out() -> None:
-    """Magics, shell lines and whole cells of another language are no syntax errors."""
+    """Magics, shell lines and whole cells of another language are not syntax errors."""
     cells = (
         "%matplotlib inline\n!pip install keras\nfiles = !ls\nif 1:\n    !nvidia-smi\nlen?",
         "%%bash\necho 'hello",

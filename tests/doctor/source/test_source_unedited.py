@@ -40,7 +40,7 @@ def said(findings: tuple[Finding, ...]) -> list[Finding]:
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_scripts_of_old_stacks(script: str) -> None:
-    """One finding, that is no fault, with the command."""
+    """One finding, that is not a fault, with the command."""
     found = said(findings_in(script, "my train.py"))
     if not SCRIPTS[script]:
         assert found == []
