@@ -159,7 +159,7 @@ RUN = "gpuconf run -- "
         ("sudo python t.py", "closes the lease's file", f"sudo {RUN}python t.py"),
         (
             "sudo -E -u bob A=1 python t.py",
-            "environment of its own",
+            "its own environment",
             f"sudo -E -u bob A=1 {RUN}python t.py",
         ),
         ("sudo --preserve-env=PYTHONPATH python t.py", "--preserve-env does not", ""),
