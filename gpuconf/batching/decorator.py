@@ -141,8 +141,8 @@ class _Call:
         shapes = [getattr(leaf, "shape", ()) for leaf in nests.leaves(result)]
         if not all(shape and shape[0] == size for shape in shapes):
             raise UsageError(
-                f"{self.name} gave {shapes} for {size} samples: what has no row for each of them "
-                "cannot be joined",
+                f"{self.name} gave {shapes} for {size} samples: results without a row for each of "
+                "them cannot be joined",
                 hint="@oom_safe(combine=lambda results, sizes: np.average(results, weights=sizes))",
             )
 

@@ -86,7 +86,7 @@ def _train_step(
     if most is None:
         return engine.own_train
     raise UsageError(
-        f"card_batch_size={most}, but the model has a train_step of its own, whose batches "
+        f"card_batch_size={most}, but the model has its own train_step, whose batches "
         "cannot be taken in parts",
         hint="a smaller batch_size=...",
     )

@@ -68,15 +68,15 @@ def suggest(
     by_batch = {point.batch: point for point in measurements}
     points = sorted(by_batch.values())[-2:]
     if len(points) < 2:
-        return Suggestion(None, "two batches that fit are needed for a line, and there are not two")
+        return Suggestion(None, "a line needs two batches that fit, and there are not two")
     (small, small_peak), (large, large_peak) = points
     slope = (large_peak - small_peak) / (large - small)
     fixed = small_peak - slope * small
     room = limit_bytes * (1 - MARGIN)
     if slope * large < max(large_peak * 0.01, MIB):
         why_not = (
-            f"the peak hardly changes between batches of {small} and {large}: it is not "
-            "the activations that rule it, and two points say nothing of larger batches"
+            f"the peak hardly changes between batches of {small} and {large}: "
+            "activations do not dominate it, and two points say nothing about larger batches"
         )
         return Suggestion(None, why_not, slope, fixed)
     if kept_bytes is not None and room > large_peak > kept_bytes:

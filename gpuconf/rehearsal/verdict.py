@@ -139,7 +139,7 @@ def _without_a_tape(run: RunResult, because: str) -> Verdict:
     return Verdict(
         "no verdict",
         f"{because}, but the trace of their memory was lost: the script ended without Python's "
-        "own end, as by os._exit",
+        "normal exit, as by os._exit",
         NO_VERDICT,
         hint="give --steps fewer than the script does, so that the rehearsal ends it",
     )

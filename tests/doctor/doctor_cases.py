@@ -105,7 +105,7 @@ TROUBLES = (
          cards(CARD._replace(**_FULL), SMALL._replace(**_FULL))),
     Case("cards.display", "warn", "keeps nothing free",
          card(display_active=True)._replace(profile=PROFILE_FACTS._replace(keeps_free=False))),
-    Case("cards.mig", "fail", "no instance is there", card(mig_enabled=True)),
+    Case("cards.mig", "fail", "has no instances", card(mig_enabled=True)),
     Case("cards.ecc", "fail", "no longer be replaced", card(health=CardHealth(remap_failed=True))),
     Case("cards.ecc", "warn", "--gpu-reset -i 0", card(health=CardHealth(remap_pending=True))),
     Case("cards.ecc", "warn", "sudo reboot",

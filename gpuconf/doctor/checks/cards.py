@@ -103,8 +103,8 @@ def _mig(facts: Facts) -> Finding:
     if empty:
         first = empty[0].index
         return fail(
-            f"MIG is enabled on {', '.join(map(named, empty))}, and no instance is there: "
-            "CUDA shows nothing of it",
+            f"MIG is enabled on {', '.join(map(named, empty))}, but has no instances: "
+            "CUDA does not show it",
             f"to make an instance: `sudo nvidia-smi mig -i {first} -lgip` lists the sizes, and "
             f"`sudo nvidia-smi mig -i {first} -cgi ID -C` makes one of them",
             fix=f"sudo nvidia-smi -i {first} -mig 0   # switches MIG off: the card is whole again",

@@ -170,8 +170,8 @@ def _shared(ledger: LedgerFacts, facts: Facts) -> Finding:
     if foreign:
         plural = "" if len(foreign) == 1 else "s"
         return warn(
-            f"{len(foreign)} lease{plural} of another pid namespace count in full: what the "
-            "holders have taken already is not known here",
+            f"{len(foreign)} lease{plural} of another pid namespace count in full: how much "
+            "their holders have taken is not known here",
             *described(foreign),
             fix=_in_container(facts, path),
         )

@@ -19,7 +19,7 @@ from gpuconf.rehearsal.agent.phases import CALL, Phases
 from gpuconf.rehearsal.agent.record import AgentRecord
 from gpuconf.rehearsal.agent.steps import Steps
 
-_WHY_NOT = "a session is fed by a loop of the script's own"
+_WHY_NOT = "a session is fed by the script's own loop"
 _UNKNOWN = SessionRun("other", "", frozenset())
 
 
