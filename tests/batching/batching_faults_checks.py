@@ -413,7 +413,7 @@ def check_a_train_step_of_one_s_own_is_not_split(capsys: pytest.CaptureFixture[s
     with pytest.raises(tf.errors.OpError, match="OOM"):
         batching.fit(model, **OPTIONS)
     assert "a smaller batch does not help there" in capsys.readouterr().err
-    with pytest.raises(batching.fitting.UsageError, match="train_step of its own"):
+    with pytest.raises(batching.fitting.UsageError, match="its own train_step"):
         batching.fit(model, **OPTIONS, card_batch_size=4)
 
 
