@@ -28,6 +28,8 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MOST_LAYERS, _MOST_NODES = 3, 4
 _MOST_PROPOSALS = 3
 _MOST_EVIDENCE = 2
+_OF_THE_HOST = ("host-oom", "disk-full")
+_ALWAYS_SHOWN = ("missing_libraries", "full_folder", "unwritten")
 _LONGEST_TEXT = 160
 
 
@@ -123,8 +125,9 @@ def fact_rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     """What the log says beyond the cause: a label, "" where the one above goes on, and a text."""
     facts = diagnosis.facts
     if diagnosis.cause != NOT_GPU:
-        on_card = diagnosis.cause != "host-oom"
-        yield from _asked(facts.request, on_card=on_card)
+        on_card = diagnosis.cause not in _OF_THE_HOST
+        if diagnosis.cause != "disk-full":
+            yield from _asked(facts.request, on_card=on_card)
         if on_card:
             yield from _card(facts)
         if facts.dump is not None and diagnosis.is_about_memory:
@@ -138,7 +141,7 @@ def fact_rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     said = " ".join(each.text for each in diagnosis.evidence)
     for name, value in facts.details.items() if diagnosis.cause != NOT_GPU else ():
         shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-        if shown not in said or name == "missing_libraries":  # else the line above has it
+        if shown not in said or name in _ALWAYS_SHOWN:  # else the line above has it
             yield name.replace("_", " "), shown
 
 

@@ -18,10 +18,14 @@ SEVERITIES: dict[Severity, str] = {
 
 
 class Cause(NamedTuple):
-    """A cause: what it is called for people, and which causes are only its consequences."""
+    """A cause: what it is called for people, and which causes are only its consequences.
+
+    ``severity`` is that of a run that it ended.
+    """
 
     title: str
     explains: frozenset[str] = frozenset()
+    severity: Severity = "failure"
 
 
 NOT_GPU = "not-a-gpu-problem"
@@ -91,6 +95,7 @@ CAUSES: dict[str, Cause] = {
         "JAX found no memory on the card", _of("oom-device-tensor", "oom-device-startup")
     ),
     "host-oom": Cause("the host ran out of RAM"),
+    "disk-full": Cause("a disk of the host is full", severity="not-gpu"),
     "gpu-only-operation": Cause("an operation runs on real GPUs only"),
     NOT_GPU: Cause("no known GPU problem"),
 }

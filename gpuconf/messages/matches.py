@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuconf.messages.log.shapes import PhraseIndex, says, shapes_of
@@ -134,6 +134,20 @@ class RuleMatches:
             if len(excerpt.following) <= _WRAPPED_LINES and not _OF_ITS_OWN.search(line.text):
                 self._read_on(excerpt)
         self._open = [each for each in self._open if len(each.following) < FOLLOWING_LINES]
+
+    def exclude_by(self, messages: Mapping[int, str]) -> None:
+        """Remove rules from the lines of exceptions whose messages exclude them.
+
+        ``messages`` are by the numbers of the exceptions' lines; Keras puts pages between the two.
+        """
+        for name, match in list(self.found.items()):
+            for excerpt in match.excerpts:
+                shape = shapes_of(messages.get(excerpt.line.number, "").encode("utf-8", "replace"))
+                words = b" ".join(shape.split())
+                if any(says(words, each) for each in match.rule.unless):
+                    match.drop(excerpt)
+            if not match.excerpts:
+                del self.found[name]
 
     def _read_on(self, excerpt: Excerpt) -> None:
         """Remove a line's rules where its continuation excludes them."""

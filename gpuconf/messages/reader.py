@@ -73,6 +73,7 @@ class _Reader:
 
     def reading(self) -> Reading:
         """What all of it means."""
+        self.matches.exclude_by({each.line.number: each.message for each in self.outcome.raised})
         dump, card, found = self.dumps.dump(), self.cards.card(), self.matches.found
         refined = refined_causes(found, self.outcome, dump, card)
         verdict = judge(found, self.outcome, self.log.last, refined)

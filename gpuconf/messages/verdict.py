@@ -75,7 +75,8 @@ class _Judge:
     def verdict(self) -> LogVerdict:
         """The first of: a failure, a fall back to the CPU, a warning, nothing."""
         if self._failing:
-            return self._verdict(self._root(self._candidates()), "failure")
+            root = self._root(self._candidates())
+            return self._verdict(root, CAUSES[self._cause(root)].severity)
         fallbacks = self._of_level("fallback")
         stranger = self._raised is not None and not self._goes_on_below(self._raised.line)
         if fallbacks:

@@ -44,6 +44,8 @@ READ: dict[str, Callable[[Document], object]] = {
         for node in layer["nodes"]
     },
     "status": lambda facts: facts["details"]["status"],
+    "full_folder": lambda facts: facts["details"]["full_folder"],
+    "unwritten": lambda facts: facts["details"]["unwritten"],
     "card_free_bytes": lambda facts: facts["card"]["free_bytes"],
 }
 # What the log does not say, and the program's author knew; with the reason.

@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 HEALTHY_LINES: dict[str, tuple[str, ...]] = {
+    "disks": (
+        "disk space: 12 GB free of 500 GB, enough for 40 checkpoints",
+        "12% of the space left on device /dev/sda1",
+        "Set TMPDIR if you see No space left on device.",
+        "if the disk says 'No space left on device', the writer waits and tries again",
+        "cleaning up old files to avoid No space left on device",
+        "UserWarning: Not enough free disk space to download the file.",
+        "OSError: [Errno 28] inotify watch limit reached",
+        "wrote PTX contents to: /tmp/dump/module_0001.ptx",
+        "ptxas exited with code 0",
+    ),
     "exit codes": (
         "2023-10-10 10:13:22.137 INFO worker exited with code 0",
         "Process 13745 exited with exit code 1",

@@ -6,6 +6,21 @@ Written for these tests after the wordings of the programs named beside them.
 from __future__ import annotations
 
 THESE: dict[str, tuple[str, ...]] = {
+    "compiler-file-unwritten": (
+        "\tUnable to write PTX contents to: /tmp/tempfile-vm-1",
+        "W x] OP_REQUIRES failed at xla_ops.cc:602 : INTERNAL: ptxas exited with non-zero error "
+        "code 256, output: cat: /tmp/tempfile-vm-1: No space left on device",
+    ),
+    "framework-file-unwritten": (
+        "W x] OP_REQUIRES failed at save_restore_v2_ops.cc:163 : RESOURCE_EXHAUSTED: epoch-1_temp/"
+        "part-00000-of-00001.data-00000-of-00001.tempstate5; No space left on device",
+        ", filename = 'm.h5', file descriptor = 3, errno = 28, error message = 'No space left on "
+        "device', buf = 0x56, total write size = 2048",
+    ),
+    "packages-not-installed": (
+        "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
+    ),
+    "array-file-cut": ("OSError: 100000 requested and 25584 written",),
     "layout-of-gpus": (
         "The Conv2D op currently only supports the NHWC tensor format on the CPU. The op was given",
         "Default MaxPoolingOp only supports NHWC on device type CPU",
@@ -108,6 +123,27 @@ THESE["library-missing"] = (
 )
 
 NOT_THESE: dict[str, tuple[str, ...]] = {
+    "compiler-file-unwritten": (
+        "INTERNAL: ptxas exited with non-zero error code 2, output: ptxas fatal: Unsupported",
+    ),
+    "ptxas": (
+        "ptxas warning : Registers are spilled to local memory in function 'f'",
+        "ptxas exited with non-zero error code 256, output: cat: /t: No space left on device",
+    ),
+    "framework-file-unwritten": (
+        "OSError: [Errno 28] No space left on device",
+        "RESOURCE_EXHAUSTED: /dev/shm/a; No space left on device: /dev/shm",
+    ),
+    "file-unwritten": (
+        "OSError: [Errno 28] No space left on device: '/dev/shm/torch_1'",
+        "    except OSError:  # No space left on device",
+        "    raise OSError(28, 'No space left on device')",
+        "# No space left on device is caught below",
+    ),
+    "packages-not-installed": (
+        "ERROR: Could not install packages due to an OSError: [Errno 13] Permission denied",
+    ),
+    "array-file-cut": ("12 requested and 12 written", "3 plots requested and written"),
     "layout-of-gpus": ("ValueError: a layer that only supports two inputs",),
     "tensor-refused": (
         "OOM when allocating tensor with shape[9,9] and type float on "
@@ -147,7 +183,6 @@ NOT_THESE: dict[str, tuple[str, ...]] = {
     "device-out-of-memory": ("RuntimeError: CUDA error: out of memory",),
     "torch-refused": ("jaxlib: CUDA out of memory",),
     "array-refused": ("thrust::system::detail::bad_alloc: cudaErrorMemoryAllocation: MemoryError",),
-    "ptxas": ("ptxas warning : Registers are spilled to local memory in function 'f'",),
     "driver-too-old": ("W x] Failed to initialize CUDA device #5: driver version is insufficient",),
     "cudnn-status": ("could not destroy cudnn handle: CUDNN_STATUS_BAD_PARAM",),
 }

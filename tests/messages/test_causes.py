@@ -29,6 +29,7 @@ LINES: dict[str, str] = {
     "jax-oom": "XlaRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for 2.00GiB",
     "gpu-only-operation": "UnimplementedError: The Conv2D op currently only supports the NHWC "
     "tensor format on the CPU. The op was given the format: NCHW",
+    "disk-full": "OSError: [Errno 28] No space left on device",
     "host-oom": "MemoryError: Unable to allocate 9.00 GiB for an array with shape (9, 9)",
 }
 PIECES = """\

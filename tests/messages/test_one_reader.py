@@ -78,6 +78,11 @@ CASES = [
     Case("host-oom", "MemoryError: in a generator\nTraceback", "ResourceExhaustedError"),
     Case("host-oom", "OOM when allocating tensor with shape[9] and type float on /device:CPU:0 by "
          "allocator cpu\n", "ResourceExhaustedError"),
+    Case("disk-full", "[Errno 28] No space left on device", "OSError"),
+    Case("disk-full", "/data/a.data; No space left on device [Op:SaveV2]",
+         "ResourceExhaustedError"),
+    Case("disk-full", "Graph execution error:\n\nDetected at node x\n\n/tmp/t; No space left on "
+         "device\n\tUnable to write PTX contents to: /tmp/t", "ResourceExhaustedError"),
     Case("not-a-gpu-problem", "something new"),
     Case("not-a-gpu-problem", "a memory of the script's own", "ValueError"),
     Case("not-a-gpu-problem", "a layer that only supports two inputs", "ValueError"),

@@ -27,7 +27,7 @@ CASES: dict[str, tuple[str, str, str]] = {
         "9 bytes", "jax-oom", "failure",
     ),
     "a full disk": (
-        "ResourceExhaustedError: ckpt; No space left on device", "not-a-gpu-problem", "not-gpu",
+        "ResourceExhaustedError: ckpt; No space left on device", "disk-full", "not-gpu",
     ),
     "the host, wrapped before the allocator": (
         f"{ON_CPU}\n by allocator cpu", "host-oom", "failure",

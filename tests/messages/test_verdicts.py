@@ -20,6 +20,10 @@ RAISED = (
     '  File "train.py", line 9, in <module>\n    model.fit(x, y)\n'
     "tensorflow.python.framework.errors_impl.{}"
 )
+# As Keras writes them, between an exception and its message.
+PAGES = "Graph execution error:\n\nDetected at node x defined at (most recent call last):\n"
+PAGES += '  File "keras/trainer.py", line 9, in fit\n\n' * 25
+UNWRITTEN = "/tmp/t-1; No space left on device\n\tUnable to write PTX contents to: /tmp/t-1"
 EPOCHS = "\n".join(f"Epoch {n}/9\n{n}/9 [====] - 1s 20ms/step - loss: 0.{n}" for n in range(1, 9))
 DSO = (
     "W x/dso_loader.cc:64] Could not load dynamic library '{0}'; dlerror: {0}: cannot open shared"
@@ -123,7 +127,55 @@ CASES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "a full disk": (
         RAISED.format("ResourceExhaustedError: /tmp/cache_0.data; No space left on device"),
+        "disk-full", "not-gpu", (),
+    ),
+    "a full disk, pages below its exception": (
+        RAISED.format(f"ResourceExhaustedError: {PAGES}{UNWRITTEN}"), "disk-full", "not-gpu", (),
+    ),
+    "a full disk, by the assembler": (
+        RAISED.format(f"InternalError: {PAGES}ptxas exited with non-zero error code 256, output: "
+                      "cat: /tmp/tempfile-vm-1: No space left on device"),
+        "disk-full", "not-gpu", (),
+    ),
+    "a full disk, then a full card": (
+        f"{RAISED.format(f'ResourceExhaustedError: {PAGES}{UNWRITTEN}')}\n{OOM}",
+        "disk-full", "not-gpu", ("oom-device-tensor",),
+    ),
+    "a full card, then a full disk": (
+        f"{OOM}\n{RAISED.format(f'ResourceExhaustedError: {PAGES}{UNWRITTEN}')}",
+        "oom-device-tensor", "failure", ("disk-full",),
+    ),
+    "a full card, pages below its exception": (
+        RAISED.format(f"ResourceExhaustedError: {PAGES}out of room"),
+        "oom-device-tensor", "failure", (),
+    ),
+    "too many files, pages below": (
+        RAISED.format(f"ResourceExhaustedError: {PAGES}/data/a.tfrecord; Too many open files"),
         "not-a-gpu-problem", "not-gpu", (),
+    ),
+    "a full disk, and on": (
+        f"W x/op_kernel.cc:1] OP_REQUIRES failed: RESOURCE_EXHAUSTED: a; No space left on device\n"
+        f"{EPOCHS}", "disk-full", "warning-only", (),
+    ),
+    "a full disk, caught and printed": (
+        "no checkpoint: [Errno 28] No space left on device\nTest accuracy 0.9",
+        "disk-full", "warning-only", (),
+    ),
+    "a full disk, as a warning": (
+        "UserWarning: [Errno 28] No space left on device: '/tmp/joblib'", "disk-full",
+        "warning-only", (),
+    ),
+    "a full disk, raised": (
+        "Traceback (most recent call last):\n    self.csv_file.flush()\n"
+        "OSError: [Errno 28] No space left on device\nsee above", "disk-full", "not-gpu", (),
+    ),
+    "a full disk, then Killed": (
+        "OSError: [Errno 28] No space left on device\nKilled", "disk-full", "not-gpu",
+        ("host-oom",),
+    ),
+    "full shared memory": (
+        "OSError: [Errno 28] No space left on device: '/dev/shm/torch_1'", "host-oom", "failure",
+        (),
     ),
     "an array from NumPy": (
         RAISED.format("InternalError: Dst tensor is not initialized.").replace(

@@ -9,6 +9,7 @@ from gpuconf.diagnosis.proposals import (
     configuration,
     device_memory,
     faults,
+    full_disk,
     handles,
     host_memory,
     installation,
@@ -38,6 +39,7 @@ _FAMILIES: dict[str, _Family] = {
     "no-device": installation.for_no_device,
     "xla-toolchain": installation.for_toolchain,
     "host-oom": host_memory.for_host,
+    "disk-full": full_disk.for_full_disk,
     "jax-oom": jax_memory.for_jax,
     "torch-oom": torch_memory.for_torch,
     "illegal-address": faults.for_fault,
@@ -64,7 +66,9 @@ def _where_others_hold_it(cause: str, facts: LogFacts) -> Iterable[Proposal]:
         yield SEE_OTHERS
 
 
-# Though the run went on: the setting was not taken, or the card is not used as it could be.
+# Though the run went on: the setting was not taken, the card is not used as it could be, or a
+# file is missing.
 _WORTH_A_CHANGE = (
     "late-config", "growth-mismatch", "compute-capability", "driver-mismatch", "no-device",
+    "disk-full",
 )  # fmt: skip

@@ -186,6 +186,15 @@ def _host_memory(failed: FailedStep, reading: Reading) -> Reason:
     )
 
 
+def _full_disk(failed: FailedStep, reading: Reading) -> Reason:
+    folder = _detail(reading, "full_folder")
+    return Reason(
+        f"a disk of the host was full in the {failed.step}{f': {folder}' if folder else ''}",
+        f"df -h{f' {shlex.quote(folder)}' if folder else ''}  # or export TMPDIR=/data/tmp",
+        _shown(reading),
+    )
+
+
 def _other(failed: FailedStep, reading: Reading) -> Reason:
     summary = f"the {failed.step} step failed: {CAUSES[reading.cause].title}"
     return Reason(summary, fixes.by_hand(failed.record, failed.only), _shown(reading))
@@ -230,6 +239,7 @@ _BY_CAUSE: dict[str, Callable[[FailedStep, Reading], Reason]] = {
     "missing-libs": _missing,
     "illegal-address": _broken,
     "host-oom": _host_memory,
+    "disk-full": _full_disk,
     "torch-oom": _memory,
     "jax-oom": _memory,
     "oom-device-startup": _memory,

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import TypedDict, cast
 
+from gpuconf.messages import full_disk
+
 
 class Details(TypedDict, total=False):
     """Small facts in the lines of the cause, those that there are."""
@@ -84,6 +86,12 @@ class Details(TypedDict, total=False):
     """The check of TensorFlow's allocator that fails where memory is freed twice."""
     slurm_step: str
     """The job's step that Slurm killed."""
+    full_folder: str
+    """The folder in which a file could not be written because the disk is full."""
+    unwritten: str
+    """What could not be written there: temporary files, checkpoint, data set, events, packages or
+    cache.
+    """
 
 
 _LISTS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -143,6 +151,7 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("freed_twice", re.compile(r"Check failed: (c->in_use\(\))")),
     ("slurm_step", re.compile(r"StepId=(\S{1,40})\.? ")),
 )  # fmt: skip
+_OF_DISKS = ("full_folder", "unwritten")  # as `full_disk` reads them
 _BATCH = re.compile(r"\bbatch_size\s{0,9}=\s{0,9}(\d{1,7})\b")
 
 
@@ -158,7 +167,10 @@ def details_in(texts: Iterable[str]) -> Details:
         match = next((hit for text in whole if (hit := pattern.search(text))), None)
         if match is not None:
             found[name] = match[1].rstrip(".")
-    return cast(Details, found)
+    full = full_disk.unwritten_in(whole)
+    if full is not None:
+        found.update(zip(_OF_DISKS, full, strict=True))
+    return cast(Details, {name: fact for name, fact in found.items() if fact is not None})
 
 
 def batch_size_in(texts: Iterable[str]) -> int | None:

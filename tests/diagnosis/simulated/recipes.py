@@ -87,6 +87,8 @@ RECIPES = (
     Recipe("cublas-handle", "product", ("--total", "4GiB", "--no-bridge"), preload="cublas"),
     # Not the card's fault.
     Recipe("host-oom", "host_oom", ("--total", "4GiB")),
+    Recipe("full-tmpdir", "full_tmpdir", ("--total", "2GiB", "--xla"), besides=("small_disk",)),
+    Recipe("full-checkpoints", "full_checkpoints", besides=("small_disk",)),
     Recipe("shape-mismatch", "shape_mismatch", ("--total", "4GiB")),
     Recipe("healthy", "healthy", ("--total", "4GiB")),
     # A notebook.
