@@ -28,7 +28,7 @@ help:
 	@printf "%-16s%s\n" "make pictures" "draw the pictures of README and docs anew, from what the commands print now (minutes)"
 	@printf "%-16s%s\n" "make site" "build the documentation site into build/site; a warning or a broken link fails"
 	@printf "%-16s%s\n" "make notebooks" "run the notebooks of docs/notebooks on simulated cards, and write what they show now"
-	@printf "%-16s%s\n" "make bench" "what import gpuconf.auto and gpuconf run cost, and how fast a log is explained"
+	@printf "%-16s%s\n" "make bench" "what import gpuconf.auto and the commands cost, and how fast a log is explained"
 	@printf "%-16s%s\n" "make matrix" "acceptance on TensorFlow 2.15, PyTorch 2.4 and JAX 0.4.30 to the newest (an hour)"
 	@printf "%-16s%s\n" "make legacy" "gpuconf run on TensorFlow 1.8 and 1.15 (needs Python 3.6 and 3.7)"
 	@printf "%-16s%s\n" "make slurm" "real Slurm on this machine, with shards of a simulated card (needs root)"
@@ -110,6 +110,7 @@ site: $(VENV)/.docs
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.import_cost
+	$(BIN)/python -m benchmarks.command_cost
 	$(BIN)/python -m benchmarks.explain_speed
 	$(BIN)/python -m benchmarks.run_cost
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpuconf.errors import MissingDependencyError, UsageError
 from gpuconf.units import parse_size_argument
+
+if TYPE_CHECKING:
+    from pathlib import Path  # and imported where a path is taken apart: --help needs none
 
 # The commands: the name, which is also that of the module in cli/ (imported when it is asked for),
 # and the line that --help shows.
@@ -67,6 +67,8 @@ class CommandParser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def _refuse(self, word: str, known: Iterable[str]) -> NoReturn:
+        from difflib import get_close_matches
+
         close = get_close_matches(word.partition("=")[0], list(known), n=1)
         meant = f"did you mean `{self.prog} {close[0]}`? " if close else ""
         raise UsageError(
@@ -126,7 +128,7 @@ def seconds_argument(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return seconds
 
 
@@ -139,6 +141,8 @@ def positive(text: str) -> int:
 
 def file_to_write(option: str, path: str, suffixes: Iterable[str], form: str, hint: str) -> Path:
     """The file of an option; UsageError for another suffix or a folder that is not there."""
+    from pathlib import Path
+
     target, folder = Path(path), Path(path).parent
     if target.suffix.lower() not in suffixes:
         raise UsageError(f"{option} {path}: {form}, by the name's ending", hint=hint)
@@ -153,12 +157,15 @@ def check_picture(path: str) -> None:
     UsageError for another suffix or a folder that is not there or not writable,
     MissingDependencyError without matplotlib.
     """
+    from importlib.util import find_spec
+    from pathlib import Path
+
     hint = f"--plot {Path(path).with_suffix('.png')}"
     target = file_to_write("--plot", path, _PICTURES, "a picture is written as PNG or SVG", hint)
     folder = target.parent
     if target.is_dir() or not os.access(target if target.exists() else folder, os.W_OK):
         raise UsageError(f"--plot {path}: it may not be written there", hint=f"ls -ld {folder}")
-    if importlib.util.find_spec("matplotlib") is None:
+    if find_spec("matplotlib") is None:
         raise MissingDependencyError(
             "--plot draws with matplotlib, which is not installed",
             hint="pip install 'gpuconf[plot]'",

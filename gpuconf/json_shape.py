@@ -8,7 +8,6 @@ docstring below the field; that of a computed one is its property's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 Type = TypeVar("Type", bound=type)
@@ -72,8 +71,9 @@ def shape_of(cls: type) -> JsonShape:
 
 def field_names(cls: type) -> tuple[str, ...] | None:
     """The fields of a NamedTuple or a dataclass, in order; None for another type."""
-    if is_dataclass(cls):
-        return tuple(cls.__dataclass_fields__)
+    fields = getattr(cls, "__dataclass_fields__", None)  # `dataclasses` takes long to import
+    if fields is not None:
+        return tuple(fields)
     names = getattr(cls, "_fields", None)
     return names if isinstance(names, tuple) and issubclass(cls, tuple) else None
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shlex
-import socket
 from typing import TYPE_CHECKING
 
-from gpuconf.cli.documents import ChecksDocument, ListedCheck
 from gpuconf.cli.output import Output
 from gpuconf.command_line import describe, seconds_argument
 from gpuconf.doctor import PROBE_TIMEOUT_S
@@ -144,6 +141,8 @@ def _list_checks(options: argparse.Namespace, output: Output) -> int:
     ids = selected(options.checks, known)
     listed = {name: about for name, about in known.items() if name in ids}
     if output.as_json:
+        from gpuconf.cli.documents import ChecksDocument, ListedCheck
+
         output.document(ChecksDocument(tuple(ListedCheck(*each) for each in listed.items())))
     else:
         output.table(Table(("CHECK", "WHAT IT LOOKS AT"), list(listed.items())))
@@ -219,6 +218,8 @@ def _write_format(report: Report, form: str, code: int, output: Output) -> None:
         for line in annotations_of(report, folder=folder):
             output.line(line)
     else:
+        import json
+
         from gpuconf.doctor.examination import known_checks
         from gpuconf.doctor.sarif import sarif_of
 
@@ -228,6 +229,8 @@ def _write_format(report: Report, form: str, code: int, output: Output) -> None:
 
 def _write_page(report: Report, path: str) -> GpuconfError | None:
     """Write the page with names taken out; return why it could not be written, or None."""
+    import socket
+
     from gpuconf.doctor.page import write_page
     from gpuconf.doctor.redaction import redactor_for
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpuconf import run_plan
-from gpuconf.cli.documents import PlanDocument, PlannedGpu
 from gpuconf.cli.output import Output
 from gpuconf.environ import switched_off
 from gpuconf.errors import UsageError
@@ -20,6 +19,7 @@ from gpuconf.running.request import Request, add_changes, request_of
 from gpuconf.units import sized
 
 if TYPE_CHECKING:
+    from gpuconf.cli.documents import PlanDocument, PlannedGpu
     from gpuconf.settings import Setting
 
 
@@ -99,6 +99,8 @@ def _plan(request: Request) -> Plan:
 
 def document_of(plan: Plan, changes: dict[str, str], settings: list[Setting]) -> PlanDocument:
     """The plan as ``--json`` prints it."""
+    from gpuconf.cli.documents import PlanDocument
+
     return PlanDocument(
         profile=plan.profile.name,
         source=plan.profile.source,
@@ -110,6 +112,8 @@ def document_of(plan: Plan, changes: dict[str, str], settings: list[Setting]) ->
 
 
 def _gpu_document(plan: GpuPlan) -> PlannedGpu:
+    from gpuconf.cli.documents import PlannedGpu
+
     gpu = plan.gpu
     return PlannedGpu(
         uuid=gpu.uuid,

@@ -91,9 +91,10 @@ def run(options: argparse.Namespace, output: Output) -> int:
 def holdings_for(options: argparse.Namespace) -> Holdings:
     """Who holds what now, as far as is asked for."""
     from gpuconf.holdings.gathering import read_holdings, summed_up
-    from gpuconf.holdings.tasks import with_tasks
 
     everybody = read_holdings()
     if options.schedulers:
+        from gpuconf.holdings.tasks import with_tasks
+
         everybody = with_tasks(everybody, list(dict.fromkeys(options.schedulers)))
     return everybody if options.all_users else summed_up(everybody)

@@ -8,7 +8,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuconf import __version__
@@ -295,6 +294,8 @@ def selected(ids: Sequence[str], known: Iterable[str]) -> frozenset[str]:
 
 
 def _hint(wanted: str, known: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
     if wanted.endswith((".py", ".ipynb")) or os.path.isfile(wanted):
         return f"gpuconf doctor --script {shlex.quote(wanted)}"
     groups = sorted({each.split(".")[0] for each in known})

@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import yaml
-
 from gpuconf.command_line import positive
 from gpuconf.errors import UsageError
 from gpuconf.profile import Profile, load_profile
@@ -118,6 +116,8 @@ def _parsed(change: str) -> tuple[Sequence[str], object]:
         )
     if path[0] == "env":
         return ("env", key.partition(".")[2].strip()), text
+    import yaml  # here: few command lines have a --set
+
     try:
         return path, yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import pkgutil
 from pathlib import Path
 
@@ -16,20 +15,42 @@ from tests.cli.commands import run_commands
 from tests.processes import run_python
 
 _LOADED = """
-import json, sys
+import sys
 from gpuconf.cli.main import main
 try:
     main({arguments!r})
 finally:
-    loaded = [name for name in sys.modules if name.partition(".")[0] == "gpuconf"]
-    print(json.dumps(loaded))
+    print(*sys.modules)
 """
+_ARGPARSE = """
+import argparse, sys
+argparse.ArgumentParser().format_help()
+print(*sys.modules)
+"""
+# What takes long to import, by the commands that do without.
+_IN_NO_LIST = {"rich", "yaml", "json", "pathlib", "dataclasses", "difflib", "subprocess"}
+_NOT_LOADED = {
+    "--version": _IN_NO_LIST,
+    "--help": _IN_NO_LIST,
+    "plan": {"rich", "yaml", "dataclasses", "inspect", "difflib", "gpuconf.cli.documents"},
+    "ps": {
+        "rich.console", "yaml", "dataclasses", "inspect", "difflib", "gpuconf.holdings.tasks",
+        "gpuconf.planner", "gpuconf.profile",
+    },
+    "doctor": {"rich", "yaml", "socket", "difflib", "gpuconf.cli.documents", "gpuconf.doctor.page"},
+}  # fmt: skip
+
+
+def all_loaded_by(folder: Path, *arguments: str) -> set[str]:
+    """The modules that a fresh process has loaded after the command."""
+    out = run_python(_LOADED.format(arguments=arguments), folder)
+    return set(out.splitlines()[-1].split())
 
 
 def loaded_by(folder: Path, *arguments: str) -> set[str]:
-    """The modules of gpuconf that a fresh process has loaded after the command."""
-    out = run_python(_LOADED.format(arguments=arguments), folder)
-    return set(json.loads(out.splitlines()[-1]))
+    """Those of gpuconf."""
+    loaded = all_loaded_by(folder, *arguments)
+    return {name for name in loaded if name.partition(".")[0] == "gpuconf"}
 
 
 def test_the_table_lists_every_command_of_the_folder() -> None:
@@ -64,3 +85,19 @@ def test_a_command_imports_its_own_module_alone(
     others = {f"gpuconf.cli.{name}" for name in COMMANDS if name not in arguments}
     assert not loaded & others
     assert len(loaded) <= most, sorted(loaded)
+
+
+@pytest.fixture(scope="module")
+def of_argparse(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """What Python's own argparse loads, which differs from version to version."""
+    return set(run_python(_ARGPARSE, tmp_path_factory.mktemp("bare")).split())
+
+
+@pytest.mark.parametrize("command", _NOT_LOADED)
+def test_a_command_does_without_dear_modules(
+    command: str, of_argparse: set[str], tmp_path: Path
+) -> None:
+    """rich where something is drawn, PyYAML where YAML is read; benchmarks.command_cost: why."""
+    loaded = all_loaded_by(tmp_path, command)
+    assert "gpuconf.cli.main" in loaded
+    assert not loaded & _NOT_LOADED[command] - of_argparse

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from gpuconf.backends.torch.options import OPTION_VARIABLES, options_in
 from gpuconf.doctor.checks.check import Check, fail, ok, skip, warn
 from gpuconf.doctor.facts import Facts
@@ -154,6 +152,8 @@ def meant_option(name: str) -> str | None:
 
     A newer torch may know more of them.
     """
+    from difflib import get_close_matches  # slow to import, and only few names are misspelt
+
     close = get_close_matches(name, KNOWN_OPTIONS, n=1, cutoff=_ALIKE)
     return close[0] if close and name not in KNOWN_OPTIONS else None
 
