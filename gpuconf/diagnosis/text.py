@@ -79,7 +79,7 @@ def headline(diagnosis: Diagnosis) -> str:
         return f"{diagnosis.title} ({diagnosis.cause}): {ending}"
     ended = diagnosis.facts.exception or diagnosis.facts.cut_off
     if ended is not None and speaks_of_gpus(ended):
-        return f"nothing known ({NOT_GPU}), though it speaks of a GPU: the run ended with {ended}"
+        return f"nothing known ({NOT_GPU}), although it mentions a GPU: the run ended with {ended}"
     if ended is not None:
         return f"{diagnosis.title} ({NOT_GPU}): the run ended with {ended}"
     if diagnosis.line_count == 0:

@@ -80,6 +80,10 @@ _OF_TENSORFLOW = (
         *(_GUARDS, _DEVICES, "backends.tensorflow.lateness"),
     ),
     _tensorflow("<context>", "add_function_def", _NO_ESTIMATE, "keras_api.graphs"),
+    _tensorflow(
+        *("tensorflow.python.framework.config", "is_op_determinism_enabled"),
+        *("estimate counts a deterministic step as one that XLA compiles", "keras_api.jit"),
+    ),
     _tensorflow("<context>", "_initialized", _NO_GUARD, "keras_api.devices", _GUARDS),
     _tensorflow("<context>", "_handle", _NO_LIMITS, "backends.tensorflow.readback"),
     _tensorflow("<context>", "_physical_devices", _NO_LATENESS, "backends.tensorflow.runtime"),
@@ -224,6 +228,8 @@ _OF_ANY_KERAS = (
 )
 
 _OF_KERAS_3 = (
+    Name("keras.src.backend", "cudnn_ok", ("keras_api.jit",),
+         "estimate hands LSTM and GRU to XLA, which Keras would give to cuDNN", KERAS_3),
     Name("<functional model>", "_inputs_struct", ("keras_api.symbolic",), _NO_SHAPE, KERAS_3),
     Name("<functional model>", "_outputs_struct", ("keras_api.symbolic",), _NO_SHAPE, KERAS_3),
     Name("<sequential model>", "_functional", ("keras_api.symbolic",), _NO_SHAPE, KERAS_3),

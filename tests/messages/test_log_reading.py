@@ -169,7 +169,7 @@ def test_lines_packed_into_json_are_read_one_by_one(padding: int) -> None:
 
 
 def test_paths_of_windows_are_no_packed_lines() -> None:
-    r"""The ``\n`` in ``C:\new`` is no end of a line."""
+    r"""The ``\n`` in ``C:\new`` is not an end of a line."""
     recorder = Recorder("alarm")
     recorder.read(b"C:\\new\\nets\\net.py alarm\n")
     assert recorder.seen == [LogLine(1, r"C:\new\nets\net.py alarm")]

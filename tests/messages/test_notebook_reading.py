@@ -93,7 +93,7 @@ def test_notebook_without_outputs_is_empty() -> None:
     ],
 )
 def test_what_is_no_notebook_is_a_log(data: bytes) -> None:
-    """Broken or other JSON is no notebook; nothing is raised."""
+    """Broken or other JSON is not a notebook; nothing is raised."""
     assert printed_by_cells(data) is None
     explain(data)
 

@@ -77,7 +77,7 @@ def test_lines_that_do_not_meet_a_rule(rule: str, line: str) -> None:
 
 @pytest.mark.parametrize("family", HEALTHY_LINES)
 def test_healthy_lines_meet_nothing_bad(family: str) -> None:
-    """No error, no ladder, no fall back to the CPU; and alone they are no failure."""
+    """No error, no ladder, no fall back to the CPU; and alone they are not a failure."""
     for line in HEALTHY_LINES[family]:
         bad = [RULES[name] for name in met_by(line)]
         assert not [rule.id for rule in bad if rule.level in ("error", "ladder", "fallback")], line
