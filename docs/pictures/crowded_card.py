@@ -34,7 +34,8 @@ ABOUT = (
     "A crowded card as two bars. Without gpuconf the first training takes nearly all that the "
     "desktop leaves, and the second dies. With gpuconf each leases its own part, and both train."
 )
-_DESKTOP, _FIRST, _SECOND, _FREE = "#8d99a6", "#2a6f97", "#5b8c5a", "#e3e7ea"
+# The first three are dark enough for pale words on light and on dark pages.
+_DESKTOP, _FIRST, _SECOND, _FREE = "#5f6b77", "#26678f", "#47764a", "#e3e7ea"
 _ON_COLOUR = "#f8fafc"
 _HEIGHT = 0.5
 _NARROWEST = 0.08  # of the card; what is narrower has its label beside it
@@ -99,15 +100,16 @@ def _after() -> list[Part]:
     """What the plan leases to each of the two, one after the other."""
     parts, free = [_desktop()], SPEC.total_bytes - SPEC.used_bytes
     for which, colour in (("first", _FIRST), ("second", _SECOND)):
-        limit, lease = planned(SPEC.total_bytes - SPEC.used_bytes)
+        limit, lease = planned(free)
         words = f"the {which} leases {sized(lease)}:\n{sized(limit)} limit + CUDA context"
         parts.append(Part(lease, words, colour))
         free -= lease
-    return [*parts, Part(free, f"{sized(free)}\nleft", _FREE)]
+    return [*parts, Part(free, f"{sized(free)} left", _FREE)]
 
 
 def planned(free_bytes: int) -> tuple[int, int]:
     """The limit and the lease of the profile where so much is free."""
+    major, minor = SPEC.compute_capability.split(".")
     gpu = Gpu(
         index=0,
         name=SPEC.name,
@@ -115,6 +117,7 @@ def planned(free_bytes: int) -> tuple[int, int]:
         total_bytes=SPEC.total_bytes,
         free_bytes=free_bytes,
         used_bytes=SPEC.total_bytes - free_bytes,
+        compute_capability=(int(major), int(minor)),
     )
     plan = plan_for(load_profile(PROFILE), environ={}, read=lambda: Inventory((gpu,)))
     (planned,) = plan.gpus
@@ -149,15 +152,19 @@ def _bar(axes: Axes, place: int, name: str, parts: Sequence[Part]) -> None:
 
 def _ends(half: Half) -> tuple[str, bool]:
     """What became of the two trainings, in words, and whether both learned."""
-    first, second = (_end(run) for run in (half.first, half.second))
-    if first == second:
-        return f"both learn, at once for {half.both_trained_s:.0f} s", True
-    return f"the first {first}; the second {second}", False
+    first, second = half.first, half.second
+    if not (learned(first) and learned(second)):
+        return f"the first {_end(first)}; the second {_end(second)}", False
+    assert first.result is not None
+    assert second.result is not None
+    together = " at once" if half.both_trained_s >= 1 else ""
+    same = ", with the same losses" if first.result["losses"] == second.result["losses"] else ""
+    return f"both train{together}{same}", True
 
 
 def _end(run: ScriptRun) -> str:
     if learned(run):
-        return f"learns within {limits_of(run)}"
+        return "trains"
     error = end_lines(run)[-1].strip().partition(":")[0]
     return f"gets {limits_of(run)} and dies: {error}"
 

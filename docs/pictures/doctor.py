@@ -23,11 +23,11 @@ ABOUT = (
 CARD = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB)
 
 
-def output(*checks: str) -> str:
-    """What it prints there, with colours: all checks, or these alone."""
+def output() -> str:
+    """What it prints there, with colours."""
     with simulated_card(CARD) as card, tempfile.TemporaryDirectory(prefix="picture-") as name:
         home = Path(name)
         clean = environment(home, os.environ)
         clean.pop("NO_COLOR")
         environ = card.environment({**clean, **VARIABLES})
-        return printed(["gpuconf", "doctor", *checks], environ, home)
+        return printed(["gpuconf", "doctor"], environ, home)

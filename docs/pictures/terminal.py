@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -22,6 +23,13 @@ from pictures.labels import labelled  # beside this file, in a folder that no pa
 from transcripts import HOME
 
 COLUMNS, ROWS = 100, 60
+# Dark on every page; even what is dim stands out by more than 4.5 : 1.
+BACKGROUND = (22, 27, 34)
+_ANSI = [
+    (110, 118, 129), (255, 123, 114), (126, 231, 135), (227, 179, 65),
+    (121, 192, 255), (210, 168, 255), (118, 227, 234), (240, 243, 246),
+]  # fmt: skip
+_THEME = TerminalTheme(BACKGROUND, (240, 243, 246), _ANSI)
 _FONT_OF_THE_NETWORK = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
@@ -65,7 +73,7 @@ def picture(prompt: str, output: str, about: str) -> str:
     console.print(Text(f"$ {prompt}", style="bold"), soft_wrap=True)
     console.print(Text.from_ansi(output.rstrip("\n")), soft_wrap=True)
     name = re.sub(r"\W+", "-", prompt)
-    svg = console.export_svg(title=prompt[prompt.index("gpuconf") :], unique_id=name)
+    svg = console.export_svg(title=prompt[prompt.index("gpuconf") :], unique_id=name, theme=_THEME)
     return labelled(_FONT_OF_THE_NETWORK.sub("", svg), about)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from gpuconf.cli import demo
 from gpuconf.demo.card_choice import CardChoice
 from gpuconf.hardware import Gpu
-from tests.cli.commands import BUILT, gpuconf
+from tests.cli.commands import BUILT, ROOT, gpuconf
 from tests.processes import Nvml, run
 
 pytestmark = pytest.mark.slow  # waits for programs
@@ -46,6 +47,9 @@ def test_the_story_as_the_readme_tells_it(tmp_path: Path) -> None:
     ):
         assert text in told
     assert "with gpuconf: ninety_percent.py" in done.stderr
+    picture = (ROOT / "docs" / "pictures" / "crowded-card.svg").read_text(encoding="utf-8")
+    for figure in re.findall(r"\b\d+ MiB(?! left)", picture):
+        assert figure in told
 
 
 @pytest.mark.slow
