@@ -66,8 +66,12 @@ def _install(folder: Path, names: Sequence[str]) -> None:
 
 
 def _plain() -> dict[str, str]:
-    """The environment without the paths of tests, which would go first for pip too."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    """The environment without the paths of tests, which would go first for pip too.
+
+    The versions are given; constraints of this machine's pip could only refuse them.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return {**kept, "PIP_CONSTRAINT": os.devnull}
 
 
 if __name__ == "__main__":
