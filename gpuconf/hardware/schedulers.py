@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 
-from gpuconf.hardware.ancestry import lineage_of, words_of
+from gpuconf.hardware.ancestry import lineage_of, stat_of, words_of
 from gpuconf.hardware.inventory import RAY, SLURM, Gpu
 from gpuconf.records import NamedTuple
 
+_VSIZE = 20  # of the fields of `stat_of`, the size of the address space
 _TITLES = {
     RAY: re.compile(r"ray::(?P<name>\S{1,200})"),
     SLURM: re.compile(r"slurmstepd: \[(?P<name>[^\]]{1,100})\]"),
@@ -44,13 +45,20 @@ def held_outside(gpu: Gpu, scheduler: str, own_pid: int) -> int | None:
     """The bytes of ``gpu`` that neither tasks of ``scheduler`` nor ``own_pid`` hold.
 
     None where NVML has no figures.  What the driver does not tell apart (WSL, containers) counts
-    as held outside.
+    as held outside.  What a process holds that is ending does not: it will be free in a moment,
+    and the process has no command line any more that could name its scheduler.
     """
     if gpu.total_bytes is None or gpu.free_bytes is None:
         return None
     inside = sum(
         each.used_bytes or 0
         for each in gpu.processes or ()
-        if each.pid == own_pid or task_of(each.pid, scheduler) is not None
+        if each.pid == own_pid or task_of(each.pid, scheduler) is not None or _is_ending(each.pid)
     )
     return max(0, gpu.total_bytes - gpu.free_bytes - inside)
+
+
+def _is_ending(pid: int) -> bool:
+    """Whether a process has given up its address space: it is exiting, or a zombie."""
+    fields = stat_of(pid)
+    return fields is not None and fields[_VSIZE] == "0"
