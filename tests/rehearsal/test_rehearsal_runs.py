@@ -210,7 +210,9 @@ def test_a_full_disk_is_not_the_programs_error(tmp_path: Path) -> None:
 
 
 def test_a_helper_that_cannot_take_the_profile_runs(tmp_path: Path) -> None:
-    """Without PyYAML no profile can be read: that counts where TensorFlow is, not before."""
+    """Without PyYAML no own profile can be read: that counts where TensorFlow is, not before."""
+    own = tmp_path / "own.yaml"
+    own.write_text("extends: shared-desktop\n", encoding="utf-8")
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "yaml.py").write_text("raise ImportError('no yaml')\n")
     (tmp_path / "there" / "tensorflow.py").write_text("__version__ = '0'\n")
@@ -221,7 +223,7 @@ def test_a_helper_that_cannot_take_the_profile_runs(tmp_path: Path) -> None:
     def code_and_end(helped: str) -> tuple[int | None, str]:
         more = {"PYTHONPATH": str(tmp_path / "there"), "HELP": helped}
         environ = clean_environment(tmp_path, more)
-        orders = Orders(profile="shared-desktop")
+        orders = Orders(profile=str(own))
         command = [sys.executable, str(file)]
         done = run_once(command, orders, environ=environ, is_shown=False)
         return done.code, done.trainer["ended"]
