@@ -112,7 +112,7 @@ def test_tab(tmp_path: Path) -> None:
 
 def test_interrupted_while_it_starts(tmp_path: Path) -> None:
     """^C during the imports ends it without a word: no line of a traceback, exit code 130."""
-    (tmp_path / "difflib.py").write_text(
+    (tmp_path / "shlex.py").write_text(
         "import os, pathlib, time\npathlib.Path('importing').touch()\ntime.sleep(60)\n"
     )
     environ = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}"}
