@@ -61,13 +61,7 @@ def runtime_env(
     profile, and ProfileNotFoundError for a name that is not known here.
     """
     made = dict(base or {})
-    variables = made.get("env_vars") or {}
-    if not isinstance(variables, Mapping):
-        raise UsageError(
-            f"env_vars is of type {type(variables).__name__}; the rule: a dict of strings",
-            hint='runtime_env(base={"env_vars": {"NAME": "value"}})',
-        )
-    variables = dict(variables)
+    variables = _variables_of(made)
     if profile is not None:
         _check_profile(os.fspath(profile))
         variables["GPUCONF_PROFILE"] = os.fspath(profile)
@@ -85,6 +79,23 @@ def runtime_env(
     if variables:
         made["env_vars"] = variables
     return made
+
+
+def _variables_of(made: Mapping[str, object]) -> dict[str, str]:
+    """Its ``env_vars``; raises UsageError for what Ray would refuse."""
+    variables = made.get("env_vars") or {}
+    hint = 'runtime_env(base={"env_vars": {"NAME": "value"}})'
+    if not isinstance(variables, Mapping):
+        raise UsageError(
+            f"env_vars is of type {type(variables).__name__}; the rule: a dict of strings",
+            hint=hint,
+        )
+    for name, value in variables.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise UsageError(
+                f"env_vars has {name!r}: {value!r}; the rule: a dict of strings", hint=hint
+            )
+    return dict(variables)
 
 
 def _check_profile(profile: str) -> None:

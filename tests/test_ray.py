@@ -32,6 +32,24 @@ def test_what_is_there_stays() -> None:
     assert base == {"pip": ["x"], "env_vars": {"MINE": "1"}, HOOK: "mine.hook"}
 
 
+def test_a_runtime_env_made_of_one_that_we_made() -> None:
+    """The user's hook, by name or as a function, is still called, and the first profile stays."""
+    named = gpuconf.ray.runtime_env("half-card", base={HOOK: "mine.hook"})
+    assert gpuconf.ray.runtime_env(base=named) == named
+    called = []
+    first = gpuconf.ray.runtime_env(base={HOOK: lambda: called.append("mine")})
+    hook = gpuconf.ray.runtime_env(base=first)[HOOK]
+    assert callable(hook)
+    hook()
+    assert called == ["mine"]
+
+
+def test_check_is_silent_outside_ray() -> None:
+    """A program that also runs without Ray may call it."""
+    gpuconf.ray.check()
+    assert gpuconf.ray.checked(lambda: 7)() == 7
+
+
 def test_a_path_that_only_the_nodes_have() -> None:
     """A file that is not on this machine is theirs to read."""
     made = gpuconf.ray.runtime_env("/shared/of/the/nodes.yaml")
@@ -42,6 +60,7 @@ def test_a_path_that_only_the_nodes_have() -> None:
     ("base", "words"),
     [
         ({"env_vars": ["A=1"]}, "env_vars is of type list"),
+        ({"env_vars": {"A": 1}}, "env_vars has 'A': 1"),
         ({HOOK: "no_module"}, "worker_process_setup_hook is 'no_module'"),
         ({HOOK: 3}, "worker_process_setup_hook is 3"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from gpuconf.hardware.inventory import RAY, SLURM
 from gpuconf.hardware.schedulers import Task
 from gpuconf.holdings.document import SchedulerTask
+from gpuconf.ray_address import silence_of
 
 Names = dict[int, SchedulerTask]
 
@@ -25,6 +27,10 @@ def ray_names(tasks: Mapping[int, Task]) -> Names:
 
     Raises NotAskedError.
     """
+    address = os.environ.get("RAY_API_SERVER_ADDRESS") or os.environ.get("RAY_ADDRESS", "")
+    silence = silence_of(address)
+    if silence is not None:
+        raise NotAskedError(f"Ray cannot be asked at {address}: {silence}")
     try:
         import ray
         from ray.util import state
@@ -32,7 +38,11 @@ def ray_names(tasks: Mapping[int, Task]) -> Names:
         raise NotAskedError(f"Ray cannot be asked: {error}") from None
     try:
         here = ray.util.get_node_ip_address()
-        nodes = {node.node_id for node in state.list_nodes(limit=_MOST) if node.node_ip == here}
+        nodes = {
+            node.node_id
+            for node in state.list_nodes(limit=_MOST, timeout=_PATIENCE_S)
+            if node.node_ip == here
+        }
         actors = [
             actor
             for actor in state.list_actors(detail=True, limit=_MOST, timeout=_PATIENCE_S)

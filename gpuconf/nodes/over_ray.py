@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from typing import Any
 
 from gpuconf.errors import GpuconfError, MissingDependencyError
 from gpuconf.nodes.document import NodeReport, NodesReport, Progress, node_report
+from gpuconf.ray_address import silence_of
 
 _TURN_S = 1.0
 
@@ -21,6 +23,11 @@ def ask_nodes(
 
     Raises MissingDependencyError without Ray, and GpuconfError where no cluster answers.
     """
+    # As ray.init does, which takes "auto" from there.
+    where = os.environ.get("RAY_ADDRESS") or address if address == "auto" else address
+    silence = silence_of(where)
+    if silence is not None:
+        raise _no_cluster(where, silence)
     try:
         import ray
     except ImportError as error:
@@ -30,14 +37,18 @@ def ask_nodes(
     try:
         ray.init(address=address, log_to_driver=False, logging_level="error")
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise GpuconfError(
-            f"no Ray cluster answers at {address}: {error}",
-            hint="ray start --head, or gpuconf ray doctor --address HOST:6379",
-        ) from None
+        raise _no_cluster(where, str(error)) from None
     try:
         return _ask_all(ray, words, timeout_s, progress)
     finally:
         ray.shutdown()
+
+
+def _no_cluster(address: str, why: str) -> GpuconfError:
+    return GpuconfError(
+        f"no Ray cluster answers at {address}: {why}",
+        hint="ray start --head, or gpuconf ray doctor --address HOST:6379",
+    )
 
 
 def _ask_all(ray: Any, words: Sequence[str], timeout_s: float, progress: Progress) -> NodesReport:
@@ -53,7 +64,9 @@ def _ask_all(ray: Any, words: Sequence[str], timeout_s: float, progress: Progres
             reports[node["NodeID"]] = NodeReport(names[node["NodeID"]], "Ray says it is dead")
             continue
         strategy = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        asked[task.options(scheduling_strategy=strategy).remote(list(words))] = node["NodeID"]
+        asked[task.options(scheduling_strategy=strategy).remote(list(words), timeout_s)] = node[
+            "NodeID"
+        ]
     end = time.monotonic() + timeout_s
     while asked and time.monotonic() < end:
         done, _ = ray.wait(list(asked), timeout=min(_TURN_S, max(0, end - time.monotonic())))
@@ -87,10 +100,19 @@ def _answer(ray: Any, reference: Any, name: str) -> NodeReport:
         return NodeReport(name, lines[-1].strip() if lines else type(error).__name__)
 
 
-def doctor_here(words: list[str]) -> tuple[str, str, int]:
-    """What the doctor prints on this node, in the Python of its workers."""
+def doctor_here(words: list[str], timeout_s: float) -> tuple[str, str, int]:
+    """What the doctor prints on this node, in the Python of its workers.
+
+    It ends with its time: nobody waits for it then.
+    """
     command = [sys.executable, "-m", "gpuconf", "doctor", "--json", *words]
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=timeout_s,
+        check=False,
     )
     return done.stdout, done.stderr, done.returncode
