@@ -1,4 +1,4 @@
-"""Whether anything listens where a Ray cluster is said to be.
+"""Whether anything listens at the address of a Ray cluster.
 
 Ray itself tries a silent address for many minutes, which no option of it changes.
 """
@@ -15,7 +15,7 @@ def silence_of(address: str) -> str | None:
     """Why nothing answers at ``address``; None where something listens.
 
     ``address`` is as Ray takes it: HOST:PORT, ray://HOST:PORT, http://HOST:PORT.  None also for
-    what Ray looks up itself, such as "auto", and for what is no address, which Ray refuses.
+    what Ray looks up itself, such as "auto", and for what is not an address, which Ray refuses.
     """
     host, _, port = address.rpartition("://")[2].rstrip("/").rpartition(":")
     if not host or not (port.isascii() and port.isdecimal()):
