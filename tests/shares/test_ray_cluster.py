@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ray_cluster import Check, Found, Layout, checks_of
+from benchmarks.ray_shares import Check, Found, Layout, checks_of
 from gpuconf.units import MIB
 from tests.cli.commands import BUILT
 from tests.processes import run
