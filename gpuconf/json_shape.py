@@ -8,7 +8,9 @@ docstring below the field; that of a computed one is its property's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from gpuconf.records import NamedTuple
 
 Type = TypeVar("Type", bound=type)
 

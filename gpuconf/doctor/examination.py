@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gpuconf import __version__
 from gpuconf.doctor import PROBE_TIMEOUT_S
@@ -22,6 +22,7 @@ from gpuconf.doctor.gathering.interpreter import other_interpreter
 from gpuconf.doctor.report import ProfileInForce, Report
 from gpuconf.environ import before_gpuconf, switched_off
 from gpuconf.errors import GpuconfError, UsageError
+from gpuconf.records import NamedTuple
 
 if TYPE_CHECKING:
     from gpuconf.doctor.live import LiveReport, ProbedFramework

@@ -7,7 +7,6 @@ field keeps the default here: unknown.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from gpuconf.errors import GpuconfError
 from gpuconf.hardware import Inventory
@@ -16,6 +15,7 @@ from gpuconf.hardware.holders import Process
 from gpuconf.leases.folder import FolderFault
 from gpuconf.planner import Plan
 from gpuconf.profile.model import Note
+from gpuconf.records import NamedTuple
 from gpuconf.settings import Setting
 from gpuconf.shares import Assigned
 

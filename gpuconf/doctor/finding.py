@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import traceback
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from gpuconf.json_shape import FieldRule, FromOne, json_shape
+from gpuconf.records import NamedTuple
 
 Status = Literal["ok", "warn", "fail", "skip", "crash"]
 

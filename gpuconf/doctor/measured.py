@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from gpuconf.json_shape import Bytes, Count, FieldRule, json_shape
+from gpuconf.records import NamedTuple
 from gpuconf.units import sized
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, Any, get_args
 
 from gpuconf.doctor.finding import Finding, Status
 from gpuconf.doctor.measured import LiveProbe, MeasuredHolder, MeasuredRun
 from gpuconf.json_shape import Bytes, Count, FieldRule, json_shape
+from gpuconf.records import NamedTuple
 
 BAR_PARTS = ("others", "yours", "allowed", "left")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from gpuconf.doctor.finding import Finding
 from gpuconf.doctor.report import BAR_PARTS, CardReport, MemoryBar, Report
 from gpuconf.planner.plan import FRAMEWORKS
+from gpuconf.records import NamedTuple
 from gpuconf.reporting.lines import Line, broken, line_of
 from gpuconf.reporting.memory_bars import BarLayout, BarRow, bar_lines
 

@@ -6,10 +6,11 @@ driver does not answer is None here too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from gpuconf.hardware.inventory import Inventory
 from gpuconf.hardware.nvml import ask, query, read_started
+from gpuconf.records import NamedTuple
 
 if TYPE_CHECKING:
     from types import ModuleType

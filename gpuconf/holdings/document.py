@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from gpuconf.json_shape import Bytes, Count, FieldRule, FromOne, json_shape
+from gpuconf.records import NamedTuple
 
 
 class SchedulerTask(NamedTuple):

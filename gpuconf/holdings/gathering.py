@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
-from typing import NamedTuple
 
 from gpuconf.hardware import CardLease, Gpu, Inventory, holders, read_inventory
 from gpuconf.hardware.holders import Process, holders_of, read_processes
@@ -31,6 +30,7 @@ from gpuconf.leases.view import (
     read_ledger,
     with_leases,
 )
+from gpuconf.records import NamedTuple
 from gpuconf.terminal import printable
 
 _NO_LEDGER_YET = "no program here has leased memory yet"

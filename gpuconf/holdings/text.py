@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from gpuconf.holdings.document import (
     CardHoldings,
@@ -13,6 +12,7 @@ from gpuconf.holdings.document import (
     UserHoldings,
     WaitingProcess,
 )
+from gpuconf.records import NamedTuple
 from gpuconf.reporting.columns import Column, column_lines
 from gpuconf.reporting.lines import Line, broken
 from gpuconf.reporting.memory_bars import BarLayout, BarRow, bar_lines

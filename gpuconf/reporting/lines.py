@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from gpuconf.command_line import COMMANDS
+from gpuconf.records import NamedTuple
 
 _QUOTED = re.compile(r'''`[^`]*`|(?<!\w)'[^']*'|"[^"]*"''')
 _OURS = f"gpuconf (?:{'|'.join(COMMANDS)})"

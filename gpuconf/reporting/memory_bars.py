@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple
 
+from gpuconf.records import NamedTuple
 from gpuconf.reporting.lines import Line, line_of
 from gpuconf.units import MIB
 

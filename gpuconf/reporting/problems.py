@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from gpuconf.errors import GpuconfError, ProfileError
 from gpuconf.json_shape import FromOne
+from gpuconf.records import NamedTuple
 
 
 class Bug(NamedTuple):

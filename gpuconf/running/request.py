@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpuconf.command_line import positive
 from gpuconf.errors import UsageError
 from gpuconf.profile import Profile, load_profile
+from gpuconf.records import NamedTuple
 from gpuconf.units import parse_duration
 
 FOREVER = "forever"

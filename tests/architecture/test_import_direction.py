@@ -54,7 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "state_note": {"records"},
     "worker_process": set(),
     "ray_address": set(),
-    "json_shape": set(),
+    "json_shape": {"records"},
     "version": set(),
     "json_values": {"json_shape"},
     "carried": {"bootstrap", "errors"},  # in somebody else's program, which it hands over

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
+from gpuconf.records import NamedTuple
 
 NO_GPU = "there is no GPU to check"
 

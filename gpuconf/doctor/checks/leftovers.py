@@ -8,13 +8,13 @@ dead.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from gpuconf.doctor.checks.check import NO_GPU, Check, ok, skip, warn
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 from gpuconf.hardware import Gpu
 from gpuconf.hardware.holders import Process, holders_of
+from gpuconf.records import NamedTuple
 from gpuconf.units import GIB, sized
 
 _STATES = {"T": "is stopped", "Z": "is dead", "X": "is dead"}

@@ -6,7 +6,7 @@ What is malformed counts as no requirement: better silent than wrong.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from functools import cache
 
 from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement
@@ -14,6 +14,8 @@ from packaging.requirements import Requirement as ParsedRequirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
+
+from gpuconf.records import NamedTuple
 
 _EXTRA = re.compile(r'extra == "([^"]*)"')  # as `packaging` writes a marker
 
@@ -45,6 +47,7 @@ class Requirement(NamedTuple):
         return max(versions, key=Version, default=None)  # a set of clauses has no order
 
 
+@cache  # several checks look at the same lines
 def parse_requirement(text: str, *, python: tuple[int, int]) -> Requirement | None:
     """The requirement in a line of METADATA.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from gpuconf import environ as environment
 from gpuconf import run_plan
@@ -22,6 +22,7 @@ from gpuconf.leases.view import CardLeases, with_leases
 from gpuconf.machine_plan import environment_for, plan_for
 from gpuconf.planner import wants_leases
 from gpuconf.profile import Profile, chosen_profile, load_profile
+from gpuconf.records import NamedTuple
 from gpuconf.shares import assigned_share
 
 _T = TypeVar("_T")

@@ -16,10 +16,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from gpuconf.doctor.facts import CudaLibrary, Package, TensorFlowBuild
 from gpuconf.doctor.gathering.files import names_in, under
+from gpuconf.records import NamedTuple
 
 _TIMEOUT_S = 20.0
 
