@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,6 +66,18 @@ class FailedError(Exception):
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
 
 
+@cache
+def build_card() -> None:
+    """Build the simulated card once, so that no command says that it is building it."""
+    command = [sys.executable, "-m", "gpuconf.simcard", "build"]
+    environ = {**os.environ, "PATH": _path(os.environ)}  # built for the TensorFlow of `python`
+    subprocess.run(command, cwd=ROOT, env=environ, stdout=subprocess.DEVNULL, check=True)
+
+
+def _path(environ: Mapping[str, str]) -> str:
+    return os.pathsep.join([str(Path(sys.executable).parent), environ["PATH"]])
+
+
 def environment(home: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """For the commands of a page: nothing of the user's that steers gpuconf or a framework."""
     steering = ("GPUCONF_", "CUDA_", "TF_", "XLA_", "PYTORCH_", "KERAS_", "COLUMNS", "LINES")
@@ -72,7 +85,7 @@ def environment(home: Path, environ: Mapping[str, str]) -> dict[str, str]:
     cache = environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))  # what is built only once
     return {
         **kept,
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), environ["PATH"]]),
+        "PATH": _path(environ),
         "HOME": str(home),
         "CHECKOUT": str(ROOT),
         "XDG_CACHE_HOME": cache,
@@ -244,6 +257,7 @@ def _alike(one: str, other: str) -> bool:
 
 def main(names: Sequence[str]) -> None:
     """Write the pages of these names anew, all without a name."""
+    build_card()
     for page in [Path(name).resolve() for name in names] or pages():
         outputs = run_page(page, os.environ, slow=True)
         text = rewritten(page, outputs)

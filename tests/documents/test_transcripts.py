@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from gpuconf.simcard import build_libraries
 from tests.cli.commands import ROOT
 from tests.documents.page_tools import docs_module
 
@@ -25,7 +24,7 @@ def _pages(*, slow: bool) -> list[str]:
 
 
 def _check(page: str, *, slow: bool) -> None:
-    build_libraries()
+    TRANSCRIPTS.build_card()
     ran = TRANSCRIPTS.run_page(ROOT / page, os.environ, slow=slow)
     stale = [str(each) for fence, seen in ran for each in TRANSCRIPTS.stale(fence, seen)]
     assert not stale, "\n\n".join([*stale, f"`make transcripts` writes {page} anew"])
