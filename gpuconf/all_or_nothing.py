@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from gpuconf.errors import GpuconfError
 from gpuconf.locks import RLock
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeVar
 
     _T = TypeVar("_T")

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
 
 from gpuconf.all_or_nothing import AllOrNothing
 from gpuconf.errors import GpuconfError, ShortageError
@@ -31,6 +30,8 @@ from gpuconf.worker_process import is_worker
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from gpuconf.planner import Plan
     from gpuconf.profile import ParentChoice, Profile
     from gpuconf.settings import Setting

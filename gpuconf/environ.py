@@ -7,12 +7,14 @@ user made it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping
-
 from gpuconf.errors import UsageError
 from gpuconf.records import NamedTuple
 from gpuconf.settings import Setting
 from gpuconf.state_note import STATE_VARIABLE, SetVariable, StateNote, encode, read_note
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, MutableMapping
 
 # The plan of a `gpuconf run`, for the programs in it: gpuconf.run_plan.
 RUN_VARIABLE = "GPUCONF_RUN"

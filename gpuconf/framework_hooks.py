@@ -7,7 +7,6 @@ devices are listed or made.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 
 from gpuconf import import_hook
 from gpuconf.backends.entrances import ENTRANCES
@@ -20,6 +19,7 @@ from gpuconf.tripwire import Tripwire
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType, ModuleType
 
     from gpuconf.profile import Profile

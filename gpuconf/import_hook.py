@@ -20,13 +20,13 @@ its code runs.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
 
 from gpuconf.locks import local
 from gpuconf.records import NamedTuple
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Protocol

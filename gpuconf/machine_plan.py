@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
 
 from gpuconf import environ as environment
 from gpuconf.backends import environment_changes, voided_caps
@@ -22,6 +21,8 @@ from gpuconf.terminal import say
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from gpuconf.hardware import Inventory
     from gpuconf.planner import Plan
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, MutableMapping
 
 from gpuconf import environ as environment
 from gpuconf import state_note
@@ -13,6 +12,10 @@ from gpuconf.errors import ProfileError
 from gpuconf.profile import ParentChoice, absolute_path
 from gpuconf.records import NamedTuple
 from gpuconf.state_note import StateNote
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Mapping, MutableMapping
 
 PROFILE_VARIABLE = "GPUCONF_PROFILE"
 _GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"

@@ -6,7 +6,6 @@ The rooms that this needs are imported when a plan is made: `import gpuconf.auto
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
 
 from gpuconf.errors import ShortageError
 from gpuconf.machine_plan import plan_within, wait_for_plan
@@ -14,6 +13,8 @@ from gpuconf.records import NamedTuple
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from gpuconf.hardware import Inventory
     from gpuconf.own_leases import OwnLeases
     from gpuconf.planner import Plan

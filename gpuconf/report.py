@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from gpuconf.records import NamedTuple
 from gpuconf.settings import Setting
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpuconf.planner import Plan
     from gpuconf.profile import Profile
 

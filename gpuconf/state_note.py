@@ -15,9 +15,12 @@ A ``set`` is name, our value and the value before; that one is missing where the
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from gpuconf.records import NamedTuple
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 STATE_VARIABLE = "GPUCONF_STATE"
 FORMAT = "2"

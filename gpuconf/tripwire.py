@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
 
 from gpuconf import import_hook
 from gpuconf.environ import set_by_gpuconf
@@ -40,6 +39,7 @@ _IMPORT_EVENTS = frozenset({"import", "exec"})
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
     AuditHook = Callable[[str, tuple[Any, ...]], None]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import accumulate, pairwise
 
 from gpuconf.patterns import Pattern
 from gpuconf.records import NamedTuple
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 KIB = 1024
 MIB = 1024**2

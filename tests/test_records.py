@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from inspect import signature
 from typing import NamedTuple, get_type_hints
 
 import pytest
@@ -54,6 +55,20 @@ def declared(base: str) -> type:
     return made
 
 
+class _Doubled(records.NamedTuple):
+    left: int
+    right: int
+
+    def __len__(self) -> int:
+        return 2 * super().__len__()
+
+
+class Doubled(_Doubled):
+    @property
+    def total(self) -> int:
+        return self.left + self.right
+
+
 PAIR = (declared("ours"), declared("typings"))
 
 
@@ -88,12 +103,41 @@ def test_it_is_as_with_typing(asked: str) -> None:
     assert ours == theirs
 
 
-@pytest.mark.parametrize("arguments", [(), (1, 2, (), 4)])
-def test_wrong_arguments_are_refused(arguments: tuple[object, ...]) -> None:
-    """A field without a default must be given, and no more than there are."""
-    for made in PAIR:
-        with pytest.raises(TypeError):
-            made(*arguments)
+def test_a_reader_sees_its_signature() -> None:
+    """help() and the reference show fields, types and defaults."""
+    shown = "(width: 'int', height: 'int' = 2, names: 'tuple[str, ...]' = ())"
+    assert str(signature(PAIR[0])) == shown
+
+
+@pytest.mark.parametrize(
+    ("values", "named", "complaint"),
+    [
+        ((), {}, "Size: no value for width"),
+        ((), {"height": 3}, "Size: no value for width"),
+        ((1, 2, (), 4), {}, "Size has 3 fields, not 4"),
+        ((1,), {"width": 3}, "Size: 'width' is given twice"),
+        ((1, 2, ()), {"width": 3}, "Size: 'width' is given twice"),
+        ((1,), {"depth": 3}, "Size has no field depth"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    values: tuple[object, ...], named: dict[str, object], complaint: str
+) -> None:
+    """A field without a default must be given, once, and no more than there are."""
+    ours, theirs = PAIR
+    with pytest.raises(TypeError, match=f"^{complaint}$"):
+        ours(*values, **named)
+    with pytest.raises(TypeError):
+        theirs(*values, **named)
+
+
+def test_a_method_may_call_what_the_tuple_does() -> None:
+    """super() in a class body, and a class that is derived from a value type."""
+    pair = Doubled(1, 2)
+    assert (pair.left, len(pair), pair.total) == (1, 4, 3)
+    assert type(pair._replace(left=3)) is Doubled
+    with pytest.raises(TypeError, match="Doubled has no field up"):
+        pair._replace(up=3)  # type: ignore[call-arg]
 
 
 def test_values_survive_pickle_and_copies() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from gpuconf.backends.jax import environment as jax
 from gpuconf.backends.tensorflow import environment as tensorflow
 from gpuconf.backends.torch import environment as torch
@@ -13,6 +11,8 @@ from gpuconf.settings import Setting
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpuconf.planner import Plan
     from gpuconf.profile import Profile
 

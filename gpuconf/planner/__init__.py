@@ -5,13 +5,15 @@ Pure: nothing here looks at the machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from gpuconf.hardware.inventory import Inventory
 from gpuconf.planner.hidden import hidden_plan
 from gpuconf.planner.leases import is_within, wants_leases
 from gpuconf.planner.plan import FrameworkLimit, GpuPlan, Plan, label
 from gpuconf.profile.model import Profile
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "FrameworkLimit",

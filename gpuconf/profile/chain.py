@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping as Environment
 
 from gpuconf.errors import ProfileError, ProfileNotFoundError
 from gpuconf.profile import powers, reading, search
@@ -14,6 +13,10 @@ from gpuconf.profile.nodes import Mapping, Scalar, merged
 from gpuconf.profile.powers import Link
 from gpuconf.profile.problems import problem, quoted
 from gpuconf.records import NamedTuple
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Mapping as Environment
 
 LONGEST_CHAIN = 10
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from gpuconf.errors import ProfileError
 from gpuconf.profile.model import MemoryRules, Profile
 from gpuconf.profile.nodes import Mapping, Mark, Node, locate
@@ -13,6 +11,8 @@ from gpuconf.units import Amount, exact_size
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpuconf.profile.rules import JsonSchema
 
 

@@ -6,7 +6,10 @@ Whoever may write a file decides what it says, so the owner counts.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _ROOT = 0
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from gpuconf.errors import ProfileError, ProfileNotFoundError
 from gpuconf.profile import search
 from gpuconf.profile.files import fingerprint, read_shipped
 from gpuconf.profile.model import Profile
 from gpuconf.records import NamedTuple
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PathOrName = str | os.PathLike[str]
 

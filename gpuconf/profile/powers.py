@@ -11,7 +11,6 @@ A file that another one extends has the lower powers of the two.  See also ``tru
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 
 from gpuconf.errors import ProfileError
 from gpuconf.profile import nodes
@@ -21,6 +20,10 @@ from gpuconf.profile.problems import problem
 from gpuconf.profile.search import Location
 from gpuconf.records import NamedTuple
 from gpuconf.terminal import printable
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 FOUND = "found"
 NAMED = "named"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from gpuconf.errors import ProfileError
 from gpuconf.profile.nodes import Mapping, Mark, Node, Scalar, Sequence
 from gpuconf.terminal import printable
+
+TYPE_CHECKING = False  # typing itself would cost milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _SHOWN_CHARACTERS = 40
 _LONGEST_KEY = 100

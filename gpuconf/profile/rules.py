@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from gpuconf.errors import ProfileError
 from gpuconf.patterns import Pattern
 from gpuconf.profile.nodes import Node, Scalar
@@ -21,6 +19,7 @@ from gpuconf.units import (
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     JsonSchema = dict[str, Any]

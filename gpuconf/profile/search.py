@@ -20,7 +20,6 @@ the user's, then among the shipped ones.  ``project`` and ``user`` are the names
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
 
 from gpuconf.errors import ProfileNotFoundError
 from gpuconf.profile.files import (
@@ -36,6 +35,8 @@ from gpuconf.terminal import printable
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from gpuconf.profile.nodes import Mark
 
 DEFAULT_PROFILE = "shared-desktop"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from gpuconf.environ import Change
 from gpuconf.profile.owned_variables import OWNED_VARIABLES
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpuconf.planner import Plan
     from gpuconf.profile import Profile
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from gpuconf.environ import Change
 from gpuconf.profile.owned_variables import OWNED_VARIABLES
 from gpuconf.units import MIB
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpuconf.profile import Profile
 
 UNCACHED = "PYTORCH_NO_CUDA_MEMORY_CACHING"
