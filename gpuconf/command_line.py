@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 # and the line that --help shows.
 COMMANDS = {
     "run": "run a command, unmodified, within the memory that a profile allows",
-    "shell": "your own shell: what is started in it stays within that memory",
+    "shell": "start your shell: what runs in it stays within that memory",
     "plan": "show what a profile would do here and now",
-    "ps": "show who holds what of each card, and who waits",
+    "ps": "show which programs hold memory on each card, and which wait",
     "profiles": "list, show and check profiles",
-    "trust": "let a profile that is found in a project set every variable",
+    "trust": "allow a profile found in a project to set any variable",
     "init": "write a gpuconf.yaml that fits this machine",
     "doctor": "find what is wrong with this machine, and print the command that fixes it",
     "ray": "run the doctor on each node of a Ray cluster",
-    "explain": "say from a log why a run failed, and what to change",
-    "estimate": "say what a model will take of a GPU's memory, and which batch fits",
+    "explain": "read a log, and say why the run failed and what to change",
+    "estimate": "say how much GPU memory a model needs, and which batch fits",
     "rehearse": "run a training script for a few steps on a simulated card: does it fit?",
     "simcard": "run a program on a simulated card, with no GPU",
-    "docs": "read the pages of the documentation, which came with the package",
-    "completion": "print what makes your shell complete gpuconf's commands and options",
+    "docs": "read the documentation that came with the package",
+    "completion": "print the setup that lets your shell complete gpuconf's commands",
     "demo": "watch a training die on a crowded card, and live with one line more",
 }
 _PICTURES = (".png", ".svg")

@@ -12,8 +12,8 @@ _SHELLS = ("bash", "zsh", "fish")
 _PROFILES = ("profile", "as_option", "extends", "name")  # the arguments that name one
 
 _DESCRIPTION = """\
-Print what makes your shell complete gpuconf's commands, options, profiles and
-files. It needs argcomplete: pip install 'gpuconf[completion]'."""
+Print the setup that lets your shell complete gpuconf's commands, options,
+profiles and files. It needs argcomplete: pip install 'gpuconf[completion]'."""
 
 _EXAMPLES = """\
 put one of these into your shell's startup file:

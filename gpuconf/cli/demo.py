@@ -124,7 +124,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help=f"the story without the training: {TENSOR} twice at once, without and with the line; "
+        help=f"run {TENSOR} instead of a training, twice at once, without and with the line; "
         "needs no scikit-learn and, on the simulated card, no C++ compiler",
     )
     parser.set_defaults(command=run)

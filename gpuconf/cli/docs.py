@@ -18,7 +18,7 @@ _MARK = re.compile(r"^<!-- .* -->\n", re.MULTILINE)
 
 _DESCRIPTION = """\
 Read a page of the documentation. The pages came with the package: nothing is
-fetched. On a terminal they are laid out, into a pipe they go as Markdown."""
+fetched. On a terminal they are formatted; a pipe gets Markdown."""
 
 _EXAMPLES = """\
 examples:

@@ -56,8 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also compute on each visible card under the profile, in a child process; "
         "usually takes some ten seconds")  # fmt: skip
     add("--timeout", type=seconds_argument, metavar="SECONDS",
-        help=f"end the probe after so long (default {PROBE_TIMEOUT_S:.0f}); with --hosts, wait "
-        f"so long for each machine (default {NODE_TIMEOUT_S:.0f})")  # fmt: skip
+        help=f"end the probe after this time (default {PROBE_TIMEOUT_S:.0f}); with --hosts, "
+        f"wait this long for each machine (default {NODE_TIMEOUT_S:.0f})")  # fmt: skip
     add("--hosts", metavar="FILE",
         help="run the doctor of each machine in this file over ssh, and show one table; a line is "
         "HOST, or HOST COMMAND where gpuconf is not on that machine's PATH")  # fmt: skip

@@ -39,8 +39,8 @@ of its allocator: no GPU is needed, no weights are read, no data is touched.
 Where Keras hands the step to XLA on a GPU, XLA compiles it here too, for a
 simulated card; with KERAS_BACKEND=jax, always.
 TARGET is a training script, a saved model (.keras, .h5), or the function that
-makes one, as my_module:make_model or path/to/file.py:make_model. A script is
-run until it first trains; model, optimizer, loss and batch are taken from
+makes one, such as my_module:make_model or path/to/file.py:make_model. A script
+is run until it first trains; model, optimizer, loss and batch are taken from
 there, nothing is trained, and the script ends."""
 
 _EXAMPLES = """\

@@ -29,17 +29,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="compute in float16 (the default here) or bfloat16")  # fmt: skip
     jit = parser.add_mutually_exclusive_group()
     jit.add_argument("--jit", action="store_true", default=None,
-        help="count the step as XLA compiles it (default: as Keras decides where there is a "
+        help="estimate the step as XLA compiles it (default: as Keras decides where there is a "
         "GPU)")  # fmt: skip
     jit.add_argument("--no-jit", dest="jit", action="store_false", default=None,
         help="estimate it op by op")  # fmt: skip
     add("--card", type=card_size_argument, metavar="SIZE",
-        help="a GPU of this memory that no other program uses: the limit, unless one is given, "
-        "and what XLA compiles for (default: this machine's GPU, else XLA assumes "
-        "24GiB)")  # fmt: skip
+        help="assume a GPU with this much memory and no other program on it: sets the limit, "
+        "unless one is given, and what XLA compiles for (default: this machine's GPU; without one, "
+        "XLA assumes 24GiB)")  # fmt: skip
     add("--input-shape", type=_shape, action="append", metavar="SHAPE",
-        help="of one sample, such as 224,224,3, where the model leaves it open; once "
-        "for each input")  # fmt: skip
+        help="shape of one sample, such as 224,224,3, if the model leaves it open; repeat for each "
+        "input")  # fmt: skip
     limit = parser.add_mutually_exclusive_group()
     limit.add_argument("--limit", type=size_argument, metavar="SIZE",
         help="the memory limit, such as 6GiB: also find the largest batch that fits")  # fmt: skip

@@ -142,14 +142,14 @@ def build_parser(at_once: Sequence[str] = (), prog: str = "gpuconf") -> argparse
     """
     parser = _Parser(
         prog=prog,
-        description="Keep deep-learning jobs within the GPU memory they may have.",
+        description="Keep deep-learning jobs within their share of GPU memory.",
         epilog="In a script, the first line `import gpuconf.auto` applies $GPUCONF_PROFILE, the "
         "project's gpuconf.yaml, your own or shared-desktop, in this order. "
         "`gpuconf plan` shows what that does here. Exit codes: 0 fine, 1 refused, 2 bad usage or a "
-        "bad profile, 3 a bug in gpuconf, 4 something that is needed is not "
-        "installed; `gpuconf run` has those of its command, 126 and 127 "
-        "where that cannot be started; `gpuconf rehearse` also has 4, no verdict, and those of the "
-        "script.",
+        "bad profile, 3 a bug in gpuconf, 4 a package that is needed is not "
+        "installed; `gpuconf run` exits with its command's code, or with 126 or 127 if the command "
+        "cannot be started; `gpuconf rehearse` also uses 4 for no verdict, and the script's own "
+        "codes.",
     )
     parser.set_defaults(color="auto")
     version = f"gpuconf {__version__}"

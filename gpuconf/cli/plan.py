@@ -33,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe this command, and add its arguments."""
     parser.description = (
         "Show what a profile would do on this machine now: which GPUs a program "
-        "would see, how much of each it may take and by what sum, and the environment variables "
+        "would see, how much of each it may take and how that is calculated, and the environment "
+        "variables "
         "that would be set. Changes nothing."
     )
     parser.add_argument(
@@ -46,7 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_changes(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument(
-        "--profile", dest="as_option", metavar="PROFILE", help="the same, as other commands have it"
+        "--profile",
+        dest="as_option",
+        metavar="PROFILE",
+        help="the same as PROFILE, as other commands spell it",
     )
     parser.set_defaults(command=run)
 

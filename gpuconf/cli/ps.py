@@ -19,16 +19,16 @@ _SHORTEST_INTERVAL_S = 0.1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe this command, and add its arguments."""
     parser.description = (
-        "Show each card as a bar, and who holds memory of it: your processes, with their leases "
-        "and what they have taken, a sum for each other user, and programs that wait in line. "
-        "Changes nothing, and waits for nobody."
+        "Show each card as a bar, and who holds its memory: your processes, with their leases and "
+        "what they use, a total for each other user, and the programs that wait in line. Changes "
+        "nothing, and never waits."
     )
     add = parser.add_argument
     add(
         "-a",
         "--all-users",
         action="store_true",
-        help="each process of every user, as far as the driver and /proc show it",
+        help="show each process of every user, as far as the driver and /proc allow",
     )
     add(
         "--watch",
@@ -36,16 +36,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const=_INTERVAL_S,
         type=_interval,
         metavar="SECONDS",
-        help=f"draw it anew every so many seconds (default: {_INTERVAL_S:g}) until Ctrl-C",
+        help=f"redraw every SECONDS (default: {_INTERVAL_S:g}) until Ctrl-C",
     )
-    for name, about in (("ray", "Ray's worker, actor and job"), ("slurm", "Slurm's job and step")):
+    for name, about in (("ray", "Ray worker, actor and job"), ("slurm", "Slurm job and step")):
         add(
             f"--{name}",
             dest="schedulers",
             action="append_const",
             const=name,
             default=[],
-            help=f"also {about} of each process",
+            help=f"also show the {about} of each process",
         )
     add("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=run)

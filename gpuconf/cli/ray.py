@@ -21,7 +21,7 @@ installed."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe this command, and add its arguments."""
     parser.description = (
-        "What gpuconf does with a Ray cluster. In a program: `gpuconf docs sharing` on gpuconf.ray."
+        "Commands for a Ray cluster. `gpuconf docs clusters` explains gpuconf.ray, for programs."
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     doctor = actions.add_parser("doctor", help="run gpuconf doctor on each node, in one table")

@@ -45,8 +45,8 @@ _EXAMPLE = "gpuconf rehearse --card 8GiB -- python train.py"
 _DESCRIPTION = """\
 Run your own unmodified training script for a few steps on a SIMULATED GPU of
 a given size, and say whether it fits, its peak, what broke it, and what would
-make it fit. TensorFlow's GPU code and its allocator are the real ones; there
-need be no GPU. Each training is cut short and the script goes on: validation,
+make it fit. TensorFlow's GPU code and its allocator are the real ones; no GPU
+is needed. Each training is cut short and the script goes on: validation,
 predictions, the next model. From the first training on no model is saved: what
 the script writes is diverted, and other programs are not started."""
 
@@ -71,7 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="memory of the card, such as 8GB (as sold) or 8GiB (default: like this machine's "
         "GPU 0 now, else 8GiB)")  # fmt: skip
     add("--used", type=size_argument, metavar="SIZE",
-        help="memory that others hold, such as the desktop (default with --card: 0B)")  # fmt: skip
+        help="memory that other programs hold, such as the desktop (default with --card: "
+        "0B)")  # fmt: skip
     add("--context", type=size_argument, metavar="SIZE", default=CONTEXT_BYTES,
         help="counted for the CUDA context, 300 to 600 MB on a GPU (default 450MiB)")  # fmt: skip
     add("--count", type=positive, metavar="N", default=1, help="number of cards (default 1)")

@@ -16,7 +16,7 @@ _EXAMPLE = "gpuconf run --profile half-card -- python train.py"
 _DESCRIPTION = """\
 Run a command within the GPU memory that a profile allows, unmodified. The plan
 is made and leased here; then this process becomes the command: same process,
-exit code, signals and terminal. Every Python from 2.7 on that it starts is held
+exit code, signals and terminal. Every Python (2.7 or newer) that it starts is held
 to the plan when it imports TensorFlow (1.4 or newer), JAX or PyTorch; gpuconf
 need not be installed there."""
 
@@ -27,8 +27,8 @@ examples:
   gpuconf run --set memory.memory_limit=4GiB --wait 10min -- python -m mypackage.train
   gpuconf run --processes 2 -- torchrun --nproc-per-node 2 train.py
 
-exit codes: those of the command; before it starts 1 too little memory, 2 bad
-usage or a bad profile, 126 and 127 a command that cannot be started or found."""
+exit codes: the command's own; before it starts: 1 too little memory, 2 bad usage
+or a bad profile, 126 or 127 a command that cannot be started or found."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

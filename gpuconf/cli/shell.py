@@ -39,8 +39,8 @@ examples:
 environment: GPUCONF_DISABLE_PROMPT=1 leaves the prompt alone; GPUCONF_SHELL is
 set in the shell to the profile's name.
 
-exit codes: those of the shell; before it starts 1 too little memory, 2 bad
-usage or a bad profile, 126 and 127 a shell that cannot be started or found."""
+exit codes: the shell's own; before it starts: 1 too little memory, 2 bad usage
+or a bad profile, 126 or 127 a shell that cannot be started or found."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

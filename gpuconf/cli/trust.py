@@ -1,4 +1,4 @@
-"""``gpuconf trust``: let files that are found in a project set every variable."""
+"""``gpuconf trust``: allow files found in a project to set any variable."""
 
 from __future__ import annotations
 

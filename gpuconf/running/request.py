@@ -53,8 +53,8 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=_time,
         const=FOREVER,
-        help="where too little memory is left, wait in line for it, up to TIME (10min, 2h), or "
-        "as long as it takes",
+        help="if too little memory is left, wait in line for it: up to TIME (10min, 2h), or as "
+        "long as it takes",
     )
     parser.add_argument(
         "--processes",
