@@ -21,6 +21,7 @@ from gpuconf.units import sized
 _PARTS = ("others", "yours", "leased", "free")
 MEANINGS = ("others", "yours", "leased, not taken yet", "free")
 NOBODY = "no process holds memory or a lease"
+_OVERHEAD_BYTES = 512 << 20  # what a driver may take without a process
 _UNKNOWN, _NONE = "unknown", "-"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ELSEWHERE = "* in another pid namespace, such as a container's, where the number counts"
@@ -89,7 +90,7 @@ class _Row(NamedTuple):
 def _processes(holdings: Holdings, width: int | None) -> Iterable[Line]:
     columns, styles = process_columns(holdings)
     if not columns:
-        return [Line(NOBODY, hang=0)] if holdings.cards else []
+        return [Line(nobody_text(holdings), hang=0)] if holdings.cards else []
     return column_lines(columns, width, styles)
 
 
@@ -118,6 +119,17 @@ def process_columns(holdings: Holdings) -> tuple[list[Column], list[str]]:
         Column("SINCE", tuple(row.since for row in rows), rank=1),
     ]
     return columns, [row.style for row in rows]
+
+
+def nobody_text(holdings: Holdings) -> str:
+    """What stands in place of the table of processes, where there is none."""
+    taken = [card.bar.others_bytes for card in holdings.cards if card.bar is not None]
+    if not any(each > _OVERHEAD_BYTES for each in taken):
+        return NOBODY
+    return (
+        f"no lease, and no process that the driver lists, but {sized(sum(taken))} in use: by "
+        "programs in another container or virtual machine, or by the display"
+    )
 
 
 def _task_column(rows: list[_Row]) -> list[Column]:

@@ -115,7 +115,11 @@ def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     if left is None or left >= max(needed or 0, MIB):
         return plan
     short = f"{_mib(left)} is left"
-    short += f", and at_least asks for {_mib(needed)}" if needed else ", which is nothing"
+    short += (
+        f", and the profile needs at least {_mib(needed)} (at_least)"
+        if needed
+        else ", which is nothing"
+    )
     best = _limit_when_idle(plan.gpu, rules)
     possible = best is None or best >= max(needed or 0, MIB)
     return plan._replace(

@@ -99,7 +99,7 @@ def _shortage_hint(
         )
     if any(lease.is_parent for lease in plan.gpu.leases):
         parts.append("give a program and its workers a memory_limit each")
-    elif not plan.is_behind and profile.name != "half-card":
+    elif plan.gpu.leases and not plan.is_behind and profile.name != "half-card":
         parts.append("start them all with a smaller share, GPUCONF_PROFILE=half-card for two")
     if len(choosable) > 1 and profile.gpus.kind != "pick":
         parts.append("use another GPU, gpus: {pick: most-free}")

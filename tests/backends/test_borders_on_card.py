@@ -207,7 +207,7 @@ tell(after=limits())
 """,
         "dedicated",
     )
-    assert "at_least asks for 5632 MiB" in outcome.told["short"], outcome.log
+    assert "the profile needs at least 5632 MiB (at_least)" in outcome.told["short"], outcome.log
     assert outcome.told["after"] == ["7783 MiB"]
 
 

@@ -101,6 +101,8 @@ TROUBLES = (
     Case("cards.reachable", "fail", "sudo reboot", broken(15)),
     Case("cards.memory", "warn", "ps -fp 4242", card(**_FULL)),
     Case("cards.memory", "warn", "nvidia-smi", card(**_FULL, processes=None)),
+    Case("cards.memory", "warn", "too little for profile shared-desktop",
+         profile(plan=None, plan_error=_SHORTAGE)),
     Case("cards.memory", "warn", "on every card",
          cards(CARD._replace(**_FULL), SMALL._replace(**_FULL))),
     Case("cards.display", "warn", "keeps nothing free",

@@ -66,11 +66,19 @@ def test_others_are_summed_up() -> None:
     assert summed_up(of(OURS)) == of(OURS)
 
 
+def test_memory_that_no_listed_process_holds() -> None:
+    """A card that is full of it is not called empty; what a driver itself takes does not count."""
+    full = CARD._replace(bar=LeaseBar(7 * GIB, 0, 0, GIB))
+    (line,) = text(of()._replace(cards=(full,)))[:1]
+    assert "no process that the driver lists, but 7168 MiB in use" in line
+
+
 def test_who_waits_for_one_of_two_cards_is_one_row() -> None:
     """With its place in each line."""
     places = (LinePlace("0", "GPU-1", 1, GIB), LinePlace("1", "GPU-2", 2, GIB))
     waits = WaitingProcess(7, "anna", "x.py", "half-card", TODAY, False, True, places)
-    lines = text(of()._replace(waiting=(waits,)))
+    empty = CARD._replace(bar=LeaseBar(300 * MIB, 0, 0, 9 * GIB))
+    lines = text(of()._replace(cards=(empty,), waiting=(waits,)))
     assert lines[:5] == [
         "no process holds memory or a lease",
         "",

@@ -107,7 +107,9 @@ def test_what_this_process_holds_itself_it_may_have_again() -> None:
 def test_a_cap_below_at_least_is_a_shortage_that_waiting_does_not_end() -> None:
     """It says so, where an idle card would not help either."""
     memory = WHOLE.memory._replace(at_least=amount(2048))
-    with pytest.raises(RuntimeError, match="624 MiB is left, and at_least asks for 2048") as caught:
+    with pytest.raises(
+        RuntimeError, match="624 MiB is left, and the profile needs at least 2048"
+    ) as caught:
         planned(Profile("much", memory=memory), environ={MPS: "0=1G"})
     assert "would not fit this GPU" in str(caught.value)
 

@@ -190,7 +190,7 @@ def test_what_is_promised_beyond_what_is_free_leaves_nothing() -> None:
 def test_without_a_limit_what_is_left_of_the_card_counts() -> None:
     """at_least then asks for what no other program has been promised; there is no lease."""
     made = planned(leased(KNOWN, lease(6000)), at_least=amount(4000))
-    assert made.shortage == "3319 MiB is left, and at_least asks for 4000 MiB"
+    assert made.shortage == "3319 MiB is left, and the profile needs at least 4000 MiB (at_least)"
     assert (made.limit_bytes, made.lease_bytes) == (None, None)
 
 
@@ -405,7 +405,8 @@ def test_both_reasons_are_given() -> None:
     """Too little is left, and others wait for it."""
     made = planned(leased(card(free=612), ahead=1), memory_limit=share(100), at_least=amount(4096))
     assert made.shortage == (
-        "100 MiB is left, and at_least asks for 4096 MiB; 1 program is waiting ahead of this one"
+        "100 MiB is left, and the profile needs at least 4096 MiB (at_least); "
+        "1 program is waiting ahead of this one"
     )
 
 

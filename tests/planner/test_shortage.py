@@ -30,12 +30,13 @@ def test_fail_tells_the_sum_the_holders_and_what_to_do() -> None:
         decide(asking(4096), FULL._replace(processes=holders))
     text = str(caught.value)
     assert "profile asking: not enough memory on NVIDIA GeForce RTX 2080 Ti (GPU-0e8d35e3)" in text
-    assert "500 MiB is left, and at_least asks for 4096 MiB" in text
+    assert "500 MiB is left, and the profile needs at least 4096 MiB (at_least)" in text
     assert "  1012 MiB free - 512 MiB context = 500 MiB" in text
     assert "held by pid 4242 (python3) 2048 MiB; pid 900 (name unknown) ?" in text
     assert "`gpuconf ps`" in text
     assert "on_shortage: {wait: 10min}" in text
     assert "`gpuconf run --wait 10min -- ...`" in text
+    assert "half-card" not in text  # no smaller share of ours makes a program end that has no lease
 
 
 def test_the_error_survives_pickling() -> None:

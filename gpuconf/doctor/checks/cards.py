@@ -9,6 +9,7 @@ from gpuconf.doctor.checks.check import NO_GPU, Check, fail, ok, skip, warn
 from gpuconf.doctor.checks.driver_cause import cause_of
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
+from gpuconf.errors import ShortageError
 from gpuconf.hardware import Gpu
 from gpuconf.hardware.health import CardHealth
 from gpuconf.units import sized
@@ -57,7 +58,15 @@ def _memory(facts: Facts) -> Finding:
     roomy = [gpu for gpu in known if (gpu.free_bytes or 0) >= 0.1 * (gpu.total_bytes or 0)]
     if roomy:
         best = max(roomy, key=lambda gpu: gpu.free_bytes or 0)
-        return ok(f"{sized(best.free_bytes or 0)} are free on {named(best)}", *lines)
+        free = f"{sized(best.free_bytes or 0)} are free on {named(best)}"
+        error = facts.profile.plan_error
+        if isinstance(error, ShortageError):
+            return warn(
+                f"{free}, too little for profile {facts.profile.name}",
+                *lines,
+                fix="gpuconf ps   # shows who holds the card; then: gpuconf doctor profile",
+            )
+        return ok(free, *lines)
     pids = [str(p.pid) for gpu in known for p in gpu.processes or () if p.kind == "compute"]
     return warn(
         "less than a tenth of the memory is free on every card"

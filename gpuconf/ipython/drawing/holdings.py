@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from gpuconf.holdings.document import CardHoldings, Holdings
 from gpuconf.holdings.text import (
     MEANINGS,
-    NOBODY,
     bar_row,
     lines_of,
+    nobody_text,
     problem_lines,
     process_columns,
     remark_lines,
@@ -54,7 +54,7 @@ def _blocks(holdings: Holdings, notebook: str) -> Iterator[Markup]:
     if columns:
         yield _table(columns, notebook)
     elif holdings.cards:
-        yield paragraph(NOBODY)
+        yield paragraph(nobody_text(holdings))
     if holdings.waiting:
         yield _table(waiting_columns(holdings), notebook, "waiting in line")
     remarks = list(remark_lines(holdings))
