@@ -47,45 +47,34 @@ def make_decode(picture: Picture, plan: MemoryPlan, slow: SlowDecoder) -> Callab
 
     def decode(path: Any) -> Any:
         data = tf.io.read_file(path)
-        return tf.cond(
+        ratios = RATIOS if picture.averages else RATIOS[:1]
+        way = tf.cond(
             tf.strings.substr(data, 0, len(JPEG)) == JPEG,
-            lambda: _jpeg(path, data, picture, plan.decoding_bytes, slowly),
-            lambda: slowly(path),
+            lambda: _way(data, picture, plan.decoding_bytes, slow=len(ratios)),
+            lambda: tf.constant(len(ratios)),
         )
+        ways = [partial(_resized, data, ratio, picture) for ratio in ratios]
+        return tf.switch_case(way, [*ways, lambda: slowly(path)])
 
     return decode
 
 
-def _jpeg(
-    path: Any, data: Any, picture: Picture, allowed_bytes: int, slowly: Callable[[Any], Any]
-) -> Any:
-    """A JPEG, most in one of four quick ways; one choice for all, because each costs time."""
+def _way(data: Any, picture: Picture, allowed_bytes: int, *, slow: int) -> Any:
+    """The place of the ratio to decode this JPEG at; ``slow`` for one that is unusual."""
     import tensorflow as tf
 
-    shape = tf.io.extract_jpeg_shape(data)
-    rows, columns = tf.cast(shape[0], tf.int64), tf.cast(shape[1], tf.int64)
-    file_bytes = tf.cast(tf.strings.length(data), tf.int64)
-    needed = decoding_bytes(rows * columns, file_bytes, picture.bytes_per_pixel)
-    head = tf.strings.substr(data, 0, _HEAD_BYTES)
+    rows, columns, channels = tf.unstack(tf.io.extract_jpeg_shape(data, tf.int64))
+    pixels, file_bytes = rows * columns, tf.cast(tf.strings.length(data), tf.int64)
     step = reduction(rows, columns, picture)
-    is_usual = (
-        (needed <= allowed_bytes)
-        & (shape[2] != 4)  # CMYK
-        & tf.logical_not(tf.strings.regex_full_match(head, _MAYBE_TURNED))
-        & tf.logical_not(_stays_large(rows, columns, step, picture))
+    is_unusual = (
+        (decoding_bytes(pixels, file_bytes, picture.bytes_per_pixel) > allowed_bytes)
+        | (channels == 4)  # CMYK
+        | tf.strings.regex_full_match(tf.strings.substr(data, 0, _HEAD_BYTES), _MAYBE_TURNED)
     )
-    ways = [partial(_resized, data, ratio, picture) for ratio in RATIOS]
-    return tf.switch_case(tf.where(is_usual, step, len(RATIOS)), [*ways, lambda: slowly(path)])
-
-
-def _stays_large(rows: Any, columns: Any, step: Any, picture: Picture) -> Any:
-    """Whether it must be averaged even after this reduction: a panorama, or an enormous picture."""
-    import tensorflow as tf
-
-    if not picture.averages:
-        return tf.constant(False)
-    limits = [averaging_pixels(picture) * ratio**2 for ratio in RATIOS]
-    return rows * columns >= tf.constant(limits, tf.int64)[step]
+    if picture.averages:  # it stays large even so: a panorama, or an enormous picture
+        limits = [averaging_pixels(picture) * ratio**2 for ratio in RATIOS]
+        is_unusual |= pixels >= tf.gather(tf.constant(limits, tf.int64), step)
+    return tf.where(is_unusual, slow, step)
 
 
 def _resized(data: Any, ratio: int, picture: Picture) -> Any:

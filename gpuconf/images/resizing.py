@@ -32,7 +32,7 @@ def reduction(rows: Any, columns: Any, picture: Picture) -> Any:
     if not picture.averages:
         return tf.constant(0)
     times = tf.minimum(rows // picture.height, columns // picture.width)
-    return tf.add_n([tf.cast(times >= ratio, tf.int32) for ratio in RATIOS[1:]])
+    return tf.reduce_sum(tf.cast(times >= tf.constant(RATIOS[1:], times.dtype), tf.int32))
 
 
 def decode_jpeg(data: Any, ratio: int, picture: Picture) -> Any:

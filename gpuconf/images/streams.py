@@ -8,6 +8,7 @@ nothing; calling Python for each would cost half as much as decoding.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,9 @@ from gpuconf.pipeline_calls import ending_early
 
 # Less than any number that an epoch may have.
 _NO_EPOCH = -1
+# The last position before an epoch's first batch.  However large that batch is, it does not seem
+# to go on from here, so Python is called for it.
+_BEFORE_FIRST = -2
 
 
 @answering(ImageRequest)
@@ -65,8 +69,9 @@ class Pipeline:
 
         # Constants would be placed on a GPU, and every picture with them.
         with tf.device("CPU:0"):
-            dataset = self._checked(self._loaded().batch(self._request.batch_size))
-            dataset = dataset.map(_plain_graph(self._transformed))
+            dataset = self._checked(self._batched())
+            if self._changes_batches():
+                dataset = dataset.map(_plain_graph(self._transformed))
             if not self._request.skips:
                 dataset = dataset.apply(tf.data.experimental.assert_cardinality(self._batches()))
             return dataset.prefetch(self._part.plan.batches_waiting).with_options(_options())
@@ -75,11 +80,10 @@ class Pipeline:
         whole, rest = divmod(self._count, self._request.batch_size)
         return whole + (1 if rest and not self._request.drop_remainder else 0)
 
-    def _order(self, epoch: Any) -> Any:
+    def _order(self, epoch: Any, places: Any) -> Any:
         """The places of the files in this epoch; the same for the same number."""
         import tensorflow as tf
 
-        places = tf.range(self._count, dtype=tf.int64)
         if not self._part.shuffle:
             return places
         seed = tf.stack([tf.constant(self._part.seed, tf.int64), epoch])
@@ -92,33 +96,43 @@ class Pipeline:
         def one_epoch(epoch: Any) -> Any:
             positions = tf.range(self._count, dtype=tf.int64)
             epochs = tf.fill([self._count], epoch)
-            return tf.data.Dataset.from_tensor_slices((epochs, positions, self._order(epoch)))
+            order = self._order(epoch, positions)
+            return tf.data.Dataset.from_tensor_slices((epochs, positions, order))
 
         epochs = tf.data.Dataset.random(seed=self._part.seed, rerandomize_each_iteration=True)
         return epochs.take(1).flat_map(_plain_graph(one_epoch))
 
     def _loaded(self) -> Any:
-        """(epoch, position, picture, label) of each file that gives a picture, and an end mark."""
+        """(epoch, position, picture, label) of each file that gives a picture."""
         import tensorflow as tf
 
         paths, labels = tf.constant(self._paths, tf.string), self._labels()
         decode = self._decode()
 
         def one(epoch: Any, position: Any, place: Any) -> Any:
-            return epoch, position, decode(paths[place], place), labels(place)
+            return epoch, position, decode(tf.gather(paths, place), place), labels(place)
 
         loaded = self._positions().map(
             _plain_graph(one), num_parallel_calls=self._part.plan.workers, deterministic=True
         )
-        # One more position without a file: at it the files missing before it are noticed.
+        return loaded.ignore_errors(log_warning=False)
+
+    def _batched(self) -> Any:
+        """The same in batches, and an end mark.
+
+        The mark has a position without a file, at which the files missing before it are noticed,
+        as often as no batch has positions; and it has no picture.
+        """
+        import tensorflow as tf
+
+        size = self._request.batch_size
         end = (
-            tf.constant(_NO_EPOCH, tf.int64),
-            tf.constant(self._count, tf.int64),
-            tf.zeros(self._picture.shape),
-            labels(0),
+            tf.constant([_NO_EPOCH], tf.int64),
+            tf.fill([size + 1], tf.constant(self._count, tf.int64)),
+            tf.zeros([0, *self._picture.shape]),
+            self._labels()(tf.zeros([0], tf.int64)),
         )
-        ends = tf.data.Dataset.from_tensors(end)
-        return loaded.ignore_errors(log_warning=False).concatenate(ends)
+        return self._loaded().batch(size).concatenate(tf.data.Dataset.from_tensors(end))
 
     def _decode(self) -> Callable[[Any, Any], Any]:
         """A function from a path and its place to the picture."""
@@ -130,61 +144,71 @@ class Pipeline:
         return lambda path, place: kept_or_made(cache, place, lambda: decode(path), shape)
 
     def _labels(self) -> Callable[[Any], Any]:
-        """A function from a place to its label; without labels a 0, which is dropped at the end."""
+        """A function from places to their labels; without labels the places, dropped at the end."""
         import tensorflow as tf
 
         if self._part.images.labels is None:
-            return lambda _: tf.zeros((), tf.int32)
+            return lambda places: places
         values = tf.constant(self._part.images.labels.values)
-        return lambda place: values[place]
+        return lambda places: tf.gather(values, places)
 
     def _checked(self, batches: Any) -> Any:
         """(pictures, labels) of each batch, after a check for missing positions."""
         import numpy as np
         import tensorflow as tf
 
-        count = self._count
-        look_at = ending_early(self._look, lambda *_: np.int64(0))
+        size = self._request.batch_size
+        look_at = ending_early(self._look, lambda *_: np.int64(self._count))
 
         def look(state: Any, batch: Any) -> Any:
-            expected, epoch = state
+            before, epoch = state
             epochs, positions, images, labels = batch
-            epoch, last = tf.maximum(epoch, epochs[0]), positions[-1]
-            missing = last + 1 - expected - tf.size(positions, tf.int64)
-            looked = tf.cond(
-                (missing > 0) | (expected == 0) | (last == count),
-                lambda: tf.numpy_function(look_at, [epoch, expected, positions], tf.int64),
-                lambda: tf.constant(0, tf.int64),
-            )
-            own = tf.size(positions) - tf.cast(last == count, tf.int32)
-            # Part of the state, so that no optimizer removes the look as unused.
-            return (last + 1 + looked, epoch), (images[:own], labels[:own])
+            epoch, last = tf.maximum(epoch, tf.reduce_max(epochs)), tf.reduce_max(positions)
 
-        start = tf.constant(0, tf.int64), tf.constant(_NO_EPOCH, tf.int64)
+            def looked_at() -> Any:
+                looked = tf.numpy_function(look_at, [epoch, before, positions], tf.int64)
+                return tf.ensure_shape(looked, [])  # else TensorFlow traces all of it again
+
+            # A whole batch that goes on from the one before has every file.  The result is part of
+            # the state, so that no optimizer removes the look as unused.
+            is_whole = (tf.size(positions) == size) & (last - before == size)
+            last = tf.cond(is_whole, lambda: last, looked_at)
+            return (last, epoch), (images, labels)
+
+        start = tf.constant(_BEFORE_FIRST, tf.int64), tf.constant(_NO_EPOCH, tf.int64)
         checked = batches.scan(start, _plain_graph(look))
-        least = self._request.batch_size if self._request.drop_remainder else 1
-        return checked.filter(_plain_graph(lambda images, _: tf.shape(images)[0] >= least))
+        least = size if self._request.drop_remainder else 1
+        values = least * math.prod(self._picture.shape)
+        return checked.filter(_plain_graph(lambda images, _: tf.size(images, tf.int64) >= values))
 
-    def _look(self, epoch: Any, expected: Any, positions: Any) -> Any:
-        """Report the files whose positions are missing, and the beginning and end of an epoch."""
+    def _look(self, epoch: Any, before: Any, positions: Any) -> Any:
+        """Report the files whose positions are missing, and the beginning and end of an epoch.
+
+        ``before`` is the last position so far.  Gives the one after this batch.
+        """
         import numpy as np
 
-        if expected == 0:
+        if before == self._count:  # the end mark, after a short batch, which was the end already
+            return before
+        if before == _BEFORE_FIRST:
             self._part.failures.begin_epoch()
-        missing = sorted(set(range(int(expected), int(positions[-1]))) - set(positions.tolist()))
+        is_end = len(positions) != self._request.batch_size
+        end = self._count if is_end else int(positions[-1])
+        missing = sorted(set(range(max(int(before) + 1, 0), end)) - set(positions.tolist()))
         if missing:
             order = np.asarray(self._eager_order(epoch))
             self._fail([int(order[position]) for position in missing])
-        if positions[-1] == self._count:
+        if is_end:
             self._part.failures.end_epoch()
-        return np.int64(0)
+        return np.int64(end)
 
     def _eager_order(self, epoch: Any) -> Any:
         import tensorflow as tf
 
         with tf.device("CPU:0"):
             # If no file was read, no epoch is known, and any order will do.
-            return self._order(tf.constant(max(int(epoch), 0), tf.int64))
+            epoch = tf.constant(max(int(epoch), 0), tf.int64)
+            return self._order(epoch, tf.range(self._count, dtype=tf.int64))
 
     def _fail(self, places: list[int]) -> None:
         """Raise an ImageError for the first of these files, or record them as skipped.
@@ -200,6 +224,12 @@ class Pipeline:
             if not self._request.skips:
                 raise ImageError(error.message, hint=error.hint or SKIP_HINT, path=error.path)
             self._part.failures.note(place, os.fsdecode(path), error.reason)
+
+    def _changes_batches(self) -> bool:
+        """Whether pictures are transformed, or labels are dropped or become vectors."""
+        known, mode = self._part.images.labels, self._request.label_mode
+        vectors = known is None or label_vectors(mode, known.class_count) is not None
+        return vectors or bool(self._part.transforms)
 
     def _transformed(self, images: Any, labels: Any) -> Any:
         for transform in self._part.transforms:
@@ -226,6 +256,8 @@ def _options() -> Any:
     options.deterministic = True
     # There is nothing left to tune: workers and buffers are the plan's.  Tuning costs a thread.
     options.autotune.enabled = False
+    # Nor is there anything to rewrite, and looking for it takes a third of an epoch's start.
+    options.experimental_optimization.apply_default_optimizations = False
     # One thread for each picture: splitting its work costs more than it gains.
     options.threading.max_intra_op_parallelism = 1
     return options
