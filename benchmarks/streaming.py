@@ -4,6 +4,9 @@ The images are JPEGs of mixed sizes, made here: photographs' detail and noise, 1
 wide, in four class folders.  Each contestant reads one epoch, in a process of its own, to float32
 batches, listing the folder included; rounds are interleaved, so that noise on the machine falls on
 all alike, and the files are in the page cache.  No GPU is used.
+
+With ``--same-size`` all JPEGs have 640 × 480 pixels, and the contestants are Keras's loader and
+ours, whose ratio is taken round by round.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +30,15 @@ from benchmarks.machine import machine
 SIDE = 160
 BATCH = 32
 CLASSES = 4
+SAME_SIZE = 640, 480
 OURS = "gpuconf.images"
+KERAS = "keras image_dataset_from_directory"
 # They would hold, or have held, all images: 20,000 need 8 GB.
 HOLDS_ALL = "everything in a list (cv2)"
 HOST_LIMIT = "512MiB"
 
 
-def make_image(folder: Path, number: int, backgrounds: Any) -> None:
+def make_image(folder: Path, number: int, backgrounds: Any, *, same_size: bool) -> None:
     """One JPEG, of a size and a part of a background that depend on its number alone."""
     import numpy as np
     from PIL import Image
@@ -40,6 +46,8 @@ def make_image(folder: Path, number: int, backgrounds: Any) -> None:
     rng = np.random.default_rng(number)
     width = int(rng.integers(160, 1281))
     height = min(1200, int(width * rng.choice([0.5625, 0.75, 1.0, 1.333])))
+    if same_size:
+        width, height = SAME_SIZE
     left, top = int(rng.integers(0, 1601 - width)), int(rng.integers(0, 1201 - height))
     background = backgrounds[number % len(backgrounds)]
     place = folder / f"class{number % CLASSES}" / f"{number:06}.jpg"
@@ -62,26 +70,26 @@ def make_backgrounds() -> list[Any]:
     return scenes
 
 
-def make_images(folder: Path, numbers: range) -> int:
+def make_images(folder: Path, numbers: range, same_size: bool) -> int:
     """These images; the bytes that they take."""
     for name in range(CLASSES):
         (folder / f"class{name}").mkdir(parents=True, exist_ok=True)
     backgrounds = make_backgrounds()
     for number in numbers:
-        make_image(folder, number, backgrounds)
+        make_image(folder, number, backgrounds, same_size=same_size)
     return sum(
         (folder / f"class{number % CLASSES}" / f"{number:06}.jpg").stat().st_size
         for number in numbers
     )
 
 
-def make_folder(folder: Path, count: int) -> int:
+def make_folder(folder: Path, count: int, *, same_size: bool) -> int:
     """``count`` images in class folders, made on all processors."""
     workers = os.cpu_count() or 1
     step = -(-count // workers)
     parts = [range(first, min(first + step, count)) for first in range(0, count, step)]
     with ProcessPoolExecutor(workers) as pool:
-        return sum(pool.map(make_images, [folder] * len(parts), parts))
+        return sum(pool.map(partial(make_images, folder, same_size=same_size), parts))
 
 
 def gpuconf_images(folder: Path, **options: Any) -> Iterator[Any]:
@@ -186,7 +194,7 @@ CONTESTANTS: dict[str, Callable[[Path], Iterator[Any]]] = {
     OURS: gpuconf_images,
     "gpuconf.images, antialias=False": gpuconf_not_averaged,
     "gpuconf.images.sequence (Pillow)": gpuconf_sequence,
-    "keras image_dataset_from_directory": keras_folder,
+    KERAS: keras_folder,
     "cv2 generator, one thread": cv2_generator,
     "Pillow generator, one thread": pillow_generator,
     HOLDS_ALL: everything,
@@ -264,22 +272,36 @@ def print_table(count: int, results: dict[str, list[dict[str, float]]]) -> dict[
     return peaks
 
 
-def compare(counts: list[int], rounds: int, images: Path) -> None:
+def print_pairs(results: dict[str, list[dict[str, float]]]) -> None:
+    """The speed of ours over that of Keras's loader in the same round."""
+    for name, runs in results.items():
+        if name in _OF_GPUCONF:
+            pairs = zip(results[KERAS], runs, strict=True)
+            ratios = sorted(theirs["seconds"] / ours["seconds"] for theirs, ours in pairs)
+            middle, spread = statistics.median(ratios), f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
+            print(f"{name:34}{middle:10.2f} of Keras's speed in the same round ({spread})")
+
+
+def compare(counts: list[int], rounds: int, images: Path, *, same_size: bool) -> None:
     """Make, measure and print."""
-    print(machine("tensorflow", "keras", "pillow", "opencv-python-headless"))
+    contestants = _IN_TENSORFLOW if same_size else list(CONTESTANTS)
+    peers = () if same_size else ("opencv-python-headless",)
+    print(machine("tensorflow", "keras", "pillow", *peers))
     print(f"JPEGs to {SIDE} × {SIDE} × 3 float32, batches of {BATCH}, host_limit {HOST_LIMIT}")
     peaks: list[dict[str, float]] = []
     for count in counts:
         folder = images / str(count)
-        size = make_folder(folder, count)
+        size = make_folder(folder, count, same_size=same_size)
         print(f"\n{count:,} images, {size / 1e6:.0f} MB; rounds: {rounds}", flush=True)
-        results: dict[str, list[dict[str, float]]] = {name: [] for name in CONTESTANTS}
-        for _ in range(rounds):
-            for name, runs in results.items():
-                runs.append(measure_in_child(name, folder))
+        results: dict[str, list[dict[str, float]]] = {name: [] for name in contestants}
+        for number in range(rounds):
+            for name in contestants[:: -1 if number % 2 else 1]:
+                results[name].append(measure_in_child(name, folder))
         peaks.append(print_table(count, results))
+        if same_size:
+            print_pairs(results)
     print(f"\npeak RSS at {counts[-1]:,} images over that at {counts[0]:,}")
-    for name in CONTESTANTS:
+    for name in contestants:
         print(f"{name:34}{peaks[-1][name] / peaks[0][name]:10.2f}")
 
 
@@ -289,6 +311,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="200 and 1,000 images, one round")
     parser.add_argument("--rounds", type=int, default=3, help="default: 3")
     parser.add_argument("--counts", type=int, nargs="+", default=[1000, 20_000])
+    parser.add_argument("--same-size", action="store_true", help="640 × 480 pixels, beside Keras")
     parser.add_argument("--one", choices=CONTESTANTS, help="measure this one here, print JSON")
     parser.add_argument("--folder", type=Path, help="of the images, with --one")
     options = parser.parse_args()
@@ -297,7 +320,7 @@ def main() -> None:
         return
     counts, rounds = ([200, 1000], 1) if options.quick else (options.counts, options.rounds)
     with tempfile.TemporaryDirectory(prefix="gpuconf-streaming-") as images:
-        compare(counts, rounds, Path(images))
+        compare(counts, rounds, Path(images), same_size=options.same_size)
 
 
 if __name__ == "__main__":
