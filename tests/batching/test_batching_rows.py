@@ -172,3 +172,12 @@ def test_a_section_without_samples_is_refused() -> None:
     """validation_split=0.999 of few samples."""
     with pytest.raises(UsageError, match="no samples are left"):
         host_data(VALUES, floatx="float32", batch_size=4, section=(0.0, 0.001))
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_only_arrays_in_memory_may_become_tensors(kind: str, tmp_path: Path) -> None:
+    """What lies on a disk, or is written out sparsely, is never copied as a whole."""
+    rows = SampleRows(SOURCES[kind](tmp_path), "float32")
+    assert rows.is_array_of_numbers == (kind in {"array", "transposed", "frame", "list"})
+    assert not SampleRows(np.array(["a", "b"]), "float32").is_array_of_numbers
+    assert np.array_equal(rows.all(), VALUES.astype("float32"))

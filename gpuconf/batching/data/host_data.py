@@ -25,6 +25,11 @@ from gpuconf.keras_api import nests
 from gpuconf.keras_api.batches import PER_EXAMPLE
 from gpuconf.keras_api.stepping import building_by
 from gpuconf.pipeline_calls import ending_early
+from gpuconf.units import MIB
+
+# Of all samples, up to which they are copied to a tensor on the host, as Keras copies all of any
+# size: of larger ones the steps take longer, and reading in Python no longer shows.
+_LITTLE_BYTES = 64 * MIB
 
 
 class HostData(NamedTuple):
@@ -146,20 +151,49 @@ def _dataset(
     import tensorflow as tf
 
     nest = _as_tuples(nest)
-    types = [tf.as_dtype(each.dtype) for each in rows]
-
-    read = ending_early(lambda indices: [each.at(indices) for each in rows], _refuse)
+    with tf.device("CPU:0"):
+        read = _by_tensorflow(rows) if _may_be_copied(rows) else _by_python(rows)
 
     def batch(indices: Any) -> Any:
-        found = tf.numpy_function(read, [indices], types)
-        for tensor, each in zip(found, rows, strict=True):
-            tensor.set_shape((None, *each.sample_shape))
-        return nests.refilled(nest, list(found))
+        return nests.refilled(nest, read(indices))
 
     with tf.device("CPU:0"):
         dataset = batches_of_places(places, shuffle, repeats).map(batch).prefetch(2)
         counted = tf.data.experimental.assert_cardinality(repeats * places.batches)
         return dataset.apply(counted)
+
+
+def _may_be_copied(rows: list[SampleRows]) -> bool:
+    """Whether a copy of all samples in the host's memory costs little, and nothing of a limit."""
+    if not all(each.is_array_of_numbers for each in rows):
+        return False
+    card = current_card()
+    is_limited = card.name.startswith("CPU") and card.limit_bytes is not None
+    return not is_limited and sum(each.sample_bytes * each.count for each in rows) <= _LITTLE_BYTES
+
+
+def _by_tensorflow(rows: list[SampleRows]) -> Callable[[Any], list[Any]]:
+    """A function from places to samples: Python would wait for the loop that runs the steps."""
+    import tensorflow as tf
+
+    tensors = [tf.constant(each.all()) for each in rows]
+    return lambda places: [tf.gather(tensor, places) for tensor in tensors]
+
+
+def _by_python(rows: list[SampleRows]) -> Callable[[Any], list[Any]]:
+    """The same for what is large, or no array; only the batch is copied."""
+    import tensorflow as tf
+
+    types = [tf.as_dtype(each.dtype) for each in rows]
+    look_up = ending_early(lambda places: [each.at(places) for each in rows], _refuse)
+
+    def read(places: Any) -> list[Any]:
+        found = list(tf.numpy_function(look_up, [places], types))
+        for tensor, each in zip(found, rows, strict=True):
+            tensor.set_shape((None, *each.sample_shape))
+        return found
+
+    return read
 
 
 def _refuse(_: Any) -> Any:

@@ -40,6 +40,17 @@ class SampleRows:
             total *= size
         return total
 
+    @property
+    def is_array_of_numbers(self) -> bool:
+        """Whether it is an array in memory, of which a tensor can be made as it is."""
+        import numpy as np
+
+        return type(self._source) is np.ndarray and self.dtype.kind in "biufc"
+
+    def all(self) -> Any:
+        """All rows, as one array."""
+        return self._array(self._source)
+
     def at(self, indices: Any) -> Any:
         """The rows at these places, in this order, as an array of their own."""
         import numpy as np
