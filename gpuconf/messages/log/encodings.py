@@ -31,19 +31,29 @@ _OVERWRITES = re.compile(rb"[\r\x08]{1,999}")
 def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """``chunks`` cut anew so that each ends with a line's end, in UTF-8 or an ASCII superset.
 
-    One that does not is a part of a line longer than `LONGEST_LINE`, or the log's end.  Terminal
-    codes are taken out; what a progress bar writes over is left, behind ``\\r``.
+    If one does not, the next continues the same line: with ``\\r`` and the bar that is written
+    over the last one, or with another part of a line longer than `LONGEST_LINE`.  Terminal codes
+    are taken out; what a progress bar writes over is left, before ``\\r``.
     """
-    rest = b""
+    held: list[bytes] = []  # the parts of a line whose end has not come
     for block in _as_utf8(_blocks(chunks)):
-        whole, end, rest = (rest + block).rpartition(b"\n")
-        if not end and len(rest) > LONGEST_LINE:
-            cut = 1 + max(rest.rfind(b"\r"), rest.rfind(b" ")) or len(rest)
-            whole, rest = rest[:cut], rest[cut:]
-        if whole or end:
-            yield _plain(whole + end)
-    if rest:
-        yield _plain(rest)
+        cut = 1 + block.rfind(b"\n") or _before_a_bar(block)
+        if cut:
+            yield _plain(b"".join([*held, block[:cut]]))
+            held = []
+        held.append(block[cut:])
+        if sum(map(len, held)) > LONGEST_LINE:
+            line = b"".join(held)
+            cut = 1 + line.rfind(b" ") or len(line)
+            yield _plain(line[:cut])
+            held = [line[cut:]]
+    yield _plain(b"".join(held))
+
+
+def _before_a_bar(block: bytes) -> int:
+    """Where the last progress bar of ``block`` goes back to write over another; 0 without one."""
+    end = 1 + max(block.rfind(b"\r"), block.rfind(b"\x08"))
+    return len(block[:end].rstrip(b"\r\x08"))
 
 
 def _blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -69,11 +79,12 @@ def decoded(line: bytes) -> str:
 def _plain(lines: bytes) -> bytes:
     if b"\x1b" in lines:
         lines = _CODES.sub(b"", lines)
-    if b"\\u001" in lines:
+    if b"\\" in lines and b"\\u001" in lines:  # one byte is found much faster than five
         lines = _ESCAPED_CODES.sub(b"", lines)
     if b"\x08" in lines:
         lines = _OVERWRITES.sub(b"\r", lines)
-    if b"\r" in lines:  # Windows writes \r\r\n for a line whose end was \r\n before
+    if b"\r" in lines and b"\r\n" in lines:
+        # Windows writes \r\r\n for a line whose end was \r\n before.
         lines = lines.replace(b"\r\r\n", b"\n").replace(b"\r\n", b"\n")
     return lines
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import chain, repeat
 from operator import itemgetter
 
@@ -63,29 +63,41 @@ class LogReader:
         for number, line, watchers in sorted(rest, key=itemgetter(0)):
             _show(LogLine(number, decoded(line)), watchers)
 
-    def _read(self, numbers: Sequence[int], lines: list[bytes]) -> None:
-        shapes = _shapes(b"\n".join(lines)).split(b"\n")
-        known, keep = self._shapes.known_with(shapes), self._keeper.keep
-        met, followed = [place for place, shape in enumerate(shapes) if known[shape]], 0
-        for place in met:
-            number, line, seen = numbers[place], lines[place], known[shapes[place]]
+    def _read(self, numbers: Sequence[int], lines: list[bytes], text: bytes) -> None:
+        shapes = _shapes(text).split(b"\n")
+        watched, states = self._shapes.watched(set(shapes)), self._shapes.states
+        counted = {shape for shape in watched if states[shape].is_only_counted}
+        for shape, places in _last_two(counted, shapes).items():
+            states[shape].leave_out(*((numbers[place], lines[place]) for place in places))
+        self._look_at(watched - counted, shapes, numbers, lines)
+        kept = {shape for shape in watched if shape in states and states[shape].kept}
+        for place in _places_of(kept, shapes):
+            self._keeper.keep(numbers[place], lines[place])
+        for place in range(len(lines) - 1, -1, -1):
+            if shapes[place].strip():
+                self.last = LogLine(numbers[place], decoded(lines[place]))
+                break
+
+    def _look_at(
+        self,
+        wanted: Set[bytes],
+        shapes: Sequence[bytes],
+        numbers: Sequence[int],
+        lines: Sequence[bytes],
+    ) -> None:
+        """Meet the lines of these shapes one by one, in order; the others may be followed."""
+        followed = 0
+        for place in _places_of(wanted, shapes):
+            seen = self._shapes.states.get(shapes[place])
             if seen is NOT_MET:
                 seen = self._shapes.meet(shapes[place], late=self._shown >= _MOST_SHOWN)
             if self._is_followed:
                 self._follow(numbers, lines, range(followed, place + 1))
             followed = place + 1
-            if seen is None:
-                continue
-            if seen.kept:
-                keep(number, line)
-            if seen.watchers:
-                self._meet(seen, number, line)
+            if seen is not None and seen.watchers:
+                self._meet(seen, numbers[place], lines[place])
         if self._is_followed:
             self._follow(numbers, lines, range(followed, len(lines)))
-        for place in range(len(lines) - 1, -1, -1):
-            if shapes[place].strip():
-                self.last = LogLine(numbers[place], decoded(lines[place]))
-                break
 
     def _meet(self, seen: ShapeState, number: int, line: bytes) -> None:
         seen.count += 1
@@ -99,7 +111,7 @@ class LogReader:
             _show(LogLine(number, decoded(line)), seen.watchers)
             self._is_followed = True
         else:
-            seen.unshown = (*seen.unshown[-1:], (number, line))
+            seen.leave_out((number, line))
 
     def _follow(self, numbers: Sequence[int], lines: Sequence[bytes], places: range) -> None:
         """Show lines to those who want what stands behind another, while they want it."""
@@ -110,6 +122,25 @@ class LogReader:
                 break
             for follower in wanting:
                 follower.follow(LogLine(numbers[place], decoded(lines[place])))
+
+
+def _places_of(wanted: Set[bytes], shapes: Sequence[bytes]) -> list[int]:
+    return [place for place, shape in enumerate(shapes) if shape in wanted] if wanted else []
+
+
+def _last_two(wanted: Set[bytes], shapes: Sequence[bytes]) -> dict[bytes, list[int]]:
+    """The last two places of each wanted shape, in order, or its only one."""
+    found: dict[bytes, list[int]] = {shape: [] for shape in wanted}
+    missing = set(wanted)
+    for place in range(len(shapes) - 1, -1, -1):
+        if not missing:
+            break
+        shape = shapes[place]
+        if shape in missing:
+            found[shape].insert(0, place)
+            if len(found[shape]) == 2:
+                missing.remove(shape)
+    return found
 
 
 def _show(line: LogLine, watchers: Iterable[Watcher]) -> None:
@@ -134,30 +165,44 @@ class _LogRows:
         self.count = 0
         self._is_open = False  # whether the next chunk goes on with the same line
 
-    def of(self, chunk: bytes) -> tuple[Sequence[int], list[bytes]]:
-        """The chunk's lines: their numbers, and their bytes.
+    def of(self, chunk: bytes) -> tuple[Sequence[int], list[bytes], bytes]:
+        """The chunk's lines: their numbers, their bytes, and these in one text.
 
         What a progress bar wrote over is a line too, and so are the pieces of a long one: all
         have the number of the file's line that they stand in.
         """
+        if self._is_open and chunk.startswith((b"\r", b"\n")):  # the end of what was given last
+            self._is_open = chunk.startswith(b"\r")
+            chunk = chunk[1:]
         if not chunk:
-            return (), []
-        lines = chunk.split(b"\n")
+            return (), [], b""
         first = self.count + (not self._is_open)
-        self._is_open = bool(lines[-1])
-        if not self._is_open:
-            lines.pop()
+        self._is_open = not chunk.endswith(b"\n")
+        text = chunk.removesuffix(b"\n")
+        lines = text.split(b"\n")
         self.count = first + len(lines) - 1
         numbers: Sequence[int] = range(first, self.count + 1)
-        if b"\r" in chunk:
+        if b"\r" in text:
             times = [line.count(b"\r") + 1 for line in lines]
             numbers = [*chain.from_iterable(map(repeat, numbers, times))]
-            lines = b"\n".join(lines).replace(b"\r", b"\n").split(b"\n")
-        if _ESCAPED_NEWLINE in chunk or max(map(len, lines)) >= _LONG_LINE:
+            text = text.replace(b"\r", b"\n")
+            lines = text.split(b"\n")
+        if (b"\\" in text and _ESCAPED_NEWLINE in text) or _has_a_long_line(text):
             pieces = [[*_pieces(line)] for line in lines]
             numbers = [*chain.from_iterable(map(repeat, numbers, map(len, pieces)))]
             lines = [*chain.from_iterable(pieces)]
-        return numbers, lines
+            text = b"\n".join(lines)
+        return numbers, lines, text
+
+
+def _has_a_long_line(text: bytes) -> bool:
+    start = 0
+    while start + _LONG_LINE <= len(text):
+        end = text.rfind(b"\n", start, start + _LONG_LINE)
+        if end < 0:
+            return True
+        start = end + 1
+    return False
 
 
 def _pieces(line: bytes) -> Iterator[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple, Protocol
 
 from gpuconf.messages.log.shapes import PhraseIndex, phrase
@@ -63,6 +63,15 @@ class ShapeState:
         self.count = 0
         self.unshown: tuple[tuple[int, bytes], ...] = ()
 
+    @property
+    def is_only_counted(self) -> bool:
+        """Whether enough lines were shown, so that of the others only the last two matter."""
+        return bool(self.unshown)
+
+    def leave_out(self, *lines: tuple[int, bytes]) -> None:
+        """Note lines that are not shown, with their numbers, in order."""
+        self.unshown = (*self.unshown, *lines)[-2:]
+
 
 # The state of a shape that may have watchers and was not met yet.
 NOT_MET = ShapeState((), kept=False, late=False)
@@ -84,34 +93,45 @@ class ShapeWatchers:
             for place, watcher in enumerate(watchers)
             for part in watcher.parts
         ]
-        self._known: dict[bytes, ShapeState | None] = {}
-        self._known_bytes = 0
+        # Of the shapes that may have watchers; the others are in the set.
+        self.states: dict[bytes, ShapeState] = {}
+        self._without: set[bytes] = set()
+        self._bytes = 0
 
-    def known_with(self, shapes: Sequence[bytes]) -> Mapping[bytes, ShapeState | None]:
-        """All that is known, with these shapes: None for a shape without watchers."""
-        new = set(shapes).difference(self._known)
-        if not new:
-            return self._known
-        if len(self._known) > _MOST_SHAPES or self._known_bytes > _MOST_BYTES:
-            self._forget()
-            new = set(shapes).difference(self._known)
-        has_no_word = self._phrases.words.isdisjoint
-        watched = {shape for shape in new if not has_no_word(shape.split())}
-        text = b"\n".join(new)
+    def watched(self, shapes: Set[bytes]) -> set[bytes]:
+        """Those of ``shapes`` that may have watchers; `states` has the state of each."""
+        watched = set(shapes).difference(self._without)
+        new = watched.difference(self.states)
+        if new:
+            if len(self.states) + len(self._without) > _MOST_SHAPES or self._bytes > _MOST_BYTES:
+                self._forget()
+                new = watched.difference(self.states)
+            without = new.difference(self._with_words(new))
+            watched -= without
+            self._without |= without
+            self.states.update(dict.fromkeys(new - without, NOT_MET))
+            self._bytes += sum(map(len, new))
+        return watched
+
+    def _with_words(self, shapes: Set[bytes]) -> set[bytes]:
+        """Those of ``shapes`` that have a word of a phrase, or a part."""
+        have_none = map(self._phrases.words.isdisjoint, map(bytes.split, shapes))
+        found = {shape for shape, has_none in zip(shapes, have_none, strict=True) if not has_none}
+        text = b"\n".join(shapes)
         for part in [part for part, _ in self._parts if part in text]:
-            watched.update([shape for shape in new if part in shape])
-        self._known.update(dict.fromkeys(new))
-        self._known.update(dict.fromkeys(watched, NOT_MET))
-        self._known_bytes += sum(map(len, new))
-        return self._known
+            found.update([shape for shape in shapes if part in shape])
+        return found
 
     def meet(self, shape: bytes, *, late: bool) -> ShapeState | None:
         """The state of a shape whose first line is met now; None without watchers."""
         places = {place for part, place in self._parts if part in shape}
         places.update(self._phrases.said_in(shape.split()))
+        del self.states[shape]  # `unshown` is to have the shapes in the order they were met in
+        if not places:
+            self._without.add(shape)
+            return None
         watchers = [self._watchers[place] for place in sorted(places) if place >= 0]
-        seen = ShapeState(watchers, kept=-1 in places, late=late) if places else None
-        self._known[shape] = seen
+        self.states[shape] = seen = ShapeState(watchers, kept=-1 in places, late=late)
         return seen
 
     def unshown(self) -> Iterator[tuple[int, bytes, Sequence[Watcher]]]:
@@ -119,16 +139,14 @@ class ShapeWatchers:
 
         Two, because one line of progress below an error may be a bar drawn anew.
         """
-        for seen in self._known.values():
-            if seen is not None:
-                for number, line in seen.unshown:
-                    yield number, line, seen.watchers
+        for seen in self.states.values():
+            for number, line in seen.unshown:
+                yield number, line, seen.watchers
 
     def _forget(self) -> None:
         """Forget the shapes that have no watchers or came late."""
-        self._known = {
-            shape: seen
-            for shape, seen in self._known.items()
-            if seen is not None and seen.watchers and not seen.late
+        self._without.clear()
+        self.states = {
+            shape: seen for shape, seen in self.states.items() if seen.watchers and not seen.late
         }
-        self._known_bytes = sum(map(len, self._known))
+        self._bytes = sum(map(len, self.states))
