@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -190,6 +193,46 @@ def test_last_lines_come_in_order() -> None:
     assert recorder.numbers[3 * ENOUGH_OF_A_SHAPE :] == [1496, 1497, 1498, 1499, 1500, 1501]
 
 
+@pytest.mark.parametrize("count", [160, 20_000])
+def test_last_lines_of_one_number_come_in_order(count: int) -> None:
+    """All that a progress bar wrote over has one number; shape by shape, in order, in every run."""
+    recorder = Recorder("alarm")
+    bars = [f"alarm {_words(n % 16)} {n}" for n in range(16 * count)]
+    recorder.read("\r".join(bars).encode())
+    last = [line.text for line in recorder.seen[16 * ENOUGH_OF_A_SHAPE :]]
+    assert last == [bar for n in range(16) for bar in (bars[n - 32], bars[n - 16])]
+
+
+def steps_to_read(log: bytes) -> int:
+    """How many lines of Python are executed to read a log."""
+    steps, before = 0, sys.gettrace()
+
+    def count(_frame: FrameType, event: str, _arg: Any) -> Any:
+        nonlocal steps
+        steps += event == "line"
+        return count
+
+    recorder = Recorder("eta", parts=["loss"])
+    sys.settrace(count)
+    try:
+        recorder.read(log)
+    finally:
+        sys.settrace(before)
+    assert len(recorder.seen) == ENOUGH_OF_A_SHAPE + 2
+    return steps
+
+
+@pytest.mark.parametrize(
+    "end", ["\n", "\r\n", "\r", "\b" * 40], ids=["lines", "Windows", "written over", "backspaces"]
+)
+def test_bars_are_counted_by_the_chunk(end: str) -> None:
+    """Of 100,000 bars, a thousand are looked at one by one: the rest of the first chunk."""
+    bar = "{0}/1875 [=====>........] - ETA: {0}s - loss: 0.{0}" + end
+    count = 100_000
+    assert steps_to_read("".join(bar.format(n) for n in range(count)).encode()) < count / 2
+    assert steps_to_read("".join(bar.format(n) for n in range(2000)).encode()) > 2000
+
+
 def test_shapes_are_not_forgotten_for_others() -> None:
     """However many other lines there are, what was seen of a shape is still known."""
     recorder = Recorder("alarm")
@@ -285,6 +328,29 @@ def test_cuts_make_no_difference_to_lines(parts: list[str], places: list[int]) -
     assert (one.line_count, one.last) == (other.line_count, other.last)
     assert (whole.seen, whole.followed, whole.kept) == (pieces.seen, pieces.followed, pieces.kept)
     assert one.line_count <= data.count(b"\n") + 1
+
+
+BARS = ["1/9 alarm 7\r" * 20_000, "1/9 bar\b\b\b\b\b\b" * 20_000, "\x1b[1m1/9\x1b[0m a\r" * 15_000,
+        "1/9\b\b\b\r" * 20_000, "1/9 alarm\r\n" * 9000, "1/9\r\r\n" * 9000,
+        "×█ 2/9\n" * 9000]  # fmt: skip
+BITS = ["alarm", "\r", "\n", "\b", "\r\n", "\r\r\n", "a" * 4095, "b "]
+
+
+@pytest.mark.slow
+@MANY
+@given(
+    st.lists(st.sampled_from([*BARS, *BITS]), max_size=6),
+    st.sampled_from(["utf-8", "utf-16-le", "utf-16-be"]),
+    st.integers(0, 1 << 17),
+)
+def test_place_in_a_file_makes_no_difference(parts: list[str], encoding: str, shift: int) -> None:
+    """The reader's own cuts fall within bars, backspaces, a \\r\\n: all lines are the same."""
+    one, other = (Recorder("alarm", keeps=["alarm"], behind=1 << 60) for _ in range(2))
+    text = f"alarm\n{''.join(parts)}".encode(encoding)
+    pad = ("7" * shift + "\n").encode(encoding)
+    first, later = one.read("\n".encode(encoding) + text), other.read(pad + text)
+    assert (first.line_count, first.last) == (later.line_count, later.last)
+    assert (one.seen, one.followed, one.kept) == (other.seen, other.followed, other.kept)
 
 
 def test_single_bytes_are_read() -> None:
