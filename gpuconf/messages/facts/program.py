@@ -80,14 +80,14 @@ class ProgramReader:
     )  # fmt: skip
     phrases: Sequence[str] = (
         "backward", "optimizer", "optimiser", "scaler step", "fit", "apply gradients", "minimize",
-        "epoch", "finetune", "gradienttape", "demo", "test py", "sample", "decode", "txt img",
+        "epoch", "finetune", "gradienttape", "demo", "test py", "sample", "decode", "txt2img",
         "img img", "grad mode py", "contextlib py", "decorate context", "no grad",
         "keras", "evaluate", "sess run", "contrib", "dnnlib", "stylegan", "object detection",
         "tf slim", "estimator", "tfutil", "stable", "diffusers", "comfy", "comfyui", "k diffusion",
         "ldm", "fooocus", "sdxl", "invokeai", "vae", "vllm", "gpu memory utilization", "sglang",
         "transformers", "from pretrained", "accelerate", "exllama", "xgboost", "xgb", "lightgbm",
         "catboost", "cupy", "cudf", "rmm", "cuml", "cuda visible devices", "torchtext",
-        "skipping token", "word vec", "glove", "fasttext", "keyedvectors", "allow growth",
+        "skipping token", "word2vec", "glove", "fasttext", "keyedvectors", "allow growth",
         "set memory growth",
         "tf force gpu allow growth", "alloc conf", "xla python client preallocate",
         "np", "numpy", "memoryerror", "memory limit",
