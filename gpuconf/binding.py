@@ -26,6 +26,7 @@ from gpuconf.records import NamedTuple
 from gpuconf.report import Activation, Contents
 from gpuconf.terminal import debug, say
 from gpuconf.tripwire import has_missed_a_start
+from gpuconf.units import sized
 from gpuconf.worker_process import is_worker
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
@@ -253,6 +254,7 @@ class Binding:
         plan = self._state.activation.plan
         if plan is not None:
             apply(plan)
+            self._print_limits(plan)
 
     # --- what has changed -----------------------------------------------------------------------
 
@@ -334,6 +336,15 @@ class Binding:
         for text in [*(plan.notes if plan else ()), *(str(s) for s in settings if s.why_not)]:
             self._print(text)
         debug(f"profile {profile.name} sets {changes}")
+
+    def _print_limits(self, plan: Plan) -> None:
+        """Say what holds from now on, once in this process, where debugging asks for it."""
+        for gpu in plan.gpus:
+            limit = "none" if gpu.limit_bytes is None else sized(gpu.limit_bytes, cut=True)
+            text = f"profile {plan.profile.name}: limit of GPU {gpu.gpu.index}: {limit}"
+            if text not in self._said:
+                self._said |= {text}
+                debug(text)
 
     def _print(self, text: str) -> None:
         """Say ``text`` once in this process; a pool's workers would repeat what has been said."""

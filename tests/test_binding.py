@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from gpuconf.units import MIB
 from tests.binding_programs import CARD, FULL, HALF, ROOMY, START, TWO, facts
 from tests.hardware import standin
-from tests.processes import Nvml, run_python, write_package
+from tests.processes import Nvml, run, run_python, write_package
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +37,17 @@ machine({facts(nvml, FULL)})
 import numba.cuda  # no shortage any more: nothing is planned again
 """
     run_python(START + program, tmp_path, environ=nvml(ROOMY))
+
+
+def test_debugging_shows_the_limit_once(tmp_path: Path, nvml: Nvml) -> None:
+    """Where the plan binds, however often it is asked for; and no word of it otherwise."""
+    program = f"{START}\nimport cupy\nassert bind() == bind() == 7884\n"
+    for value, count in (("debug", 1), ("", 0)):
+        environ = {**nvml(ROOMY), "GPUCONF_LOG": value}
+        done = run([sys.executable, "-c", program], tmp_path, environ=environ)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("profile shared-desktop: limit of GPU 0: 7884 MiB") == count
+        assert "leases are not counted" not in done.stderr
 
 
 @pytest.mark.parametrize(("lease", "looks"), [("false", 1), ("true", 2)])

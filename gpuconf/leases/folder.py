@@ -33,7 +33,14 @@ _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 
 
 class NoLedgerError(Exception):
-    """No ledger can be used; the text says why."""
+    """No ledger can be used; the text says why.
+
+    ``is_missing``: none of the folders is there, as before the first lease.
+    """
+
+    def __init__(self, reason: str, *, is_missing: bool = False) -> None:
+        super().__init__(reason)
+        self.is_missing = is_missing
 
 
 FaultCode = Literal[
@@ -83,9 +90,9 @@ def find_folder(
     if named:
         _refuse_relative(named)
         _make([named] if may_make else [])
-        problem = problem_of(named, follow_links=True)
-        if problem is not None:
-            raise NoLedgerError(problem)
+        fault = fault_of(named, follow_links=True)
+        if fault is not None:
+            raise NoLedgerError(fault.sentence, is_missing=fault.code == "missing")
         return LedgerFolder(named, is_read_only=not _is_writable(named))
     good = [path for path in defaults if problem_of(path) is None]
     writable = [path for path in good if is_shared(path)]
@@ -95,7 +102,11 @@ def find_folder(
         good = [path for path in defaults if problem_of(path) is None]
         writable = [path for path in good if is_shared(path)]
     if not good and not writable:
-        raise NoLedgerError("; ".join(filter(None, map(problem_of, defaults))))
+        faults = [fault for fault in map(fault_of, defaults) if fault is not None]
+        raise NoLedgerError(
+            "; ".join(fault.sentence for fault in faults),
+            is_missing=all(fault.code == "missing" for fault in faults),
+        )
     path = (writable or good)[0]
     others = tuple(each for each in good if each != path)
     return LedgerFolder(path, others, is_private(path), is_read_only=not writable)

@@ -57,7 +57,8 @@ def read_with_leases(read: Callable[[], Inventory] = read_inventory) -> Inventor
         found = read_ledger(ledger)
     except NoLedgerError as error:
         inventory = read()
-        if inventory.gpus:  # else there is nothing to lease either
+        # Without GPUs there is nothing to lease, without the folder nothing has been leased yet.
+        if inventory.gpus and not error.is_missing:
             debug(f"leases are not counted: {error}")
         return inventory
     return with_leases(read(), found, ledger.owner)

@@ -310,11 +310,18 @@ def test_leases_are_looked_for_before_the_card(
     assert read_with_leases(lambda: Inventory((GPU,))).gpus == (GPU,)
 
 
-def test_to_look_makes_no_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is none the inventory is NVML's, and none is there afterwards."""
+def test_to_look_makes_no_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where there is none the inventory is NVML's, and none is there afterwards.
+
+    Before the first lease that is how it should be, so nothing is reported to who debugs.
+    """
     monkeypatch.setenv("GPUCONF_LEASES", str(tmp_path / "leases"))
+    monkeypatch.setenv("GPUCONF_LOG", "debug")
     assert read_with_leases(lambda: Inventory((GPU,))).gpus == (GPU,)
     assert not (tmp_path / "leases").exists()
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("gpus", [(), (GPU,)])
