@@ -14,6 +14,12 @@ COMMAND_NOT_RUNNABLE = 126
 _HINT = "check the command after --"
 
 
+def is_assignment(word: str) -> bool:
+    """Whether ``word`` is ``NAME=value``, which a shell takes in front of a command only."""
+    name, equals, _ = word.partition("=")
+    return bool(equals) and name.isidentifier()
+
+
 def cannot_start(name: str, reason: str, code: int = 2, *, hint: str = _HINT) -> UsageError:
     """The error for command ``name``, to be raised; ``code`` is the exit code it gives."""
     error = UsageError(f"cannot start {name!r}: {reason}", hint=hint)
@@ -21,10 +27,18 @@ def cannot_start(name: str, reason: str, code: int = 2, *, hint: str = _HINT) ->
     return error
 
 
+def not_found(name: str, *, hint: str = _HINT) -> UsageError:
+    """The error for a command that is not there, to be raised."""
+    if is_assignment(name):
+        hint = f"put {name} before the whole command line, or env after --: -- env {name} …"
+        return cannot_start(name, "it is a variable, not a command", hint=hint)
+    return cannot_start(name, "it was not found", COMMAND_NOT_FOUND, hint=hint)
+
+
 def failed_start(name: str, error: OSError) -> UsageError:
     """The error for what the kernel said when it was to start ``name``."""
     if isinstance(error, FileNotFoundError):
-        return cannot_start(name, "it was not found", COMMAND_NOT_FOUND)
+        return not_found(name)
     if isinstance(error, PermissionError):
         return cannot_start(name, "it may not be executed", COMMAND_NOT_RUNNABLE)
     return cannot_start(name, error.strerror or str(error), COMMAND_NOT_RUNNABLE)
@@ -42,4 +56,4 @@ def find_command(name: str, environ: Mapping[str, str]) -> str:
     hint = f"start it with its Python: -- python {shlex.quote(name)}" if is_script else _HINT
     if (is_script and os.sep in name) or shutil.which(name, mode=os.F_OK, path=path) is not None:
         raise cannot_start(name, "it may not be executed", COMMAND_NOT_RUNNABLE, hint=hint)
-    raise cannot_start(name, "it was not found", COMMAND_NOT_FOUND, hint=hint)
+    raise not_found(name, hint=hint)

@@ -19,6 +19,7 @@ from gpuconf.children.starting import (
     COMMAND_NOT_RUNNABLE,
     cannot_start,
     find_command,
+    is_assignment,
 )
 from gpuconf.environ import RUN_VARIABLE
 from gpuconf.errors import UsageError
@@ -29,7 +30,6 @@ from gpuconf.running.wrappers import command_behind, read_options
 CARRIERS = ("PYTHONPATH", RUN_VARIABLE, "CUDA_VISIBLE_DEVICES")
 _RUN = ("gpuconf", "run", "--")
 _PYTHON = re.compile(r"(python|pypy)[\d.]*[a-z]*(-dbg)?$")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _WORDS_OF_A_SHELL = {
     *("cd", "source", ".", "export", "unset", "exec", "eval", "alias", "ulimit", "set"),
     *("if", "for", "while", "{", "(", "[[", "!"),
@@ -55,7 +55,7 @@ def refuse_unreachable(words: Sequence[str], environ: Mapping[str, str]) -> None
 def _found(words: Sequence[str], environ: Mapping[str, str]) -> str:
     """The file of the command; a better hint for words that a shell would understand."""
     first = words[0]
-    if _ASSIGNMENT.match(first):
+    if is_assignment(first):
         hint = f"set it before gpuconf: {_line(_leading(words))}"
         raise cannot_start(first, "it is a variable, not a command", hint=hint)
     try:
@@ -76,7 +76,7 @@ def _found(words: Sequence[str], environ: Mapping[str, str]) -> str:
 
 def _leading(words: Sequence[str]) -> list[str]:
     """The same command with its assignments in front of ``gpuconf run``."""
-    count = next((i for i, word in enumerate(words) if not _ASSIGNMENT.match(word)), len(words))
+    count = next((i for i, word in enumerate(words) if not is_assignment(word)), len(words))
     return [*words[:count], *_RUN, *words[count:]]
 
 
@@ -224,7 +224,7 @@ def _line(words: Sequence[str]) -> str:
 
 def _quoted(word: str) -> str:
     """The word for a shell; an assignment keeps its name bare, as a shell wants it."""
-    if not _ASSIGNMENT.match(word):
+    if not is_assignment(word):
         return shlex.quote(word)
     name, value = word.split("=", 1)
     return f"{name}={shlex.quote(value) if value else ''}"

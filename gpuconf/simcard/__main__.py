@@ -26,7 +26,7 @@ from gpuconf.simcard.libraries import build_libraries
 from gpuconf.simcard.run import run_command
 from gpuconf.simcard.wheels import WheelSupport, support_for_command
 from gpuconf.simcard.xla import XlaSupport, xla_for_command
-from gpuconf.units import exact_size, sized
+from gpuconf.units import exact_size, parse_size_argument, sized
 
 _PROGRAM = "python -m gpuconf.simcard"
 _COMMANDS = ("run", "env", "show", "build")
@@ -177,6 +177,7 @@ def _print_environment(options: argparse.Namespace) -> int:
 def _open_or_create(options: argparse.Namespace) -> Card:
     """The card of ``--card``: an existing file is taken as it is, and must fit the options."""
     if not os.path.exists(options.card):
+        _refuse_size(options.card)
         return create_card(options.card, _spec(options))
     card = Card(os.path.abspath(options.card))
     there = card.describe()
@@ -188,6 +189,18 @@ def _open_or_create(options: argparse.Namespace) -> Card:
                 hint=f"leave the option out, or remove the file first: rm {options.card}",
             )
     return card
+
+
+def _refuse_size(file: str) -> None:
+    """``--card 8GiB``: the size of a card, where its file's name is wanted."""
+    try:
+        parse_size_argument(file)
+    except ValueError:
+        return
+    raise UsageError(
+        f"--card {file}: this is a size, and the option takes the name of the card's file",
+        hint=f"did you mean --total {file}? For a file of that name: --card ./{file}",
+    )
 
 
 def _show(file: str | None) -> int:

@@ -128,12 +128,22 @@ def test_show_tells_who_is_on_the_card(tmp_path: Path) -> None:
     assert shown[2] == f"  process {pid}: 512 MiB"
 
 
+@pytest.fixture
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory of the test."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
         (["run", "--total", "1GiB"], 2, "no command"),
         (["run", "--total", "1GiB", "--used", "2GiB", "--", "true"], 2, "used memory is 2048 MiB"),
         (["run", "--", "no-such-command"], 127, "cannot start 'no-such-command'"),
+        (["run", "--", "A=b", "true"], 2, "env after --: -- env A=b"),
+        (["run", "--card", "8GiB", "--", "true"], 2, "did you mean --total 8GiB?"),
+        (["env", "--card", "8GiB"], 2, "did you mean --total 8GiB?"),
         (["run", "--", "/etc/passwd"], 126, "may not be executed"),
         (["env"], 2, "--card"),
         (["show", "/nowhere"], 1, "No such file"),
@@ -142,10 +152,11 @@ def test_show_tells_who_is_on_the_card(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_end_in_one_line_and_a_hint(
-    capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+    capsys: pytest.CaptureFixture[str], empty_folder: Path, words: list[str], code: int, said: str
 ) -> None:
-    """``gpuconf: error:`` on stderr, nothing on stdout, and the exit code of its kind."""
+    """``gpuconf: error:`` on stderr, nothing on stdout or left behind, and its kind's exit code."""
     assert main(words) == code
+    assert list(empty_folder.iterdir()) == []
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("gpuconf: error: ")
