@@ -81,6 +81,8 @@ def _refuse_programs(path: Path) -> None:
     program = path.with_name(f"{path.name}.py")
     if program.is_file():
         raise function_wanted(program)
+    if path.suffix == ".py":
+        raise UsageError(f"there is no file {path}", hint=f"ls {shlex.quote(str(path.parent))}")
     raise UsageError(
         f"{str(path)!r} is neither a file that is there nor module:function",
         hint=f"give model.keras, or the function that makes the model: {FROM_CODE}",

@@ -100,16 +100,24 @@ def _of_empty_card(card_bytes: int, capability_major: int, backend: str) -> tupl
     card, context = sized(card_bytes), sized(CONTEXT_BYTES)
     available = card_bytes - CONTEXT_BYTES
     if available <= 0:
-        raise UsageError(
-            f"nothing is left of a card of {card}: the CUDA context takes {context}",
-            hint="give a larger --card, or say what may be used: --limit 6GiB",
-        )
+        raise _nothing_left(card, f"the CUDA context takes {context}")
     source = "--card, with no other program on it"
     if backend == "jax":
         return min(card_bytes * 3 // 4, available), Budget(source, (f"75 % of {card}",))
     reserve = reserve_bytes(available, capability_major)
+    if available <= reserve:
+        raise _nothing_left(
+            card, f"the CUDA context takes {context}, and TensorFlow reserves {sized(reserve)}"
+        )
     line = f"{card} - {context} context - {sized(reserve)} reserve"
-    return max(available - reserve, 0), Budget(source, (line,))
+    return available - reserve, Budget(source, (line,))
+
+
+def _nothing_left(card: str, why: str) -> UsageError:
+    return UsageError(
+        f"nothing is left of a card of {card}: {why}",
+        hint="give a larger --card, or say what may be used: --limit 6GiB",
+    )
 
 
 def allocator_options(

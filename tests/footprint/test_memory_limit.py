@@ -58,6 +58,10 @@ def test_a_card_that_is_not_here() -> None:
     assert limit_and_budget(GIB, None, card_bytes=4 * GIB, read=machine)[0] == GIB
     with pytest.raises(UsageError, match="nothing is left of a card of 450 MiB"):
         limit_and_budget(None, None, card_bytes=450 * MIB, read=machine)
+    with pytest.raises(UsageError, match="450 MiB, and TensorFlow reserves 225 MiB"):
+        limit_and_budget(None, None, card_bytes=(450 + 225) * MIB, read=machine)
+    least, _ = limit_and_budget(None, None, card_bytes=(450 + 226) * MIB, read=machine)
+    assert least == MIB
 
 
 def test_a_profile_gives_the_limit_of_its_plan(tmp_path: Path) -> None:

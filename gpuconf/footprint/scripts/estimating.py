@@ -34,7 +34,16 @@ def estimate_training(found: Training, batch_size: int, **options: Any) -> Memor
     if options["jit"] is None:
         options["jit"] = found.jit
     data = found.data if options["input_shape"] is None else None
-    return estimate(found.subject, batch_size, data=data, **options)
+    return _of_whole_set(estimate(found.subject, batch_size, data=data, **options), found.examples)
+
+
+def _of_whole_set(estimated: MemoryEstimate, examples: int | None) -> MemoryEstimate:
+    """With a note where the largest batch would hold more examples than there are."""
+    largest = estimated.largest_batch
+    if examples is None or largest is None or largest < examples:
+        return estimated
+    note = f"fit() is given {examples} samples: all of them fit in one batch"
+    return estimated._replace(notes=(*estimated.notes, note))
 
 
 def _of_function(

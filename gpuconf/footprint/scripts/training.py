@@ -22,7 +22,7 @@ class Training(NamedTuple):
     ``subject`` is a Keras model or a :class:`StepFunction`; ``data`` a batch of specs as ``fit``
     gives it, None for a function's.  ``optimizer`` and ``loss`` are what a loop of the script's
     own uses, and ``jit`` says whether XLA compiles it, None what Keras decides; ``notes`` say
-    where all of it is from.
+    where all of it is from.  ``examples`` are all that it trains on, None where that is unknown.
     """
 
     subject: Any
@@ -32,6 +32,7 @@ class Training(NamedTuple):
     loss: Any = None
     jit: bool | None = None
     notes: tuple[str, ...] = ()
+    examples: int | None = None
 
 
 def of_fit(arguments: dict[str, Any], place: str) -> Training:
@@ -40,7 +41,11 @@ def of_fit(arguments: dict[str, Any], place: str) -> Training:
     if arguments.get("class_weight") is not None and len(data) == 2:
         data = (*data, Spec((batches.examples(data) or 1,), "float32"))
     found = _of_model(arguments["self"], data, f"fit() at {place}")
-    return found._replace(notes=(*found.notes, *_on_arrays(arguments)))
+    x = arguments.get("x")
+    return found._replace(
+        notes=(*found.notes, *_on_arrays(arguments)),
+        examples=batches.examples(x) if _is_cut_by_fit(x) else None,
+    )
 
 
 def of_train_on_batch(arguments: dict[str, Any], place: str) -> Training:
