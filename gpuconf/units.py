@@ -184,7 +184,7 @@ def exact_size(size_bytes: int) -> str:
     """``size_bytes`` as a setting, without loss: ``6GiB``, ``1500MiB``, ``1.2GiB``, ``1001B``.
 
     The largest binary unit of which it is a whole number; a decimal of GiB where that reads back
-    as the same bytes.
+    as the same bytes; a decimal unit where it was given in one, such as ``4GB``.
     """
     for unit, factor in (("GiB", GIB), ("MiB", MIB)):
         if size_bytes and size_bytes % factor == 0:
@@ -193,8 +193,9 @@ def exact_size(size_bytes: int) -> str:
         text = f"{size_bytes / GIB:.{decimals}f}GiB"
         if MIB <= size_bytes <= LARGEST_SIZE and parse_size(text) == size_bytes:
             return text
-    if size_bytes and size_bytes % KIB == 0:
-        return f"{size_bytes // KIB}KiB"
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("KiB", KIB)):
+        if size_bytes and size_bytes % factor == 0:
+            return f"{size_bytes // factor}{unit}"
     return f"{size_bytes}B"
 
 

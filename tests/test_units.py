@@ -214,7 +214,7 @@ def test_the_figures_of_a_sum_add_up(summands: list[int]) -> None:
 @pytest.mark.parametrize(
     ("size_bytes", "text"),
     [(6 * GIB, "6GiB"), (1536 * MIB, "1536MiB"), (int(1.2 * GIB), "1.2GiB"), (12 * KIB, "12KiB"),
-     (1001, "1001B"), (0, "0B")],
+     (4 * 10**9, "4GB"), (4500 * 10**6, "4500MB"), (1001, "1001B"), (0, "0B")],
 )  # fmt: skip
 def test_sizes_as_settings(size_bytes: int, text: str) -> None:
     """What is to be typed back is exact, and as short as that allows."""
