@@ -108,6 +108,12 @@ class Plan(NamedTuple):
         planned = self.gpus or ((self.unknown_gpu,) if self.unknown_gpu else ())
         return any(gpu.limit_bytes is not None for gpu in planned)
 
+    def __str__(self) -> str:
+        """As `gpuconf plan` prints it."""
+        from gpuconf import rich_display
+
+        return rich_display.text_of(self)
+
     def _repr_html_(self) -> str:
         """How notebooks show it."""
         from gpuconf import rich_display

@@ -193,21 +193,23 @@ def test_text_is_for_terminals(name: str) -> None:
         return
     value._repr_pretty_(Printer(), False)  # type: ignore[attr-defined]
     (text,) = written
+    assert name != "plan" or text == str(value)  # what print() shows
     assert "\x1b" not in text
     assert len(text.splitlines()) > 1
 
 
 def test_nothing_is_loaded_before_it_is_shown(tmp_path: Path) -> None:
-    """Neither the values nor a plan bring what draws them; ``str`` is as it was."""
+    """Neither the values nor a plan bring what draws them; a plan's ``str`` is the command's."""
     program = """
     import sys
     import gpuconf.auto, gpuconf
     made, found = gpuconf.plan(), gpuconf.explain("CUDNN_STATUS_ALLOC_FAILED")
     assert "(cudnn-handle-alloc)" in str(found)
     assert str(gpuconf.activation()).startswith("profile cpu-only")
-    assert str(made).startswith("Plan(")
+    assert repr(made).startswith("Plan(")
     late = {"gpuconf.ipython", "gpuconf.rich_display", "gpuconf.reporting.html", "IPython"}
     assert not late & set(sys.modules), late & set(sys.modules)
+    assert str(made).startswith("profile cpu-only")
     assert "no GPU" in made._repr_html_()
     assert late - {"IPython"} <= set(sys.modules)
     """
