@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpuconf.errors import MissingDependencyError, UsageError
@@ -32,9 +32,11 @@ COMMANDS = {
     "simcard": "run a program on a simulated card, with no GPU",
     "docs": "read the documentation that came with the package",
     "completion": "print the setup that lets your shell complete gpuconf's commands",
-    "demo": "watch a training die on a crowded card, and live with one line more",
+    "demo": "watch a training die on a crowded card, and survive with one extra line",
 }
 _PICTURES = (".png", ".svg")
+# Errors of argparse.
+_SOMETHING_IS_MISSING = ("the following arguments are required", "one of the arguments")
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -44,8 +46,13 @@ class CommandParser(argparse.ArgumentParser):
     """
 
     after_dashes: str | None = None
+    _words: Sequence[str] = ()
 
     def error(self, message: str) -> NoReturn:
+        if message.startswith(_SOMETHING_IS_MISSING):  # an option that is misspelt may be why
+            for word in self._words:
+                if word.startswith("--") and not self._is_option(word):
+                    self._refuse(word, self._option_string_actions)
         raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -54,12 +61,18 @@ class CommandParser(argparse.ArgumentParser):
         if self.after_dashes is not None and args is not None and "--" in args:
             at = args.index("--")
             args, rest = args[:at], args[at + 1 :]
+        self._words = args or ()
         options, unknown = super().parse_known_args(args, namespace)
         if self.after_dashes is not None:
             setattr(options, self.after_dashes, rest)
         if unknown:
             self._refuse(unknown[0], self._option_string_actions)
         return options, unknown
+
+    def _is_option(self, word: str) -> bool:
+        """Whether ``word`` is one of this parser's options, or the beginning of one."""
+        name = word.partition("=")[0]
+        return any(known.startswith(name) for known in self._option_string_actions)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
@@ -139,13 +152,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def file_to_write(option: str, path: str, suffixes: Iterable[str], form: str, hint: str) -> Path:
+def file_to_write(option: str, path: str, suffixes: Iterable[str], rule: str, hint: str) -> Path:
     """The file of an option; UsageError for another suffix or a folder that is not there."""
     from pathlib import Path
 
     target, folder = Path(path), Path(path).parent
     if target.suffix.lower() not in suffixes:
-        raise UsageError(f"{option} {path}: {form}, by the name's ending", hint=hint)
+        raise UsageError(f"{option} {path}: {rule}", hint=hint)
     if not folder.is_dir():
         raise UsageError(f"{option} {path}: there is no folder {folder}", hint=f"mkdir -p {folder}")
     return target
@@ -161,7 +174,9 @@ def check_picture(path: str) -> None:
     from pathlib import Path
 
     hint = f"--plot {Path(path).with_suffix('.png')}"
-    target = file_to_write("--plot", path, _PICTURES, "a picture is written as PNG or SVG", hint)
+    target = file_to_write(
+        "--plot", path, _PICTURES, "the file name must end in .png or .svg", hint
+    )
     folder = target.parent
     if target.is_dir() or not os.access(target if target.exists() else folder, os.W_OK):
         raise UsageError(f"--plot {path}: it may not be written there", hint=f"ls -ld {folder}")

@@ -25,7 +25,9 @@ put one of these into your shell's startup file:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe this command, and add its arguments."""
     describe(parser, _DESCRIPTION, _EXAMPLES)
-    parser.add_argument("shell", choices=_SHELLS, help="the shell that you use")
+    parser.add_argument(
+        "shell", choices=_SHELLS, metavar="bash|zsh|fish", help="the shell that you use"
+    )
     parser.set_defaults(command=run)
 
 
@@ -35,7 +37,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         from argcomplete.shell_integration import shellcode
     except ModuleNotFoundError as error:
         raise MissingDependencyError(
-            "completion is argcomplete's work, which is not installed",
+            "completion needs argcomplete, which is not installed",
             hint="pip install 'gpuconf[completion]'",
         ) from error
     output.raw(shellcode(["gpuconf"], shell=options.shell))

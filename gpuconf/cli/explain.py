@@ -109,7 +109,8 @@ def explained(name: str, output: Output) -> Diagnosis:
             return _read(file, name)
     except FileNotFoundError:
         raise UsageError(
-            f"there is no file {name}", hint="give the file that holds what the run printed"
+            f"there is no file {name}",
+            hint=f"keep what the run prints: python train.py 2>&1 | tee {shlex.quote(name)}",
         ) from None
     except IsADirectoryError:
         hint = f"ls -lt {shlex.quote(name)} | head"

@@ -38,9 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe this command, and add its arguments."""
     parser.description = (
         "A profile is a small YAML file that says which GPUs a program may see and "
-        "how much of each it may take. These commands list, show and check them."
+        "how much of each it may take. These commands list, show and check them; without an "
+        "action they are listed."
     )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(command=run_list)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION")
     listing = actions.add_parser(
         "list",
         help="list every profile that can be found",

@@ -13,8 +13,8 @@ from gpuconf.cli.documents import (
     TrustListDocument,
 )
 from gpuconf.cli.output import Output
-from gpuconf.errors import GpuconfError
-from gpuconf.profile import chain, trust
+from gpuconf.errors import GpuconfError, UsageError
+from gpuconf.profile import chain, find_profile, trust
 from gpuconf.profile.powers import Link, refused_variables, shell_word
 from gpuconf.profile.search import Location, locate_path, places
 from gpuconf.reporting.lines import Table
@@ -37,9 +37,9 @@ class _Reading(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe this command, and add its arguments."""
     parser.description = (
-        "A profile that gpuconf finds in a project may set limits and harmless "
-        "variables. One that you have read and trust may set every variable, as a file named by "
-        "GPUCONF_PROFILE may. Trust ends when the file changes."
+        "A profile found in a project may set only limits and harmless variables, because "
+        "someone else may have written it. One that you have read and trust may set every "
+        "variable, as a file named by GPUCONF_PROFILE may. Trust ends when the file changes."
     )
     action = parser.add_mutually_exclusive_group(required=True)
     action.add_argument("files", metavar="FILE", nargs="*", default=[], help="a profile's file")
@@ -74,6 +74,8 @@ def _trust(files: list[str], output: Output) -> int:
 def _read(file: str) -> _Reading:
     """The file and all that it extends; raises what is wrong with the file itself."""
     location: Location = locate_path(os.path.abspath(file), None)._replace(origin="project")
+    if not os.path.lexists(file):
+        _refuse_name(file)
     links, problems = chain.try_links(location, places(os.environ, None), None)
     problem = problems[0] if problems else None
     if problem is not None and (len(links) < 2 or problem.file == location.path):
@@ -81,6 +83,21 @@ def _read(file: str) -> _Reading:
         if not is_other:
             raise problem
     return _Reading(links, problem)
+
+
+def _refuse_name(name: str) -> None:
+    """Raise where a profile has this name: what is trusted is its file."""
+    try:
+        found = find_profile(name)
+    except GpuconfError:
+        return
+    if found.origin == "path":
+        return
+    path = os.path.relpath(found.path) if found.origin == "project" else found.path
+    hint = f"gpuconf trust {shell_word(path)}"
+    if found.origin == "shipped":
+        hint = "gpuconf's own profiles need no trust; `gpuconf trust FILE` is for a project's"
+    raise UsageError(f"{printable(name)} is a profile's name, and trust takes a file", hint=hint)
 
 
 def _lacking(reading: _Reading) -> list[str]:

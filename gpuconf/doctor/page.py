@@ -215,7 +215,7 @@ def check_page_path(path: str) -> None:
     no ordinary file: exit code 1 would say that a check failed.
     """
     hint = f"gpuconf doctor --report {Path(path).stem or 'doctor'}.html"
-    target = file_to_write("--report", path, _SUFFIXES, "the page is HTML", hint)
+    target = file_to_write("--report", path, _SUFFIXES, "the file name must end in .html", hint)
     folder = target.parent
     if target.exists() and not target.is_file():
         raise UsageError(f"--report {path}: this is not an ordinary file", hint=f"ls -ld {path}")

@@ -72,8 +72,11 @@ def _time(text: str) -> str:
         if text != FOREVER and not parse_duration(text) > 0:
             raise ValueError("more than nothing")
     except ValueError:
+        meant = "none? put -- behind --wait"
+        if text.isdecimal() and int(text):
+            meant = f"did you mean {text}s or {text}min?"
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time such as 10min or {FOREVER} (none? put -- behind --wait)"
+            f"{text!r} is not a time such as 10min or {FOREVER} ({meant})"
         ) from None
     return text
 

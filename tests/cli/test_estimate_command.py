@@ -95,12 +95,18 @@ REFUSED: tuple[tuple[list[str], str, str], ...] = (
     ),
     (["a:b", "--inference", "--loss", "mse"], "--loss is for training", "leave one of them out"),
     (["a:b", "--inference", "--optimizer", "sgd"], "--optimizer is for training", "leave one"),
-    (["a:b", "--plot", "a.jpg"], "PNG or SVG", "--plot a.png"),
+    (["a:b", "--plot", "a.jpg"], ".png or .svg", "--plot a.png"),
     (["a:b", "--plot", "no/a.png"], "there is no folder no", "mkdir -p no"),
     (["a:b", "--btach-size", "3"], "does not know '--btach-size'", "--batch-size"),
     (["empty.keras"], "empty.keras is empty: 0 bytes", "save it again"),
     (["nosuch.keras"], "there is no file nosuch.keras", "ls ."),
-    (["nets:make", "--", "--epochs", "3"], "nets:make is none", "estimate train.py -- --epochs 3"),
+    (["nosuch.py"], "there is no file nosuch.py", "ls ."),
+    (["a:b", "--card", "600MiB"], "nothing is left of a card of 600 MiB", "give a larger --card"),
+    (
+        ["nets:make", "--", "--epochs", "3"],
+        "nets:make is not one",
+        "estimate train.py -- --epochs 3",
+    ),
     (["nets.py", "--probe"], "not of a script", "gpuconf rehearse --card 8GiB -- python nets.py"),
     (["nets"], "nets.py is a program", "gpuconf estimate nets.py:make"),
     (["nosuch"], "'nosuch' is neither a file that is there nor module:function", "make_model"),
@@ -292,6 +298,7 @@ SCRIPT_COMMANDS = (
     "main.py --json",
     "main.py --json -- --batch 48",
     "main.py --limit 2MiB --optimizer adam --batch-size 8 -- --batch 48",
+    ALL_FIT := "main.py --limit 2GiB",
     "main.py -- --btach 48",
     "pipeline.py --json",
     "batches.py --json",
@@ -353,6 +360,10 @@ def test_scripts_as_they_are(scripts: Callable[..., Done]) -> None:
     whole = "fit() copies its arrays to the GPU whole: 6 MiB"  # 2000 x 28 x 28 x 4 B
     assert whole in found["main.py --json"]["notes"][1]
     assert not any("fit() copies" in note for note in found["pipeline.py --json"]["notes"])
+    assert not any("in one batch" in note for note in found["main.py --json"]["notes"]), "no limit"
+    small = scripts("main.py --limit 2MiB --optimizer adam --batch-size 8 -- --batch 48")
+    assert "in one batch" not in small.out
+    assert "fit() is given 2000 samples: all of them fit in one batch" in scripts(ALL_FIT).out
 
 
 @pytest.mark.slow

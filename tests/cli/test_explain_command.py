@@ -123,7 +123,7 @@ def test_an_empty_log_is_no_failure(folder: Path) -> None:
 REFUSED: tuple[tuple[list[str], int, str, str], ...] = (
     (["a.log", "b.log"], 2, "b.log", "`gpuconf explain --help`"),
     (["a.log", "--verbos=1"], 2, "--verbos", ""),
-    (["nosuch.log"], 2, "there is no file nosuch.log", "give the file"),
+    (["nosuch.log"], 2, "there is no file nosuch.log", "python train.py 2>&1 | tee nosuch.log"),
     (["pictures.png"], 2, "pictures.png is a folder", "ls -lt pictures.png | head"),
     (["a.log/b"], 2, "a.log/b cannot be read: Not a directory", "ls -l a.log/b"),
     (["/proc/self/mem"], 2, "/proc/self/mem cannot be read: Input/output", "ls -l /proc/self/mem"),
@@ -137,7 +137,7 @@ REFUSED: tuple[tuple[list[str], int, str, str], ...] = (
         "TF_BFC_MEMORY_DUMP=/tmp/dump",
     ),
     (["nosuch.log", "--plot", "no/a.png"], 2, "there is no folder no", "mkdir -p no"),
-    (["nosuch.log", "--plot", "a.jpg"], 2, "PNG or SVG", "--plot a.png"),
+    (["nosuch.log", "--plot", "a.jpg"], 2, ".png or .svg", "--plot a.png"),
     (["nosuch.log", "--plot", "pictures.png"], 2, "may not be written", "ls -ld "),
 )
 

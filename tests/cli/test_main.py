@@ -51,7 +51,8 @@ def test_usage_errors(tmp_path: Path) -> None:
         ["paln"],
         ["plan", "--jsno"],
         ["plan", "--color", "sometimes"],
-        ["profiles"],
+        ["--verison"],
+        ["completion"],
         ["profiles", "show"],
         ["profiles", "show", "--json"],
     )
@@ -62,7 +63,9 @@ def test_usage_errors(tmp_path: Path) -> None:
         assert " --help` shows" in done.err
     assert "did you mean `gpuconf plan`?" in results[0].err
     assert "did you mean `gpuconf plan --json`?" in results[1].err
-    assert [done.out for done in results[:-1]] == [""] * 5
+    assert "did you mean `gpuconf --version`?" in results[3].err
+    assert "bash|zsh|fish" in results[4].err
+    assert [done.out for done in results[:-1]] == [""] * 6
     assert results[-1].document["error"]["type"] == "UsageError"
 
 

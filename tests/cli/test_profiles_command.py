@@ -104,6 +104,15 @@ def test_check_tells_every_error(tmp_path: Path) -> None:
     assert "gone.yaml" in missing.err
 
 
+def test_no_action_lists(tmp_path: Path) -> None:
+    """Bare `gpuconf profiles` is `gpuconf profiles list`, with --json too."""
+    bare, listed, document = run_commands(
+        tmp_path, ["profiles"], ["profiles", "list"], ["profiles", "--json"]
+    )
+    assert (bare.code, bare.out) == (0, listed.out)
+    assert len(document.document["profiles"]) + 1 == len(bare.out.splitlines())
+
+
 def test_schema(tmp_path: Path) -> None:
     """stdout is the schema alone, the same that is shipped."""
     (done,) = run_commands(tmp_path, ["profiles", "schema"])

@@ -47,7 +47,7 @@ def test_what_is_refused_before_anything_runs(tmp_path: Path) -> None:
         "--steps": ["rehearse", "--steps", "0", "--", "true"],
         "'8'": ["rehearse", "--card", "8", "--", "true"],
         "nothing is left": ["rehearse", "--card", "1GiB", "--used", "1GiB", "--", "true"],
-        "PNG or SVG": ["rehearse", "--plot", "a.jpg", "--", "true"],
+        ".png or .svg": ["rehearse", "--plot", "a.jpg", "--", "true"],
         "no folder": ["rehearse", "--plot", here, "--", "true"],
         "nosuch": ["rehearse", "--profile", "nosuch", "--", "true"],
         "--batch": ["rehearse", "--batch", "x", "--", "true"],

@@ -93,6 +93,10 @@ def test_as_json(tmp_path: Path) -> None:
     ("arguments", "code", "says", "hint"),
     [
         (["gone.yaml"], 2, "gone.yaml: no such file", "did you mean"),
+        (["lab"], 2, "a profile's name, and trust takes a file", "gpuconf trust .gpuconf/lab.yaml"),
+        (["half-card"], 2, "a profile's name", "gpuconf's own profiles need no trust"),
+        (["nosuch"], 2, "nosuch: no such file", "gpuconf profiles list"),
+        (["--lst"], 2, "does not know '--lst'", "gpuconf trust --list"),
         (["."], 2, "this is a folder", "broken.yaml"),
         (["broken.yaml"], 2, 'unknown key "memry"', "write `memory`"),
         (["gpuconf.yaml", "broken.yaml"], 2, 'unknown key "memry"', "write `memory`"),
@@ -109,6 +113,8 @@ def test_what_is_refused(
     (tmp_path / "gpuconf.yaml").write_text(REFUSED)
     (tmp_path / "broken.yaml").write_text("memry: {}\n")
     (tmp_path / "cut.yaml").write_text("gpus: [0\n")
+    (tmp_path / ".gpuconf").mkdir()
+    (tmp_path / ".gpuconf" / "lab.yaml").write_text(REFUSED)
     (done,) = run_commands(tmp_path, ["trust", *arguments], environ=environ)
     assert (done.code, done.out) == (code, "")
     assert says in done.err

@@ -45,12 +45,19 @@ def test_changes_are_the_profiles_own_keys_with_values_of_yaml() -> None:
     assert profile.memory.at_least == Amount(1024 * MIB)  # the profile's own keys stay
 
 
-@pytest.mark.parametrize("time", ["python", "10", "0s", "-1min"])
+@pytest.mark.parametrize("time", ["python", "0", "0s", "-1min"])
 def test_what_follows_wait_must_be_a_time(time: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The command's first word is not taken for one."""
     with pytest.raises(SystemExit):
         asked(f"--wait={time}")
     assert "put -- behind --wait" in capsys.readouterr().err
+
+
+def test_a_time_has_a_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    """A bare number could be seconds or minutes."""
+    with pytest.raises(SystemExit):
+        asked("--wait=3")
+    assert "did you mean 3s or 3min?" in capsys.readouterr().err
 
 
 def test_wait_without_a_time_has_no_end() -> None:
