@@ -220,7 +220,7 @@ def test_a_machine_without_a_driver(tmp_path: Path, nvml: Nvml) -> None:
         done = run([sys.executable, "train.py"], tmp_path, environ=nvml("no_library") | more)
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr.count("\n") == done.stderr.count("gpuconf: ") == count
-        assert "no memory figures, so allow_growth alone is set" in done.stderr
+        assert "no memory figures, so only allow_growth is set" in done.stderr
 
 
 SPAWN = (

@@ -24,7 +24,7 @@ def check_terminal(output: Output, hint: str) -> None:
     if output.as_json:
         raise UsageError("--watch draws on a terminal, and --json prints one document", hint=hint)
     if output.width is None:
-        raise UsageError("--watch draws on a terminal, and stdout is none", hint=hint)
+        raise UsageError("--watch draws on a terminal, and stdout is not a terminal", hint=hint)
     if output.screen().is_dumb_terminal:
         raise UsageError("--watch cannot draw on a terminal of TERM=dumb", hint=hint)
 

@@ -40,7 +40,7 @@ PASSING = {
 MEASURED = "measured"
 _LAST = {
     BUILDING: "more while the model is built, than in a step",
-    FIRST_STEP: "more in the first step, than in later ones",
+    FIRST_STEP: "more in the first step than in later ones",
     ROUNDING: "rounding, by the allocator",
     MEASURED: "what the probe has measured, and the trace missed",
 }

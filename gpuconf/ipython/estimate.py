@@ -69,7 +69,7 @@ def _only_model(variables: Mapping[str, Any]) -> str:
         return names[0]
     which = f"which of {', '.join(names)}" if names else "there is no Keras model in this notebook"
     hint = f"%gpuconf estimate {names[0]}" if names else _EXAMPLE
-    raise UsageError(f"which model is to be estimated is not said: {which}", hint=hint)
+    raise UsageError(f"no model was given: {which}", hint=hint)
 
 
 def _refuse(options: argparse.Namespace) -> None:

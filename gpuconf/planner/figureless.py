@@ -40,7 +40,7 @@ def _dropped_rules(profile: Profile, gpu: GpuPlan, problem: str) -> list[str]:
         dropped = [term for term in dropped if "keep_free" not in term]
     if not dropped:
         return []
-    left = "allow_growth alone is set" if profile.memory.allow_growth else "no limit is set"
+    left = "only allow_growth is set" if profile.memory.allow_growth else "no limit is set"
     if gpu.limit_bytes is not None:
         left = f"without {' and '.join(dropped)} the limit is {sized(gpu.limit_bytes)}"
     return [f"{problem}: no memory figures, so {left}"]

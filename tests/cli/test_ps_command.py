@@ -200,7 +200,7 @@ def test_a_live_view_that_is_too_high(tmp_path: Path, nvml: Nvml) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--watch"], "--watch draws on a terminal, and stdout is none"),
+        (["--watch"], "--watch draws on a terminal, and stdout is not a terminal"),
         (["--watch", "--json"], "--watch draws on a terminal, and --json prints one document"),
         (["--watch", "0"], "'0' is not a number of seconds"),
         (["--watch", "soon"], "'soon' is not a number of seconds"),

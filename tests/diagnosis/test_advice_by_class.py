@@ -9,7 +9,7 @@ import pytest
 
 from gpuconf.diagnosis import Diagnosis, explain
 
-OTHERS, BATCH = "see who else", "half the batch"
+OTHERS, BATCH = "see what else", "half the batch"
 
 
 def torch(text: str) -> str:
@@ -119,7 +119,7 @@ FIRST: dict[str, tuple[str, str]] = {
         "unset CUDA_VISIBLE_DEVICES",
     ),
     "an array without figures": (
-        frame("a.py", "x = np.zeros((n, 500, 500))") + "MemoryError", "smaller numbers",
+        frame("a.py", "x = np.zeros((n, 500, 500))") + "MemoryError", "a smaller dtype",
     ),
     "word vectors": ("torchtext: loading\nKilled", "see what uses the memory"),
     "a handle of PyTorch's": (
@@ -230,7 +230,7 @@ def test_pytorchs_own_program_fills_the_card() -> None:
         "use. Of the allocated memory 2.57 GiB is allocated by PyTorch, and 2.00 MiB is reserved "
         "by PyTorch but unallocated.\n"
     )
-    assert "who else" not in explain(log).proposals[0].title
+    assert "what else" not in explain(log).proposals[0].title
 
 
 def test_one_tensor_larger_than_the_card() -> None:

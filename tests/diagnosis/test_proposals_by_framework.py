@@ -118,10 +118,10 @@ def test_where_others_hold_the_card_they_come_first() -> None:
         "|    0   N/A  N/A      9876      C   python                          23000MiB |\n"
     )
     found = explain(smi + OOM.format("[32,64,224,224]"))
-    assert "who else holds the card" in first(found)
+    assert "what else is using the card" in first(found)
     assert "per_process_gpu_memory_fraction" not in everything(found)
     handle = explain(smi + "could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED")
-    assert "who else holds the card" in first(handle)
+    assert "what else is using the card" in first(handle)
 
 
 def test_the_rows_of_one_refusal() -> None:

@@ -276,7 +276,7 @@ def test_without_nvml_what_needs_no_figures_still_holds() -> None:
     assert made.unknown_gpu is not None
     assert made.allow_growth is True
     assert not made.limits_memory
-    assert made.notes == (f"{PROBLEM}: no memory figures, so allow_growth alone is set",)
+    assert made.notes == (f"{PROBLEM}: no memory figures, so only allow_growth is set",)
     sized = Profile("sized", memory=MemoryRules(memory_limit=Amount(4 * GIB)))
     assert make_plan(sized, nothing, environ={}).limits_memory
     assert make_plan(sized, nothing, environ={}).notes == ()

@@ -50,7 +50,7 @@ _FEWER_WORKERS = Proposal(
     "for batch in loader:   # not: batches = [batch for batch in loader]\n    step(batch)",
 )
 _ARRAY_IN_PARTS = Proposal(
-    "hold smaller numbers, and the array in its file",
+    "use a smaller dtype, and keep the array in a file (memmap)",
     "NumPy makes float64 unless it is given another type: float32 is half of it, uint8, which "
     "pictures are, an eighth; a memmap is read in parts",
     "code",

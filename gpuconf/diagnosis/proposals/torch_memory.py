@@ -223,7 +223,7 @@ def _refused_though_free(facts: LogFacts, figures: TorchFigures) -> Iterator[Pro
         "moment later, so a smaller batch alone does not explain it"
     )
     yield SEE_OTHERS._replace(
-        title="see who else uses the card, and end what is not needed",
+        title="see what else is using the card, and stop what you don't need",
         reason=f"{reason}: another process took it in that moment, or the system had no memory "
         "left to back it",
     )

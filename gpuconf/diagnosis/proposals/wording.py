@@ -9,7 +9,7 @@ from gpuconf.diagnosis.proposals.batches import CALLS
 from gpuconf.messages.reading import LogFacts
 
 SEE_OTHERS = Proposal(
-    "see who else holds the card, and end what is not needed",
+    "see what else is using the card, and stop what you don't need",
     "the desktop, a notebook whose kernel still lives, or a second training",
     "command",
     "gpuconf doctor cards",

@@ -55,7 +55,8 @@ def missing_auto(script: Script) -> Iterator[ScriptProblem]:
                 "source.auto_missing",
                 "ok",
                 node,
-                "no profile applies to the script, since it does not import gpuconf.auto: no fault",
+                "no profile applies to the script, since it does not import gpuconf.auto (this is "
+                "not an error)",
                 (
                     f"to have one: `import gpuconf.auto` {script.first_place}, before keras and "
                     "every framework; or call gpuconf.configure() there",
