@@ -127,8 +127,8 @@ def nobody_text(holdings: Holdings) -> str:
     if not any(each > _OVERHEAD_BYTES for each in taken):
         return NOBODY
     return (
-        f"no lease, and no process that the driver lists, but {sized(sum(taken))} in use: by "
-        "programs in another container or virtual machine, or by the display"
+        f"no leases; the driver lists no process, but {sized(sum(taken))} are in use: by a display, "
+        "or by programs in another container or virtual machine"
     )
 
 

@@ -144,12 +144,12 @@ def test_a_live_view_follows_and_leaves_a_clean_terminal(
     command = gpuconf("ps", "--watch", "0.1")
     environ = card.environment({})
     with OnTerminal(command, tmp_path, columns=100, rows=12, environ=environ) as terminal:
-        terminal.read_until("no process holds")
+        terminal.read_until("lists no process")
         child = hold(card, HALF, 256)
         terminal.read_until(f" {child.pid} .* 256 MiB")
         child.kill()
         seen = len(terminal.raw)
-        terminal.read_until(rf"(?s)^.{{{seen}}}.*no process holds")
+        terminal.read_until(rf"(?s)^.{{{seen}}}.*lists no process")
         terminal.press(b"\x03")
         assert terminal.end() == 0
     assert terminal.raw.index("\x1b[?1049h") == 0

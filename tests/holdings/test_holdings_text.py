@@ -70,7 +70,7 @@ def test_memory_that_no_listed_process_holds() -> None:
     """A card that is full of it is not called empty; what a driver itself takes does not count."""
     full = CARD._replace(bar=LeaseBar(7 * GIB, 0, 0, GIB))
     (line,) = text(of()._replace(cards=(full,)))[:1]
-    assert "no process that the driver lists, but 7168 MiB in use" in line
+    assert "the driver lists no process, but 7168 MiB are in use" in line
 
 
 def test_who_waits_for_one_of_two_cards_is_one_row() -> None:
