@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuconf.cli.docs import caption
+
 ROOT = Path(__file__).resolve().parents[1]
 _OPENING = re.compile(r"^(`{3,})([^\s`]*)[^`]*$")
 _MARK = re.compile(r"^<!-- (run|file|not run)(?:: (.*?))? -->$")
@@ -34,7 +36,7 @@ class Mark(NamedTuple):
     kind: str
     """run, file or not run."""
     text: str = ""
-    """The file's name, or the reason."""
+    """The file's name, or the reason; all words of a run's mark."""
     card: str = ""
     """The simulated card's memory, such as 8GiB; "" runs without a card."""
     used: str = "0MiB"
@@ -143,7 +145,7 @@ def _mark(line: str) -> Mark | None:
                 given["codes"] = frozenset({0, *map(int, value.split(","))})
             case _:
                 raise ValueError(f"{name!r} is no word of a mark: {line}")
-    return Mark("run", "", **given)
+    return Mark("run", text, **given)
 
 
 def _prompted(lines: Sequence[str]) -> Iterator[Command]:
@@ -175,23 +177,7 @@ def marked_for_readers(text: str) -> str:
     """A page's Markdown for the site: below a marked block stands what its mark says."""
     lines = text.split("\n")
     for fence in reversed(fences(ROOT / "page.md", text)):
-        words = _words(fence.mark) if fence.mark is not None else ""
+        words = caption(fence.mark.kind, fence.mark.text) if fence.mark is not None else ""
         if words:
             lines[fence.last + 1 : fence.last + 1] = ["", f'<p class="mark">{words}</p>', ""]
     return "\n".join(lines)
-
-
-def _words(mark: Mark) -> str:
-    if mark.kind == "not run":
-        return f"Not run by the tests: {mark.text}"
-    if mark.kind == "file":
-        return f"The file {mark.text}"
-    if not mark.card:
-        return ""
-    cards = "a simulated card" if mark.count == "1" else f"{mark.count} simulated cards"
-    used = f" with {_size(mark.used)} in use" if mark.used != "0MiB" else ""
-    return f"On {cards} of {_size(mark.card)}{used}"
-
-
-def _size(text: str) -> str:
-    return re.sub(r"(?<=\d)(?=[A-Z])", " ", text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from gpuconf.command_line import describe
 from gpuconf.errors import GpuconfError, UsageError
 
 _WIDEST = 100
-# What is for those who write the pages: which commands of them are run, and how.
-_MARK = re.compile(r"^<!-- .* -->\n", re.MULTILINE)
+# What is for those who write the pages: which commands of them are run, and how (docs/fences.py).
+_MARK = re.compile(r"^<!-- (?:(run|file)(?:: )?)?(.*) -->\n", re.MULTILINE)
 
 _DESCRIPTION = """\
 Read a page of the documentation. The pages came with the package: nothing is
@@ -55,7 +56,31 @@ def page_text(topic: str) -> str:
         close = get_close_matches(topic, known, n=1)
         hint = f"gpuconf docs {close[0]}" if close else "`gpuconf docs` lists the pages"
         raise UsageError(f"there is no page {topic!r}", hint=hint)
-    return _MARK.sub("", known[name].read_text(encoding="utf-8"))
+    return _MARK.sub(_captioned, known[name].read_text(encoding="utf-8"))
+
+
+def _captioned(mark: re.Match[str]) -> str:
+    words = caption(mark[1], mark[2]) if mark[1] else ""
+    return f"*{words}:*\n\n" if words else ""
+
+
+def caption(kind: str, text: str) -> str:
+    """What the mark ``<!-- kind: text -->`` above a block means for its readers; "" for nothing."""
+    if kind == "not run":
+        return f"Not run by the tests: {text}"
+    if kind == "file":
+        return f"The file {text}"
+    given = dict(word.partition("=")[::2] for word in shlex.split(text))
+    if "card" not in given:
+        return ""
+    count = given.get("count", "1")
+    cards = "a simulated card" if count == "1" else f"{count} simulated cards"
+    used = f" with {_spaced(given['used'])} in use" if "used" in given else ""
+    return f"On {cards} of {_spaced(given['card'])}{used}"
+
+
+def _spaced(size: str) -> str:
+    return re.sub(r"(?<=\d)(?=[A-Z])", " ", size)
 
 
 def pages() -> dict[str, Path]:
