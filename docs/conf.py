@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 
 project, author, release = "gpuconf", "The gpuconf developers", __version__
 project_copyright = "the gpuconf developers"
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 exclude_patterns = ["_build", "examples", "**/README.md"]
 
 html_theme = "furo"
@@ -36,6 +36,13 @@ html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
 highlight_language = "text"
 pygments_style, pygments_dark_style = "friendly", "github-dark"
+
+# Of a block with prompts the commands are copied, without prompts and outputs; of others all.
+copybutton_prompt_text = r"\$ |> "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True
+copybutton_remove_prompts = True
+copybutton_copy_empty_lines = False
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_inline"]

@@ -19,7 +19,8 @@ _FETCHED = re.compile(r"@import|url\(\s*[\"']?(?:https?:)?//")
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site as `make site` builds it: each broken link, anchor and reference is an error."""
-    pytest.importorskip("furo", reason="`make site` installs what builds the site")
+    for name in ("furo", "sphinx_copybutton"):
+        pytest.importorskip(name, reason="`make site` installs what builds the site")
     folder = tmp_path_factory.mktemp("site")
     words = ["-m", "sphinx", "--fail-on-warning", "--keep-going", "-q", "-b", "html"]
     words += ["-d", str(folder / "doctrees"), str(ROOT / "docs"), str(folder / "html")]
@@ -50,9 +51,14 @@ def test_nothing_is_fetched(site: Path) -> None:
 
 @pytest.mark.slow
 def test_marks_are_for_readers(site: Path) -> None:
-    """A block that no test runs shows the reason; one on a card, which card."""
+    """A block that no test runs shows the reason; one on a card, which card.
+
+    Its button copies the commands, without prompts and outputs.
+    """
     page = (site / "howto" / "keras-2018.html").read_text("utf-8")
     assert '<p class="mark">Not run by the tests: it needs TensorFlow 1.8 and Python 3.6' in page
+    copied = (site / "_static" / "copybutton.js").read_text("utf-8")
+    assert "formatCopyText(text, '\\\\$ |> ', true, true, true, false," in copied
     page = (site / "how-a-limit-is-planned.html").read_text("utf-8")
     assert '<p class="mark">On a simulated card of 11264 MiB with 1945 MiB in use</p>' in page
 
