@@ -31,7 +31,9 @@ def _document(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NotebookError(f"a notebook is a JSON document, and this is none: {error}") from None
+        raise NotebookError(
+            f"a notebook is a JSON document, and this is not one: {error}"
+        ) from None
 
 
 def _cells(notebook: Any) -> list[dict[str, Any]]:

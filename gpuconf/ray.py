@@ -132,7 +132,7 @@ def check() -> None:
             f"this worker's limit was made for {words}, and Ray has assigned {assigned.words} to "
             "this task",
             hint="decorate every task that imports a framework, also those without a GPU, with "
-            "@ray.remote(max_calls=1); where num_gpus stands in the decorator, Ray does that",
+            "@ray.remote(max_calls=1); if the decorator has num_gpus, Ray does that",
         )
 
 

@@ -107,10 +107,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Train a small network on handwritten digits, twice at once on a crowded "
         "card, without and with `import gpuconf.auto`. On a real GPU, the first that "
-        "CUDA_VISIBLE_DEVICES shows, that takes all of the card's free memory for about a minute; "
-        "where other programs compute on it, or there is none, a simulated card is used: "
-        "TensorFlow's real GPU device and allocator over a stand-in driver, its CPU kernels "
-        "computing."
+        "CUDA_VISIBLE_DEVICES shows, that takes all of the card's free memory for about a minute. "
+        "If other programs compute on it, or there is no GPU, a simulated card is used: "
+        "TensorFlow's real GPU device and allocator over a stand-in driver. Its CPU kernels "
+        "compute."
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(

@@ -66,7 +66,7 @@ def check_options(options: argparse.Namespace) -> None:
 
     if options.arguments and not is_script(options.target):
         raise UsageError(
-            f"what stands after -- is for a script, and {options.target} is not one",
+            f"what follows -- is for a script, and {options.target} is not one",
             hint="gpuconf estimate train.py -- --epochs 3",
         )
     if options.card == 0:

@@ -164,9 +164,7 @@ def _read_list(value: str, gpus: Sequence[Gpu]) -> VisibleDevices:
         try:
             device = _find(entry, gpus, by_index=by_index)
         except _NamesNothingError as error:
-            rest = (
-                (after, "it stands after the end of the list") for after in entries[place + 1 :]
-            )
+            rest = ((after, "it comes after the end of the list") for after in entries[place + 1 :])
             ignored = ((entry, str(error)), *rest)
             return VisibleDevices(tuple(devices), ignored, entries=tuple(entries[:place]))
         if device.identity in {earlier.identity for earlier in devices}:
@@ -228,7 +226,7 @@ def _why_unreadable(entry: str) -> str:
     if not entry.strip():
         return "it is empty"
     if entry.lstrip().startswith(_UUID_STARTS):
-        return "a space stands before the UUID"
+        return "there is a space before the UUID"
     if entry.upper().startswith(_UUID_STARTS):
         return "GPU- and MIG- are written in capitals"
     return "it is neither an index nor a UUID that begins with GPU- or MIG-"

@@ -35,7 +35,7 @@ def _named_scale(scale: str) -> Transform:
         return lambda images: images / 255.0
     if scale == "-1-1":
         return lambda images: images / 127.5 - 1.0
-    raise UsageError(f"scale={scale!r} is none of '0-1' and '-1-1'", hint=_HINT)
+    raise UsageError(f"scale={scale!r} is neither '0-1' nor '-1-1'", hint=_HINT)
 
 
 def make_augment(augment: Any) -> Transform | None:

@@ -66,7 +66,7 @@ def _check(path: str, host: Host, count: int) -> None:
     if any(part.startswith("-") for part in re.split("@|://", name)):
         raise UsageError(f"{path}: {name!r} is an option, and not a machine", hint=_HINT)
     if count > 1:
-        raise UsageError(f"{path}: {name} stands in it {count} times", hint=_HINT)
+        raise UsageError(f"{path}: the file lists {name} {count} times", hint=_HINT)
 
 
 def ask_hosts(

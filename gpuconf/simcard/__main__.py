@@ -83,7 +83,7 @@ def _dashes_forgotten(
     """``run … python x.py``: a command without the dashes before it."""
     rest = [*words, "--", *command] if command else words
     return UsageError(
-        f"{words[0]!r} is not an option, and a command stands after --",
+        f"{words[0]!r} is not an option, and a command goes after --",
         hint=f"{_PROGRAM} {shlex.join([*before, '--', *rest])}",
     )
 

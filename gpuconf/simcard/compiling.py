@@ -71,7 +71,7 @@ def find_compiler(environ: Mapping[str, str], language: Language = C) -> tuple[s
         else f"{', '.join(most)} and {last} are not on PATH"
     )
     raise MissingDependencyError(
-        f"a simulated card is built with a {language.name} compiler, and there is none ({tried})",
+        f"a simulated card is built with a {language.name} compiler, and none was found ({tried})",
         hint=f"apt-get install {language.packages} (or your system's {language.name} compiler), "
         f"or set {language.variable}",
     )

@@ -176,7 +176,7 @@ def _letter(device: Gpu) -> str:
         ("0,", "", "empty"),
         ("0,0", "0", "second time"),
         ("gpu-18ef", "gpu-18ef", "capitals"),
-        (" GPU-18ef", " GPU-18ef", "a space stands before"),
+        (" GPU-18ef", " GPU-18ef", "a space before the UUID"),
         ("GPU-8f6c", "GPU-8f6c", "2 devices"),
         ("GPU-dead", "GPU-dead", "no device has a UUID"),
         ("MIG-GPU-18ef/1/0", "MIG-GPU-18ef/1/0", "no such MIG instance"),

@@ -118,7 +118,7 @@ def test_a_refusal_there_is_said_here(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("", "names no machine"),
-        ("a\nb\na\n", "a stands in it 2 times"),
+        ("a\nb\na\n", "the file lists a 2 times"),
         ("-oProxyCommand=reboot\n", "is an option"),
         ("anna@-oProxyCommand=reboot\n", "is an option"),
         ("ssh://-oProxyCommand=reboot\n", "is an option"),

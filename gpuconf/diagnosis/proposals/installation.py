@@ -82,7 +82,7 @@ def _of_one_cuda(needed: str) -> Proposal:
     major = needed.rpartition(".")[2]
     return Proposal(
         f"take all libraries from one CUDA: {needed} is missing, which one that was found needs",
-        f"a library of CUDA {major} stands among those of another CUDA; remove it, or give it what "
+        f"a library of CUDA {major} is among those of another CUDA; remove it, or give it what "
         "it needs",
         "command",
         f"pip install nvidia-{package}-cu{major}   # its folder belongs in LD_LIBRARY_PATH",
