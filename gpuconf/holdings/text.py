@@ -127,8 +127,8 @@ def nobody_text(holdings: Holdings) -> str:
     if not any(each > _OVERHEAD_BYTES for each in taken):
         return NOBODY
     return (
-        f"no leases; the driver lists no process, but {sized(sum(taken))} are in use: by a display, "
-        "or by programs in another container or virtual machine"
+        f"no leases; the driver lists no process, but {sized(sum(taken))} are in use: by a "
+        "display, or by programs in another container or virtual machine"
     )
 
 
