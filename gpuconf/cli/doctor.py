@@ -22,6 +22,7 @@ Look at the driver, the cards, the installed frameworks, the environment and
 the profile, and say what is wrong, each with a command that fixes it. Nothing
 is changed, and no framework is imported here: it takes a second or so."""
 
+PARENT_OPTION = "--parent"
 _FORMATS = ("text", "json", "github", "sarif")
 _EXAMPLES = """\
 examples:
@@ -77,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--list-checks", action="store_true", help="list the checks, and run none")
     add("--root", default="/", help=argparse.SUPPRESS)  # a tree of files, for tests
+    add(PARENT_OPTION, help=argparse.SUPPRESS)  # in words, for %gpuconf
     parser.set_defaults(command=run)
 
 
@@ -119,6 +121,7 @@ def examined(options: argparse.Namespace, output: Output) -> Report:
             probe=options.probe,
             timeout_s=PROBE_TIMEOUT_S if options.timeout is None else options.timeout,
             root=options.root,
+            parent=options.parent,
         ),
         progress=output.progress,
         command=_command(options),

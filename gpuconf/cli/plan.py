@@ -57,11 +57,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Print the plan; a shortage is an error, and exits 1."""
-    plan = _planned(asked(options))
+    show(_plan(asked(options)), options, output)
+    return 0
+
+
+def show(plan: Plan, options: argparse.Namespace, output: Output) -> None:
+    """Print a plan, with the variables that would be set and what there is to note."""
+    if switched_off(os.environ) is not None:
+        off = "GPUCONF_DISABLE is set, so `import gpuconf.auto` does none of this"
+        plan = plan._replace(notes=(*plan.notes, off))
     changes, settings = environment_for(plan.profile, plan)
     if output.as_json:
         output.document(document_of(plan, changes, settings))
-        return 0
+        return
     output.lines(report_lines(plan, changes, settings))
     for note in notes_of(plan, settings):
         output.note(f"note: {note}")
@@ -69,7 +77,6 @@ def run(options: argparse.Namespace, output: Output) -> int:
         command = shlex.join(["gpuconf", "plan", *filter(None, [options.profile])])
         simcard = f"python -m gpuconf.simcard run --total 8GiB -- {command}"
         output.note(f"  hint: try it on a simulated card: {simcard}")
-    return 0
 
 
 def asked(options: argparse.Namespace) -> Request:
@@ -82,14 +89,6 @@ def asked(options: argparse.Namespace) -> Request:
             )
         options.profile = options.as_option
     return request_of(options)
-
-
-def _planned(request: Request) -> Plan:
-    plan = _plan(request)
-    if switched_off(os.environ) is not None:
-        off = "GPUCONF_DISABLE is set, so `import gpuconf.auto` does none of this"
-        plan = plan._replace(notes=(*plan.notes, off))
-    return plan
 
 
 def _plan(request: Request) -> Plan:

@@ -61,6 +61,7 @@ class ExaminationRequest(NamedTuple):
 
     ``python`` is another Python whose packages are looked at.
     ``root`` is where /proc, /dev, /sys and /etc are read; another than ``/`` is for tests.
+    ``parent`` is in words the parent process, where it is that one's examination.
     """
 
     ids: tuple[str, ...] = ()
@@ -70,6 +71,7 @@ class ExaminationRequest(NamedTuple):
     probe: bool = False
     timeout_s: float = PROBE_TIMEOUT_S
     root: str = "/"
+    parent: str | None = None
 
 
 def examine(
@@ -91,6 +93,7 @@ def examine(
         environ=environ,
         script_folder=os.path.dirname(os.path.abspath(scripts[0])) if scripts else None,
         interpreter=python,
+        parent=request.parent,
     )
     facts = gathered.facts
     findings = [

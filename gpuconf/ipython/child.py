@@ -1,7 +1,7 @@
-"""ps and doctor for a notebook, in a process of their own.
+"""ps and doctor for a notebook or an IPython in a terminal, in a process of their own.
 
 A process neither sees its own lease nor may open its file (see `gpuconf.leases.lease`).  So a child
-looks at the machine, as the command would, and hands over what is to be shown.
+looks at the machine, as the command would, and hands over what is to be shown, or prints it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from gpuconf import rich_display
+from gpuconf.bootstrap import activation
 from gpuconf.children.run import memory_file, whole_text_of
+from gpuconf.cli.doctor import PARENT_OPTION
 from gpuconf.cli.main import build_parser
 from gpuconf.cli.output import Output
 from gpuconf.errors import GpuconfError
 from gpuconf.ipython.showing import NotebookOutput, Shown
 from gpuconf.json_values import decoded, plain
 
+# Commands that look at leases, and so must not run in the process that may hold one.
+IN_A_CHILD = ("ps", "doctor")
 _PROGRAM = "from gpuconf.ipython.child import main; main()"
+_PRINTING_PROGRAM = "from gpuconf.ipython.child import print_answer; print_answer()"
+_INTERRUPTED = 130
 
 
 def ask_child(words: Sequence[str], output: NotebookOutput) -> Shown:
@@ -29,7 +36,7 @@ def ask_child(words: Sequence[str], output: NotebookOutput) -> Shown:
 
     The child's progress is this output's.
     """
-    command = [sys.executable, "-c", _PROGRAM, *words]
+    command = [sys.executable, "-c", _PROGRAM, *_for_child(words)]
     with memory_file("answer") as answer:
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=answer, stderr=subprocess.PIPE, text=True
@@ -42,6 +49,51 @@ def ask_child(words: Sequence[str], output: NotebookOutput) -> Shown:
     if child.returncode == 1:
         raise GpuconfError(found["message"], hint=found["hint"])
     return decoded(Shown, found)
+
+
+def run_child(words: Sequence[str]) -> None:
+    """Run the command of ``words`` itself, which prints here; its errors are raised here."""
+    with memory_file("error") as error:
+        command = [sys.executable, "-c", _PRINTING_PROGRAM, str(error), *_for_child(words)]
+        code = _run_here(command, error) if sys.stdout.isatty() else _run_apart(command, error)
+        said = whole_text_of(error)
+    if said:
+        raise GpuconfError(**json.loads(said))
+    if code == _INTERRUPTED:
+        raise KeyboardInterrupt
+
+
+def _run_here(command: list[str], error: int) -> int:
+    """Let it have the terminal; ^C is the child's, and ends it in its own way."""
+    sys.stdout.flush()
+    with subprocess.Popen(command, pass_fds=[error]) as child:
+        while child.poll() is None:
+            with suppress(KeyboardInterrupt):
+                child.wait()
+    return child.returncode
+
+
+def _run_apart(command: list[str], error: int) -> int:
+    """Hand its words on: a kernel's streams are Python's alone, and a cell may be captured."""
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        pass_fds=[error],
+        check=False,
+    )
+    sys.stdout.write(done.stdout)
+    sys.stderr.write(done.stderr)
+    return done.returncode
+
+
+def _for_child(words: Sequence[str]) -> list[str]:
+    """The child's own words: it finds the profile that is in force here as its parent's."""
+    name, *rest = words
+    if name != "doctor" or activation() is None:
+        return [*words]
+    return [name, f"{PARENT_OPTION}=this session", *rest]
 
 
 def _follow(child: subprocess.Popen[str], output: NotebookOutput) -> str:
@@ -74,6 +126,19 @@ def main() -> None:
     sys.stdout.write(json.dumps(answer))
     sys.stdout.flush()
     sys.exit(code)
+
+
+def print_answer() -> None:
+    """The child that prints: a descriptor for its error, and the words of a command."""
+    _, error, *words = sys.argv
+    try:
+        options = build_parser(prog="%gpuconf").parse_args(words)
+        sys.exit(options.command(options, Output(as_json="--json" in words)))
+    except GpuconfError as refused:
+        said = {"message": refused.message, "hint": refused.hint}
+        os.write(int(error), json.dumps(said).encode())
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
 
 
 def _holdings(options: argparse.Namespace) -> Shown:

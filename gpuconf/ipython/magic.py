@@ -16,6 +16,7 @@ from gpuconf.cli.main import build_parser
 from gpuconf.command_line import COMMANDS
 from gpuconf.errors import GpuconfError, UsageError
 from gpuconf.ipython import completion
+from gpuconf.ipython.child import IN_A_CHILD, ask_child, run_child
 from gpuconf.ipython.failures import Failures, exception_shown
 from gpuconf.ipython.showing import NotebookOutput, Shown, is_notebook
 from gpuconf.terminal import say, show_no_traceback
@@ -97,13 +98,11 @@ class GpuconfMagic:
     def _answer(
         self, words: list[str], options: argparse.Namespace, output: NotebookOutput
     ) -> None:
-        """Draw what the command finds; where no picture is asked for, run the command itself."""
+        """Draw what the command finds; where no picture is asked for, print as the command does."""
         name = words[0]
         if not is_notebook(self._shell) or _is_for_programs(options):
-            options.command(options, output)
-        elif name in ("ps", "doctor"):
-            from gpuconf.ipython.child import ask_child
-
+            _print(words, options, output)
+        elif name in IN_A_CHILD:
             output.show(ask_child(words, output))
         elif name in _FOUND_BY:
             output.show(_drawn(_FOUND_BY[name](options, output)))
@@ -157,6 +156,18 @@ def _show_help() -> None:
         print(f"  {name:<{width}}  {about}")
     print(f"\n`{_PROG} help COMMAND` shows what a command takes. In a terminal, or with ! before "
           f"gpuconf: {', '.join(_IN_A_TERMINAL)}.")  # fmt: skip
+
+
+def _print(words: list[str], options: argparse.Namespace, output: NotebookOutput) -> None:
+    """As the command prints, but never of this process as if it were another program."""
+    if words[0] in IN_A_CHILD:
+        run_child(words)
+    elif words[0] == "plan":
+        from gpuconf.cli.plan import show
+
+        show(_plan(options, output), options, output)
+    else:
+        options.command(options, output)
 
 
 def _is_for_programs(options: argparse.Namespace) -> bool:

@@ -51,7 +51,7 @@ BAD = {
     '%gpuconf profile "': ("No closing quotation", "close"),
     "%gpuconf run -- python x.py": ("is for a terminal", "!gpuconf run -- python x.py"),
     "%gpuconf shell": ("is for a terminal", "!gpuconf shell"),
-    "%gpuconf explain none.log": ("there is no file none.log", "give the file"),
+    "%gpuconf explain none.log": ("there is no file none.log", "keep what the run prints"),
     "%gpuconf explain -": ("no standard input", "%gpuconf explain train.log"),
     "%gpuconf doctor --profile nope": ('no profile named "nope"', ""),
     "%gpuconf doctor nonsense": ("nonsense", ""),
@@ -158,6 +158,37 @@ def test_a_terminal_gets_text(tmp_path: Path, environ: dict[str, str]) -> None:
     for cell in (ps, plan, log, profile):
         assert cell.displays == []
         assert cell.error == ""
+
+
+@pytest.mark.parametrize("is_terminal", [True, False], ids=["terminal", "notebook"])
+def test_a_session_sees_its_own_lease(
+    tmp_path: Path, environ: dict[str, str], is_terminal: bool
+) -> None:
+    """As other programs see it, in every form; and the doctor does not take it for another's."""
+    lines = (
+        "%gpuconf profile half-card",
+        "import gpuconf.bootstrap as b; b._binding.bind(lambda plan: None)",
+        "%gpuconf ps",
+        "%gpuconf ps --json",
+        "%gpuconf doctor profile cards.memory",
+        "%gpuconf doctor --json profile",
+        "%gpuconf plan half-card --json",
+        "%gpuconf ps --watch",
+    )
+    leases = {"GPUCONF_LEASES": str(tmp_path / "leases")}
+    cells = run_cells(tmp_path, *lines, environ=environ | leases, is_terminal=is_terminal)
+    ps, found, doctor, report, plan = (cell for cell in cells[2:7])
+    (gpu,) = json.loads(plan.out)["gpus"]
+    (holding,) = json.loads(found.out)["gpus"][0]["processes"]
+    assert holding["profile"] == "half-card"
+    assert holding["lease_bytes"] == gpu["lease_bytes"]
+    said, examined = (each.out if is_terminal else each.text for each in (ps, doctor))
+    assert f"half-card  {gpu['lease_bytes'] // MIB} MiB " in said
+    assert json.loads(report.out)["profile"]["because"] == "this session chose it"
+    assert {each["status"] for each in json.loads(report.out)["findings"]} == {"ok"}
+    assert "(this session chose it)" in examined
+    assert [cell.error for cell in cells] == [""] * 7 + ["GpuconfError"]
+    assert (cells[7].out + cells[7].err).count("gpuconf: error: --watch draws on a terminal") == 1
 
 
 def test_a_bug_is_said_to_be_one(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from gpuconf.doctor.gathering.leases import read_leases, read_ledger_facts
 from gpuconf.doctor.gathering.packages import read_packages
 from gpuconf.doctor.gathering.system import read_system
 from gpuconf.errors import GpuconfError, UsageError
-from gpuconf.hardware import Inventory
+from gpuconf.hardware import Gpu, Inventory
 from gpuconf.hardware.health import CardHealth, read_inventory_and_health
 from gpuconf.hardware.holders import read_processes
 from gpuconf.leases.lease import this_process
@@ -22,6 +22,7 @@ from gpuconf.leases.view import CardLeases, with_leases
 from gpuconf.machine_plan import environment_for, plan_for
 from gpuconf.planner import wants_leases
 from gpuconf.profile import Profile, chosen_profile, load_profile
+from gpuconf.profile.search import BY_PARENT
 from gpuconf.records import NamedTuple
 from gpuconf.shares import assigned_share
 
@@ -42,11 +43,14 @@ def gather(
     environ: Mapping[str, str] = os.environ,
     script_folder: str | None = None,
     interpreter: Interpreter | None = None,
+    parent: str | None = None,
 ) -> GatheredFacts:
     """Read the machine.  A reader that crashes leaves its facts unknown, and a finding of it.
 
     ``script_folder`` is where the search for the project's profile begins, if a script is examined.
     ``interpreter`` is the Python whose packages are read, by default this one.
+    ``parent`` is in words the parent process, where the examination is its own: it chose the
+    profile, and what it holds is nobody else's.
     """
     crashes: list[Finding] = []
 
@@ -85,7 +89,11 @@ def gather(
         profile=attempt(
             "profile",
             lambda: _read_profile(
-                profile, inventory, unleased, environ=environ, script_folder=script_folder
+                profile,
+                inventory if parent is None else _seen_by_parent(inventory),
+                unleased if parent is None else _seen_by_parent(unleased),
+                environ=environ,
+                script_folder=script_folder,
             ),
             ProfileFacts(),
         ),
@@ -94,7 +102,26 @@ def gather(
         ),
         environ=baseline,
     )
+    if parent is not None and facts.profile.because == BY_PARENT:
+        because = f"{parent} chose it"
+        facts = facts._replace(profile=facts.profile._replace(because=because))
     return GatheredFacts(facts, tuple(crashes))
+
+
+def _seen_by_parent(inventory: Inventory) -> Inventory:
+    """The cards for a plan of the parent process, which this one makes in its place."""
+    parent = os.getppid()
+
+    def seen(gpu: Gpu) -> Gpu:
+        listed = gpu.processes
+        if listed is not None:
+            own = {parent: os.getpid()}
+            listed = tuple(each._replace(pid=own.get(each.pid, each.pid)) for each in listed)
+        leases = tuple(each for each in gpu.leases if each.is_elsewhere or each.pid != parent)
+        instances = tuple(map(seen, gpu.mig_instances))
+        return gpu._replace(processes=listed, leases=leases, mig_instances=instances)
+
+    return inventory._replace(gpus=tuple(map(seen, inventory.gpus)))
 
 
 def _read_profile(
