@@ -26,7 +26,8 @@ else:
         def __get__(self, _, cls):
             from inspect import Parameter, Signature
 
-            hints, defaults = cls.__annotations__, cls._field_defaults
+            declared = next(each for each in cls.__mro__ if "_fields" in vars(each))
+            hints, defaults = declared.__annotations__, cls._field_defaults
             return Signature(
                 Parameter(
                     name,

@@ -107,6 +107,7 @@ def test_a_reader_sees_its_signature() -> None:
     """help() and the reference show fields, types and defaults."""
     shown = "(width: 'int', height: 'int' = 2, names: 'tuple[str, ...]' = ())"
     assert str(signature(PAIR[0])) == shown
+    assert str(signature(Doubled)) == "(left: 'int', right: 'int')"  # that of its base
 
 
 @pytest.mark.parametrize(

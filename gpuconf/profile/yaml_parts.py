@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import sys
 
+from gpuconf.errors import MissingDependencyError
+
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
     from types import ModuleType
@@ -33,15 +35,30 @@ _PARTS = ("composer", "error", "events", "nodes", "parser", "scanner")
 
 
 def _parts() -> list[ModuleType]:
-    """PyYAML's modules that are named in ``_PARTS``."""
+    """PyYAML's modules that are named in ``_PARTS``.
+
+    Raises MissingDependencyError without PyYAML, and where another module has its name.
+    """
     if "yaml" not in sys.modules:
         try:
             return _parts_alone()
         except ImportError:
             sys.modules.pop(_PACKAGE, None)
-    import yaml
-
-    return [getattr(yaml, name) for name in _PARTS]
+    try:
+        import yaml
+    except ImportError:
+        raise MissingDependencyError(
+            "profiles are YAML, and PyYAML is not installed", hint="pip install pyyaml"
+        ) from None
+    found = (getattr(yaml, name, None) for name in _PARTS)
+    parts = [part for part in found if isinstance(part, type(sys))]
+    if len(parts) < len(_PARTS):
+        file = getattr(yaml, "__file__", None)
+        raise MissingDependencyError(
+            f"profiles are YAML, and {file or 'a module named yaml'} hides PyYAML",
+            hint="rename that file or folder" if file else "import gpuconf.auto before it is made",
+        )
+    return parts
 
 
 def _parts_alone() -> list[ModuleType]:

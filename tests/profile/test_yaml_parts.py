@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gpuconf.profile import yaml_parts
 from gpuconf.profile.files import shipped_folder
+from tests.processes import run
 
 TEXTS = [
     "",
@@ -136,3 +137,30 @@ sys.meta_path.insert(0, Frozen)
 def test_pyyamls_own_modules_otherwise(before: str) -> None:
     """Where PyYAML is loaded already, or its files cannot be read, they serve."""
     assert printed(before) == "True yaml.scanner\n[1, 2]\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "before", "said", "hint"),
+    [
+        (["yaml.py"], "", "yaml.py hides PyYAML", "rename"),
+        (["yaml/__init__.py"], "", "__init__.py hides PyYAML", "rename"),
+        ([], "from unittest import mock; sys.modules['yaml'] = mock.Mock()", "a module named", ""),
+        ([], "sys.modules['yaml'] = None", "PyYAML is not installed", "pip install pyyaml"),
+    ],
+    ids=["a file", "a folder", "a mock", "none"],
+)
+def test_where_pyyaml_is_not_there(
+    files: list[str], before: str, said: str, hint: str, tmp_path: Path
+) -> None:
+    """One clear error, for a script that lies beside a yaml.py of its own too."""
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "own.yaml").write_text("extends: shared-desktop\n", encoding="utf-8")
+    (tmp_path / "train.py").write_text(f"import sys; {before}\nimport gpuconf.auto\n")
+    environ = {"GPUCONF_PROFILE": "./own.yaml"}
+    done = run([sys.executable, "train.py"], tmp_path, environ=environ)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert hint in done.stderr
+    assert "Traceback" not in done.stderr
