@@ -56,29 +56,40 @@ def plan_within(
     from gpuconf.planner import make_plan, needs_inventory
 
     baseline = environment.before_gpuconf(environ)
-    asked = needs_inventory(profile)
-    return make_plan(
-        profile,
-        _figures(profile, environ, baseline, read or reader_for(profile)) if asked else Inventory(),
-        environ=baseline,
-        chosen_by_parent=chosen.get("CUDA_VISIBLE_DEVICES"),
-        order_by_parent=chosen.get("CUDA_DEVICE_ORDER"),
-    )
+    cards = (read or reader_for(profile))() if needs_inventory(profile) else Inventory()
+
+    def make(candidate: Profile) -> Plan:
+        asked = needs_inventory(candidate)
+        return make_plan(
+            candidate,
+            _figures(candidate, environ, baseline, cards) if asked else Inventory(),
+            environ=baseline,
+            chosen_by_parent=chosen.get("CUDA_VISIBLE_DEVICES"),
+            order_by_parent=chosen.get("CUDA_DEVICE_ORDER"),
+        )
+
+    try:
+        return make(profile)
+    except ShortageError as error:
+        if error.wait_s is None:  # else the program waits for its own
+            from gpuconf.remedies import remedy_for
+
+            error.hint = "; ".join(filter(None, [remedy_for(profile, make, environ), error.hint]))
+        raise
 
 
 def _figures(
     profile: Profile,
     environ: Mapping[str, str],
     baseline: Mapping[str, str],
-    read: Callable[[], Inventory],
+    inventory: Inventory,
 ) -> Inventory:
-    """The machine's GPUs now, with what this process holds and what it has been assigned."""
+    """The machine's GPUs, with what this process holds and what it has been assigned."""
     from gpuconf.hardware import mps
     from gpuconf.planner.caps import asks_for_mps
     from gpuconf.shares import assigned_share, with_share
 
     assigned = assigned_share(profile, baseline)
-    inventory = read()
     gpus = tuple(gpu.with_own_bytes(os.getpid()) for gpu in inventory.gpus)
     inventory = with_share(inventory._replace(gpus=gpus), assigned)
     if asks_for_mps(profile):

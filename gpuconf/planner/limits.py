@@ -114,12 +114,9 @@ def _with_at_least(plan: GpuPlan, rules: GpuRules) -> GpuPlan:
     left = plan.limit_bytes if plan.limit_bytes is not None else unlimited
     if left is None or left >= max(needed or 0, MIB):
         return plan
-    short = f"{_mib(left)} is left"
-    short += (
-        f", and the profile needs at least {_mib(needed)} (at_least)"
-        if needed
-        else ", which is nothing"
-    )
+    short = f"{_mib(left)} would be left for this program"
+    if needed:
+        short += f", and the profile requires at least {_mib(needed)} (`at_least`)"
     best = _limit_when_idle(plan.gpu, rules)
     possible = best is None or best >= max(needed or 0, MIB)
     return plan._replace(

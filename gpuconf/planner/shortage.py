@@ -88,6 +88,9 @@ def _shortage_hint(
             f"null}}`, or raise the limit: `gpuconf profiles show {profile.name}` shows the rules"
         )
     parts = ["`gpuconf ps` shows who holds the card"]
+    unpromised = (plan.gpu.free_bytes or 0) - plan.gpu.promised_bytes
+    if plan.least_free_bytes > unpromised:
+        parts[:0] = [f"{profile.name} needs {sized(plan.least_free_bytes)} free"]
     if policy.action == "wait" and policy.wait_s is not None:
         parts.append(
             f"a program waits for this, {_at_most(policy.wait_s)}, first come first served"
@@ -99,8 +102,6 @@ def _shortage_hint(
         )
     if any(lease.is_parent for lease in plan.gpu.leases):
         parts.append("give a program and its workers a memory_limit each")
-    elif plan.gpu.leases and not plan.is_behind and profile.name != "half-card":
-        parts.append("start them all with a smaller share, GPUCONF_PROFILE=half-card for two")
     if len(choosable) > 1 and profile.gpus.kind != "pick":
         parts.append("use another GPU, gpus: {pick: most-free}")
     return "; ".join(parts)

@@ -67,7 +67,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": GROUND | {"planner", "profile"},
     "leases": GROUND | {"hardware"},
     "shares": GROUND | {"hardware", "profile"},
-    "machine_plan": GROUND | {"hardware", "profile", "planner", "backends", "leases", "shares"},
+    "remedies": GROUND | {"profile", "planner"},
+    "machine_plan": GROUND
+    | {"hardware", "profile", "planner", "backends", "leases", "shares", "remedies"},
     "plan_maker": GROUND
     | {"hardware", "profile", "planner", "machine_plan", "own_leases", "shares"},
     "own_leases": GROUND | {"hardware", "leases", "machine_plan", "planner"},

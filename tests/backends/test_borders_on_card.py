@@ -207,7 +207,9 @@ tell(after=limits())
 """,
         "dedicated",
     )
-    assert "the profile needs at least 5632 MiB (at_least)" in outcome.told["short"], outcome.log
+    assert "the profile requires at least 5632 MiB (`at_least`)" in outcome.told["short"], (
+        outcome.log
+    )
     assert outcome.told["after"] == ["7783 MiB"]
 
 

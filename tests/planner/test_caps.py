@@ -108,7 +108,8 @@ def test_a_cap_below_at_least_is_a_shortage_that_waiting_does_not_end() -> None:
     """It says so, where an idle card would not help either."""
     memory = WHOLE.memory._replace(at_least=amount(2048))
     with pytest.raises(
-        RuntimeError, match="624 MiB is left, and the profile needs at least 2048"
+        RuntimeError,
+        match="624 MiB would be left for this program, and the profile requires at least 2048",
     ) as caught:
         planned(Profile("much", memory=memory), environ={MPS: "0=1G"})
     assert "would not fit this GPU" in str(caught.value)

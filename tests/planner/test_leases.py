@@ -183,14 +183,17 @@ def test_what_is_promised_beyond_what_is_free_leaves_nothing() -> None:
     assert "2000 MiB free - 8000 MiB leased by others - 512 MiB context = -6512 MiB" in (
         made.arithmetic
     )
-    assert made.shortage == "0 MiB is left, which is nothing"
+    assert made.shortage == "0 MiB would be left for this program"
     assert made.can_ever_fit
 
 
 def test_without_a_limit_what_is_left_of_the_card_counts() -> None:
     """at_least then asks for what no other program has been promised; there is no lease."""
     made = planned(leased(KNOWN, lease(6000)), at_least=amount(4000))
-    assert made.shortage == "3319 MiB is left, and the profile needs at least 4000 MiB (at_least)"
+    assert made.shortage == (
+        "3319 MiB would be left for this program, "
+        "and the profile requires at least 4000 MiB (`at_least`)"
+    )
     assert (made.limit_bytes, made.lease_bytes) == (None, None)
 
 
@@ -405,7 +408,8 @@ def test_both_reasons_are_given() -> None:
     """Too little is left, and others wait for it."""
     made = planned(leased(card(free=612), ahead=1), memory_limit=share(100), at_least=amount(4096))
     assert made.shortage == (
-        "100 MiB is left, and the profile needs at least 4096 MiB (at_least); "
+        "100 MiB would be left for this program, "
+        "and the profile requires at least 4096 MiB (`at_least`); "
         "1 program is waiting ahead of this one"
     )
 

@@ -30,7 +30,10 @@ def test_fail_tells_the_sum_the_holders_and_what_to_do() -> None:
         decide(asking(4096), FULL._replace(processes=holders))
     text = str(caught.value)
     assert "profile asking: not enough memory on NVIDIA GeForce RTX 2080 Ti (GPU-0e8d35e3)" in text
-    assert "500 MiB is left, and the profile needs at least 4096 MiB (at_least)" in text
+    assert (
+        "500 MiB would be left for this program, "
+        "and the profile requires at least 4096 MiB (`at_least`)" in text
+    )
     assert "  1012 MiB free - 512 MiB context = 500 MiB" in text
     assert "held by pid 4242 (python3) 2048 MiB; pid 900 (name unknown) ?" in text
     assert "`gpuconf ps`" in text
@@ -62,7 +65,7 @@ def test_cpu_hides_the_short_card_and_uses_the_other() -> None:
     assert [gpu.gpu for gpu in made.gpus] == [EMPTY]
     assert made.cuda_visible_devices == uuid(1)
     (note,) = made.notes
-    assert "is skipped: 500 MiB is left" in note
+    assert "is skipped: 500 MiB would be left for this program" in note
     assert "(on_shortage: cpu)" in note
 
 

@@ -1,0 +1,48 @@
+"""What would start now on a card that has too little left for a profile: tried out, not guessed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+
+from gpuconf.errors import GpuconfError
+from gpuconf.planner import Plan, wants_leases
+from gpuconf.profile import Profile, load_profile
+from gpuconf.units import MIB, Amount, sized
+
+# Shipped ones for a card that is shared, from what keeps most free for others to what keeps least.
+_PROFILES = ("shared-desktop", "notebook", "half-card", "small-laptop")
+_LEAST = Amount(size_bytes=256 * MIB)  # below that TensorFlow has no room for a first step
+
+
+def remedy_for(
+    profile: Profile, make: Callable[[Profile], Plan], environ: Mapping[str, str] = os.environ
+) -> str | None:
+    """What ``make`` has a plan for, where it has none for ``profile``; in words, or None."""
+    if not wants_leases(profile):
+        return None  # its figures were read without the leases, which the others heed
+    for words, candidate in _candidates(profile, environ):
+        try:
+            plan = make(candidate)
+        except GpuconfError:
+            continue
+        limits = [each.limit_bytes for each in plan.gpus if each.limit_bytes is not None]
+        if limits:
+            return f"{words} would start now, limited to {sized(min(limits), cut=True)}"
+    return None
+
+
+def _candidates(profile: Profile, environ: Mapping[str, str]) -> Iterator[tuple[str, Profile]]:
+    """Profiles, with what a user would write; then this one with a lower ``at_least``."""
+    for name in _PROFILES:
+        if name != profile.name:
+            try:
+                yield f"`GPUCONF_PROFILE={name}`", load_profile(name, environ=environ)
+            except GpuconfError:  # a project's own of that name, which is refused
+                continue
+    if profile.memory.at_least is not None and not profile.per_gpu:
+        lowered = profile.memory._replace(at_least=_LEAST)
+        yield (
+            f"with `--set memory.at_least={_LEAST}` this profile",
+            profile._replace(memory=lowered),
+        )
