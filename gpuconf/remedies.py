@@ -41,8 +41,6 @@ def _candidates(profile: Profile, environ: Mapping[str, str]) -> Iterator[tuple[
             except GpuconfError:  # a project's own of that name, which is refused
                 continue
     if profile.memory.at_least is not None and not profile.per_gpu:
-        lowered = profile.memory._replace(at_least=_LEAST)
-        yield (
-            f"with `--set memory.at_least={_LEAST}` this profile",
-            profile._replace(memory=lowered),
-        )
+        memory = profile.memory._replace(at_least=_LEAST)
+        words = f"with `--set memory.at_least={_LEAST}` this profile"
+        yield words, profile._replace(memory=memory)

@@ -1,4 +1,4 @@
-"""What a shortage's hint proposes would start on that card at that moment, or nothing is proposed."""
+"""What a shortage's hint proposes would start on that card now, or nothing is proposed."""
 
 from __future__ import annotations
 
