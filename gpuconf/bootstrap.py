@@ -13,7 +13,7 @@ from gpuconf import environ as environment
 from gpuconf import framework_hooks
 from gpuconf.binding import Binding
 from gpuconf.callsite import main_script_folder
-from gpuconf.errors import BackendError
+from gpuconf.errors import BackendError, with_short_tracebacks
 from gpuconf.profile import Profile, load_profile
 from gpuconf.report import Activation
 from gpuconf.state_note import STATE_VARIABLE, encode
@@ -40,6 +40,7 @@ def bound_plan() -> Plan | None:
     return made.plan if made is not None and _binding.is_bound else None
 
 
+@with_short_tracebacks
 def configure(profile: str | os.PathLike[str] | None = None, **overrides: object) -> Activation:
     """Apply a profile to this process, and return the report of it.
 
@@ -87,6 +88,7 @@ def configure(profile: str | os.PathLike[str] | None = None, **overrides: object
     )
 
 
+@with_short_tracebacks
 def plan(profile: str | os.PathLike[str] | None = None, **overrides: object) -> Plan:
     """The plan that :func:`configure` would carry out with these arguments; changes nothing.
 
@@ -104,6 +106,7 @@ def plan(profile: str | os.PathLike[str] | None = None, **overrides: object) -> 
     return plan_within(wanted, _binding.environment.chosen_before(), read=read)
 
 
+@with_short_tracebacks
 def install_session() -> object:
     """Give graph-mode Keras a ``tf.compat.v1.Session`` held to the plan; return the session.
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # typing itself would cost milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Callable, Mapping
+    from typing import Any, ParamSpec, TypeVar
+
+    _P = ParamSpec("_P")
+    _R = TypeVar("_R")
 
 
 class GpuconfError(Exception):
@@ -137,3 +140,22 @@ class MissingDependencyError(GpuconfError, ImportError):
 
 class BackendError(GpuconfError, RuntimeError):
     """A framework refused a setting, or took it and did something else."""
+
+
+def with_short_tracebacks(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """``function``, whose errors of gpuconf's own leave it without the frames that they came by.
+
+    A user's mistake is clear from its message, and from the line that called the function.
+    """
+
+    def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except GpuconfError as error:
+            raise error.with_traceback(None) from None
+
+    # functools.wraps, whose module would cost milliseconds.
+    for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
+        setattr(called, name, getattr(function, name))
+    called.__wrapped__ = function  # type: ignore[attr-defined]  # inspect.signature reads it
+    return called

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import sys
 
+from gpuconf.errors import with_short_tracebacks
 from gpuconf.locks import local
 from gpuconf.records import NamedTuple
 
@@ -57,6 +58,7 @@ class _HookedLoader:
         create = getattr(self._loader, "create_module", None)  # absent beside load_module
         return self._hooks.refused(spec.name) or (create(spec) if create else None)
 
+    @with_short_tracebacks
     def exec_module(self, module: ModuleType) -> None:
         name, spec = module.__name__, module.__spec__
         there = self._hooks.imported()

@@ -222,14 +222,25 @@ else:
 
 
 def test_a_shortages_traceback_is_short(tmp_path: Path, nvml: Nvml) -> None:
-    """The frames in which gpuconf found it out say nothing to a user."""
+    """One frame of gpuconf's: those in which it found it out say nothing to a user."""
     program = """
-import traceback
-try:
-    import cupy
-except gpuconf.ShortageError as error:
-    lines = traceback.format_exception(error)
-    files = [line for line in lines if line.lstrip().startswith("File")]
-    assert not any("planner" in line or "machine_plan" in line for line in files), files
+import os, traceback
+refused = []
+for act in (
+    lambda: __import__("cupy"),
+    lambda: gpuconf.plan("dedicated"),
+    lambda: gpuconf.configure("half-crd"),
+    lambda: gpuconf.configure(memory={"keep_fre": 1}),
+):
+    try:
+        act()
+    except gpuconf.GpuconfError as error:
+        refused.append(type(error).__name__)
+        frames = traceback.extract_tb(error.__traceback__)
+        package = os.path.dirname(gpuconf.__file__)
+        ours = [each for each in frames if each.filename.startswith(package)]
+        assert [each.name for each in ours] == ["called"], ours
+        assert error.__suppress_context__
+assert refused == ["ShortageError", "ShortageError", "ProfileNotFoundError", "ProfileError"]
 """
     run_python(START + program, tmp_path, environ=nvml(FULL))

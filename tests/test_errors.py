@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import pickle
 
@@ -106,3 +107,21 @@ def test_commands_print_the_same(error: errors.GpuconfError) -> None:
 def test_no_hint_is_no_line() -> None:
     """An error without hint ends after its message."""
     assert str(errors.GpuconfError("bad")) == "bad"
+
+
+def test_a_short_traceback_is_of_our_errors_alone() -> None:
+    """Ours leave the function as if it had raised them; another's error keeps all of its frames."""
+
+    @errors.with_short_tracebacks
+    def refuse(kind: type[Exception], *, at: int) -> int:
+        """What it does."""
+        if at:
+            return refuse.__wrapped__(kind, at=at - 1)  # type: ignore[attr-defined,no-any-return]
+        raise kind("no")
+
+    for kind, frames in (errors.UsageError, 2), (ValueError, 5):
+        with pytest.raises(kind) as caught:
+            refuse(kind, at=2)
+        assert len(caught.traceback) == frames
+    assert str(inspect.signature(refuse)) == "(kind: 'type[Exception]', *, at: 'int') -> 'int'"
+    assert (refuse.__name__, refuse.__doc__) == ("refuse", "What it does.")

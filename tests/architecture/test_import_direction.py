@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rich_display": {"terminal"},
     "settings": {"records"},
     "callsite": {"records"},
-    "import_hook": {"locks", "records"},
+    "import_hook": {"errors", "locks", "records"},
     "state_note": {"records"},
     "worker_process": set(),
     "ray_address": set(),
