@@ -95,10 +95,18 @@ def plan(profile: str | os.PathLike[str] | None = None, **overrides: object) -> 
     Where that profile's plan holds in this process already, that one: a plan made now would count
     this process's own memory as another's.
     """
+    run = _join_run() if profile is None and not overrides else None
+    return _plan_of(_load(profile, overrides) if run is None else run.profile, run)
+
+
+def plan_in_force() -> Plan:
+    """The plan of the profile that is in force in this process; without one, that of `plan()`."""
+    return plan() if _binding.profile is None else _plan_of(_binding.profile, _join_run())
+
+
+def _plan_of(wanted: Profile, run: RunPlan | None) -> Plan:
     from gpuconf.machine_plan import plan_within
 
-    run = _join_run() if profile is None and not overrides else None
-    wanted = _load(profile, overrides) if run is None else run.profile
     made = _binding.activation
     if _binding.is_bound and _binding.profile == wanted and made is not None and made.plan:
         return made.plan

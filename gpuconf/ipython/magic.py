@@ -179,13 +179,13 @@ def _is_for_programs(options: argparse.Namespace) -> bool:
 
 def _plan(options: argparse.Namespace, _output: NotebookOutput) -> Plan:
     """Not the command's own, which would count what this kernel holds as another program's."""
-    from gpuconf.bootstrap import plan
+    from gpuconf.bootstrap import plan, plan_in_force
     from gpuconf.cli.plan import asked
 
     request = asked(options)
     if request.processes > 1:
         raise UsageError("one kernel is one process", hint="!gpuconf plan --processes 2")
-    return plan(request.profile, **request.overrides)
+    return plan_in_force() if request.is_default else plan(request.profile, **request.overrides)
 
 
 def _diagnosis(options: argparse.Namespace, output: NotebookOutput) -> Diagnosis:

@@ -172,7 +172,7 @@ def test_a_session_sees_its_own_lease(
         "%gpuconf ps --json",
         "%gpuconf doctor profile cards.memory",
         "%gpuconf doctor --json profile",
-        "%gpuconf plan half-card --json",
+        "%gpuconf plan --json",
         "%gpuconf ps --watch",
     )
     leases = {"GPUCONF_LEASES": str(tmp_path / "leases")}
