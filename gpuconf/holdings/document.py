@@ -99,6 +99,9 @@ class CardHoldings(NamedTuple):
     """Its memory in parts; None where it is unknown."""
     lists_processes: bool = False
     """Whether the driver lists processes; where it does not, only leases are known."""
+    unlisted_bytes: Bytes | None = None
+    """In use, by none of the processes that the driver lists: a display, programs in another
+    container or virtual machine, and the driver itself."""
     processes: tuple[Holding, ...] = ()
     """This user's processes on it, or everybody's with --all-users."""
     others: tuple[UserHoldings, ...] = ()

@@ -131,6 +131,7 @@ def _card(label: str, gpu: Gpu, known: Mapping[int, Process]) -> CardHoldings:
         free_bytes=gpu.free_bytes,
         bar=_bar(gpu, processes),
         lists_processes=gpu.processes is not None,
+        unlisted_bytes=_unlisted_bytes(gpu),
         processes=tuple(processes),
     )
 
@@ -183,6 +184,14 @@ def _bar(gpu: Gpu, processes: list[Holding]) -> LeaseBar | None:
     ours = min(used, sum(each.used_bytes or 0 for each in processes if each.is_ours))
     promised = min(gpu.promised_bytes, gpu.free_bytes)
     return LeaseBar(used - ours, ours, promised, gpu.free_bytes - promised)
+
+
+def _unlisted_bytes(gpu: Gpu) -> int | None:
+    """What is in use beyond what the driver lists; None where it does not say of each process."""
+    if gpu.total_bytes is None or gpu.free_bytes is None or gpu.processes is None:
+        return None
+    listed = _sum([each.used_bytes for each in gpu.processes])
+    return None if listed is None else max(gpu.total_bytes - gpu.free_bytes - listed, 0)
 
 
 def _unlisted(

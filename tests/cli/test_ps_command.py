@@ -110,6 +110,7 @@ def test_three_programs_on_a_card(
         "promised_bytes": 4224 * MIB,
         "free_bytes": 1547 * MIB,
     }
+    assert gpu["unlisted_bytes"] == 1945 * MIB
     (waiting,) = document["waiting"]
     assert (waiting["pid"], waiting["profile"]) == (waits.pid, "patient")
     (place,) = waiting["places"]
@@ -350,7 +351,8 @@ def test_a_driver_that_lists_no_processes(tmp_path: Path, nvml: Nvml) -> None:
     """WSL2: said once below the card."""
     done = run(gpuconf("ps"), tmp_path, environ=nvml("wsl2"))
     assert "the driver does not say which processes hold memory" in done.stdout
-    assert shown(tmp_path, nvml("wsl2"))["gpus"][0]["lists_processes"] is False
+    (gpu,) = shown(tmp_path, nvml("wsl2"))["gpus"]
+    assert (gpu["lists_processes"], gpu["unlisted_bytes"]) == (False, None)
 
 
 def test_a_driver_that_lists_no_sizes(tmp_path: Path, nvml: Nvml) -> None:
@@ -359,6 +361,7 @@ def test_a_driver_that_lists_no_sizes(tmp_path: Path, nvml: Nvml) -> None:
     done = run(gpuconf("ps", "--all-users"), tmp_path, environ=environ)
     assert re.search(r"^0 +4242 .*python3 .* unknown", done.stdout, re.MULTILINE)
     assert "in use unknown" in done.stdout
+    assert shown(tmp_path, environ)["gpus"][0]["unlisted_bytes"] is None
 
 
 def test_a_ledger_that_is_none(tmp_path: Path, nvml: Nvml) -> None:
