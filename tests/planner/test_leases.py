@@ -583,7 +583,7 @@ def test_a_wait_without_a_limit_is_said() -> None:
 
 
 def test_the_hint_names_what_applies() -> None:
-    """Waiting to those who do not; a smaller share only where others hold memory, and so on."""
+    """Waiting to those who do not; a limit each to a program and its workers; another GPU."""
     full = card(free=100)._replace(leases=(CardLease(7, 5000 * MIB, 0, is_parent=True),))
     with pytest.raises(ShortageError) as caught:
         plan(asking(4000), full)
