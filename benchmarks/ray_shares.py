@@ -35,7 +35,7 @@ class Layout(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What came of filling the cluster; ``cards`` by node, as NVML shows them at the end."""
+    """The result of filling the cluster; ``cards`` by node, as NVML shows them at the end."""
 
     actors: Sequence[Mapping[str, Any]]
     cards: Mapping[int, Mapping[str, Any]]

@@ -123,7 +123,7 @@ def process_columns(holdings: Holdings) -> tuple[list[Column], list[str]]:
 
 def nobody_text(holdings: Holdings) -> str:
     """What stands in place of the table of processes, where there is none."""
-    taken = [card.bar.others_bytes for card in holdings.cards if card.bar is not None]
+    taken = [card.unlisted_bytes or 0 for card in holdings.cards]
     if not any(each > _OVERHEAD_BYTES for each in taken):
         return NOBODY
     return (

@@ -68,7 +68,7 @@ def test_others_are_summed_up() -> None:
 
 def test_memory_that_no_listed_process_holds() -> None:
     """A card that is full of it is not called empty; what a driver itself takes does not count."""
-    full = CARD._replace(bar=LeaseBar(7 * GIB, 0, 0, GIB))
+    full = CARD._replace(bar=LeaseBar(7 * GIB, 0, 0, GIB), unlisted_bytes=7 * GIB)
     (line,) = text(of()._replace(cards=(full,)))[:1]
     assert "the driver lists no process, but 7168 MiB are in use" in line
 
@@ -77,7 +77,7 @@ def test_who_waits_for_one_of_two_cards_is_one_row() -> None:
     """With its place in each line."""
     places = (LinePlace("0", "GPU-1", 1, GIB), LinePlace("1", "GPU-2", 2, GIB))
     waits = WaitingProcess(7, "anna", "x.py", "half-card", TODAY, False, True, places)
-    empty = CARD._replace(bar=LeaseBar(300 * MIB, 0, 0, 9 * GIB))
+    empty = CARD._replace(bar=LeaseBar(300 * MIB, 0, 0, 9 * GIB), unlisted_bytes=300 * MIB)
     lines = text(of()._replace(cards=(empty,), waiting=(waits,)))
     assert lines[:5] == [
         "no process holds memory or a lease",

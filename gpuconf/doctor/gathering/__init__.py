@@ -102,10 +102,14 @@ def gather(
         ),
         environ=baseline,
     )
-    if parent is not None and facts.profile.because == BY_PARENT:
-        because = f"{parent} chose it"
-        facts = facts._replace(profile=facts.profile._replace(because=because))
-    return GatheredFacts(facts, tuple(crashes))
+    return GatheredFacts(facts if parent is None else _chosen_by(parent, facts), tuple(crashes))
+
+
+def _chosen_by(parent: str, facts: Facts) -> Facts:
+    """The facts as the parent process reads them: it is named where it chose the profile."""
+    if facts.profile.because != BY_PARENT:
+        return facts
+    return facts._replace(profile=facts.profile._replace(because=f"{parent} chose it"))
 
 
 def _seen_by_parent(inventory: Inventory) -> Inventory:
