@@ -100,10 +100,10 @@ def _apply_profile(profile: str) -> tuple[str, str] | None:
         import gpuconf.auto
 
         gpuconf.plan()  # a shortage, which would come out where TensorFlow is imported
-    except GpuconfError as error:
-        return "profile", str(error)
     except ImportError as error:  # PyYAML, in a Python that gpuconf is not installed in
         return "dependency", str(error)
+    except GpuconfError as error:
+        return "profile", str(error)
     return None
 
 
