@@ -51,9 +51,12 @@ def run(
 
 
 def interruptible(command: Sequence[str]) -> list[str]:
-    """``command`` such that SIGINT interrupts it, also below a shell that starts jobs without."""
-    reset = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL)"
-    return [sys.executable, "-c", f"{reset}; os.execv(sys.argv[1], sys.argv[1:])", *command]
+    """``command`` such that SIGINT and SIGHUP end it, also where a shell or nohup ignores them."""
+    reset = (
+        "import os, signal, sys\n"
+        "for each in (signal.SIGINT, signal.SIGHUP): signal.signal(each, signal.SIG_DFL)\n"
+    )
+    return [sys.executable, "-c", f"{reset}os.execv(sys.argv[1], sys.argv[1:])", *command]
 
 
 def run_python(
