@@ -36,6 +36,7 @@ class Variable(NamedTuple):
     size_bytes: int
     kind: str
     layer: str | None = None
+    shape: tuple[int, ...] = ()
 
 
 class Operation(NamedTuple):

@@ -147,7 +147,7 @@ class Subject:
             raise
         loss = self.choice.loss or getattr(self.model, "loss", None)
         names = getattr(self.model, "output_names", None) or ()
-        return Batch(inputs, targets_for(outputs, loss, names))
+        return Batch(inputs, targets_for(outputs, loss, names), is_assumed=True)
 
     def changed(self, **changes: Any) -> Subject:
         """The same with another optimizer, precision or the like."""

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from gpuconf.footprint.allocator import Allocator, Chunk
-from gpuconf.footprint.step import WEIGHTS, Step
+from gpuconf.footprint.step import WEIGHTS, Step, Variable
 
 _DRAWN = 2  # tensors of its size beside a weight while its random values are made
+
+
+class _Zeros(NamedTuple):
+    """A tensor of zeros that new variables of this size and shape share."""
+
+    size_bytes: int
+    shape: tuple[int, ...]
 
 
 class VariablesInMemory:
@@ -16,21 +24,21 @@ class VariablesInMemory:
     They are made one after the other.  A weight's random values need twice as much again: they are
     drawn, multiplied and shifted by one operation each (``random_ops.random_uniform`` and others),
     and the last result becomes the variable.  It lies behind holes of its size, in which later ones
-    begin.  Late ones share a tensor of zeros of their size until they are changed.
+    begin.  Late ones share a tensor of zeros of their shape until they are changed.
     """
 
     def __init__(self, step: Step, allocator: Allocator) -> None:
         self._allocator = allocator
         self._variables = step.variables
         self._chunks: dict[int, Chunk] = {}
-        self._sharers: dict[int, set[int]] = {}
+        self._sharers: dict[_Zeros, set[int]] = {}
         for number, variable in enumerate(step.variables):
             if number in step.late:
-                self._sharers.setdefault(variable.size_bytes, set()).add(number)
+                self._sharers.setdefault(_zeros_of(variable), set()).add(number)
             else:
                 self._chunks[number] = self._made(variable.size_bytes, variable.kind)
-        for size_bytes, numbers in self._sharers.items():
-            self._chunks.update(dict.fromkeys(numbers, allocator.allocate(size_bytes)))
+        for zeros, numbers in self._sharers.items():
+            self._chunks.update(dict.fromkeys(numbers, allocator.allocate(zeros.size_bytes)))
 
     def change(self, numbers: Iterable[int]) -> None:
         """Variables are changed in place: each needs memory of its own, if it still shares some."""
@@ -46,7 +54,7 @@ class VariablesInMemory:
         """
         left = {}
         for number in numbers:
-            sharers = self._sharers.get(self._variables[number].size_bytes, set())
+            sharers = self._sharers.get(_zeros_of(self._variables[number]), set())
             if number in sharers and (len(sharers) > 1 or id(self._chunks[number]) in left):
                 left[id(self._chunks[number])] = self._chunks[number]
                 self._give_memory(number)
@@ -72,8 +80,12 @@ class VariablesInMemory:
 
     def _is_still_needed(self, number: int) -> bool:
         """Whether others share a variable's memory, which it leaves now."""
-        sharers = self._sharers.get(self._variables[number].size_bytes, set())
+        sharers = self._sharers.get(_zeros_of(self._variables[number]), set())
         if number not in sharers:
             return False
         sharers.remove(number)
         return bool(sharers)
+
+
+def _zeros_of(variable: Variable) -> _Zeros:
+    return _Zeros(variable.size_bytes, variable.shape)

@@ -68,6 +68,12 @@ def as_on_a_gpu() -> Iterator[None]:
         tf.config.list_logical_devices = own
 
 
+def tensors_read(graph: Any) -> set[int]:
+    """The ids of a graph's tensors that one of its operations reads, or that it returns."""
+    read = (tensor for operation in graph.get_operations() for tensor in operation.inputs)
+    return {*map(id, read), *map(id, graph.outputs)}
+
+
 def function_graph(graph: Any, name: str) -> Any:
     """The graph of a function by the name by which an operation of ``graph`` calls it.
 

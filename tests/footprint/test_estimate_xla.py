@@ -170,6 +170,7 @@ import json
 import os
 import sys
 import tempfile
+import numpy as np
 import gpuconf
 from tests.footprint import compiled_steps
 found = {}
@@ -217,7 +218,7 @@ assert made.setting.jit and made.peak_bytes > made.resident_bytes, made
 class Unlabelled(keras.Model):
     def __init__(self):
         super().__init__()
-        self.dense = keras.layers.Dense(4)
+        self.dense = keras.layers.Dense(1 << 16)
     def call(self, x):
         return self.dense(x)
     def train_step(self, data):
@@ -232,6 +233,15 @@ alone = Unlabelled()
 alone.compile("adam", "mse")
 made = gpuconf.estimate(alone, 4, input_shape=(4,), jit=True)
 assert made.setting.jit, "a step that leaves its labels aside is compiled"
+MIB, x, narrow, wide = 1 << 20, np.zeros([4, 4]), np.zeros([4, 1]), np.zeros([4, 1 << 18])
+for jit, least, most in ((True, 4, 5), (False, 0, 0)):
+    few, many = (
+        gpuconf.estimate(alone, 4, data=(x, labels), jit=jit, allow_growth=False).peak_bytes / MIB
+        for labels in (narrow, wide)
+    )
+    assumed = gpuconf.estimate(alone, 4, input_shape=(4,), jit=jit, allow_growth=False)
+    assert abs(assumed.peak_bytes / MIB - few) < 0.1, "labels that nobody reads or gave"
+    assert least <= many - few <= most, (jit, few, many)
 assert os.listdir(tempfile.gettempdir()) == [], "nothing is left of a compiler"
 os.environ["GPUCONF_XLA_TIMEOUT"] = "0.01s"
 slow = gpuconf.estimate(compiled_steps.compiled("perceptron"), 4)

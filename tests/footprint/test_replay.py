@@ -155,6 +155,17 @@ def test_compiled_state_leaves_its_zeros_behind_the_block() -> None:
     assert fits(made, Limit(64 * MIB, allow_growth=False))
 
 
+def test_only_zeros_of_one_shape_are_shared() -> None:
+    """Two states of 8 MiB that are transposed have zeros each: no step takes more than another."""
+    pair = [state(8 * MIB)._replace(shape=shape) for shape in ((1024, 2048), (2048, 1024))]
+    made = step([piece(MIB, 0, 0)], variables=pair)
+    for is_compiled in (True, False):
+        late = made._replace(late={0: 0, 1: 0}, is_compiled=is_compiled)
+        found = replay(late, allow_growth=False)
+        assert found.built_bytes == 16 * MIB
+        assert found.first_step_bytes == found.step_bytes == 17 * MIB
+
+
 def test_what_the_framework_may_take_lies_in_the_margin() -> None:
     """Of 100 MiB 4 are the margin: 96 fit alone, and beside what the framework takes of the 4."""
     limit = Limit(100 * MIB, allow_growth=False, margin_bytes=4 * MIB)

@@ -25,11 +25,15 @@ class Spec:
 
 
 class Batch(NamedTuple):
-    """The inputs and the targets: a :class:`Spec` each, or lists or dicts of them."""
+    """The inputs and the targets: a :class:`Spec` each, or lists or dicts of them.
+
+    ``is_assumed``: the targets are what the outputs suggest; nobody gave their shapes.
+    """
 
     inputs: Any
     targets: Any = None
     weights: Any = None
+    is_assumed: bool = False
 
     def for_training(self) -> Any:
         """As ``fit`` gives it to ``train_step``: one input alone is not wrapped in a tuple."""

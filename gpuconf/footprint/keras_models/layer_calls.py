@@ -124,9 +124,14 @@ def _known(
                 layer = layers.get(id(each))
                 if kind == OPTIMIZER_STATE:
                     layer = _layer_by_name(path_of(each), paths)
-                found[id(each)] = (each, Variable(path_of(each), bytes_of(each), kind, layer))
+                found[id(each)] = (each, _variable(each, kind, layer))
     handles = {id(handle_of(each)): variable for each, variable in found.values()}
     return KnownVariables(tuple(variable for _, variable in found.values()), handles)
+
+
+def _variable(variable: Any, kind: str, layer: str | None) -> Variable:
+    shape = tuple(size or 0 for size in variable.shape)
+    return Variable(path_of(variable), bytes_of(variable), kind, layer, shape)
 
 
 def _layer_by_name(name: str, paths: Mapping[str, str | None]) -> str | None:

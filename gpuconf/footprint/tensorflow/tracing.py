@@ -57,7 +57,9 @@ def trace(
     with updates_noted(optimizer, _current_graph) as updates:
         graph = traced(calls)
     known = variables_of(model, calls.by_variable(), training=training)
-    step = step_of(graph, calls, known, batch_size, compiler)
+    # Labels that a step of the user's own does not read are probably not given to fit() either.
+    counts_unread = not batch.is_assumed
+    step = step_of(graph, calls, known, batch_size, compiler, counts_unread=counts_unread)
     if is_compiled:
         return step
     if first is not None:
@@ -83,10 +85,16 @@ def step_of(
     known: KnownVariables,
     batch_size: int,
     compiler: Compiler | None = None,
+    *,
+    counts_unread: bool = True,
 ) -> Step:
-    """The step that a traced graph is; ``calls`` were noted meanwhile."""
+    """The step of a traced graph; ``calls`` were noted meanwhile.
+
+    ``counts_unread``: with ``compiler``, inputs that no operation reads take memory too.
+    """
     if compiler is not None:
-        return _compiled(graph, calls, known, batch_size, compiler)
+        given = (graph, calls, known, batch_size, compiler)
+        return _compiled(*given, counts_unread=counts_unread)
     walk, captured = _walked(graph, known)
     operations = operations_of(graph, walk.places, calls.spans)
     variables = (*_in_use(graph, known), *captured)
@@ -101,7 +109,13 @@ def step_of(
 
 
 def _compiled(
-    graph: Any, calls: LayerCalls, known: KnownVariables, batch_size: int, compiler: Compiler
+    graph: Any,
+    calls: LayerCalls,
+    known: KnownVariables,
+    batch_size: int,
+    compiler: Compiler,
+    *,
+    counts_unread: bool,
 ) -> Step:
     captured: list[Variable] = []
     for outside, inside in graph.captures:
@@ -110,7 +124,9 @@ def _compiled(
     names = [operation.name for operation in graph.get_operations()]
     layers = LayersByName(names, calls.spans)
     variables = (*_in_use(graph, known), *captured)
-    step = compiled_step(graph, variables, layers, batch_size, compiler)
+    step = compiled_step(
+        *(graph, variables, layers, batch_size, compiler), counts_unread=counts_unread
+    )
     state = (number for number, each in enumerate(variables) if each.kind == OPTIMIZER_STATE)
     late = dict.fromkeys(state, 0)
     return step._replace(layers=_kinds(calls), late=late, is_compiled=True)
@@ -189,8 +205,9 @@ def _arguments(
             values[id(inside)] = _handle(outside, inside, known, captured)
         else:
             values[id(inside)] = walk.kept(size_of(inside) or 0, CONSTANT)
+    read = graphs.tensors_read(graph)
     for tensor in graph.inputs:
-        if id(tensor) not in values:
+        if id(tensor) not in values and id(tensor) in read:  # what is not stays on the host
             values[id(tensor)] = walk.kept(size_of(tensor) or 0, DATA)
     return values
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gpuconf.footprint.keras_models.data import Spec
@@ -19,6 +19,7 @@ from gpuconf.footprint.step import (
 from gpuconf.footprint.tensorflow.attribution import LayersByName
 from gpuconf.footprint.xla.assignment import Assignment
 from gpuconf.footprint.xla.compiler import Compiler
+from gpuconf.keras_api import graphs
 from gpuconf.keras_api.variables import bytes_of
 from gpuconf.units import sized
 
@@ -31,12 +32,15 @@ def compiled_step(
     layers: LayersByName,
     batch_size: int,
     compiler: Compiler,
+    *,
+    counts_unread: bool,
 ) -> Step:
     """Compile a traced graph; a :class:`Step` of what XLA has assigned.
 
     ``variables`` are what lives before and after it, which the step is written over.  What is
     allocated, and in which order, was read from TensorFlow's trace of a run: the batch, the table
-    of results and those of their own, the block; all are given back at the end.
+    of results and those of their own, the block; all are given back at the end.  Inputs that no
+    operation reads are on the GPU too; they count with ``counts_unread``.
     """
     found = compiler.compile(graph)
     name = f"jit({graph.name})"
@@ -45,18 +49,23 @@ def compiled_step(
         batch_size,
         variables,
         (Operation(f"{name}, fullest at {at}" if at else name, "XLA", WHOLE, layers.of(at)),),
-        tuple(_pieces(graph, found)),
+        tuple(_pieces(_data(graph, counts_unread=counts_unread), found)),
         notes=tuple(_notes(found, compiler)),
         shares=tuple(_shares(found, layers)),
     )
 
 
-def _pieces(graph: Any, found: Assignment) -> Iterator[Piece]:
+def _data(graph: Any, *, counts_unread: bool) -> Iterator[Spec]:
     inside = {id(tensor) for _, tensor in graph.captures}
+    read = graphs.tensors_read(graph)
     for tensor in graph.inputs:
-        if id(tensor) not in inside:
-            spec = Spec(tuple(tensor.shape), tensor.dtype.name)
-            yield Piece(bytes_of(spec), 0, 0, DATA, spec.shape, spec.dtype)
+        if id(tensor) not in inside and (counts_unread or id(tensor) in read):
+            yield Spec(tuple(tensor.shape), tensor.dtype.name)
+
+
+def _pieces(data: Iterable[Spec], found: Assignment) -> Iterator[Piece]:
+    for spec in data:
+        yield Piece(bytes_of(spec), 0, 0, DATA, spec.shape, spec.dtype)
     for size_bytes in (*found.output_bytes, found.temp_bytes):
         yield Piece(size_bytes, 0, 0, COMPILED)
 
