@@ -22,6 +22,7 @@ import pytest
 import gpuconf.diagnosis
 import gpuconf.messages
 from gpuconf.messages.rules import all_rules
+from gpuconf.messages.worded import WordedPattern
 from tests.messages.search_cost import (
     LINE,
     REPEATS,
@@ -52,6 +53,8 @@ def patterns_in(value: object) -> Iterator[AnyPattern]:
     """The compiled patterns in a value: in collections, NamedTuples and classes, too."""
     if isinstance(value, re.Pattern):
         yield value
+    elif isinstance(value, WordedPattern):
+        yield value.pattern
     elif isinstance(value, (tuple, list, set, frozenset)):
         for each in value:
             yield from patterns_in(each)

@@ -105,7 +105,7 @@ class CardReader:
             one, major, minor, old, compact = capability.groups()
             shown = f"{compact[:-1]}.{compact[-1]}" if compact else f"{major}.{minor}"
             self._stated.setdefault("capability", one or old or shown)
-        driver = first_group(_DRIVER, text)
+        driver = first_group(_DRIVER.search(text))
         if driver is not None:
             self._stated.setdefault("driver", driver)
         self._see_sizes(text)
@@ -116,7 +116,7 @@ class CardReader:
         if created is not None:
             self._sizes.setdefault("limit", int(created[1]) * MIB)
         for key, pattern in (("total", _TOTAL), ("free", _FREE)):
-            size = logged_size(first_group(pattern, text) or "")
+            size = logged_size(first_group(pattern.search(text)) or "")
             if size is not None:
                 self._sizes.setdefault(key, size)
         plain = _FREE_BYTES.search(text)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from gpuconf.messages.log.watchers import LogLine
+from gpuconf.messages.worded import WordedPattern
 
 Sign = Literal[
     "trains", "infers", "without-gradients", "loads-a-model",
@@ -16,55 +17,57 @@ Sign = Literal[
 ]  # fmt: skip
 
 # The signs of a program, wherever they stand.
-_SIGNS: tuple[tuple[Sign, re.Pattern[str]], ...] = (
-    ("trains", re.compile(
+_SIGNS: tuple[tuple[Sign, WordedPattern], ...] = (
+    ("trains", WordedPattern(
         r"\.backward\(|optimi[sz]er\.step|scaler\.step|\.fit\(|train_on_batch|train_step"
         r"|training_step|apply_gradients|\.minimize\(|[\w/\\]train\w{0,30}\.py|[Ee]poch\W{0,3}\d"
         r"|\btrainer?\.train\(|finetune|GradientTape|in train\w{0,30}\b")),
-    ("infers", re.compile(
+    ("infers", WordedPattern(
         r"\.generate\(|\binfer\w{0,20}\b|\bpredict\w{0,20}\b|\bdemo\w{0,20}\.py|[/\\]test\.py"
         r"|\btest_step|\bsample\w{0,20}\.py|\bgenerat(?:e|ing|ion)\b|\bdecode\(|txt2img|img2img",
         re.IGNORECASE)),
-    ("without-gradients", re.compile(
+    ("without-gradients", WordedPattern(
         r"grad_mode\.py|torch[/\\]utils[/\\]_contextlib\.py|decorate_context|no_grad\(|inference_mode")),
-    ("keras", re.compile(r"\bkeras\b|\.fit\(|\bmodel\.(?:evaluate|predict)\(")),
-    ("session", re.compile(
+    ("keras", WordedPattern(r"\bkeras\b|\.fit\(|\bmodel\.(?:evaluate|predict)\(")),
+    ("session", WordedPattern(
         r"client[/\\]session\.py|\bsess(?:ion)?\.run\(|tensorflow[/\\]contrib|\bdnnlib\b|stylegan"
         r"|object_detection[/\\]|tf_slim|[Mm]onitored_?[Ss]ession|[Mm]onitoredTraining"
         r"|tensorflow_estimator|estimator[/\\]estimator\.py|\btfutil\b")),
-    ("diffusion", re.compile(
+    ("diffusion", WordedPattern(
         r"stable[-_. ]?diffusion|\bdiffusers\b|comfy|k_diffusion|[/\\]ldm[/\\]|txt2img|fooocus|sdxl"
         r"|a1111|invokeai|\bvae\b", re.IGNORECASE)),
-    ("vllm", re.compile(r"\bvllm\b|gpu[-_ ]memory[-_ ]utilization|\bsglang\b", re.IGNORECASE)),
-    ("transformers", re.compile(r"[/\\]transformers[/\\]|from_pretrained|\baccelerate\b|exllama")),
-    ("xgboost", re.compile(r"\bxgboost\b|\bxgb\b|\blightgbm\b|\bcatboost\b", re.IGNORECASE)),
-    ("cupy", re.compile(r"\bcupy\b", re.IGNORECASE)),
-    ("rapids", re.compile(r"\bcudf\b|\brmm\b|\bcuml\b", re.IGNORECASE)),
-    ("worker-crashed", re.compile(
+    ("vllm", WordedPattern(r"\bvllm\b|gpu[-_ ]memory[-_ ]utilization|\bsglang\b", re.IGNORECASE)),
+    ("transformers", WordedPattern(
+        r"[/\\]transformers[/\\]|from_pretrained|\baccelerate\b|exllama")),
+    ("xgboost", WordedPattern(r"\bxgboost\b|\bxgb\b|\blightgbm\b|\bcatboost\b", re.IGNORECASE)),
+    ("cupy", WordedPattern(r"\bcupy\b", re.IGNORECASE)),
+    ("rapids", WordedPattern(r"\bcudf\b|\brmm\b|\bcuml\b", re.IGNORECASE)),
+    ("worker-crashed", WordedPattern(
         r"[Ww]orker .{0,200}killed by signal: (?:Aborted|Segmentation|Floating|Illegal)")),
-    ("hides-cards", re.compile(
+    ("hides-cards", WordedPattern(
         r"CUDA_VISIBLE_DEVICES=(?:-1\b|\"\"|''|\$\S|\s|NoDevFiles|none\b)"
         r"|CUDA_VISIBLE_DEVICES[\"']\]\s{0,9}=\s{0,9}[\"'](?:-1|)[\"']")),
-    ("word-vectors", re.compile(
+    ("word-vectors", WordedPattern(
         r"word2vec|\bglove\b|\bfasttext\b|torchtext|KeyedVectors|Skipping token", re.IGNORECASE)),
-    ("collects-data", re.compile(
+    ("collects-data", WordedPattern(
         r"\bto\w{0,9}\[?\w{0,20} for \w{1,20} in \w{0,20}loader|list\(\w{0,20}loader"
         r"|\[\w{1,20} for \w{1,20} in \w{0,20}loader")),
-    ("numpy", re.compile(r"\bnp\.[a-z]|\bnumpy\b|\bMemoryError\b")),
-    ("limit-set", re.compile(
+    ("numpy", WordedPattern(r"\bnp\.[a-z]|\bnumpy\b|\bMemoryError\b")),
+    ("limit-set", WordedPattern(
         r"\bmemory_limit\s{0,9}=\s{0,9}\d|per_process_gpu_memory_fraction\s{0,9}=\s{0,9}0?\.\d"
         r"|CLIENT_MEM_FRACTION\W{1,6}0?\.\d|set_per_process_memory_fraction\(")),
-    ("growth-set", re.compile(
+    ("growth-set", WordedPattern(
         r"allow_growth\s{0,9}=\s{0,9}True|set_memory_growth\(.{0,100}True"
         r"|TF_FORCE_GPU_ALLOW_GROWTH\W{1,6}true", re.IGNORECASE)),
-    ("segments-set", re.compile(r"ALLOC_CONF\W{1,6}\S{0,80}expandable_segments:True")),
-    ("split-set", re.compile(r"ALLOC_CONF\W{1,6}\S{0,80}max_split_size_mb:\d")),
-    ("preallocation-off", re.compile(r"XLA_PYTHON_CLIENT_PREALLOCATE\W{1,6}false", re.IGNORECASE)),
+    ("segments-set", WordedPattern(r"ALLOC_CONF\W{1,6}\S{0,80}expandable_segments:True")),
+    ("split-set", WordedPattern(r"ALLOC_CONF\W{1,6}\S{0,80}max_split_size_mb:\d")),
+    ("preallocation-off", WordedPattern(
+        r"XLA_PYTHON_CLIENT_PREALLOCATE\W{1,6}false", re.IGNORECASE)),
 )  # fmt: skip
 # PyTorch's own message names the setting that it wants.
 _HINT = re.compile(r"\b[Tt]ry setting \S{0,60}ALLOC_CONF\S{0,60}")
 # Frames of a model that is being made or moved to the card, near the line that failed.
-_LOADS = re.compile(
+_LOADS = WordedPattern(
     r"\bin (?:from_pretrained|load_\w{1,60}|_load_\w{1,60}|_apply|convert|restore\w{0,30}|cuda)\b"
     r"|from_pretrained\(|load_state_dict|load_checkpoint|\bmodel\.(?:to|cuda)\(|\bload_model"
     r"|failed to load|initialize_model|\bload_weights"
@@ -104,10 +107,11 @@ class ProgramReader:
     def see(self, line: LogLine) -> None:
         """Note the signs in a line."""
         text = _HINT.sub("", line.text[:2000])
+        folded = text.casefold()
         for sign, pattern in _SIGNS:
-            if sign not in self._signs and pattern.search(text):
+            if sign not in self._signs and pattern.search(text, folded):
                 self._signs[sign] = None
-        if _LOADS.search(text):
+        if _LOADS.search(text, folded):
             self._loads.append(line.number)
 
     def signs(self, failed_at: Sequence[int]) -> tuple[Sign, ...]:

@@ -9,25 +9,26 @@ from typing import Literal
 
 from gpuconf.messages.facts.tensor import first_group
 from gpuconf.messages.log.watchers import LogLine
+from gpuconf.messages.worded import WordedPattern
 
 Framework = Literal["tensorflow", "jax", "torch"]
 
 # In this order: PyTorch's and JAX's messages come with TensorFlow's lines about them often enough,
 # and the other way round seldom.
-_OF: tuple[tuple[Framework, re.Pattern[str]], ...] = (
+_OF: tuple[tuple[Framework, WordedPattern], ...] = (
     (
         "torch",
-        re.compile(
+        WordedPattern(
             r"\b(?:py)?torch\b|c10|aten/|when calling `cu|cuDNN error: CUDNN|CUDA out of mem",
             re.IGNORECASE,
         ),
     ),
-    ("jax", re.compile(r"\bjax(?:lib)?\b|xla_bridge|XlaRuntimeError|JaxRuntime", re.IGNORECASE)),
-    ("tensorflow", re.compile(r"tensorflow|keras|\btf\.", re.IGNORECASE)),
+    ("jax", WordedPattern(r"\bjax(?:lib)?\b|xla_bridge|XlaRuntimeError|JaxRuntime", re.IGNORECASE)),
+    ("tensorflow", WordedPattern(r"tensorflow|keras|\btf\.", re.IGNORECASE)),
 )
 # Paths and calls that TensorFlow 2.15 and its Keras have no more: StreamExecutor has moved to XLA's
 # folders, tensorflow_core was of 1.15 to 2.1, tensorflow_backend of Keras up to 2.3.
-_OF_OLD_TENSORFLOW = re.compile(
+_OF_OLD_TENSORFLOW = WordedPattern(
     r"\btensorflow[/\\](?:compiler/xla/)?stream_executor[/\\]|\btensorflow_core[./]|"
     r"tf_jenkins|\(see above for traceback\)|"
     r"\btf\.(?:Session|ConfigProto|GPUOptions|InteractiveSession|contrib)\b|"
@@ -40,19 +41,20 @@ _OF_OLD_TENSORFLOW = re.compile(
     r"(?:cudnn64_[5-7]|cublas64_(?:80|9\d|10|100)|cudart64_(?:80|9\d|10\d))\.dll|"
     r"^\W{0,9}20(?:1\d|2[0-2])-\d\d-\d\d .{8,20}: [IWEF] tensorflow/"
 )
-_WINDOWS = re.compile(r"\.dll\b|\b[A-Za-z]:\\|WinError", re.IGNORECASE)
+_WINDOWS = WordedPattern(r"\.dll\b|\b[A-Za-z]:\\|WinError", re.IGNORECASE)
 _VERSION = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.+a-z]\w{1,16})?)"
-_VERSIONS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("python", re.compile(r"[/\\]python(3\.\d{1,2})[/\\]|\bPython (3\.\d{1,2}(?:\.\d{1,2})?)\b")),
-    ("tensorflow", re.compile(
+_VERSIONS: tuple[tuple[str, WordedPattern], ...] = (
+    ("python", WordedPattern(
+        r"[/\\]python(3\.\d{1,2})[/\\]|\bPython (3\.\d{1,2}(?:\.\d{1,2})?)\b")),
+    ("tensorflow", WordedPattern(
         rf"\b(?:tensorflow(?:[-_]gpu|[-_]cpu)?|TF)(?: [Vv]ersion)?(?:==|:? |-){_VERSION}",
         re.IGNORECASE)),
-    ("keras", re.compile(rf"\bkeras(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
-    ("torch", re.compile(rf"\b(?:py)?torch(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
-    ("jax", re.compile(rf"\bjax(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
-    ("jaxlib", re.compile(rf"\bjaxlib(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
-    ("cuda", re.compile(r"\bCUDA [Vv]ersion:? (\d{1,2}\.\d{1,2})\b")),
-    ("cudnn", re.compile(r"Loaded cuDNN version (\d[\d.]{2,8})\b")),
+    ("keras", WordedPattern(rf"\bkeras(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
+    ("torch", WordedPattern(rf"\b(?:py)?torch(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
+    ("jax", WordedPattern(rf"\bjax(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
+    ("jaxlib", WordedPattern(rf"\bjaxlib(?: version)?(?:==|:? |-){_VERSION}", re.IGNORECASE)),
+    ("cuda", WordedPattern(r"\bCUDA [Vv]ersion:? (\d{1,2}\.\d{1,2})\b")),
+    ("cudnn", WordedPattern(r"Loaded cuDNN version (\d[\d.]{2,8})\b")),
 )  # fmt: skip
 
 
@@ -81,22 +83,26 @@ class SoftwareReader:
     def see(self, line: LogLine) -> None:
         """Count a line's framework, and note the versions in it."""
         text = line.text[:1000]
-        self.on_windows = self.on_windows or _WINDOWS.search(text) is not None
-        self.shows_old_tensorflow = (
-            self.shows_old_tensorflow or _OF_OLD_TENSORFLOW.search(text) is not None
-        )
+        folded = text.casefold()
+        if not self.on_windows:
+            self.on_windows = _WINDOWS.search(text, folded) is not None
+        if not self.shows_old_tensorflow:
+            self.shows_old_tensorflow = _OF_OLD_TENSORFLOW.search(text, folded) is not None
         for name, pattern in _OF:
-            if pattern.search(text):
+            if pattern.search(text, folded):
                 self._mentions[name] += 1
         for package, pattern in _VERSIONS:
-            if package not in self.versions and (version := first_group(pattern, text)):
+            if package in self.versions:
+                continue
+            if version := first_group(pattern.search(text, folded)):
                 self.versions[package] = version
 
     def framework(self, words: Iterable[str]) -> Framework | None:
         """The framework of the lines that show the cause; else the one named most often."""
         text = "\n".join(words)
+        folded = text.casefold()
         for name, pattern in _OF:
-            if pattern.search(text):
+            if pattern.search(text, folded):
                 return name
         most = self._mentions.most_common(1)
         return most[0][0] if most else None

@@ -116,8 +116,8 @@ def request_in(text: str) -> MemoryRequest:
         tensor,
         requested_bytes(text) if tensor is None or tensor.dtype is None else tensor.size_bytes,
         node_in(text),
-        first_group(_DEVICE, text),
-        first_group(_ALLOCATOR, text),
+        first_group(_DEVICE.search(text)),
+        first_group(_ALLOCATOR.search(text)),
     )
 
 
@@ -238,7 +238,6 @@ def makes_a_tensor(node: str) -> bool:
     return _MAKES_TENSORS.fullmatch(node) is not None
 
 
-def first_group(pattern: re.Pattern[str], text: str) -> str | None:
-    """The first group that matched, of the first match in ``text``; None without a match."""
-    found = pattern.search(text)
+def first_group(found: re.Match[str] | None) -> str | None:
+    """The first group that matched; None without a match."""
     return None if found is None else next((group for group in found.groups() if group), None)

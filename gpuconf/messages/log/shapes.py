@@ -38,7 +38,7 @@ def phrase(text: str) -> bytes:
 
 def says(shape: bytes, said: bytes) -> bool:
     """Whether the words of ``said`` stand in ``shape``, whole words, next to each other."""
-    return said in shape and f" {said.decode()} ".encode() in b" " + shape + b" "
+    return said in shape and b" %b " % said in b" %b " % shape
 
 
 _Value = TypeVar("_Value")
@@ -50,16 +50,17 @@ class PhraseIndex(Generic[_Value]):
     def __init__(self, phrases: Iterable[tuple[bytes, _Value]]) -> None:
         self._by_word: dict[bytes, list[tuple[bytes, _Value]]] = {}
         for said, value in phrases:
-            self._by_word.setdefault(max(said.split(), key=len), []).append((said, value))
+            longest = max(said.split(), key=len)
+            self._by_word.setdefault(longest, []).append((b" %b " % said, value))
         self.words = frozenset(self._by_word)
 
     def said_in(self, words: Sequence[bytes]) -> list[_Value]:
         """The values of the phrases that stand in a line of these words, in order of its words."""
-        shape = b" ".join(words)
+        shape = b" %b " % b" ".join(words)
         return [
             value
             for word in dict.fromkeys(words)  # not a set, whose order differs from run to run
             if word in self.words
             for said, value in self._by_word[word]
-            if says(shape, said)
+            if said in shape
         ]

@@ -10,6 +10,7 @@ from gpuconf.messages.log.shapes import PhraseIndex, phrase
 # Shapes are remembered up to either.
 _MOST_SHAPES = 25_000
 _MOST_BYTES = 8 << 20
+_LONG_WORD = 64  # such words seldom come again, and would take much memory
 
 
 class LogLine(NamedTuple):
@@ -96,6 +97,7 @@ class ShapeWatchers:
         # Of the shapes that may have watchers; the others are in the set.
         self.states: dict[bytes, ShapeState] = {}
         self._without: set[bytes] = set()
+        self._dull: set[bytes] = set()  # words of no phrase and without a part
         self._bytes = 0
 
     def watched(self, shapes: Set[bytes]) -> set[bytes]:
@@ -115,12 +117,21 @@ class ShapeWatchers:
 
     def _with_words(self, shapes: Set[bytes]) -> set[bytes]:
         """Those of ``shapes`` that have a word of a phrase, or a part."""
-        have_none = map(self._phrases.words.isdisjoint, map(bytes.split, shapes))
-        found = {shape for shape, has_none in zip(shapes, have_none, strict=True) if not has_none}
-        text = b"\n".join(shapes)
-        for part in [part for part, _ in self._parts if part in text]:
-            found.update([shape for shape in shapes if part in shape])
-        return found
+        if len(self._dull) > _MOST_SHAPES:
+            self._dull.clear()
+        are_dull = map(self._dull.issuperset, map(bytes.split, shapes))
+        rest = [shape for shape, is_dull in zip(shapes, are_dull, strict=True) if not is_dull]
+        return {shape for shape in rest if self._has_a_word(shape.split())}
+
+    def _has_a_word(self, words: Sequence[bytes]) -> bool:
+        """Whether one is a phrase's or has a part; the others are remembered."""
+        has_one = False
+        for word in set(words).difference(self._dull):
+            if word in self._phrases.words or any(part in word for part, _ in self._parts):
+                has_one = True
+            elif len(word) < _LONG_WORD:
+                self._dull.add(word)
+        return has_one
 
     def meet(self, shape: bytes, *, late: bool) -> ShapeState | None:
         """The state of a shape whose first line is met now; None without watchers."""

@@ -1,0 +1,91 @@
+"""Patterns that are tried only where one of their words stands: most lines have none of them."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+# Short logs end before it pays to parse a pattern for its words.
+_TRIED_FIRST = 500
+_SHORTEST = 2  # characters; one alone stands in most lines
+_Words = frozenset[str]
+_NONE: _Words = frozenset()
+
+
+class WordedPattern:
+    """A pattern, and the words of which each of its matches has one.
+
+    The words are in lower case.  They are found when the pattern has been tried 500 times; where
+    that is not possible, it is tried in every line.
+    """
+
+    __slots__ = ("_left", "_words", "pattern")
+
+    def __init__(self, pattern: str, flags: int = 0) -> None:
+        """Take what `re.compile` takes."""
+        self.pattern = re.compile(pattern, flags)
+        self._words: Sequence[str] = ()
+        self._left = _TRIED_FIRST
+
+    def search(self, text: str, folded: str) -> re.Match[str] | None:
+        """As `re.Pattern.search`; ``folded`` is ``text.casefold()``, which callers need once."""
+        if self._left:
+            self._left -= 1
+            if not self._left:
+                self._words = tuple(words_of(self.pattern))
+        elif self._words:
+            for word in self._words:
+                if word in folded:
+                    break
+            else:
+                return None
+        return self.pattern.search(text)
+
+
+def words_of(pattern: re.Pattern[str]) -> frozenset[str]:
+    """Case-folded words of which at least one is in each match; none where there is no such set."""
+    try:
+        name = "re._parser" if sys.version_info >= (3, 11) else "sre_parse"
+        parser = importlib.import_module(name)
+        parsed = parser.parse(pattern.pattern, pattern.flags)
+    except (ImportError, AttributeError):  # the parser is Python's own affair
+        return _NONE
+    words = _words_of(parsed)
+    return frozenset(
+        word for word in words if not any(other in word for other in words if other != word)
+    )
+
+
+def _words_of(parsed: Iterable[tuple[Any, Any]]) -> _Words:
+    """Of the sets that each match must have a word of, the one whose shortest word is longest."""
+    best = _NONE
+    for words in _sets(parsed):
+        if _shortest(words) > _shortest(best):
+            best = words
+    return best if _shortest(best) >= _SHORTEST else _NONE
+
+
+def _sets(parsed: Iterable[tuple[Any, Any]]) -> Iterator[_Words]:
+    run = ""
+    for kind, value in parsed:
+        name = str(kind)
+        if name == "LITERAL":
+            run += chr(value)
+            continue
+        yield frozenset([run.casefold()])
+        run = ""
+        if name == "SUBPATTERN":
+            yield _words_of(value[-1])
+        elif name == "BRANCH":
+            branches = [_words_of(each) for each in value[1]]
+            yield frozenset().union(*branches) if all(branches) else _NONE
+        elif name in {"MAX_REPEAT", "MIN_REPEAT"} and value[0]:
+            yield _words_of(value[2])
+    yield frozenset([run.casefold()])
+
+
+def _shortest(words: _Words) -> int:
+    return min(map(len, words), default=0)
