@@ -267,6 +267,27 @@ def check_a_neutral_scalar_changes_nothing() -> None:
     assert len(walked(scaling, VECTOR).names) == 4
 
 
+def check_a_neutral_scalar_of_another_type_changes_nothing() -> None:
+    """As in silu with float16, whose beta is a float32 constant that is cast."""
+
+    def function(x: Any) -> Any:
+        x = turned(x)
+        return tf.reduce_sum(turned(tf.cast(tf.constant(1.0, tf.float64), tf.float32) * x) * x)
+
+    takes(2, function)
+
+
+def check_a_reduction_of_dimensions_apart_copies_its_input() -> None:
+    """Of four dimensions the second and the last, as in group normalization; not the first two."""
+
+    def reduced(*axes: int) -> Callable[[Any], Any]:
+        return lambda x: tf.reduce_mean(tf.reshape(turned(x), [64, -1, 64, 4]), axes)
+
+    takes(2, reduced(1, 3))
+    takes(1, reduced(0, 1))
+    takes(1, reduced(1, 2))
+
+
 def check_constants_stay() -> None:
     """A large constant is there for the whole step; small ones are on the host."""
     table = list(range(COUNT))

@@ -268,10 +268,17 @@ def _unchanged_input(operation: Any, tensors: Sequence[Any]) -> int | None:
     result = operation.outputs[0]
     for scalar in (1,) if operation.type in operations.ONE_SIDED else (0, 1):
         constant, other = tensors[scalar], tensors[1 - scalar]
-        is_scalar = constant.op.type == "Const" and constant.shape.rank == 0
+        is_scalar = constant.shape.rank == 0 and _is_folded(constant.op)
         if is_scalar and _is_equal(other.shape, result.shape) and static_value(constant) == neutral:
             return 1 - scalar
     return None
+
+
+def _is_folded(operation: Any) -> bool:
+    """Whether its value is known before it runs: a constant, or one as another type."""
+    if operation.type == "Cast":  # as the scalar of silu is with float16
+        return _is_folded(operation.inputs[0].op)
+    return bool(operation.type == "Const")
 
 
 def _is_equal(one: Any, other: Any) -> bool:

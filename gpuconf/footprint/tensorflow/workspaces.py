@@ -1,5 +1,5 @@
 """Memory that a kernel uses for itself while it runs: the columns of a convolution's gradients,
-and where each maximum of a pooling was.
+where each maximum of a pooling was, and a transposed copy of what a reduction reads.
 
 TensorFlow's CPU kernels, which also compute on the simulated card, unfold as many images at a
 time as make a working set of 30 MiB, or films as fill the processor's last cache.  Sources:
@@ -12,11 +12,12 @@ without where there is none.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
 from typing import Any, NamedTuple
 
-from gpuconf.footprint.tensorflow.memory import count_of
+from gpuconf.footprint.tensorflow.memory import count_of, shape_of, size_of, static_value
 from gpuconf.units import KIB, MIB
 
 _IMAGES_BYTES = 30 * MIB
@@ -26,6 +27,8 @@ _LEVEL3_CACHE_SIZE = 194  # _SC_LEVEL3_CACHE_SIZE of glibc, which Python has no 
 _WORK_PER_THREAD_BYTES = 512 * KIB  # Eigen's second-level cache
 _MOST_COLUMNS = 25  # times all the tensors of a 3-D convolution; else another kernel is used
 _PLACE_BYTES = 8  # an int64 for each maximum (``tensor_out_arg_max`` in maxpooling_op.cc)
+_REDUCTIONS = frozenset({"Sum", "Mean", "Max", "Min", "Prod", "EuclideanNorm"})
+_MOST_RUNS = 3  # of dimensions that are kept or reduced; else the input is transposed first
 _OF_FILTERS = frozenset({"Conv2DBackpropFilter", "Conv3DBackpropFilterV2"})
 _OF_INPUT = frozenset({"Conv2DBackpropInput", "Conv3DBackpropInputV2"})
 
@@ -45,6 +48,8 @@ def workspace_bytes(operation: Any) -> int:
     """Bytes that the operation needs beside its inputs and outputs, while it runs."""
     if operation.type == "MaxPoolGrad":
         return _PLACE_BYTES * (count_of(operation.inputs[1]) or 0)
+    if operation.type in _REDUCTIONS:
+        return _of_reduction(operation)
     is_of_input = operation.type in _OF_INPUT
     if not is_of_input and operation.type not in _OF_FILTERS:
         return 0
@@ -60,6 +65,21 @@ def workspace_bytes(operation: Any) -> int:
     sizes = (shape.as_list() for shape in shapes)
     convolution = _Convolution(next(sizes), next(sizes), next(sizes), rows.dtype.size, is_of_input)
     return _of_images(convolution) if image.shape.rank == 4 else _of_films(convolution)
+
+
+def _of_reduction(operation: Any) -> int:
+    """The copy in which all reduced dimensions are last (``shuffled`` in reduction_ops_common.h).
+
+    Group normalization needs one: of five dimensions it reduces the second, third and fifth.
+    """
+    data, axes = operation.inputs[:2]
+    value, shape = static_value(axes), shape_of(data)
+    if value is None:
+        return 0
+    reduced = {int(axis) % max(1, len(shape)) for axis in value.flat}
+    are_reduced = [axis in reduced for axis, size in enumerate(shape) if size != 1]
+    runs = sum(1 for _ in itertools.groupby(are_reduced))
+    return (size_of(data) or 0) if runs > _MOST_RUNS else 0
 
 
 def _of_images(of: _Convolution) -> int:
