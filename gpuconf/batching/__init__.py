@@ -1,6 +1,6 @@
 """Batches that survive out-of-memory: evaluate, predict, fit, and any function of batches.
 
-The data stay in the host's RAM; the card gets a batch at a time, and a smaller one where
+The data stay in host RAM. The card receives one batch at a time, or a smaller one if
 that does not fit.
 """
 

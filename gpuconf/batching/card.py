@@ -1,4 +1,4 @@
-"""The card that a framework computes on: its name, what it may take, and what it has taken."""
+"""The card that a framework computes on: its name, its memory limit, and the memory in use."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from gpuconf.callbacks.counters import Use, counter_for
 from gpuconf.keras_api.devices import gpu_limits, is_computing
 from gpuconf.units import MIB
 
-# Of a limit: twice the samples may need more than twice the memory, in odd pieces.
+# Share of the limit that a doubled batch may use: twice the samples may need more than twice the
+# memory, and free memory may be fragmented.
 _LIMIT_SHARE = 0.9
 
 
 class ComputeDevice(NamedTuple):
-    """A device, ``GPU:0`` or ``CPU:0``, and bytes of its allocator; unknown is None.
+    """A device, ``GPU:0`` or ``CPU:0``, and its allocator's limit and use; None if unknown.
 
-    ``framework`` is whose allocator it is, by the name that Keras has for its backend.
+    ``framework`` owns the allocator; the name is that of Keras's backend.
     """
 
     name: str
@@ -31,34 +32,35 @@ class ComputeDevice(NamedTuple):
 
     @property
     def free_bytes(self) -> int | None:
-        """What may still be taken."""
+        """Bytes that can still be allocated."""
         if self.limit_bytes is None:
             return None
         return max(0, self.limit_bytes - (self.in_use_bytes or 0))
 
 
 def current_card(framework: str = "tensorflow") -> ComputeDevice:
-    """The GPU that the framework computes on, where there is one.
+    """Return the GPU that the framework computes on, or the CPU if there is none.
 
-    Makes the devices of TensorFlow, if nothing has yet; PyTorch and JAX are asked only once they
-    compute on a GPU, and until then it is the CPU.
+    Initializes TensorFlow's devices if they are not initialized yet.  PyTorch and JAX are queried
+    only if they already use a GPU; until then the result is the CPU.
     """
     found = {"torch": _of_torch, "jax": _of_jax}.get(framework, _of_tensorflow)()
     return found._replace(framework=framework)
 
 
 def card_in_use() -> ComputeDevice | None:
-    """The card, if exactly one framework computes already; asking must not make it take one."""
+    """Return the card if exactly one framework already computes; never initializes a card."""
     computing = {"tensorflow": is_computing, "torch": has_cuda, "jax": has_gpu_backend}
     found = [framework for framework, is_used in computing.items() if is_used()]
     return current_card(found[0]) if len(found) == 1 else None
 
 
 def room_to_double(card: ComputeDevice) -> Callable[[], bool]:
-    """Asked after a batch: whether one of twice the size should fit, by the most that was in use.
+    """Return a function that checks, after a batch, whether a batch of twice the size should fit.
 
-    Where the allocator keeps no count nobody knows, and it says yes.  It says so too where only an
-    older peak is known of PyTorch, which refuses at once; TensorFlow and XLA wait 10 seconds.
+    It compares the peak use with the limit.  If the allocator keeps no statistics, it returns True.
+    It also returns True if PyTorch's peak predates this batch: PyTorch refuses at once, while
+    TensorFlow and XLA wait 10 seconds.
     """
     in_use = card.in_use_bytes or 0
     before = _use(card) if card.framework == "torch" else None
@@ -75,9 +77,9 @@ def room_to_double(card: ComputeDevice) -> Callable[[], bool]:
 
 
 def free_cached() -> None:
-    """Give the card what PyTorch's allocator caches; JAX's and TensorFlow's keep their pools."""
+    """Release PyTorch's cached memory to the card; JAX and TensorFlow keep their pools."""
     if has_cuda():
-        gc.collect()  # tensors of a module that failed are often in a cycle
+        gc.collect()  # tensors of a failed module are often in a reference cycle
         sys.modules["torch"].cuda.empty_cache()
 
 
@@ -93,13 +95,13 @@ def _of_tensorflow(environ: Mapping[str, str] = os.environ) -> ComputeDevice:
     if not tf.config.list_logical_devices("GPU"):
         return ComputeDevice("CPU:0", _limit_of_cpu(environ))
     limit = None
-    with suppress(ImportError, AttributeError):  # names of another version: it is not known
+    with suppress(ImportError, AttributeError):  # other versions lack these names
         limit = next((size for name, size in gpu_limits() if name.endswith("GPU:0")), None)
     return _in_use(ComputeDevice("GPU:0", limit or None))
 
 
 def _of_torch() -> ComputeDevice:
-    """The smaller of its cap and of what it holds and could still take of the card."""
+    """Return the current GPU; its limit is PyTorch's cap, or less if the card has less free."""
     if not has_cuda():
         return ComputeDevice("CPU:0")
     cuda: Any = sys.modules["torch"].cuda
@@ -130,12 +132,12 @@ def _use(card: ComputeDevice) -> Use | None:
     counter = counter_for(card.framework)
     try:
         return None if counter is None else counter.use(card.name)
-    except Exception:  # an allocator that keeps no count; each framework has its own error
+    except Exception:  # an allocator without statistics; each framework raises its own error
         return None
 
 
 def _limit_of_cpu(environ: Mapping[str, str]) -> int | None:
-    """The limit of TensorFlow's own allocator on the CPU, where somebody asked for one."""
+    """Return the limit of TensorFlow's CPU allocator, if one is configured."""
     limit = environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB", "")
     is_used = environ.get("TF_CPU_ALLOCATOR_USE_BFC", "").lower() in ("1", "true")
     return int(limit) * MIB if is_used and limit.isdecimal() else None

@@ -50,7 +50,7 @@ def oom_safe(
     max_retries: int = MOST_RETRIES,
     progress: bool | None = None,
 ) -> Any:
-    """Make a function of batches one of all the data, that survives out-of-memory.
+    """Turn a function of one batch into a function of any number of samples that survives OOM.
 
     ::
 
@@ -60,21 +60,21 @@ def oom_safe(
 
         vectors = embed(all_images)        # of any length; an array on the host
 
-    Positional arguments that are arrays, or nests of them, are cut along their first axis, all
-    alike; everything else is handed through.  What the function gives is joined along the first
-    axis, on the host; ``combine(results, sizes)`` does it for anything else, such as a mean of
-    each batch.  A batch that does not fit is cut in halves and the function called again, so it
-    must not mind being called twice with the same samples.  TensorFlow's, JAX's and PyTorch's
-    out-of-memory are known.  ``batch_size="auto"`` begins small and doubles as long as that runs.
-    The size found is remembered for this function, these shapes and this card (`forget`).
+    Positional arguments that are arrays, or nests of arrays, are all cut along their first axis.
+    All other arguments are passed on unchanged.  Results are joined along the first axis, on the
+    host.  ``combine(results, sizes)`` replaces the joining, for example for a mean of each batch.
+    A batch that does not fit is halved and the function is called again, so the function must
+    tolerate seeing the same samples twice.  Out-of-memory errors of TensorFlow, JAX and PyTorch are
+    recognized.  ``batch_size="auto"`` starts small and doubles as long as batches fit.  The size is
+    remembered for this function, these shapes and this card (`forget`).
 
-    Raises UsageError for arrays of different lengths or results that cannot be joined; where one
-    sample does not fit, or after ``max_retries``, the function's own error.
+    Raises UsageError for arrays of different lengths or results that cannot be joined.  If one
+    sample does not fit, or after ``max_retries``, the function's own error is raised.
     """
     most, retries = checked_batch_size(batch_size), checked_retries(max_retries)
 
     def decorate(function: Function) -> Function:
-        token = object()  # functions of one name are not the same
+        token = object()  # functions with the same name are different
 
         @functools.wraps(function)
         def safe(*args: Any, **kwargs: Any) -> Any:
@@ -88,7 +88,7 @@ def oom_safe(
 
 
 class _Call:
-    """One call of a decorated function: its arguments, of which some are cut."""
+    """One call of a decorated function: its arguments, some of which are cut."""
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._function, self._args, self._kwargs = function, list(args), kwargs
@@ -96,7 +96,7 @@ class _Call:
         for number in self._cut:
             self._args[number] = _as_arrays(args[number])
         self.data = [self._args[number] for number in self._cut]
-        # Of a method, the object is one that the size depends on.
+        # The batch size of a method depends on its object.
         self.owner = id(args[0]) if args and 0 not in self._cut else None
         self.name = getattr(function, "__qualname__", repr(function))
         counts = {int(leaf.shape[0]) for leaf in nests.leaves(self.data)}
@@ -110,11 +110,11 @@ class _Call:
 
     @property
     def data_bytes(self) -> int:
-        """Of all samples, as far as it is known."""
+        """Bytes of all samples, as far as they are known."""
         return sum(int(getattr(leaf, "nbytes", 0)) for leaf in nests.leaves(self.data))
 
     def in_batches(self, card_batch: CardBatch, combine: Any, progress: bool | None) -> Any:
-        """What the function gives for all samples, batch by batch."""
+        """Call the function batch by batch and return the result for all samples."""
         results: list[Any] = []
         sizes: list[int] = []
         gathered = GatheredOutputs(samples=self.samples)
@@ -148,7 +148,7 @@ class _Call:
 
 
 def _size_for(key: Any, call: _Call, most: int | None, max_retries: int) -> CardBatch:
-    """``most`` is None for an automatic size."""
+    """Return the call's batch size; ``most`` is None for an automatic size."""
     card = card_in_use() or ComputeDevice("any")
     sample_bytes = call.data_bytes // call.samples
     return CardBatch(

@@ -35,19 +35,19 @@ def evaluate(  # noqa: PLR0917  # Keras's signature
 ) -> Any:
     """Keras's ``model.evaluate``, in batches that fit the card.
 
-    Arguments and result are Keras's.  Arrays, memmaps, HDF5 and frames stay in the computer's
-    memory, or on the disk, and are handed over batch by batch; datasets, generators and PyDatasets
-    keep their own batches.  ``batch_size`` is how many samples are handed over at once, and the
-    most that the card gets; ``"auto"`` begins with what `gpuconf.estimate` says should fit.
+    Arguments and result are Keras's.  Arrays, memmaps, HDF5 datasets and frames stay in host memory
+    or on disk and are passed batch by batch.  Datasets, generators and PyDatasets keep their own
+    batches.  ``batch_size`` is the number of samples passed at once, and the most that the card
+    receives; ``"auto"`` starts with the size that `gpuconf.estimate` predicts to fit.
 
-    A part of a batch for which the card's memory is too small is undone, metrics and seeds of
-    random layers included, and cut in halves; so the metrics are those of one pass over the data,
+    If part of a batch does not fit in the card's memory, it is undone, including metrics and the
+    seeds of random layers, and halved.  The metrics are therefore those of one pass over the data,
     whatever the batches were.  The size is remembered for this model and card (`forget`).  After
-    ``max_retries`` more refusals, or where one sample does not fit, the user's own error is raised,
-    with its diagnosis beside it on stderr.
+    ``max_retries`` further failures, or if one sample does not fit, the original error is raised,
+    with its diagnosis printed to stderr.
 
-    Raises UsageError for what is not a model or cannot be cut, BackendError for Keras on another
-    backend than TensorFlow, PyTorch and JAX, and what Keras raises.
+    Raises UsageError if ``model`` is not a Keras model or the data cannot be cut, BackendError for
+    a backend other than TensorFlow, PyTorch and JAX, and Keras's own errors.
     """
     family = family_on_any_backend(model)
     check_strategy(model)
@@ -77,7 +77,7 @@ def evaluate(  # noqa: PLR0917  # Keras's signature
 
 
 class EvaluationStep:
-    """A batch through ``test_step``, in parts that the card has room for."""
+    """Run a batch through ``test_step``, in parts that fit the card."""
 
     def __init__(self, model: Any, engine: Engine, *, is_auto: bool, max_retries: int) -> None:
         self._model = model
@@ -89,7 +89,7 @@ class EvaluationStep:
         self._card_batch: CardBatch | None = None
 
     def __call__(self, data: Any) -> Any:
-        """The metrics after this batch, as Keras's ``test_function`` gives them."""
+        """Return the metrics after this batch, as Keras's ``test_function`` does."""
         if self._card_batch is None:
             self._card_batch = self._begin(data)
         samples = nests.count(data)
@@ -114,7 +114,7 @@ class EvaluationStep:
         )
 
     def _run(self, data: Any, samples: int, start: int, end: int) -> tuple[Any, Any]:
-        """The logs, and how much the loss counts; None where the trackers are right already."""
+        """Return the logs and the loss's weight, or None if the trackers are already correct."""
         part, size = nests.part(data, start, end), end - start
         is_whole = size == samples
         if not self._is_keras_s or (is_whole and not self._trackers.are_wrong_of_whole):

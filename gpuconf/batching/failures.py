@@ -1,6 +1,6 @@
-"""What an exception says: no memory on the card, none in the computer, or something else.
+"""Classify an exception: GPU memory exhausted, host memory exhausted, or something else.
 
-TensorFlow, JAX and PyTorch have many words for a full card; `gpuconf.messages` knows them.
+TensorFlow, JAX and PyTorch report a full card in many ways; `gpuconf.messages` knows them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from gpuconf.messages import headline, read, read_error
 from gpuconf.messages.causes import NOT_GPU, OF_GPU_MEMORY
 from gpuconf.terminal import say
 
-# What a smaller batch can cure.  cuDNN also fails in itself when it finds no workspace.
+# Causes that a smaller batch can fix. cuDNN also reports an internal error if it finds
+# no workspace.
 _CARD_IS_FULL = OF_GPU_MEMORY | {"cudnn-internal"}
-# cuDNN's words for what is wrong whatever the batch.
+# cuDNN's statuses for errors that do not depend on the batch.
 _NOT_OF_MEMORY = (
     "VERSION_MISMATCH",
     "ARCH_MISMATCH",
@@ -29,15 +30,15 @@ _NOT_OF_MEMORY = (
     "LOADING_FAILED",
 )
 
-# A log with this class in it is explained as a lack of memory; open files and disks are exhausted
-# too, and to try again with a smaller batch needs the words of an allocator.
+# A log with this class is diagnosed as out of memory. Open files and disks can be exhausted too, so
+# retrying with a smaller batch requires an allocator's message.
 _SAYS_TOO_LITTLE = "ResourceExhaustedError"
 
-# What JAX says of an argument that a failed call had been given for good (``donate_argnums``).
+# JAX's messages about an argument that was donated to a failed call (``donate_argnums``).
 _DONATED = ("has been deleted", "Donation requested for invalid buffer", "was donated")
 
 _OUR_CALLS = re.compile(r"gpuconf\.(?:fit|evaluate|predict|session_evaluate|oom_safe)\(")
-_EXPLAINED = "_gpuconf_explained"  # on an exception whose diagnosis stands on stderr already
+_EXPLAINED = "_gpuconf_explained"  # set on an exception whose diagnosis was already printed
 
 
 class OutOfMemory(NamedTuple):
@@ -49,25 +50,25 @@ class OutOfMemory(NamedTuple):
 
 
 def failure_of(error: BaseException, *, computes_on_cpu: bool | None = None) -> OutOfMemory | None:
-    """The out-of-memory that an exception reports; None where it is about something else.
+    """Return the out-of-memory that an exception reports, or None for any other exception.
 
-    ``computes_on_cpu`` says that there is no card, so that TensorFlow's CPU allocator stands for
-    it; None looks.
+    ``computes_on_cpu`` states that there is no card, so a failure of TensorFlow's CPU allocator can
+    be fixed by a smaller batch. None checks.
     """
     if not _may_be_of_memory(error):
         return None
     kind, text = type(error).__name__, str(error)
     reading = read_error(kind, text)
-    # An eager operation says its own long name first.
+    # The message of an eager operation starts with its own long name.
     line = f"{kind}: {headline(text, reading)}"
     line = line[max(0, line.find("OOM when")) :]
-    summary = line.partition(". GPU ")[0][:200]  # PyTorch's goes on with the whole card
+    summary = line.partition(". GPU ")[0][:200]  # PyTorch appends the state of the whole card
     if reading.cause in _CARD_IS_FULL:
         is_curable = not any(word in text for word in _NOT_OF_MEMORY)
         return OutOfMemory(error, summary, True) if is_curable else None
     if reading.cause != "host-oom":
         return OutOfMemory(error, summary, True) if _is_refusal(error) else None
-    if "DefaultCPUAllocator" in text:  # PyTorch's, whose tensors on the CPU a smaller batch shrinks
+    if "DefaultCPUAllocator" in text:  # PyTorch's; a smaller batch shrinks its CPU tensors
         return OutOfMemory(error, summary, not has_cuda())
     request = reading.facts.request
     is_of_cpu = request.allocator in ("cpu", "mklcpu") or (request.device or "").startswith("CPU")
@@ -78,10 +79,10 @@ def failure_of(error: BaseException, *, computes_on_cpu: bool | None = None) -> 
 
 
 def attempt(work: Callable[[], Any]) -> tuple[Any, OutOfMemory | None]:
-    """What the work gives, or the out-of-memory that it ended in; other exceptions are raised.
+    """Return the result, or the out-of-memory that occurred; other exceptions are raised.
 
-    The failure is handed back, so that nothing is done inside the ``except``: there the
-    traceback keeps alive the tensors whose memory is needed.
+    The failure is returned so that nothing runs inside the ``except``: there the traceback keeps
+    alive the tensors whose memory is needed.
     """
     try:
         return work(), None
@@ -93,12 +94,12 @@ def attempt(work: Callable[[], Any]) -> tuple[Any, OutOfMemory | None]:
 
 
 def gave_away(error: BaseException) -> bool:
-    """Whether JAX misses an argument that an earlier call was given for good (donated)."""
+    """Whether JAX lacks an argument that was donated to an earlier call."""
     return any(words in str(error) for words in _DONATED)
 
 
 def explain_beside(error: BaseException, why: str) -> None:
-    """Say on stderr why the exception that will be raised ends it, with its diagnosis."""
+    """Print to stderr why the exception is raised after all, and its diagnosis."""
     with suppress(AttributeError):
         setattr(error, _EXPLAINED, True)
     say(why)
@@ -110,12 +111,12 @@ def explain_beside(error: BaseException, why: str) -> None:
 
 
 def _is_tried(proposal: Proposal) -> bool:
-    """Whether it is what has just failed: smaller batches, and these calls of gpuconf's."""
+    """Whether the proposal has just been tried: a smaller batch, or one of gpuconf's calls."""
     return proposal.kind == "batch" or _OUR_CALLS.search(proposal.paste) is not None
 
 
 def explained(what: str, work: Callable[[], Any]) -> Any:
-    """What the work gives; an out-of-memory that comes through gets its diagnosis beside it."""
+    """Return the result; print a diagnosis for any out-of-memory that is raised."""
     try:
         return work()
     except Exception as error:
@@ -129,7 +130,7 @@ def explained(what: str, work: Callable[[], Any]) -> Any:
 
 
 def let_go(error: BaseException) -> None:
-    """Drop what the traceback holds: its frames keep alive the tensors that need the memory."""
+    """Clear the traceback: its frames keep alive the tensors that occupy the memory."""
     seen: set[int] = set()
     left: list[BaseException | None] = [error]
     while left:
@@ -143,7 +144,7 @@ def let_go(error: BaseException) -> None:
 
 
 def _may_be_of_memory(error: BaseException) -> bool:
-    """Whether it is of a framework, or a MemoryError; a ValueError that quotes a log is not."""
+    """Whether the error is a framework's or a MemoryError; a ValueError may merely quote a log."""
     if type(error).__name__ == _SAYS_TOO_LITTLE and read(str(error)).cause == NOT_GPU:
         return False
     if isinstance(error, (MemoryError, RuntimeError)):
@@ -154,7 +155,10 @@ def _may_be_of_memory(error: BaseException) -> bool:
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Whether class or status alone say that JAX or PyTorch, whose class has two homes, refused."""
+    """Whether the class or the status alone identifies a refusal by JAX or PyTorch.
+
+    PyTorch's class has two homes.
+    """
     if type(error).__module__.startswith("jax") and "RESOURCE_EXHAUSTED" in str(error):
         return True
     torch = sys.modules.get("torch")

@@ -1,4 +1,4 @@
-"""Where the search for a batch size begins: what a model's estimate says, or a careful start."""
+"""Where the search for a batch size starts: the model's estimate, or a small size."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gpuconf.keras_api.variables import optimizer_variables, size_bytes
 from gpuconf.terminal import debug
 from gpuconf.units import MIB
 
-MOST_SAMPLES = 1024  # a card is busy with far fewer, and more cost memory alone
-CAREFUL = 32  # Keras's own default
-_MOST_BYTES = 256 * MIB  # of one batch in the host's memory
-_BATCHES_AHEAD = 4  # that tf.data holds: read, made ready, in use
-_ESTIMATE_SHARE = 0.85  # its error, and what ran before on the card
+MOST_SAMPLES = 1024  # enough to keep a card busy; more only costs memory
+CAREFUL = 32  # Keras's default
+_MOST_BYTES = 256 * MIB  # of one batch in host memory
+_BATCHES_AHEAD = 4  # held by tf.data: being read, ready, in use
+_ESTIMATE_SHARE = 0.85  # allows for its error, and for what already ran on the card
 
 
 def host_batch(sample_bytes: int) -> int:
@@ -29,9 +29,9 @@ def host_batch(sample_bytes: int) -> int:
 
 
 def estimated(model: Any, data: Any, *, training: bool) -> Callable[[], int | None]:
-    """Asked, it says how many samples should fit now; None where that is unknown.
+    """Return a function that estimates how many samples fit now, or None if unknown.
 
-    ``data`` is a batch as ``fit`` gets it; of it only shapes and types are kept.
+    ``data`` is a batch as ``fit`` receives it; only its shapes and types are kept.
     """
     specs = nests.mapped(_spec, data)
     data_bytes = sum(map(_bytes_of, nests.leaves(data)))
@@ -40,7 +40,7 @@ def estimated(model: Any, data: Any, *, training: bool) -> Callable[[], int | No
         card = current_card()
         free = card.free_bytes
         if free is not None and card.name.startswith("CPU"):
-            free -= _BATCHES_AHEAD * data_bytes  # there the host's batches are in the same memory
+            free -= _BATCHES_AHEAD * data_bytes  # on the CPU, the host's batches share this memory
         if free is None or free <= 0:
             return None
         try:
@@ -49,10 +49,10 @@ def estimated(model: Any, data: Any, *, training: bool) -> Callable[[], int | No
                 CAREFUL,
                 training=training,
                 data=specs,
-                jit=False,  # its steps run op by op
+                jit=False,  # the steps run op by op
                 limit=free + _counted_again(card, model, training=training),
             )
-        except Exception as error:  # a model that cannot be traced alone runs all the same
+        except Exception as error:  # a model that cannot be traced alone can still run
             debug(f"no estimate of the batch that fits: {error}")
             return None
         largest = found.largest_batch
@@ -62,7 +62,7 @@ def estimated(model: Any, data: Any, *, training: bool) -> Callable[[], int | No
 
 
 def _counted_again(card: ComputeDevice, model: Any, *, training: bool) -> int:
-    """Bytes in use that an estimate has in it: the model's weights, and the optimizer's state."""
+    """Bytes in use that the estimate includes too: the weights and the optimizer's state."""
     mine = list(model.variables)
     if training and model.optimizer is not None:
         mine += optimizer_variables(model.optimizer)
@@ -70,7 +70,7 @@ def _counted_again(card: ComputeDevice, model: Any, *, training: bool) -> int:
 
 
 def _bytes_of(leaf: Any) -> int:
-    """Of an array or tensor; 0 where the size is not the shape's, as of ragged ones."""
+    """Bytes of an array or tensor; 0 if the shape does not give the size, as for ragged tensors."""
     import tensorflow as tf
 
     shape = tuple(leaf.shape)
@@ -84,7 +84,7 @@ def _spec(leaf: Any) -> Any:
 
 
 def model_signature(model: Any, data: Any) -> tuple[Any, ...]:
-    """Hashable: the model's kind, its weights, the precision, and one sample's shapes and types."""
+    """A hashable key: the model's class, weights and precision; one sample's shapes and types."""
     weights = tuple((tuple(each.shape), str(each.dtype)) for each in model.weights)
     trainable = tuple(bool(each.trainable) for each in model.weights)
     return (
@@ -107,10 +107,10 @@ def sample_signature(data: Any) -> tuple[Any, ...]:
 def size_for(
     what: str, model: Any, data: Any, *, is_auto: bool, max_retries: int, training: bool = False
 ) -> CardBatch:
-    """The whole batch, what is known of this model and card, or (``is_auto``) an estimate.
+    """Return the whole batch, a size known for this model and card, or (``is_auto``) an estimate.
 
-    ``data`` is the first batch.  Where an automatic size can have no estimate, as on JAX and
-    PyTorch, it begins small and doubles as long as that runs.
+    ``data`` is the first batch.  If there is no estimate for an automatic size, as on JAX and
+    PyTorch, the size starts small and doubles as long as batches fit.
     """
     backend = family_on_any_backend(model).backend
     card = current_card(backend)

@@ -1,4 +1,4 @@
-"""``fit``: Keras's own, with batches whose gradients are added up in parts that fit the card."""
+"""``fit``: Keras's own, with gradients accumulated over the parts of a batch that does not fit."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def fit(  # noqa: PLR0917  # Keras's signature
     max_retries: int = MOST_RETRIES,
     **kwargs: Any,
 ) -> Any:
-    """Keras's ``model.fit``, in which a batch that does not fit the card is taken in parts.
+    """Keras's ``model.fit``, which splits a batch that does not fit the card into parts.
 
-    Arguments, callbacks and result are Keras's; data are taken as `evaluate` takes them, in the
-    order in which Keras would shuffle them.  ``batch_size`` (32) is what each step learns from,
-    whatever the card takes: where it does not fit, gradients are added up over parts of at most
-    ``card_batch_size`` samples, ``"auto"`` being found out, and the weights are updated once.
-    Out of memory, a step is undone; callbacks never see it.  BatchNormalization and dropout see
-    the parts, and a model with a ``train_step`` of its own cannot be taken in parts.
+    Arguments, callbacks and result are Keras's.  Data are handled as in `evaluate`, in the order in
+    which Keras would shuffle them.  ``batch_size`` (32) is the number of samples per update,
+    whatever fits the card.  If a batch does not fit, gradients are accumulated over parts of at
+    most ``card_batch_size`` samples, and the weights are updated once.  ``"auto"`` finds this size.
+    A step that runs out of memory is undone, and callbacks never see it.  BatchNormalization and
+    dropout see the parts.  A model with its own ``train_step`` cannot be split.
 
-    Raises as `evaluate` does, and UsageError for ``batch_size="auto"``: what is learnt depends
-    on it.
+    Raises the errors of `evaluate`, and UsageError for ``batch_size="auto"``, because the result of
+    training depends on the batch size.
     """
     family = family_on_any_backend(model)
     check_strategy(model)
@@ -80,7 +80,7 @@ def fit(  # noqa: PLR0917  # Keras's signature
 def _train_step(
     model: Any, engine: Engine, most: int | None, max_retries: int
 ) -> Callable[[Any], Any] | None:
-    """Ours, in parts of at most so many samples; its own for a model that has one."""
+    """Our step, in parts of at most ``most`` samples, or the model's own if it has one."""
     if not has_own_step(model, "train_step"):
         return TrainStep(model, engine, card_batch_size=most, max_retries=max_retries)
     if most is None:
@@ -93,7 +93,7 @@ def _train_step(
 
 
 def _checked(batch_size: Any, card_batch_size: Any) -> int | None:
-    """The largest part of a batch; None where that is to be found out."""
+    """The largest part of a batch, or None if it has to be found."""
     if isinstance(batch_size, str):
         raise UsageError(
             f"batch_size of fit is {batch_size!r}; what is learnt depends on it, so it must be a "

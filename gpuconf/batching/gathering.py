@@ -1,4 +1,4 @@
-"""Outputs of one batch after another, gathered in the host's RAM or in a file."""
+"""Gather the outputs of all batches in host RAM or in a file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gpuconf.terminal import say
 class GatheredOutputs:
     """The outputs of all samples, in order.
 
-    With the number of ``samples`` known they are written into arrays of that length, made at the
-    first batch, or into ``out``; else they are kept and joined in the end.
+    If ``samples`` is known, they are written into arrays of that length, allocated at the first
+    batch, or into ``out``. Otherwise they are kept and joined at the end.
     """
 
     def __init__(self, *, samples: int | None, out: Any = None) -> None:
@@ -25,7 +25,7 @@ class GatheredOutputs:
         self._filled = 0
 
     def add(self, outputs: Any, samples: int) -> Any:
-        """Write the outputs of the next so many samples; gives what was written, as arrays."""
+        """Write the outputs of the next ``samples`` samples; return them as arrays."""
         flat = [nests.on_host(leaf) for leaf in nests.leaves(outputs)]
         if not self._filled:
             self._begin(outputs, flat, samples)
@@ -42,7 +42,7 @@ class GatheredOutputs:
         return nests.refilled(outputs, views)
 
     def result(self) -> Any:
-        """All outputs, nested as the model's; None where there was no batch."""
+        """All outputs, nested as the model's, or None if there was no batch."""
         import numpy as np
 
         if self._arrays is None:
@@ -52,7 +52,7 @@ class GatheredOutputs:
             return nests.refilled(self._nest, joined)
         for array in self._arrays:
             if hasattr(array, "flush"):
-                array.flush()  # a memmap's file is complete
+                array.flush()  # complete a memmap's file
         if self._given:
             self._say_what_is_unwritten()
             return self._nest
@@ -76,7 +76,7 @@ class GatheredOutputs:
             ]
 
     def _check_out(self, flat: list[Any]) -> None:
-        """Raise UsageError where ``out`` is not made for these outputs."""
+        """Raise UsageError if ``out`` does not match the outputs."""
         import numpy as np
 
         assert self._arrays is not None
@@ -102,7 +102,7 @@ class GatheredOutputs:
                 )
 
     def _say_what_is_unwritten(self) -> None:
-        """Of rows that stay as they were; nobody knew before how many samples there are."""
+        """Report rows that were not written; the number of samples was not known in advance."""
         assert self._arrays is not None
         rows = len(self._arrays[0])
         if self._filled < rows:
@@ -118,7 +118,7 @@ class GatheredOutputs:
 
 
 def _aligned(out: Any, outputs: Any) -> list[Any]:
-    """The arrays of ``out`` in the order of the outputs; dicts may have another."""
+    """The arrays of ``out`` in the order of the outputs; dicts may differ in order."""
     if isinstance(outputs, dict) and isinstance(out, dict) and set(outputs) == set(out):
         return [array for key in outputs for array in _aligned(out[key], outputs[key])]
     are_rows = isinstance(outputs, (list, tuple)) and isinstance(out, (list, tuple))

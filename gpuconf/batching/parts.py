@@ -1,4 +1,4 @@
-"""All samples of a call, one part after another: a part that does not fit is undone and cut."""
+"""Run all samples of a call part by part; a part that does not fit is undone and split."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _DONATED = (
 
 
 class Undoable(Protocol):
-    """What a part may change: held before it, put back where it fails."""
+    """State that a part may change: saved before it, restored if it fails."""
 
     def hold(self) -> None:
-        """Note the values as they are now."""
+        """Save the current values."""
 
     def put_back(self) -> None:
-        """Undo what has changed since."""
+        """Restore the saved values."""
 
 
 def in_parts(
@@ -39,11 +39,12 @@ def in_parts(
     state: Undoable | None = None,
     cut: Callable[[int, int], int] = min,
 ) -> Iterator[tuple[Result, int]]:
-    """What ``run(start, end)`` gives for each part of the samples, and how many it had.
+    """Yield the result of ``run(start, end)`` and the number of samples for each part.
 
-    ``cut`` says how large the parts of so many samples are of which the card takes so many.
+    ``cut(samples, most)`` returns the size of the parts for that many samples if the card can hold
+    ``most`` of them.
 
-    Raises the error of a part that does not fit where no smaller one can help.
+    Raises the error of a part that does not fit if no smaller part can help.
     """
     start = size = most = 0
     refused: OutOfMemory | None = None
@@ -73,10 +74,10 @@ def in_parts(
 
 
 def even(samples: int, most: int) -> int:
-    """The size of parts that are about as large as one another, a multiple of 32 where it can be.
+    """Return a size that gives parts of about the same size, a multiple of 32 if possible.
 
-    Kernels compute rows some at a time, and those left over in another way, which may round
-    differently; where parts begin at a multiple, each row is computed as in the whole batch.
+    Kernels process rows in groups and the remaining rows differently, which may round differently.
+    If parts start at a multiple, each row is computed as in the whole batch.
     """
     if samples <= most:
         return samples
@@ -89,7 +90,7 @@ def even(samples: int, most: int) -> int:
 
 @contextmanager
 def progress_bar(what: str, samples: int, wanted: bool | None) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr that goes on by so many samples; None means on a terminal only."""
+    """A progress bar on stderr, advanced by numbers of samples; None means on a terminal only."""
     if not (sys.stderr.isatty() if wanted is None else wanted):
         yield lambda _: None
         return

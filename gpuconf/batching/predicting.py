@@ -38,12 +38,12 @@ def predict(  # noqa: PLR0917  # Keras's signature
 ) -> Any:
     """Keras's ``model.predict``, in batches that fit the card.
 
-    Arguments and result are Keras's, and data are taken as `evaluate` takes them.  Outputs leave
-    the card after each batch (Keras's stay there to the end) and are written where they belong:
-    into ``out``, if it is given, an array or memmap of all samples' outputs, or a nest of them
-    like the model's outputs, else into new arrays.
+    Arguments and result are Keras's, and data are handled as in `evaluate`.  Outputs leave the card
+    after each batch, whereas Keras keeps them there to the end.  They are written into ``out`` if
+    given, otherwise into new arrays.  ``out`` is an array or memmap for the outputs of all samples,
+    or a nest of them like the model's outputs.
 
-    Raises what `evaluate` raises, and UsageError where ``out`` has not the outputs' shape.
+    Raises the errors of `evaluate`, and UsageError if ``out`` does not have the outputs' shape.
     """
     family = family_on_any_backend(model)
     check_strategy(model)
@@ -75,7 +75,7 @@ def predict(  # noqa: PLR0917  # Keras's signature
 def _run(
     model: Any, batches: Iterable[Any], callbacks: Any, step: Any, gathered: GatheredOutputs
 ) -> None:
-    """Keras's loop of ``predict``, whose callbacks get the outputs as arrays."""
+    """Keras's loop of ``predict``; callbacks receive the outputs as arrays."""
     model.stop_predicting = False
     callbacks.on_predict_begin()
     for number, data in enumerate(batches):
@@ -88,7 +88,7 @@ def _run(
 
 
 def _batches(given: HostData, steps: int | None) -> Generator[Any, None, None]:
-    """The batches, so many as are wanted: of arrays, a dataset, a PyDataset or a generator."""
+    """Yield at most ``steps`` batches of arrays, a dataset, a PyDataset or a generator."""
     if given.rows is not None:
         yield from itertools.islice(given.rows.batches(), steps)
         return
@@ -102,7 +102,7 @@ def _batches(given: HostData, steps: int | None) -> Generator[Any, None, None]:
 
 
 class _PredictStep:
-    """A batch through ``predict_step``, in parts that the card has room for."""
+    """Run a batch through ``predict_step``, in parts that fit the card."""
 
     def __init__(self, model: Any, engine: Engine, *, is_auto: bool, max_retries: int) -> None:
         self._model = model
@@ -112,7 +112,7 @@ class _PredictStep:
         self._card_batch: CardBatch | None = None
 
     def __call__(self, data: Any, gathered: GatheredOutputs) -> Any:
-        """Write the outputs; gives those of the whole batch."""
+        """Write the outputs and return those of the whole batch."""
         data = self._engine.batch(data)
         if self._card_batch is None:
             self._engine.begin("predict", data)
@@ -126,19 +126,19 @@ class _PredictStep:
         return nests.joined(written)
 
     def _run_to_host(self, data: Any, start: int, end: int) -> Any:
-        """The outputs of a part; the copy is part of what may fail."""
+        """The outputs of a part, copied to the host; the copy may run out of memory, too."""
         return nests.mapped(nests.on_host, self._engine.predict(nests.part(data, start, end)))
 
 
 def is_sequence(data: Any) -> bool:
-    """Whether it has batches by number: a PyDataset, a Sequence of Keras 2, or the like."""
+    """Whether batches are indexed: a PyDataset, a Keras 2 Sequence, or similar."""
     return hasattr(data, "__getitem__") and _length_of(data) is not None
 
 
 def batches_of(data: Any, steps: int | None) -> Generator[Any, None, None]:
-    """The batches of one epoch in order, at most ``steps`` of them.
+    """Yield the batches of one epoch in order, at most ``steps`` of them.
 
-    With more than one worker threads read ahead; Keras's processes are threads here, too.
+    With more than one worker, threads read ahead; Keras's processes are threads here, too.
     """
     batches = _length_of(data)
     assert batches is not None
@@ -168,12 +168,12 @@ def _read_ahead(data: Any, count: int, workers: int) -> Iterator[Any]:
 
 
 def _length_of(data: Any) -> int | None:
-    """Keras 3 asks for ``num_batches``, which is the length unless somebody says otherwise."""
+    """The length; Keras 3 asks for ``num_batches``, which defaults to the length."""
     if hasattr(data, "num_batches"):
         return None if data.num_batches is None else int(data.num_batches)
     return len(data) if hasattr(data, "__len__") else None
 
 
 def _call(data: Any, hook: str) -> None:
-    """Older ones have none."""
+    """Call a hook if the object has it; older classes do not."""
     getattr(data, hook, lambda: None)()

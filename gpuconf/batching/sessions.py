@@ -1,4 +1,4 @@
-"""``session_evaluate``: tensors of a TF1-style graph for all samples, batch by batch."""
+"""``session_evaluate``: evaluate tensors of a TF1 graph for all samples, batch by batch."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ def session_evaluate(
 ) -> Any:
     """``session.run(tensors, feed)`` for any number of samples, in batches that fit the card.
 
-    ``tensors`` is what ``session.run`` takes: a tensor, an operation, a name, or a nest of them.
-    Of ``feed``, arrays for placeholders whose first dimension is open are cut into batches;
-    others, scalars, and the placeholders in ``whole`` are fed as they are each time.
+    ``tensors`` is what ``session.run`` accepts: a tensor, an operation, a name, or a nest of them.
+    Arrays in ``feed`` are cut into batches if their placeholder's first dimension is None.  All
+    other values, scalars, and the placeholders in ``whole`` are fed unchanged each time.
 
-    A result with a row for each sample is joined; a scalar is averaged over the samples
-    (``reduce="mean"``, what a mean over the batch needs), or ``"sum"``, or ``"last"``, as an
-    update operation of ``tf.compat.v1.metrics`` needs; a dict gives it by tensor.  A batch that
-    does not fit is cut in halves; local variables, in which such metrics count, are put back
-    before.  ``batch_size="auto"`` begins small and doubles as long as that runs.
+    A result with one row per sample is joined.  A scalar is averaged over the samples
+    (``reduce="mean"``, for a mean over the batch), summed (``"sum"``), or taken from the last
+    batch (``"last"``, for an update operation of ``tf.compat.v1.metrics``).  A dict gives the
+    reduction by tensor.  A batch that does not fit is halved; local variables, in which such
+    metrics accumulate, are restored first.  ``batch_size="auto"`` starts small and doubles as
+    long as batches fit.
 
-    Raises UsageError for arrays of different lengths or where nothing is to be cut, and where one
-    sample does not fit, or after ``max_retries``, TensorFlow's own error.
+    Raises UsageError for arrays of different lengths or if there is nothing to cut.  If one sample
+    does not fit, or after ``max_retries``, TensorFlow's own error is raised.
     """
     most, retries = checked_batch_size(batch_size), checked_retries(max_retries)
     graph = _graph(session)
@@ -74,7 +75,7 @@ def _run(
 
 
 class _LocalVariables:
-    """What ``tf.compat.v1.metrics`` count in, and other local variables of the graph."""
+    """The graph's local variables, in which ``tf.compat.v1.metrics`` accumulate."""
 
     def __init__(self, session: Any) -> None:
         from tensorflow.compat import v1
@@ -86,7 +87,7 @@ class _LocalVariables:
         self._values: list[Any] = []
 
     def hold(self) -> None:
-        """Note the values; those that nothing has set yet have none."""
+        """Save the values; uninitialized variables have none."""
         if not self._variables:
             return
         self._values = [self._value(variable) for variable in self._variables]
@@ -100,10 +101,11 @@ class _LocalVariables:
             return None
 
     def put_back(self) -> None:
-        """Undo what a batch that failed has counted."""
+        """Undo the changes of a failed batch."""
         for variable, value in zip(self._variables, self._values, strict=False):
             if value is not None:
-                # As `Variable.load` does it: the initializer with another value, nothing new.
+                # As in `Variable.load`: run the initializer with another value, which adds
+                # nothing to the graph.
                 initializer = variable.initializer
                 self._session.run(initializer, {initializer.inputs[1]: value})
 
@@ -141,13 +143,13 @@ def _graph(session: Any) -> Any:
 
 
 def _placeholder(graph: Any, key: Any) -> Any:
-    """The tensor that is fed; ``x`` is taken for the ``x:0`` that it makes."""
+    """The tensor to feed; ``x`` means its output ``x:0``."""
     element = fetched(graph, key)
     return element.outputs[0] if hasattr(element, "outputs") else element
 
 
 def _cut(graph: Any, fed: dict[Any, Any], whole: Any) -> dict[Any, SampleRows]:
-    """What is cut into batches, by placeholder; floats in the placeholder's precision."""
+    """The values to cut into batches, by placeholder; floats in the placeholder's precision."""
     kept = {id(_placeholder(graph, key)) for key in _as_list(whole)}
     return {
         key: SampleRows(value, key.dtype.as_numpy_dtype if key.dtype.is_floating else "float64")
@@ -161,7 +163,7 @@ def _as_list(whole: Any) -> list[Any]:
 
 
 def _is_open(placeholder: Any, value: Any) -> bool:
-    """Whether the placeholder takes any number of samples, and the value has some."""
+    """Whether the placeholder takes any number of samples, and the value has samples."""
     import numpy as np
     import tensorflow as tf
 
@@ -186,7 +188,7 @@ def _agreed_count(cut: dict[Any, SampleRows]) -> int:
 
 
 class SessionResults:
-    """Rows are joined, scalars reduced, operations give None."""
+    """Results of all batches: rows are joined, scalars reduced, operations give None."""
 
     def __init__(self, graph: Any, tensors: Any, reduce: Any, samples: int) -> None:
         import tensorflow as tf
@@ -201,11 +203,11 @@ class SessionResults:
         _check_keys(reduce, flat, self.names)
         self._samples = samples
         self._filled = 0
-        self._summed_up: dict[int, Any] = {}  # means, and their types
+        self._summed_up: dict[int, Any] = {}  # dtypes of the values to average
         self._totals: list[Any] = [None] * len(self.fetches)
 
     def add(self, found: list[Any], size: int) -> None:
-        """Take in what one batch of this size gave."""
+        """Add the results of one batch of this size."""
         import numpy as np
 
         for number, value in enumerate(found):
@@ -222,14 +224,14 @@ class SessionResults:
         self._filled += size
 
     def result(self) -> Any:
-        """All of it, nested as the tensors were."""
+        """All results, nested like the tensors."""
         import tensorflow as tf
 
         ended = [self._ended(number) for number in range(len(self.fetches))]
         return tf.nest.pack_sequence_as(self._nest, ended)
 
     def _ended(self, number: int) -> Any:
-        """A mean is a sum until now; of whole numbers it is a float."""
+        """Divide the sum by the samples; the mean of integers is a float."""
         total = self._totals[number]
         if total is None or number not in self._summed_up:
             return total
@@ -250,7 +252,7 @@ class SessionResults:
         return is_open
 
     def _reduced(self, number: int, array: Any, size: int) -> Any:
-        """Of a scalar, or what has one shape whatever the batch."""
+        """Reduce a scalar, or a value whose shape does not depend on the batch."""
         total = self._totals[number]
         if self._ways[number] == "last":
             return array[()]
@@ -267,7 +269,7 @@ class SessionResults:
 
 
 def fetched(graph: Any, fetch: Any) -> Any:
-    """The element of the graph that a name means; others are taken as they are."""
+    """The graph element with this name; anything but a name is returned unchanged."""
     if not isinstance(fetch, str):
         return fetch
     try:
@@ -280,7 +282,7 @@ def fetched(graph: Any, fetch: Any) -> Any:
 
 
 def _check_keys(reduce: Any, flat: list[Any], names: tuple[str, ...]) -> None:
-    """A misspelt name would be a mean without a word."""
+    """Reject misspelt names, which would silently get a mean."""
     for key in reduce if isinstance(reduce, dict) else ():
         if key not in names and not any(key is each for each in flat):
             raise UsageError(

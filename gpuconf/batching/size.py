@@ -1,7 +1,7 @@
-"""How many samples the card gets at once: found out, halved on out-of-memory, remembered.
+"""How many samples the card receives at once: found, halved on out-of-memory, remembered.
 
-Sizes live as long as the process, by what is computed and on which card.  The card's limit is part
-of the key: on a card that others have left more of, a larger batch is looked for.
+Sizes are kept until the process ends, by computation and card.  The card's limit is part of the
+key, so a larger batch is tried if other programs have left more memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Guess = Callable[[], "int | None"]
 
 
 class SizeKey(NamedTuple):
-    """What a batch size is known for: a kind of step, a model's or function's signature, a card."""
+    """The key of a batch size: the kind of step, the model's or function's signature, the card."""
 
     kind: str
     signature: Any
@@ -30,7 +30,7 @@ class SizeKey(NamedTuple):
 
 
 class KnownSize(NamedTuple):
-    """The largest size that ran, and the smallest that did not."""
+    """The largest size that fit, and the smallest that did not."""
 
     good: int
     bad: int | None = None
@@ -40,33 +40,33 @@ _KNOWN: dict[SizeKey, KnownSize] = {}
 
 
 def key_for(kind: str, signature: Any, card: ComputeDevice) -> SizeKey:
-    """The key of a step on a card; the signature must be hashable."""
+    """Return the key of a step on a card; the signature must be hashable."""
     limit = None if card.limit_bytes is None else card.limit_bytes // MIB
     return SizeKey(kind, signature, card.name, limit)
 
 
 def known_size(key: SizeKey) -> KnownSize | None:
-    """What earlier calls found out."""
+    """Return the size that earlier calls found."""
     return _KNOWN.get(key)
 
 
 def remember(key: SizeKey, known: KnownSize) -> None:
-    """Keep it for later calls."""
+    """Store the size for later calls."""
     _KNOWN[key] = known
 
 
 def forget() -> None:
-    """Forget all sizes, as after other programs have left the card."""
+    """Forget all sizes, for example after other programs have released memory."""
     _KNOWN.clear()
 
 
 class CardBatch:
-    """The size of the batches that the card gets, for the length of one call.
+    """The size of the batches that the card receives during one call.
 
-    ``most`` is the largest that is wanted.  ``guess``, asked once at the first out-of-memory, is
-    what should fit: TensorFlow waits 10 seconds before each refusal, so halving all the way is
-    slow.  ``start`` is where an unknown size begins; it doubles from there as long as
-    ``room_to_double`` says so and nothing fails.
+    ``most`` is the maximum.  ``guess`` returns the size that should fit, and is called once, at the
+    first out-of-memory: TensorFlow waits 10 seconds before each failure, so repeated halving is
+    slow.  ``start`` is the first size if none is known; it doubles as long as ``room_to_double``
+    returns True and nothing fails.
     """
 
     def __init__(
@@ -96,11 +96,11 @@ class CardBatch:
             return max(1, min(self._most, start or self._most))
         self._bad = known.bad
         if known.bad is None and start is None:
-            return self._most  # a larger one than ever before may run
+            return self._most  # larger than any before, but it may fit
         return min(self._most, known.good)
 
     def succeeded(self, size: int) -> None:
-        """A batch of this size ran."""
+        """Record that a batch of this size fit."""
         known = known_size(self._key)
         if known is None or size > known.good or known.bad != self._bad:
             if known is not None and self._bad is None:
@@ -117,9 +117,9 @@ class CardBatch:
             self.size = doubled
 
     def failed(self, failure: OutOfMemory, size: int) -> None:
-        """A batch of this size did not run: a smaller one next, or the user's own error.
+        """Reduce the size after a batch of this size did not fit, or raise the original error.
 
-        Raises the failure's error, with a diagnosis beside it, where no smaller batch can help.
+        The error is raised, with a diagnosis on stderr, if no smaller batch can help.
         """
         if not failure.is_of_the_card:
             self._give_up(
@@ -155,5 +155,5 @@ class CardBatch:
 
 
 def checked_retries(max_retries: Any) -> int:
-    """How many more times a call may be out of memory after the first; raises UsageError."""
+    """How often a call may run out of memory after the first time; raises UsageError."""
     return whole_number("max_retries", max_retries, least=0, hint=f"max_retries={MOST_RETRIES}")

@@ -1,1 +1,1 @@
-"""What the calls are given: rows of arrays, batches of them, what ``fit`` gets."""
+"""The data that the calls receive: rows of arrays, batches of rows, the data of ``fit``."""

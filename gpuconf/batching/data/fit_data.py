@@ -1,4 +1,4 @@
-"""The data of ``fit``: what Keras gets to learn from and to validate with."""
+"""The data of ``fit``: the training and validation data that Keras receives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuconf.keras_api.families import KerasFamily
 
 
 class Training(NamedTuple):
-    """What ``fit`` was given to learn from; ``epochs`` are those that will be trained."""
+    """The training arguments of ``fit``; ``epochs`` is the number of epochs still to train."""
 
     x: Any
     y: Any
@@ -26,7 +26,7 @@ class Training(NamedTuple):
 
 
 class Validation(NamedTuple):
-    """What ``fit`` was given to validate with."""
+    """The validation arguments of ``fit``."""
 
     data: Any
     split: float
@@ -35,7 +35,7 @@ class Validation(NamedTuple):
 
 
 class FitData(NamedTuple):
-    """Keras's arguments that say which data, and what they stand for."""
+    """Keras's data arguments, and the training and validation data that they stand for."""
 
     arguments: dict[str, Any]
     train: HostData
@@ -43,16 +43,16 @@ class FitData(NamedTuple):
 
 
 def fit_data(family: KerasFamily, training: Training, validation: Validation) -> FitData:
-    """The data of ``fit``: arrays in batches of the host.
+    """Return the data for ``fit``; arrays are cut into batches on the host.
 
-    Raises UsageError for arrays of different lengths, and a split of what is not an array.
+    Raises UsageError for arrays of different lengths, and for a split of anything but arrays.
     """
     train, apart = _train_and_apart(training, validation, family)
     steps = training.steps
     if steps is None and not family.is_keras_3:
-        steps = train.batches  # of a dataset that has all epochs
+        steps = train.batches  # the dataset contains all epochs
     found = {**train.arguments, "steps_per_epoch": steps, "validation_steps": validation.steps}
-    # A dataset that was arrays is shuffled already.
+    # A dataset made from arrays is already shuffled.
     is_shuffled = train.samples is not None and train.rows is None
     found["shuffle"] = False if is_shuffled else training.shuffle
     if train.rows is None:
@@ -67,7 +67,7 @@ def fit_data(family: KerasFamily, training: Training, validation: Validation) ->
 def _train_and_apart(
     training: Training, validation: Validation, family: KerasFamily
 ) -> tuple[HostData, HostData | None]:
-    """The data to learn from, and those to validate with; None where there are none."""
+    """Return the training data, and the validation data, or None without any."""
     of_family = partial(host_data, floatx=family.keras.backend.floatx(), backend=family.backend)
     arrays = (training.x, training.y, training.sample_weight)
     given = partial(
@@ -82,7 +82,7 @@ def _train_and_apart(
     if validation.data is not None:
         data = validation.data
         parts = data if isinstance(data, (tuple, list)) else (data,)
-        # What is not arrays stays as it is.
+        # Anything but arrays is passed on unchanged.
         return given(), apart(*parts) if is_rows(parts[0]) else HostData({"x": data}, False)
     if not validation.split:
         return given(), None
@@ -101,7 +101,7 @@ def _train_and_apart(
 
 
 def _weights_of_samples(family: KerasFamily, training: Training) -> Any:
-    """Those given; of classes, where Keras, which sees places alone, cannot make them itself."""
+    """Return the sample weights, computed from class weights if Keras sees only indices."""
     if not training.class_weight or family.backend == "tensorflow" or not is_rows(training.x):
         return training.sample_weight
     if training.sample_weight is not None:
@@ -113,14 +113,14 @@ def _weights_of_samples(family: KerasFamily, training: Training) -> Any:
 
     labels = SampleRows(training.y, "float32")
     classes = labels.at(np.arange(labels.count))
-    if classes.ndim > 1:  # one-hot, or a column of them
+    if classes.ndim > 1:  # one-hot, or one column
         classes = classes.argmax(axis=-1) if classes.shape[-1] > 1 else classes[..., 0]
     weights = (training.class_weight.get(int(each), 1.0) for each in np.round(classes))
     return np.fromiter(weights, family.keras.backend.floatx(), count=labels.count)
 
 
 def _of_all_classes(class_weight: Any, y: Any) -> Any:
-    """The weights, 1 for classes without one: so it is for Keras's arrays, not for its datasets."""
+    """Fill in weight 1 for missing classes, as Keras does for arrays but not for datasets."""
     import numpy as np
 
     is_one_array = nests.is_written_out(y) or hasattr(y, "shape")

@@ -1,7 +1,7 @@
-"""What ``fit``, ``evaluate`` and ``predict`` are given, made ready: on the host, in batches.
+"""The data of ``fit``, ``evaluate`` and ``predict``, prepared in batches on the host.
 
-Keras makes one tensor of a whole array, on the GPU where there is one.  Here batches are cut of
-it on the host; what comes in batches already (datasets, PyDatasets, generators) is left alone.
+Keras makes one tensor of a whole array, on the GPU if there is one.  Here the array is cut into
+batches on the host.  Data that come in batches (datasets, PyDatasets, generators) are unchanged.
 
 With the same seed (``keras.utils.set_random_seed``) the order is that of ``model.fit`` on arrays.
 TensorFlow seeds each operation by the number of operations before it in its function, so the
@@ -27,15 +27,15 @@ from gpuconf.keras_api.stepping import building_by
 from gpuconf.pipeline_calls import ending_early
 from gpuconf.units import MIB
 
-# Of all samples, up to which they are copied to a tensor on the host, as Keras copies all of any
-# size: of larger ones the steps take longer, and reading in Python no longer shows.
+# Up to this total size, the samples are copied to a tensor on the host, as Keras does at any size.
+# For larger samples the steps take longer, so the time for reading them in Python is negligible.
 _LITTLE_BYTES = 64 * MIB
 
 
 class HostData(NamedTuple):
-    """The arguments for Keras, how many samples and batches there are (None where unknown).
+    """The arguments for Keras, and the numbers of samples and batches (None if unknown).
 
-    With ``rows``, what Keras gets are the samples' places.
+    With ``rows``, Keras receives the indices of the samples.
     """
 
     arguments: dict[str, Any]
@@ -45,14 +45,14 @@ class HostData(NamedTuple):
     rows: PlacedRows | None = None
 
     def reading(self, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """The step with a batch of the samples, whatever Keras hands over."""
+        """Wrap a step so that it receives a batch of samples, even if Keras passes indices."""
         rows = self.rows
         return step if rows is None else lambda data: step(rows.of_batch(data))
 
     def building(self, model: Any) -> AbstractContextManager[None]:
-        """Inside, Keras builds the model by samples, where it gets places alone.
+        """Within the context, Keras builds the model from samples even if it receives indices.
 
-        Two of them: Keras on PyTorch may compute, and a whole batch be too large for the card.
+        Two samples are used: Keras on PyTorch may run the model, and a whole batch may not fit.
         """
         rows = self.rows
         if rows is None:
@@ -73,14 +73,14 @@ def host_data(
     section: tuple[float, float] = (0.0, 1.0),
     steps: int | None = None,
 ) -> HostData:
-    """The data as Keras shall get them: on TensorFlow as a dataset, else as places of samples.
+    """Return the data for Keras: a dataset on TensorFlow, the samples' indices elsewhere.
 
-    ``floatx`` is the precision that Keras computes in, ``section`` the part of the samples that is
-    wanted, from one share of them to another.  Of ``steps`` without a batch size Keras makes all
-    samples, in as many batches.  ``repeats`` is for Keras 2, which shuffles anew only
-    within one dataset: so many epochs of it.
+    ``floatx`` is the precision that Keras computes in.  ``section`` is the range of samples to
+    use, as two fractions.  ``steps`` without a batch size splits all samples into that many
+    batches, as in Keras.  ``repeats`` is the number of epochs in the dataset: Keras 2 reshuffles
+    only within one dataset.
 
-    Raises UsageError for arrays of different lengths, or a batch size that is none.
+    Raises UsageError for arrays of different lengths, or an invalid batch size.
     """
     size = checked_batch_size(batch_size)
     if x is None:
@@ -111,7 +111,7 @@ def host_data(
 
 
 def _automatic(rows: list[SampleRows], backend: str) -> int:
-    """How many are handed over at once: many, where what the card can hold is known."""
+    """Return the samples per host batch: many if the card's limit is known, else 32."""
     if current_card(backend).limit_bytes is None:
         return CAREFUL
     return host_batch(sum(each.sample_bytes for each in rows))
@@ -120,7 +120,7 @@ def _automatic(rows: list[SampleRows], backend: str) -> int:
 def checked_batch_size(
     batch_size: Any, *, name: str = "batch_size", hint: str = 'batch_size="auto"'
 ) -> int | None:
-    """The number, or None where none was given, or ``"auto"``; raises UsageError for others."""
+    """Return the number; None for ``"auto"`` or no value.  Raises UsageError for anything else."""
     if batch_size is None or (isinstance(batch_size, str) and batch_size == "auto"):
         return None
     otherwise = '"auto"' if "auto" in hint else ""
@@ -128,7 +128,7 @@ def checked_batch_size(
 
 
 def _agreed_count(nest: Any, rows: list[SampleRows]) -> int:
-    """How many samples all arrays have, x's, y's and the weights'."""
+    """Return the number of samples, which must be equal in x, y and the weights."""
     counts = {each.count for each in rows}
     if len(counts) > 1:
         names = [
@@ -147,7 +147,7 @@ def _agreed_count(nest: Any, rows: list[SampleRows]) -> int:
 def _dataset(
     nest: Any, rows: list[SampleRows], places: Places, shuffle: bool | str, repeats: int
 ) -> Any:
-    """A ``tf.data.Dataset`` of batches, cut on the host while the step before is computed."""
+    """A ``tf.data.Dataset`` of batches, each cut on the host while the previous step runs."""
     import tensorflow as tf
 
     nest = _as_tuples(nest)
@@ -164,7 +164,7 @@ def _dataset(
 
 
 def _may_be_copied(rows: list[SampleRows]) -> bool:
-    """Whether a copy of all samples in the host's memory costs little, and nothing of a limit."""
+    """Whether copying all samples in host memory is cheap and does not use up a CPU limit."""
     if not all(each.is_array_of_numbers for each in rows):
         return False
     card = current_card()
@@ -173,7 +173,7 @@ def _may_be_copied(rows: list[SampleRows]) -> bool:
 
 
 def _by_tensorflow(rows: list[SampleRows]) -> Callable[[Any], list[Any]]:
-    """A function from places to samples: Python would wait for the loop that runs the steps."""
+    """Map indices to samples with TensorFlow: Python would wait for the loop running the steps."""
     import tensorflow as tf
 
     tensors = [tf.constant(each.all()) for each in rows]
@@ -181,7 +181,7 @@ def _by_tensorflow(rows: list[SampleRows]) -> Callable[[Any], list[Any]]:
 
 
 def _by_python(rows: list[SampleRows]) -> Callable[[Any], list[Any]]:
-    """The same for what is large, or no array; only the batch is copied."""
+    """The same for large data and for non-arrays; only the batch is copied."""
     import tensorflow as tf
 
     types = [tf.as_dtype(each.dtype) for each in rows]
@@ -207,7 +207,7 @@ def _without_last_nones(parts: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _as_tuples(nest: Any) -> Any:
-    """tf.data would make one tensor of a list."""
+    """Replace lists by tuples: tf.data would make one tensor of a list."""
     if isinstance(nest, (tuple, list)) and not nests.is_written_out(nest):
         return tuple(_as_tuples(part) for part in nest)
     if isinstance(nest, dict):
@@ -216,10 +216,10 @@ def _as_tuples(nest: Any) -> Any:
 
 
 class PlacedRows:
-    """Samples that are read by their places, which is what Keras shuffles and puts into batches.
+    """Samples that are read by index; Keras shuffles and batches the indices.
 
-    So its order is that of arrays, and JAX, which sends each batch to the card ahead of its step,
-    sends the places alone.
+    The order is therefore that of arrays.  JAX, which sends each batch to the card ahead of its
+    step, sends only the indices.
     """
 
     def __init__(self, nest: Any, rows: list[SampleRows], places: Places) -> None:
@@ -229,12 +229,12 @@ class PlacedRows:
         self.places = np.arange(places.first, places.first + places.samples)
 
     def of_batch(self, data: Any) -> Any:
-        """The samples whose places Keras hands over."""
+        """The samples at the indices that Keras passes."""
         (places,) = nests.leaves(data)
         return self._at(nests.on_host(places))
 
     def batches(self) -> Iterator[Any]:
-        """All samples, batch after batch."""
+        """All samples, batch by batch."""
         for start in range(0, len(self.places), self._size):
             yield self._at(self.places[start : start + self._size])
 
@@ -243,7 +243,7 @@ class PlacedRows:
 
 
 class Places(NamedTuple):
-    """Samples from ``first`` on, so many, in batches of ``size``; the last one may be shorter."""
+    """``samples`` indices from ``first``, in batches of ``size``; the last may be shorter."""
 
     first: int
     samples: int
@@ -251,14 +251,14 @@ class Places(NamedTuple):
 
     @property
     def batches(self) -> int:
-        """How many batches that makes."""
+        """The number of batches."""
         return math.ceil(self.samples / self.size)
 
 
 def batches_of_places(places: Places, shuffle: bool | str, repeats: int) -> Any:
-    """A ``tf.data.Dataset`` of int64 places, a batch of them at a time.
+    """A ``tf.data.Dataset`` of int64 indices in batches.
 
-    ``shuffle`` is Keras 3's: True, False, or ``"batch"`` for another order within each batch.
+    ``shuffle`` is Keras 3's: True, False, or ``"batch"``, which shuffles within each batch.
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Rows of what holds samples in the host's RAM or on its disk, a batch at a time."""
+"""Rows of samples in host RAM or on disk, read one batch at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuconf.keras_api import nests
 class SampleRows:
     """Samples of one array, memmap, HDF5 dataset, frame, sparse matrix, tensor or list.
 
-    Floats come in the precision that Keras computes in, as Keras's own adapters give them.
+    Floats are converted to the precision that Keras computes in, as in Keras's own adapters.
     """
 
     def __init__(self, source: Any, floatx: str) -> None:
@@ -34,7 +34,7 @@ class SampleRows:
 
     @property
     def sample_bytes(self) -> int:
-        """Bytes of one sample, as it is handed over."""
+        """Bytes of one sample after conversion."""
         total = int(self.dtype.itemsize) or 1
         for size in self.sample_shape:
             total *= size
@@ -42,7 +42,7 @@ class SampleRows:
 
     @property
     def is_array_of_numbers(self) -> bool:
-        """Whether it is an array in memory, of which a tensor can be made as it is."""
+        """Whether this is an array of numbers in memory, which converts directly to a tensor."""
         import numpy as np
 
         return type(self._source) is np.ndarray and self.dtype.kind in "biufc"
@@ -52,7 +52,7 @@ class SampleRows:
         return self._array(self._source)
 
     def at(self, indices: Any) -> Any:
-        """The rows at these places, in this order, as an array of their own."""
+        """The rows at these indices, in this order, as a new array."""
         import numpy as np
 
         first, last = int(indices[0]), int(indices[-1])
@@ -60,7 +60,7 @@ class SampleRows:
             return self._array(self._source[first : last + 1])
         if self._is_in_memory:
             return self._array(self._source[indices])
-        # HDF5 takes places in rising order alone.
+        # HDF5 accepts only increasing indices.
         order = np.argsort(indices, kind="stable")
         rows = self._array(self._source[indices[order]])
         found = np.empty_like(rows)
@@ -74,7 +74,7 @@ class SampleRows:
 
 
 def is_rows(data: Any) -> bool:
-    """Whether it is arrays, or a nest of them, of which batches can be cut."""
+    """Whether the data are arrays, or a nest of arrays, that can be cut into batches."""
     parts = nests.leaves(data)
     return bool(parts) and all(_has_rows(leaf) for leaf in parts)
 
@@ -89,7 +89,7 @@ def _has_rows(leaf: Any) -> bool:
 
 
 def _sliceable(source: Any) -> Any:
-    """The source itself where rows can be cut of it; else an array of it."""
+    """Return the source if its rows can be sliced, else an array of it."""
     if hasattr(source, "iloc"):  # pandas
         return source.to_numpy()
     if hasattr(source, "tocsr"):
@@ -101,7 +101,7 @@ def _sliceable(source: Any) -> Any:
 
 
 def _check_columns(source: Any) -> None:
-    """Raise UsageError for a frame with columns of no numbers, of which no one array is made."""
+    """Raise UsageError for a frame with non-numeric columns, which cannot become one array."""
     kinds: Any = getattr(source, "dtypes", None)
     if not hasattr(source, "iloc") or not hasattr(kinds, "items") or len(kinds) < 2:
         return
@@ -115,7 +115,7 @@ def _check_columns(source: Any) -> None:
 
 
 def _check_not_mixed(source: Any) -> None:
-    """Raise UsageError for values of different kinds; texts are an array of objects, too."""
+    """Raise UsageError for values of mixed types; text is an array of objects, too."""
     import numpy as np
 
     if np.dtype(source.dtype).kind != "O":

@@ -1,1 +1,1 @@
-"""One step of a training: gradients in parts, the update, and undoing what failed."""
+"""One training step: gradients in parts, the update, and undoing a failed step."""

@@ -1,4 +1,4 @@
-"""What a backend of Keras does for a step, and which one does it for a model."""
+"""What a Keras backend implements for a step, and which engine serves a model."""
 
 from __future__ import annotations
 
@@ -13,69 +13,69 @@ from gpuconf.keras_api.families import family_on_any_backend
 
 
 class GradientSums(Protocol):
-    """Gradients of a batch: of the whole at once, or added up over its parts."""
+    """Gradients of a batch, computed at once or accumulated over its parts."""
 
     def of_whole(self, data: Any) -> Gradients:
-        """The gradients of a batch that is taken at once."""
+        """The gradients of a batch that is computed at once."""
 
     def begin(self) -> None:
-        """Sums begin at zero."""
+        """Reset the sums to zero."""
 
     def add(self, data: Any, share: float) -> tuple[Any, Any]:
-        """Add a part's gradients; gives the logs, and how much the part's loss counts."""
+        """Add a part's gradients; return the logs and the weight of the part's loss."""
 
     def summed(self, logs: Any, *, is_sum: bool) -> Gradients:
-        """The gradients of all the parts since `begin`."""
+        """The gradients of all parts since `begin`."""
 
     def free(self) -> None:
-        """Give the sums' memory back."""
+        """Free the memory of the sums."""
 
 
 class Engine(Protocol):
-    """The steps of one model on its backend, for the length of one call of ours."""
+    """The steps of one model on its backend, during one call of ours."""
 
     @property
     def state(self) -> Undoable:
-        """What computing forwards changes: metrics, seeds, moving statistics."""
+        """The state that a forward pass changes: metrics, seeds, moving statistics."""
 
     @property
     def gradients(self) -> GradientSums:
-        """Of the model's loss."""
+        """The gradients of the model's loss."""
 
     @property
     def own_train(self) -> Callable[[Any], Any] | None:
-        """The model's own ``train_step``; None where Keras's loop calls it without our help."""
+        """The model's own ``train_step``, or None if Keras's loop calls it without our help."""
 
     def begin(self, kind: str, data: Any) -> None:
-        """Make all variables that steps of this kind (train, test, predict) need, by a batch."""
+        """Create all variables that this kind of step (train, test, predict) needs for a batch."""
 
     def calling(self, **steps: Callable[[Any], Any] | None) -> AbstractContextManager[None]:
-        """Inside, Keras's loops call these (``train=``, ``test=``) with each batch."""
+        """Within the context, Keras's loops call these (``train=``, ``test=``) for each batch."""
 
     def batch(self, data: Any) -> Any:
-        """A batch of somebody's dataset, as this backend's steps take it."""
+        """Convert a batch of a user's dataset to the form that this backend's steps expect."""
 
     def scope(self) -> AbstractContextManager[Any]:
-        """Inside, the model's variables can be read and written."""
+        """Within the context, the model's variables can be read and written."""
 
     def test(self, data: Any) -> Any:
-        """The logs after Keras's ``test_step``, or the model's own."""
+        """Return the logs after Keras's ``test_step``, or the model's own."""
 
     def test_part(self, data: Any, share: float) -> tuple[Any, Any]:
-        """The same of a part with this share of the samples, and how much its loss counts."""
+        """The same for a part with this share of the samples; also return its loss's weight."""
 
     def predict(self, data: Any) -> Any:
-        """The outputs of ``predict_step``."""
+        """Return the outputs of ``predict_step``."""
 
     def update(self, gradients: Gradients) -> None:
-        """The optimizer's step: all of it, or none and the error raised."""
+        """Run the optimizer's step completely, or undo it and raise the error."""
 
     def end(self) -> None:
-        """Give back what only this call needed; after Keras's own loops there is nothing to do."""
+        """Release what only this call needed; Keras's own loops need no cleanup."""
 
 
 def engine_of(model: Any) -> Engine:
-    """The engine of this model's backend; raises BackendError for one that has none."""
+    """Return the engine of the model's backend; raises BackendError if there is none."""
     backend = family_on_any_backend(model).backend
     if backend == "tensorflow":
         from gpuconf.batching.steps.on_tensorflow import TensorFlowEngine

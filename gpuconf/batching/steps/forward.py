@@ -1,4 +1,4 @@
-"""Computing forwards, and what it counts: the same on each backend of Keras.
+"""The forward pass and its weights in the loss, the same on each Keras backend.
 
 This is Keras's own ``train_step`` and ``test_step``, without the gradients and the update.
 """
@@ -14,7 +14,7 @@ from gpuconf.keras_api.operations import operations
 
 
 class Gradients(NamedTuple):
-    """What an update needs: gradients in the order of the weights, divided by ``divisor``."""
+    """The input of an update: gradients in the order of the weights, to divide by ``divisor``."""
 
     values: list[Any]
     divisor: Any = None
@@ -22,10 +22,10 @@ class Gradients(NamedTuple):
 
 
 class Computed(NamedTuple):
-    """What computing forwards gives: for the gradients, and for the metrics."""
+    """The results of a forward pass, for the gradients and for the metrics."""
 
     loss: Any
-    weight: Any  # what the loss was divided by
+    weight: Any  # the divisor of the loss
     samples: Any
     x: Any
     y: Any
@@ -34,7 +34,7 @@ class Computed(NamedTuple):
 
 
 def computed(model: Any, data: Any, share: Any, *, training: bool) -> Computed:
-    """Outputs and loss of a batch, or of its part with this ``share`` of the samples."""
+    """Outputs and loss of a batch, or of a part with this ``share`` of its samples."""
     ops = operations(model)
     x, y, sample_weight = _unpacked(data)
     samples = ops.shape(nests.leaves(x)[0])[0]
@@ -42,7 +42,7 @@ def computed(model: Any, data: Any, share: Any, *, training: bool) -> Computed:
     loss = computed_loss(model, training, x=x, y=y, y_pred=y_pred, sample_weight=sample_weight)
     weight = ops.cast(1.0, "float32")
     if share is not None and part_losses.is_sum(model):
-        # Each part has the whole penalty for the weights, which counts once.
+        # Each part includes the whole weight penalty, which must count once.
         loss -= (1.0 - share) * sum(ops.cast(each, "float32") for each in model.losses)
     elif share is not None:
         weight = part_losses.weight_of(model, y_pred, sample_weight, samples)
@@ -50,15 +50,15 @@ def computed(model: Any, data: Any, share: Any, *, training: bool) -> Computed:
 
 
 def logged(model: Any, found: Computed) -> Any:
-    """Update the trackers and metrics; gives the logs."""
-    tracker = loss_tracker(model)  # Keras 2's is updated by compute_loss
+    """Update the trackers and metrics; return the logs."""
+    tracker = loss_tracker(model)  # in Keras 2, compute_loss updates it
     if tracker is not None:
         tracker.update_state(found.loss, sample_weight=found.samples)
     return model.compute_metrics(found.x, found.y, found.y_pred, sample_weight=found.sample_weight)
 
 
 def evaluated_part(model: Any, data: Any, share: Any) -> tuple[Any, Any]:
-    """Keras's ``test_step`` for a part of a batch: its logs, and how much its loss counts."""
+    """Keras's ``test_step`` for a part of a batch: return its logs and the weight of its loss."""
     found = computed(model, data, share, training=False)
     return logged(model, found), found.weight
 

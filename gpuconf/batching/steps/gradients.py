@@ -1,8 +1,8 @@
-"""The gradients of a batch: of the whole at once, or added up over its parts.
+"""The gradients of a batch: computed at once, or accumulated over its parts.
 
-This is Keras's own ``train_step`` without its last line, the update of the weights.  The sum is
-ours and not the optimizer's ``gradient_accumulation_steps``, which counts all parts alike and is
-fixed before the first step.
+This is Keras's own ``train_step`` without its last line, the update of the weights.  We do not use
+the optimizer's ``gradient_accumulation_steps``, which weights all parts equally and is fixed
+before the first step.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from gpuconf.keras_api.stepping import compiled
 
 
 class GradientParts:
-    """Gradients of a model's loss; sums of them live on the card from the first part on.
+    """Gradients of a model's loss; their sums are on the card from the first part on.
 
-    Of embeddings come rows, not whole tables. They are not added up but kept, as they would come of
-    the whole batch: Keras 3's optimizers count a row that comes twice in another way than its sum.
+    Gradients of embeddings are rows, not whole tables.  They are kept instead of added, to match
+    those of the whole batch: Keras 3's optimizers treat a repeated row differently from its sum.
     """
 
     def __init__(self, model: Any) -> None:
@@ -31,29 +31,29 @@ class GradientParts:
         self._weight: Any = None
 
     def make_variables(self, data: Any) -> None:
-        """Make all that the step of a whole batch needs; see `model_building`."""
+        """Create all variables that the step of a whole batch needs; see `model_building`."""
         make_variables(self._model, self._of_whole, data)
 
     def of_whole(self, data: Any) -> Gradients:
-        """The gradients of a batch that is taken at once."""
+        """The gradients of a batch that is computed at once."""
         values, logs = self._of_whole(data)
         return Gradients(list(values), logs=logs)
 
     def begin(self) -> None:
-        """Sums begin at zero; the first part makes them."""
+        """Reset the sums; the first part creates them."""
         import tensorflow as tf
 
         self._rows = {}
         if self._of_part is None:
-            self._of_part = compiled(self._model, self._part)  # a trace holds its variables
+            self._of_part = compiled(self._model, self._part)  # a trace refers to its variables
             self._weight = tf.Variable(0.0, trainable=False)
         for each in (*self._sums.values(), self._weight):
             each.assign(tf.zeros_like(each))
 
     def add(self, data: Any, share: float) -> tuple[Any, Any]:
-        """Add a part's gradients; ``share`` is its part of the batch's samples.
+        """Add a part's gradients; ``share`` is its fraction of the batch's samples.
 
-        Gives the logs, and how much the part's loss counts.
+        Returns the logs and the weight of the part's loss.
         """
         import tensorflow as tf
 
@@ -64,7 +64,7 @@ class GradientParts:
         return logs, weight
 
     def summed(self, logs: Any, *, is_sum: bool) -> Gradients:
-        """The gradients of all the parts since `begin`."""
+        """The gradients of all parts since `begin`."""
         values: list[Any] = [None] * len(self._model.trainable_variables)
         for number, total in self._sums.items():
             values[number] = total
@@ -73,7 +73,7 @@ class GradientParts:
         return Gradients(values, None if is_sum else self._weight, logs)
 
     def free(self) -> None:
-        """Give the sums' memory back."""
+        """Free the memory of the sums."""
         self._sums, self._rows = {}, {}
         self._weight = self._of_part = None
 
@@ -97,7 +97,7 @@ class GradientParts:
         return logged(self._model, found), found.weight, rows
 
     def _sum(self, number: int, value: Any) -> Any:
-        """The variable to which gradients of this weight are added; made while that is traced."""
+        """The variable that accumulates this weight's gradients; created during tracing."""
         import tensorflow as tf
 
         if number not in self._sums:
@@ -129,22 +129,22 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def _scaled_up(optimizer: Any, loss: Any) -> Any:
-    """The loss as mixed precision scales it."""
-    for name in ("scale_loss", "get_scaled_loss"):  # of Keras 3, of Keras 2
+    """The loss after the scaling of mixed precision."""
+    for name in ("scale_loss", "get_scaled_loss"):  # Keras 3, Keras 2
         if hasattr(optimizer, name):
             return getattr(optimizer, name)(loss)
     return loss
 
 
 def _scaled_down(optimizer: Any, gradients: Any) -> Any:
-    """Keras 3's optimizer does it in its update, Keras 2's leaves it to the step."""
+    """Undo the scaling: Keras 3's optimizer does it in its update, Keras 2 leaves it to us."""
     if hasattr(optimizer, "get_unscaled_gradients"):
         return optimizer.get_unscaled_gradients(gradients)
     return gradients
 
 
 def _wide(value: Any) -> Any:
-    """In float32 at least: a sum over hundreds of samples is beyond float16."""
+    """In float32 at least: a sum over hundreds of samples overflows float16."""
     import tensorflow as tf
 
     return tf.cast(value, tf.float32) if value.dtype.size < 4 else value

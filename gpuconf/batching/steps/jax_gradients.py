@@ -1,4 +1,4 @@
-"""Gradients of a model on JAX: one compiled function of its values, and sums of what it gives."""
+"""Gradients of a model on JAX: one compiled pure function, and the sums of its results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuconf.keras_api import nests
 
 Values = dict[str, list[Any]]
 
-# What Keras's loops hand over and want back, in their order.
+# What Keras's loops pass and expect back, in this order.
 OF_LOOPS = {
     "train": ("trainable", "non_trainable", "optimizer", "metrics"),
     "test": ("trainable", "non_trainable", "metrics"),
@@ -22,19 +22,19 @@ OF_LOOPS = {
 
 
 class HasValues(Protocol):
-    """A model's values at this moment, by what they are of, and functions of them."""
+    """A model's current values by kind, and pure functions of them."""
 
     values: Values
 
     def pure(self, function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
-        """A function of the model as one of its values."""
+        """Make a function pure: it takes the model's values as an argument."""
 
     def compiled(self, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-        """The function as Keras would run it."""
+        """Compile the function as Keras would."""
 
 
 class JaxGradients:
-    """Gradients of a model's loss, and sums of them; see `engines.GradientSums`."""
+    """Gradients of a model's loss, and their sums; see `engines.GradientSums`."""
 
     def __init__(self, engine: HasValues, model: Any) -> None:
         self._engine = engine
@@ -43,26 +43,26 @@ class JaxGradients:
         self._weight: Any = 0.0
 
     def of_whole(self, data: Any) -> Gradients:
-        """The gradients of a batch that is taken at once."""
+        """The gradients of a batch that is computed at once."""
         values, logs, _ = self._computed(data, None)
         return Gradients(values, logs=logs)
 
     def begin(self) -> None:
-        """Sums begin at zero, which is nothing until the first part."""
+        """Reset the sums, which do not exist until the first part."""
         self.free()
 
     def add(self, data: Any, share: float) -> tuple[Any, Any]:
-        """Add a part's gradients; gives the logs, and how much the part's loss counts."""
+        """Add a part's gradients; return the logs and the weight of the part's loss."""
         with saying_why():
             values, logs, weight = self._computed(data, share)
         sums = self._sums
-        self._sums = None  # given away, whatever happens
+        self._sums = None  # donated, even if the call fails
         self._sums = finished(self._add(sums, values, weight))
         self._weight = self._weight + weight
         return logs, weight
 
     def summed(self, logs: Any, *, is_sum: bool) -> Gradients:
-        """The gradients of all the parts since `begin`."""
+        """The gradients of all parts since `begin`."""
         wanted = [value.dtype for value in self._engine.values["trainable"]]
         total = 1.0 if is_sum else float(self._weight)
         values = [
@@ -73,7 +73,7 @@ class JaxGradients:
         return Gradients(values, logs=logs)
 
     def free(self) -> None:
-        """Give the sums' memory back."""
+        """Free the memory of the sums."""
         self._sums, self._weight = None, 0.0
 
     def _computed(self, data: Any, share: float | None) -> tuple[list[Any], Any, Any]:
@@ -97,7 +97,7 @@ class JaxGradients:
         return kept(self._model, "sums", lambda: self._engine.compiled(_added, donate_argnums=0))
 
     def _made(self, *, is_whole: bool) -> Any:
-        """A function of the weights, all values, a batch and its share."""
+        """Compile a function of the weights, all values, a batch and its share."""
         import jax
 
         model = self._model
@@ -107,7 +107,7 @@ class JaxGradients:
             loss = found.loss
             if model.optimizer is not None:
                 loss = model.optimizer.scale_loss(loss)
-            # Metrics are computed beside the gradients, and not derived.
+            # Metrics are computed alongside the gradients, but not differentiated.
             aside = found._replace(
                 loss=jax.lax.stop_gradient(found.loss),
                 y_pred=nests.mapped(_without_gradient, found.y_pred),
@@ -130,7 +130,7 @@ def _without_gradient(output: Any) -> Any:
 
 
 def _added(sums: list[Any] | None, values: list[Any], weight: Any) -> list[Any]:
-    """In float32 at least: a sum over hundreds of samples is beyond float16."""
+    """In float32 at least: a sum over hundreds of samples overflows float16."""
     import jax.numpy as jnp
 
     wide = [each.astype(jnp.promote_types(each.dtype, jnp.float32)) * weight for each in values]
@@ -138,14 +138,14 @@ def _added(sums: list[Any] | None, values: list[Any], weight: Any) -> list[Any]:
 
 
 def on_device(data: Any) -> Any:
-    """A batch on JAX's device."""
+    """Put a batch on JAX's device."""
     import jax
 
     return nests.mapped(jax.device_put, data)
 
 
 def finished(found: Any) -> Any:
-    """What JAX has promised, computed: only then it says what failed."""
+    """Wait for JAX's asynchronous results, because only then are errors raised."""
     import jax
 
     return jax.block_until_ready(found)

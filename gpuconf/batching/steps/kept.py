@@ -1,6 +1,6 @@
 """Compiled steps of a model, kept for its next call: tracing takes seconds.
 
-And all variables made before the first step, so that what a step changes can be undone.
+All variables are created before the first step, so that a step's changes can be undone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ON_MODEL = "_gpuconf_steps"
 
 
 class _Kept:
-    """What was made, and what it was traced with."""
+    """The kept objects, and the state that they were traced with."""
 
     def __init__(self, traced_with: list[Any]) -> None:
         self.traced_with = traced_with
@@ -28,14 +28,15 @@ class _Kept:
 
 
 def kept(model: Any, name: str, make: Callable[[], Made]) -> Made:
-    """What ``make`` gave for this model, as long as nothing that a step is traced with changed.
+    """Return the result of ``make`` for this model, made again if the traced state has changed.
 
-    It lives on the model, and as long as that: it refers to it, so no table of ours may hold it.
+    It is stored on the model and lives as long: it references the model, so no table of
+    ours may hold it.
     """
     now = _traced_with(model)
     there = vars(model).get(_ON_MODEL)
     if there is None or not _are_same(there.traced_with, now):
-        # Not by setattr, with which Keras would track it.
+        # Bypasses setattr, with which Keras would track it.
         there = vars(model)[_ON_MODEL] = _Kept(now)
     if name not in there.made:
         there.made[name] = make()
@@ -44,7 +45,7 @@ def kept(model: Any, name: str, make: Callable[[], Made]) -> Made:
 
 
 def _traced_with(model: Any) -> list[Any]:
-    """All that a trace depends on; objects are compared by identity."""
+    """Everything that a trace depends on; objects are compared by identity."""
     return [
         model,
         getattr(model, "optimizer", None),
@@ -58,7 +59,7 @@ def _traced_with(model: Any) -> list[Any]:
 def _trainable(model: Any) -> list[Any]:
     try:
         return list(model.trainable_variables)
-    except ValueError:  # Keras 2, of a model that has none yet
+    except ValueError:  # Keras 2, for a model that has none yet
         return []
 
 
@@ -70,10 +71,10 @@ def _are_same(before: list[Any], now: list[Any]) -> bool:
 
 
 def make_variables(model: Any, step: Any, data: Any) -> None:
-    """Make those of a model without input shapes, and of its metrics; computes nothing.
+    """Create the variables of the metrics and of a model without input shapes; computes nothing.
 
-    Keras makes them while it traces its first step, so the step is traced. One that runs eagerly
-    has no trace; there the model is called with one sample, as for a prediction.
+    Keras creates them while it traces its first step, so the step is traced. A step that runs
+    eagerly has no trace; then the model is called with one sample, as for a prediction.
     """
     if hasattr(step, "get_concrete_function"):
         attempt(lambda: step.get_concrete_function(data))
@@ -83,7 +84,7 @@ def make_variables(model: Any, step: Any, data: Any) -> None:
 
 
 def make_optimizer_variables(model: Any) -> None:
-    """Make the optimizer's, so that they can be held before the first update."""
+    """Create the optimizer's variables, so that they can be saved before the first update."""
     if model.optimizer is not None:
         with model.distribute_strategy.scope():
             build_optimizer(model)

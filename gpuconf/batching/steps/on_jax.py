@@ -1,7 +1,7 @@
-"""Steps of Keras 3 on JAX: pure functions of the model's values, which are undone by keeping them.
+"""Steps of Keras 3 on JAX: pure functions; keeping the model's old values is enough to undo one.
 
-Keras's own steps donate the values, so that a step that fails takes the weights with it.  These
-do not: a step that fails leaves everything as it was.
+Keras's own steps donate the values, so a failed step loses the weights.  These steps do not donate,
+so a failed step leaves everything unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gpuconf.terminal import say
 
 
 class JaxEngine:
-    """See `engines.Engine`; ``values`` are the model's at this moment, by what they are of."""
+    """See `engines.Engine`; ``values`` are the model's current values by kind."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -41,17 +41,17 @@ class JaxEngine:
         self.gradients = JaxGradients(self, model)
 
     def begin(self, kind: str, data: Any) -> None:
-        """Nothing in Keras's loops, which give the values; ``predict`` has a loop of ours."""
+        """Prepare ``predict``, which has our own loop; Keras's loops pass the values themselves."""
         if kind != "predict":
             return
         if not all(layer.built for layer in layers_of(self._model, include_self=True)):
-            with self._scope():  # as Keras does it
+            with self._scope():  # as in Keras
                 self._model(data[0] if isinstance(data, tuple) else data)
         self.values = self._values_of(kind)
         self._written_at_end = ("non_trainable",)
 
     def calling(self, **steps: Step | None) -> AbstractContextManager[None]:
-        """Keras's loops hand over the state and an iterator, and want the new state."""
+        """Keras's loops pass the state and an iterator, and expect the new state."""
         given = {kind: self._in_loop(kind, step) for kind, step in steps.items() if step}
         return calling(self._model, **given)
 
@@ -77,21 +77,21 @@ class JaxEngine:
         return function
 
     def batch(self, data: Any) -> Any:
-        """Arrays on the host, and JAX's as they are."""
+        """Copy arrays to the host; JAX's arrays stay unchanged."""
         return nests.mapped(
             lambda leaf: leaf if hasattr(leaf, "addressable_shards") else nests.on_host(leaf), data
         )
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Inside, the variables have these values, and what is assigned goes into them."""
+        """Within the context, the variables have these values, and assignments update them."""
         names = tuple(self.values)
         with self._scope(self._pairs(names, self.values)) as scope:
             yield
         self.values = self._values_in(scope, self.values)
 
     def pure(self, function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
-        """A function of the model as one of its values: ``(values, *args)`` to both, new."""
+        """Make a function pure: it takes ``(values, *args)`` and also returns the new values."""
 
         def of_values(values: Values, *args: Any) -> tuple[Any, Values]:
             pairs = self._pairs(names, values)
@@ -102,22 +102,22 @@ class JaxEngine:
         return of_values
 
     def compiled(self, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-        """The function as Keras would run it: by XLA, unless the model says otherwise."""
+        """Compile the function as Keras would: by XLA, unless the model disables it."""
         import jax
 
         is_compiled = self._model.jit_compile and not self._model.run_eagerly
         return jax.jit(function, **options) if is_compiled else function
 
     def own_train(self, data: Any) -> Any:
-        """The model's own ``train_step``, the whole batch at once."""
+        """Run the model's own ``train_step`` on the whole batch."""
         return self._keras_step("train", data)
 
     def test(self, data: Any) -> Any:
-        """Keras's ``test_step``, or the model's own."""
+        """Run Keras's ``test_step``, or the model's own."""
         return self._keras_step("test", data)
 
     def _keras_step(self, kind: str, data: Any) -> Any:
-        """Keras's without donating the state, which so outlives a failure."""
+        """Keras's step without donation, so that the state survives a failure."""
         step = getattr(self._model, f"{kind}_step")
         run = kept(self._model, kind, lambda: self.compiled(step))
         names = OF_LOOPS[kind]
@@ -127,7 +127,7 @@ class JaxEngine:
         return logs
 
     def test_part(self, data: Any, share: float) -> tuple[Any, Any]:
-        """The same with the part's weight."""
+        """The same for a part; also return the weight of its loss."""
         with saying_why():
             found, values = finished(self._test_part(self._of("test"), on_device(data), share))
         self.values |= values
@@ -140,7 +140,7 @@ class JaxEngine:
         return kept(self._model, "test in parts", make)
 
     def predict(self, data: Any) -> Any:
-        """Keras's ``predict_step``, or the model's own."""
+        """Run Keras's ``predict_step``, or the model's own."""
         state = (self.values["trainable"], self.values["non_trainable"])
         outputs, others = finished(self._predict(state, on_device(data)))
         self.values |= {"non_trainable": list(others)}
@@ -151,7 +151,7 @@ class JaxEngine:
         return kept(self._model, "predict", lambda: self.compiled(self._model.predict_step))
 
     def update(self, gradients: Gradients) -> None:
-        """The optimizer's step; old and new values exist at once, unless there is no room."""
+        """Run the optimizer's step; old and new values coexist unless they do not fit."""
         before = (self.values["trainable"], self.values["optimizer"])
         done, failure = attempt(lambda: finished(self._update(*before, gradients.values)))
         if failure is not None and failure.is_of_the_card:
@@ -168,7 +168,7 @@ class JaxEngine:
         self.values |= dict(zip(("trainable", "optimizer"), map(list, done), strict=True))
 
     def _updated_in_place(self, before: tuple[Any, Any], values: list[Any]) -> tuple[Any, Any]:
-        """The old values are given to XLA for the new ones, and come back from the host."""
+        """Donate the old values to XLA; on failure, restore them from a copy on the host."""
         import jax
 
         held = jax.device_get(before)
@@ -189,7 +189,7 @@ class JaxEngine:
         return self._model.optimizer.stateless_apply(optimizer, values, trainable)
 
     def end(self) -> None:
-        """Sums of gradients are given back; what ``predict`` changed goes into the variables."""
+        """Free the gradient sums; write the values that ``predict`` changed into the variables."""
         self.gradients.free()
         self._write(self._written_at_end)
         self.values = {}
@@ -218,23 +218,23 @@ class JaxEngine:
         }
 
     def _write(self, names: Sequence[str]) -> None:
-        """Give the variables their values, of which Keras's loops have emptied them."""
+        """Write the values back into the variables, which Keras's loops have emptied."""
         for name in names:
             for variable, value in zip(self._variables(name), self.values[name], strict=True):
                 variable.assign(value)
 
 
 class _Kept:
-    """The values before a part: undoing is to take them again."""
+    """The values before a part; restoring them undoes it."""
 
     def __init__(self, engine: JaxEngine) -> None:
         self._engine = engine
         self._held: Values = {}
 
     def hold(self) -> None:
-        """Note the values as they are now."""
+        """Save the current values."""
         self._held = dict(self._engine.values)
 
     def put_back(self) -> None:
-        """Undo what has changed since."""
+        """Restore the saved values."""
         self._engine.values = dict(self._held)

@@ -26,7 +26,7 @@ class TensorFlowEngine:
         self._test_part = kept(model, "test in parts", make_of_part)
 
     def begin(self, kind: str, data: Any) -> None:
-        """Trace the step, by which Keras makes variables; computes nothing."""
+        """Trace the step, which makes Keras create its variables; computes nothing."""
         if kind == "train":
             self.gradients.make_variables(data)
             make_optimizer_variables(self._model)
@@ -39,21 +39,21 @@ class TensorFlowEngine:
         return stepping(self._model, **steps)
 
     def batch(self, data: Any) -> Any:
-        """The batch as it is, its missing parts as None."""
+        """Return the batch unchanged, with None for missing parts."""
         return without_optionals(data)
 
     def scope(self) -> AbstractContextManager[Any]:
-        """Nothing to do: steps change the variables themselves."""
+        """A null context: steps change the variables directly."""
         return nullcontext()
 
-    own_train = None  # Keras's own function is left to run
+    own_train = None  # Keras's own function runs
 
     def test(self, data: Any) -> Any:
-        """A graph of ``test_step``."""
+        """Run a graph of ``test_step``."""
         return self._test(data)
 
     def test_part(self, data: Any, share: float) -> tuple[Any, Any]:
-        """A graph of the same, with the part's weight."""
+        """The same graph for a part; also returns the weight of its loss."""
         import tensorflow as tf
 
         with saying_why():
@@ -61,12 +61,12 @@ class TensorFlowEngine:
         return found
 
     def predict(self, data: Any) -> Any:
-        """A graph of ``predict_step``."""
+        """Run a graph of ``predict_step``."""
         return self._predict(data)
 
     @cached_property
     def gradients(self) -> GradientParts:
-        """Of the model's loss; traced functions stay on the model."""
+        """The gradients of the model's loss; traced functions stay on the model."""
         return kept(self._model, "gradients", partial(GradientParts, self._model))
 
     @cached_property
@@ -82,10 +82,10 @@ class TensorFlowEngine:
         return GuardedUpdate(reader, update_function(self._model))
 
     def update(self, gradients: Gradients) -> None:
-        """A graph of ``apply_gradients``, guarded."""
+        """Run a graph of ``apply_gradients``, guarded."""
         self._update(gradients)
 
     def end(self) -> None:
-        """The sums of gradients are given back."""
+        """Free the gradient sums."""
         if "gradients" in vars(self):
             self.gradients.free()

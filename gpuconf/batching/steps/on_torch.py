@@ -33,48 +33,48 @@ class TorchEngine:
         self.gradients = TorchGradients(model, self.tensors)
 
     def begin(self, kind: str, data: Any) -> None:
-        """Nothing in Keras's loops, which build the model; ``predict`` calls it with a sample."""
+        """Call the model with one sample for ``predict``; Keras's other loops build the model."""
         if kind == "predict" and not self._model.built:
             self.predict(nests.part(data, 0, 1))
 
     def calling(self, **steps: Step | None) -> AbstractContextManager[None]:
-        """Keras's loops hand over a list of one batch: ``steps_per_execution`` is 1 here."""
+        """Keras's loops pass a list of one batch: ``steps_per_execution`` is 1 here."""
         given = {kind: _of_first(step) for kind, step in steps.items() if step is not None}
         return calling(self._model, **given)
 
     def batch(self, data: Any) -> Any:
-        """PyTorch's tensors as they are, all others as arrays on the host."""
+        """PyTorch tensors unchanged, everything else as arrays on the host."""
         return nests.mapped(lambda leaf: leaf if _is_tensor(leaf) else nests.on_host(leaf), data)
 
     def tensors(self, data: Any) -> Any:
-        """A part as Keras's loader gives batches: on the device."""
+        """Put a part on the device, as Keras's loader does with batches."""
         return nests.mapped(self._convert, data)
 
     def scope(self) -> AbstractContextManager[Any]:
-        """Values are read and written outside of all graphs."""
+        """Within the context, values are read and written without gradients."""
         import torch
 
         found: AbstractContextManager[Any] = torch.no_grad()
         return found
 
     def own_train(self, data: Any) -> Any:
-        """The model's own ``train_step``, the whole batch at once."""
+        """Run the model's own ``train_step`` on the whole batch."""
         return self._model.train_step(self.tensors(data))
 
     def test(self, data: Any) -> Any:
-        """Keras's ``test_step``, or the model's own."""
+        """Run Keras's ``test_step``, or the model's own."""
         with self.scope():
             return self._model.test_step(self.tensors(data))
 
     def test_part(self, data: Any, share: float) -> tuple[Any, Any]:
-        """The same with the part's weight."""
+        """The same for a part; also return the weight of its loss."""
         with self.scope(), saying_why():
             return evaluated_part(self._model, self.tensors(data), share)
 
     def predict(self, data: Any) -> Any:
-        """Keras's ``predict_step``, or the model's own."""
+        """Run Keras's ``predict_step``, or the model's own."""
         if self._model.training:
-            self._model.eval()  # as Keras's loop does it before its first batch
+            self._model.eval()  # as Keras's loop does before its first batch
         with self.scope():
             return self._model.predict_step(self.tensors(data))
 
@@ -84,7 +84,7 @@ class TorchEngine:
         return GuardedUpdate(reader, self._apply, framework="torch")
 
     def update(self, gradients: Gradients) -> None:
-        """The optimizer's ``apply``, guarded: it writes one weight after another."""
+        """Run the optimizer's ``apply``, guarded: it writes one weight after another."""
         with self.scope():
             self._update(gradients)
 
@@ -94,12 +94,12 @@ class TorchEngine:
             self._model.optimizer.apply(values, variables)
 
     def end(self) -> None:
-        """The sums of gradients are given back."""
+        """Free the gradient sums."""
         self.gradients.free()
 
 
 class TorchGradients:
-    """Gradients of a model's loss, added up in float32 at least; see `engines.GradientSums`."""
+    """Gradients of a model's loss, summed in float32 at least; see `engines.GradientSums`."""
 
     def __init__(self, model: Any, tensors: Callable[[Any], Any]) -> None:
         self._model = model
@@ -108,16 +108,16 @@ class TorchGradients:
         self._weight: Any = 0.0
 
     def of_whole(self, data: Any) -> Gradients:
-        """The gradients of a batch that is taken at once."""
+        """The gradients of a batch that is computed at once."""
         values, found = self._computed(data, None)
         return Gradients(values, logs=self._logged(found))
 
     def begin(self) -> None:
-        """Sums begin at zero, which is nothing until the first part."""
+        """Reset the sums, which do not exist until the first part."""
         self.free()
 
     def add(self, data: Any, share: float) -> tuple[Any, Any]:
-        """Add a part's gradients; gives the logs, and how much the part's loss counts."""
+        """Add a part's gradients; return the logs and the weight of the part's loss."""
         with saying_why():
             values, found = self._computed(data, share)
         values = [None if value is None else _wide(value) * found.weight for value in values]
@@ -130,7 +130,7 @@ class TorchGradients:
         return self._logged(found), found.weight
 
     def summed(self, logs: Any, *, is_sum: bool) -> Gradients:
-        """The gradients of all the parts since `begin`."""
+        """The gradients of all parts since `begin`."""
         wanted = [variable.value.dtype for variable in self._model.trainable_variables]
         divisor = None if is_sum else self._weight
         values = [
@@ -141,7 +141,7 @@ class TorchGradients:
         return Gradients(values, logs=logs)
 
     def free(self) -> None:
-        """Give the sums' memory back."""
+        """Free the memory of the sums."""
         self._sums, self._weight = [], 0.0
 
     def _computed(self, data: Any, share: float | None) -> tuple[list[Any], Computed]:
@@ -165,7 +165,7 @@ class TorchGradients:
 
 
 class _Reader:
-    """Reads these variables, and of a model what modules of PyTorch's own keep in buffers."""
+    """Reads these variables, and the buffers of the model's native PyTorch modules."""
 
     def __init__(self, variables: Sequence[Any], model: Any = None) -> None:
         self.variables = list(variables)
@@ -173,15 +173,15 @@ class _Reader:
         self._tensors = [*(each.value for each in self.variables), *buffers]
 
     def read(self) -> list[Any]:
-        """Copies: PyTorch writes in place."""
+        """Copies of the values: PyTorch writes in place."""
         return [tensor.detach().clone() for tensor in self._tensors]
 
     def on_host(self) -> list[Any]:
-        """Copies in the host's RAM."""
+        """Copies in host RAM."""
         return [tensor.detach().cpu().clone() for tensor in self._tensors]
 
     def write(self, values: Sequence[Any]) -> None:
-        """Give them these values, in place."""
+        """Write these values in place."""
         import torch
 
         with torch.no_grad():
@@ -200,7 +200,7 @@ def _is_tensor(leaf: Any) -> bool:
 
 
 def _wide(value: Any) -> Any:
-    """In float32 at least: a sum over hundreds of samples is beyond float16."""
+    """In float32 at least: a sum over hundreds of samples overflows float16."""
     return value.float() if value.element_size() < 4 else value
 
 
@@ -211,7 +211,7 @@ def _sum(total: Any, value: Any) -> Any:
 
 
 def _divided(value: Any, divisor: Any) -> Any:
-    """0 where no sample of the batch counts."""
+    """0 if all weights in the batch are 0."""
     if value is None or divisor is None:
         return value
     number = float(divisor)

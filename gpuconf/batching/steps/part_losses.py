@@ -1,12 +1,12 @@
-"""How the losses of parts make that of the batch: what each counts, and Keras's trackers.
+"""Combine the parts' losses into the batch's loss, and correct Keras's trackers.
 
-A loss that is a mean over the samples is the mean of the parts' losses, weighted by what each
-divided by: its samples, its sample weights, or the steps that its mask leaves.
+A loss that is a mean over the samples is the weighted mean of the parts' losses.  The weight is the
+divisor of each part: its samples, its sample weights, or its unmasked steps.
 
-A tracker counts each part by its samples.  That is right for a loss that is a mean over the
-samples; a sum, or a mean over what a mask leaves, comes out as that of the batch only if the
-parts are put together first.  And Keras 3 counts batches for the losses of several outputs, the
-last and shorter one like the others; here samples count.
+A tracker weights each part by its samples.  That is correct for a mean over the samples.  A sum,
+or a mean over unmasked steps, is correct only if the parts are combined first.  For the losses
+of several outputs, Keras 3 weights all batches equally, even the shorter last one; here all
+samples weigh the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SUM = "sum"
 
 
 class IndivisibleError(UsageError):
-    """The loss of a batch cannot be made of its parts' losses."""
+    """The batch's loss cannot be computed from its parts' losses."""
 
     def __init__(self, why: str) -> None:
         super().__init__(
@@ -36,12 +36,12 @@ class IndivisibleError(UsageError):
 
 
 class OwnMasksError(Exception):
-    """Raised while a step is traced; without arguments of its own, so that autograph keeps it."""
+    """Raised while a step is traced; takes no arguments, so that autograph keeps it."""
 
 
 @contextmanager
 def saying_why() -> Iterator[None]:
-    """Inside, parts that turn out not to make a whole raise IndivisibleError."""
+    """Within the context, convert OwnMasksError to IndivisibleError."""
     try:
         yield
     except OwnMasksError:
@@ -49,7 +49,7 @@ def saying_why() -> Iterator[None]:
 
 
 def reductions(loss: Any) -> set[str]:
-    """The reductions of what ``compile(loss=...)`` was given; functions and names are means."""
+    """The reductions of the argument of ``compile(loss=...)``; functions and names are means."""
     if loss is None:
         return set()
     if isinstance(loss, dict):
@@ -60,7 +60,7 @@ def reductions(loss: Any) -> set[str]:
 
 
 def why_indivisible(model: Any) -> str | None:
-    """Why the loss of a batch cannot be made of its parts' losses; None where it can."""
+    """Why the batch's loss cannot be computed from its parts' losses; None if it can."""
     found = reductions(model.loss)
     if found <= _MEAN or found in ({_SUM}, {_WEIGHTED_MEAN}):
         if found == {_WEIGHTED_MEAN} and _has_several(model):
@@ -70,14 +70,14 @@ def why_indivisible(model: Any) -> str | None:
 
 
 def is_sum(model: Any) -> bool:
-    """Whether the loss is the sum over the samples, to which the parts' just add up."""
+    """Whether the loss is the sum over the samples, so that the parts' losses are added."""
     return reductions(model.loss) == {_SUM}
 
 
 def weight_of(model: Any, y_pred: Any, sample_weight: Any, samples: Any) -> Any:
-    """What the loss of a part was divided by, a float32 scalar; only the ratio matters.
+    """The divisor of a part's loss, a float32 scalar; only the ratio matters.
 
-    Raises OwnMasksError where each output has a mask of its own.
+    Raises OwnMasksError if the outputs have different masks.
     """
     ops = operations(model)
     masks = [mask_of(output) for output in nests.leaves(y_pred)]
@@ -91,7 +91,7 @@ def weight_of(model: Any, y_pred: Any, sample_weight: Any, samples: Any) -> Any:
     for given in nests.leaves(sample_weight) if is_weighted else []:
         weight = ops.cast(given, "float32")
         missing = len(total.shape) - len(weight.shape)
-        # One for each sample is made to weigh all steps of a sample, where there are some.
+        # Broadcast a weight per sample to all steps of the sample, if there are steps.
         total *= ops.reshape(weight, [-1] + [1] * missing) if missing > 0 else weight
     return ops.sum(total)
 
@@ -101,7 +101,7 @@ def _has_several(model: Any) -> bool:
 
 
 class LossTrackers:
-    """The trackers of a model's loss, and of each output's."""
+    """The trackers of a model's loss, and of each output's loss."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -113,16 +113,16 @@ class LossTrackers:
 
     @property
     def are_wrong_of_whole(self) -> bool:
-        """Whether their values for a whole batch have to be corrected."""
+        """Whether their values need correction even for a whole batch."""
         return bool(output_trackers(self._model))
 
     def begin(self) -> None:
-        """Before a batch."""
+        """Save the trackers' state before a batch."""
         self._before = {id(each): _state(each) for each in trackers_of(self._model)}
         self._losses, self._counts, self._weight = {}, {}, 0.0
 
     def add(self, weight: Any) -> None:
-        """After a part whose loss counts so much; the trackers are set back."""
+        """Record a part whose loss has this weight, and reset the trackers."""
         for tracker in trackers_of(self._model):
             key = id(tracker)
             total, count = self._before.setdefault(key, (0.0, 0.0))
@@ -134,7 +134,7 @@ class LossTrackers:
         self._weight += weight
 
     def end(self, samples: int, logs: Any) -> Any:
-        """After the last part of a batch of so many samples; gives the logs, put right."""
+        """Set the trackers after the last part of a batch; return the corrected logs."""
         divisor = 1.0 if is_sum(self._model) else self._weight
         results = {}
         for tracker in trackers_of(self._model):
@@ -149,7 +149,7 @@ class LossTrackers:
 
 
 def _state(tracker: Any) -> tuple[Any, Any]:
-    """Values of their own: PyTorch writes into a variable's tensor."""
+    """Copies of the values: PyTorch writes into a variable's tensor."""
     return component(tracker.total) + 0.0, component(tracker.count) + 0.0
 
 

@@ -1,7 +1,7 @@
-"""What a step may change in a model, so that a step that failed can be undone.
+"""The state that a step may change in a model, saved so that a failed step can be undone.
 
-A read of a variable shares its memory; TensorFlow copies at the next write, if there is one.  So
-holding values costs no more than what changes meanwhile.
+Reading a variable shares its memory; TensorFlow copies at the next write, if there is one.  So
+holding the values costs only the memory of those that change.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, Protocol
 from gpuconf.batching.steps.kept import kept
 from gpuconf.keras_api.variables import component, optimizer_variables
 
-# From about so many on, one call of a function that reads them all takes less time than a read of
-# each (on a CPU, TensorFlow 2.21); making it takes half a millisecond for each.
+# From about this number on, one call of a function that reads all variables is faster than separate
+# reads (on a CPU, TensorFlow 2.21).  Creating it takes half a millisecond per variable.
 _MANY = 16
 
 Read = Callable[[], "list[Any]"]
-# What is read, by its identity, and kept so that nothing else can have the same.
+# The objects that are read, by identity; references keep the identities unique.
 Compiled = dict[tuple[int, ...], tuple["list[Any]", Read]]
 
 
@@ -28,35 +28,35 @@ class ReadsVariables(Protocol):
     variables: list[Any]
 
     def read(self) -> list[Any]:
-        """The values on their device, which later writes leave alone."""
+        """The values on their device; later writes do not change them."""
 
     def on_host(self) -> list[Any]:
-        """Copies in the host's RAM."""
+        """Copies in host RAM."""
 
     def write(self, values: Sequence[Any]) -> None:
-        """Give the variables these values."""
+        """Write these values into the variables."""
 
 
 class HeldValues:
-    """The values of a model's variables at one moment, on their device, or on the host."""
+    """The values of a model's variables at one moment, on their device or on the host."""
 
     def __init__(self, reader: ReadsVariables, *, on_host: bool = False) -> None:
         self._reader = reader
         self._values = reader.on_host() if on_host else reader.read()
 
     def has(self, variable: Any) -> bool:
-        """Whether the value of this variable is held."""
+        """Whether this variable's value is held."""
         return any(variable is each for each in self._reader.variables)
 
     def put_back(self) -> None:
-        """Give every variable the value that it had."""
+        """Restore the value of every variable."""
         self._reader.write(self._values)
 
 
 class UndoableState:
-    """What computing forwards changes in a model, held again and again: see `small_state`.
+    """The state that a forward pass changes, saved before each step; see `small_state`.
 
-    ``make_reader`` gives what reads all of it that there is by then.
+    ``make_reader`` returns a reader of all variables that exist at the time.
     """
 
     def __init__(self, model: Any, make_reader: Callable[[], ReadsVariables]) -> None:
@@ -66,24 +66,24 @@ class UndoableState:
         self._held: HeldValues | None = None
 
     def hold(self) -> None:
-        """Note the values as they are now."""
+        """Save the current values."""
         reader = self._reader or self._make_reader()
         if self._held is not None:
-            self._reader = reader  # a step has run, so there will be no more variables
+            self._reader = reader  # a step has run, so all variables exist
         self._held = HeldValues(reader)
 
     def put_back(self) -> None:
-        """Undo what has changed since; a metric that is new since then begins anew."""
+        """Restore the saved values; reset metrics that are new since then."""
         assert self._held is not None
         self._held.put_back()
         for metric in self._model.metrics:
             if not all(self._held.has(variable) for variable in metric.variables):
                 metric.reset_state()
-        self._reader = self._held = None  # the step that failed may not have made all of them
+        self._reader = self._held = None  # the failed step may not have created all variables
 
 
 def small_state(model: Any) -> list[Any]:
-    """What computing forwards changes: metrics, seeds, statistics; not what is learnt."""
+    """The state that a forward pass changes: metrics, seeds, statistics; no trainable weights."""
     found = [*model.non_trainable_variables, *_others(model)]
     for metric in model.metrics:
         found += metric.variables
@@ -92,12 +92,12 @@ def small_state(model: Any) -> list[Any]:
 
 
 def learnt_state(model: Any) -> list[Any]:
-    """What an update changes: the weights, and all that the optimizer has."""
+    """The state that an update changes: the weights and the optimizer's variables."""
     return list(_once([*model.trainable_variables, *optimizer_variables(model.optimizer)]))
 
 
 def _others(model: Any) -> list[Any]:
-    """Keras 3 lists the seeds of random layers among ``variables`` alone."""
+    """Keras 3 lists the seeds of random layers only in ``variables``."""
     return list(getattr(model, "variables", ()))
 
 
@@ -112,7 +112,7 @@ def _is_numeric(variable: Any) -> bool:
 
 
 class Reader:
-    """Reads these variables of a model, on their device; compiled functions stay on the model."""
+    """Reads these variables of a model on their device; compiled functions stay on the model."""
 
     def __init__(self, model: Any, variables: Iterable[Any]) -> None:
         self.variables = list(variables)
@@ -124,11 +124,11 @@ class Reader:
         )
 
     def on_host(self) -> list[Any]:
-        """Copies in the host's RAM, one variable after another."""
+        """Copies in host RAM, one variable after another."""
         return [_read_of(variable)().numpy() for variable in self.variables]
 
     def write(self, values: Sequence[Any]) -> None:
-        """Give the variables these values."""
+        """Write these values into the variables."""
         for variable, value in zip(self.variables, values, strict=True):
             component(variable).assign(value)
 
@@ -138,14 +138,14 @@ def _one_by_one(reads: list[Callable[[], Any]]) -> list[Any]:
 
 
 def _read_of(variable: Any) -> Callable[[], Any]:
-    """TensorFlow's own operation: Keras's way takes four times as long."""
+    """Return TensorFlow's own read operation: Keras's takes four times as long."""
     import tensorflow as tf
 
     variable = component(variable)
     handle = getattr(variable, "handle", None)
     if handle is None:
         return partial(tf.convert_to_tensor, variable)
-    dtype = tf.as_dtype(variable.dtype)  # of a name, TensorFlow takes a slower path
+    dtype = tf.as_dtype(variable.dtype)  # for a name, TensorFlow takes a slower path
     return partial(tf.raw_ops.ReadVariableOp, resource=handle, dtype=dtype)
 
 
@@ -162,6 +162,6 @@ def _compiled(model: Any, variables: list[Any]) -> Read:
 
 
 def _source_of(variable: Any) -> Any:
-    """Where its value lies; a variable may get another one."""
+    """The handle of the variable's value; a variable may get another one."""
     variable = component(variable)
     return getattr(variable, "handle", variable)

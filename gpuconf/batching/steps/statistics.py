@@ -1,4 +1,4 @@
-"""BatchNormalization's moving statistics, which a batch moves once, whatever its parts."""
+"""Update BatchNormalization's moving statistics once per batch, whatever its parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MovingStatistics:
         self._moved: list[Any] = []
 
     def begin(self) -> None:
-        """Before the first part of a batch."""
+        """Save the values before the first part of a batch."""
         if self._variables is None:
             self._variables = _statistics_of(self._model)
             if self._variables:
@@ -27,18 +27,18 @@ class MovingStatistics:
                     "fit: BatchNormalization sees each part of a batch for itself, so the learning "
                     "curve is that of smaller batches there; LayerNormalization does not mind"
                 )
-        self._before = [each + 0.0 for each in self._variables]  # values of their own
+        self._before = [each + 0.0 for each in self._variables]  # copies
         self._moved = [0.0] * len(self._before)
 
     def add(self, share: float) -> None:
-        """After a part that has this share of the batch's samples."""
+        """Add the values after a part with this share of the batch's samples."""
         for number, variable in enumerate(self._variables or ()):
             before = self._before[number]
             self._moved[number] += share * (variable - before)
             variable.assign(before)
 
     def end(self) -> None:
-        """After the last part."""
+        """Set the combined values after the last part."""
         for variable, before, moved in zip(
             self._variables or (), self._before, self._moved, strict=True
         ):

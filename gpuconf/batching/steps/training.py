@@ -1,4 +1,4 @@
-"""One step of ``fit``: the gradients of a batch, whole or in parts, then one update."""
+"""One step of ``fit``: the gradients of a batch, at once or in parts, then one update."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from gpuconf.terminal import say
 
 
 class TrainStep:
-    """Keras's ``train_step`` for a batch that may have to be taken in parts.
+    """Keras's ``train_step`` for a batch that may have to be split into parts.
 
-    Until the update nothing is written but metrics, statistics and seeds, which are put back; so
-    whatever fails before it leaves the weights and the optimizer as they were.
+    Before the update, only metrics, statistics and seeds are written, and they are restored on
+    failure. So a failure before the update leaves the weights and the optimizer unchanged.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class TrainStep:
         self._trackers = LossTrackers(model)
         self._card_batch: CardBatch | None = None
         self._has_said = False
-        self._failure: OutOfMemory | None = None  # of this step, after which it is taken in parts
+        self._failure: OutOfMemory | None = None  # in this step, which continues in parts
 
     def __call__(self, data: Any) -> Any:
-        """The logs of the step, as Keras's ``train_function`` gives them."""
+        """The logs of the step, as Keras's ``train_function`` returns them."""
         if self._card_batch is None:
             self._card_batch = self._begin(data)
         samples = nests.count(data)
@@ -79,7 +79,7 @@ class TrainStep:
         if why is not None and self._most is not None:
             raise part_losses.IndivisibleError(why)
         if why is not None:
-            found.size = sys.maxsize  # also where another model like this one was cut
+            found.size = sys.maxsize  # even if a similar model's batch was split
         if self._most is not None:
             found.size = min(found.size, self._most)
         return found
@@ -117,7 +117,7 @@ class TrainStep:
         return self._engine.gradients.summed(logs, is_sum=part_losses.is_sum(self._model))
 
     def _say_once(self) -> None:
-        """What nobody can see from outside: how a loss of the user's own is reduced."""
+        """Print once how a custom compute_loss is assumed to be reduced: it cannot be inspected."""
         if not self._has_said and has_own_step(self._model, "compute_loss"):
             say(
                 "fit: the model's own compute_loss is taken for a mean over the samples; another "
@@ -127,9 +127,9 @@ class TrainStep:
 
     @contextmanager
     def _undoing(self) -> Iterator[None]:
-        """An exception leaves the model as before the step.
+        """On an exception, restore the model's state from before the step.
 
-        Where parts turn out not to make a whole, it is the out-of-memory that cut the batch.
+        If the parts turn out not to add up to the batch, raise the out-of-memory that split it.
         """
         try:
             yield

@@ -1,7 +1,7 @@
-"""The update of the weights, of which an out-of-memory leaves no half.
+"""The update of the weights, which an out-of-memory never leaves half done.
 
-What it writes is held before: on the card, where that costs the memory of what is written, or, if
-there is no room for it, as a copy in the host's RAM.
+The values that it writes are saved first: on the card, which takes as much memory as they do, or,
+if they do not fit there, in host RAM.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from gpuconf.units import sized
 
 
 class GuardedUpdate:
-    """The optimizer's step; either all of it is done, or nothing, and the error raised.
+    """The optimizer's step: either all of it is done, or it is undone and the error raised.
 
-    ``apply`` is given the gradients and their divisor, ``reader`` reads all that it writes.
+    ``apply`` takes the gradients and their divisor; ``reader`` reads all variables that it writes.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class GuardedUpdate:
         self._on_host: bool | None = None
 
     def __call__(self, gradients: Gradients) -> None:
-        """Apply them to the model's weights."""
+        """Apply the gradients to the model's weights."""
         written = self._reader.variables
         if self._on_host is None:
             free = current_card(self._framework).free_bytes
@@ -67,14 +67,14 @@ class GuardedUpdate:
 
 
 def update_function(model: Any) -> Callable[..., Any]:
-    """What TensorFlow does to apply gradients: one graph, unless the model runs eagerly."""
+    """Apply gradients as TensorFlow does: in one graph, unless the model runs eagerly."""
     import tensorflow as tf
 
     is_keras_3 = family_of(model).is_keras_3
     update: Any = partial(_update if is_keras_3 else _in_replica, model)
     if model.run_eagerly:
         return update  # type: ignore[no-any-return]
-    # Not by XLA, which would write into the memory that is held.
+    # Not compiled by XLA, which would overwrite the saved memory.
     made: Callable[..., Any] = kept(
         model, "update", partial(tf.function, update, reduce_retracing=True)
     )
@@ -82,12 +82,12 @@ def update_function(model: Any) -> Callable[..., Any]:
 
 
 def _in_replica(model: Any, values: Any, divisor: Any) -> None:
-    """Keras 2 updates inside its strategy alone, Keras 3 outside of it too."""
+    """Update in a replica context of the strategy: Keras 2 requires it, Keras 3 accepts it."""
     model.distribute_strategy.run(partial(_update, model), args=(values, divisor))
 
 
 def _update(model: Any, values: Any, divisor: Any) -> None:
-    """The gradients divided, then the optimizer's step."""
+    """Divide the gradients, then run the optimizer's step."""
     if divisor is not None:
         wanted = [variable.dtype for variable in model.trainable_variables]
         pairs = zip(values, wanted, strict=True)
@@ -98,12 +98,12 @@ def _update(model: Any, values: Any, divisor: Any) -> None:
 
 
 def _divided(value: Any, divisor: Any, dtype: Any) -> Any:
-    """In the weight's precision; 0 where no sample of the batch counts."""
+    """In the weight's precision; 0 if all weights in the batch are 0."""
     import tensorflow as tf
 
     if value is None:
         return None
-    if isinstance(value, tf.IndexedSlices):  # which a division would make a whole table of
+    if isinstance(value, tf.IndexedSlices):  # a division would make them a whole table
         values = tf.math.divide_no_nan(value.values, tf.cast(divisor, value.values.dtype))
         return tf.IndexedSlices(tf.cast(values, dtype), value.indices, value.dense_shape)
     total = tf.convert_to_tensor(value)
