@@ -1,7 +1,7 @@
-"""Image files to batches, holding paths and not pictures: `stream` and `sequence`.
+"""Image files to batches, holding paths instead of images: `stream` and `sequence`.
 
-`stream` gives a `tf.data.Dataset`, `sequence` a `keras.utils.PyDataset` that needs no TensorFlow.
-Importing this imports neither; whichever is asked for imports what it needs.
+`stream` returns a `tf.data.Dataset`, `sequence` a `keras.utils.PyDataset` that needs no TensorFlow.
+Importing this module imports neither; each function imports what it needs.
 """
 
 from gpuconf.images.failures import Failure, Failures, ImageError

@@ -1,7 +1,8 @@
-"""Pictures at their final size, kept from the first epoch on: in memory, or as files in a folder.
+"""Images at their final size, cached from the first epoch on: in memory, or as files in a folder.
 
-Each is kept by itself and found by its place in the list: the next epoch may have another order,
-and an epoch that ends early leaves nothing half done.  Values are rounded to one byte.
+Each image is cached separately under its index in the list.  The next epoch may therefore
+have another order, and an epoch that ends early leaves nothing incomplete.  Values are
+rounded to one byte.
 """
 
 from __future__ import annotations
@@ -22,34 +23,34 @@ IN_MEMORY = "memory"
 
 
 class Cache(Protocol):
-    """Where pictures are kept, by their place in the list; called from several threads."""
+    """Stores images by their index in the list; called from several threads."""
 
     def get(self, place: int) -> Any | None:
-        """The uint8 picture that was kept, or None."""
+        """Return the stored uint8 image, or None."""
 
     def put(self, place: int, image: Any) -> None:
-        """Keep a uint8 picture."""
+        """Store a uint8 image."""
 
 
 class MemoryCache:
-    """Pictures in this process."""
+    """Images in this process."""
 
     def __init__(self) -> None:
         self._images: dict[int, Any] = {}
 
     def get(self, place: int) -> Any | None:
-        """The picture, or None."""
+        """Return the image, or None."""
         return self._images.get(place)
 
     def put(self, place: int, image: Any) -> None:
-        """Keep a copy: the array is TensorFlow's, and gone when this returns."""
+        """Store a copy: the array belongs to TensorFlow and is freed when this returns."""
         self._images[place] = image.copy()
 
 
 class FolderCache:
-    """One file per picture, named after the image's path, size, time, and how it was made.
+    """One file per image, named after the source's path, size and time, and how it was made.
 
-    So a changed image is decoded again, and streams with other sizes or decoders, whose values
+    A changed image is therefore decoded again.  Streams with other sizes or decoders, whose values
     differ slightly, can share the folder.
     """
 
@@ -58,10 +59,10 @@ class FolderCache:
         self._paths = paths
         self._picture = picture
         self._decoder = decoder
-        self._refusals: list[OSError] = []  # of the folder; the first is reported, by its thread
+        self._refusals: list[OSError] = []  # the folder's errors; one thread reports the first
 
     def get(self, place: int) -> Any | None:
-        """The picture, or None if it is missing or its file is incomplete, as after a full disk."""
+        """Return the image, or None if its file is missing or incomplete, as after a full disk."""
         import numpy as np
 
         file = self._file(place)
@@ -74,7 +75,7 @@ class FolderCache:
         return values.reshape(shape) if values is not None and whole else None
 
     def put(self, place: int, image: Any) -> None:
-        """Keep it; if writing fails, say so once and keep no more."""
+        """Store the image; if writing fails, report it once and store no more."""
         file = self._file(place)
         if file is None or self._refusals:
             return
@@ -89,7 +90,7 @@ class FolderCache:
         path = self._paths[place]
         try:
             found = os.stat(path)
-        except OSError:  # a name that TensorFlow alone understands, such as gs://
+        except OSError:  # a name that only TensorFlow understands, such as gs://
             return None
         image = os.path.abspath(path), found.st_size, found.st_mtime_ns
         facts = (*image, self._picture, self._decoder)
@@ -111,9 +112,9 @@ def _write(file: Path, data: bytes) -> None:
 
 
 def make_cache(cache: Any, paths: list[bytes], picture: Picture, decoder: str) -> Cache | None:
-    """None, ``"memory"``, or a folder, which is made where it is missing.
+    """Return the cache for None, ``"memory"``, or a folder, which is created if it is missing.
 
-    ``decoder`` is the name and the version of what makes the pictures.
+    ``decoder`` is the name and version of the library that decodes the images.
     """
     if cache is None:
         return None
@@ -136,7 +137,7 @@ def make_cache(cache: Any, paths: list[bytes], picture: Picture, decoder: str) -
 def kept_or_made(
     cache: Cache, place: Any, make: Callable[[], Any], shape: tuple[int, int, int]
 ) -> Any:
-    """The picture of a place, as operations of TensorFlow: from the cache, or made and kept."""
+    """TensorFlow operations that return the image at an index, from the cache or newly made."""
     import numpy as np
     import tensorflow as tf
 
@@ -155,7 +156,7 @@ def kept_or_made(
         values = make()
         rounded = tf.saturate_cast(tf.round(values), tf.uint8)
         with tf.control_dependencies([tf.numpy_function(put_early, [place, rounded], tf.int32)]):
-            # NaN marks a program that is ending, not a picture.
+            # NaN means that the program is ending; there is no image.
             return tf.where(tf.math.is_nan(values), values, tf.cast(rounded, tf.float32))
 
     kept = tf.numpy_function(get_early, [place], tf.uint8)

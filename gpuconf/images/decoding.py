@@ -1,8 +1,8 @@
-"""A file's name to a picture of the final size, as operations of TensorFlow, for plain JPEGs.
+"""A file name to an image of the final size, as TensorFlow operations, for plain JPEGs.
 
 Everything else goes to Python (`slow_decoding`).  The graph is small on purpose: the time to build
-it and to start an epoch grows with its size, and branches cost time even if not taken.
-What fails here fails with an error of TensorFlow's, which does not name the file; see `streams`.
+it and to start an epoch grows with its size, and branches cost time even if not taken.  Failures
+here are TensorFlow errors, which do not name the file; see `streams`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from gpuconf.images.resizing import (
 from gpuconf.images.slow_decoding import SlowDecoder
 from gpuconf.pipeline_calls import ending_early
 
-# Where a camera puts the orientation: its tag, type and count, then 2 to 8; in either byte order.
-# Such bytes may be there by chance: a match only means that Pillow has a look.  EXIF data come
-# first, with the tag in their first directory.
+# Where a camera stores the orientation: its tag, type and count, then 2 to 8, in either byte order.
+# Such bytes may be there by chance, so a match only means that Pillow checks the file.  EXIF data
+# come first, with the tag in their first directory.
 _MAYBE_TURNED = (
     r"\C*(\x12\x01\x03\x00\x01\x00\x00\x00[\x02-\x08]\x00"
     r"|\x01\x12\x00\x03\x00\x00\x00\x01\x00[\x02-\x08])\C*"
@@ -35,11 +35,11 @@ _HEAD_BYTES = 1 << 12
 
 
 def make_decode(picture: Picture, plan: MemoryPlan, slow: SlowDecoder) -> Callable[[Any], Any]:
-    """A function from a file's name (a scalar string) to its float32 picture of the final size."""
+    """Return a function from a file name (scalar string) to its float32 image at the final size."""
     import numpy as np
     import tensorflow as tf
 
-    # An error would be dropped, and all files up to the last one still be read.
+    # An error would be dropped, and all remaining files would still be read.
     read = ending_early(slow.decode, lambda _: np.full(picture.shape, np.nan, np.float32))
 
     def slowly(path: Any) -> Any:
@@ -60,7 +60,7 @@ def make_decode(picture: Picture, plan: MemoryPlan, slow: SlowDecoder) -> Callab
 
 
 def _way(data: Any, picture: Picture, allowed_bytes: int, *, slow: int) -> Any:
-    """The place of the ratio to decode this JPEG at; ``slow`` for one that is unusual."""
+    """The index of the ratio at which to decode this JPEG; ``slow`` for an unusual one."""
     import tensorflow as tf
 
     rows, columns, channels = tf.unstack(tf.io.extract_jpeg_shape(data, tf.int64))
@@ -71,7 +71,7 @@ def _way(data: Any, picture: Picture, allowed_bytes: int, *, slow: int) -> Any:
         | (channels == 4)  # CMYK
         | tf.strings.regex_full_match(tf.strings.substr(data, 0, _HEAD_BYTES), _MAYBE_TURNED)
     )
-    if picture.averages:  # it stays large even so: a panorama, or an enormous picture
+    if picture.averages:  # it stays large even when reduced: a panorama, or an enormous image
         limits = [averaging_pixels(picture) * ratio**2 for ratio in RATIOS]
         is_unusual |= pixels >= tf.gather(tf.constant(limits, tf.int64), step)
     return tf.where(is_unusual, slow, step)

@@ -1,4 +1,4 @@
-"""Files that give no picture: named in an error or skipped, and where a list of files has them."""
+"""Files that cannot be read as images: named in an error or skipped, with their place in a list."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gpuconf.errors import GpuconfError
 from gpuconf.terminal import say
 
 SKIP_HINT = 'repair or remove the file, or skip such files: on_error="skip"'
-# At most so many skipped files are named in one line; the list has all of them.
+# Maximum number of skipped files named in one line; the list has all of them.
 _NAMED = 3
-# At most so many entries of a list are named in an error.
+# Maximum number of list entries named in an error.
 _ENTRIES_NAMED = 5
 
 
 class ImageError(GpuconfError, ValueError):
-    """A file that gives no picture; ``path`` is its name, as `os.fsdecode` gives it."""
+    """A file that cannot be read as an image; ``path`` is its name, as from `os.fsdecode`."""
 
     def __init__(self, message: str, *, hint: str | None = None, path: str | None = None) -> None:
         super().__init__(printable(message), hint=None if hint is None else printable(hint))
@@ -26,12 +26,12 @@ class ImageError(GpuconfError, ValueError):
 
     @property
     def reason(self) -> str:
-        """The message without the file's name, which stands before it."""
+        """The message without the file name in front."""
         return self.message.removeprefix(f"{printable(self.path or '')}: ")
 
 
 def out_of_memory(name: str) -> MemoryError:
-    """The error for a sound file that the machine has no memory to decode."""
+    """The error for an intact file that does not fit in memory while it is decoded."""
     return MemoryError(
         printable(f"{name}: this machine has no memory left to decode it")
         + "\n  hint: a smaller host_limit; or see what else holds memory: free -h"
@@ -104,7 +104,7 @@ class Failures:
         say(printable(self._summary(paths)))
 
     def none_left(self) -> ImageError:
-        """The error for a dataset of which no file could be read."""
+        """The error for a dataset whose files are all unreadable."""
         path, reason = next(iter(self._reasons.items()))
         return ImageError(
             f"none of the {self._file_count} images could be read; the first is {path}: {reason}",
@@ -123,10 +123,10 @@ class Failures:
 
 
 class Origin(NamedTuple):
-    """Where a list of images comes from, so that an error names the entry at fault.
+    """The source of a list of images, so that an error can name the faulty entry.
 
-    ``source`` is the file or table, None for a list in the caller's code.
-    ``lines`` are those of a text file, from 1; rows of other tables and images count from 0.
+    ``source`` is the file or table, None for a list in the caller's code.  ``lines`` are those of a
+    text file, from 1; rows of other tables and images count from 0.
     """
 
     source: str | None = None

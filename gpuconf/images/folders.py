@@ -10,12 +10,12 @@ from typing import NamedTuple
 from gpuconf.errors import UsageError
 from gpuconf.terminal import say
 
-# A listing goes by names only; a file's content decides when it is read.
+# A listing uses names only; a file's content is checked when it is read.
 EXTENSIONS = (b".jpg", b".jpeg", b".jpe", b".jfif", b".png", b".gif", b".bmp", b".webp")
 
 
 class Folder(NamedTuple):
-    """What a folder holds; labels and names are None without class folders."""
+    """The contents of a folder; labels and names are None without class folders."""
 
     paths: list[bytes]
     labels: list[int] | None
@@ -25,10 +25,10 @@ class Folder(NamedTuple):
 def list_folder(
     folder: bytes, class_names: Sequence[str] | None = None, *, follow_links: bool = False
 ) -> Folder:
-    """The images below ``folder``; a class's label is its place in the sorted names.
+    """List the images below ``folder``; a class's label is its index in the sorted names.
 
-    Hidden files and folders are left out (``.ipynb_checkpoints`` is not a class).  Other files, and
-    images beside class folders, are left out with a message.
+    Hidden files and folders are skipped (``.ipynb_checkpoints`` is not a class).  Other files, and
+    images next to class folders, are skipped with a message.
     """
     beside, found = _entries(folder, follow_links)
     classes = _choose(folder, found, class_names)
@@ -49,7 +49,7 @@ def list_folder(
 
 
 def _entries(folder: bytes, follow_links: bool) -> tuple[list[bytes], list[str]]:
-    """Its files, and the names of its folders, sorted; hidden ones left out."""
+    """The folder's files, and the names of its subfolders, sorted; hidden ones are skipped."""
     files, folders = [], []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -64,7 +64,7 @@ def _entries(folder: bytes, follow_links: bool) -> tuple[list[bytes], list[str]]
 
 
 def _choose(folder: bytes, found: list[str], wanted: Sequence[str] | None) -> list[str]:
-    """The class names in the order asked for; each must be a folder."""
+    """The class names in the requested order; each must be a folder."""
     if wanted is None:
         return found
     missing = sorted(set(wanted) - set(found))
@@ -110,7 +110,7 @@ def _keep_images(
 
 
 def _report(folder: bytes, left_out: Counter[str], beside: int) -> None:
-    """Report what was left out: never leave a file out silently."""
+    """Report the skipped files: never skip a file silently."""
     name = os.fsdecode(folder)
     if left_out:
         kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(left_out.items()))

@@ -1,4 +1,4 @@
-"""Labels as numbers: checked, with names of classes replaced by their places."""
+"""Labels as numbers: checked, with class names replaced by their indices."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 from gpuconf.errors import UsageError
 from gpuconf.images.failures import Origin
 
-# A function that names the entries at these places in an error.
+# A function that names the entries at these indices in an error.
 Where = Callable[[Sequence[int]], str]
 _IN_A_LIST = Origin()
-# Names of classes that are shown in an error.
+# Number of class names shown in an error.
 _SHOWN = 5
 
 
 class Labels(NamedTuple):
-    """An array with one entry, or row, per image; ``class_names`` if they stand for classes."""
+    """An array with one entry, or row, per image; ``class_names`` if they are classes."""
 
     values: Any  # numpy, int32, int64 or float32
     class_names: tuple[str, ...] | None
-    class_count: int | None  # for one-hot vectors, None where they are not class numbers
+    class_count: int | None  # for one-hot vectors; None if they are not class numbers
 
 
 def make_labels(
@@ -30,10 +30,10 @@ def make_labels(
     class_names: Sequence[str] | None = None,
     where: Where = _IN_A_LIST.named,
 ) -> Labels:
-    """``given`` as numbers; text becomes the place of the name in ``class_names``, or in order.
+    """Convert ``given`` to numbers; text becomes the index in ``class_names`` or in sorted order.
 
-    A UsageError names, by ``where``, the images with no label, an unknown one, or one that does not
-    suit the mode.  Another number of labels than ``count`` is a UsageError too.
+    Raises UsageError, with names from ``where``, for images whose label is missing, unknown, or
+    wrong for the mode, and for a number of labels other than ``count``.
     """
     import numpy as np
 
@@ -62,7 +62,7 @@ def _as_array(given: Any, count: int) -> Any:
         values = np.asarray(given)
     except ValueError as error:  # rows of different lengths
         raise UsageError(f"labels are not an array: {error}", hint="labels=[0, 1, …]") from None
-    if values.dtype.kind in "US":  # which would make text of a NaN among names
+    if values.dtype.kind in "US":  # np.array would turn a NaN among names into text
         values = np.asarray(given, dtype=object)
     length = 0 if values.ndim == 0 else len(values)
     if length != count:
@@ -76,7 +76,7 @@ def _as_array(given: Any, count: int) -> Any:
 def _numbered(
     values: Any, class_names: Sequence[str] | None, where: Where
 ) -> tuple[Any, Sequence[str] | None]:
-    """Text as the places of the names; numbers given as objects, as numbers."""
+    """Replace text by the names' indices, and numbers stored as objects by numbers."""
     import numpy as np
 
     cells = values.tolist()
@@ -97,7 +97,7 @@ def _numbered(
 
 
 def _numbers(cells: list[Any], where: Where) -> Any:
-    """Cells as numbers; a UsageError names two of different types."""
+    """Convert cells to numbers; a UsageError names two cells of different types."""
     import numpy as np
 
     try:
@@ -115,7 +115,7 @@ def _numbers(cells: list[Any], where: Where) -> Any:
 
 
 def _is_missing(cell: Any) -> bool:
-    """None, "", NaN and pandas' NA, which equals nothing, not even itself."""
+    """Whether it is None, "", NaN or pandas' NA, which is not even equal to itself."""
     if cell is None or (isinstance(cell, (str, bytes)) and not cell):
         return True
     try:
@@ -174,7 +174,7 @@ def _class_count(
 
 
 def _narrowed(values: Any) -> Any:
-    """The types that Keras gives: float32, and int32 if the numbers fit."""
+    """Convert to Keras's types: float32, and int32 if the numbers fit."""
     import numpy as np
 
     if values.dtype.kind == "f":

@@ -1,4 +1,4 @@
-"""The files and labels that a caller gave, as one list."""
+"""The files and labels that the caller passes, as one list."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ImageList(NamedTuple):
     labels: Labels | None
 
     def take(self, places: Sequence[int]) -> ImageList:
-        """Those at these places, in their order."""
+        """The entries at these indices, in their order."""
         paths = [self.paths[place] for place in places]
         labels = self.labels
         if labels is not None:
@@ -33,7 +33,7 @@ class ImageList(NamedTuple):
 
 
 class ImageSource(NamedTuple):
-    """What a caller gave to say which images, with which labels."""
+    """The caller's arguments that select the images and their labels."""
 
     paths: Any
     labels: Any
@@ -45,7 +45,7 @@ class ImageSource(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Paths, labels as given or found, names of classes, and where the entries come from."""
+    """Paths, labels as passed or found, class names, and the source of the entries."""
 
     paths: list[bytes]
     labels: Any
@@ -54,7 +54,7 @@ class _Found(NamedTuple):
 
 
 def list_images(source: ImageSource) -> ImageList:
-    """All the files of a folder, a list in a file, a table, or a sequence, with their labels."""
+    """Return all files and labels of a folder, a list in a file, a table, or a sequence."""
     paths, labels, class_names, origin = _find(source)
     if not paths:
         raise UsageError(
@@ -91,7 +91,7 @@ def _find(source: ImageSource) -> _Found:
 
 
 def _read_list(name: bytes, source: ImageSource) -> ImageTable:
-    """The entries of a file, which must exist and be of a kind that lists images."""
+    """Read the entries of a file, which must exist and have a format that lists images."""
     text = os.fsdecode(name)
     if not os.path.exists(name):
         kind = "file" if text.lower().endswith(TABLE_EXTENSIONS) else "file or folder"
@@ -140,9 +140,9 @@ def encode(paths: Iterable[Any], origin: Origin) -> list[bytes]:
 
 
 def check_files(paths: Sequence[bytes]) -> None:
-    """Raise an ImageError that names missing and empty files, and folders.
+    """Raise an ImageError that names missing files, empty files, and folders.
 
-    One ``stat`` per file can save a training that would end at the first of them.
+    One ``stat`` per file can save a training that would otherwise end at the first of them.
     """
     bad = [(path, why) for path in paths if (why := what_is_wrong(path)) is not None]
     if not bad:
@@ -157,7 +157,7 @@ def check_files(paths: Sequence[bytes]) -> None:
 
 
 def what_is_wrong(path: bytes) -> str | None:
-    """Why a file cannot be read, as far as the file system knows."""
+    """Why a file cannot be read, as far as the file system shows."""
     if b"://" in path:
         return None  # gs:// and the like, which TensorFlow reads
     try:
@@ -172,7 +172,7 @@ def what_is_wrong(path: bytes) -> str | None:
 
 
 def split(images: ImageList, share: float, seed: int) -> tuple[ImageList, ImageList]:
-    """Training and validation images, drawn by ``seed``, so that two calls agree."""
+    """Training and validation images, drawn with ``seed``, so that two calls agree."""
     places = list(range(len(images.paths)))
     random.Random(seed).shuffle(places)
     count = round(share * len(places))

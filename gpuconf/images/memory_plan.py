@@ -8,27 +8,27 @@ from gpuconf.errors import UsageError
 from gpuconf.units import KIB, MIB, exact_size, mib_figure, mib_figures, sized
 
 FLOAT_BYTES = 4
-# At most, for a pixel that is being decoded.  A progressive JPEG's coefficients take 6 bytes where
-# its colours are not subsampled, the reduced picture that is made of them less than 1, a picture
-# that is not reduced 3, and 3 again where it is turned upright.  Pillow's pixels have 4 bytes; what
-# is transparent is there five times until it lies on white, and then becomes an array.
+# Maximum bytes per pixel during decoding.  A progressive JPEG's coefficients take 6 bytes without
+# chroma subsampling, the reduced image made from them less than 1, an image that is not reduced 3,
+# and another 3 if it is rotated upright.  Pillow's pixels have 4 bytes.  A transparent image exists
+# five times until it is pasted on white, and is then converted to an array.
 REDUCED_BYTES_PER_PIXEL = 7
 WHOLE_BYTES_PER_PIXEL = 12
 PILLOW_BYTES_PER_PIXEL = 28
-# A photograph of 9 million pixels.  More workers than leave each so much would only wait for the
+# A photograph of 9 million pixels.  Workers with less memory than this each would only wait for the
 # lane of large images.
 _TYPICAL_IMAGE_BYTES = 64 * MIB
-# Beside the batches that wait: one is being put together, one converted, and one is in use.
+# In addition to the waiting batches: one is being assembled, one converted, and one is in use.
 _BATCHES_IN_WORK = 3
 _MOST_WAITING = 4
-# Beside what a path takes itself: its places in a list, in a tuple and in a tensor of strings; what
-# the allocators round up, three times; its epoch, its position and its place in the epoch's order,
-# twice while that is drawn.
+# In addition to the path itself: its entries in a list, a tuple and a string tensor; the rounding
+# of the allocators, three times; its epoch, its position and its index in the epoch's order, twice
+# while the order is drawn.
 _BYTES_PER_ENTRY = 2 * 8 + 24 + (8 + 8 + 16) + 5 * 8
 
 
 class Demand(NamedTuple):
-    """What is asked of a stream, as far as memory depends on it."""
+    """The parameters of a stream that its memory depends on."""
 
     images: int
     path_bytes: int  # all paths: as bytes, as text, and as characters of a tensor
@@ -46,7 +46,7 @@ class Demand(NamedTuple):
 
     @property
     def image_bytes(self) -> int:
-        """One picture at its final size, in float32."""
+        """One image at its final size, in float32."""
         return self.height * self.width * self.channels * FLOAT_BYTES
 
     @property
@@ -56,15 +56,15 @@ class Demand(NamedTuple):
 
     @property
     def cache_bytes(self) -> int:
-        """All pictures at their final size with one byte per value, if they are kept."""
+        """All images at their final size with one byte per value, if they are cached."""
         return self.images * (self.image_bytes // FLOAT_BYTES + 128) if self.cached else 0
 
 
 class MemoryPlan(NamedTuple):
     """The most that is held at once, in bytes; ``print(plan)`` shows the sum.
 
-    ``decoding_bytes`` is what one image may take while it is decoded beside others;
-    ``alone_bytes`` what a larger one may, of which there is one at a time.
+    ``decoding_bytes`` is the limit for an image that is decoded alongside others.  ``alone_bytes``
+    is the limit for a larger one; only one of these is decoded at a time.
     """
 
     host_limit_bytes: int
@@ -79,17 +79,17 @@ class MemoryPlan(NamedTuple):
 
     @property
     def batches_bytes(self) -> int:
-        """All batches: those that wait and those in work."""
+        """All batches: the waiting ones and those in progress."""
         return (self.batches_waiting + _BATCHES_IN_WORK) * self.batch_bytes
 
     @property
     def finished_bytes(self) -> int:
-        """Pictures that are decoded and wait for their batch: two for each worker."""
+        """Images that are decoded and wait for their batch: two for each worker."""
         return 2 * self.workers * self.image_bytes
 
     @property
     def held_bytes(self) -> int:
-        """The sum: at most this much, when everything is as large as it may be."""
+        """The sum: the maximum, if everything is as large as it may be."""
         decoding = self.workers * self.decoding_bytes + self.alone_bytes
         lists = self.index_bytes + self.cache_bytes
         return lists + self.batches_bytes + self.finished_bytes + decoding
@@ -118,8 +118,8 @@ class MemoryPlan(NamedTuple):
 def plan_memory(demand: Demand, *, host_limit_bytes: int, cpus: int) -> MemoryPlan:
     """Divide ``host_limit_bytes``; a UsageError shows the sum if it is too little.
 
-    First come the list, a cache and the batches, which cannot be less.  Half of the rest is kept
-    for one image larger than the others; the workers share the other half.
+    The list, a cache and the batches come first, because they have a fixed size.  Half of the rest
+    is reserved for one large image; the workers share the other half.
     """
     left = host_limit_bytes - demand.index_bytes - demand.cache_bytes
     waiting = _batches_waiting(demand, left)
@@ -144,17 +144,17 @@ def plan_memory(demand: Demand, *, host_limit_bytes: int, cpus: int) -> MemoryPl
 
 
 def least_decoding_bytes(demand: Demand) -> int:
-    """What decoding an image of the final size takes; no plan may leave less."""
+    """Bytes to decode an image of the final size; every plan must leave at least this much."""
     return decoding_bytes(demand.height * demand.width, 64 * KIB, PILLOW_BYTES_PER_PIXEL)
 
 
 def decoding_bytes(pixels: int, file_bytes: int, bytes_per_pixel: int) -> int:
-    """The most that decoding takes: the file, perhaps held twice, and its pixels."""
+    """Maximum bytes for decoding: the file, which may be held twice, and its pixels."""
     return 2 * file_bytes + pixels * bytes_per_pixel
 
 
 def _batches_waiting(demand: Demand, left: int) -> int:
-    """From 1 to 4, as many as fit a tenth of what is left: more do not make decoding faster."""
+    """From 1 to 4, as many as fit in a tenth of the memory left: more do not speed up decoding."""
     return max(1, min(_MOST_WAITING, left // 10 // demand.batch_bytes))
 
 

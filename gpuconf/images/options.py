@@ -1,4 +1,4 @@
-"""The options of `stream` and `sequence`, checked before any file is looked at."""
+"""The options of `stream` and `sequence`, checked before any file is read."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Picture:
 
     @property
     def averages(self) -> bool:
-        """Whether pixels may be averaged: those of masks, resized by ``nearest``, must not be."""
+        """Whether pixels may be averaged; masks, which are resized by ``nearest``, must not be."""
         return self.antialias and self.interpolation != "nearest"
 
     @property
     def bytes_per_pixel(self) -> int:
-        """What decoding a JPEG or a plain PNG takes at most."""
+        """Maximum bytes per pixel for decoding a JPEG or a plain PNG."""
         return REDUCED_BYTES_PER_PIXEL if self.averages else WHOLE_BYTES_PER_PIXEL
 
 
@@ -56,7 +56,7 @@ def check_picture(
     crop_to_aspect_ratio: bool,
     pad_to_aspect_ratio: bool,
 ) -> Picture:
-    """The picture asked for, or a UsageError."""
+    """Return the requested picture, or raise a UsageError."""
     height, width = _check_size(size)
     if channels not in (1, 3, 4) or isinstance(channels, bool):
         raise UsageError(
@@ -92,31 +92,31 @@ def _check_size(size: Any) -> tuple[int, int]:
 
 
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
-    """One of the choices, or a UsageError that lists them."""
+    """Accept one of the choices, or raise a UsageError that lists them."""
     if not any(value is choice or value == choice for choice in choices):
         listed = ", ".join(repr(choice) for choice in choices)
         raise UsageError(f"{name}={value!r} is none of {listed}", hint=f"{name}={choices[0]!r}")
 
 
 def check_host_limit(limit: Any) -> int:
-    """Bytes, from a size or a number of bytes; less than 1 MiB is too little to decode anything."""
+    """Return bytes from a size or a number; less than 1 MiB is too little to decode anything."""
     return memory_size("host_limit", limit, least=MIB, hint='host_limit="2GiB"')
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Accept only True and False, not what Python would treat as one of them."""
+    """Accept only True and False, not values that Python would treat as one of them."""
     if not isinstance(value, bool):
         raise UsageError(f"{name}={value!r} is neither True nor False", hint=f"{name}=True")
 
 
 def check_seed(seed: Any) -> None:
-    """None, or a whole number from 0 on."""
+    """Accept None or an integer of at least 0."""
     if seed is not None:
         whole_number("seed", seed, least=0, hint="seed=1")
 
 
 def check_split(validation_split: Any, subset: str | None) -> None:
-    """A share and a subset, or neither."""
+    """Accept a share and a subset, or neither."""
     if validation_split is None and subset is None:
         return
     if validation_split is None or subset is None:

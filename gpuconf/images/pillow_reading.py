@@ -1,6 +1,6 @@
-"""Pictures by Pillow: every kind that it knows, upright, in 8 bits, with the channels asked for.
+"""Images read by Pillow: any format it supports, upright, in 8 bits, with the requested channels.
 
-It also says what is wrong with a file that TensorFlow could not read, by reading it once more.
+It also reports why TensorFlow could not read a file, by reading the file once more.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from gpuconf.units import sized
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _WHITE = (255, 255, 255, 255)
 _ORIENTATION = 0x0112
-# Photographs keep one of these while they are made smaller; others must be decoded in full.
+# Photographs keep one of these formats while they are reduced; others must be decoded in full.
 _SHRINKABLE = ("JPEG", "MPO")
-# How files begin that TensorFlow decodes by itself.
+# The first bytes of files that TensorFlow decodes by itself.
 _BEGINNINGS = (b"\xff\xd8\xff", b"\x89PNG")
 
 
 class Lanes:
-    """How large an image may be: ``decoding_bytes`` beside others, up to ``alone_bytes`` alone."""
+    """Size limits: up to ``decoding_bytes`` alongside other images, up to ``alone_bytes`` alone."""
 
     def __init__(self, decoding_bytes: int, alone_bytes: int) -> None:
         self._decoding_bytes = decoding_bytes
@@ -37,7 +37,7 @@ class Lanes:
         self._alone = threading.Lock()
 
     def enter(self, size_bytes: int, path: str, what: str) -> AbstractContextManager[Any]:
-        """The lock of the one large image, none for others; an ImageError above all limits."""
+        """Return the lock for one large image, or no lock; above all limits, raise ImageError."""
         if size_bytes > self._alone_bytes:
             raise ImageError(
                 f"{path}: {what} takes up to {sized(size_bytes)} to decode, and host_limit "
@@ -51,8 +51,8 @@ class Lanes:
 def read_picture(path: bytes, picture: Picture, lanes: Lanes, fit: Callable[[Any], Any]) -> Any:
     """Read a file as an upright Pillow image in the mode of the channels; return ``fit`` of it.
 
-    A large JPEG is reduced by 2, 4 or 8 if it stays at least as large as the final size.
-    Raises ImageError with the file's name, MissingDependencyError, or MemoryError.
+    A large JPEG is reduced by 2, 4 or 8 if it stays at least as large as the final size. Raises
+    ImageError with the file name, MissingDependencyError, or MemoryError.
     """
     name = os.fsdecode(path)
     pillow = import_pillow(name)
@@ -72,7 +72,7 @@ def read_picture(path: bytes, picture: Picture, lanes: Lanes, fit: Callable[[Any
         raise
     except pillow.UnidentifiedImageError:
         raise ImageError(f"{name}: {_what_it_is(data)}", path=name) from None
-    except Exception as error:  # Pillow's plugins raise what they like: SyntaxError, struct.error
+    except Exception as error:  # Pillow's plugins raise any type: SyntaxError, struct.error
         if isinstance(error, MemoryError) or "out of memory" in str(error):
             raise out_of_memory(name) from error
         raise ImageError(f"{name}: {_reason(error)}", path=name) from None
@@ -85,12 +85,12 @@ def _needed_bytes(image: Any, picture: Picture, file_bytes: int) -> int:
 
 
 def read_orientation(data: bytes) -> int:
-    """The EXIF orientation, 1 to 8, of a JPEG file's bytes; 1 where it has none."""
+    """Return the EXIF orientation of a JPEG file's bytes, 1 to 8; 1 if there is none."""
     pillow = import_pillow("a JPEG with an EXIF orientation")
     try:
         with pillow.open(BytesIO(data)) as image:
             found = int(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # broken EXIF data are ignored; decoding finds a broken picture
+    except Exception:  # ignore broken EXIF data; decoding detects a broken image
         return 1
     return found if 1 <= found <= 8 else 1
 
@@ -112,10 +112,10 @@ def _decode(image: Any, picture: Picture) -> Any:
     from PIL import ImageOps
 
     if picture.averages and image.format in _SHRINKABLE:
-        # Square, because the picture may lie on its side until it is turned upright.
+        # Square, because the image may lie on its side until it is rotated upright.
         longer = max(picture.height, picture.width)
         image.draft(None, (longer, longer))
-    image.seek(0)  # the first picture of an animation
+    image.seek(0)  # the first frame of an animation
     in_8_bits = _in_8_bits(image)
     if in_8_bits is image:
         in_8_bits = ImageOps.exif_transpose(image)
@@ -123,11 +123,11 @@ def _decode(image: Any, picture: Picture) -> Any:
 
 
 def _in_8_bits(image: Any) -> Any:
-    """The image, with 16-bit greys scaled to 8 bits; Pillow's own conversion would clip them."""
+    """Scale 16-bit greyscale to 8 bits; Pillow's own conversion would clip it."""
     import numpy as np
     from PIL import Image
 
-    # Older Pillows open a grey PNG of 16 bits as 32-bit integers.
+    # Older versions of Pillow open a 16-bit greyscale PNG as 32-bit integers.
     is_16_bits = image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG")
     if is_16_bits:
         return Image.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8))
@@ -137,7 +137,7 @@ def _in_8_bits(image: Any) -> Any:
 
 
 def _with_channels(image: Any, channels: int) -> Any:
-    """The image in the mode asked for; transparency becomes white, unless alpha is a channel."""
+    """Convert to the requested mode; transparency becomes white, unless alpha is a channel."""
     from PIL import Image
 
     transparent = image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or (
@@ -150,7 +150,7 @@ def _with_channels(image: Any, channels: int) -> Any:
 
 
 def _what_it_is(data: bytes) -> str:
-    """What a file is that no decoder knows, as far as its first bytes show."""
+    """Describe a file that no decoder recognizes, based on its first bytes."""
     start = data[:16]
     for magic, kind in (
         (b"%PDF", "a PDF"), (b"<svg", "an SVG drawing"), (b"PK\x03\x04", "a ZIP archive"),
@@ -172,10 +172,10 @@ def _reason(error: Exception) -> str:
 
 
 def examine(path: bytes, picture: Picture, alone_bytes: int) -> ImageError:
-    """The error that names the file and says why it gave no picture.
+    """Return the error that names the file and says why it cannot be read as an image.
 
     Raises MissingDependencyError or MemoryError if only Pillow or memory is missing: the file is
-    sound, and skipping it would lose all files of its kind.
+    intact, and skipping it would lose all files of its kind.
     """
     name = os.fsdecode(path)
     try:

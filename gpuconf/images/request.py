@@ -1,4 +1,4 @@
-"""What `stream` and `sequence` have in common: the request, its parts, their memory plans."""
+"""Shared by `stream` and `sequence`: the request, its parts, their memory plans."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _FLAGS = (
 
 @dataclass(frozen=True, eq=False)
 class ImageRequest:
-    """What the caller wants of which images: the arguments of `stream` and `sequence`, as given.
+    """The arguments of `stream` and `sequence`, as passed.
 
-    Both functions take them from here; docs/images.md describes each.
+    Both functions take their signature from here; docs/images.md describes each argument.
     """
 
     paths: Any
@@ -75,7 +75,7 @@ class ImageRequest:
 
     @cached_property
     def picture(self) -> Picture:
-        """How a file becomes an array; a UsageError for what cannot be."""
+        """How a file becomes an array; raises UsageError for invalid options."""
         return check_picture(
             self.size,
             self.channels,
@@ -87,7 +87,7 @@ class ImageRequest:
 
     @property
     def source(self) -> ImageSource:
-        """What says which images, with which labels."""
+        """The arguments that select the images and their labels."""
         return ImageSource(
             self.paths,
             self.labels,
@@ -99,7 +99,7 @@ class ImageRequest:
         )
 
     def check(self) -> None:
-        """Raise a UsageError for what cannot be, before any file is looked for."""
+        """Raise a UsageError for invalid options, before any file is read."""
         self.picture  # noqa: B018  # it is checked where it is made
         check_choice("label_mode", self.label_mode, LABEL_MODES)
         check_choice("on_error", self.on_error, POLICIES)
@@ -120,13 +120,13 @@ class ImageRequest:
 
     @property
     def skips(self) -> bool:
-        """Whether files without a picture are left out."""
+        """Whether unreadable files are skipped."""
         return self.on_error == "skip"
 
     def make(self, one: Callable[[Part], Any], *, decoder: str) -> Any:
-        """``one`` of the images, of their subset, or of both subsets, with their attributes.
+        """Apply ``one`` to all images, to their subset, or to both subsets; add their attributes.
 
-        ``decoder`` distinguishes pictures in a cache that were made differently.
+        ``decoder`` distinguishes cached images that were made differently.
         """
         part = partial(self._part, decoder=decoder)
         images = list_images(self.source)
@@ -140,7 +140,7 @@ class ImageRequest:
             return part(training, seed).described(one)
         if self.subset == "validation":
             return part(validation, seed, training=False).described(one)
-        # Both are open at once while fit() runs.
+        # Both are open at once during fit().
         return (
             part(training, seed, sharers=2).described(one),
             part(validation, seed, training=False, sharers=2).described(one),
@@ -186,7 +186,7 @@ class ImageRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """All images, those for training, or those for validation, with what was decided for them.
+    """All images, those for training, or those for validation, with the decisions made for them.
 
     Validation is neither shuffled nor augmented.
     """
@@ -202,7 +202,7 @@ class Part:
     transforms: tuple[Transform, ...]
 
     def described(self, make: Callable[[Part], Any]) -> Any:
-        """``make`` of this part, with the attributes of Keras's own loader, and ours."""
+        """Apply ``make`` to this part; add the attributes of Keras's own loader, and ours."""
         made = make(self)
         labels = self.images.labels
         made.class_names = None if labels is None else labels.class_names
@@ -222,9 +222,9 @@ def _drawn_seed() -> int:
 def answering(
     request: Callable[P, Asked],
 ) -> Callable[[Callable[[Asked], Any]], Callable[P, Any]]:
-    """Make a function of a request one of its arguments, as ``help`` and type checkers see it.
+    """Turn a function of a request into one of its arguments, for ``help`` and type checkers, too.
 
-    So what `stream` and `sequence` take, with its defaults, is written once.
+    The parameters of `stream` and `sequence`, with their defaults, are therefore defined once.
     """
     signature = inspect.signature(request)
 

@@ -1,8 +1,8 @@
-"""JPEGs decoded at a part of their size, turned upright, and any picture resized, in TensorFlow.
+"""JPEGs decoded at a fraction of their size, rotated upright, and any image resized, in TensorFlow.
 
-Resizing is `tf.image.resize` and gives the values of Keras's own loader; edges are cut off before
-or added after, if asked for.  Only a picture that is much larger is averaged (``antialias``); Keras
-averages none.
+Resizing is `tf.image.resize` and gives the values of Keras's own loader.  Edges are cropped
+before it or padded after it, if requested.  Only a much larger image is averaged (``antialias``);
+Keras never averages.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any
 
 from gpuconf.images.options import Picture
 
-# How a JPEG begins.
+# The first bytes of a JPEG.
 JPEG = b"\xff\xd8\xff"
-# libjpeg can decode one half, a quarter or an eighth as high and wide.
+# libjpeg can decode at a half, a quarter or an eighth of the height and width.
 RATIOS = (1, 2, 4, 8)
-# Each resulting pixel is made of four.  If these are less than half of all pixels, it is averaged
-# instead, which takes several times as long.
+# Each output pixel is interpolated from four.  If these are less than half of all pixels, the image
+# is averaged instead, which takes several times as long.
 _SEEN_TWICE_OVER = 2 * 4
 
 
 def reduction(rows: Any, columns: Any, picture: Picture) -> Any:
-    """The place of the smallest ratio that leaves a picture at least as large as the final size.
+    """The index of the smallest ratio that keeps an image at least as large as the final size.
 
-    With 1/2, 1/4 or 1/8 libjpeg computes fewer pixels, each the average of 4, 16 or 64: that is
+    At 1/2, 1/4 or 1/8, libjpeg computes fewer pixels, each the average of 4, 16 or 64.  This is
     less work, and avoids the aliasing of sampling only a few pixels.
     """
     import tensorflow as tf
@@ -36,7 +36,7 @@ def reduction(rows: Any, columns: Any, picture: Picture) -> Any:
 
 
 def decode_jpeg(data: Any, ratio: int, picture: Picture) -> Any:
-    """A JPEG's bytes as uint8 (rows, columns, channels), as high and wide as 1/ratio."""
+    """Decode a JPEG's bytes to uint8 (rows, columns, channels), at 1/ratio of height and width."""
     import tensorflow as tf
 
     image = tf.io.decode_jpeg(data, channels=min(picture.channels, 3), ratio=ratio)
@@ -46,9 +46,9 @@ def decode_jpeg(data: Any, ratio: int, picture: Picture) -> Any:
 
 
 def turn(image: Any, orientation: Any) -> Any:
-    """Upright, by its EXIF orientation 1 to 8: mirrored, turned, or both.
+    """Make the image upright, by its EXIF orientation 1 to 8: mirrored, rotated, or both.
 
-    From 5 on rows and columns change places first.
+    From 5 on, rows and columns are swapped first.
     """
     import tensorflow as tf
 
@@ -59,7 +59,7 @@ def turn(image: Any, orientation: Any) -> Any:
 
 
 def resize(image: Any, picture: Picture) -> Any:
-    """A uint8 image of any size (rows, columns, channels) to the final size, float32."""
+    """Resize a uint8 image of any size (rows, columns, channels) to the final size, float32."""
     import tensorflow as tf
 
     if picture.crop_to_aspect_ratio:
@@ -75,12 +75,12 @@ def resize(image: Any, picture: Picture) -> Any:
 
 
 def resize_plainly(image: Any, picture: Picture) -> Any:
-    """The same for an image that is known not to be much larger."""
+    """The same for an image that is not much larger than the final size."""
     return _resize(_cropped(image, picture) if picture.crop_to_aspect_ratio else image, picture)
 
 
 def averaging_pixels(picture: Picture) -> int:
-    """The number of pixels from which on an image is averaged."""
+    """The number of pixels above which an image is averaged."""
     return _SEEN_TWICE_OVER * picture.height * picture.width
 
 
@@ -96,7 +96,7 @@ def _resize(image: Any, picture: Picture, *, antialias: bool = False) -> Any:
 
 
 def _cropped(image: Any, picture: Picture) -> Any:
-    """The largest central part with the final proportions."""
+    """The largest central crop with the final aspect ratio."""
     import tensorflow as tf
 
     rows, columns = tf.unstack(tf.shape(image)[:2])

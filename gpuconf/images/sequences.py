@@ -18,7 +18,7 @@ from gpuconf.images.options import check_choice
 from gpuconf.images.pillow_reading import Lanes, import_pillow, read_picture
 from gpuconf.images.request import ImageRequest, Part, answering
 
-# Keras's names to those of Pillow, which always averages when it makes a picture smaller.
+# Keras's names mapped to Pillow's; Pillow always averages when it reduces an image.
 _RESAMPLINGS = {
     "bilinear": "BILINEAR",
     "nearest": "NEAREST",
@@ -32,10 +32,10 @@ _RESAMPLINGS = {
 def sequence(request: ImageRequest) -> Any:
     """Batches of images from files as a `keras.utils.PyDataset`, for Keras on any backend.
 
-    Arguments and results are those of `stream`, as numpy arrays; the values differ slightly,
+    Arguments and results are those of `stream`, as numpy arrays.  The values differ slightly,
     because Pillow decodes and resizes.  Skipped files make a batch smaller.
 
-    Raises UsageError, ImageError with a file's name, also while training, and
+    Raises UsageError, ImageError with the file name (also during training), and
     MissingDependencyError without Pillow or Keras.
     """
     request.check()
@@ -50,7 +50,7 @@ def sequence(request: ImageRequest) -> Any:
 
 
 class ImageBatches:
-    """Batches of the images of a part by number, in an order that changes with each epoch."""
+    """Batches of a part's images by number, in an order that changes with each epoch."""
 
     def __init__(self, part: Part) -> None:
         self._part = part
@@ -67,7 +67,7 @@ class ImageBatches:
         return whole + (1 if rest and not self._part.request.drop_remainder else 0)
 
     def end_epoch(self, *, complete: bool = True) -> None:
-        """Draw the next epoch's order; after a complete epoch, report what was skipped."""
+        """Draw the next epoch's order; after a complete epoch, report the skipped files."""
         self._epoch += 1
         self._order = self._drawn()
         if complete:
@@ -76,10 +76,10 @@ class ImageBatches:
             self._part.failures.begin_epoch()
 
     def batch(self, number: int) -> Any:
-        """Pictures, and any labels, as numpy arrays; an ImageError if none can be read.
+        """Images, and any labels, as numpy arrays; raises ImageError if none can be read.
 
-        Keras wants a batch for each number: if all its files are skipped, it is the next picture
-        that can be read.
+        Keras needs a batch for each number.  If all files of a batch are skipped, it contains the
+        next readable image.
         """
         import numpy as np
 
@@ -99,7 +99,7 @@ class ImageBatches:
         return images if labels is None else (images, self._vectors(labels.values[places[kept]]))
 
     def _one_after(self, position: int) -> tuple[Any, list[Any]]:
-        """Place and picture of the next readable file from this position on."""
+        """Index and image of the next readable file from this position on."""
         import numpy as np
 
         for place in np.roll(self._order, -min(position, len(self._order))):
@@ -169,7 +169,7 @@ def _sequence_class() -> Any:
     base, options = _base()
 
     class ImageSequence(base):  # type: ignore[misc,valid-type]
-        """`ImageBatches` as Keras wants them."""
+        """`ImageBatches` with Keras's interface."""
 
         def __init__(self, part: Part) -> None:
             # Two batches are read at a time, by the same threads, so that one is always ready.
@@ -190,10 +190,10 @@ def _sequence_class() -> Any:
 
 
 def _only_begins() -> bool:
-    """Whether Keras 3 calls ``on_epoch_end`` to begin: in ``EpochIterator.reset``.
+    """Whether Keras 3 calls ``on_epoch_end`` only to begin, from ``EpochIterator.reset``.
 
-    By then some batches were read to build the model, and no epoch has ended.  Only the caller
-    distinguishes the two: of a small data set all batches may have been read.
+    Some batches were read before to build the model, but no epoch has ended.  Only the caller
+    distinguishes the two: all batches of a small data set may have been read.
     """
     adapter = sys._getframe(2)
     return adapter.f_back is not None and adapter.f_back.f_code.co_name == "reset"

@@ -1,7 +1,7 @@
-"""Pictures that the graph leaves to Python: PNGs, turned or large JPEGs, and all other kinds.
+"""Images that the graph leaves to Python: PNGs, rotated or large JPEGs, and all other formats.
 
-JPEGs and PNGs are still decoded and resized by TensorFlow, so that the values are the same.  Pillow
-reads orientations and the other kinds.  Each function is traced when it is first needed.
+TensorFlow still decodes and resizes JPEGs and PNGs, so that the values are the same.  Pillow reads
+orientations and the other formats.  Each function is traced when it is first needed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from gpuconf.images.options import Picture
 from gpuconf.images.pillow_reading import Lanes, read_orientation, read_picture
 from gpuconf.images.resizing import JPEG, RATIOS, decode_jpeg, reduction, resize, turn
 
-# A PNG's first chunk: sides, bit depth 8 or 16, kind 0 grey or 2 RGB; no palette and no alpha.
+# A PNG's first chunk: sides, bit depth 8 or 16, type 0 greyscale or 2 RGB; no palette and no alpha.
 _PLAIN_PNG = re.compile(rb"\x89PNG\r\n\x1a\n.{4}IHDR(.{8})[\x08\x10][\x00\x02]", re.DOTALL)
-# Such a picture may still have a transparent colour, or an orientation; Pillow knows both.
+# Such an image may still have a transparent colour, or an orientation, which Pillow handles.
 _SPECIAL_PNG = re.compile(rb"tRNS|eXIf")
 _CHUNKS_BYTES = 1 << 12
 _EXIF = b"Exif\x00"
@@ -30,10 +30,10 @@ _EXIF_WITHIN_BYTES = 1 << 16
 
 
 class SlowDecoder:
-    """Reads one picture at a time for each thread, large ones alone.
+    """Reads one image at a time in each thread, and large ones alone.
 
-    ``out_of_memory`` holds the files for which there was no memory when they were last read:
-    tf.data drops what failed, and with it the error.
+    ``out_of_memory`` holds the files that last failed for lack of memory: tf.data drops failed
+    elements together with their errors.
     """
 
     def __init__(self, picture: Picture, plan: MemoryPlan) -> None:
@@ -42,10 +42,10 @@ class SlowDecoder:
         self.out_of_memory: set[bytes] = set()
 
     def decode(self, path: bytes) -> Any:
-        """The picture in this file as float32 of the final size.
+        """The image in this file as float32 of the final size.
 
         Every other failure becomes an ImageError: TensorFlow prints the message of an exception,
-        and it may hold a name that is not text.
+        and a message may contain a file name that is not valid text.
         """
         import tensorflow as tf
 
@@ -68,7 +68,7 @@ class SlowDecoder:
         data = tf.io.read_file(path).numpy()
         if data.startswith(JPEG):
             rows, columns, channels = tf.io.extract_jpeg_shape(data).numpy().tolist()
-            if channels != 4:  # CMYK, whose conversion is Pillow's
+            if channels != 4:  # CMYK, which Pillow converts
                 made = partial(self._jpeg, data, _orientation(data))
                 return self._alone_if_large(path, data, rows, columns, made)
         elif (sides := _plain_sides(data)) is not None:
@@ -85,14 +85,14 @@ class SlowDecoder:
 
     @cached_property
     def _jpeg(self) -> Any:
-        """A function of a JPEG's bytes and orientation."""
+        """Return a function of a JPEG's bytes and orientation."""
         import tensorflow as tf
 
         picture = self._picture
 
         def jpeg(data: Any, orientation: Any) -> Any:
             shape, lies = tf.io.extract_jpeg_shape(data), orientation >= 5
-            # From 5 on it lies on its side: its rows become columns.
+            # From 5 on, the image lies on its side: its rows become columns.
             rows, columns = tf.where(lies, shape[1], shape[0]), tf.where(lies, shape[0], shape[1])
             ways = [partial(decode_jpeg, data, ratio, picture) for ratio in RATIOS]
             decoded = tf.switch_case(reduction(rows, columns, picture), ways)
@@ -102,7 +102,7 @@ class SlowDecoder:
 
     @cached_property
     def _png(self) -> Any:
-        """A function of a PNG's bytes; 16 bits are scaled to 8, as a person sees them."""
+        """Return a function of a PNG's bytes; 16 bits are scaled to 8, as a viewer shows them."""
         import tensorflow as tf
 
         def png(data: Any) -> Any:
@@ -118,7 +118,7 @@ class SlowDecoder:
         return _traced(partial(resize, picture=self._picture), spec)
 
     def _fit(self, image: Any) -> Any:
-        """A Pillow image at the final size."""
+        """Convert a Pillow image to the final size."""
         import numpy as np
 
         values = np.asarray(image)
@@ -128,12 +128,12 @@ class SlowDecoder:
 def _traced(function: Callable[..., Any], *signature: Any) -> Any:
     import tensorflow as tf
 
-    # A partial: TensorFlow counts by its code how often a function is traced, and warns.
+    # A partial, because TensorFlow counts traces by a function's code, and warns.
     return tf.function(partial(function), input_signature=signature, autograph=False)
 
 
 def _orientation(data: bytes) -> int:
-    """Pillow is asked only where there are EXIF data."""
+    """The EXIF orientation; Pillow is called only if there are EXIF data."""
     return read_orientation(data) if _EXIF in data[:_EXIF_WITHIN_BYTES] else 1
 
 

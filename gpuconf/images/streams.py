@@ -1,9 +1,9 @@
-"""`stream`: a `tf.data.Dataset` of images that holds paths, and only the pictures in work.
+"""`stream`: a `tf.data.Dataset` of images that holds paths, and only the images in progress.
 
-TensorFlow's decoders do not say which file they failed on, and an exception cannot be caught
-inside a graph.  So a picture that fails is dropped, and every other one carries its position.  If
-positions are missing from a batch, Python looks at their files.  That costs an ordinary picture
-nothing; calling Python for each would cost half as much as decoding.
+TensorFlow's decoders do not report which file they failed on, and an exception cannot be caught
+inside a graph.  So a failed image is dropped, and every other one carries its position.  If
+positions are missing from a batch, Python examines their files.  This costs nothing for an ordinary
+image; calling Python for each would take half as long as decoding.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from gpuconf.images.slow_decoding import SlowDecoder
 from gpuconf.images.transforms import label_vectors
 from gpuconf.pipeline_calls import ending_early
 
-# Less than any number that an epoch may have.
+# Less than any epoch number.
 _NO_EPOCH = -1
-# The last position before an epoch's first batch.  However large that batch is, it does not seem
-# to go on from here, so Python is called for it.
+# The last position before an epoch's first batch.  Whatever its size, that batch does not seem to
+# continue from here, so Python is called for it.
 _BEFORE_FIRST = -2
 
 
@@ -34,18 +34,18 @@ _BEFORE_FIRST = -2
 def stream(request: ImageRequest) -> Any:
     """Batches of images from files, for ``fit``, ``evaluate`` and ``predict``.
 
-    ``paths`` is a folder, with a folder for each class or without; a ``.csv``, ``.tsv`` or
+    ``paths`` is a folder, with or without a folder for each class; a ``.csv``, ``.tsv`` or
     ``.parquet`` list; a DataFrame; or a sequence of paths.  ``size`` is (height, width).  Each
-    batch is float32 of the shape (batch_size, height, width, channels), values 0 to 255 before
-    ``augment`` and ``scale``, and the labels, if there are any.  What the others mean is in
-    docs/images.md.
+    batch is float32 of shape (batch_size, height, width, channels), with values 0 to 255 before
+    ``augment`` and ``scale``, plus the labels, if there are any. docs/images.md describes the
+    other arguments.
 
     Returns a `tf.data.Dataset` with ``class_names``, ``file_paths``, ``memory_plan`` and
-    ``skipped``; with ``subset="both"`` two, for training and validation.
+    ``skipped``; with ``subset="both"`` two of them, for training and validation.
 
-    Raises UsageError for arguments that do not go together, and ImageError with the name of the
-    file for one that is missing or empty.  A broken one is named while iterating, in an error
-    that TensorFlow makes of the ImageError: InvalidArgumentError.
+    Raises UsageError for incompatible arguments, and ImageError with the name of a missing or empty
+    file.  A broken file is named during iteration, in an InvalidArgumentError that TensorFlow makes
+    from the ImageError.
     """
     request.check()
     decoder = f"tensorflow {_tensorflow().__version__}"
@@ -81,7 +81,7 @@ class Pipeline:
         return whole + (1 if rest and not self._request.drop_remainder else 0)
 
     def _order(self, epoch: Any, places: Any) -> Any:
-        """The places of the files in this epoch; the same for the same number."""
+        """The indices of the files in this epoch; the same for the same epoch number."""
         import tensorflow as tf
 
         if not self._part.shuffle:
@@ -90,7 +90,7 @@ class Pipeline:
         return tf.random.experimental.stateless_shuffle(places, seed)
 
     def _positions(self) -> Any:
-        """(epoch, position, place of the file), in a new order for each iteration."""
+        """(epoch, position, file index), in a new order for each iteration."""
         import tensorflow as tf
 
         def one_epoch(epoch: Any) -> Any:
@@ -103,7 +103,7 @@ class Pipeline:
         return epochs.take(1).flat_map(_plain_graph(one_epoch))
 
     def _loaded(self) -> Any:
-        """(epoch, position, picture, label) of each file that gives a picture."""
+        """(epoch, position, image, label) of each readable file."""
         import tensorflow as tf
 
         paths, labels = tf.constant(self._paths, tf.string), self._labels()
@@ -118,10 +118,10 @@ class Pipeline:
         return loaded.ignore_errors(log_warning=False)
 
     def _batched(self) -> Any:
-        """The same in batches, and an end mark.
+        """The same in batches, followed by an end mark.
 
-        The mark has a position without a file, at which the files missing before it are noticed,
-        as often as no batch has positions; and it has no picture.
+        The end mark has a position without a file, which reveals files missing before it.  It has
+        more positions than any batch, so that it is recognized, and no image.
         """
         import tensorflow as tf
 
@@ -135,7 +135,7 @@ class Pipeline:
         return self._loaded().batch(size).concatenate(tf.data.Dataset.from_tensors(end))
 
     def _decode(self) -> Callable[[Any, Any], Any]:
-        """A function from a path and its place to the picture."""
+        """Return a function from a path and its index to the image."""
         decode = make_decode(self._picture, self._part.plan, self._slow)
         cache = self._part.cache
         if cache is None:
@@ -144,7 +144,7 @@ class Pipeline:
         return lambda path, place: kept_or_made(cache, place, lambda: decode(path), shape)
 
     def _labels(self) -> Callable[[Any], Any]:
-        """A function from places to their labels; without labels the places, dropped at the end."""
+        """Return a function from indices to labels; without labels it returns the indices."""
         import tensorflow as tf
 
         if self._part.images.labels is None:
@@ -153,7 +153,7 @@ class Pipeline:
         return lambda places: tf.gather(values, places)
 
     def _checked(self, batches: Any) -> Any:
-        """(pictures, labels) of each batch, after a check for missing positions."""
+        """(images, labels) of each batch, after a check for missing positions."""
         import numpy as np
         import tensorflow as tf
 
@@ -167,10 +167,10 @@ class Pipeline:
 
             def looked_at() -> Any:
                 looked = tf.numpy_function(look_at, [epoch, before, positions], tf.int64)
-                return tf.ensure_shape(looked, [])  # else TensorFlow traces all of it again
+                return tf.ensure_shape(looked, [])  # otherwise TensorFlow traces everything again
 
-            # A whole batch that goes on from the one before has every file.  The result is part of
-            # the state, so that no optimizer removes the look as unused.
+            # A whole batch that continues from the one before has every file.  The result is part
+            # of the state, so that no optimizer removes the check as unused.
             is_whole = (tf.size(positions) == size) & (last - before == size)
             last = tf.cond(is_whole, lambda: last, looked_at)
             return (last, epoch), (images, labels)
@@ -184,11 +184,11 @@ class Pipeline:
     def _look(self, epoch: Any, before: Any, positions: Any) -> Any:
         """Report the files whose positions are missing, and the beginning and end of an epoch.
 
-        ``before`` is the last position so far.  Gives the one after this batch.
+        ``before`` is the last position so far.  Returns the one after this batch.
         """
         import numpy as np
 
-        if before == self._count:  # the end mark, after a short batch, which was the end already
+        if before == self._count:  # the end mark after a short batch, which already was the end
             return before
         if before == _BEFORE_FIRST:
             self._part.failures.begin_epoch()
@@ -206,7 +206,7 @@ class Pipeline:
         import tensorflow as tf
 
         with tf.device("CPU:0"):
-            # If no file was read, no epoch is known, and any order will do.
+            # If no file was read, the epoch is unknown, and any order will do.
             epoch = tf.constant(max(int(epoch), 0), tf.int64)
             return self._order(epoch, tf.range(self._count, dtype=tf.int64))
 
@@ -214,7 +214,7 @@ class Pipeline:
         """Raise an ImageError for the first of these files, or record them as skipped.
 
         A lack of memory always raises: tf.data reads on after an error, and then all files of the
-        batch that ended with it are missing.
+        batch that failed are missing.
         """
         paths = [self._paths[place] for place in places]
         for path in filter(self._slow.out_of_memory.__contains__, paths):
@@ -226,7 +226,7 @@ class Pipeline:
             self._part.failures.note(place, os.fsdecode(path), error.reason)
 
     def _changes_batches(self) -> bool:
-        """Whether pictures are transformed, or labels are dropped or become vectors."""
+        """Whether images are transformed, or labels are dropped or become vectors."""
         known, mode = self._part.images.labels, self._request.label_mode
         vectors = known is None or label_vectors(mode, known.class_count) is not None
         return vectors or bool(self._part.transforms)
@@ -242,7 +242,7 @@ class Pipeline:
 
 
 def _plain_graph(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep AutoGraph from rewriting Python that is meant to run while tracing."""
+    """Keep AutoGraph from rewriting Python that must run during tracing."""
     import tensorflow as tf
 
     made: Callable[..., Any] = tf.autograph.experimental.do_not_convert(function)
@@ -254,11 +254,11 @@ def _options() -> Any:
 
     options = tf.data.Options()
     options.deterministic = True
-    # There is nothing left to tune: workers and buffers are the plan's.  Tuning costs a thread.
+    # There is nothing to tune: the plan sets workers and buffers.  Tuning costs a thread.
     options.autotune.enabled = False
-    # Nor is there anything to rewrite, and looking for it takes a third of an epoch's start.
+    # There is nothing to rewrite either, and looking for it takes a third of an epoch's start.
     options.experimental_optimization.apply_default_optimizations = False
-    # One thread for each picture: splitting its work costs more than it gains.
+    # One thread for each image: splitting its work costs more than it gains.
     options.threading.max_intra_op_parallelism = 1
     return options
 

@@ -22,7 +22,7 @@ _DEFAULT_LABEL = "label"
 
 
 class ImageTable(NamedTuple):
-    """Paths as the table has them, and labels; None without such a column."""
+    """Paths as in the table, and labels; None without such a column."""
 
     paths: list[Any]
     labels: list[Any] | None
@@ -38,7 +38,7 @@ class _Columns(NamedTuple):
 
 
 def read_table(file: str, *, path_column: str, label_column: str | None) -> ImageTable:
-    """Read the columns of a file; relative paths start at the file's own folder."""
+    """Read the columns of a file; relative paths are relative to the file's folder."""
     is_parquet = file.lower().endswith(".parquet")
     columns = _parquet_columns(file) if is_parquet else _csv_columns(file, path_column)
     table = _table(columns, path_column, label_column)
@@ -48,11 +48,11 @@ def read_table(file: str, *, path_column: str, label_column: str | None) -> Imag
 
 
 def take_table(given: Any, *, path_column: str, label_column: str | None) -> ImageTable | None:
-    """The columns of a table in memory, of any library or a dict; None for anything else."""
+    """Return the columns of a table in memory, of any library or a dict; None for anything else."""
     names = list(given) if isinstance(given, Mapping) else getattr(given, "columns", None)
     if names is None:
         return None
-    # Where ``columns`` are the cells, as in pyarrow, the names have another name.
+    # Where ``columns`` returns the cells, as in pyarrow, this attribute has the names.
     named = getattr(given, "column_names", None)
     names = named if isinstance(named, list) else list(names)
     origin = Origin(f"the {type(given).__name__}")
@@ -75,12 +75,12 @@ def _table(columns: _Columns, path_column: str, label_column: str | None) -> Ima
 
 
 def _is_name(path: Any) -> bool:
-    """Whether it can be relative; an empty cell stays empty, and is reported with its row."""
+    """Whether it can be a relative path; an empty cell stays empty and is reported with its row."""
     return isinstance(path, str) and path != "" and "://" not in path
 
 
 def _require(columns: _Columns, name: str, option: str, other: str) -> None:
-    """Check that there is one column of that name, or raise a UsageError with all names."""
+    """Check that exactly one column has this name, or raise a UsageError with all names."""
     source, count = columns.origin.source, columns.names.count(name)
     if count > 1:
         raise UsageError(
@@ -95,7 +95,7 @@ def _require(columns: _Columns, name: str, option: str, other: str) -> None:
 
 
 def _hint(columns: _Columns, name: str, option: str, other: str) -> str:
-    """The column that may be meant, or what is wrong with the first line of a text file."""
+    """The column that may be meant, or the problem with the first line of a text file."""
     texts = [str(each) for each in columns.names if each != other]
     if option == "path_column":
         texts = [each for each in texts if _has_pictures(columns, each)] or texts
@@ -112,13 +112,13 @@ def _hint(columns: _Columns, name: str, option: str, other: str) -> str:
 
 
 def _has_pictures(columns: _Columns, name: str) -> bool:
-    """Whether the column's first cell is the name of a picture."""
+    """Whether the column's first cell is the name of an image."""
     first = next(iter(columns.read(name)[:1]), None) if name in columns.names else None
     return isinstance(first, str) and os.fsencode(first).lower().endswith(EXTENSIONS)
 
 
 def _csv_columns(file: str, path_column: str) -> _Columns:
-    """The columns of a CSV file in UTF-8 with a line of names."""
+    """The columns of a CSV file in UTF-8 with a header line."""
     try:
         with open(file, encoding="utf-8-sig", newline="") as stream:
             separator = _separator(stream, path_column)
@@ -141,7 +141,7 @@ def _csv_columns(file: str, path_column: str) -> _Columns:
     def read(name: str) -> list[Any]:
         place = names.index(name)
         column: list[Any] = [row[place].strip() for _, row in placed]
-        if name == path_column:  # a file may be called 001
+        if name == path_column:  # a file may be named 001
             return column
         column = _typed(column)
         if separator == ";":
@@ -152,7 +152,7 @@ def _csv_columns(file: str, path_column: str) -> _Columns:
 
 
 def _with_lines(rows: Any) -> Iterator[tuple[int, list[str]]]:
-    """Each row of a CSV reader that is not empty, and its first line; a row may take several."""
+    """Each non-empty row of a CSV reader and its first line number; a row may span lines."""
     begin = rows.line_num + 1
     for row in rows:
         if row:
@@ -168,7 +168,7 @@ def _encoding_of(file: str) -> str:
 
 
 def _separator(stream: TextIO, path_column: str) -> str:
-    """The separator that finds the column of paths in the line of names, or else the most names."""
+    """The separator that finds the column of paths in the header line, or else the most names."""
     found = {}
     for separator in _SEPARATORS:
         stream.seek(0)
@@ -180,7 +180,7 @@ def _separator(stream: TextIO, path_column: str) -> str:
 
 
 def _typed(cells: list[str]) -> list[Any]:
-    """All whole numbers, or all numbers, or all text; an empty cell is None."""
+    """All integers, or all numbers, or all text; an empty cell is None."""
     filled = [cell for cell in cells if cell]
     kind: Any = str
     if filled and all(_INTEGER.fullmatch(cell) for cell in filled):
@@ -199,7 +199,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _refuse_decimal_commas(cells: list[Any], origin: Origin) -> None:
-    """Refuse numbers such as 0,5, which would be taken for names of classes."""
+    """Reject numbers such as 0,5, which would be taken for class names."""
     text = [place for place, cell in enumerate(cells) if isinstance(cell, str)]
     if text and all(_MAYBE_DECIMAL_COMMA.fullmatch(cells[place]) for place in text):
         first = next(place for place in text if "," in cells[place])

@@ -15,7 +15,7 @@ _HINT = 'scale="0-1", scale="-1-1", a factor such as 1/255, a Keras layer, or a 
 
 
 def make_scale(scale: Any) -> Transform | None:
-    """How a batch is scaled; None if it keeps its values 0.0 to 255.0."""
+    """Return the scaling of a batch; None if it keeps its values 0.0 to 255.0."""
     if scale is None:
         return None
     if isinstance(scale, str):
@@ -39,10 +39,10 @@ def _named_scale(scale: str) -> Transform:
 
 
 def make_augment(augment: Any) -> Transform | None:
-    """How a batch of a training is augmented: a Keras layer or model, a function, or several.
+    """Return the augmentation of training batches: a Keras layer or model, a function, or several.
 
-    Layers that take ``training`` are called with ``training=True``.  Those of a Sequential model
-    are called one by one: Keras on JAX or PyTorch can call layers inside tf.data but not models.
+    Layers with a ``training`` argument are called with ``training=True``.  Those of a Sequential
+    model are called one by one: Keras on JAX or PyTorch can call layers in tf.data, but no models.
     """
     if augment is None:
         return None
@@ -69,16 +69,16 @@ def _one_step(part: Any, *, training: bool) -> Transform:
     """Call it, with ``training=`` if it takes that."""
     try:
         parameters = inspect.signature(getattr(part, "call", part)).parameters
-    except (TypeError, ValueError):  # functions of C have no signature
+    except (TypeError, ValueError):  # C functions have no signature
         parameters = {}  # type: ignore[assignment]
     takes = "training" in parameters
     return lambda images: part(images, training=training) if takes else part(images)
 
 
 def label_vectors(mode: str | None, class_count: int | None) -> Transform | None:
-    """How class numbers of a batch become what ``label_mode`` asks for; None leaves them.
+    """Return the conversion of class numbers to ``label_mode``; None leaves them unchanged.
 
-    Only a batch at a time: one-hot vectors of all images could take more than the images.
+    It converts one batch at a time: one-hot vectors of all images could be larger than the images.
     """
     if mode == "categorical":
         return lambda labels: _tensorflow().one_hot(labels, class_count)
