@@ -11,7 +11,7 @@ from gpuconf.units import sized
 
 
 class CardChoice(NamedTuple):
-    """The GPU to use, or None for the simulated card, and why; ``variables`` show just that GPU."""
+    """The GPU to use, or None for the simulated card, and why; ``variables`` expose only it."""
 
     gpu: Gpu | None
     because: str
@@ -21,10 +21,10 @@ class CardChoice(NamedTuple):
 def choose_card(
     inventory: Inventory, environ: Mapping[str, str], *, even_if_used: bool = False
 ) -> CardChoice:
-    """Choose the first GPU that ``environ`` shows, never another one.
+    """Choose the first GPU that ``environ`` exposes, never another one.
 
-    The half without gpuconf takes all that is free there, so a GPU on which others compute, or
-    may do so unseen, is not used unless ``even_if_used``.
+    The half without gpuconf takes all free memory, so a GPU on which others compute, or may compute
+    unseen, is not used unless ``even_if_used``.
     """
     listed = environ.get("CUDA_VISIBLE_DEVICES")
     if not inventory.gpus:
@@ -40,7 +40,7 @@ def choose_card(
     if listed is not None and not visible.order_certain:
         return CardChoice(None, f"CUDA_VISIBLE_DEVICES={listed}: {visible.explanation}")
     gpu = visible.devices[0]
-    if gpu.uuid is None and gpu.mig_ids is not None:  # an index would show the whole card
+    if gpu.uuid is None and gpu.mig_ids is not None:  # an index would expose the whole card
         return CardChoice(None, f"the driver names no UUID of the MIG instance on GPU {gpu.index}")
     users = _users(gpu)
     if users and not even_if_used:
@@ -59,7 +59,7 @@ def _users(gpu: Gpu) -> str:
     if gpu.leases:
         named = ", ".join(f"{each.program or 'a program'} ({each.pid})" for each in gpu.leases)
         return f"{named} leases memory"
-    # WSL2 and containers hide who it is, and unified memory is the whole machine's.
+    # WSL2 and containers hide the users, and unified memory belongs to the whole machine.
     if gpu.used_bytes is None:
         return "the driver does not say how much memory is in use"
     if not gpu.processes and gpu.used_bytes > IDLE_BYTES:

@@ -1,6 +1,6 @@
 """The short story of ``gpuconf demo --quick``: one tensor, twice on one card.  Nothing is trained.
 
-It starts TensorFlow four times, compiles no kernels, and needs no scikit-learn.
+It starts TensorFlow four times, compiles no kernels, and does not need scikit-learn.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ TENSOR = "one_tensor.py"
 
 
 class QuickHalf(NamedTuple):
-    """One half: the first program, and the second beside it.
+    """One half: the first program, and the second one at the same time.
 
-    ``free_bytes`` were free before, ``left_bytes`` once the first held its tensor; None where
-    the card reports no figures.
+    ``free_bytes`` were free before, ``left_bytes`` once the first held its tensor; None if the card
+    reports no figures.
     """
 
     first: ScriptRun
@@ -30,7 +30,7 @@ class QuickHalf(NamedTuple):
 def run_quick_half(
     runner: Runner, free_bytes: FreeBytes, progress: Progress, *, profile: str | None
 ) -> QuickHalf:
-    """Run the program twice, with ``profile`` as copies with one line more."""
+    """Run the program twice; with ``profile``, as copies with one more line."""
     here = "with gpuconf" if profile else "without gpuconf"
     before = free_bytes()
     progress(f"{here}: {TENSOR} starts")
@@ -48,7 +48,7 @@ def quick_holds(before: QuickHalf, after: QuickHalf) -> bool:
 
 
 def quick_before_lines(half: QuickHalf) -> list[str]:
-    """The half without gpuconf."""
+    """The output of the half without gpuconf."""
     return [
         f"1. {TENSOR} needs {_needed(half.first)}. With its CUDA context it takes "
         f"{taken(half.free_bytes, half.left_bytes)} of the {size(half.free_bytes)} that were free.",
@@ -59,7 +59,7 @@ def quick_before_lines(half: QuickHalf) -> list[str]:
 
 
 def quick_after_lines(half: QuickHalf) -> list[str]:
-    """The half with the line."""
+    """The output of the half with the line."""
     return [
         f"1. {TENSOR} {outcome(half.first)} Its limit: {limits_of(half.first)}.",
         *end_lines(half.first),

@@ -10,20 +10,20 @@ from gpuconf.demo.story import NINETY, PROFILE, TRAIN, Half, learned
 from gpuconf.reporting.lines import Line
 from gpuconf.units import sized
 
-_COPY = re.compile(r"/\S*/with(?:out)?_(?=\w+\.py)")  # of a script, in its folder
+_COPY = re.compile(r"/\S*/with(?:out)?_(?=\w+\.py)")  # of a script, with its folder
 _PLACE = re.compile(r'File "\S*/with(?:out)?_(\w+\.py)", line (\d+), in <module>\n +(.+)')
 _CAUSE = re.compile(r"OOM when allocating|[Oo]ut of memory|CUDNN|DNN library")
 _INDENT = "   "
 
 
 def lines_of(texts: Iterable[str]) -> Iterator[Line]:
-    """The texts as lines; what is broken off is indented like the beginning."""
+    """Wrap the texts; continuation lines keep the first line's indentation."""
     for text in texts:
         yield Line(text, hang=len(text) - len(text.lstrip(" 0123456789.")))
 
 
 def before_lines(half: Half) -> list[str]:
-    """The half without gpuconf."""
+    """The output of the half without gpuconf."""
     return [
         f"1. {TRAIN} {_training(half.first)} With its CUDA context it takes "
         f"{taken(half.free_bytes, half.left_bytes)} of the {size(half.free_bytes)} that were "
@@ -37,7 +37,7 @@ def before_lines(half: Half) -> list[str]:
 
 
 def after_lines(half: Half, before: Half) -> list[str]:
-    """The half with the line; unchanged figures are marked."""
+    """The output of the half with the line; unchanged figures are marked."""
     together = f" Both trained at once for {half.both_trained_s:.0f} s."
     return [
         f"1. {TRAIN} {_training(half.first, like=before.first)} Its limit: "
@@ -53,9 +53,9 @@ def after_lines(half: Half, before: Half) -> list[str]:
 
 
 def why_lines(left_bytes: int | None, second: ScriptRun, arithmetic: Sequence[str]) -> list[str]:
-    """Why the same scripts run now, with the plan's own sum.
+    """Explain why the same scripts run now, with the plan's own arithmetic.
 
-    Without gpuconf ``left_bytes`` were left for the ``second`` program.
+    Without gpuconf, ``left_bytes`` were left for the ``second`` program.
     """
     return [
         "TensorFlow's default is to take all that is free, from the first tensor on. Of the "
@@ -72,7 +72,7 @@ def why_lines(left_bytes: int | None, second: ScriptRun, arithmetic: Sequence[st
 
 
 def _training(run: ScriptRun, *, like: ScriptRun | None = None) -> str:
-    """The result of a training; in short where it equals that of ``like`` to the bit."""
+    """The result of a training, shortened if it is bit-identical to that of ``like``."""
     if run.result is None or not learned(run):
         return outcome(run)
     result = run.result
@@ -92,7 +92,7 @@ def outcome(run: ScriptRun) -> str:
 
 
 def end_lines(run: ScriptRun) -> list[str]:
-    """Where in the script it died, and of what; nothing if it lived."""
+    """Where in the script it died, and why; empty if it survived."""
     if run.code == 0:
         return []
     places = _PLACE.findall(run.log)
@@ -101,7 +101,7 @@ def end_lines(run: ScriptRun) -> list[str]:
 
 
 def _error(run: ScriptRun) -> str:
-    """The exception, with its cause, which Keras puts below a traceback of its own."""
+    """The exception, with its cause, which Keras places below its own traceback."""
     error = run.last_error.removeprefix("tensorflow.python.framework.errors_impl.")
     name, _, rest = error.partition(": ")
     if rest == "Graph execution error:":
@@ -122,7 +122,7 @@ def _refusal(run: ScriptRun) -> str:
 
 
 def limits_of(run: ScriptRun) -> str:
-    """The limit of each device that TensorFlow made."""
+    """The limit of each device that TensorFlow created."""
     return " + ".join(f"{mb} MiB" for mb in run.created.values()) or "unknown"
 
 
@@ -131,7 +131,7 @@ def _peak(run: ScriptRun) -> str:
 
 
 def taken(free_bytes: int | None, left_bytes: int | None) -> str:
-    """What was free before and is not any more."""
+    """The memory that was free before but is not any more."""
     known = free_bytes is not None and left_bytes is not None
     return size((free_bytes or 0) - (left_bytes or 0) if known else None)
 
@@ -142,5 +142,5 @@ def _said(run: ScriptRun) -> list[str]:
 
 
 def size(size_bytes: int | None) -> str:
-    """A number of bytes for people."""
+    """A number of bytes in readable form."""
     return "an unknown amount" if size_bytes is None else sized(size_bytes)

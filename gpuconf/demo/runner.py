@@ -1,7 +1,7 @@
-"""Run a script as it is, or as a copy with `import gpuconf.auto` for its first line.
+"""Run a script unchanged, or as a copy with `import gpuconf.auto` as its first line.
 
-A script prints its outcome in one line: ``RESULT`` and JSON.  What TensorFlow logged is read for
-the limit of each device and for the driver's refusals.
+A script prints its outcome in one line: ``RESULT`` and JSON. TensorFlow's log is read for the limit
+of each device and for the driver's refusals.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _ERROR = re.compile(r"[\w.]+(Error|Exception)\b")
 class ScriptRun(NamedTuple):
     """How a script ended.
 
-    ``result`` is what it printed, None if it died before.  ``created`` maps each device to the MB
-    (TensorFlow's word for MiB) of its "Created device" line.
+    ``result`` is its printed result, None if it died before.  ``created`` maps each device to the
+    MB (TensorFlow's word for MiB) of its "Created device" line.
     """
 
     code: int
@@ -42,19 +42,19 @@ class ScriptRun(NamedTuple):
 
     @property
     def last_error(self) -> str:
-        """The exception's line of the traceback, or the last line."""
+        """The line of the traceback with the exception, or the last line."""
         lines = [line for line in self.log.splitlines() if line.strip()]
         return ([line for line in lines if _ERROR.match(line)] or lines or [""])[-1]
 
     @property
     def refusals(self) -> list[str]:
-        """The driver's refusals as TensorFlow logged them, without time and source line."""
+        """The driver's refusals as logged by TensorFlow, without time and source line."""
         lines = [line for line in self.log.splitlines() if "CUDA_ERROR_OUT_OF_MEMORY" in line]
         return [line.partition("] ")[2] or line for line in lines]
 
 
 class ProgramDiedError(GpuconfError):
-    """A script that was to hold its memory ended, or was killed, before it gave its sign."""
+    """A script that should hold its memory ended or was killed before its ready line."""
 
     def __init__(self, program: str, run: ScriptRun) -> None:
         ended = f"exit code {run.code}, after {run.seconds:.0f} s"
@@ -63,10 +63,10 @@ class ProgramDiedError(GpuconfError):
 
 
 class Runner:
-    """Runs scripts of the folders ``programs`` with one Python in one environment.
+    """Runs scripts of the folder ``programs`` with one Python in one environment.
 
-    A script that takes more than ``timeout_s`` is killed; no way out of the methods leaves one
-    behind that still holds the card.
+    A script that takes longer than ``timeout_s`` is killed.  However the methods end, no script is
+    left running that still holds the card.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Runner:
         self.folder = Path(self._copies.name)
 
     def run(self, program: str, *, profile: str | None = None, **variables: str) -> ScriptRun:
-        """Run a script to its end; with ``profile``, as its copy with one line more."""
+        """Run a script to its end; with ``profile``, as its copy with one more line."""
         started = time.monotonic()
         with self._started(program, profile, variables) as child:
             return _read(child.finish(), started)
@@ -99,10 +99,12 @@ class Runner:
         sign: str = RESULT,
         **variables: str,
     ) -> Iterator[list[ScriptRun]]:
-        """While a script holds its memory: from its ``sign`` on, a line that begins so, and until
-        its stdin closes, for which it waits at its end.  How it ended is in the list afterwards.
+        """Within the context, a script holds its memory.
 
-        Raises ProgramDiedError if it never holds any.
+        It does so from the line that starts with ``sign`` until its stdin closes; it waits for that
+        at its end.  Afterwards the list contains how it ended.
+
+        Raises ProgramDiedError if it never holds memory.
         """
         started = time.monotonic()
         with self._started(program, profile, variables, sign=sign) as child:
@@ -142,7 +144,7 @@ class Runner:
 
 
 class _End(NamedTuple):
-    """The exit code (below 0 a signal's number), all that was printed, and why we killed it."""
+    """The exit code (negative for a signal), all output, and the reason if we killed it."""
 
     code: int
     output: str
@@ -168,7 +170,7 @@ class _Child:
         self._sign = sign
 
     def gives_sign(self) -> bool:
-        """Wait for the sign; False if the script ended, or its time did, without one."""
+        """Wait for the ``sign`` line; False if the script ended or timed out without one."""
         until = time.monotonic() + self._left_s
         while True:
             may_write = self._process.poll() is None
@@ -180,7 +182,7 @@ class _Child:
             time.sleep(_POLL_S)
 
     def finish(self) -> _End:
-        """Let the script go on to its end (its stdin closes); kill it when its time is up."""
+        """Let the script continue to its end (its stdin closes); kill it when its time is up."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         verdict = ""
@@ -196,10 +198,10 @@ class _Child:
 def _started_child(
     command: Sequence[str], environ: Mapping[str, str], *, timeout_s: float, sign: str = RESULT
 ) -> Iterator[_Child]:
-    """Start a script, which is gone with all that it started when the context is left.
+    """Start a script; on exit, it and all processes that it started are killed.
 
-    It has ``timeout_s`` in all, of which only the time counts in which we wait for it, first for
-    its sign, a line that begins with ``sign``, and then for its end.
+    It has ``timeout_s`` in total.  Only the time that we wait for it counts: first for a line that
+    starts with ``sign``, then for its end.
     """
     with memory_file("output") as output, ProcessFamily() as family:
         process = family.start(
@@ -213,7 +215,7 @@ def _started_child(
 
 
 def _read(end: _End, started: float) -> ScriptRun:
-    """What the output says; of a killed script the last line may have been cut off."""
+    """Parse the output; the last line of a killed script may be truncated."""
     whole = [line for line in end.output.splitlines(keepends=True) if line.endswith("\n")]
     results = [line.removeprefix(RESULT) for line in whole if line.startswith(RESULT)]
     result = json.loads(results[-1]) if results else None

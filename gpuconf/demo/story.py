@@ -1,4 +1,4 @@
-"""Both halves of the story, run on a card, as facts; report.py writes them."""
+"""Both halves of the story, run on a card, as data; report.py formats them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from gpuconf.demo.runner import Runner, ScriptRun
 
 TRAIN, NINETY = "train_digits.py", "ninety_percent.py"
 PROFILE = "half-card"
-_TRAINS = "Epoch 1/"  # what Keras prints when it begins
+_TRAINS = "Epoch 1/"  # printed by Keras at the start of training
 
 Progress = Callable[[str], None]
 FreeBytes = Callable[[], int | None]
 
 
 class Half(NamedTuple):
-    """One half: the first training, the second beside it, and the script that asks for 90 %.
+    """One half: the first training, the second one beside it, and the script that asks for 90 %.
 
-    ``free_bytes`` were free before, ``left_bytes`` once the first had begun to train; None where
-    the card reports no figures.
+    ``free_bytes`` were free before, ``left_bytes`` once the first had started to train; None if the
+    card reports no figures.
     """
 
     first: ScriptRun
@@ -30,7 +30,7 @@ class Half(NamedTuple):
 
     @property
     def both_trained_s(self) -> float:
-        """For how many seconds both were training; 0 if they never did so together."""
+        """The number of seconds in which both were training; 0 if they never overlapped."""
         spans = [run.result["trained"] for run in (self.first, self.second) if run.result]
         if len(spans) < 2:
             return 0.0
@@ -41,11 +41,11 @@ class Half(NamedTuple):
 def run_half(
     runner: Runner, free_bytes: FreeBytes, progress: Progress, *, profile: str | None
 ) -> Half:
-    """Run the three scripts, with ``profile`` as copies with one line more.
+    """Run the three scripts; with ``profile``, as copies with one more line.
 
-    The second training starts when the first has begun to train, and the first holds its memory
-    until the second has ended.  Without gpuconf the third script runs alone, since nothing runs
-    beside the first; with it, beside.
+    The second training starts when the first has started to train, and the first holds its memory
+    until the second has ended.  Without gpuconf the third script runs alone, since nothing can run
+    beside the first; with gpuconf it runs beside the first.
     """
     here = "with gpuconf" if profile else "without gpuconf"
     before = free_bytes()
@@ -64,11 +64,11 @@ def run_half(
 
 
 def learned(run: ScriptRun) -> bool:
-    """Whether a training finished and is right on more than half of the unseen digits."""
+    """Whether a training finished and classifies more than half of the unseen digits correctly."""
     return run.code == 0 and run.result is not None and run.result["accuracy"] > 0.5
 
 
 def holds(before: Half, after: Half) -> bool:
-    """Whether the runs went as the README says."""
+    """Whether the runs went as described in the README."""
     trained = all(learned(run) for run in (before.first, after.first, after.second))
     return trained and before.second.code != 0 and after.ninety.code == 0

@@ -1,7 +1,7 @@
-"""ps and doctor for a notebook or an IPython in a terminal, in a process of their own.
+"""ps and doctor for a notebook, or IPython in a terminal, in their own process.
 
-A process neither sees its own lease nor may open its file (see `gpuconf.leases.lease`).  So a child
-looks at the machine, as the command would, and hands over what is to be shown, or prints it.
+A process does not see its own lease and must not open its file (see `gpuconf.leases.lease`).  So a
+child examines the machine, as the command would, and returns the answer or prints it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpuconf.errors import GpuconfError
 from gpuconf.ipython.showing import NotebookOutput, Shown
 from gpuconf.json_values import decoded, plain
 
-# Commands that look at leases, and so must not run in the process that may hold one.
+# Commands that read leases, and so must not run in a process that may hold one.
 IN_A_CHILD = ("ps", "doctor")
 _PROGRAM = "from gpuconf.ipython.child import main; main()"
 _PRINTING_PROGRAM = "from gpuconf.ipython.child import print_answer; print_answer()"
@@ -32,9 +32,9 @@ _INTERRUPTED = 130
 
 
 def ask_child(words: Sequence[str], output: NotebookOutput) -> Shown:
-    """What the command of ``words`` finds; its errors are raised here.
+    """Return the result of the command ``words``; its errors are raised here.
 
-    The child's progress is this output's.
+    The child's progress is shown in this output.
     """
     command = [sys.executable, "-c", _PROGRAM, *_for_child(words)]
     with memory_file("answer") as answer:
@@ -52,7 +52,7 @@ def ask_child(words: Sequence[str], output: NotebookOutput) -> Shown:
 
 
 def run_child(words: Sequence[str]) -> None:
-    """Run the command of ``words`` itself, which prints here; its errors are raised here."""
+    """Run the command ``words``, which prints directly; its errors are raised here."""
     with memory_file("error") as error:
         command = [sys.executable, "-c", _PRINTING_PROGRAM, str(error), *_for_child(words)]
         code = _run_here(command, error) if sys.stdout.isatty() else _run_apart(command, error)
@@ -64,7 +64,7 @@ def run_child(words: Sequence[str]) -> None:
 
 
 def _run_here(command: list[str], error: int) -> int:
-    """Let it have the terminal; ^C is the child's, and ends it in its own way."""
+    """Give the child the terminal; ^C goes to the child, which ends in its own way."""
     sys.stdout.flush()
     with subprocess.Popen(command, pass_fds=[error]) as child:
         while child.poll() is None:
@@ -74,7 +74,7 @@ def _run_here(command: list[str], error: int) -> int:
 
 
 def _run_apart(command: list[str], error: int) -> int:
-    """Hand its words on: a kernel's streams are Python's alone, and a cell may be captured."""
+    """Forward the child's output: a kernel's streams are Python's, and a cell may be captured."""
     done = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -89,7 +89,7 @@ def _run_apart(command: list[str], error: int) -> int:
 
 
 def _for_child(words: Sequence[str]) -> list[str]:
-    """The child's own words: it finds the profile that is in force here as its parent's."""
+    """The child's arguments: the child gets the profile in force here from its parent."""
     name, *rest = words
     if name != "doctor" or activation() is None:
         return [*words]
@@ -97,9 +97,9 @@ def _for_child(words: Sequence[str]) -> list[str]:
 
 
 def _follow(child: subprocess.Popen[str], output: NotebookOutput) -> str:
-    """Show the child's progress until it ends; return all that it said.
+    """Show the child's progress until it ends; return all that it printed to stderr.
 
-    ^C ends the child too, which ends what it has started.
+    ^C ends the child too, which ends the processes that it has started.
     """
     lines = []
     with child:
@@ -115,7 +115,7 @@ def _follow(child: subprocess.Popen[str], output: NotebookOutput) -> str:
 
 
 def main() -> None:
-    """The child: its words are a command's, its answer is JSON on stdout."""
+    """The child: its arguments are a command, its answer is JSON on stdout."""
     words = sys.argv[1:]
     options = build_parser(prog="%gpuconf").parse_args(words)
     code = 0
@@ -129,7 +129,7 @@ def main() -> None:
 
 
 def print_answer() -> None:
-    """The child that prints: a descriptor for its error, and the words of a command."""
+    """The child that prints: its arguments are a descriptor for errors and a command."""
     _, error, *words = sys.argv
     try:
         options = build_parser(prog="%gpuconf").parse_args(words)

@@ -1,4 +1,4 @@
-"""What TAB offers behind %gpuconf: commands, options, profiles, checks, models, pages and files."""
+"""TAB completion after %gpuconf: commands, options, profiles, checks, models, pages and files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PROFILE_OPTIONS = ("--profile",)
 
 
 def candidates(line: str, commands: Iterable[str], variables: Mapping[str, Any]) -> list[str]:
-    """The words that may stand where the cursor is, at the end of ``line``."""
+    """The completions of the word at the cursor, which is at the end of ``line``."""
     words = line.split()
     if line[-1:].isspace():
         words.append("")
@@ -71,7 +71,7 @@ def _files(begun: str) -> list[str]:
 
 
 def _options(name: str) -> list[str]:
-    """The options of a command, as its own parser has them."""
+    """The options of a command, from its own parser."""
     if name == "profile":
         from gpuconf.ipython.profile import parser as profile_parser
 
@@ -89,7 +89,7 @@ def _options(name: str) -> list[str]:
 
 
 def _long(parser: argparse.ArgumentParser) -> list[str]:
-    """Those with two dashes that --help shows."""
+    """The long options that --help shows."""
     return [
         option
         for action in parser._actions

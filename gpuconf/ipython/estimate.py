@@ -1,4 +1,4 @@
-"""``%gpuconf estimate model``: what a model of the notebook takes, and whether that fits here."""
+"""``%gpuconf estimate model``: the memory of a model in the notebook, and whether it fits here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EXAMPLE = "%gpuconf estimate model --batch-size 64"
 
 
 def run(words: list[str], variables: Mapping[str, Any], output: NotebookOutput) -> None:
-    """Estimate a variable's model; without a name, the only model that the notebook has."""
+    """Estimate the model of a variable; without a name, the notebook's only model."""
     options = parser().parse_args(words)
     _refuse(options)
     target = options.target or _only_model(variables)
@@ -44,7 +44,7 @@ def run(words: list[str], variables: Mapping[str, Any], output: NotebookOutput) 
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the command takes: a variable, and the options of the command line."""
+    """The command's arguments: a variable, and the options of the command line."""
     made = CommandParser(
         prog="%gpuconf estimate",
         description="Say how much GPU memory a step of fit() or predict() of a model in this "
@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def model_names(variables: Mapping[str, Any]) -> list[str]:
-    """The variables that are Keras models; IPython's own names for results are left out."""
+    """The variables that are Keras models, without IPython's own names for results."""
     names = [name for name in variables if not name.startswith("_")]
     return [name for name in names if _is_model(variables[name])]
 
@@ -73,7 +73,7 @@ def _only_model(variables: Mapping[str, Any]) -> str:
 
 
 def _refuse(options: argparse.Namespace) -> None:
-    """Raise for options that only a command line of its own can follow."""
+    """Raise for options that only work on the command line."""
     if options.probe:
         raise UsageError(
             "--probe makes steps of a model in another process, which cannot see this notebook",
@@ -116,7 +116,7 @@ def _is_model(value: object) -> bool:
 
 
 def _limit(options: argparse.Namespace, backend: str) -> tuple[int | None, Budget]:
-    """As the options say; without one, what this kernel itself may use."""
+    """The limit from the options; without one, the limit of this kernel."""
     if options.limit is not None:
         return limit_and_budget(options.limit, None, backend=backend)
     if options.profile is not None:

@@ -1,4 +1,4 @@
-"""%load_ext and %unload_ext: the magic, its completion, and a look at each cell that fails."""
+"""%load_ext and %unload_ext: the magic, its completion, and the check of each failed cell."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from gpuconf.ipython.failures import Failures
 from gpuconf.ipython.magic import NAME, GpuconfMagic
 
-# By shell: a cell with %load_ext may run many times, and the function is registered once.
+# By shell: a cell with %load_ext may run many times, but the hook is registered once.
 _loaded: dict[int, Failures] = {}
 
 
@@ -24,7 +24,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """``%unload_ext gpuconf``: no magic, and no diagnosis any more."""
+    """``%unload_ext gpuconf``: remove the magic and the diagnosis."""
     failures = _loaded.pop(id(shell), None)
     if failures is None:
         return

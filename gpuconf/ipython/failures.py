@@ -1,4 +1,4 @@
-"""The last failure of the notebook, kept as its diagnosis: an exception would pin its tensors."""
+"""The last failure of the notebook, kept as a diagnosis: an exception would pin its tensors."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from gpuconf.exception_hooks import diagnosis_of
 from gpuconf.ipython.showing import NotebookOutput, Shown, is_notebook
 from gpuconf.terminal import debug
 
-if TYPE_CHECKING:  # imported where a cell has failed
+if TYPE_CHECKING:  # imported when a cell fails
     from gpuconf.diagnosis import Diagnosis
 
 
 class Failures:
-    """What the cells of one shell failed with."""
+    """The failures of one shell's cells."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._last: Diagnosis | None = None
 
     def after_cell(self, result: Any) -> None:
-        """Below the traceback of a cell that failed for want of GPU memory, say what it means.
+        """Show a diagnosis below the traceback if a cell ran out of GPU memory.
 
-        Never raises: IPython would show that in place of the user's own error.
+        Never raises: IPython would show that instead of the user's own error.
         """
         error = getattr(result, "error_in_exec", None)
         if not isinstance(error, BaseException):
@@ -38,7 +38,7 @@ class Failures:
             debug(f"the exception could not be explained: {trouble!r}")
 
     def last(self) -> Diagnosis:
-        """Of the last failure; also of a cell that ran before the extension was loaded."""
+        """The last failure's diagnosis, even if the cell ran before the extension was loaded."""
         found = self._last
         if found is None:
             error = getattr(sys, "last_value", None)
@@ -51,7 +51,7 @@ class Failures:
         return found
 
     def _diagnosis(self, error: BaseException) -> Diagnosis | None:
-        """The diagnosis; the user's code is named as IPython does: ``Cell In[3]``, and no file."""
+        """The diagnosis; user code is named as in IPython, ``Cell In[3]``, without a file."""
         found = diagnosis_of(error)
         code = None if found is None else found.facts.user_code
         name_of = getattr(self._shell.compile, "format_code_name", None)  # IPython 8 and newer
@@ -70,7 +70,7 @@ class Failures:
 
 
 def exception_shown(diagnosis: Diagnosis) -> Shown:
-    """The diagnosis of an exception, whose lines nobody counts."""
+    """The diagnosis of an exception, without line numbers."""
     from gpuconf.ipython.drawing.diagnosis import exception_html, exception_text
 
     return Shown(exception_html(diagnosis), exception_text(diagnosis))

@@ -1,6 +1,6 @@
-"""``%gpuconf COMMAND …``: the commands of the command line, whose answers a notebook draws.
+"""``%gpuconf COMMAND …``: the commands of the command line, with answers drawn in the notebook.
 
-A command's own parser reads its words, and the command's own function finds the answer.
+A command's own parser reads the arguments, and its own function computes the answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NAME = "gpuconf"
 _PROG = f"%{NAME}"
-# What the magic knows, with the line that `%gpuconf help` shows.
+# The magic's commands, with their lines in `%gpuconf help`.
 HELP = {
     "profile": "show the profile in force, or choose one, before the framework is imported",
     "ps": COMMANDS["ps"],
@@ -53,7 +53,8 @@ class GpuconfMagic:
     def run(self, line: str) -> None:
         """gpuconf's commands in a notebook: `%gpuconf help` lists them.
 
-        A mistake is one clear error without a traceback, and ends the cell, as an exception does.
+        A mistake gives one clear error without a traceback, and ends the cell, as an
+        exception does.
         """
         try:
             self._run(_words_of(line))
@@ -67,7 +68,7 @@ class GpuconfMagic:
             raise
 
     def complete(self, _shell: Any, event: Any) -> list[str]:
-        """What may come next, for TAB."""
+        """TAB completions."""
         return completion.candidates(event.text_until_cursor, HELP, self._shell.user_ns)
 
     def _run(self, words: list[str]) -> None:
@@ -98,7 +99,7 @@ class GpuconfMagic:
     def _answer(
         self, words: list[str], options: argparse.Namespace, output: NotebookOutput
     ) -> None:
-        """Draw what the command finds; where no picture is asked for, print as the command does."""
+        """Draw the command's result; if no drawing is requested, print as the command does."""
         name = words[0]
         if not is_notebook(self._shell) or _is_for_programs(options):
             _print(words, options, output)
@@ -134,7 +135,7 @@ def _words_of(line: str) -> list[str]:
 
 
 def _refuse_unknown(name: str, rest: list[str]) -> None:
-    """Raise for what is not a command, or one for terminals."""
+    """Raise for unknown commands, and for commands that need a terminal."""
     if name in _IN_A_TERMINAL:
         raise UsageError(
             f"`{_PROG} {name}` is for a terminal: it becomes another program, or draws on the "
@@ -159,7 +160,7 @@ def _show_help() -> None:
 
 
 def _print(words: list[str], options: argparse.Namespace, output: NotebookOutput) -> None:
-    """As the command prints, but never of this process as if it were another program."""
+    """Print as the command does, but never show this process as if it were another program."""
     if words[0] in IN_A_CHILD:
         run_child(words)
     elif words[0] == "plan":
@@ -171,14 +172,14 @@ def _print(words: list[str], options: argparse.Namespace, output: NotebookOutput
 
 
 def _is_for_programs(options: argparse.Namespace) -> bool:
-    """Whether an answer is asked for that is not a picture: JSON, a list, a file."""
+    """Whether the requested output is not a drawing: JSON, a list, a file."""
     asked = vars(options)
     others = ("json", "list_checks", "hosts", "report", "plot", "watch")
     return any(asked.get(name) for name in others) or asked.get("format", "text") != "text"
 
 
 def _plan(options: argparse.Namespace, _output: NotebookOutput) -> Plan:
-    """Not the command's own, which would count what this kernel holds as another program's."""
+    """Make the plan here: the command would count this kernel's memory as another program's."""
     from gpuconf.bootstrap import plan, plan_in_force
     from gpuconf.cli.plan import asked
 

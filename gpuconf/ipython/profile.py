@@ -1,4 +1,4 @@
-"""``%gpuconf profile [NAME]``: show the profile of this kernel, or choose it."""
+"""``%gpuconf profile [NAME]``: show or choose the profile of this kernel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuconf.running.request import add_set, changes_of
 
 
 def run(words: list[str], output: NotebookOutput) -> None:
-    """Show what is in force, or put a profile in force."""
+    """Show the profile in force, or put a profile in force."""
     options = parser().parse_args(words)
     changes = changes_of(options.changes)
     if options.name is not None or changes:
@@ -26,7 +26,7 @@ def run(words: list[str], output: NotebookOutput) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the command takes."""
+    """The command's arguments."""
     made = CommandParser(
         prog="%gpuconf profile",
         description="Show the profile that this kernel keeps to; with NAME, choose it. It must be "
@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _choose(options: argparse.Namespace, changes: dict[str, object]) -> None:
-    """As `gpuconf.configure`; what is too late in a kernel is undone by restarting that."""
+    """Call `gpuconf.configure`; if it is too late for a kernel, restarting the kernel helps."""
     try:
         configure(options.name, **changes)
     except TooLateError as error:
@@ -53,7 +53,7 @@ def _choose(options: argparse.Namespace, changes: dict[str, object]) -> None:
 
 
 def _state() -> Shown:
-    """The Activation of this process, or what would apply; and which profiles there are."""
+    """The Activation of this process, or what would apply, and the available profiles."""
     made = activation()
     table = _profiles(made.profile if made is not None else None)
     listed = folded(f"{len(table.rows)} profiles to choose from", table_markup(table))
@@ -71,7 +71,7 @@ def _state() -> Shown:
 
 
 def _profiles(in_force: str | None) -> Table:
-    """Every profile that can be found; the one in force is marked."""
+    """Every profile that can be found, with the one in force marked."""
     rows = [
         ("✓" if entry.name == in_force else "", entry.name, _about(entry.description, entry.error))
         for entry in list_profiles()

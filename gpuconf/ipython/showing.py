@@ -1,4 +1,4 @@
-"""Where the magic's answers go: HTML in a notebook, the command's own text in a terminal."""
+"""Output of the magic: HTML in a notebook, the command's own text in a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Shown(NamedTuple):
 
 
 class NotebookOutput(Output):
-    """A command's output in a cell: progress is one line, in whose place the answer comes."""
+    """A command's output in a cell: progress is one line, which the answer replaces."""
 
     def __init__(self, shell: Any, *, as_json: bool = False) -> None:
         super().__init__(as_json=as_json)
@@ -25,27 +25,27 @@ class NotebookOutput(Output):
         self._handle: Any = None
 
     def progress(self, text: str) -> None:
-        """Say what a long command is doing now."""
+        """Show what a long command is doing now."""
         if self._is_notebook:
             self._put({"text/plain": f"… {text}"})
         else:
             super().progress(text)
 
     def progress_for_people(self, text: str) -> None:
-        """Likewise: somebody waits for the cell."""
+        """The same: a user waits for the cell."""
         self.progress(text)
 
     def note(self, text: str) -> None:
-        """Say it where a notebook does not show it as an alarm."""
+        """Print a note on stdout, since notebooks show stderr as an alarm."""
         if self._is_notebook:
             self.line(text)
         else:
             super().note(text)
 
     def show(self, answer: Shown) -> None:
-        """Show the answer, in place of the progress."""
+        """Show the answer in place of the progress."""
         if self._is_notebook:
-            text = printable(answer.text, keep="\n\t")  # names in it may hold ESC sequences
+            text = printable(answer.text, keep="\n\t")  # names in it may contain escape sequences
             self._put({"text/html": answer.html, "text/plain": text})
         else:
             self.line(answer.text)
@@ -64,6 +64,6 @@ class NotebookOutput(Output):
 
 
 def is_notebook(shell: Any) -> bool:
-    """Whether HTML is shown: IPython in a terminal has text alone."""
+    """Whether HTML is shown; IPython in a terminal shows only text."""
     formatter = getattr(shell, "display_formatter", None)
     return "text/html" in getattr(formatter, "active_types", ())

@@ -1,4 +1,4 @@
-"""What the data that ``fit`` is given says of its batches, without taking one where it can be."""
+"""Batch sizes and numbers of examples in ``fit``'s data, without reading a batch if possible."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from gpuconf.keras_api import nests
 from gpuconf.keras_api.training import dataset_batch_size
 
-DEFAULT_SIZE = 32  # of fit, evaluate and predict, for arrays
-PER_EXAMPLE = ("x", "y", "sample_weight")  # their arguments with a row for each example
+DEFAULT_SIZE = 32  # for arrays in fit, evaluate and predict
+PER_EXAMPLE = ("x", "y", "sample_weight")  # their arguments with one row per example
 
 
 def is_dataset(data: Any) -> bool:
@@ -26,7 +26,7 @@ def is_array(data: Any) -> bool:
 
 
 def is_sequence(data: Any) -> bool:
-    """Whether it is a PyDataset of Keras 3 or a Sequence of Keras 2."""
+    """Whether it is a Keras 3 PyDataset or a Keras 2 Sequence."""
     classes = (
         getattr(getattr(sys.modules.get(keras), "utils", None), name, None)
         for keras in ("keras", "tf_keras")
@@ -36,7 +36,7 @@ def is_sequence(data: Any) -> bool:
 
 
 def examples(batch: Any) -> int | None:
-    """How many examples a batch, or all the data, has; None where it cannot be seen."""
+    """The number of examples in a batch, or in all the data; None if it cannot be determined."""
     for leaf in nests.leaves(batch):
         shape = getattr(leaf, "shape", None)
         if shape is not None and len(shape):
@@ -47,10 +47,10 @@ def examples(batch: Any) -> int | None:
 
 
 def dataset_batch(data: Any) -> int | None:
-    """The batch of a ``tf.data.Dataset``: its shape's, its ``batch()``'s, or its first element's.
+    """The batch size of a ``tf.data.Dataset``: from its shape, its ``batch()``, or an element.
 
-    The last is the truth but may take minutes (a shuffle buffer is filled first), so it is asked
-    last.
+    Reading the first element is exact but may take minutes (a shuffle buffer is filled first), so
+    it is tried last.
     """
     import tensorflow
 
@@ -63,6 +63,6 @@ def dataset_batch(data: Any) -> int | None:
 
 
 def dataset_examples(data: Any, own: int | None) -> int | None:
-    """How many examples a dataset in batches of ``own`` has at most; None if that is not known."""
+    """The maximum number of examples in a dataset with batches of ``own``; None if unknown."""
     batches = int(data.cardinality())
     return None if own is None or batches < 1 else batches * own

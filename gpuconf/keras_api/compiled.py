@@ -1,16 +1,17 @@
-"""What ``compile`` makes of a loss and metrics, and how a model computes with them."""
+"""The losses and metrics that ``compile`` creates, and how a model computes them."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-# In Keras 3 and 2.  They decide at the first batch what "accuracy" is; ``compile`` makes them anew.
+# In Keras 3 and 2. They decide at the first batch what "accuracy" means; ``compile``
+# makes new ones.
 _COMPILED = ("_compile_loss", "_compile_metrics", "compiled_loss", "compiled_metrics")
 
 
 def compiled_parts(model: Any) -> list[Any]:
-    """What the last ``compile`` made, None for what this Keras has not."""
+    """The objects that the last ``compile`` made, None for those that this Keras lacks."""
     return [vars(model).get(name) for name in _COMPILED]
 
 
@@ -23,7 +24,7 @@ def computed_loss(model: Any, training: bool, **data: Any) -> Any:
 
 
 def forward(model: Any, x: Any, training: bool) -> Any:
-    """The outputs; Keras 3 notes whether the model's ``call`` takes ``training``."""
+    """The outputs; Keras 3 records whether the model's ``call`` takes ``training``."""
     if getattr(model, "_call_has_training_arg", True):
         return model(x, training=training)
     return model(x)
@@ -35,28 +36,28 @@ def loss_tracker(model: Any) -> Any:
 
 
 def output_trackers(model: Any) -> list[Any]:
-    """Keras 3's means of the losses of several outputs; it counts batches for them."""
+    """Keras 3's means of the losses of several outputs, which weight all batches equally."""
     if not hasattr(model, "_loss_tracker"):
         return []
     return list(getattr(getattr(model, "_compile_loss", None), "metrics", ()))
 
 
 def trackers_of(model: Any) -> list[Any]:
-    """All means of losses, with a total and a count; made when the loss is first computed."""
+    """All means of losses, which have a total and a count; created when a loss is computed."""
     if hasattr(model, "_loss_tracker"):
         found = [loss_tracker(model), *output_trackers(model)]
     else:
         losses = getattr(model, "compiled_loss", None)
-        names = ("_total_loss_mean", "_loss_metric")  # of several versions
+        names = ("_total_loss_mean", "_loss_metric")  # in different versions
         found = [getattr(losses, name, None) for name in names]
         found += getattr(losses, "_per_output_metrics", None) or ()
     return [each for each in found if each is not None]
 
 
 def mask_of(tensor: Any) -> Any:
-    """The mask that Keras leaves on an output, which its losses use; None where there is none.
+    """The mask that Keras leaves on an output for its losses; None if there is none.
 
-    Of what takes no attributes, as JAX's tracers, Keras 3 keeps it in a table.
+    For objects that accept no attributes, such as JAX's tracers, Keras 3 keeps it in a table.
     """
     mask = getattr(tensor, "_keras_mask", None)
     find = getattr(sys.modules.get("keras.src.backend.common.masking"), "get_keras_mask", None)

@@ -1,8 +1,9 @@
-"""Every private or undocumented name of TensorFlow and Keras that gpuconf leans on.
+"""Every private or undocumented name of TensorFlow and Keras that gpuconf depends on.
 
-`NAMES` says where each name is, who uses it, in which versions, and what is lost without it.  Two
-tests hold it: one against gpuconf's sources, so that no name is used that is not listed here, and
-one in a fresh process against the installed TensorFlow and Keras.  `make matrix` begins with it.
+`NAMES` states where each name is, who uses it, in which versions, and the consequences if it
+is missing.  Two tests check it.  One checks gpuconf's sources, so that every name used is
+listed here.  The other checks the installed TensorFlow and Keras in a fresh process.  `make
+matrix` starts with it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ class Name(NamedTuple):
     """One name: an attribute of ``owner``.
 
     ``owner`` is a module, ``module:Class``, or in angle brackets a kind of object that the test
-    makes.  Of names joined by ``|`` one is enough, since versions differ.  ``users`` are modules
-    below ``gpuconf``.  ``of`` is the library; ``since`` (included) and ``until`` (not included)
-    are its versions, empty where all that gpuconf supports have it.
+    makes.  If names are joined by ``|``, one is enough, since versions differ.  ``users`` are
+    modules below ``gpuconf``.  ``of`` is the library; ``since`` (included) and ``until`` (not
+    included) are its versions, empty if all versions supported by gpuconf have the name.
     """
 
     owner: str

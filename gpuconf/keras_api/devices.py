@@ -1,4 +1,4 @@
-"""TensorFlow's devices and their memory, asked without making any."""
+"""TensorFlow's devices and their memory, queried without initializing devices."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 
 def is_computing() -> bool:
-    """Whether TensorFlow has made its devices; in a program of JAX it may merely be imported."""
+    """Whether TensorFlow has initialized its devices; a JAX program may merely import it."""
     context = sys.modules.get("tensorflow.python.eager.context")
     made = getattr(context, "_context", None) if context is not None else None
     return bool(getattr(made, "_initialized", False))
 
 
 def gpu_limits() -> list[tuple[str, int]]:
-    """Name and limit in bytes of each logical GPU there is, in TensorFlow's order; makes none.
+    """Name and limit in bytes of each logical GPU, in TensorFlow's order; initializes none.
 
-    Raises ImportError or AttributeError where this TensorFlow has no such way.
+    Raises ImportError or AttributeError if this TensorFlow lacks the API.
     """
     from tensorflow.python import pywrap_tfe
     from tensorflow.python.client import pywrap_tf_session as c_api
@@ -37,16 +37,16 @@ def gpu_limits() -> list[tuple[str, int]]:
 
 
 def do_without_nccl(extended: Any) -> bool:
-    """Let a MirroredStrategy that would use NCCL reduce by copies; whether that changed it.
+    """Make a MirroredStrategy that would use NCCL reduce by copies; return whether that changed it.
 
-    ``extended`` is its ``extended``.  Raises ImportError or AttributeError where this TensorFlow
+    ``extended`` is its ``extended``.  Raises ImportError or AttributeError if this TensorFlow
     has other names.
     """
     from tensorflow.python.distribute import collective_util
     from tensorflow.python.distribute import cross_device_ops as ways
 
     way = extended._cross_device_ops
-    # On logical devices of one card TensorFlow itself takes a ring.
+    # For logical devices of one card, TensorFlow itself uses a ring.
     is_collective = isinstance(way, ways.CollectiveAllReduce)
     nccl = collective_util.CommunicationImplementation.NCCL
     if is_collective and extended._communication_options.implementation != nccl:

@@ -1,4 +1,4 @@
-"""Which Keras a model is of, and whether it is a model at all."""
+"""Which Keras a model belongs to, and whether it is a model at all."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class KerasFamily(NamedTuple):
 
 
 def family_of(model: Any) -> KerasFamily:
-    """The Keras that a model is of, which computes with TensorFlow.
+    """The Keras of a model that computes with TensorFlow.
 
-    Raises UsageError for what is not a model, BackendError for other backends than TensorFlow.
+    Raises UsageError for anything but a model, BackendError for backends other than TensorFlow.
     """
     family = family_on_any_backend(model)
     _check_backend(family)
@@ -28,9 +28,9 @@ def family_of(model: Any) -> KerasFamily:
 
 
 def family_on_any_backend(model: Any) -> KerasFamily:
-    """The Keras that a model is of, on TensorFlow, JAX or PyTorch.
+    """The Keras of a model on TensorFlow, JAX or PyTorch.
 
-    Raises UsageError for what is not a model.
+    Raises UsageError for anything but a model.
     """
     for name in ("keras", "tf_keras"):
         keras = sys.modules.get(name)
@@ -49,7 +49,7 @@ def family_on_any_backend(model: Any) -> KerasFamily:
 
 
 def loaded_family() -> KerasFamily:
-    """The Keras that is imported, else TensorFlow's own."""
+    """The Keras that is imported, or else TensorFlow's own."""
     for name in ("keras", "tf_keras"):
         keras = sys.modules.get(name)
         if hasattr(keras, "Model"):
@@ -60,7 +60,7 @@ def loaded_family() -> KerasFamily:
 
 
 def has_own_step(model: Any, name: str) -> bool:
-    """Whether the user has written this step (``train_step``, ``test_step``) for the model."""
+    """Whether the model overrides this step (``train_step``, ``test_step``)."""
     base = family_on_any_backend(model).keras.Model
     return name in vars(model) or getattr(type(model), name) is not getattr(base, name)
 

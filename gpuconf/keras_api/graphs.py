@@ -1,4 +1,4 @@
-"""Graphs of TensorFlow: tracing a function without data, and reading what came out."""
+"""TensorFlow graphs: tracing a function without data, and reading the result."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _HINT = "pip install 'tensorflow<=2.21'; and please report it"
 def traced(name: str, step: Callable[[Any], Any], data: Any, *, is_compiled: bool = False) -> Any:
     """The graph of ``step(data)`` for data of these specs; computes nothing.
 
-    ``is_compiled``: the graph that TensorFlow traces with ``jit_compile=True``.  Gradients of
-    conditions and loops then use nothing that XLA does not have.
+    ``is_compiled`` returns the graph that TensorFlow traces with ``jit_compile=True``.  Gradients
+    of conditions and loops then use only operations that XLA supports.
 
-    Raises BackendError where this TensorFlow has no such way, and what the step raises.
+    Raises BackendError if this TensorFlow lacks the API, and the errors of the step.
     """
     try:
         from tensorflow.python.framework.func_graph import func_graph_from_py_func
@@ -28,7 +28,7 @@ def traced(name: str, step: Callable[[Any], Any], data: Any, *, is_compiled: boo
 
 
 def _for_xla(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The step in the context that ``tf.function(jit_compile=True)`` enters, inside its graph."""
+    """Run the step in the context that ``tf.function(jit_compile=True)`` enters in its graph."""
     try:
         from tensorflow.python.ops.control_flow_ops import XLAControlFlowContext
     except ImportError:
@@ -49,7 +49,7 @@ def _for_xla(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def as_on_a_gpu() -> Iterator[None]:
     """Let layers that look for a GPU find one while they are traced.
 
-    Keras 3 then puts cuDNN's kernels into the graph for recurrent layers, in place of a loop.
+    Keras 3 then uses cuDNN's kernels for recurrent layers instead of a loop.
     """
     import tensorflow as tf
 
@@ -75,10 +75,10 @@ def tensors_read(graph: Any) -> set[int]:
 
 
 def function_graph(graph: Any, name: str) -> Any:
-    """The graph of a function by the name by which an operation of ``graph`` calls it.
+    """The graph of the function that an operation of ``graph`` calls by this name.
 
-    Raises KeyError where neither the graph nor one around it has such a function, BackendError
-    where this TensorFlow has no such way.
+    Raises KeyError if neither the graph nor an enclosing one has such a function, BackendError if
+    this TensorFlow lacks the API.
     """
     while graph is not None:
         if not hasattr(graph, "_get_function"):
@@ -91,9 +91,9 @@ def function_graph(graph: Any, name: str) -> Any:
 
 
 def define_functions(definition: Any) -> None:
-    """Make the functions of a GraphDef known to this process: those of conditions and loops.
+    """Register the functions of a GraphDef in this process: those of conditions and loops.
 
-    An import makes them known to the graph alone, where XLA does not look.
+    An import registers them only in the graph, where XLA does not look.
     """
     try:
         from tensorflow.python.eager import context
@@ -107,7 +107,7 @@ def define_functions(definition: Any) -> None:
 def handled_spec(handle: Any) -> Any:
     """The ``tf.TensorSpec`` of the variable behind a handle in a graph.
 
-    None for tables, for unknown shapes, and for what is not a handle.
+    None for tables, for unknown shapes, and for anything but a handle.
     """
     import tensorflow as tf
 
@@ -130,7 +130,7 @@ def handled_bytes(handle: Any) -> int | None:
 
 
 def variable_without_memory(**options: Any) -> Any:
-    """A ``tf.Variable`` with a shape and a type alone; None where this TensorFlow has none."""
+    """A ``tf.Variable`` with only a shape and a type; None if this TensorFlow has none."""
     import tensorflow as tf
 
     try:

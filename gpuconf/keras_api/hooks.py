@@ -1,7 +1,7 @@
-"""What every Keras calls on a callback, doing nothing.
+"""The callback methods of every Keras, doing nothing.
 
-No subclass of any Keras's ``Callback``: Keras calls hooks by name, so one class serves all of them,
-and none need be imported.
+This is not a subclass of any Keras's ``Callback``: Keras calls hooks by name, so one class serves
+every Keras, and none has to be imported.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ def _nothing(*_arguments: Any, **_options: Any) -> None:
     """A hook that does nothing."""
 
 
-# Keras 3 calls hooks for batches in a thread, and this mark says that nobody waits for them.
+# Keras 3 calls batch hooks in a thread; this mark says that they need not be waited for.
 vars(_nothing)["_is_default"] = True
 
 
@@ -25,8 +25,8 @@ class KerasHooks:
     on_batch_begin = on_train_batch_begin = on_test_batch_begin = on_predict_batch_begin = _nothing
     on_batch_end = on_train_batch_end = on_test_batch_end = on_predict_batch_end = _nothing
 
-    # What the CallbackList of Keras 2 asks.  Logs may stay tensors for all we care: with False it
-    # would copy them for everybody.
+    # Read by Keras 2's CallbackList.  Logs may stay tensors here; with False, it would copy them
+    # for all callbacks.
     _supports_tf_logs = True
     _chief_worker_only = False
 
@@ -34,11 +34,11 @@ class KerasHooks:
     model: Any = None
 
     def set_params(self, params: Any) -> None:
-        """Take Keras's parameters of the loop."""
+        """Accept Keras's parameters of the loop."""
         self.params = params
 
     def set_model(self, model: Any) -> None:
-        """Take the model; Keras does this once for each fit(), evaluate() and predict()."""
+        """Accept the model; Keras calls this once for each fit(), evaluate() and predict()."""
         self.model = model
 
     def _implements_train_batch_hooks(self) -> bool:

@@ -1,4 +1,4 @@
-"""Keras's decision whether XLA compiles a model's steps, as it would be with a GPU."""
+"""Keras's decision whether XLA compiles a model's steps, as on a machine with a GPU."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _ASKED = "_gpuconf_jit_compile"
 
 
 def note_jit_compile(keras: str) -> None:
-    """Note from now on what this Keras's ``compile`` is given as ``jit_compile``.
+    """From now on, record the ``jit_compile`` argument of this Keras's ``compile``.
 
-    Without a GPU Keras 3 makes False of "auto", and keeps no trace of it.
+    Without a GPU, Keras 3 replaces "auto" by False, and does not store the original value.
     """
 
     def around(original: Any, *args: Any, **kwargs: Any) -> Any:
@@ -28,18 +28,18 @@ def note_jit_compile(keras: str) -> None:
             bound = inspect.signature(original).bind(*args, **kwargs)
             bound.apply_defaults()
             object.__setattr__(args[0], _ASKED, bound.arguments.get("jit_compile"))
-        except (TypeError, AttributeError):  # a model of a kind that we do not know
+        except (TypeError, AttributeError):  # an unknown kind of model
             return result
         return result
 
     for owner in trainer_classes(keras):
-        # Keras 3 restores no model whose class has another `compile` than its base.
+        # Keras 3 does not restore a model whose class has a different `compile` than its base.
         base = next(each for each in owner.__mro__ if "compile" in vars(each))
         wrap(base, "compile", around)
 
 
 def watch_jit_compile() -> None:
-    """`note_jit_compile` of each Keras, as soon as it is imported."""
+    """Call `note_jit_compile` for each Keras as soon as it is imported."""
     hooks = ImportHooks()
     for name in ("keras", "tf_keras"):
         hooks.set(name, lambda module: note_jit_compile(module.__name__))
@@ -48,20 +48,20 @@ def watch_jit_compile() -> None:
 
 
 def is_compiled(model: Any) -> bool:
-    """Whether Keras hands the model's steps to XLA here.
+    """Whether Keras compiles the model's steps with XLA here.
 
-    Keras 3 resolves ``jit_compile="auto"`` when ``compile`` is called: to True where a GPU is
-    visible and every layer supports it.
+    Keras 3 resolves ``jit_compile="auto"`` in ``compile``: to True if a GPU is visible and every
+    layer supports it.
     """
     return getattr(model, "jit_compile", None) is True and not getattr(model, "run_eagerly", False)
 
 
 def would_be_compiled(model: Any, family: KerasFamily) -> bool:
-    """Whether Keras hands the model's steps to XLA on a machine with a GPU.
+    """Whether Keras would compile the model's steps with XLA on a machine with a GPU.
 
-    Keras 3 does so for ``jit_compile="auto"``, its default, where each layer supports it; Keras 2
-    where ``jit_compile=True``.  A Keras 3 that has been compiled without `note_jit_compile` and
-    without a GPU keeps no difference between "auto" and False: "auto" is assumed.
+    Keras 3 does so for ``jit_compile="auto"``, its default, if each layer supports it; Keras 2 for
+    ``jit_compile=True``.  If a Keras 3 model was compiled without `note_jit_compile` and without a
+    GPU, "auto" and False are indistinguishable, and "auto" is assumed.
     """
     if getattr(model, "run_eagerly", False):
         return False
@@ -73,7 +73,7 @@ def would_be_compiled(model: Any, family: KerasFamily) -> bool:
 
 
 def _is_deterministic(family: KerasFamily) -> bool:
-    """Whether TensorFlow is set to compute the same each time, for which Keras leaves XLA out."""
+    """Whether TensorFlow is set to be deterministic, in which case Keras does not use XLA."""
     if family.backend != "tensorflow":
         return False
     try:
@@ -84,9 +84,9 @@ def _is_deterministic(family: KerasFamily) -> bool:
 
 
 def _supports_jit(layer: Any, family: KerasFamily) -> bool:
-    """What Keras thinks of a layer where there is a GPU.
+    """Whether Keras would compile the layer on a machine with a GPU.
 
-    LSTM and GRU ask whether cuDNN computes them when they are made, and here there was no GPU.
+    LSTM and GRU check for cuDNN when they are constructed, which here happened without a GPU.
     """
     if not getattr(layer, "supports_jit", True):
         return False

@@ -1,4 +1,4 @@
-"""The layers of a model, and what Keras keeps on each."""
+"""The layers of a model, and Keras's attributes of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuconf.keras_api.families import KerasFamily
 def layers_of(model: Any, *, include_self: bool = False) -> list[Any]:
     """All layers below a model, at any depth.
 
-    Where this Keras cannot list them, those that the models in it name.
+    If this Keras cannot list them, those that its nested models list.
     """
     flatten = getattr(model, "_flatten_layers", None)
     if flatten is not None:
@@ -25,18 +25,18 @@ def layers_of(model: Any, *, include_self: bool = False) -> list[Any]:
 
 
 def is_leaf(layer: Any) -> bool:
-    """Whether a layer is made of no others."""
+    """Whether a layer has no sublayers."""
     return not layers_of(layer)
 
 
 def leaves_with_weights(model: Any) -> list[Any]:
-    """The layers that hold weights of their own."""
+    """The layers that hold weights directly."""
     return [each for each in layers_of(model) if each.weights and is_leaf(each)]
 
 
 @contextmanager
 def attribute_set(layers: list[Any], name: str, value: Any) -> Iterator[None]:
-    """Inside, the attribute of these layers has this value; afterwards its own again."""
+    """Within the context, this attribute of the layers has the value; afterwards it is restored."""
     before = [(layer, getattr(layer, name)) for layer in layers]
     try:
         for layer in layers:
@@ -49,9 +49,9 @@ def attribute_set(layers: list[Any], name: str, value: Any) -> Iterator[None]:
 
 @contextmanager
 def recomputed(layers: list[Any], family: KerasFamily) -> Iterator[None]:
-    """Inside, these layers compute their results again in the backward pass, and keep none.
+    """Within the context, these layers recompute their results in the backward pass.
 
-    Raises UsageError where this Keras has no way to do so.
+    Raises UsageError if this Keras does not support recomputation.
     """
     if not hasattr(family.keras, "RematScope"):
         raise UsageError("this Keras has no RematScope", hint="pip install 'keras>=3.9'")

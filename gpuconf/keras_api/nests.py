@@ -1,4 +1,4 @@
-"""Batches as Keras takes them: tuples, lists and dicts of arrays, cut and counted."""
+"""Batches in Keras's formats: tuples, lists and dicts of arrays, cut and counted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def mapped(change: Callable[..., Any], nest: Any, *alike: Any) -> Any:
-    """``change`` applied to the leaves of nests that are built alike.
+    """Apply ``change`` to the leaves of nests with the same structure.
 
     None stays None, a list of numbers is one leaf, and a defaultdict keeps its factory.
     """
@@ -28,7 +28,7 @@ def mapped(change: Callable[..., Any], nest: Any, *alike: Any) -> Any:
 
 
 def is_written_out(part: Any) -> bool:
-    """Whether a list is one array written out, as of numbers or texts, and no list of arrays."""
+    """Whether a list is one array, such as a list of numbers or texts, not a list of arrays."""
     first = part[0] if isinstance(part, list) and part else None
     while isinstance(first, list) and first:
         first = first[0]
@@ -36,7 +36,7 @@ def is_written_out(part: Any) -> bool:
 
 
 def leaves(nest: Any) -> list[Any]:
-    """The leaves, in order, None left out."""
+    """The leaves, in order, without None."""
     found: list[Any] = []
     mapped(found.append, nest)
     return found
@@ -49,20 +49,20 @@ def refilled(nest: Any, flat: list[Any]) -> Any:
 
 
 def count(nest: Any) -> int:
-    """How many samples: the length of the first leaf."""
+    """The number of samples: the length of the first leaf."""
     first = leaves(nest)[0]
     return len(first) if isinstance(first, list) else int(first.shape[0])
 
 
 def part(nest: Any, start: int, end: int) -> Any:
-    """Samples from ``start`` to ``end``; each leaf stays where it is."""
+    """Samples from ``start`` to ``end``; each leaf stays on its device."""
     if start == 0 and end >= count(nest):
         return nest
     return mapped(lambda leaf: _rows(leaf, start, end), nest)
 
 
 def joined(parts: list[Any]) -> Any:
-    """Several nests as one, their leaves as arrays one after another."""
+    """Join several nests into one by concatenating their leaves as arrays."""
     import numpy as np
 
     if len(parts) == 1:
@@ -71,7 +71,7 @@ def joined(parts: list[Any]) -> Any:
 
 
 def on_host(leaf: Any) -> Any:
-    """An array in the host's RAM, of TensorFlow's, JAX's or PyTorch's."""
+    """Copy an array of TensorFlow, JAX or PyTorch to host RAM."""
     import numpy as np
 
     if hasattr(leaf, "detach"):
@@ -80,7 +80,7 @@ def on_host(leaf: Any) -> Any:
 
 
 def computed(nest: Any) -> Any:
-    """The same nest, once JAX has computed its arrays: until then it has not said what failed."""
+    """Wait until JAX has computed the arrays, because errors are raised only then."""
     for leaf in leaves(nest):
         getattr(leaf, "block_until_ready", lambda: None)()
     return nest
@@ -96,5 +96,5 @@ def _rows(leaf: Any, start: int, end: int) -> Any:
     if isinstance(leaf, tf.SparseTensor):
         first = [start] + [0] * (len(leaf.shape) - 1)
         return tf.sparse.slice(leaf, first, [end - start, *leaf.shape[1:]])
-    with tf.device(leaf.device):  # else the whole of it would be taken to the GPU to be cut
+    with tf.device(leaf.device):  # otherwise all of it would be copied to the GPU first
         return leaf[start:end]

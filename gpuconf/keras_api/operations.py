@@ -1,4 +1,4 @@
-"""A few operations by the names of ``keras.ops``, for models on any backend and of any Keras."""
+"""A few operations of ``keras.ops``, for models on any backend and of any Keras."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuconf.keras_api.families import family_on_any_backend
 def operations(model: Any) -> Any:
     """``cast``, ``sum``, ``reshape``, ``shape``, ``divide_no_nan`` and ``convert_to_tensor``.
 
-    On TensorFlow they are its own, which Keras 2 has too.
+    On TensorFlow they are TensorFlow's own, which work with Keras 2, too.
     """
     family = family_on_any_backend(model)
     if family.backend != "tensorflow":

@@ -1,4 +1,4 @@
-"""Wrapping functions of the frameworks, so that other callers see no difference."""
+"""Wrap functions of the frameworks so that other callers see no difference."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _MARK = "_gpuconf_wrapped"
 
 
 def wrap(owner: Any, name: str, around: Wrapper, *, inherited: bool = False) -> None:
-    """Make ``owner.name`` call ``around(original, *args, **kwargs)``; only where there is one.
+    """Make ``owner.name``, if it exists, call ``around(original, *args, **kwargs)``.
 
-    What ``owner`` merely inherits is left alone unless it is ``inherited``: then it alone gets a
-    function of its own.  What is wrapped is not wrapped again.
+    A name that ``owner`` merely inherits is skipped, unless ``inherited`` is True: then only
+    ``owner`` gets the wrapper.  A function that is already wrapped is not wrapped again.
     """
     original = None if owner is None else vars(owner).get(name)
     if inherited and original is None:
@@ -27,6 +27,6 @@ def wrap(owner: Any, name: str, around: Wrapper, *, inherited: bool = False) -> 
         return around(original, *args, **kwargs)
 
     setattr(wrapped, _MARK, True)
-    # AutoGraph leaves alone what bears this: in a traced training step it would rewrite us.
+    # AutoGraph skips functions with this attribute; otherwise it would rewrite ours while tracing.
     wrapped.autograph_info__ = {}  # type: ignore[attr-defined]
     setattr(owner, name, wrapped)

@@ -1,4 +1,4 @@
-"""A model as it was before: what is changed for an estimate is put back."""
+"""Restore a model's state from before an estimate."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gpuconf.keras_api.layers import layers_of, lists_of_losses
 
 @contextmanager
 def restored(model: Any) -> Iterator[None]:
-    """Whatever is set on the model inside is undone: attributes, and what its lists hold.
+    """On exit, undo all changes to the model: attributes, and the contents of its lists.
 
-    So is what it was compiled with, and the losses that its layers add: those of a trace are
-    nothing that could be read later.
+    This includes its compilation, and the losses that its layers added, because those of a trace
+    cannot be read later.
     """
     with ExitStack() as stack:
         for changed in (model, *compiled_parts(model)):
@@ -30,7 +30,7 @@ def restored(model: Any) -> Iterator[None]:
 def _restored(changed: Any) -> Iterator[None]:
     attributes = dict(vars(changed))
     contents = [(value, _copy(value)) for value in attributes.values() if _is_container(value)]
-    tracker = attributes.get("_tracker")  # Keras 3: which variables, layers, metrics it has
+    tracker = attributes.get("_tracker")  # Keras 3: its variables, layers and metrics
     ids = {name: set(known) for name, known in tracker.stored_ids.items()} if tracker else {}
     is_locked = getattr(tracker, "locked", None)
     try:
@@ -58,7 +58,7 @@ def _same_losses(layer: Any) -> Iterator[None]:
 
 
 def _is_container(value: Any) -> bool:
-    """Lists, dicts and sets, and Keras's own kinds of them; not proxies that only look so."""
+    """Whether it is a list, dict or set, or Keras's own kind of one; proxies are excluded."""
     return issubclass(type(value), list | dict | set)
 
 

@@ -1,4 +1,4 @@
-"""TensorFlow 1's sessions: where every run of one comes by, and what of a graph a run trains."""
+"""TensorFlow 1 sessions: the methods that every run goes through, and what a run trains."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gpuconf.errors import BackendError
 from gpuconf.keras_api.graphs import function_graph
 
 Kind = Literal["training", "call", "other"]
-# What every ``run`` ends in: (self, handle, targets, fetches, feeds, …), flat lists of operations
-# and tensors, and a dictionary of arrays.
+# Every ``run`` ends in this method: (self, handle, targets, fetches, feeds, …), flat lists of
+# operations and tensors, and a dictionary of arrays.
 RUN = "_do_run"
-# ``make_callable`` without a list of feeds, and what Keras makes of its functions.
+# ``make_callable`` without a list of feeds, and the version that Keras uses for its functions.
 CALLABLE, CALLABLE_FROM_OPTIONS = "make_callable", "_make_callable_from_options"
 
 _APPLIES = re.compile("(Resource)?(Sparse)?Apply[A-Z]|AccumulatorApplyGradient")
@@ -29,7 +29,7 @@ _GRADIENTS = re.compile("(^|/)gradient(s|_tape)(_[0-9]+)?/")
 
 
 class SessionRun(NamedTuple):
-    """What a run does: its kind, a name for people, and the operations that tell it from others."""
+    """The purpose of a run: its kind, a name for display, and the operations that identify it."""
 
     kind: Kind
     what: str
@@ -37,7 +37,7 @@ class SessionRun(NamedTuple):
 
 
 def session_class() -> Any:
-    """The class with the methods above; None where this TensorFlow has none."""
+    """The class with the methods above; None if this TensorFlow has none."""
     try:
         from tensorflow.python.client import session
     except ImportError:
@@ -46,7 +46,7 @@ def session_class() -> Any:
 
 
 def monitored_class() -> Any:
-    """The class behind ``MonitoredSession``; None where this TensorFlow has none."""
+    """The class behind ``MonitoredSession``; None if this TensorFlow has none."""
     import tensorflow as tf
 
     public = getattr(tf.compat.v1.train, "MonitoredSession", None)
@@ -54,7 +54,7 @@ def monitored_class() -> Any:
 
 
 def elements_of(graph: Any, fetches: Any) -> list[Any]:
-    """The tensors and operations that a run fetches: names or elements, nests of them."""
+    """The tensors and operations that a run fetches, given as names, elements, or nests of them."""
     import tensorflow as tf
 
     flat = tf.nest.flatten(fetches, expand_composites=True)
@@ -62,10 +62,11 @@ def elements_of(graph: Any, fetches: Any) -> list[Any]:
 
 
 def run_of(elements: Iterable[Any]) -> SessionRun:
-    """What it is to run these.
+    """Classify a run of these elements.
 
-    A training applies an optimizer, TensorFlow's own, or assigns gradients.  A call computes from
-    variables and data: a loss, a prediction.  Anything else reads data, variables, or sets them.
+    A training applies an optimizer of TensorFlow, or assigns values made from gradients.  A call
+    computes from variables and data, for example a loss or a prediction.  Any other run only reads
+    data, or reads or sets variables.
     """
     elements = list(elements)
     needed = list(_needed(getattr(each, "op", each) for each in elements))
@@ -81,12 +82,12 @@ def run_of(elements: Iterable[Any]) -> SessionRun:
 
 
 def is_training(elements: Iterable[Any]) -> bool:
-    """Whether to run these is a training step."""
+    """Whether running these is a training step."""
     return run_of(elements).kind == "training"
 
 
 def _assigned(needed: Iterable[Any]) -> list[Any]:
-    """The assignments of what is made from gradients."""
+    """The assignments of values that depend on gradients."""
     found = [each for each in needed if _ASSIGNS.match(each.type)]
     return [
         each
@@ -96,7 +97,7 @@ def _assigned(needed: Iterable[Any]) -> list[Any]:
 
 
 def _needed(operations: Iterable[Any]) -> Iterable[Any]:
-    """These operations and all that must run before them, also in functions that they call."""
+    """These operations and all their dependencies, including those in functions that they call."""
     waiting, seen = list(operations), set[Any]()
     while waiting:
         operation = waiting.pop()
@@ -110,7 +111,7 @@ def _needed(operations: Iterable[Any]) -> Iterable[Any]:
 
 
 def _within(operation: Any) -> Iterable[Any]:
-    """The operations of the functions that this one calls, where they can be seen."""
+    """The operations of the functions that this one calls, if they are visible."""
     found: list[Any] = []
     if operation.type in _CALLS:
         for attribute in operation.node_def.attr.values():

@@ -1,4 +1,4 @@
-"""Keras's own loops with steps of ours: batch after batch from its iterator."""
+"""Keras's own loops with our steps: one batch after another from Keras's iterator."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _COUNTERS = {"train": "_train_counter", "test": "_test_counter"}  # Keras 2's, f
 
 
 def stepping(model: Any, **steps: Step | None) -> AbstractContextManager[None]:
-    """Inside, Keras's ``fit`` and ``evaluate`` call these (``train=``, ``test=``) for each batch.
+    """Within the context, Keras's ``fit`` and ``evaluate`` call these steps for each batch.
 
-    They are called with a batch; see `calling` for the backends that hand over something else.
+    Steps are ``train=`` and ``test=``, and take a batch. See `calling` for backends that
+    pass something else.
     """
     given = {kind: step for kind, step in steps.items() if step is not None}
     return calling(
@@ -29,14 +30,15 @@ def stepping(model: Any, **steps: Step | None) -> AbstractContextManager[None]:
 
 @contextmanager
 def calling(model: Any, **functions: Callable[..., Any]) -> Iterator[None]:
-    """Inside, Keras's ``fit`` and ``evaluate`` call these (``train=``, ``test=``) in its loops.
+    """Within the context, Keras's ``fit`` and ``evaluate`` call these functions in their loops.
 
-    They make their functions by ``make_train_function`` and ``make_test_function``, which are
-    there to be overridden; the model has its own again afterwards.
+    The functions are ``train=`` and ``test=``. Keras creates its own in ``make_train_function`` and
+    ``make_test_function``, which may be overridden; the originals are restored afterwards.
     """
     own = vars(model)
     names = {kind: f"{kind}_function" for kind in functions}
-    # A callback may call us inside: what stands there is put back, Keras's or ours.
+    # A callback may call us from within the loop, so the previous functions, Keras's or
+    # ours, are restored.
     attributes = [*names.values(), *(f"make_{name}" for name in names.values())]
     before = {name: own[name] for name in attributes if name in own}
     for kind, name in names.items():
@@ -52,9 +54,9 @@ def calling(model: Any, **functions: Callable[..., Any]) -> Iterator[None]:
 
 @contextmanager
 def building_by(model: Any, read: Callable[[Any], Any]) -> Iterator[None]:
-    """Inside, Keras 3 builds the model by what ``read`` makes of its loop's first batch.
+    """Within the context, Keras 3 builds the model from ``read`` of its loop's first batch.
 
-    That batch is taken only where Keras would take it: it draws numbers for the next order.
+    The batch is taken only where Keras would take it, because that draws from the shuffling order.
     """
     build = model._symbolic_build
 
@@ -79,7 +81,7 @@ def _maker(own: dict[str, Any], name: str, function: Any) -> Callable[..., Any]:
 
 
 def _over_iterator(model: Any, kind: str, step: Step) -> Callable[[Any], Any]:
-    """What Keras calls with the iterator: so many batches as one execution has."""
+    """Return a function of Keras's iterator that runs as many batches as one execution has."""
     counter = vars(model).get(_COUNTERS[kind])
 
     def function(iterator: Any) -> Any:
@@ -102,7 +104,7 @@ def _over_iterator(model: Any, kind: str, step: Step) -> Callable[[Any], Any]:
 
 
 def _steps_per_execution(model: Any) -> int:
-    """In Keras 2 a variable, which is lowered for the last steps of an epoch."""
+    """In Keras 2 this is a variable, which is reduced for the last steps of an epoch."""
     import tensorflow as tf
 
     steps = getattr(model, "steps_per_execution", None)
@@ -110,7 +112,7 @@ def _steps_per_execution(model: Any) -> int:
 
 
 def without_optionals(data: Any) -> Any:
-    """The batch, of which Keras 3 hands over missing parts as empty Optionals."""
+    """The batch without the empty Optionals that Keras 3 passes for missing parts."""
     import tensorflow as tf
 
     def plain(leaf: Any) -> Any:
@@ -120,7 +122,7 @@ def without_optionals(data: Any) -> Any:
 
 
 def compiled(model: Any, step: Callable[..., Any]) -> Callable[..., Any]:
-    """The step as Keras would run it: a graph, with XLA where the model says so, or eagerly."""
+    """The step as Keras would run it: a graph, with XLA if the model says so, or eagerly."""
     import tensorflow as tf
 
     if model.run_eagerly:
@@ -132,7 +134,7 @@ def compiled(model: Any, step: Callable[..., Any]) -> Callable[..., Any]:
     if family_of(model).is_keras_3:  # Keras 2 lets users write ``if tensor:``
         function = tf.autograph.experimental.do_not_convert(function)
     is_jit = bool(getattr(model, "jit_compile", False))
-    # A partial, because TensorFlow counts by its code how often a function is traced, and warns.
+    # A partial, because TensorFlow counts traces by a function's code, and warns.
     made: Callable[..., Any] = tf.function(
         partial(function), reduce_retracing=True, jit_compile=True if is_jit else None
     )
@@ -140,7 +142,7 @@ def compiled(model: Any, step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_strategy(model: Any) -> None:
-    """Raise UsageError for a model that lives on several devices."""
+    """Raise UsageError for a model that is distributed over several devices."""
     keras = family_on_any_backend(model).keras
     if getattr(getattr(keras, "distribution", None), "distribution", lambda: None)() is not None:
         raise UsageError(

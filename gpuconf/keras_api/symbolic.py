@@ -1,4 +1,4 @@
-"""What a model was built from and ends in, as Keras notes it, and a call that leaves no trace."""
+"""A model's symbolic inputs and outputs as Keras stores them, and a call without side effects."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def inputs_of(model: Any) -> Any:
 
 
 def outputs_of(model: Any) -> Any:
-    """What a functional or sequential model ends in, nested as given, or None."""
+    """The symbolic outputs of a functional or sequential model, nested as given, or None."""
     return _noted(model, "_outputs_struct", "_nested_outputs")
 
 
 def model_within(model: Any) -> Any:
-    """The functional model that a sequential one keeps; None for others."""
+    """The functional model inside a sequential one; None for other models."""
     return getattr(model, "_functional", None)
 
 
@@ -35,7 +35,7 @@ def built_shape(model: Any) -> Any:
 
 
 def called(model: Any, symbols: Any) -> Any:
-    """What a model gives for symbolic inputs; afterwards it is as if it had not been called."""
+    """The model's outputs for symbolic inputs; afterwards the model is as before the call."""
     nodes = getattr(model, "_inbound_nodes", [])
     calls = len(nodes)
     try:
@@ -45,7 +45,7 @@ def called(model: Any, symbols: Any) -> Any:
 
 
 def _noted(model: Any, of_keras_3: str, of_keras_2: str) -> Any:
-    """Keras 3's Sequential has a functional model within."""
+    """Read an attribute; Keras 3's Sequential wraps a functional model."""
     for holder in (model, model_within(model)):
         for name in (of_keras_3, of_keras_2):
             struct = getattr(holder, name, None)

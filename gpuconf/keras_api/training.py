@@ -1,4 +1,4 @@
-"""Where a training comes by, whoever wrote its loop: classes and functions that can be wrapped."""
+"""Classes and functions that every training goes through, so that they can be wrapped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-# Where the classes are, below keras or tf_keras, over the versions.
+# The modules of the classes, below keras or tf_keras, in different versions.
 OPTIMIZERS = (
     "src.optimizers.base_optimizer",
     "src.optimizers.loss_scale_optimizer",
@@ -20,12 +20,12 @@ TRAINERS = (
     ("src.engine.training", "Model"),
 )
 
-# The losses again, as ``from tensorflow import keras`` gives them, by version.
+# The loss modules that ``from tensorflow import keras`` exposes, by version.
 LOSS_MODULES = ("keras._tf_keras.keras.losses", "tf_keras.api._v2.keras.losses")
 
 
 def optimizer_classes(keras: str) -> list[type]:
-    """The classes of optimizers of an imported Keras, ``keras`` or ``tf_keras``."""
+    """The optimizer classes of an imported Keras, ``keras`` or ``tf_keras``."""
     found = []
     for name in (f"{keras}.{below}" for below in OPTIMIZERS):
         module = sys.modules.get(name)
@@ -34,23 +34,23 @@ def optimizer_classes(keras: str) -> list[type]:
     return found
 
 
-GRAPH_TRAINERS = (("src.engine.training_v1", "Model"),)  # Keras 2 in graphs of TensorFlow 1
+GRAPH_TRAINERS = (("src.engine.training_v1", "Model"),)  # Keras 2 in TensorFlow 1 graphs
 
 
 def trainer_classes(keras: str, *, in_graphs: bool = False) -> list[type]:
-    """The classes with ``fit`` and ``train_on_batch`` of an imported Keras; in graphs, too."""
+    """Classes of an imported Keras with ``fit`` and ``train_on_batch``; also those for graphs."""
     places = (*TRAINERS, *GRAPH_TRAINERS) if in_graphs else TRAINERS
     owners = (getattr(sys.modules.get(f"{keras}.{module}"), name, None) for module, name in places)
     return [owner for owner in owners if owner is not None]
 
 
 def model_class(keras: str) -> Any:
-    """``keras.Model`` of an imported Keras; None where it has none."""
+    """``keras.Model`` of an imported Keras; None if it has none."""
     return getattr(sys.modules.get(keras), "Model", None)
 
 
 def function_class() -> type:
-    """The class of what ``tf.function`` makes."""
+    """The class of the objects that ``tf.function`` returns."""
     import tensorflow as tf
 
     return type(tf.function(lambda: None))
@@ -62,7 +62,7 @@ def is_jit_function(function: Any) -> bool:
 
 
 def strategy_class() -> Any:
-    """The class behind ``MirroredStrategy().extended``; None where this TensorFlow has none."""
+    """The class behind ``MirroredStrategy().extended``; None if this TensorFlow has none."""
     try:
         from tensorflow.python.distribute.mirrored_strategy import MirroredExtended
     except ImportError:
@@ -71,9 +71,9 @@ def strategy_class() -> Any:
 
 
 def profiler_modules() -> list[ModuleType]:
-    """The modules through which programs start TensorFlow's profiler, of which there is one.
+    """The modules through which programs start TensorFlow's profiler, which exists only once.
 
-    The first is TensorFlow's own, where there is one; ``keras.callbacks.TensorBoard`` calls it.
+    The first is TensorFlow's internal one, if present; ``keras.callbacks.TensorBoard`` calls it.
     """
     import tensorflow as tf
 
@@ -86,7 +86,7 @@ def profiler_modules() -> list[ModuleType]:
 
 
 def dataset_batch_size(data: Any) -> int | None:
-    """What the last ``batch()`` of a ``tf.data.Dataset`` was given; None where it is not seen."""
+    """The argument of a ``tf.data.Dataset``'s last ``batch()``; None if it cannot be found."""
     step = data
     while step is not None:
         if "Unbatch" in type(step).__name__ or "FlatMap" in type(step).__name__:
@@ -99,9 +99,9 @@ def dataset_batch_size(data: Any) -> int | None:
 
 
 def dataset_rows(data: Any) -> int | None:
-    """How many examples all batches of a ``tf.data.Dataset`` have; None where it is not known.
+    """The number of examples in all batches of a ``tf.data.Dataset``; None if unknown.
 
-    Nothing is read: the dataset before its ``batch()`` says how many it has, if it can.
+    Nothing is read: the dataset before its ``batch()`` reports its cardinality, if it can.
     """
     step, batches = data, int(data.cardinality())
     while step is not None and getattr(step, "_batch_size", None) is None:

@@ -1,4 +1,4 @@
-"""Where in a traced graph a Keras 3 optimizer updates the variables; and a trace without that."""
+"""Where in a traced graph a Keras 3 optimizer updates the variables, and traces without updates."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 @contextmanager
 def updates_noted(optimizer: Any, graph_of: Callable[[], Any]) -> Iterator[list[range]]:
-    """The numbers of the operations that each call of ``apply`` adds to ``graph_of()``.
+    """Record the ids of the operations that each call of ``apply`` adds to ``graph_of()``.
 
-    Not of one with gradients of rows, as of an embedding, whose number is that of the batch.
+    Calls with sparse gradients, as of an embedding, are not recorded, because their number of rows
+    depends on the batch.
     """
     found: list[range] = []
     own: Any = getattr(optimizer, "apply", None)
@@ -31,7 +32,7 @@ def updates_noted(optimizer: Any, graph_of: Callable[[], Any]) -> Iterator[list[
 
 @contextmanager
 def without_updates(optimizer: Any) -> Iterator[None]:
-    """Let ``apply`` do nothing: most of what is traced does not depend on the batch there."""
+    """Make ``apply`` do nothing: most of what it traces does not depend on the batch."""
 
     def apply(*_arguments: Any, **_options: Any) -> Any:
         return optimizer.iterations
@@ -42,7 +43,7 @@ def without_updates(optimizer: Any) -> Iterator[None]:
 
 @contextmanager
 def _in_place_of_apply(optimizer: Any, apply: Callable[..., Any]) -> Iterator[None]:
-    if not hasattr(optimizer, "apply"):  # none, or Keras 2's
+    if not hasattr(optimizer, "apply"):  # no optimizer, or Keras 2's
         yield
         return
     optimizer.__dict__["apply"] = apply

@@ -1,4 +1,4 @@
-"""Variables of Keras 2 and 3 and of their optimizers: names, bytes, handles, and making them."""
+"""Variables of Keras 2 and 3 and of their optimizers: names, bytes, handles, and creation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gpuconf.keras_api.layers import layers_of
 
 
 def path_of(variable: Any) -> str:
-    """Its full name: ``dense/kernel``."""
+    """The full name: ``dense/kernel``."""
     return str(getattr(variable, "path", None) or variable.name).split(":", maxsplit=1)[0]
 
 
 def bytes_of(variable: Any) -> int:
-    """Bytes of its values; 0 where the shape is open."""
+    """Bytes of the values; 0 if the shape is not fully known."""
     if isinstance(variable.dtype, str):  # Keras 3's, on any backend
         bits = re.search(r"\d+", variable.dtype)
         size = int(bits[0]) // 8 if bits else 1  # bool
@@ -29,20 +29,20 @@ def bytes_of(variable: Any) -> int:
 
 
 def size_bytes(variables: Iterable[Any]) -> int:
-    """What the values of all of them take."""
+    """Bytes of the values of all variables."""
     return sum(map(bytes_of, variables))
 
 
 def handle_of(variable: Any) -> Any:
-    """TensorFlow's handle of a variable of Keras 2 or 3."""
-    inner = getattr(variable, "_value", None)  # Keras 3's holds TensorFlow's
+    """TensorFlow's handle of a Keras 2 or 3 variable."""
+    inner = getattr(variable, "_value", None)  # in Keras 3 it holds TensorFlow's
     if inner is None or not hasattr(inner, "handle"):
         inner = variable
     return getattr(inner, "handle", inner)
 
 
 def component(variable: Any) -> Any:
-    """The variable itself; of a strategy's, which is one on each device, the only one there is."""
+    """The variable itself; for a strategy with one device, the only component."""
     distribute = getattr(sys.modules.get("tensorflow"), "distribute", None)
     if distribute is not None and isinstance(variable, distribute.DistributedValues):
         return variable.values[0]
@@ -50,28 +50,28 @@ def component(variable: Any) -> Any:
 
 
 def optimizer_variables(optimizer: Any) -> list[Any]:
-    """All variables of an optimizer; a method in Keras 2's legacy ones."""
+    """All variables of an optimizer; in Keras 2's legacy optimizers this is a method."""
     variables = [] if optimizer is None else optimizer.variables
-    is_list = isinstance(variables, (list, tuple))  # Keras's own kinds can be called, too
+    is_list = isinstance(variables, (list, tuple))  # Keras's own list types are callable, too
     return list(variables() if callable(variables) and not is_list else variables)
 
 
 def name_of(optimizer: Any) -> str:
-    """The name of an optimizer of Keras, or of TensorFlow 1."""
+    """The name of a Keras or TensorFlow 1 optimizer."""
     get_name = getattr(optimizer, "get_name", None)
     return str(get_name() if get_name else getattr(optimizer, "name", optimizer))
 
 
 def is_built(optimizer: Any) -> bool:
-    """Whether an optimizer has made its variables."""
+    """Whether an optimizer has created its variables."""
     return bool(getattr(optimizer, "built", getattr(optimizer, "_built", False)))
 
 
 def initialized_by(value: Any) -> Any | None:
-    """Keras 3's variable whose initial value this function computes; None for other functions.
+    """The Keras 3 variable whose initial value this function computes; None for other functions.
 
-    Keras hands TensorFlow a function that calls the variable's initializer, and its shape is known
-    without that.
+    Keras passes TensorFlow a function that calls the variable's initializer; the shape is known
+    without calling it.
     """
     names = getattr(getattr(value, "__code__", None), "co_freevars", ())
     if "self" not in names or "initializer" not in names:
@@ -82,20 +82,20 @@ def initialized_by(value: Any) -> Any | None:
 
 
 def build_optimizer(model: Any) -> None:
-    """Make the variables of the model's optimizer now, which Keras does in its first update."""
+    """Create the variables of the model's optimizer now; Keras does so in its first update."""
     optimizer, variables = model.optimizer, model.trainable_variables
     if optimizer is None or not variables or is_built(optimizer):
         return
     if hasattr(optimizer, "build"):
         optimizer.build(variables)
-    elif hasattr(optimizer, "_create_all_weights"):  # Keras 2's legacy ones
+    elif hasattr(optimizer, "_create_all_weights"):  # Keras 2's legacy optimizers
         optimizer._create_all_weights(variables)
 
 
 def changed_by_calls(model: Any) -> list[Any]:
-    """What calling a model of Keras 3 may change: metrics, seeds, statistics.
+    """The variables that calling a Keras 3 model may change: metrics, seeds, statistics.
 
-    Weights of frozen layers are not among them, though Keras lists them as not trainable.
+    Weights of frozen layers are excluded, though Keras lists them as non-trainable.
     """
     weights = {id(each) for each in model.weights}
     found = [each for each in model.variables if id(each) not in weights]  # metrics and seeds

@@ -1,7 +1,7 @@
-"""Where TensorFlow and others open files in C++, past Python's ``open``: their paths are changed.
+"""Redirect paths that TensorFlow and others open in C++, bypassing Python's ``open``.
 
-Everything goes through few functions: TensorFlow's file_io, the savers of checkpoints, the
-writers of summaries and records; and ``h5py.File``.
+A few functions cover everything: TensorFlow's file_io, the checkpoint savers, the writers of
+summaries and records; and ``h5py.File``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuconf.keras_api.patching import wrap
 
 
 class Paths(Protocol):
-    """Where a path is read, written, removed; each takes texts or bytes."""
+    """The paths to use for reading, writing and removing; each method takes str or bytes."""
 
     def for_reading(self, path: Any) -> Any: ...
     def for_writing(self, path: Any, *, keep: bool = False) -> Any: ...
@@ -31,7 +31,7 @@ class Paths(Protocol):
 
 
 class Diverting(Protocol):
-    """Says whether paths are changed now, and ends the program where one cannot be."""
+    """Says whether paths are redirected now, and ends the program if one cannot be."""
 
     @property
     def is_diverting(self) -> bool: ...
@@ -42,7 +42,7 @@ class Diverting(Protocol):
 
 
 class _Place(NamedTuple):
-    """A function with a path among its arguments: whose, which one, and what is done with it."""
+    """A function with a path argument: its owner, which argument, and how the path is used."""
 
     owner: str
     function: str
@@ -85,7 +85,7 @@ _PLACES = (
 
 
 def divert(files: Diverting) -> None:
-    """Change paths in all of these that are imported; to call it again adds what is new."""
+    """Redirect paths in all imported functions of the list; later calls add newly imported ones."""
     for entry in _PLACES:
         module, _, kind = entry.owner.partition(":")
         found: Any = sys.modules.get(module)
@@ -100,7 +100,7 @@ def divert(files: Diverting) -> None:
 
 
 def _wrap_copies() -> None:
-    """Have ``write_file`` wrapped where it was imported by name, too: ``tf.io`` for one."""
+    """Also wrap ``write_file`` in modules that imported it by name, such as ``tf.io``."""
     wrapped = getattr(sys.modules.get("tensorflow.python.ops.gen_io_ops"), "write_file", None)
     original = getattr(wrapped, "__wrapped__", None)
     modules = [each for key, each in list(sys.modules.items()) if key.startswith("tensorflow")]
@@ -110,7 +110,7 @@ def _wrap_copies() -> None:
 
 
 def _called(files: Diverting, entry: _Place, original: Any, *args: Any, **named: Any) -> Any:
-    """Call with the changed path."""
+    """Call the function with the redirected path."""
     if not files.is_diverting:
         return original(*args, **named)
     given = named.get(entry.name, args[entry.place] if len(args) > entry.place else None)
@@ -139,18 +139,18 @@ def _changed(
     if entry.how == _READ or (entry.how == _BY_MODE and mode in ("", "r", "None")):
         index = path + (b".index" if isinstance(path, bytes) else ".index")
         found = files.shadow.for_reading(index)
-        # A checkpoint is named by what its files begin with.
+        # A checkpoint's name is the prefix of its files.
         return found[: -len(".index")] if found != index else files.shadow.for_reading(path)
     if _is_remote(path):
         files.refuse(os.fsdecode(path))
     if entry.how == _FOLDER:
         return files.shadow.folder_for_writing(path)
-    files.shadow.make_folders(os.path.dirname(path))  # some of these make them
+    files.shadow.make_folders(os.path.dirname(path))  # some of these functions create folders
     return files.shadow.for_writing(path, keep="a" in mode or "+" in mode)
 
 
 def _done(files: Diverting, around: Callable[..., Any], original: Any, *args: Any) -> Any:
-    """Do what changes or lists folders, in the shadow."""
+    """Run a function that changes or lists folders in the shadow."""
     if not files.is_diverting:
         return original(*args)
     if around not in (_children, _matching) and any(map(_is_remote, args)):
@@ -184,7 +184,7 @@ _OF_FOLDERS: dict[str, Callable[..., Any]] = {
 
 
 def _text_of(given: Any) -> Any:
-    """The path as text or bytes; None of a tensor in a graph, a file that is open, and others."""
+    """The path as str or bytes; None for a tensor in a graph, an open file, and other objects."""
     if isinstance(given, os.PathLike):
         return os.fspath(given)
     if isinstance(given, str | bytes):

@@ -19,7 +19,7 @@ _PLACEHOLDER = ["python", "train.py"]
 
 
 def goes_elsewhere(words: Sequence[str], environ: Mapping[str, str]) -> tuple[str, str] | None:
-    """Why the plan cannot follow ``words``, and a hint; None where it can, as far as is seen."""
+    """Return why the plan cannot follow ``words``, and a hint; None if no obstacle is visible."""
     rule = _RULES.get(os.path.basename(words[0]))
     return None if rule is None else rule(list(words), environ)
 
@@ -94,7 +94,7 @@ def _sbatch(words: list[str], _environ: Mapping[str, str]) -> _Reason:
 
 
 def _srun(words: list[str], environ: Mapping[str, str]) -> _Reason | None:
-    """Refused where it names other hosts or several; else it may well stay on this machine."""
+    """Refuse several hosts or other hosts; otherwise the program may stay on this machine."""
     options = read_options(words[1:], _SRUN_VALUED, _SRUN_VALUED_LONG)
     nodes = _value(options, "N", "nodes").split("-")[0]
     hosts = _value(options, "w", "nodelist")
@@ -112,7 +112,7 @@ _SRUN_VALUED_LONG = (
 
 
 def _mpirun(words: list[str], environ: Mapping[str, str]) -> _Reason | None:
-    """mpirun on this machine is fine; its options have one dash or two, and values of their own."""
+    """Refuse other hosts; mpirun's options start with one or two dashes and have other values."""
     for option, value in itertools.pairwise(words[1:]):
         name = option.lstrip("-")
         hosts: list[str] = []
@@ -172,7 +172,7 @@ def _value(options: Options, *names: str) -> str:
 
 
 def _line(front: Sequence[str], words: Sequence[str], text: str = "") -> str:
-    """``front`` with gpuconf run behind it, and then the command."""
+    """Return ``front``, then ``gpuconf run``, then the command."""
     start = text or shlex.join(front)
     return f"{start} gpuconf run -- {shlex.join(words or _PLACEHOLDER)}".strip()
 

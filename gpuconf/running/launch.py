@@ -1,7 +1,7 @@
-"""From a request to the command: plan, lease, set the environment, and become it by exec.
+"""From a request to the command: plan, lease, set the environment, and exec the command.
 
-The process stays the same: its number, its terminal, its exit code, the signals sent to it, and the
-lease, whose descriptor it keeps.
+The process stays the same: its pid, its terminal, its exit code, the signals sent to it, and the
+lease, whose file descriptor stays open.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gpuconf.terminal import say
 _PACKAGE = Path(gpuconf.__file__).parent
 _SCRIPTS = (".py", ".sh", ".ipynb")
 _PYTHON = re.compile(r"(python|pypy)[\d.]*$")
-# Python ignores these; subprocess puts them back too (bpo-1652).
+# Python ignores these signals; subprocess restores them too (bpo-1652).
 _IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFZ", "SIGXFSZ")
 
 
@@ -43,11 +43,11 @@ def launch(
     *,
     more_environ: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _: {},
 ) -> NoReturn:
-    """Become the command ``words`` under the plan of ``request``.
+    """Replace this process by the command ``words`` under the plan of ``request``.
 
-    What ``more_environ`` makes of the environment with the plan is set on top.  Raises UsageError
-    where the plan could not reach the command, or it cannot be started, ProfileError, and
-    ShortageError; nothing is leased then.
+    ``more_environ`` receives the environment with the plan and returns more variables.  Raises
+    UsageError if the plan could not reach the command or the command cannot be started,
+    ProfileError, and ShortageError; nothing is leased then.
     """
     if switched_off(os.environ) is not None:
         find_command(words[0], os.environ)
@@ -72,42 +72,42 @@ def _set_up(request: Request, program: str) -> None:
     os.environ[RUN_VARIABLE] = text
     os.environ["PYTHONPATH"] = with_site(os.environ.get("PYTHONPATH"))
     say(decision(planned.plan, program))
-    if planned.leases and os.getpid() != 1:  # whose child it would be
-        with suppress(OSError, AttributeError):  # no pidfd_open, in Pythons of older build machines
+    if planned.leases and os.getpid() != 1:  # pid 1 would become the watcher's parent
+        with suppress(OSError, AttributeError):  # Pythons built on old systems lack pidfd_open
             watcher.start(planned.leases)
 
 
 def current_run() -> run_plan.RunPlan | None:
-    """The run that this process is in, as long as its leases live; None if it is in none.
+    """Return the run that this process is in, if its leases are still held, else None.
 
-    What it started may outlive it, such as the server of a terminal multiplexer.  Raises UsageError
-    for a plan that cannot be read.
+    Processes of a run may outlive it, for example the server of a terminal multiplexer.  Raises
+    UsageError for an unreadable plan.
     """
     run = run_plan.read(os.environ)
     if run is None:
         return None
     try:
-        # Its holder may be this process, and a look at its own lease would end that.
+        # This process may hold the lease, and opening its own lease file would release it.
         lives = all(descriptors_of(path) or is_locked(path) for path in run.leases.values())
-    except NoLedgerError:  # this process lacks descriptors to ask with
+    except NoLedgerError:  # this process has no file descriptors left to check with
         lives = True
     return run if lives else None
 
 
 def _stay_in_run(run: run_plan.RunPlan, request: Request) -> None:
-    """In a program of a run, its plan holds; raise UsageError where another is asked for."""
+    """Keep the plan of the current run; raise UsageError if another one is requested."""
     name = run.profile.name
     if not request.is_default:
         raise UsageError(
             f"this is already inside a gpuconf run or shell, whose plan ({name}) holds",
             hint="leave it first (exit), or leave the options out",
         )
-    os.environ["PYTHONPATH"] = with_site(os.environ.get("PYTHONPATH"))  # it may have been replaced
+    os.environ["PYTHONPATH"] = with_site(os.environ.get("PYTHONPATH"))  # may have been replaced
     say(f"inside a gpuconf run or shell: its plan ({name}) holds")
 
 
 def program_of(words: Sequence[str]) -> str:
-    """The word that people know the command by: the script or module, not its interpreter."""
+    """The name that users know the command by: the script or module, not its interpreter."""
     for before, word in itertools.pairwise(words):
         if before == "-m" and _PYTHON.match(os.path.basename(words[0])):
             return word
@@ -117,7 +117,7 @@ def program_of(words: Sequence[str]) -> str:
 
 
 def _as_it_was_given(environ: Mapping[str, str]) -> dict[str, str]:
-    """Without the LC_CTYPE that Python sets for itself in the C locale (PEP 538)."""
+    """Drop the LC_CTYPE that Python sets for itself in the C locale (PEP 538)."""
     given = dict(environ)
     with suppress(OSError), open("/proc/self/environ", "rb") as file:
         if not any(each.startswith(b"LC_CTYPE=") for each in file.read().split(b"\0")):

@@ -1,4 +1,4 @@
-"""The plan of a run: made and leased by the process that becomes the command."""
+"""The plan of a run: made and leased by the process that then becomes the command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpuconf.units import MIB, sized
 
 
 class Planned(NamedTuple):
-    """A plan with the figures that it was made from, and the lease of each card by its UUID."""
+    """A plan, the inventory that it was made from, and the lease of each card by UUID."""
 
     plan: Plan
     inventory: Inventory
@@ -31,9 +31,9 @@ class Planned(NamedTuple):
 
 
 def plan_run(profile: Profile, program: str) -> Planned:
-    """Make the plan of ``profile`` for this process and take its leases; waits as it says.
+    """Make the plan of ``profile`` for this process and take its leases; wait if it says so.
 
-    Others are shown ``program`` as the holder.  Raises what planning raises.
+    Other users see ``program`` as the holder.  Raises the errors of planning.
     """
     inventories: list[Inventory] = []
     chosen = environment.set_by_gpuconf(os.environ)
@@ -54,7 +54,7 @@ def plan_run(profile: Profile, program: str) -> Planned:
 
 
 def set_environment(plan: Plan) -> list[Setting]:
-    """Set the variables of ``plan`` in this process's environment; return the fate of each."""
+    """Set the variables of ``plan`` in this process's environment; return the result for each."""
     changes, settings = environment_for(plan.profile, plan)
     uuids = tuple(gpu.gpu.uuid for gpu in plan.gpus if gpu.gpu.uuid)
     OwnEnvironment().write(changes, choice_of(plan.profile), uuids)
@@ -62,7 +62,7 @@ def set_environment(plan: Plan) -> list[Setting]:
 
 
 def decision(plan: Plan, program: str) -> str:
-    """What was decided, in one line."""
+    """Describe the decision in one line."""
     name = plan.profile.name
     if plan.hides_gpus:
         return f"{name}: {program} sees no GPU"
@@ -77,7 +77,7 @@ def decision(plan: Plan, program: str) -> str:
 
 
 def _cut(plan: Plan) -> str:
-    """What to say where the limit is below the ``memory_limit`` that was asked for."""
+    """Return a remark if the limit is below the requested ``memory_limit``."""
     asked = plan.profile.memory.memory_limit
     sizes = [(asked.of(each.gpu.total_bytes), each.limit_bytes) for each in plan.gpus if asked]
     if any(size is not None and limit is not None and limit // MIB < size // MIB

@@ -1,10 +1,10 @@
-"""Can the plan reach a command?  What is sure to lose it is refused before anything is started.
+"""Check whether the plan can reach a command; refuse one that would certainly lose it.
 
 The plan travels in the environment (``PYTHONPATH``, ``GPUCONF_RUN``, ``CUDA_VISIBLE_DEVICES``) and
-the lease in an open file, so it is lost where a command starts with another environment, as
-another user, in a container or on another machine, and where Python ignores the environment.
-What a shell script does inside, what a setuid or statically linked program starts, and where
-``srun`` goes cannot be seen here.
+the lease in an open file.  They are lost if a command starts with another environment, as another
+user, in a container or on another machine, or if Python ignores the environment.  The commands
+inside a shell script, the children of a setuid or statically linked program, and the destination of
+``srun`` cannot be checked here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpuconf.errors import UsageError
 from gpuconf.running.elsewhere import goes_elsewhere
 from gpuconf.running.wrappers import command_behind, read_options
 
-# What the plan sets and a command must not set again or take away.
+# Variables that the plan sets, and that a command must not set again or remove.
 CARRIERS = ("PYTHONPATH", RUN_VARIABLE, "CUDA_VISIBLE_DEVICES")
 _RUN = ("gpuconf", "run", "--")
 _PYTHON = re.compile(r"(python|pypy)[\d.]*[a-z]*(-dbg)?$")
@@ -34,7 +34,7 @@ _WORDS_OF_A_SHELL = {
     *("cd", "source", ".", "export", "unset", "exec", "eval", "alias", "ulimit", "set"),
     *("if", "for", "while", "{", "(", "[[", "!"),
 }
-_SHEBANG_BYTES = 256  # of the first line, as the kernel reads it
+_SHEBANG_BYTES = 256  # of the first line, as in the kernel
 _SHEBANG_LEVELS = 4
 _WHY_NOT_PYTHON = {
     "I": "-I makes Python ignore PYTHONPATH, which carries the plan",
@@ -44,16 +44,16 @@ _WHY_NOT_PYTHON = {
 
 
 def refuse_unreachable(words: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Raise UsageError where the plan of a run cannot reach the command ``words``.
+    """Raise UsageError if the plan of a run cannot reach the command ``words``.
 
-    Its exit code is 127 for a command that is not found, 126 for one that may not be executed.
+    The exit code is 127 for a command that is not found, 126 for one that cannot be executed.
     """
     file = _found(words, environ)
     _look([], words, file, environ, _SHEBANG_LEVELS)
 
 
 def _found(words: Sequence[str], environ: Mapping[str, str]) -> str:
-    """The file of the command; a better hint for words that a shell would understand."""
+    """Return the command's file; give a better hint for words with a meaning in the shell."""
     first = words[0]
     if is_assignment(first):
         hint = f"set it before gpuconf: {_line(_leading(words))}"
@@ -75,7 +75,7 @@ def _found(words: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def _leading(words: Sequence[str]) -> list[str]:
-    """The same command with its assignments in front of ``gpuconf run``."""
+    """The same command with its assignments moved before ``gpuconf run``."""
     count = next((i for i, word in enumerate(words) if not is_assignment(word)), len(words))
     return [*words[:count], *_RUN, *words[count:]]
 
@@ -87,7 +87,7 @@ def _look(
     environ: Mapping[str, str],
     levels: int,
 ) -> None:
-    """Refuse ``words``, which ``before`` starts; ``file`` is the program, where it was found."""
+    """Check ``words``, which ``before`` starts; ``file`` is the program, if it was found."""
     name = os.path.basename(words[0])
     elsewhere = goes_elsewhere(words, environ)
     if elsewhere is not None:
@@ -108,14 +108,14 @@ def _look_behind(
     try:
         file = find_command(behind[0], environ)
     except UsageError:
-        file = None  # the program in front of it says so
+        file = None  # the wrapper will report it
     _look(before, behind, file, environ, levels)
 
 
 def _look_into(
     before: Sequence[str], words: Sequence[str], file: str, environ: Mapping[str, str], levels: int
 ) -> None:
-    """Follow the first line of a script, which names the program that it starts."""
+    """Follow the first line of a script, which names the interpreter."""
     interpreter = _shebang(file)
     if interpreter is None:
         return
@@ -132,7 +132,7 @@ def _look_into(
 
 
 def _shebang(file: str) -> list[str] | None:
-    """The program of a script's first line and its one argument, None for another file."""
+    """The interpreter in a script's first line and its one argument, None for other files."""
     try:
         with open(file, "rb") as stream:
             first = stream.read(_SHEBANG_BYTES).split(b"\n")[0]
@@ -159,7 +159,7 @@ def _refuse_python(before: Sequence[str], words: Sequence[str]) -> None:
 
 
 def _without_flags(word: str) -> str:
-    """A word of Python's options without the letters that shut the plan out."""
+    """Remove the flags that lock out the plan from a word of Python's options."""
     if not word.startswith("-") or word.startswith("--"):
         return word
     kept = re.match(r"-[^cmWXQ]*", word)
@@ -171,7 +171,7 @@ def _without_flags(word: str) -> str:
 def _look_behind_env(
     before: Sequence[str], words: Sequence[str], environ: Mapping[str, str], levels: int
 ) -> None:
-    """``env`` may empty the environment, or set what the plan has set."""
+    """Check ``env``, which may empty the environment or override the plan's variables."""
     options = read_options(words[1:], "uCSPa", ("unset", "chdir", "split-string", "argv0"))
     split = [value for name, value in options.given if name in ("S", "split-string")]
     if split:
@@ -203,7 +203,7 @@ def _look_behind_env(
 
 
 def _abbreviates(name: str) -> bool:
-    """Whether ``name`` is --ignore-environment, of which getopt takes any unique start."""
+    """Whether ``name`` is --ignore-environment, which getopt lets users abbreviate."""
     return len(name) >= len("ignore-e") and "ignore-environment".startswith(name)
 
 
@@ -223,7 +223,7 @@ def _line(words: Sequence[str]) -> str:
 
 
 def _quoted(word: str) -> str:
-    """The word for a shell; an assignment keeps its name bare, as a shell wants it."""
+    """Quote the word for a shell; the name of an assignment stays unquoted."""
     if not is_assignment(word):
         return shlex.quote(word)
     name, value = word.split("=", 1)

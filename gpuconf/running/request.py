@@ -1,4 +1,4 @@
-"""What a command line asks of a run: a profile, changes to it, and for how many processes."""
+"""The command line's request for a run: a profile, changes to it, and the number of processes."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ FOREVER = "forever"
 
 
 class Request(NamedTuple):
-    """``overrides`` is nested as a profile is; ``processes`` may compute on each card at a time."""
+    """``overrides`` is nested like a profile; ``processes`` is the maximum per card at a time."""
 
     profile: str | None = None
     overrides: Mapping[str, object] = {}
     processes: int = 1
 
     def load(self) -> Profile:
-        """The profile that is asked for; raises ProfileError."""
+        """Load the requested profile; raises ProfileError."""
         found = load_profile(self.profile, overrides=self.overrides or None)
         return found._replace(processes=self.processes)
 
     @property
     def is_default(self) -> bool:
-        """Whether nothing was asked for."""
+        """Whether nothing was requested."""
         return self == Request()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options that make a Request."""
+    """Add the options that define a Request."""
     parser.add_argument(
         "--profile",
         metavar="PROFILE",
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_changes(parser: argparse.ArgumentParser) -> None:
-    """Those of them that change a profile."""
+    """Add only the options that change a profile."""
     add_set(parser)
     parser.add_argument(
         "--wait",
@@ -67,7 +67,7 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
 
 
 def _time(text: str) -> str:
-    """A time to wait, as profiles write it; ArgumentTypeError for anything else."""
+    """A time to wait, in the syntax of profiles; raises ArgumentTypeError for anything else."""
     try:
         if text != FOREVER and not parse_duration(text) > 0:
             raise ValueError("more than nothing")
@@ -82,7 +82,7 @@ def _time(text: str) -> str:
 
 
 def add_set(parser: argparse.ArgumentParser) -> None:
-    """The option for one key of a profile."""
+    """Add the option for one key of a profile."""
     parser.add_argument(
         "--set",
         metavar="KEY=VALUE",
@@ -102,7 +102,7 @@ def request_of(options: argparse.Namespace) -> Request:
 
 
 def changes_of(changes: Sequence[str]) -> dict[str, Any]:
-    """What --set says, nested as a profile is; raises UsageError."""
+    """Return the changes from --set, nested like a profile; raises UsageError."""
     overrides: dict[str, Any] = {}
     for change in changes:
         _merge(overrides, *_parsed(change))
@@ -110,7 +110,7 @@ def changes_of(changes: Sequence[str]) -> dict[str, Any]:
 
 
 def _parsed(change: str) -> tuple[Sequence[str], object]:
-    """The path and the value of ``memory.memory_limit=4GiB``; values are YAML, of env text."""
+    """The path and value of ``memory.memory_limit=4GiB``; values are YAML, except text in env."""
     key, equals, text = change.partition("=")
     path = tuple(part.strip() for part in key.split("."))
     if not equals or not all(path):
@@ -120,7 +120,7 @@ def _parsed(change: str) -> tuple[Sequence[str], object]:
         )
     if path[0] == "env":
         return ("env", key.partition(".")[2].strip()), text
-    import yaml  # here: few command lines have a --set
+    import yaml  # imported here because --set is rare
 
     try:
         return path, yaml.safe_load(text)

@@ -1,9 +1,10 @@
-"""The user's own shell under a plan: which one, and what it reads at its start.
+"""The user's own shell under a plan: which shell, and which startup file it reads.
 
-A shell's startup files may set what carries the plan (``PYTHONPATH`` above all) and so take it away
-without a word.  So each known shell reads a file of ours behind them (``startup/``), which sets
-that again, sees before each prompt that it stays, and marks the prompt.  Those files are part of
-the package, and the values travel in ``_GPUCONF_PLAN``: nothing is left behind to clean up.
+A shell's startup files may overwrite the variables that carry the plan (``PYTHONPATH`` above all)
+and so silently lose it.  Each known shell therefore reads a file of ours after them (``startup/``).
+It sets the variables again, checks before each prompt that they are unchanged, and marks the
+prompt.  Those files are part of the package, and the values travel in ``_GPUCONF_PLAN``, so there
+is nothing to clean up.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from gpuconf import run_plan
 from gpuconf.environ import RUN_VARIABLE, WATCHED, set_by_gpuconf
 from gpuconf.state_note import STATE_VARIABLE
 
-# For prompts that show it in a way of their own, as they do VIRTUAL_ENV_PROMPT.
+# For prompts that show it in their own way, as they do with VIRTUAL_ENV_PROMPT.
 NAME_VARIABLE = "GPUCONF_SHELL"
 _PLAN_VARIABLE = "_GPUCONF_PLAN"
 _STARTUP = Path(__file__).parent / "startup"
@@ -31,7 +32,7 @@ _LOST = (
 
 
 class _Kind(NamedTuple):
-    """How shells of a kind are started: words behind the program, and variables to set."""
+    """How shells of one kind are started: arguments after the program, and variables to set."""
 
     words: tuple[str, ...]
     variables: Callable[[Mapping[str, str]], dict[str, str]]
@@ -62,13 +63,13 @@ _KINDS = {
 
 
 def choose_shell(asked: str | None, environ: Mapping[str, str], parent: str | None) -> str:
-    """The shell to start: ``asked``, else $SHELL, else the program ``parent`` if it is a shell."""
+    """Return the shell to start: ``asked``, else $SHELL, else ``parent`` if it is a shell."""
     known = parent if parent is not None and _kind_of(parent) is not None else None
     return asked or environ.get("SHELL") or known or "/bin/sh"
 
 
 def parent_program() -> str | None:
-    """The file of the program that started this process; None where that cannot be read."""
+    """The file of the program that started this process; None if it cannot be read."""
     with suppress(OSError):
         return os.readlink(f"/proc/{os.getppid()}/exe")
     return None
@@ -79,13 +80,13 @@ def _kind_of(path: str) -> _Kind | None:
 
 
 def words_of(path: str) -> list[str]:
-    """The command that starts the shell at ``path``."""
+    """Return the command that starts the shell at ``path``."""
     kind = _kind_of(path)
     return [path, *(kind.words if kind is not None else ())]
 
 
 def warning_for(path: str) -> str | None:
-    """What a user of another shell than those known here must know."""
+    """Return a warning for users of a shell that is not known here."""
     if _kind_of(path) is not None:
         return None
     name = os.path.basename(path)
@@ -95,9 +96,10 @@ def warning_for(path: str) -> str | None:
 
 
 def variables_for(path: str, site: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """What is set for the shell at ``path`` on top of ``environ``, which carries the plan.
+    """Return the variables to set for the shell at ``path``, in addition to ``environ``.
 
-    ``site`` is the folder that must be first on PYTHONPATH.  Without a plan the shell is as usual.
+    ``environ`` carries the plan; without a plan the shell starts as usual.  ``site`` is the folder
+    that must be first on PYTHONPATH.
     """
     kind = _kind_of(path)
     run = run_plan.read(environ)
@@ -113,19 +115,19 @@ def variables_for(path: str, site: str, environ: Mapping[str, str]) -> dict[str,
 
 
 def _carriers(environ: Mapping[str, str]) -> dict[str, str | None]:
-    """What must be as it is now behind the startup files; None is unset.  PYTHONPATH may grow."""
+    """The variables to restore after the startup files; None means unset.  PYTHONPATH may grow."""
     names = {RUN_VARIABLE, STATE_VARIABLE, *WATCHED, *set_by_gpuconf(environ)}
     return {name: environ.get(name) for name in sorted(names)}
 
 
 def _own(name: str, site: str) -> dict[str, str]:
-    """Variables of the startup file, which are not exported."""
+    """Variables of our startup file, which are not exported."""
     mark = re.sub(r"[^\w. -]", "", name) or "gpuconf"  # a prompt expands \, $, ` and %
     return {"_gpuconf_site": site, "_gpuconf_mark": f"({mark}) ", "_gpuconf_lost": _LOST}
 
 
 def plan_in_posix(carriers: Mapping[str, str | None], name: str, site: str) -> str:
-    """What sets the plan again in a shell of the Bourne family."""
+    """Shell code that sets the plan again in a shell of the Bourne family."""
     lines = [f"{key}={shlex.quote(value)}" for key, value in _own(name, site).items()]
     for key, kept in carriers.items():
         lines.append(f"unset {key}" if kept is None else f"export {key}={shlex.quote(kept)}")
@@ -133,7 +135,7 @@ def plan_in_posix(carriers: Mapping[str, str | None], name: str, site: str) -> s
 
 
 def plan_in_fish(carriers: Mapping[str, str | None], name: str, site: str) -> str:
-    """What sets the plan again in fish."""
+    """Shell code that sets the plan again in fish."""
     lines = [f"set -g {key} {_fish_quoted(value)}" for key, value in _own(name, site).items()]
     for key, kept in carriers.items():
         lines.append(f"set -e {key}" if kept is None else f"set -gx {key} {_fish_quoted(kept)}")

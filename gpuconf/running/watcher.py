@@ -1,8 +1,9 @@
-"""A process that looks on while a run's command computes, and says in the end who had no limit.
+"""A process that watches a run's command, and finally reports who computed without a limit.
 
-The plan cannot reach every program (docs/run.md says which).  The watcher asks NVML now and then
-who computes on the cards of the run.  When the command has ended it names those below the command
-or started with its plan that never took a place.  It ends with the command.
+The plan cannot reach every program (docs/run.md lists the exceptions).  The watcher regularly asks
+NVML which processes compute on the run's cards.  When the command has ended, it names the
+descendants of the command, and processes started with its plan, that never took a lease.  It ends
+with the command.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _HINT = (
 
 
 class Escaped(NamedTuple):
-    """A process of the run that computed without a place, and the most that it was seen to hold."""
+    """A process of the run that computed without a lease, and its highest observed memory use."""
 
     pid: int
     gpu: int
@@ -45,7 +46,7 @@ class Escaped(NamedTuple):
 
 
 class Watch:
-    """Who has escaped so far from the run whose command is ``root``, with these leases."""
+    """The processes that have escaped from the run of the command ``root`` with these leases."""
 
     def __init__(
         self, root: int, leases: Mapping[str, str], read: Callable[[], Inventory] = read_inventory
@@ -56,7 +57,7 @@ class Watch:
         self.escaped: dict[tuple[int, int], Escaped] = {}
 
     def look(self) -> None:
-        """Ask NVML once."""
+        """Query NVML once."""
         inventory = self._read()
         known: Mapping[int, Process] = {}
         for gpu in (each for card in inventory.gpus for each in (card, *card.mig_instances)):
@@ -67,7 +68,7 @@ class Watch:
             users = _users_of(path)
             known = known or read_processes(inventory)
             for each in listed:
-                # A user in another pid namespace could be any of them.
+                # A lease user in another pid namespace could be any of these processes.
                 if each.pid in users or 0 in users or _is_ending(each.pid):
                     continue
                 if not self._is_below(each.pid) and not _carries(each.pid, path):
@@ -81,7 +82,7 @@ class Watch:
                 self.escaped[key] = Escaped(each.pid, gpu.index, name, most)
 
     def _is_below(self, pid: int) -> bool:
-        """Whether the process is the command, or descends from it."""
+        """Whether the process is the command or one of its descendants."""
         for _ in range(_MOST_GENERATIONS):
             if pid == self._root:
                 return True
@@ -97,14 +98,14 @@ def _carries(pid: int, lease_path: str) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return os.fsencode(lease_path) in file.read()
-    except OSError:  # it has gone, or is another user's
+    except OSError:  # it has ended, or belongs to another user
         return False
 
 
 def _is_ending(pid: int) -> bool:
-    """Whether the process is on its way out, when NVML may list it after its place has gone.
+    """Whether the process is exiting; NVML may still list it after its lease is released.
 
-    Its address space goes first (vsize, field 23 of stat), and the GPU's driver last.
+    Its address space is released first (vsize, field 23 of stat), and the GPU's driver last.
     """
     fields = stat_of(pid)
     return fields is None or fields[20] == "0"
@@ -116,10 +117,10 @@ def _users_of(path: str) -> tuple[int, ...]:
 
 
 def start(leases: Mapping[str, str]) -> None:
-    """Leave a process behind that watches this one, which is about to become the command.
+    """Start a process that watches this one, which is about to become the command.
 
-    It is nobody's child, so that the command has none that it did not start, and in no terminal.
-    Raises OSError.
+    The watcher is detached, so that the command has no unexpected child, and has no
+    terminal.  Raises OSError.
     """
     end = os.pidfd_open(os.getpid())
     watch = Watch(os.getpid(), leases)
@@ -143,7 +144,7 @@ def _leave(end: int, watch: Watch) -> NoReturn:
 
 
 def _let_go_of_all_but(*kept: int) -> None:
-    """Pipes of whoever started us would stay open, and the leases' files are the command's."""
+    """Close inherited pipes, which would keep readers waiting, and the command's lease files."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in kept:
             with suppress(OSError):
@@ -151,7 +152,7 @@ def _let_go_of_all_but(*kept: int) -> None:
 
 
 def _watch_until(end: int, watch: Watch) -> None:
-    """Look now and then until the command ends, and say who escaped."""
+    """Check regularly until the command ends, then report who escaped."""
     pause_s = _FIRST_LOOK_S
     while not select.select([end], [], [], pause_s)[0]:
         watch.look()

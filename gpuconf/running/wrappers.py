@@ -1,4 +1,4 @@
-"""Programs that start another one in their own environment, and how their command lines read."""
+"""Programs that start another program in their own environment, and their command-line syntax."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Options(NamedTuple):
-    """The options at the start of a command line, each with its value or "", and what follows."""
+    """The options at the start of a command line, each with its value or "", and the rest."""
 
     given: list[tuple[str, str]]
     rest: list[str]
@@ -19,8 +19,8 @@ def read_options(
 ) -> Options:
     """Split ``words`` as getopt does, at the first word that is not an option.
 
-    ``valued`` are the letters and ``valued_long`` the long names that take a value; a letter of
-    ``last`` takes one too, and is the last option whatever follows.
+    ``valued`` are the letters and ``valued_long`` the long names that take a value. A letter in
+    ``last`` takes a value too, and is always the last option.
     """
     given: list[tuple[str, str]] = []
     rest = list(words)
@@ -45,7 +45,7 @@ def read_options(
 
 
 class _Wrapper(NamedTuple):
-    """How to find the command behind it; ``operands`` are words of its own before the command."""
+    """How to find the wrapped command; ``operands`` counts the wrapper's own arguments."""
 
     valued: str = ""
     valued_long: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ _WRAPPERS = {
 
 
 def command_behind(words: Sequence[str]) -> list[str] | None:
-    """The command that ``words`` start in their own environment, None where they start none."""
+    """The command that ``words`` start in their own environment, None if there is none."""
     wrapper = _WRAPPERS.get(os.path.basename(words[0]))
     if wrapper is None:
         return None

@@ -9,4 +9,4 @@ with tf.device("GPU:0"):
     tensor = tf.raw_ops.Empty(shape=[256, 1024, 1024], dtype=tf.float32)
 in_use_bytes = tf.config.experimental.get_memory_info("GPU:0")["current"]
 print("RESULT", json.dumps({"in_use_mib": in_use_bytes >> 20}), flush=True)
-sys.stdin.read()  # stays open, as a notebook does
+sys.stdin.read()  # stays open, like a notebook

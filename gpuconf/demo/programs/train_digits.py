@@ -1,4 +1,4 @@
-"""A small convolutional network learns to read handwritten digits, enlarged to 128 x 128."""
+"""Train a small convolutional network on handwritten digits, enlarged to 128 x 128."""
 
 import json
 import sys
@@ -43,4 +43,4 @@ result = {
     "trained": [began, ended],
 }
 print("RESULT", json.dumps(result), flush=True)
-sys.stdin.read()  # stays open, as a notebook does
+sys.stdin.read()  # stays open, like a notebook

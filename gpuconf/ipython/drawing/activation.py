@@ -1,4 +1,4 @@
-"""An Activation for notebooks: the profile, each GPU's limit, and every setting's fate."""
+"""An Activation for notebooks: the profile, each GPU's limit, and the result of every setting."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _STYLES = {"ok": "green", "pending": "dim", "differs": "bold yellow"}
 
 
 def html_of(activation: Activation) -> str:
-    """What gpuconf did to this process."""
+    """Show what gpuconf did to this process."""
     return fragment(*blocks_of(activation))
 
 
 def text_of(activation: Activation) -> str:
-    """As ``print`` shows it."""
+    """The text that ``print`` shows."""
     return str(activation)
 
 

@@ -1,4 +1,4 @@
-"""A Diagnosis for notebooks: the cause, what shows it, and what to change."""
+"""A Diagnosis for notebooks: the cause, its evidence, and the proposed changes."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from gpuconf.reporting.html import (
     to_paste,
 )
 
-_MOST_PROPOSALS = 3  # unfolded
+_MOST_PROPOSALS = 3  # shown expanded
 
 
 def html_of(diagnosis: Diagnosis) -> str:
-    """A diagnosis of a log, whose lines have numbers."""
+    """The diagnosis of a log, with line numbers."""
     return fragment(*blocks_of(diagnosis, ""))
 
 
 def text_of(diagnosis: Diagnosis) -> str:
-    """As ``print`` shows it."""
+    """The text that ``print`` shows."""
     return str(diagnosis)
 
 
 def exception_html(diagnosis: Diagnosis) -> str:
-    """The diagnosis of an exception, whose lines nobody counts."""
+    """The diagnosis of an exception, without line numbers."""
     return fragment(*blocks_of(diagnosis, None))
 
 
@@ -43,7 +43,7 @@ def exception_text(diagnosis: Diagnosis) -> str:
 
 
 def blocks_of(diagnosis: Diagnosis, source: str | None) -> list[Markup]:
-    """The report, the answer first; ``source`` is as for `gpuconf.diagnosis.text`."""
+    """The report, with the answer first; ``source`` is as for `gpuconf.diagnosis.text`."""
     style = STYLES.get(diagnosis.severity, "bold green")
     blocks = [paragraph(headline(diagnosis), style)]
     shown = list(evidence_lines(diagnosis.evidence, source, verbose=False))
@@ -76,7 +76,7 @@ def _proposal(proposal: Proposal) -> Markup:
 
 
 def _more(diagnosis: Diagnosis, source: str | None) -> Iterator[Markup]:
-    """All lines, and tables of what held the memory."""
+    """All lines, and tables of the memory's contents."""
     parts = (
         ("every line that shows it", diagnosis.evidence),
         ("follow-up and unrelated errors", diagnosis.consequences),

@@ -1,4 +1,4 @@
-"""A MemoryEstimate for notebooks: what the peak is made of, beside the limit, and by layer."""
+"""A MemoryEstimate for notebooks: the parts of the peak, against the limit, and by layer."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ from gpuconf.units import sized
 
 
 def html_of(estimate: MemoryEstimate) -> str:
-    """An estimate whose limit is nobody's in particular."""
+    """An estimate without information about the limit's source."""
     return html_with(estimate, Budget())
 
 
 def text_of(estimate: MemoryEstimate) -> str:
-    """As ``print`` shows it."""
+    """The text that ``print`` shows."""
     return str(estimate)
 
 
 def text_with(estimate: MemoryEstimate, budget: Budget) -> str:
-    """As the command prints it, with where the limit comes from."""
+    """The text that the command prints, with the source of the limit."""
     return "\n".join(line.text for line in report(estimate, budget=budget))
 
 
 def html_with(estimate: MemoryEstimate, budget: Budget) -> str:
-    """The answer first, then the sum, the layers, the limit and what would save memory."""
+    """The answer first, then the sum, the layers, the limit and ways to save memory."""
     style = "bold red" if estimate.fits is False else "bold green"
     return fragment(
         paragraph(headline(estimate), style),
@@ -64,7 +64,7 @@ def html_with(estimate: MemoryEstimate, budget: Budget) -> str:
 
 
 def _parts(estimate: MemoryEstimate) -> Iterator[BarPart]:
-    """What the peak is made of, and what is left of the limit."""
+    """The parts of the peak, and the remainder of the limit."""
     kinds = peak_kinds(estimate)
     resident = sum(kinds.get(kind, 0) for kind in RESIDENT)
     passing = sum(kinds.get(kind, 0) for kind in PASSING)

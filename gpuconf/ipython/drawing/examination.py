@@ -1,4 +1,4 @@
-"""A doctor's Report for notebooks: what is wrong with the command that fixes it, and the cards."""
+"""A doctor's Report for notebooks: each problem with the command that fixes it, and the cards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KINDS = (BARS[0], BARS[1], BARS[2], BARS[-1])
 
 
 def html_of(report: Report) -> str:
-    """Problems first, then the cards; every check on a click."""
+    """Problems first, then the cards; a click shows every check."""
     style = "bold red" if report.counts["fail"] else "bold yellow" if report.problems else "green"
     whole = TextLayout(verbose=True)
     return fragment(
@@ -37,7 +37,7 @@ def html_of(report: Report) -> str:
 
 
 def text_of(report: Report) -> str:
-    """As `gpuconf doctor` prints it into a file."""
+    """The text that `gpuconf doctor` prints to a file."""
     return "\n".join(line.text for line in lines_of(report))
 
 

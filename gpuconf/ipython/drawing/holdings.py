@@ -1,4 +1,4 @@
-"""Holdings for notebooks: each card as a bar, who holds it, and who waits."""
+"""Holdings for notebooks: each card as a bar, its holders, and the waiting processes."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from gpuconf.reporting.memory_bars import BarLayout
 
 
 def html_of(holdings: Holdings) -> str:
-    """Cards, processes, the line, and what the figures leave open."""
+    """Cards, processes, the queue, and gaps in the figures."""
     return html_for(holdings, os.getpid())
 
 
 def html_for(holdings: Holdings, notebook: int) -> str:
-    """The same, with the process of this number marked as the notebook's."""
+    """The same, with the process of this pid marked as the notebook's."""
     return fragment(*_blocks(holdings, str(notebook)))
 
 
 def text_of(holdings: Holdings) -> str:
-    """As `gpuconf ps` prints it into a file."""
+    """The text that `gpuconf ps` prints to a file."""
     return "\n".join(line.text for line in lines_of(holdings, BarLayout()))
 
 
@@ -71,7 +71,7 @@ def _card(card: CardHoldings) -> Iterator[Markup]:
 
 
 def _table(columns: list[Column], notebook: str, title: str = "") -> Markup:
-    """The columns that have something in them."""
+    """A table of the columns that are not empty."""
     shown = [column for column in columns if any(column.cells)]
     rows = [
         tuple(

@@ -1,4 +1,4 @@
-"""A Plan for notebooks: each GPU as a bar, the sum of its limit, and what would be set."""
+"""A Plan for notebooks: each GPU as a bar, the sum of its limit, and the settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gpuconf.settings import Setting
 
 
 def html_of(plan: Plan) -> str:
-    """A plan that was made, and may not be in force."""
+    """A plan that is not necessarily in force."""
     changes, settings = environment_for(plan.profile, plan)
     return fragment(
         preformatted([profile_line(plan.profile.name, plan.profile.source)]),
@@ -38,19 +38,19 @@ def html_of(plan: Plan) -> str:
 
 
 def text_of(plan: Plan) -> str:
-    """As `gpuconf plan` prints it, with its notes."""
+    """The text that `gpuconf plan` prints, with its notes."""
     changes, settings = environment_for(plan.profile, plan)
     lines = [line.text for line in report_lines(plan, changes, settings)]
     return "\n".join([*lines, *(f"note: {note}" for note in notes_of(plan, settings))])
 
 
 def profile_line(name: str, source: str | None) -> Line:
-    """Which profile, and its file."""
+    """The profile's name and file."""
     return line_of((f"profile {name}", "bold"), (f"  {source}" if source else "", "dim"))
 
 
 def gpus_markup(plan: Plan, settings: Sequence[Setting], *, when: str = "now") -> Iterator[Markup]:
-    """Each GPU that a program would see; ``when`` its figures were read."""
+    """Each GPU visible to a program; ``when`` says when its figures were read."""
     for gpu in plan.gpus:
         title, *lines = gpu_lines(gpu, list(settings), when=when)
         yield preformatted([title])
@@ -66,7 +66,7 @@ def gpus_markup(plan: Plan, settings: Sequence[Setting], *, when: str = "now") -
 
 
 def bar_parts(plan: GpuPlan) -> list[BarPart]:
-    """A card's memory when the plan was made; nothing where its figures are unknown."""
+    """A card's memory when the plan was made; empty if its figures are unknown."""
     total, free = plan.gpu.total_bytes, plan.gpu.free_bytes
     if total is None or free is None:
         return []
