@@ -1,9 +1,9 @@
-"""``gpuconf rehearse``: a training script for a few steps on a simulated card: does it fit?
+"""``gpuconf rehearse``: run a training script for a few steps on a simulated card: does it fit?
 
-``runs`` starts the script with the ``agent`` in its Python and watches it; ``xplane`` and
-``trace`` read what TensorFlow's profiler wrote of its allocators; ``breakdown``, ``suggestion`` and
-``verdict`` are pure and say what that means; ``rehearse`` puts them in order; ``report`` and
-``plot`` present it.
+``runs`` starts the script with the ``agent`` in its Python and watches it. ``xplane`` and ``trace``
+read the allocator events that TensorFlow's profiler wrote. ``breakdown``, ``suggestion`` and
+``verdict`` are pure and interpret them. ``rehearse`` runs these in order. ``report`` and ``plot``
+present the result.
 
-Nothing is imported here: the agent comes through this file in every Python process of the script.
+Nothing is imported here: the agent passes through this file in every Python process of the script.
 """

@@ -1,4 +1,4 @@
-"""What to try after a rehearsal: another batch, a profile that allows more, another card.  Text."""
+"""What to try after a rehearsal: another batch, a larger limit, another card.  Text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORTH_SHOWING_BYTES = 64 * MIB
 
 
 def advice(rehearsal: Rehearsal) -> list[str]:
-    """What to try; the suggestion is called what it is."""
+    """What to try; says whether the suggested batch was measured or estimated."""
     suggestion, lines = rehearsal.suggestion, []
     fits = rehearsal.verdict.answer == "fits"
     measured = ", ".join(
@@ -57,7 +57,7 @@ def _batch_lines(rehearsal: Rehearsal, suggestion: Suggestion, batch: int) -> li
 
 
 def _is_near(rehearsal: Rehearsal) -> bool:
-    """Whether the suggested batch takes most of the limit."""
+    """Whether the suggested batch uses most of the limit."""
     device, found = tightest(rehearsal.devices), rehearsal.suggestion
     if device is None or found is None or found.measured_bytes is None:
         return False
@@ -65,7 +65,7 @@ def _is_near(rehearsal: Rehearsal) -> bool:
 
 
 def _ways_out(rehearsal: Rehearsal) -> list[str]:
-    """Beside a smaller batch: data fed in batches, a profile that allows more, a larger card."""
+    """Alternatives to a smaller batch: feed data in batches, a larger limit, a larger card."""
     lines = []
     failure = rehearsal.verdict.failure
     if failure is not None and failure.node == "_EagerConst":
@@ -81,7 +81,7 @@ def _ways_out(rehearsal: Rehearsal) -> list[str]:
 
 
 def _profile_lines(rehearsal: Rehearsal) -> list[str]:
-    """The profile that allows most, if that is more than what it ran out of memory with."""
+    """The profile with the highest limit, if that is higher than the limit of this run."""
     device, failure = tightest(rehearsal.devices), rehearsal.verdict.failure
     peak, limit = (device.peak_bytes, device.limit_bytes) if device is not None else (0, 0)
     asked = (failure.asked_bytes if failure is not None else None) or 0
@@ -94,7 +94,7 @@ def _profile_lines(rehearsal: Rehearsal) -> list[str]:
 
 
 def _command(rehearsal: Rehearsal, batch: int | None, *, profile: str | None = None) -> str:
-    """The command that tries another batch or profile; the rest as it was given."""
+    """The command that tries another batch or profile; the other options stay as given."""
     spec, orders = rehearsal.spec, rehearsal.orders
     words = ["gpuconf", "rehearse", "--card", exact_size(spec.total_bytes)]
     if spec.used_bytes:

@@ -1,6 +1,6 @@
-"""What the memory at the peak was for: allocations named by layer and operation.  Pure.
+"""The purposes of the memory at the peak: allocations by layer and operation.  Pure.
 
-A report for each GPU device of TensorFlow puts them together with its limit.
+A report for each GPU device of TensorFlow compares them with its limit.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from gpuconf.rehearsal.trace import Tape, TracedAllocation, Usage
 
 WEIGHTS, SLOTS, DATA = "weights", "optimizer state", "data and other"
 OTHER = "other computation"
-COMPILED = "compiled by XLA"  # activations, gradients and temporaries in one block, and results
+COMPILED = "compiled by XLA"  # activations, gradients, temporaries in one block, and results
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "optimizer update"
 _OF_STEPS = (FORWARD, BACKWARD, COMPILED)
-_GRADIENT = frozenset(("gradient_tape", "gradients"))  # of TensorFlow 2 and 1
-# What stands before a layer's name and says nothing to its author.
+_GRADIENT = frozenset(("gradient_tape", "gradients"))  # TensorFlow 2 and 1
+# Prefixes of a layer's name that mean nothing to its author.
 _WRAPPERS = ("StatefulPartitionedCall", "PartitionedCall", "while", "body", "cond", "then", "else")
 _DATA_OPS = (
     *("GatherV2", "_EagerConst", "IteratorGetNext", "VarHandleOp", "MakeIterator"),
-    *("SameWorkerRecvDone", "ScratchBuffer"),  # copies to the card, the device's own
+    *("SameWorkerRecvDone", "ScratchBuffer"),  # copies to the card, internal to the device
 )
 _CALLS = ("StatefulPartitionedCall", "PartitionedCall")
 _COMPILED_OPS = ("_XlaRun", "XlaLaunch")
@@ -36,7 +36,7 @@ _EAGER_UPDATE = ("ResourceApply", "Sqrt", "AssignSubVariableOp", "AssignAddVaria
 
 
 class ProgramNames(NamedTuple):
-    """What the agent knows of the program: layers, optimizers, and bytes of each variable."""
+    """The agent's knowledge of the program: layers, optimizers, and bytes of each variable."""
 
     layers: frozenset[str] = frozenset()
     optimizers: frozenset[str] = frozenset()
@@ -49,25 +49,25 @@ class Row(NamedTuple):
     """Allocations of one kind at the peak."""
 
     what: str
-    """What they are for: weights, optimizer state, forward, backward, optimizer update, compiled
-    by XLA, other.
+    """The purpose: weights, optimizer state, forward, backward, optimizer update,
+    compiled by XLA, other.
     """
     layer: str | None
-    """Of which layer; None where they are of none."""
+    """The layer; None if they belong to no layer."""
     op: str | None
-    """By which operation."""
+    """The operation."""
     shape: str | None
-    """The largest one's shape, as TensorFlow's trace has it: ``[128,25,25,144]``."""
+    """The shape of the largest one, as in TensorFlow's trace: ``[128,25,25,144]``."""
     pieces: Count
-    """How many there are."""
+    """The number of allocations."""
     size_bytes: Bytes
-    """The bytes of all."""
+    """Their total size in bytes."""
     is_workspace: bool = False
-    """Whether an operation had them for itself alone."""
+    """Whether they are temporary memory of a single operation."""
 
     @property
     def sizes(self) -> tuple[Count, ...] | None:
-        """The largest one's shape; None where it is not known."""
+        """The shape of the largest one; None if it is unknown."""
         if self.shape is None:
             return None
         return tuple(int(size) for size in re.findall("[0-9]+", self.shape))
@@ -85,14 +85,15 @@ def names_of(report: Mapping[str, Any]) -> ProgramNames:
 
 
 def rows_of(usage: Usage, names: ProgramNames, *, first_step_ns: int | None) -> tuple[Row, ...]:
-    """All that was live at the peak, the largest first; the sizes add up to the peak."""
+    """Everything live at the peak, largest first; the sizes add up to the peak."""
     weights, slots = Counter(names.weights), Counter(names.slots)
     groups: dict[tuple[str, str | None, str | None, bool], list[TracedAllocation]] = {}
     for each in sorted(
         usage.live_at_peak, key=lambda each: each.time_ns
-    ):  # weights are made before their slots
+    ):  # weights are created before their slots
         what, layer, op = place_of(each.op, names)
-        # Whatever made it: in a session, the initial value becomes the variable's memory.
+        # Regardless of the operation: in a session, the initial value becomes the
+        # variable's memory.
         is_old = first_step_ns is not None and each.time_ns < first_step_ns <= usage.peak_time_ns
         if is_old or (what not in _OF_STEPS and not each.is_workspace):
             kept = _kept(each, weights, slots, what, first_step_ns)
@@ -118,9 +119,9 @@ def _kept(
     what: str,
     first_step_ns: int | None,
 ) -> str | None:
-    """Whether it is a variable, by its size: TensorFlow does not say which variable's it is.
+    """Identify a variable by its size, because TensorFlow does not report the variable.
 
-    A weight is made before the first step; the optimizer's state within it, in some versions.
+    A weight is created before the first step; in some versions, the optimizer's state within it.
     """
     early = first_step_ns is None or each.time_ns < first_step_ns
     if (early or what == UPDATE) and weights[each.asked_bytes] > 0:
@@ -133,13 +134,13 @@ def _kept(
 
 
 def place_of(op: str | None, names: ProgramNames) -> tuple[str, str | None, str | None]:
-    """An operation's name as (what it is for, layer, kind of operation).
+    """Split an operation's name into (purpose, layer, kind of operation).
 
-    ``StatefulPartitionedCall/gradient_tape/sequential_1/c2_1/convolution/Conv2DBackpropFilter``
-    is ("backward", "c2", "Conv2DBackpropFilter").
+    ``StatefulPartitionedCall/gradient_tape/sequential_1/c2_1/convolution/Conv2DBackpropFilter`` is
+    ("backward", "c2", "Conv2DBackpropFilter").
     """
     parts = [part for part in (op or "").split("/") if part.partition("_")[0] not in _WRAPPERS]
-    # A variable's initializer is known by the variable's size.
+    # A variable's initializer is identified by the variable's size.
     if not op or op.startswith("__inference") or not parts or "Initializer" in parts:
         return DATA, None, None
     kind = _without_number(parts[-1])
@@ -160,7 +161,7 @@ def place_of(op: str | None, names: ProgramNames) -> tuple[str, str | None, str 
 
 
 def _eager(kind: str) -> str:
-    """What an operation outside of any function is for, by its kind alone."""
+    """The purpose of an operation outside of any function, derived from its kind alone."""
     if any(sign in kind for sign in _EAGER_BACKWARD):
         return BACKWARD
     if kind.startswith(_EAGER_UPDATE):
@@ -169,7 +170,7 @@ def _eager(kind: str) -> str:
 
 
 def _layer(part: str, names: ProgramNames) -> str | None:
-    """The layer that a part of a name stands for: Keras 3 adds ``_1`` to it in some places."""
+    """The layer that a part of a name means; Keras 3 appends ``_1`` in some places."""
     if part in names.layers:
         return part
     bare = _without_number(part)
@@ -177,10 +178,10 @@ def _layer(part: str, names: ProgramNames) -> str | None:
 
 
 def is_kernels_own(op: str | None, shape: Sequence[int]) -> bool:
-    """Whether a tensor is none of the operation's results but its CPU kernel's scratch memory.
+    """Whether a tensor is scratch memory of the operation's CPU kernel, not one of its results.
 
-    A convolution's results have as many dimensions as pictures or kernels do; what its CPU kernel
-    unfolds pictures into (im2col) has others.
+    A convolution's results have as many dimensions as images or kernels; the buffer into which its
+    CPU kernel unfolds images (im2col) has a different number.
     """
     kind = _without_number((op or "").rpartition("/")[2])
     dimensions = next((count for sign, count in _CONVOLUTIONS if kind.startswith(sign)), None)
@@ -188,9 +189,9 @@ def is_kernels_own(op: str | None, shape: Sequence[int]) -> bool:
 
 
 def is_compiled_call(op: str) -> bool:
-    """Whether an operation that ran out of memory is the call of what XLA has compiled.
+    """Whether an operation that ran out of memory is a call of code compiled by XLA.
 
-    An ordinary call of a function asks for no memory itself.
+    An ordinary function call allocates no memory itself.
     """
     kind = _without_number(op.rpartition("/")[2])
     return kind in (*_COMPILED_OPS, *_CALLS)
@@ -202,41 +203,41 @@ def _without_number(name: str) -> str:
 
 
 def first_step_ns(tape: Tape) -> int | None:
-    """When the first training step began, as the agent marked it."""
+    """When the first training step began, according to the agent's mark."""
     return next((mark.time_ns for mark in tape.marks if mark.text == "step 1"), None)
 
 
 def total_bytes(rows: Iterable[Row], what: str) -> int:
-    """The bytes of one kind."""
+    """The total bytes of one kind."""
     return sum(row.size_bytes for row in rows if row.what == what)
 
 
 @json_shape(computed=("head_room_bytes",), renamed={"rows": "at_peak"})
 @dataclass(frozen=True, slots=True)
 class DeviceReport:
-    """One GPU device of TensorFlow: its limit, and what the program made of it."""
+    """One GPU device of TensorFlow: its limit, and the program's use of it."""
 
     index: Count
-    """TensorFlow's number for it."""
+    """TensorFlow's number of the device."""
     card: Count | None
-    """The number of the simulated card it is on."""
+    """The number of the simulated card that it is on."""
     limit_bytes: Bytes
-    """What TensorFlow may take."""
+    """The most memory that TensorFlow may allocate."""
     peak_bytes: Bytes
-    """The most that was in use."""
+    """The most memory that was in use."""
     held_bytes: Bytes | None
-    """What the processes held on that card at most, all its devices and contexts together."""
+    """The most memory that the processes held on that card, for all its devices and contexts."""
     rows: tuple[Row, ...]
-    """What was in use at the peak, the largest first."""
+    """The memory in use at the peak, largest first."""
 
     @property
     def head_room_bytes(self) -> int:
-        """What was left of the limit at the peak."""
+        """The unused part of the limit at the peak."""
         return self.limit_bytes - self.peak_bytes
 
 
 def devices_of(run: RunResult) -> tuple[DeviceReport, ...]:
-    """Each GPU device that the run's trace knows, and those that TensorFlow made and left idle."""
+    """Each GPU device in the run's trace, and those that TensorFlow created but did not use."""
     if run.tape is None:
         return ()
     known = {device["index"]: device for device in run.trainer.get("devices", ())}
@@ -260,10 +261,10 @@ def devices_of(run: RunResult) -> tuple[DeviceReport, ...]:
 
 
 def _held(run: RunResult, card: int | None) -> int | None:
-    """The most that the run's processes held on a card."""
+    """The most memory that the run's processes held on a card."""
     return max((held.size_bytes for held in run.held if held.card == (card or 0)), default=None)
 
 
 def tightest(devices: Sequence[DeviceReport]) -> DeviceReport | None:
-    """The device that was nearest to its limit."""
+    """The device that came closest to its limit."""
     return max(devices, key=lambda each: each.peak_bytes / max(each.limit_bytes, 1), default=None)

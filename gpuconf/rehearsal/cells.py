@@ -1,6 +1,6 @@
-"""What became of a notebook's cells, and the peak of each.  Pure.
+"""The results of a notebook's cells, and the peak of each.  Pure.
 
-The agent in the kernel notes the cells and marks their beginnings on the tape.
+The agent in the kernel records the cells and marks their starts on the tape.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ class RanCell(NamedTuple):
     """A code cell that was run."""
 
     cell: Count
-    """Its number; the notebook's code cells are counted from 1."""
+    """The number of the cell; code cells are counted from 1."""
     error: str | None
-    """The error that it raised, in one line; None where it raised none."""
+    """The error that it raised, in one line; None if there was none."""
     gpu: Count | None
-    """TensorFlow's number of the GPU that came nearest to its limit meanwhile."""
+    """TensorFlow's number of the GPU that came closest to its limit during the cell."""
     peak_bytes: Bytes | None
-    """The most in use on that GPU meanwhile; None without a trace of memory."""
+    """The most memory in use on that GPU during the cell; None without a memory trace."""
     limit_bytes: Bytes | None
-    """What TensorFlow may take of that GPU."""
+    """The most memory that TensorFlow may allocate on that GPU."""
 
 
 def cells_of(run: RunResult) -> tuple[RanCell, ...]:
-    """The cells of a notebook, in the order in which they ran; none of a script."""
+    """The cells of a notebook, in the order in which they ran; empty for a script."""
     usages = run.tape.usages if run.tape is not None else ()
     found = []
     for noted in run.trainer.get("cells", ()):
@@ -45,7 +45,7 @@ def cells_of(run: RunResult) -> tuple[RanCell, ...]:
 
 
 def failed_in(trainer: Mapping[str, Any]) -> str | None:
-    """``cell 8, line 2``: where a notebook ended early; None for a script."""
+    """``cell 8, line 2``: where a notebook failed; None for a script."""
     cells = trainer.get("cells")
     if not cells:
         return None
@@ -54,7 +54,7 @@ def failed_in(trainer: Mapping[str, Any]) -> str | None:
 
 
 def cell_table(cells: Sequence[RanCell]) -> Table | None:
-    """The cells that had memory in use, or an error; None where there are none."""
+    """The cells that used memory or raised an error; None if there are none."""
     rows = [
         (
             str(each.cell),

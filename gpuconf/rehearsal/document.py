@@ -1,4 +1,4 @@
-"""A rehearsal as ``gpuconf rehearse --json`` prints it: configs/rehearse.schema.json."""
+"""A rehearsal in the format of ``gpuconf rehearse --json``: configs/rehearse.schema.json."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ class RehearsedCard:
     """The simulated card."""
 
     total_bytes: Bytes
-    """Its memory."""
+    """The size of its memory."""
     used_bytes: Bytes
-    """What others hold of it."""
+    """The memory that other programs hold."""
     context_bytes: Bytes
-    """What the CUDA context of a process takes."""
+    """The size of a process's CUDA context."""
     count: FromOne
-    """How many such cards there are."""
+    """The number of such cards."""
 
 
 class BatchFacts(NamedTuple):
     """The batch that the script trained with."""
 
     kind: str = "unknown"
-    """What it fed: arrays, tf.data, sequence, generator, unknown or another."""
+    """The kind of data: arrays, tf.data, sequence, generator, unknown or other."""
     own: Count | None = None
-    """Its own batch."""
+    """The script's own batch size."""
     used: Count | None = None
-    """The batch that was used."""
+    """The batch size that was used."""
     why_not: str | None = None
-    """Why another than its own cannot be tried."""
+    """Why the batch size cannot be changed."""
     examples: Count | None = None
-    """How many examples there are."""
+    """The number of examples."""
 
 
 class NotRun(NamedTuple):
-    """A part of the script that was seen not to run."""
+    """A part of the script that did not run."""
 
     what: str
-    """What it is."""
+    """The part that did not run."""
     where: str | None = None
     """The line of the script."""
     why: str | None = None
-    """Why it was left out."""
+    """Why it did not run."""
 
 
 class RehearsalDocument(NamedTuple):
@@ -63,9 +63,9 @@ class RehearsalDocument(NamedTuple):
     simulated: Literal[True]
     """The card was not a real one."""
     verdict: Answer
-    """What the run proves."""
+    """The answer that the run supports."""
     because: str
-    """Why, in a sentence without a full stop."""
+    """The reason, as a sentence without a full stop."""
     hint: str | None
     """What to do."""
     exit_code: Count
@@ -73,49 +73,49 @@ class RehearsalDocument(NamedTuple):
     interrupted: bool
     """Whether a signal came after the verdict, while other batches were measured."""
     command: tuple[str, ...]
-    """What was rehearsed."""
+    """The rehearsed command."""
     card: RehearsedCard
     """The simulated card."""
     profile: str | None
-    """The profile that was named."""
+    """The requested profile."""
     tensorflow: str | None
-    """TensorFlow's version; None where the script did not import it."""
+    """TensorFlow's version; None if the script did not import it."""
     keras: tuple[str, str] | None
     """Keras's package, keras or tf_keras, and its version."""
     steps: Count
-    """The training steps that were done."""
+    """The number of training steps done."""
     script_exit_code: int | None
-    """The script's exit code, below 0 a signal's number; None where its steps were done."""
+    """The script's exit code, negative for a signal; None if it was ended after its steps."""
     batch: BatchFacts | None
-    """The batch that the script trained with; None where it called no fit()."""
+    """The batch that the script trained with; None if it did not call fit()."""
     phases: tuple[RanPhase, ...]
-    """What ran, in order of beginning."""
+    """The parts of the program that ran, in the order of their first start."""
     cells: tuple[RanCell, ...]
-    """The cells of a notebook that ran, in their order."""
+    """The cells of a notebook that ran, in order."""
     not_run: tuple[NotRun, ...]
-    """What was seen not to run."""
+    """The parts that are known not to have run."""
     diverted: tuple[str, ...]
-    """The files that the script would have written, which were not touched; 50 at most."""
+    """The files that the script would have written, which were not changed; 50 at most."""
     warnings: tuple[str, ...]
-    """What to know although it fits: memory that grows with every step."""
+    """Warnings even if it fits: memory that grows with every step."""
     failure: Failure | None
-    """What the script failed of; None where it did not."""
+    """Why the script failed; None if it did not."""
     survived_out_of_memory: Count
-    """How many times GPU memory ran out and the script went on training."""
+    """How many times the script ran out of GPU memory and continued training."""
     gpus: tuple[DeviceReport, ...]
     """TensorFlow's GPU devices."""
     measurements: tuple[Measurement, ...]
     """The batches that were measured."""
     suggestion: Suggestion | None
-    """The batch to use; None where nothing was measured for one."""
+    """The batch to use; None if nothing was measured to suggest one."""
     profiles: tuple[Allowance, ...]
-    """What the shipped profiles would allow on this card, the most generous first."""
+    """The limits of the shipped profiles on this card, highest first."""
     notes: tuple[str, ...]
-    """What the rehearsal could not do as the script asked."""
+    """What the rehearsal did differently from the script."""
     not_simulated: tuple[str, ...]
-    """What takes memory on a real card and none here."""
+    """The parts that use memory on a real card but not here."""
     plot: str | None
-    """The picture's path; None where none was drawn."""
+    """The picture's path; None if none was drawn."""
 
 
 class InterruptedDocument(NamedTuple):
@@ -124,17 +124,17 @@ class InterruptedDocument(NamedTuple):
     simulated: Literal[True]
     """The card was not a real one."""
     verdict: Literal["no verdict"]
-    """There is none."""
+    """There is no verdict."""
     because: str
-    """By which signal."""
+    """The signal."""
     exit_code: Count
     """The command's exit code."""
     command: tuple[str, ...]
-    """What was rehearsed."""
+    """The rehearsed command."""
 
 
 def document_of(rehearsal: Rehearsal, *, plot: str | None = None) -> RehearsalDocument:
-    """The report; sizes in bytes, unknown is None."""
+    """Convert a rehearsal to the document; sizes are in bytes, unknown values are None."""
     verdict, trainer, spec = rehearsal.verdict, rehearsal.first.trainer, rehearsal.spec
     batch = trainer.get("batch")
     return RehearsalDocument(

@@ -1,4 +1,4 @@
-"""Runs with other batches, for one to suggest: two that fit, and one that confirms the line."""
+"""Runs with other batches to suggest one: two that fit, and one that confirms the line."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Again = Callable[[int], RunResult]
 
 
 class MeasuredBatches(NamedTuple):
-    """The batches that fit, with their peaks; the smallest that failed, if any did."""
+    """The batches that fit, with their peaks, and the smallest that failed, if any."""
 
     fitting: tuple[Measurement, ...] = ()
     failed: int | None = None
-    kept_bytes: int | None = None  # weights and optimizer's state, of the last that fitted
+    kept_bytes: int | None = None  # weights and optimizer state of the last run that fit
 
     def with_run(self, run: RunResult, batch: int) -> MeasuredBatches:
-        """This and a run that fitted."""
+        """Add a run that fit."""
         device = tightest(devices_of(run))
         used = (run.trainer.get("batch") or {}).get("used") or batch
         if device is None:
@@ -38,12 +38,12 @@ class MeasuredBatches(NamedTuple):
         return self._replace(fitting=tuple(sorted({*self.fitting, point})), kept_bytes=kept)
 
     def without(self, batch: int) -> MeasuredBatches:
-        """This and a run that did not fit."""
+        """Add a run that did not fit."""
         return self._replace(failed=min(batch, self.failed or batch))
 
 
 def _training_peak(run: RunResult) -> int:
-    """The most in use while the program trained; a later prediction has a batch of its own."""
+    """The most memory in use during training; a later prediction has a different batch."""
     of_training = (BUILD, TRAIN, VALIDATE)
     return max(
         (each.peak_bytes or 0 for each in phases_of(run) if each.kind in of_training), default=0
@@ -53,9 +53,9 @@ def _training_peak(run: RunResult) -> int:
 def find_batch(
     first: RunResult, verdict: Verdict, again: Again | None
 ) -> tuple[tuple[Measurement, ...], Suggestion | None]:
-    """Measure other batches by ``again(batch)``; return what fitted, and what is suggested.
+    """Measure other batches with ``again(batch)``; return those that fit, and the suggestion.
 
-    Without ``again`` there is what the first run says, and no suggestion.
+    Without ``again``, only the first run is evaluated, and there is no suggestion.
     """
     batch = first.trainer.get("batch") or {}
     used, device = batch.get("used"), tightest(devices_of(first))
@@ -63,7 +63,7 @@ def find_batch(
         return (), Suggestion(None, _why_unchangeable(batch, first.trainer.get("steps", 0)))
     if verdict.phase is not None and verdict.phase.kind not in (BUILD, TRAIN, VALIDATE):
         return (), Suggestion(None, f"it failed in {verdict.phase.place}, not in a training")
-    # fit() put whole arrays on the card, which no batch size changes.
+    # fit() put whole arrays on the card, which no batch size can change.
     if verdict.failure is not None and verdict.failure.node == "_EagerConst":
         return (), Suggestion(None, "it failed on the data as a whole, not on a batch")
     fits = verdict.answer == "fits"
@@ -81,7 +81,7 @@ def find_batch(
 def _two_that_fit(
     measured: MeasuredBatches, used: int, again: Again
 ) -> tuple[MeasuredBatches, str | None]:
-    """Go down until two fit; or why there can be no suggestion."""
+    """Reduce the batch until two fit; also return why there can be no suggestion, if so."""
     for size in _further_batches(used, is_fitting=bool(measured.fitting)):
         result = again(size)
         outcome = verdict_of(result)
@@ -99,8 +99,11 @@ def _two_that_fit(
 def _confirmed(
     found: Suggestion, measured: MeasuredBatches, again: Again, line: Callable[..., Suggestion]
 ) -> tuple[tuple[Measurement, ...], Suggestion]:
-    """Run what is suggested; where it does not fit, something nearer to what does; where it leaves
-    much room, what ``line`` through the largest two gives then."""
+    """Run the suggested batch, and correct the suggestion.
+
+    If it does not fit, try one closer to those that fit. If it leaves much room, use the new
+    suggestion of ``line`` through the two largest.
+    """
     for _ in range(_MOST_CONFIRMING_RUNS):
         batch = found.batch
         if batch is None or batch in {point.batch for point in measured.fitting}:
@@ -108,7 +111,7 @@ def _confirmed(
         result = again(batch)
         answer = verdict_of(result).answer
         if answer == "no verdict":
-            return measured.fitting, found  # an extrapolation, and called that
+            return measured.fitting, found  # still labelled an extrapolation
         if answer == "fits":
             measured = measured.with_run(result, batch)
             if not _leaves_room(measured, result):
@@ -131,11 +134,11 @@ def _leaves_room(measured: MeasuredBatches, result: RunResult) -> bool:
 
 
 def _concluded(found: Suggestion, measured: MeasuredBatches) -> Suggestion:
-    """The suggestion as measured: the largest that fitted, or the smaller one suggested."""
+    """The suggestion after measuring: the largest batch that fit, or the suggested smaller one."""
     largest = measured.fitting[-1]
     if found.batch is None:
         return found
-    if found.batch < largest.batch:  # which fits by a hair
+    if found.batch < largest.batch:  # the largest fits by a hair
         return found._replace(measured_bytes=dict(measured.fitting).get(found.batch))
     return found._replace(
         batch=largest.batch,
@@ -146,7 +149,7 @@ def _concluded(found: Suggestion, measured: MeasuredBatches) -> Suggestion:
 
 
 def _further_batches(used: int, *, is_fitting: bool) -> tuple[int, ...]:
-    """The batches to measure, until two fit: halves; of one that is 1 and fits, the double."""
+    """The batches to try until two fit: successive halves, or 2 if a batch of 1 fits."""
     if used == 1:
         return (2,) if is_fitting else ()
     halves = [used // 2**times for times in range(1, _MOST_FURTHER_RUNS + 1)]

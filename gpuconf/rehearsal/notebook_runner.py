@@ -1,7 +1,7 @@
-"""Runs a notebook's cells in its kernel, as `Run all` does: a program of its own.
+"""Run a notebook's cells in its kernel, like `Run all`; a separate program.
 
-The rehearsal starts it in place of a script.  Outputs are printed as they come, and the exit code
-is a script's: 0, 1 where a cell failed, the kernel's own where that died.  The file is only read.
+The rehearsal starts it in place of a script.  Outputs are printed as they arrive.  The exit code is
+that of a script: 0, 1 if a cell failed, or the kernel's own if it died.  The file is only read.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 
 from gpuconf.carried import with_site
 
-CELL = "cell.json"  # in the rehearsal's folder: which cell is being run, for the agent
+CELL = "cell.json"  # in the rehearsal's folder: tells the agent which cell runs
 _FOLDER = "GPUCONF_REHEARSAL"
-_LONGEST_SOCKET = 90  # of 107 characters; zmq adds a number
+_LONGEST_SOCKET = 90  # of 107 characters; zmq appends a number
 _STARTUP_S = 300
-_WAIT_S = 120  # the agent writes the trace of the memory at the end
-_AGAIN_S = 0.1  # a kernel turns requests away for a moment after an error
+_WAIT_S = 120  # the agent writes the memory trace at the end
+_AGAIN_S = 0.1  # after an error, a kernel rejects requests for a moment
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -40,7 +40,7 @@ class CellRunner(NotebookClient):  # type: ignore[misc]  # of an extra, which ma
     """nbclient's own loop, with outputs printed and the cell's number on file."""
 
     def cell_starts(self, cell: Any, cell_index: int) -> None:
-        """Print a heading; and say which cell it is, code cells counted from 1."""
+        """Print a heading, and record which cell runs; code cells are counted from 1."""
         cells = self.nb.cells[: cell_index + 1]
         number = sum(each.cell_type == "code" for each in cells)
         may_fail = "raises-exception" in cell.metadata.get("tags", [])
@@ -48,7 +48,7 @@ class CellRunner(NotebookClient):  # type: ignore[misc]  # of an extra, which ma
         _write(sys.stdout, f"[cell {number}]\n")
 
     def output(self, outs: Any, msg: Any, *_: Any) -> None:  # noqa: ARG002
-        """Print an output, and keep nothing of it."""
+        """Print an output without keeping it."""
         kind, content = msg["msg_type"], msg["content"]
         if kind == "stream":
             _write(sys.stderr if content["name"] == "stderr" else sys.stdout, content["text"])
@@ -58,9 +58,9 @@ class CellRunner(NotebookClient):  # type: ignore[misc]  # of an extra, which ma
             _write(sys.stdout, content["data"]["text/plain"] + "\n")
 
     async def run_all(self) -> None:
-        """Run the cells, and end the kernel when its agent has written everything.
+        """Run the cells, and stop the kernel when its agent has written everything.
 
-        Not by the kernel's own end, in which threads of its output may wait for each other.
+        The kernel is not shut down normally, because its output threads could deadlock.
         """
         self.shutdown_kernel = "immediate"
         try:
@@ -82,21 +82,21 @@ class CellRunner(NotebookClient):  # type: ignore[misc]  # of an extra, which ma
 
 
 class _OneKernel(KernelSpecManager):  # type: ignore[misc]
-    """Knows the one kernel that was decided on."""
+    """Offers only the kernel that was chosen."""
 
     def __init__(self, spec: KernelSpec) -> None:
         super().__init__()
         self._spec = spec
 
     def get_kernel_spec(self, kernel_name: str) -> Any:  # noqa: ARG002
-        """That kernel, whatever it is called."""
+        """Return that kernel for any name."""
         return self._spec
 
 
 def main(path: str, kernel: str) -> int:
     """Run the notebook at ``path`` in a kernel: JSON with its ``argv`` and ``env``."""
-    warnings.filterwarnings("ignore", module="nbformat")  # cells without ids, …
-    logging.disable(logging.CRITICAL)  # what nbclient logs, it raises too
+    warnings.filterwarnings("ignore", module="nbformat")  # cells without ids, and others
+    logging.disable(logging.CRITICAL)  # nbclient also raises what it logs
     notebook = nbformat.read(path, as_version=4)
     manager = _manager(json.loads(kernel))
     runner = CellRunner(
@@ -109,7 +109,7 @@ def main(path: str, kernel: str) -> int:
     runner.on_cell_execute = runner.cell_starts
     try:
         asyncio.run(runner.run_all())
-    except CellExecutionError:  # printed when it came
+    except CellExecutionError:  # already printed
         return 1
     except (DeadKernelError, RuntimeError) as error:
         return _end_as(manager, error)
@@ -118,24 +118,24 @@ def main(path: str, kernel: str) -> int:
 
 def _manager(kernel: dict[str, Any]) -> AsyncKernelManager:
     environ = dict(kernel["env"])
-    if "PYTHONPATH" in environ:  # it would hide the way in of the agent
+    if "PYTHONPATH" in environ:  # it would hide the agent's entry point
         environ["PYTHONPATH"] = with_site(environ["PYTHONPATH"])
     spec = KernelSpec(argv=kernel["argv"], env=environ, display_name="kernel", language="python")
     manager = AsyncKernelManager(kernel_spec_manager=_OneKernel(spec))
     file = Path(os.environ[_FOLDER], "kernel.json")
-    if len(str(file)) < _LONGEST_SOCKET:  # sockets in the folder, no ports that others might take
+    if len(str(file)) < _LONGEST_SOCKET:  # sockets in the folder; others might take ports
         manager.transport = "ipc"
         manager.connection_file = str(file)
     return manager
 
 
 def _announce(**facts: Any) -> None:
-    """Say which cell comes next, on a file that the agent reads; None for the end."""
+    """Write which cell is next to a file that the agent reads; None for the end."""
     Path(os.environ[_FOLDER], CELL).write_text(json.dumps(facts), encoding="utf-8")
 
 
 def _end_as(manager: AsyncKernelManager, error: Exception) -> int:
-    """End as the kernel did, whose signal says why; or return an exit code."""
+    """End with the kernel's signal, which shows the cause, or return an exit code."""
     process = getattr(manager.provisioner, "process", None)
     code = None if process is None else int(process.poll() or 0)
     if code is None or code >= 0:

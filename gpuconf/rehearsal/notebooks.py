@@ -1,4 +1,4 @@
-"""A notebook given in place of a command: its kernel, and the command that runs its cells there."""
+"""A notebook in place of a command: its kernel, and the command that runs its cells in it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from gpuconf.rehearsal.runs import RunResult, run_once
 _SUFFIX = ".ipynb"
 _PYTHON = re.compile(r"python[0-9.]*")
 _KERNEL_MODULE = "ipykernel_launcher"
-# The notebook's own outputs come by messages, what libraries write by their descriptors; and the
-# user's history of commands is not for cells that they did not type.
+# The notebook's own outputs arrive as messages, those of libraries through file descriptors. Cells
+# that the user did not type must not enter the user's command history.
 _KERNEL_OPTIONS = ("--IPKernelApp.capture_fd_output=False", "--HistoryManager.enabled=False")
 _ASK_TIMEOUT_S = 60
-# Nothing of the user's folder, and no agent, in the runner: -E keeps PYTHONPATH away.
+# The runner uses nothing from the user's folder, and no agent: -E ignores PYTHONPATH.
 _RUNNER = (
     "import sys; sys.path[0] = sys.argv[1]; "
     "from gpuconf.rehearsal.notebook_runner import main; sys.exit(main(*sys.argv[2:]))"
@@ -36,7 +36,7 @@ _EXAMPLE = "gpuconf rehearse … -- /path/to/python"
 
 
 class Notebook(NamedTuple):
-    """A notebook to rehearse: ``kernel`` is how its kernel is started, ``env`` with what more."""
+    """A notebook to rehearse: ``kernel`` is its kernel's command, ``env`` its extra variables."""
 
     path: str
     kernel: tuple[str, ...]
@@ -44,13 +44,13 @@ class Notebook(NamedTuple):
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What runs its cells, in our own Python."""
+        """The command that runs its cells, in our own Python."""
         root = str(Path(gpuconf.__file__).parent.parent)
         kernel = json.dumps({"argv": self.kernel, "env": dict(self.env)})
         return (sys.executable, "-E", "-c", _RUNNER, root, self.path, kernel)
 
     def run(self, _: Sequence[str], *args: Any, **kwargs: Any) -> RunResult:
-        """`run_once` with that command, in place of the words that were given."""
+        """Call `run_once` with that command instead of the given words."""
         return run_once(self.command, *args, **kwargs)
 
 
@@ -61,7 +61,7 @@ def notebook_in(
     find: Callable[[str], Any] = importlib.util.find_spec,
     ask: Callable[..., Any] = subprocess.run,
 ) -> Notebook | None:
-    """The notebook that a command names: ``train.ipynb``, ``python train.ipynb``; None without.
+    """The notebook that a command names, ``train.ipynb`` or ``python train.ipynb``, else None.
 
     Raises UsageError for a file that is not a Python notebook or names a missing kernel, and
     MissingDependencyError without nbclient, or without ipykernel in its Python.
@@ -88,7 +88,7 @@ def notebook_in(
 
 
 def _is_python(words: Sequence[str]) -> bool:
-    """Whether these words start a Python, and nothing but what follows them in it."""
+    """Whether these words start a Python directly."""
     if not words:
         return True
     options = [word for before, word in pairwise(words) if before not in ("-X", "-W")]
@@ -97,7 +97,7 @@ def _is_python(words: Sequence[str]) -> bool:
 
 
 def _kernel_name(path: str) -> str:
-    """The kernel that a notebook asks for."""
+    """The kernel that a notebook requests."""
     try:
         return kernel_of(Path(path).read_bytes())
     except OSError as error:
@@ -107,7 +107,7 @@ def _kernel_name(path: str) -> str:
 
 
 def _installed_kernel(path: str, name: str) -> Notebook:
-    """The notebook in the kernel of that name, by Jupyter's own rules."""
+    """The notebook in the kernel with that name, by Jupyter's own rules."""
     from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
     other = f"name a Python that has ipykernel: {_EXAMPLE} {shlex.quote(path)}"
@@ -120,14 +120,14 @@ def _installed_kernel(path: str, name: str) -> Notebook:
         why = f"{path} is a notebook of {spec.language}, and rehearse follows TensorFlow in Python"
         raise UsageError(why, hint=other)
     argv = list(spec.argv)
-    if _PYTHON.fullmatch(argv[0]):  # as Jupyter reads it: its own
+    if _PYTHON.fullmatch(argv[0]):  # as in Jupyter: its own Python
         argv[0] = sys.executable
     return Notebook(path, tuple(argv), dict(spec.env))
 
 
 def _checked(found: Notebook, environ: Mapping[str, str], ask: Callable[..., Any]) -> Notebook:
-    """The same with our options, where its Python has what runs a kernel."""
-    if _KERNEL_MODULE not in found.kernel:  # started by something else, which is left alone
+    """Add our options, and check that the kernel's Python has ipykernel."""
+    if _KERNEL_MODULE not in found.kernel:  # another program starts it; left unchanged
         return found
     python = found.kernel[: found.kernel.index("-m")]
     test = "import importlib.util as u, sys; sys.exit(u.find_spec('ipykernel') is None)"

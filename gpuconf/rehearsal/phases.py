@@ -1,7 +1,7 @@
-"""What ran of a program, phase by phase, with the peak of each, and whether memory grows.  Pure.
+"""The phases that a program ran, with the peak of each, and whether memory grows.  Pure.
 
-The agent notes the phases (fit, validation, a loop of the script's own, a model called, …) and
-marks their changes on the tape, which has the bytes.
+The agent records the phases (fit, validation, a custom loop, a model call, …) and marks their
+changes on the tape, which has the bytes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from gpuconf.units import KIB, sized
 BUILD, TRAIN, VALIDATE, RUN = "build", "train", "validate", "run"
 EVALUATE, PREDICT, CALL = "evaluate", "predict", "call"
 COMPUTING = (TRAIN, VALIDATE, EVALUATE, PREDICT, CALL)
-_FEWEST_INCREASES = 3  # one after another, for a growth that is called one
-_SMALLEST_INCREASE_BYTES = 64 * KIB  # a step; a list of losses keeps 256 B of each
+_FEWEST_INCREASES = 3  # in a row, to be reported as growth
+_SMALLEST_INCREASE_BYTES = 64 * KIB  # per step; a list of losses keeps 256 B of each
 
 
 class AgentPhase(NamedTuple):
-    """A phase as the agent has noted it."""
+    """A phase as recorded by the agent."""
 
     number: int
     kind: str
@@ -41,38 +41,38 @@ class RanPhase(NamedTuple):
     """A part of the program."""
 
     kind: str
-    """What it did: build, train, validate, evaluate, predict, call (of a model) or run."""
+    """The activity: build, train, validate, evaluate, predict, call (of a model) or run."""
     what: str
-    """In words."""
+    """A description in words."""
     where: str | None
     """The line of the script, or of a notebook's cell."""
     batch: Count | None
-    """The batch; None where there is none, or it is not known."""
+    """The batch size; None if there is none, or it is unknown."""
     steps: Count
-    """The training steps that were done."""
+    """The number of training steps done."""
     of: Count | None
-    """The steps that the script would have done; None where that is not known."""
+    """The number of steps that the script would have done; None if it is unknown."""
     is_cut: bool
-    """Whether it was cut short."""
+    """Whether it was shortened."""
     gpu: Count | None
-    """TensorFlow's number of the GPU that came nearest to its limit in this phase."""
+    """TensorFlow's number of the GPU that came closest to its limit in this phase."""
     peak_bytes: Bytes | None
-    """The most in use on that GPU meanwhile; None without a trace of memory."""
+    """The most memory in use on that GPU in this phase; None without a memory trace."""
     limit_bytes: Bytes | None
-    """What TensorFlow may take of that GPU."""
+    """The most memory that TensorFlow may allocate on that GPU."""
     growth_bytes: Bytes | None
-    """By how much memory grew with each of the last steps; None where it did not."""
+    """The growth of memory with each of the last steps; None if it did not grow."""
     error: str | None
-    """The error in it; None where there was none."""
+    """The error in this phase; None if there was none."""
 
     @property
     def place(self) -> str:
-        """What it is and where: ``fit of sequential at train.py:12``."""
+        """The description and the place: ``fit of sequential at train.py:12``."""
         return self.what if self.where is None else f"{self.what} at {self.where}"
 
     @property
     def steps_left(self) -> int | None:
-        """After how many more steps the growth has filled what may be taken."""
+        """The number of further steps until the growth reaches the limit."""
         if not self.growth_bytes or self.limit_bytes is None or self.peak_bytes is None:
             return None
         return max(0, self.limit_bytes - self.peak_bytes) // self.growth_bytes
@@ -82,19 +82,19 @@ def phases_of(run: RunResult) -> tuple[RanPhase, ...]:
     """All phases of a run, in the order in which they began."""
     noted = [decoded(AgentPhase, each) for each in run.trainer.get("phases", ())]
     trained = [phase for phase in noted if phase.kind == TRAIN]
-    if len(trained) == 1 and trained[0].batch is None:  # a generator's is known after its first
+    if len(trained) == 1 and trained[0].batch is None:  # a generator's comes with its first
         used = (run.trainer.get("batch") or {}).get("used")
         noted = [each._replace(batch=used) if each in trained else each for each in noted]
     return tuple(_ran(phase, run) for phase in noted)
 
 
 def failed_phase(phases: Sequence[RanPhase]) -> RanPhase | None:
-    """The last one that met an error."""
+    """The last phase with an error."""
     return next((phase for phase in reversed(phases) if phase.error is not None), None)
 
 
 def what_ran(phases: Sequence[RanPhase]) -> str | None:
-    """In a few words, what was computed; None where nothing was."""
+    """The computation in a few words; None if there was none."""
     trained = [phase for phase in phases if phase.kind == TRAIN and phase.steps]
     parts = []
     if len(trained) == 1:
@@ -114,7 +114,7 @@ def what_ran(phases: Sequence[RanPhase]) -> str | None:
 
 
 def growing(phases: Sequence[RanPhase]) -> list[str]:
-    """A warning for each training that takes more with every step."""
+    """A warning for each training whose memory grows with every step."""
     lines = []
     for phase in phases:
         if phase.growth_bytes is None:
@@ -152,10 +152,10 @@ def _ran(phase: AgentPhase, run: RunResult) -> RanPhase:
 
 
 def growth_of(in_use: Sequence[int]) -> int | None:
-    """By how much memory grew with each of the last steps: the smallest increase of them.
+    """The growth of memory with each of the last steps: their smallest increase.
 
-    None unless each of at least three steps in a row, the last one included, took more than the
-    one before.  The first step is left out: the optimizer's state is made in it.
+    None unless at least three steps in a row, including the last one, each used more than the one
+    before.  The first step is ignored, because it creates the optimizer's state.
     """
     after = list(in_use)[1:]
     increases = [later - earlier for earlier, later in pairwise(after)]

@@ -1,4 +1,4 @@
-"""Memory over time as a picture: what was in use, what was held, the limit, the phases."""
+"""A picture of memory over time: the memory in use, the memory held, the limit, the phases."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _HELD = "#9aa7b5"
-_WEIGHTS = {"build": 0.8, "step 1": 1.3}  # widths on the axis; another step's is 1
+_WEIGHTS = {"build": 0.8, "step 1": 1.3}  # widths on the axis; 1 for other steps
 _PHASES = ("#f4f1ea", "#e6eef4")
 
 
 def draw(rehearsal: Rehearsal, path: str) -> None:
-    """Draw the device that was nearest to its limit; its trace must be there."""
+    """Draw the device that came closest to its limit; its trace must exist."""
     device, tape = tightest(rehearsal.devices), rehearsal.first.tape
     if device is None or tape is None:
         raise UsageError(
@@ -46,10 +46,10 @@ def draw(rehearsal: Rehearsal, path: str) -> None:
 
 
 class Clock(NamedTuple):
-    """Where a moment stands on the axis: each phase has a width of its own.
+    """Maps moments to the axis: each phase has its own width.
 
-    On one scale the steps would be a sliver beside the import of data and the tracing of the
-    first one, and they are what the picture is for.  Within a phase time runs evenly.
+    On one scale, the steps would be a sliver next to the import of data and the tracing of the
+    first step, although they are the subject of the picture.  Within a phase, time is linear.
     """
 
     phases: tuple[tuple[str, int, int], ...]
@@ -57,16 +57,16 @@ class Clock(NamedTuple):
 
     @classmethod
     def of(cls, found: Sequence[tuple[str, int, int]]) -> Clock:
-        """A clock for these phases, the whole axis being 1."""
+        """A clock for these phases; the whole axis is 1."""
         shown = [phase for phase in found if phase[2] > phase[1]]
         weights = [_WEIGHTS.get(name, 1.0 if name else 0.15) for name, _, _ in shown]
         edges = [0.0]
         for weight in weights:
             edges.append(edges[-1] + weight / sum(weights))
-        return cls(tuple(shown), (*edges[:-1], 1.0) if shown else (0.0,))  # sums are not exact
+        return cls(tuple(shown), (*edges[:-1], 1.0) if shown else (0.0,))  # sums are inexact
 
     def place(self, time_ns: int) -> float:
-        """From 0 to 1; a moment outside all phases stands at the nearer end."""
+        """From 0 to 1; moments outside all phases are put at the nearer end."""
         for number, (_, begin, end) in enumerate(self.phases):
             if time_ns < end or number == len(self.phases) - 1:
                 share = min(max((time_ns - begin) / (end - begin), 0.0), 1.0)
@@ -75,7 +75,7 @@ class Clock(NamedTuple):
 
 
 def phases(marks: tuple[TapeMark, ...], start_ns: int, end_ns: int) -> list[tuple[str, int, int]]:
-    """The stretches of time as (name, from, to), in nanoseconds: build, then step by step."""
+    """The phases as (name, from, to) in nanoseconds: build, then step by step."""
     begins = {int(m.text[5:]): m.time_ns for m in marks if _is_number(m.text, "step ")}
     ends = {int(m.text[11:]): m.time_ns for m in marks if _is_number(m.text, "after step ")}
     found: list[tuple[str, int, int]] = []
@@ -99,7 +99,7 @@ def phases(marks: tuple[TapeMark, ...], start_ns: int, end_ns: int) -> list[tupl
 def phase_stretches(
     marks: Sequence[TapeMark], kinds: Sequence[str], start_ns: int, end_ns: int
 ) -> list[tuple[str, int, int]]:
-    """The stretches of a whole program, phase by phase; none where it had only one."""
+    """The phases of a whole program; empty if there was only one."""
     switches = [
         (mark.time_ns, int(mark.text.removeprefix(PHASE)))
         for mark in marks
@@ -153,7 +153,7 @@ def _draw_memory(
 
 
 def _draw_peak(axes: Axes, rehearsal: Rehearsal, usage: Usage, clock: Clock) -> None:
-    """The peak, and where the allocation that failed would have led."""
+    """The peak, and the level that the failed allocation would have reached."""
     place, height = clock.place(usage.peak_time_ns), usage.peak_bytes / MIB
     side = {"ha": "right", "x": -9} if place > 0.6 else {"ha": "left", "x": 9}
     axes.plot(place, height, "o", color=IN_USE, markersize=5, zorder=5)
@@ -203,5 +203,5 @@ def _draw_frame(axes: Axes, rehearsal: Rehearsal, device: DeviceReport) -> None:
 
 
 def _duration(time_ns: int) -> str:
-    """Of this run on the host's processor, which says nothing of a GPU's speed."""
+    """A duration on the host's CPU, which does not indicate a GPU's speed."""
     return f"{time_ns / 1e9:.1f} s" if time_ns >= 1e9 else f"{time_ns / 1e6:.0f} ms"

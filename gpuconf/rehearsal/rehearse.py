@@ -18,11 +18,11 @@ OtherBatches = Literal["always", "where it does not fit", "never"]
 
 
 class Rehearsal(NamedTuple):
-    """All that is known at the end.
+    """The final results.
 
-    ``allowances`` are what profiles would allow on this card, ``interrupted`` the exit code of a
-    signal that came when the verdict was known and other batches were being measured.  ``xla`` is
-    what XLA compiled with; None where what it would compile ran operation by operation.
+    ``allowances`` are the profiles' limits on this card.  ``interrupted`` is the exit code of a
+    signal that arrived after the verdict, while other batches were measured.  ``xla`` describes the
+    XLA that compiled the steps; None if they ran operation by operation.
     """
 
     command: tuple[str, ...]
@@ -41,7 +41,7 @@ class Rehearsal(NamedTuple):
 
     @property
     def exit_code(self) -> int:
-        """The verdict's, unless a signal ended the rehearsal."""
+        """The verdict's exit code, unless a signal ended the rehearsal."""
         return self.verdict.exit_code if self.interrupted is None else self.interrupted
 
 
@@ -58,9 +58,9 @@ def rehearse(
     when_known: Callable[[Rehearsal], None] = lambda _: None,
     run: Callable[..., RunResult] = run_once,
 ) -> Rehearsal:
-    """Run ``command`` once for the verdict and, for a batch to suggest, a few times more.
+    """Run ``command`` once for the verdict, and a few more times to suggest a batch.
 
-    ``when_known`` is called with the verdict before any further run is made.
+    ``when_known`` is called with the verdict before any further run.
     """
     first = run(command, orders, environ=environ, card=card, stdout_to_stderr=stdout_to_stderr)
     verdict = verdict_of(first)
@@ -93,7 +93,7 @@ class _Found(NamedTuple):
 
 
 def _measured(first: RunResult, verdict: Verdict, again: Again | None) -> _Found:
-    """Measure other batches where that is useful; a signal now does not undo the verdict."""
+    """Measure other batches if that is useful; a signal now does not cancel the verdict."""
     is_refused = verdict.failure is not None and verdict.failure.kind == "refused"
     if verdict.answer == "no verdict" or is_refused:
         return _Found()

@@ -1,4 +1,4 @@
-"""``gpuconf rehearse``: a rehearsal as lines and tables for people.  Pure."""
+"""``gpuconf rehearse``: a rehearsal as lines and tables in plain text.  Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NOT_COMPARED = "The peak on a real GPU may differ: it was not compared with one
 
 
 class ReportSection(NamedTuple):
-    """A heading, its lines, and its table if it has one."""
+    """A heading, its lines, and its table, if any."""
 
     heading: str
     lines: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class ReportSection(NamedTuple):
 
 
 def lines_of(section: ReportSection) -> Iterator[Line]:
-    """Its lines, indented; what is broken off stands below the text, not below its label."""
+    """Its lines, indented; continuation lines align with the text, not with its label."""
     for text in section.lines:
         label = _LABEL.match(text)
         yield Line(f"  {text}", hang=2 + (len(label[0]) if label else 2))
@@ -81,7 +81,7 @@ def title(rehearsal: Rehearsal) -> str:
 
 
 def reality(rehearsal: Rehearsal) -> tuple[str, str]:
-    """What of it was real, and what was not."""
+    """Which parts were real, and which were not."""
     real = "Real: TensorFlow, its GPU device code and its memory allocator,{} and your script."
     if rehearsal.xla is None:
         return real.format(""), f"{_SIMULATED} {_OP_BY_OP} {_NOT_COMPARED}"
@@ -90,7 +90,7 @@ def reality(rehearsal: Rehearsal) -> tuple[str, str]:
 
 
 def _way(rehearsal: Rehearsal) -> list[str]:
-    """How the trainings ran, as far as Keras has a say in that."""
+    """Whether the trainings were compiled, as far as Keras decides that."""
     is_compiled = (rehearsal.first.trainer.get("model") or {}).get("is_compiled")
     if is_compiled is None:
         return []
@@ -98,7 +98,7 @@ def _way(rehearsal: Rehearsal) -> list[str]:
 
 
 def headline(rehearsal: Rehearsal) -> str:
-    """The verdict in a line."""
+    """The verdict in one line."""
     verdict, device = rehearsal.verdict, tightest(rehearsal.devices)
     text = f"{verdict.answer}: {verdict.because}"
     if verdict.answer == "fits" and device is not None:
@@ -111,12 +111,12 @@ def headline(rehearsal: Rehearsal) -> str:
 
 
 def warnings(rehearsal: Rehearsal) -> list[str]:
-    """What to know of a script that fits."""
+    """Warnings about a script that fits."""
     return growing(phases_of(rehearsal.first)) if rehearsal.verdict.answer == "fits" else []
 
 
 def sections(rehearsal: Rehearsal) -> tuple[ReportSection, ...]:
-    """What the first run has shown, below the headline."""
+    """The results of the first run, below the headline."""
     found = []
     names = names_of(rehearsal.first.trainer)
     failure, device = rehearsal.verdict.failure, tightest(rehearsal.devices)
@@ -143,19 +143,19 @@ def sections(rehearsal: Rehearsal) -> tuple[ReportSection, ...]:
 
 
 def advice_section(rehearsal: Rehearsal) -> tuple[ReportSection, ...]:
-    """What would fit, which further runs may have found out."""
+    """What would fit, possibly found by further runs."""
     lines = advice(rehearsal)
     return (ReportSection("what would fit", tuple(lines)),) if lines else ()
 
 
 def _sign(rehearsal: Rehearsal) -> str:
-    """What an error of a phase was."""
+    """The sign for the error of a phase."""
     out = rehearsal.survived or rehearsal.verdict.answer == "does not fit"
     return "memory ran out" if out else "failed"
 
 
 def _left_out(trainer: Mapping[str, Any]) -> Iterator[str]:
-    """What did not run, and what was not written."""
+    """The parts that did not run, and the files that were not written."""
     for each in trainer.get("not_run", ()):
         at = f" at {each['where']}" if each.get("where") else ""
         why = f": {each['why']}" if each.get("why") else ""
@@ -167,7 +167,7 @@ def _left_out(trainer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _shows_training(rehearsal: Rehearsal) -> bool:
-    """Whether the peak is one of a training: not of a script that failed before it began."""
+    """Whether the peak is that of a training: not of a script that failed before it."""
     failure = rehearsal.verdict.failure
     is_oom = failure is not None and failure.kind == "gpu_memory"
     return is_oom or what_ran(phases_of(rehearsal.first)) is not None or _has_steps(rehearsal)
@@ -178,7 +178,7 @@ def _has_steps(rehearsal: Rehearsal) -> bool:
 
 
 def _limit_sum(spec: CardSpec, limit_bytes: int) -> tuple[str, ...]:
-    """Where the limit comes from, as far as that is known."""
+    """The arithmetic behind the limit, as far as it is known."""
     total, used, context = map(sized, (spec.total_bytes, spec.used_bytes, spec.context_bytes))
     left = f"{total} - {used} used - {context} context"
     reserve = reserve_bytes(spec)
@@ -194,7 +194,7 @@ def _failure_lines(
     failure: Failure, names: ProgramNames, devices: Sequence[DeviceReport]
 ) -> list[str]:
     if failure.kind == "refused":
-        # Its hint is for a GPU of this machine; what helps here stands in the advice.
+        # Its hint concerns a GPU of this machine; the advice below has the useful one.
         return [line for line in failure.message.splitlines() if "hint: " not in line]
     lines = []
     if failure.node is not None:
@@ -216,7 +216,7 @@ def _failure_lines(
 def _sum_lines(
     asked: int, in_use: int | None, name: str | None, devices: Sequence[DeviceReport]
 ) -> list[str]:
-    """What it would have come to, by the allocator's own figure; and if that was not too much."""
+    """The total with the failed request, by the allocator's figures, and any fragmentation."""
     limits = [each.limit_bytes for each in devices if name in (None, f"GPU:{each.index}")]
     if in_use is None or len(limits) != 1:
         return []

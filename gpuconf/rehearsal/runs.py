@@ -1,4 +1,4 @@
-"""One run of the program under rehearsal: start it, watch it, end it, gather what is known."""
+"""One run of the program under rehearsal: start it, watch it, end it, collect the facts."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _SILENT_S = 20.0
 
 @json_shape(computed=("package", "agent"))
 class Orders(NamedTuple):
-    """What the agent reads.  ``batch`` None leaves the program's own.
+    """The agent's orders.  ``batch`` None keeps the program's own.
 
-    ``whole``: every training is cut short after ``steps`` and the program runs on; else all is
-    ended where the first ``steps`` are done.
+    ``whole`` shortens every training to ``steps`` and lets the program continue; otherwise
+    everything ends after the first ``steps``.
     """
 
     steps: int = 3
@@ -49,7 +49,7 @@ class Orders(NamedTuple):
 
     @property
     def package(self) -> str:
-        """Where gpuconf is, for the agent that is started without it."""
+        """The location of gpuconf, for an agent whose Python lacks it."""
         return str(_PACKAGE)
 
     @property
@@ -59,7 +59,7 @@ class Orders(NamedTuple):
 
 
 class HeldOnCard(NamedTuple):
-    """What all processes of the run held on one card at a time, their contexts included."""
+    """The memory that all processes of the run held on one card at a time, including contexts."""
 
     time_ns: int
     card: int
@@ -69,11 +69,11 @@ class HeldOnCard(NamedTuple):
 class RunResult(NamedTuple):
     """A run that has ended.
 
-    ``code`` is the program's exit code, below 0 a signal's number, and None where it did all
-    its steps and was ended.  ``reports`` are those of the processes in which an agent ran,
-    ``trainer`` the most informative of them; ``tape`` is its memory events, None without.
-    ``held`` is what the card's own file said while it ran, changes only.  ``unwritten`` is the
-    folder in which an agent could not write, so that reports or tape may be missing.
+    ``code`` is the program's exit code, negative for a signal, and None if it was ended after its
+    steps.  ``reports`` are those of the processes in which an agent ran, ``trainer`` the most
+    informative of them.  ``tape`` has its memory events, None without any.  ``held`` has the
+    changes of the card's own file during the run.  ``unwritten`` is the folder to which an agent
+    could not write, so that reports or tape may be missing.
     """
 
     code: int | None
@@ -98,8 +98,8 @@ def run_once(
 ) -> RunResult:
     """Run ``command`` in ``environ`` until its steps are done or it ends.
 
-    A terminal shows ``title`` and how far it is.  Output passes through unless ``is_shown`` is
-    false.  Nothing that the command started is left when this returns or raises.  Raises
+    A terminal shows ``title`` and the progress.  Output passes through unless ``is_shown`` is
+    False.  When this returns or raises, no process that the command started is left.  Raises
     UsageError for a command that cannot be started.
     """
     started = time.monotonic()
@@ -124,7 +124,7 @@ def run_once(
 
 
 def read_reports(folder: Path) -> tuple[dict[str, Any], ...]:
-    """What the agents have written so far, by pid."""
+    """The agents' reports so far, by pid."""
     reports = []
     for path in sorted(folder.glob("*/report.json")):
         with contextlib.suppress(OSError, ValueError):
@@ -133,7 +133,7 @@ def read_reports(folder: Path) -> tuple[dict[str, Any], ...]:
 
 
 def choose_trainer(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The most informative process: it did the steps, or most of them, or met errors."""
+    """The most informative process: it did all steps, or the most, or had errors."""
 
     def rank(report: dict[str, Any]) -> tuple[bool, int, int, bool, bool]:
         return (
@@ -148,7 +148,7 @@ def choose_trainer(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 class _Watch:
-    """Looks at the agents' reports and at the card while the program runs."""
+    """Checks the agents' reports and the card while the program runs."""
 
     def __init__(self, folder: Path, card: Card | None) -> None:
         self._folder = folder
@@ -159,7 +159,7 @@ class _Watch:
         self._until_notice = time.monotonic() + _SILENT_S
 
     def look(self) -> str:
-        """Read what is new; return in a few words how far the program is."""
+        """Read the changes; return the progress in a few words."""
         self._reports = read_reports(self._folder)
         for index in range(self._cards):
             assert self._card is not None
@@ -233,7 +233,7 @@ def _start(
         child = family.start(
             command,
             environ,
-            # A second run would find a stdin that the first has read.
+            # A second run would get a stdin that the first has already read.
             stdin=None if sinks.is_shown else subprocess.DEVNULL,
             stdout=sinks.child_stdout,
             stderr=sinks.child_stderr,

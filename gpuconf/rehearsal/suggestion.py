@@ -1,9 +1,9 @@
 """A batch that should fit, from two measured ones.  Pure arithmetic.
 
-The line through two points is an extrapolation: the peak is a maximum over phases, flat where
-the optimizer's update rules and rising where the activations do, so that the line through two
-points may be too low or too high beyond them.  The margin is for that, and the command to try
-the suggestion is given with it.
+The line through two points is an extrapolation.  The peak is a maximum over phases: flat where the
+optimizer's update dominates, and rising where the activations do.  So beyond the two points the
+line may be too low or too high.  The margin allows for that, and the suggestion includes the
+command to try it.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from gpuconf.json_shape import Bytes, FromOne
 from gpuconf.units import MIB
 
 MARGIN = 0.05  # of the limit, kept free
-NEARLY_FULL = 0.8  # of the limit: a peak below that leaves room for a larger batch
-_MOST_TIMES = 16  # of the largest measured batch: further out the line means nothing
+NEARLY_FULL = 0.8  # of the limit: a lower peak leaves room for a larger batch
+_MOST_TIMES = 16  # the largest measured batch: beyond that, the line means nothing
 
 
 class Measurement(NamedTuple):
-    """The peak that was measured with a batch."""
+    """The peak measured with one batch size."""
 
     batch: FromOne
-    """Examples in it."""
+    """The number of examples in the batch."""
     peak_bytes: Bytes
-    """The most that TensorFlow's allocator had given out."""
+    """The most memory that TensorFlow's allocator had in use."""
 
 
 class Suggestion(NamedTuple):
-    """The largest batch that the line puts under the limit less the margin."""
+    """The largest batch that the line puts below the limit less the margin."""
 
     batch: FromOne | None
-    """That batch; None where there is none."""
+    """The batch size; None if there is none."""
     why_not: str | None = None
     """Why there is none, in a sentence."""
     per_example_bytes: float | None = None
-    """The line: what an example takes."""
+    """The slope of the line: memory per example."""
     fixed_bytes: float | None = None
-    """The line: what no batch changes."""
+    """The intercept of the line: memory that does not depend on the batch."""
     expected_bytes: int | None = None
-    """The peak with that batch, by the line."""
+    """The expected peak with that batch, by the line."""
     measured_bytes: Bytes | None = None
-    """The peak with that batch; None where it was not run."""
+    """The measured peak with that batch; None if it was not run."""
     is_all_data: bool = False
-    """Whether there are no more examples, whatever the card could take."""
+    """Whether the batch contains all examples, even if the card has room for more."""
     failed: FromOne | None = None
     """The smallest batch that was run and did not fit."""
 
@@ -59,11 +59,12 @@ def suggest(
 ) -> Suggestion:
     """The largest batch under ``limit_bytes`` by the line through the two largest measurements.
 
-    ``kept_bytes``, the weights and the optimizer's state, are what no batch changes.  The smaller
-    measurement may be too high (the allocator rounds up), and the line too flat then, so a second
-    one counts: from ``kept_bytes`` at batch 0 through the largest measurement.  The higher rules.
-    ``failed`` is the smallest batch that ran out of memory; the suggestion stays below it, and
-    never above ``examples``, which is all there are, nor above 16 times what was measured.
+    ``kept_bytes`` are the weights and the optimizer's state, which do not depend on the batch.  The
+    smaller measurement may be too high, because the allocator rounds up, and the line then too
+    flat.  So a second line is computed, from ``kept_bytes`` at batch 0 through the largest
+    measurement, and the higher one is used.  ``failed`` is the smallest batch that ran out of
+    memory.  The suggestion stays below it, and is at most ``examples``, the total number, and at
+    most 16 times the largest measured batch.
     """
     by_batch = {point.batch: point for point in measurements}
     points = sorted(by_batch.values())[-2:]
@@ -91,23 +92,23 @@ def suggest(
         return Suggestion(None, why_not, slope, fixed)
     batch = most if is_all_data else sensible(most)
     if large_peak <= room and batch < large:
-        batch = large  # it was measured: rounding down must not take it back
+        batch = large  # rounding down must not go below a measured batch
     expected = round(fixed + slope * batch)
     measured = by_batch[batch].peak_bytes if batch in by_batch else None
     return Suggestion(batch, None, slope, fixed, expected, measured, is_all_data)
 
 
 def between(fits: int, fails: int) -> int | None:
-    """A batch about half-way from one that fits to one that does not; None if there is none."""
+    """A batch about half-way between one that fits and one that does not; None if there is none."""
     batch = sensible((fits + fails) // 2)
     return batch if fits < batch < fails else None
 
 
 def sensible(most: int) -> int:
-    """The largest batch up to ``most`` that a person would choose.
+    """The largest round batch size up to ``most``.
 
-    A multiple of the power of two that is at most a quarter of it, and at most 32: 7 -> 7,
-    13 -> 12, 29 -> 28, 100 -> 96, 1000 -> 992.
+    A multiple of the power of two that is at most a quarter of it, and at most 32: 7 -> 7, 13 ->
+    12, 29 -> 28, 100 -> 96, 1000 -> 992.
     """
     if most < 8:
         return most

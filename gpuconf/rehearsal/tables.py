@@ -1,4 +1,4 @@
-"""The tables of a rehearsal's report: what ran, the devices, what took the memory.  Pure."""
+"""The tables of a rehearsal's report: phases, devices, and the memory at the peak.  Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gpuconf.reporting.lines import Table
 from gpuconf.units import MIB, mib_figures, sized
 
 _MOST_ROWS = 8
-_SMALLEST_ROW_BYTES = MIB // 20  # less would stand there as 0.0
-# What TensorFlow calls what no line of a script names.
+_SMALLEST_ROW_BYTES = MIB // 20  # smaller ones would show as 0.0
+# TensorFlow's names for operations that appear in no line of a script.
 _WORDS = {
     "SameWorkerRecvDone": "copy between devices",
     "_EagerConst": "data and constants from Python",
@@ -20,7 +20,7 @@ _WORDS = {
 
 
 def phase_table(phases: Sequence[RanPhase], failed_sign: str) -> Table | None:
-    """What ran, in its order; the largest peak is marked, or what failed."""
+    """The phases in order; the largest peak is marked, or the failed phase."""
     shown = [each for each in phases if each.peak_bytes or each.steps or each.error]
     if not any(each.kind in COMPUTING for each in shown):
         return None
@@ -49,7 +49,7 @@ def phase_table(phases: Sequence[RanPhase], failed_sign: str) -> Table | None:
 
 
 def _is_worth_a_row(phase: RanPhase, most: float) -> bool:
-    """What computed; of the rest what is not small beside that."""
+    """Whether a phase computed, or used more than a small part of the highest peak."""
     return phase.kind in COMPUTING or bool(phase.error) or _fullness(phase) > most / 10
 
 
@@ -58,7 +58,7 @@ def _fullness(phase: RanPhase) -> float:
 
 
 def device_table(devices: Sequence[DeviceReport]) -> Table:
-    """What TensorFlow may take of each device, and took."""
+    """The limit and the use of each device."""
     columns = ("", "may take", "peak in use", "headroom", "held on the card, with the context")
     rows: list[tuple[str, ...]] = []
     for device in devices:
@@ -77,7 +77,7 @@ def device_table(devices: Sequence[DeviceReport]) -> Table:
 
 
 def row_table(device: DeviceReport) -> Table:
-    """What took the memory at a device's peak: the largest, and the rest as one row."""
+    """The memory at a device's peak: the largest parts, and the rest in one row."""
     shown = [row for row in device.rows[:_MOST_ROWS] if row.size_bytes >= _SMALLEST_ROW_BYTES]
     rest = device.rows[len(shown) :]
     *figures, rest_figure = mib_figures(

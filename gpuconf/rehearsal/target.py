@@ -1,4 +1,4 @@
-"""The card to rehearse for, and what TensorFlow may take of it, alone and under profiles."""
+"""The card to rehearse for, and TensorFlow's limit on it, without and with profiles."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _DEFAULT_CARD_BYTES = 8 * GIB
 def target_card(
     total_bytes: int | None, used_bytes: int | None, context_bytes: int, *, count: int
 ) -> CardSpec:
-    """The card asked for; without a size a copy of this machine's first GPU, else one of 8 GiB.
+    """The requested card; without a size, a copy of this machine's first GPU, or else 8 GiB.
 
-    Raises UsageError if nothing of it is left for TensorFlow.
+    Raises UsageError if none of it is left for TensorFlow.
     """
     spec = CardSpec(total_bytes=_DEFAULT_CARD_BYTES, context_bytes=context_bytes, count=count)
     if total_bytes is None:
@@ -43,7 +43,7 @@ def target_card(
 
 
 def _like(gpu: Gpu, spec: CardSpec) -> CardSpec:
-    """``spec`` with what is known of a real GPU; the capability decides TensorFlow's reserve."""
+    """``spec`` with the data of a real GPU; the capability determines TensorFlow's reserve."""
     if gpu.total_bytes is None:
         return spec
     spec = spec._replace(total_bytes=gpu.total_bytes, used_bytes=gpu.used_bytes or 0)
@@ -54,7 +54,7 @@ def _like(gpu: Gpu, spec: CardSpec) -> CardSpec:
 
 
 def host_shortage(spec: CardSpec) -> str | None:
-    """What to know where this machine has less memory than the card: it takes its place."""
+    """A warning if this machine has less memory than the card, whose memory it replaces."""
     free = spec.count * (spec.total_bytes - spec.used_bytes)
     available = available_bytes()
     if available is None or available >= free:
@@ -66,29 +66,29 @@ def host_shortage(spec: CardSpec) -> str | None:
 
 
 class Allowance(NamedTuple):
-    """What TensorFlow could take under a profile, beside the CUDA context."""
+    """TensorFlow's limit under a profile, in addition to the CUDA context."""
 
     profile: str
     """The profile's name."""
     limit_bytes: Bytes
-    """What it would allow."""
+    """The limit."""
 
 
 def free_bytes(spec: CardSpec) -> int:
-    """What is left for TensorFlow beside the others and its context."""
+    """The memory left for TensorFlow after other programs and its context."""
     return spec.total_bytes - spec.used_bytes - spec.context_bytes
 
 
 def reserve_bytes(spec: CardSpec) -> int:
-    """What TensorFlow leaves untouched when no limit is set."""
+    """The memory that TensorFlow leaves untouched if no limit is set."""
     major = int(spec.compute_capability.partition(".")[0])
     return reserve_of(free_bytes(spec), major)
 
 
 def allowances(spec: CardSpec) -> tuple[Allowance, ...]:
-    """The shipped profiles that limit TensorFlow on such a card, the most generous first.
+    """The shipped profiles that limit TensorFlow on such a card, highest limit first.
 
-    Left out are those that refuse the card, hide it, or cut it into logical devices.
+    Profiles that refuse the card, hide it, or split it into logical devices are left out.
     """
     entries = [entry.name for entry in list_profiles() if entry.origin == "shipped"]
     found = [Allowance(name, size) for name in entries if (size := _allowance(name, spec))]

@@ -1,8 +1,8 @@
-"""What the memory events say: bytes in use over time, the peak, and what was live at the peak.
+"""Interpret the memory events: bytes in use over time, the peak, and the allocations at the peak.
 
-Pure but for the reading of the files.  Times are nanoseconds since the epoch, as far as the
-agent knew when its tape began; sizes are bytes as the allocator counts them, which rounds
-each allocation up to 256 and sometimes gives a larger chunk than was asked for.
+Pure except for reading the files.  Times are nanoseconds since the epoch, as accurate as the
+agent's clock when its tape began.  Sizes are the allocator's bytes, which rounds each allocation up
+to a multiple of 256 and sometimes returns a larger chunk than requested.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from gpuconf.rehearsal.agent.memory import MARK
 from gpuconf.rehearsal.xplane import Event, TraceError, read_events
 
 ALLOCATION, DEALLOCATION = "MemoryAllocation", "MemoryDeallocation"
-# Of TensorFlow's GPU devices; and of its CPU device where that stands in for one (tests).
+# Allocators of TensorFlow's GPU devices, and of its CPU device if it replaces one (tests).
 _ALLOCATORS = ("GPU_", "bfc_cpu_allocator_for_gpu")
-PHASE, CELL = "phase ", "cell "  # of marks: a number follows
+PHASE, CELL = "phase ", "cell "  # prefixes of marks; a number follows
 _DTYPES = {
     1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: "string",
     8: "complex64", 9: "int64", 10: "bool", 14: "bfloat16", 17: "uint16", 18: "complex128",
     19: "float16", 20: "resource", 21: "variant", 22: "uint32", 23: "uint64",
 }  # fmt: skip  # types.proto; 0 is unknown
-_EARLIEST_EPOCH_NS = 10**18  # a time below that counts from the start of the tape
+_EARLIEST_EPOCH_NS = 10**18  # smaller times count from the start of the tape
 _MOST_POINTS = 4000
 
 
 class TracedAllocation(NamedTuple):
-    """A piece of memory in use: ``size_bytes`` taken for ``asked_bytes``, by which operation.
+    """One allocation in use: ``size_bytes`` allocated for ``asked_bytes``, by which operation.
 
-    ``is_workspace`` says that the operation uses it for itself and gives it back at its end.
+    ``is_workspace`` means that the operation uses it only internally and frees it at its end.
     """
 
     time_ns: int
@@ -43,16 +43,16 @@ class TracedAllocation(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Bytes in use from a moment on."""
+    """Bytes in use from this moment on."""
 
     time_ns: int
     size_bytes: int
 
 
 class Usage(NamedTuple):
-    """What one allocator did.  ``index`` is TensorFlow's number of its GPU device.
+    """The history of one allocator.  ``index`` is TensorFlow's number of its GPU device.
 
-    ``limit_bytes`` is what it may use in all, as it says itself with every event.
+    ``limit_bytes`` is its total limit, as it reports with every event.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
@@ -61,19 +61,19 @@ class Usage(NamedTuple):
     peak_time_ns: int
     series: tuple[Point, ...]
     live_at_peak: tuple[TracedAllocation, ...]
-    phase_peaks: tuple[tuple[int, int], ...] = ()  # (the phase's number, the most in use in it)
-    cell_peaks: tuple[tuple[int, int], ...] = ()  # the same of a notebook's cells
+    phase_peaks: tuple[tuple[int, int], ...] = ()  # (the phase's number, its peak)
+    cell_peaks: tuple[tuple[int, int], ...] = ()  # the same for a notebook's cells
 
 
 class TapeMark(NamedTuple):
-    """A moment that the agent has put on the tape."""
+    """A mark that the agent has put on the tape."""
 
     time_ns: int
     text: str
 
 
 class Tape(NamedTuple):
-    """All that the tapes of a process hold, by allocator; ``is_whole`` unless one was lost."""
+    """The contents of a process's tapes, by allocator; ``is_whole`` unless one was lost."""
 
     usages: tuple[Usage, ...] = ()
     marks: tuple[TapeMark, ...] = ()
@@ -81,7 +81,7 @@ class Tape(NamedTuple):
 
 
 def read_tapes(tapes: Iterable[dict[str, Any]]) -> Tape | None:
-    """Read the trace files that the agent's report names; None where there are none."""
+    """Read the trace files named in the agent's report; None if there are none."""
     events: list[Event] = []
     is_whole = True
     paths = []
@@ -100,7 +100,7 @@ def read_tapes(tapes: Iterable[dict[str, Any]]) -> Tape | None:
 
 
 def tape_of(events: Sequence[Event], *, is_whole: bool = True) -> Tape:
-    """Replay events, which must be in order of time."""
+    """Replay events, which must be ordered by time."""
     by_allocator: dict[str, list[Event]] = {}
     marks = []
     for event in events:
@@ -115,7 +115,7 @@ def tape_of(events: Sequence[Event], *, is_whole: bool = True) -> Tape:
 
 
 def _usage(allocator: str, events: Sequence[Event], marks: Sequence[TapeMark]) -> Usage:
-    """Two passes: the first finds the peak, the second what was live just then."""
+    """Make two passes: the first finds the peak, the second the allocations live at that moment."""
     series = [Point(event.time_ns, _number(event, "bytes_allocated")) for event in events]
     peak = max(range(len(series)), key=lambda place: series[place].size_bytes)
     live: dict[int, TracedAllocation] = {}
@@ -142,9 +142,9 @@ def _usage(allocator: str, events: Sequence[Event], marks: Sequence[TapeMark]) -
 def _peaks(
     series: Sequence[Point], marks: Sequence[TapeMark], kind: str
 ) -> tuple[tuple[int, int], ...]:
-    """The most in use in each phase or cell, what was there when it began included.
+    """The peak in each phase or cell, including the memory in use at its start.
 
-    Before the first mark it is number 0.
+    Before the first mark, the number is 0.
     """
     switches = [
         (mark.time_ns, int(number))
@@ -166,9 +166,9 @@ def _peaks(
 
 
 def thinned(series: Sequence[Point], *, most: int) -> tuple[Point, ...]:
-    """At most some ``most`` points that keep every height a picture could show.
+    """About ``most`` points at most, keeping every height that a picture could show.
 
-    Of each stretch the lowest and the highest stay, in their order, and the last of all.
+    The lowest and the highest of each stretch stay, in their order, and the very last point.
     """
     if len(series) <= most:
         return tuple(series)

@@ -1,7 +1,7 @@
-"""What a run proves: it fits, it does not, or nothing.  Pure.
+"""The verdict of a run: it fits, it does not fit, or no verdict.  Pure.
 
-Exit codes: 0 and 1 are verdicts, and nothing else may look like one.  A program that fails on its
-own account passes its exit code on, unless that would be 0 to 3, which mean something of ours.
+Exit codes 0 and 1 are verdicts, and no other result may use them.  If a program fails for its own
+reasons, its exit code is passed on, unless it is 0 to 3, which have our own meanings.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _CUT = "loops were cut short before, which may be why: it may have needed their 
 
 
 class Verdict(NamedTuple):
-    """``because`` is a sentence without a full stop; ``hint`` what to do, where that is known.
+    """``because`` is a sentence without a full stop; ``hint`` says what to do, if known.
 
-    ``phase`` is the one in which memory ran out.
+    ``phase`` is the one that ran out of memory.
     """
 
     answer: Answer
@@ -61,7 +61,7 @@ def verdict_of(run: RunResult) -> Verdict:
         if not steps and what_ran(_on_gpu(phases)) is None:
             return _no_step(run)
         return _fits(run, f"{_ran(phases, steps)} ran, and the script to its end")
-    # On a full disk the report of the error may be lost too.
+    # On a full disk, the report of the error may be lost, too.
     said = run.stderr if error is None else str(error.get("message", ""))
     folder = full_disk.full_folder(said)
     if folder is not None:
@@ -73,7 +73,7 @@ def verdict_of(run: RunResult) -> Verdict:
 
 
 def _failed(run: RunResult, failure: Failure, phases: Sequence[RanPhase]) -> Verdict:
-    """It failed, and not for want of GPU memory."""
+    """The program failed, but not for lack of GPU memory."""
     is_script = failure.kind == "script" and (run.code or 0) > 0
     if is_script and any(phase.is_cut for phase in phases):
         steps = int(run.trainer.get("steps", 0))
@@ -88,7 +88,7 @@ def _ran(phases: Sequence[RanPhase], steps: int) -> str:
 
 
 def _on_gpu(phases: Sequence[RanPhase]) -> list[RanPhase]:
-    """The phases that computed, as far as the trace of memory is there to show it on a GPU."""
+    """The phases that computed on a GPU, or that computed at all without a memory trace."""
     return [each for each in phases if each.kind in COMPUTING and each.peak_bytes != 0]
 
 
@@ -98,7 +98,7 @@ def _end(trainer: Mapping[str, Any]) -> str:
 
 
 def _as_far_as_it_ran(run: RunResult, failure: Failure, ran: str) -> Verdict:
-    """The script failed by itself after loops had been cut short for it."""
+    """The script itself failed after its loops had been shortened."""
     where = (run.trainer.get("uncaught") or {}).get("where")
     cell = failed_in(run.trainer)
     at = f" in {cell}" if cell else "" if where is None else f" at {where}"
@@ -133,7 +133,7 @@ def _fits(run: RunResult, because: str) -> Verdict:
 
 
 def _without_a_tape(run: RunResult, because: str) -> Verdict:
-    """Steps whose use of memory is unknown."""
+    """The memory use of the steps is unknown."""
     if run.unwritten is not None:
         return _unwritten(run.unwritten)
     return Verdict(
@@ -151,7 +151,7 @@ def _unwritten(folder: str) -> Verdict:
 
 
 def _is_on_a_gpu(tape: Tape, trainer: Mapping[str, Any]) -> bool:
-    """Whether a GPU held what was trained; a device that is not used has scratch memory too."""
+    """Whether the training was on a GPU; even an unused device has some scratch memory."""
     peak = max((usage.peak_bytes for usage in tape.usages), default=0)
     weights = sum(names_of(trainer).weights)
     return peak > 0 and peak >= min(weights, MIB)
@@ -187,7 +187,7 @@ def _refused(failure: Failure, error: Mapping[str, Any] | None) -> Verdict:
 
 
 def _others(trainer: Mapping[str, Any]) -> str | None:
-    """Why nothing is known of a program of PyTorch or JAX; None of one with TensorFlow."""
+    """Why nothing is known about a PyTorch or JAX program; None for one with TensorFlow."""
     if "tensorflow" in trainer or not trainer.get("others"):
         return None
     names = " and ".join(sorted(set(trainer["others"])))
@@ -216,7 +216,7 @@ def _died(run: RunResult, failure: Failure) -> Verdict:
 
 
 def _no_step(run: RunResult) -> Verdict:
-    """It ended with exit code 0, and no training was seen."""
+    """The program ended with exit code 0 without any training."""
     if run.unwritten is not None:
         return _unwritten(run.unwritten)
     if not run.reports:
@@ -233,13 +233,13 @@ def _no_step(run: RunResult) -> Verdict:
 
 
 def _fatal_error(trainer: Mapping[str, Any], *, is_failed: bool) -> Mapping[str, Any] | None:
-    """The error that ended the program, or that it caught and did no step after."""
+    """The error that ended the program, or that it caught without making another step."""
     uncaught: Mapping[str, Any] | None = trainer.get("uncaught")
     steps = trainer.get("steps", 0)
     late = [error for error in trainer.get("errors", ()) if error.get("steps", 0) >= steps]
     last = next((error for error in reversed(late) if _kind(error) != "script"), None)
     if uncaught is not None:
-        # A wrapper's own error ("training failed") may follow from an out-of-memory.
+        # A wrapper's own error ("training failed") may follow an out-of-memory.
         is_wrapper = _kind(uncaught) == "script" and last is not None
         return last if is_wrapper and _kind(last) == "gpu_memory" else uncaught
     if last is not None and (is_failed or _kind(last) == "gpu_memory"):
@@ -252,7 +252,7 @@ def _kind(error: Mapping[str, Any] | None) -> str:
 
 
 def survived_errors(run: RunResult) -> int:
-    """How many times GPU memory ran out and the program went on training."""
+    """How many times the program ran out of GPU memory and continued training."""
     steps = run.trainer.get("steps", 0)
     errors = run.trainer.get("errors", ())
     return sum(error.get("steps", 0) < steps and _kind(error) == "gpu_memory" for error in errors)

@@ -1,4 +1,4 @@
-"""Reads memory events out of the trace files (``*.xplane.pb``) of TensorFlow's own profiler.
+"""Read memory events from the trace files (``*.xplane.pb``) of TensorFlow's own profiler.
 
 The message is XSpace of ``tsl/profiler/protobuf/xplane.proto``, whose field numbers have not
 changed since 2020.
@@ -16,10 +16,10 @@ Value = int | float | str
 
 
 class Event(NamedTuple):
-    """One event: its name, its place in time, and its statistics by name.
+    """One event: its name, its time, and its statistics by name.
 
-    ``time_ns`` counts from the start of the profile, as TensorFlow writes it; ``duration_ns``
-    is 0 for what is a moment.
+    ``time_ns`` counts from the start of the profile, as in TensorFlow's file; ``duration_ns`` is
+    0 for an instant.
     """
 
     name: str
@@ -29,13 +29,13 @@ class Event(NamedTuple):
 
 
 class TraceError(ValueError):
-    """Bytes that are not a whole trace file, as a process leaves that was killed writing one."""
+    """An incomplete trace file, as left by a process that was killed while writing it."""
 
 
 def read_events(data: bytes, wanted: Collection[str], *, prefix: str = "\0") -> list[Event]:
     """The events of ``data`` whose name is in ``wanted`` or begins with ``prefix``, by time.
 
-    Raises TraceError for bytes that are cut off or are something else.
+    Raises TraceError for bytes that are truncated or not a trace.
     """
     view = memoryview(data)
     try:
@@ -91,7 +91,7 @@ def _line_events(line: memoryview, names: dict[int, str], stats: dict[int, str])
         elif number == 4 and isinstance(value, memoryview):
             found.append(value)
     for event in found:
-        # The number of the name is the first field, so that most events end here.
+        # The name's number is the first field, so most events are skipped here.
         name = names.get(varint(event, 1)[0]) if len(event) > 1 and event[0] == 0x08 else None
         if name is not None:
             yield _event(event, name, start_ns, stats)
@@ -122,7 +122,7 @@ def _stat(stat: memoryview, names: dict[int, str]) -> tuple[str, Value]:
             return key, text(value)
         elif number == 4 and isinstance(value, int):
             found = signed(value)
-        elif number == 7 and isinstance(value, int):  # text that is kept once, as a name
+        elif number == 7 and isinstance(value, int):  # text that is stored once, as a name
             return key, names.get(value, "")
         elif isinstance(value, int):
             found = value

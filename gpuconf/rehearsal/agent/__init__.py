@@ -1,5 +1,5 @@
-"""What runs inside the rehearsed program: counts its steps, traces its memory, ends it.
+"""Runs inside the rehearsed program: counts its steps, traces its memory, ends it.
 
-Standard library and TensorFlow alone, and of gpuconf only the ground: the program's Python need
-not be the one that gpuconf is installed in.  :mod:`gpuconf.carried` brings it there.
+It uses only the standard library, TensorFlow, and the lowest layer of gpuconf, because gpuconf may
+not be installed in the program's Python. :mod:`gpuconf.carried` makes it available there.
 """

@@ -1,7 +1,7 @@
-"""The batch of a training, seen and changed on its way into ``fit`` or ``train_on_batch``.
+"""Observes the batch of a training, and changes it on its way into ``fit`` or ``train_on_batch``.
 
-The report says how many examples a step takes; a second run with another number gives the second
-point of the line.  The batches of a program's own loop cannot be reached.
+The report shows the number of examples per step; a second run with another batch gives the second
+point of the line.  The batches of a custom training loop cannot be changed.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from gpuconf.rehearsal.agent import resizing
 from gpuconf.rehearsal.agent.names import Names
 from gpuconf.rehearsal.agent.record import AgentRecord
 
-# Calls Keras's own function, which is given first.
+# Calls Keras's own function, which is the first argument.
 Call = Callable[[Any, inspect.BoundArguments], Any]
 
 
 class BatchWatcher:
-    """Notes the batch of each training as the fact ``batch``; with ``wanted``, changes it.
+    """Records the batch of each training as the fact ``batch``; with ``wanted``, changes it.
 
-    A larger batch makes fewer steps of an epoch, so that ``fit`` may be over before the rehearsal
-    is: then, after a step at least, ``when_over`` is called, which must not return.  What the
-    program would do next, save the model for one, is not for a model trained with another batch.
+    A larger batch means fewer steps per epoch, so ``fit`` may end before the rehearsal does.  Then,
+    after at least one step, ``when_over`` is called, which must not return.  The program's next
+    actions, such as saving the model, must not run for a model trained with another batch.
 
-    The fact: ``kind`` (of the data), ``own`` (the program's number of examples a step), ``used``,
-    ``why_not`` (it cannot be another) and ``examples`` (all there are); unknown is None.
+    The fact has ``kind`` (of the data), ``own`` (the program's number of examples per step),
+    ``used``, ``why_not`` (the reason if it cannot be changed) and ``examples`` (their total
+    number); unknown values are None.
     """
 
     def __init__(
@@ -45,10 +46,10 @@ class BatchWatcher:
         self._wanted = wanted
         self._when_over = when_over
         self._calls = calls or {}
-        self.used: int | None = None  # the batch of the latest training
+        self.used: int | None = None  # of the latest training
 
     def watch(self, keras: str) -> None:
-        """See every ``fit`` and ``train_on_batch`` of this Keras."""
+        """Wrap ``fit`` and ``train_on_batch`` of this Keras."""
         for owner in training.trainer_classes(keras, in_graphs=True):
             wrap(owner, "fit", self._around("fit", self._before_fit))
             wrap(owner, "train_on_batch", self._around("train_on_batch", self._before_step))
@@ -64,7 +65,7 @@ class BatchWatcher:
             self._names.models.add(args[0])
             try:
                 prepare(bound.arguments)
-            except Exception as error:  # data of a kind that we do not know is left as it is
+            except Exception as error:  # unknown kinds of data stay unchanged
                 self._note("unknown", None, None, f"{type(error).__name__}: {error}")
             result = call(original, bound)
             if self._ends_after(name):
@@ -74,7 +75,7 @@ class BatchWatcher:
         return around
 
     def _ends_after(self, name: str) -> bool:
-        """Whether a training with another batch is over, in a run for its steps alone."""
+        """Whether a training with another batch has ended, in a run that only needs its steps."""
         is_enough = bool(self._wanted) and bool(self._record.facts["steps"])
         return name == "fit" and is_enough and not self._calls
 
@@ -103,7 +104,7 @@ class BatchWatcher:
         change: Callable[[int], Any],
         there: int | None = None,
     ) -> None:
-        """Give fit() other data if so ordered; ``there`` is how many examples there are."""
+        """Give fit() other data if ordered; ``there`` is the number of examples."""
         used = own
         if self._wanted is not None and self._wanted != own:
             arguments["x"] = change(self._wanted)
@@ -111,7 +112,7 @@ class BatchWatcher:
         self._note(kind, own, used, examples=there)
 
     def _fit_from(self, arguments: dict[str, Any], data: Iterator[Any]) -> None:
-        """A generator shows its batch size only in its first batch, which must not be lost."""
+        """Read a generator's batch size from its first batch, which must not be lost."""
         arguments["x"] = resizing.generator(
             data, self._wanted, lambda own: self._note("generator", own, self._wanted or own)
         )
@@ -151,7 +152,7 @@ class BatchWatcher:
             "examples": examples,
         }
         self.used = used
-        # Of a whole program's trainings the first counts: further runs end within it.
+        # In a whole program, the first training counts; runs for other batches end within it.
         is_later = bool(self._calls) and bool(self._record.facts["steps"])
         if self._record.facts.get("batch") != fact and not is_later:
             self._record.update(batch=fact)

@@ -1,8 +1,8 @@
-"""Keras's own loops cut short: ``fit`` after its steps, ``evaluate`` and ``predict`` to batches.
+"""Shorten Keras's own loops: ``fit`` after its steps, ``evaluate`` and ``predict`` to batches.
 
-Arrays stay whole, because Keras puts them on the card whole; so do epochs, callbacks and history,
-which are Keras's.  What ``predict`` returns has as many rows as the program expects: the rows that
-were computed, again and again.
+Arrays stay whole, because Keras puts them on the card whole.  Epochs, callbacks and history are
+Keras's own and also stay.  The result of ``predict`` has as many rows as the program expects: the
+computed rows, repeated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpuconf.rehearsal.agent.steps import Steps, is_eager
 
 
 class Calls:
-    """Wraps what Keras's models offer; ``before_training`` is called before each ``fit``."""
+    """Wraps methods of Keras's models; ``before_training`` is called before each ``fit``."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Calls:
         self.batches: BatchWatcher | None = None
 
     def watch(self, keras: str) -> None:
-        """See ``evaluate``, ``predict``, and models that are called, of this Keras."""
+        """Wrap ``evaluate``, ``predict`` and the calls of models of this Keras."""
         for owner in training.trainer_classes(keras, in_graphs=True):
             wrap(owner, "evaluate", self._around_evaluate)
             wrap(owner, "predict", self._around_predict)
@@ -52,7 +52,7 @@ class Calls:
         wrap(training.model_class(keras), "__call__", self._around_call, inherited=True)
 
     def fit(self, original: Any, bound: inspect.BoundArguments) -> Any:
-        """Train until the steps are done; then epochs end, and one batch is validated."""
+        """Train until the steps are done, then end all epochs and validate one batch."""
         arguments = bound.arguments
         model = arguments["self"]
         self._before_training()
@@ -74,7 +74,7 @@ class Calls:
         return result
 
     def train_on_batch(self, original: Any, bound: inspect.BoundArguments) -> Any:
-        """A step of a loop that is the program's."""
+        """Run one step of the program's own loop."""
         self._before_training()
         model = bound.arguments["self"]
         batch = self.batches.used if self.batches is not None else None
@@ -89,7 +89,7 @@ class Calls:
         return self._phases.inside(key, kind, what, batch=batch)
 
     def _shorten(self, arguments: dict[str, Any]) -> None:
-        """One batch of validation, whenever the training ends."""
+        """Validate one batch, whenever the training ends."""
         data = arguments.get("validation_data")
         if data is None and not arguments.get("validation_split"):
             return
@@ -107,13 +107,13 @@ class Calls:
         return self._passed("predict", original, args, kwargs)
 
     def _passed(self, kind: str, original: Any, args: Any, kwargs: Any) -> Any:
-        """Evaluate or predict a first batch, and a last one that is smaller."""
+        """Evaluate or predict a first batch, and the last one if it is smaller."""
         try:
             bound = inspect.signature(original).bind(*args, **kwargs)
             size = _size_of(bound.arguments)
             if "_use_cached_eval_dataset" in bound.arguments.get("kwargs", ()):
-                size = _Size(size.batch, 1)  # of a fit, which has cut it
-        except Exception:  # data of a kind that we do not know, or Python's own error
+                size = _Size(size.batch, 1)  # called by fit, which is already shortened
+        except Exception:  # an unknown kind of data, or Python's own error
             return original(*args, **kwargs)
         self._steps.calls += 1
         with self._inside(args[0], kind, kind, size.batch) as phase:
@@ -130,7 +130,7 @@ class Calls:
         return _filled(result, size) if kind == "predict" else result
 
     def _around_call(self, original: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
-        """A model called outside of any step, which may be its largest use of memory."""
+        """Record a call of a model outside of any step, which may use the most memory."""
         if self._phases.is_open or not is_eager() or _is_symbolic(args):
             return original(model, *args, **kwargs)
         self._steps.calls += 1
@@ -139,7 +139,7 @@ class Calls:
 
 
 class _Stop(KerasHooks):
-    """A callback that ends a training once its steps are done, in its own way."""
+    """A callback that stops a training normally once its steps are done."""
 
     def __init__(self, model: Any, phase: Phase, phases: Phases, most: int) -> None:
         self._model = model
@@ -147,7 +147,7 @@ class _Stop(KerasHooks):
         self._phases = phases
         self._began = phase["steps"]
         self._executions = 0
-        # The second time, in a loop over epochs, one step shows that it goes on.
+        # Later calls, in a loop over epochs, need only one step.
         self._most = most if self._began < most else 1
         self.has_cut = False
 
@@ -158,7 +158,7 @@ class _Stop(KerasHooks):
             self._phase["of"] = int(per_epoch) * int(params.get("epochs") or 1)
 
     def on_train_batch_end(self, *_: Any, **__: Any) -> None:
-        """Count what the optimizers did; a training without one is counted by its batches."""
+        """Count the optimizers' steps; without an optimizer, count batches."""
         self._executions += 1
         self._phases.reach(self._phase, self._began + self._executions)
         wanted = self._phases.wanted(self._most) if self._most > 1 else self._most
@@ -172,13 +172,13 @@ class _Stop(KerasHooks):
 
 
 class _Size(NamedTuple):
-    """How much an evaluation or prediction goes over; unknown is None."""
+    """The extent of an evaluation or prediction; unknown values are None."""
 
     batch: int | None = None
     batches: int | None = None
     rows: int | None = None
     is_cut: bool = False
-    last: dict[str, Any] | None = None  # arguments for the last batch, where it is a smaller one
+    last: dict[str, Any] | None = None  # arguments for the last batch, if it is smaller
 
 
 def _size_of(arguments: dict[str, Any]) -> _Size:
@@ -229,10 +229,10 @@ def _size_of_arrays(arguments: dict[str, Any], steps: int | None) -> _Size:
 
 
 def _first(original: Any, bound: inspect.BoundArguments, size: _Size) -> Any:
-    """The first batch alone."""
+    """Run only the first batch."""
     arguments = bound.arguments
     arguments["steps"] = 1
-    if batches.is_array(arguments.get("x")):  # else Keras would make one batch of them all
+    if batches.is_array(arguments.get("x")):  # otherwise Keras would make one batch of all arrays
         arguments["batch_size"] = size.batch
     result = original(*bound.args, **bound.kwargs)
     del arguments["steps"]
@@ -240,7 +240,7 @@ def _first(original: Any, bound: inspect.BoundArguments, size: _Size) -> Any:
 
 
 def _filled(result: Any, size: _Size) -> Any:
-    """As many rows as the whole prediction has, where that is known."""
+    """Repeat rows up to the length of the whole prediction, if it is known."""
     import numpy as np
 
     def fill(leaf: Any) -> Any:
@@ -254,7 +254,7 @@ def _filled(result: Any, size: _Size) -> Any:
 
 def _add_callback(arguments: dict[str, Any], stop: _Stop) -> None:
     given: Any = arguments.get("callbacks")
-    if hasattr(given, "append") and not isinstance(given, list):  # Keras's own list of callbacks
+    if hasattr(given, "append") and not isinstance(given, list):  # Keras's own CallbackList
         given.append(stop)
     else:
         listed = given if isinstance(given, (list, tuple)) else [] if given is None else [given]
@@ -268,5 +268,5 @@ def _remove_callback(arguments: dict[str, Any], stop: _Stop) -> None:
 
 
 def _is_symbolic(args: tuple[Any, ...]) -> bool:
-    """Whether a model is being put into another one."""
+    """Whether the call builds another model."""
     return any(type(leaf).__name__ == "KerasTensor" for leaf in nests.leaves(list(args)))

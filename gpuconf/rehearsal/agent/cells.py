@@ -1,6 +1,6 @@
-"""Notebooks: which cell is run, what became of it, and what a rehearsed cell must not do.
+"""Notebooks: the running cell, its result, and commands that a rehearsed cell must not run.
 
-In every kernel of IPython, whoever started it: the runner of ours, or ``jupyter execute``.
+Works in every IPython kernel, whether our runner or ``jupyter execute`` started it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpuconf.rehearsal.agent.record import AgentRecord
 MODULE = "IPython.core.interactiveshell"
 _RUNNER = "cell.json"  # written by our runner before each cell
 _SHELLS = ("bash", "sh", "script", "system", "sx", "!")
-# What would change the Python that the notebook runs in.
+# Commands that would change the notebook's Python.
 _INSTALLS = re.compile(
     r"^\s*(sudo\s+)?(\S+\s+-m\s+)?(\S*/)?"
     r"(pip[0-9.]*|uv\s+pip|uv|conda|mamba|micromamba|apt|apt-get)(\s+-\S+)*"
@@ -32,7 +32,7 @@ _INSTALLS = re.compile(
     re.MULTILINE,
 )
 _WHY = "it would change the Python that the notebook runs in"
-# What does no more than look, and may run after a training that was cut short, too.
+# Read-only commands, which may run even after a shortened training.
 _LOOKS = re.compile(r"\s*(ls|pwd|du|df|free|date|echo|nvidia-smi|uname|lscpu|which)\b[^|;&<>`$(]*")
 
 
@@ -52,12 +52,12 @@ class Cells:
         self._memory = memory
         self._ending = ending
         self._root = root
-        self._names = own_code.CELLS  # by the file name that IPython makes up: "cell 3"
+        self._names = own_code.CELLS  # by IPython's invented file name: "cell 3"
         self._now: dict[str, Any] = {}
         self._may_fail = False
 
     def watch(self, module: ModuleType) -> None:
-        """See the shell being made, in its module."""
+        """Wrap the creation of the shell in its module."""
         wrap(module.InteractiveShell, "__init__", self._around_init)
 
     def _around_init(self, original: Any, shell: Any, *args: Any, **kwargs: Any) -> None:
@@ -82,7 +82,7 @@ class Cells:
         self._names[_file_of(self._compile, info.raw_cell)] = f"cell {number}"
         self._now = {"cell": number, "error": None}
         self._memory.mark(f"cell {number}")
-        # Who runs another cell after one that failed did not mind.
+        # If another cell runs after a failed one, the failure did not end the notebook.
         self._record.update(cells=[*self._record.facts["cells"], self._now], uncaught=None)
 
     def _end(self, result: Any) -> None:
@@ -95,16 +95,16 @@ class Cells:
             self._ending.note_uncaught(error, self._place(error))
 
     def _number(self) -> tuple[int | None, bool]:
-        """Which code cell of the notebook comes, None after the last; and whether it may fail."""
+        """Number of the next code cell, None after the last, and whether it may fail."""
         try:
             with open(os.path.join(self._root, _RUNNER), encoding="utf-8") as file:
                 known = json.load(file)
             return known["cell"], known.get("may_fail", False)
-        except OSError:  # somebody else runs the cells, who leaves none out
+        except OSError:  # another program runs the cells, and skips none
             return len(self._record.facts["cells"]) + 1, False
 
     def _place(self, error: BaseException) -> str:
-        """The line of the present cell that the error went through."""
+        """The line of the current cell in the error's traceback."""
         name = f"cell {self._now['cell']}"
         if isinstance(error, SyntaxError) and error.lineno:
             return f"{name}:{error.lineno}"
@@ -124,7 +124,7 @@ class Cells:
         return run
 
     def _why_not_now(self, command: str) -> str | None:
-        """Why a program is not started after a training that was cut short."""
+        """Why a program is not started after a shortened training."""
         if self._files is None or not self._files.is_diverting or _LOOKS.fullmatch(command):
             return None
         return WHY_NO_PROGRAM
@@ -153,5 +153,5 @@ def _file_of(compiler: Any, cell: str) -> str:
     """The name under which a cell is compiled."""
     try:
         return str(compiler.get_code_name(cell, cell, 0))
-    except Exception:  # another IPython
+    except Exception:  # another version of IPython
         return ""

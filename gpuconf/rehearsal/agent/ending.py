@@ -1,4 +1,4 @@
-"""How a rehearsed program ends: after its steps by us, or in its own way, of which we take note."""
+"""How a rehearsed program ends: we end it after its steps, or it ends and we record how."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from gpuconf.rehearsal.agent.record import AgentRecord
 _WAIT_FOR_THE_END_S = 30.0
 _NOT_REAL = "what it would be given is not the result of a real training"
 _LONGEST_TEXT = 20_000
-# How a dataset ends and how TensorFlow stops its threads; other errors are for the parent to judge.
+# Errors that end a dataset or stop TensorFlow's threads; the parent judges all others.
 _NO_FAILURES = ("OutOfRangeError", "CancelledError")
-_NO_ATTRIBUTE = " has no attr named "  # how it asks a graph, hundreds of times
+_NO_ATTRIBUTE = " has no attr named "  # raised hundreds of times to query a graph
 
 
 class Ending:
-    """Notes errors as they are made, and writes the last word of a process."""
+    """Records errors when they are raised, and writes a process's final facts."""
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class Ending:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the program goes on after its first steps."""
+        """Whether the program continues after its first steps."""
         return self._phases.is_whole
 
     def watch_errors(self) -> None:
-        """Note TensorFlow's errors when they are made, caught by the program or not."""
+        """Record TensorFlow's errors when they are constructed, even if the program catches one."""
         import tensorflow as tf
 
         def made(original: Any, error: Any, node: Any, op: Any, message: Any, *rest: Any) -> None:
@@ -59,19 +59,20 @@ class Ending:
             if type(error).__name__ not in _NO_FAILURES and _NO_ATTRIBUTE not in str(message):
                 self._memory.mark("error")
                 self._record.append("errors", self._described(error, str(message)))
-                if type(error).__name__ == "ResourceExhaustedError":  # caught by the program or not
+                if type(error).__name__ == "ResourceExhaustedError":  # also if it is caught
                     self._phases.note_error(error)
 
         wrap(tf.errors.OpError, "__init__", made)
 
     def after_the_steps(self, what: str | None = None, why: str | None = None) -> NoReturn:
-        """Write everything and wait to be killed: nothing of the program may run any more.
+        """Write everything and wait to be killed: no code of the program may run any more.
 
-        ``what`` is what it was about to do, and ``why`` that is not for a rehearsal.
+        ``what`` is the program's next action, and ``why`` the reason not to rehearse it.
 
-        Not ``sys.exit``: an ``except`` or ``finally`` of the program would save a model that saw
-        three batches over the real one.  And not at once, because the shell script around this
-        program would go on to its next line; the rehearsal kills all of them together.
+        This is not ``sys.exit``, because an ``except`` or ``finally`` of the program could
+        overwrite the real model with one trained for three batches.  It also does not exit at once,
+        because a shell script around this program would continue with its next line; the rehearsal
+        kills all of them together.
         """
         where = own_code.own_place()
         if self._phases.is_whole:
@@ -85,21 +86,21 @@ class Ending:
         os._exit(0)
 
     def refuse(self, kind: str, message: str) -> NoReturn:
-        """End a program that must not begin: the profile refuses the card as it is."""
+        """End a program that must not start: the profile refuses the card in its current state."""
         self._record.append("errors", {"type": kind, "message": message, "steps": 0})
         self._record.update(ended=kind)
         print(f"gpuconf: error: {message}", file=sys.stderr, flush=True)
         os._exit(1)
 
     def note_uncaught(self, error: BaseException, where: str | None) -> None:
-        """Note the error that ends the program, and the line of the program it came from."""
+        """Record the error that ends the program, and the program's line that raised it."""
         self._record.update(uncaught={**self._described(error, str(error)), "where": where})
 
     def _at_exit(self) -> None:
-        """The interpreter's last act, after whatever handled an uncaught exception."""
-        # Set before sys.excepthook is called, so the program's own hook may stay in place.
+        """Runs last in the interpreter, after any handler of an uncaught exception."""
+        # Set before sys.excepthook is called, so the program's own hook can stay in place.
         error = getattr(sys, "last_value", None)
-        if error is not None and "cells" not in self._record.facts:  # which noted its own
+        if error is not None and "cells" not in self._record.facts:  # cells record their own
             where = _where(getattr(sys, "last_traceback", None))
             if isinstance(error, GeneratorExit | SystemExit):
                 return
@@ -109,16 +110,16 @@ class Ending:
         self.finish("exit")
 
     def _has_a_shell(self) -> bool:
-        """Whether something else than the rehearsal started it, and would go on with its results.
+        """Whether the program's parent is not the rehearsal, and would continue with its results.
 
-        The next line of a shell script may well upload them.
+        The next line of a shell script might upload them.
         """
         is_trained = self.is_whole and self._phases.steps > 0
         return is_trained and os.getppid() != self._parent and "cells" not in self._record.facts
 
     def finish(self, how: str) -> None:
-        """Write everything that is known at the end."""
-        # Only what has TensorFlow in it has devices, and only devices have limits.
+        """Write all facts at the end."""
+        # Devices exist only with TensorFlow, and limits only with devices.
         if "tensorflow" in self._record.facts:
             self._memory.note_devices()
             self._try(self._memory.stop)
@@ -142,7 +143,7 @@ class Ending:
 
 
 def _where(trace: TracebackType | None) -> str | None:
-    """The innermost line of the user's own code; without any, where the error came out."""
+    """The innermost line of user code; without any, the line where the error surfaced."""
     frames = traceback.extract_tb(trace)
     own = [frame for frame in frames if own_code.is_own(frame.filename)] or frames[:1]
     return own_code.place_of(own[-1].filename, own[-1].lineno or 0) if own else None

@@ -1,4 +1,4 @@
-"""``tf.estimator``, part of TensorFlow until 2.15: its loops are cut short by hooks of its own."""
+"""``tf.estimator``, part of TensorFlow until 2.15: its own hooks shorten its loops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Estimators:
         self._guards = guards
 
     def watch(self, module: ModuleType) -> None:
-        """See what estimators do, in their module."""
+        """Wrap the methods of estimators in their module."""
         wrap(module.Estimator, "train", self._around_train)
         wrap(module.Estimator, "evaluate", self._around_evaluate)
         wrap(module.Estimator, "predict", self._around_predict)
@@ -52,7 +52,7 @@ class Estimators:
             return original(*bound.args, **bound.kwargs)
 
     def _around_predict(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
-        """A generator: each of its runs is a call."""
+        """Each run of the generator is a call."""
         bound = _bound(original, estimator, args, kwargs)
         _add_hook(bound, self._guards.most)
         return original(*bound.args, **bound.kwargs)
@@ -69,7 +69,7 @@ def _add_hook(bound: inspect.BoundArguments, most: int) -> None:
 
 
 def _stop_after(most: int) -> Any:
-    """A hook that ends a session after so many runs."""
+    """A hook that ends a session after ``most`` runs."""
     import tensorflow as tf
 
     class StopAfter(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]

@@ -1,9 +1,9 @@
-"""What a rehearsed program writes goes to a shadow, and no other program is started by it.
+"""Divert a rehearsed program's files to a shadow, and keep it from starting programs.
 
-From its first training on, the program's results are not real: its loops are cut short.  So what
-it saves must neither replace nor create a file of the user's.  Python's own functions for files
-are wrapped when the agent starts, before other modules keep them, and do as always until `divert`.
-An audit hook sees what passes them by, and ends the rehearsal where it stands.
+From its first training on, the program's results are not real, because its loops are shortened.  So
+the files that it saves must neither replace nor create a user's file.  Python's own file functions
+are wrapped when the agent starts, before other modules import them, and work as usual until
+`divert`.  An audit hook sees operations that bypass them, and then ends the rehearsal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpuconf.keras_api import written_files
 from gpuconf.rehearsal.agent.record import AgentRecord
 from gpuconf.rehearsal.agent.shadow import Shadow
 
-_UNFINISHED = re.compile(r"\.tmp[0-9a-f]{32}$")  # TensorFlow's, which it renames
+_UNFINISHED = re.compile(r"\.tmp[0-9a-f]{32}$")  # TensorFlow's temporary files, renamed later
 _OPEN, _MKDIR = os.open, os.mkdir
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _READERS = (
@@ -32,7 +32,7 @@ _READERS = (
 )
 _CHANGERS = ("utime", "chmod", "chown", "setxattr")
 _REMOVERS = ("remove", "unlink", "rmdir")
-# Audit events of what changes files, and which of their arguments are paths that change.
+# Audit events for changes to files, and the arguments that are changed paths.
 _CHANGES = {
     **dict.fromkeys(("os.remove", "os.rmdir", "os.mkdir", "os.truncate", "sqlite3.connect"), (0,)),
     "os.rename": (0, 1),
@@ -40,16 +40,16 @@ _CHANGES = {
     "os.symlink": (1,),
 }
 _STARTS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn"}
-# Programs that libraries ask about the machine.
+# Programs that libraries run to query the machine.
 _HARMLESS = {
     *("uname", "ldconfig", "ld", "gcc", "cc", "lscpu", "nvidia-smi", "fc-list", "which", "file"),
 }
-_SHELL = re.compile(r"[|;&<>`$(\n]")  # by which a shell writes a file or starts something else
+_SHELL = re.compile(r"[|;&<>`$(\n]")  # lets a shell write a file or start another program
 WHY_NO_PROGRAM = "what it would be given is not the result of a real training"
 
 
 class Files:
-    """``when_stuck(what, why)`` ends the rehearsal; it does not return."""
+    """``when_stuck(what, why)`` ends the rehearsal and does not return."""
 
     def __init__(self, record: AgentRecord, *, when_stuck: Callable[[str, str], Any]) -> None:
         self._record = record
@@ -61,7 +61,7 @@ class Files:
         self._busy = threading.local()
 
     def watch(self) -> None:
-        """Wrap Python's functions for files; they do as always until `divert`."""
+        """Wrap Python's file functions, which work as usual until `divert`."""
         vars(builtins)["open"] = io.open = _Wrapped(self, io.open, self._open)
         for name in (*_READERS, *_REMOVERS):
             self._wrap(name, self._read if name in _READERS else self.shadow_removal)
@@ -76,11 +76,11 @@ class Files:
         sys.addaudithook(self._audit)
 
     def watch_frameworks(self) -> None:
-        """The same for what they open in C++."""
+        """Do the same for files that frameworks open in C++."""
         written_files.divert(self)
 
     def divert(self) -> None:
-        """From now on what is written is not the user's."""
+        """From now on, write to the shadow instead of the user's files."""
         if not self.is_on:
             self.is_on = True
             with self.busy(), suppress(OSError), open(self._sign, "w", encoding="utf-8"):
@@ -88,17 +88,17 @@ class Files:
             self.watch_frameworks()
 
     def busy(self) -> _Busy:
-        """Inside, files are as they are."""
+        """Within the context, file functions work as usual."""
         return _Busy(self._busy)
 
     @property
     def is_diverting(self) -> bool:
-        """Whether a call that comes now is the program's, and not real."""
+        """Whether the current call comes from the program and must be diverted."""
         return self.is_on and not getattr(self._busy, "value", False)
 
     def _wrap(self, name: str, around: Callable[..., Any]) -> None:
         original = getattr(os, name, None)
-        if original is None:  # on another system
+        if original is None:  # missing on another system
             return
         wrapped = _Wrapped(self, original, around)
         setattr(os, name, wrapped)
@@ -134,14 +134,14 @@ class Files:
         return original(self.shadow.for_reading(path), *rest, **named)
 
     def shadow_removal(self, original: Any, path: Any, *rest: Any, **named: Any) -> Any:
-        """Remove what a path stands for."""
+        """Remove the file that the path stands for."""
         return self.shadow.remove(path, original, *rest, **named)
 
     def _mkdir(self, original: Any, path: Any, *rest: Any, **named: Any) -> Any:
         return original(self.shadow.for_a_folder(path), *rest, **named)
 
     def _symlink(self, original: Any, source: Any, target: Any, **named: Any) -> Any:
-        """A link in the shadow would lead from there to files of the user's."""
+        """Refuse symbolic links: in the shadow, they would lead to user files."""
         real = os.path.abspath(os.fsdecode(target))
         if not self.shadow.has_none(real):
             self.refuse(real)
@@ -156,7 +156,7 @@ class Files:
         )
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """What changes files past our functions, or starts a program."""
+        """Refuse changes to files that bypass our functions, and programs being started."""
         if not self.is_diverting:
             return
         if event == "open":
@@ -178,7 +178,7 @@ class Files:
             self.refuse(real)
 
     def refuse(self, path: str) -> None:
-        """End the rehearsal: something would be written that cannot be diverted."""
+        """End the rehearsal: a write that cannot be diverted would follow."""
         self._when_stuck(f"writing {path}", "it would change what is not the rehearsal's")
 
     def _refuse_start(self, event: str, args: tuple[Any, ...]) -> None:
@@ -191,7 +191,7 @@ class Files:
 
 
 class _Wrapped:
-    """A function of Python's, diverted; like Python's own it makes no methods of classes."""
+    """A diverted Python function; like a builtin, it does not bind as a method."""
 
     def __init__(self, files: Files, original: Any, around: Callable[..., Any]) -> None:
         self._files = files
@@ -203,7 +203,7 @@ class _Wrapped:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         files = self._files
-        caller = sys._getframe().f_back  # none where Python itself prints an uncaught error
+        caller = sys._getframe().f_back  # None if Python itself prints an uncaught error
         if caller is not None and caller.f_globals.get("__name__") == "tempfile":
             if self._original is _MKDIR or (self._original is _OPEN and args[1] & os.O_CREAT):
                 files.shadow.leave_alone(os.fsdecode(args[0]))
@@ -231,7 +231,7 @@ class _Busy:
 
 
 class _Scan:
-    """What ``os.scandir`` gives: an iterator that can be closed."""
+    """The result of ``os.scandir``: an iterator that can be closed."""
 
     def __init__(self, entries: list[Any]) -> None:
         self._entries = iter(entries)
@@ -249,12 +249,12 @@ class _Scan:
         self.close()
 
     def close(self) -> None:
-        """Nothing more is given."""
+        """Return no more entries."""
         self._entries = iter(())
 
 
 def _is_path(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
-    """Whether a call names what it means by a path, and not by an open file or folder."""
+    """Whether the call uses a path, not an open file or folder."""
     if any(named.get(name) is not None for name in ("dir_fd", "src_dir_fd", "dst_dir_fd")):
         return False
     return not args or (isinstance(args[0], str | bytes | os.PathLike) and bool(args[0]))

@@ -1,12 +1,13 @@
-"""When a loop of the user's has had enough turns.
+"""Decide when a loop in user code has run enough iterations.
 
-A loop ends, as if it were exhausted, after a turn in which steps were made by optimizers that all
-have made the ordered number of steps in it.  Where the turn held a loop or ``fit`` that was itself
-cut (epochs, folds, models one after another), another turn must have brought no new optimizer:
-so each of several models is trained, and a loop over epochs has two turns, the second one short.
+A loop ends, as if it were exhausted, after an iteration with training steps, once each optimizer
+involved has made the ordered number of steps in the loop.  If the iteration contained a loop or
+``fit`` that was itself shortened (epochs, folds, several models), the loop ends only after an
+iteration without a new optimizer.  So each of several models is trained, and a loop over epochs
+runs two iterations, the second one short.
 
-A loop over batches that calls a model and trains nothing is a validation, and ends as early.  All
-other loops run in full, because they make the data.
+A loop over batches that calls a model without training is a validation, and ends equally early.
+All other loops run in full, because they prepare the data.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from gpuconf.rehearsal.agent.phases import Phases
 from gpuconf.rehearsal.agent.steps import Steps
 
 _MOST_TURNS = 12  # with a new optimizer in each: folds, models of a search
-_PATIENCE_S = 60.0  # for a loop that calls models and is not over batches
+_PATIENCE_S = 60.0  # for a loop that calls models but does not iterate over batches
 
 
 class Guards:
-    """Makes a guard for each loop that begins, and holds what all of them look at."""
+    """Creates a guard for each loop that begins, and holds their shared state."""
 
     def __init__(
         self,
@@ -49,44 +50,44 @@ class Guards:
         self.when_cut = when_cut
         self._when_stuck = when_stuck
         self.cuts = 0  # of loops and calls of fit, so far
-        self.fits = 0  # that are under way
+        self.fits = 0  # now running
         self.done: dict[str, set[int]] = {}  # by place: optimizers that need no more steps there
         self._alive: list[weakref.ref[_Guard]] = []
-        self._elsewhere: Counter[tuple[tuple[str, int], ...]] = Counter()  # steps no loop encloses
+        self._elsewhere: Counter[tuple[tuple[str, int], ...]] = Counter()  # outside guarded loops
 
     def install(self) -> None:
-        """Put the names that guarded code uses where all code finds them."""
+        """Put the names that guarded code uses into builtins."""
         vars(builtins)[TURNS] = self._turns
         vars(builtins)[AGAIN] = self._again
 
     def counted(self) -> None:
-        """A step was made.  In a loop that we cannot end, a few of them end everything.
+        """Count a step.  In a loop that we cannot end, a few steps end the whole program.
 
-        Such are loops of ``python -c``, of compiled modules, of other threads.
+        Such loops are in ``python -c``, in compiled modules, and in other threads.
         """
         is_main = threading.current_thread() is threading.main_thread()
         if self.fits or (is_main and any(each() is not None for each in self._alive)):
             return
         stack = own_stack()
         self._elsewhere[stack] += 1
-        # A strategy's threads make the steps of a loop of the main thread, which ends before.
+        # A strategy's threads run the steps of a loop in the main thread, which ends before.
         most = self.phases.wanted(self.most) * (1 if is_main else 3)
         if self._elsewhere[stack] >= most:
             self._when_stuck()
 
     @property
     def is_training(self) -> bool:
-        """Whether a loop goes on in which steps were made."""
+        """Whether a loop with training steps is running."""
         return any(guard.has_trained for each in self._alive if (guard := each()) is not None)
 
     def _turns(self, iterable: Any) -> Any:
-        """What a guarded ``for`` goes over."""
+        """Return the iterable of a guarded ``for``."""
         if _is_left_alone():
             return iterable
         return self._noted(_Turns(self, _caller(), iterable))
 
     def _again(self) -> Callable[[], bool]:
-        """What a guarded ``while`` asks before its condition."""
+        """Return the function that a guarded ``while`` calls before its condition."""
         if _is_left_alone():
             return _always
         guard: _Again = self._noted(_Again(self, _caller()))
@@ -107,19 +108,19 @@ class _Guard:
         self._iterable = iterable
         steps = guards.steps
         self._began = dict(steps.made)
-        self._made = dict(steps.made)  # when this turn began
+        self._made = dict(steps.made)  # when this iteration began
         self._cuts, self._calls, self._tapes = guards.cuts, steps.calls, steps.tapes
-        self._worked: set[int] = set()  # optimizers, in the turns so far
+        self._worked: set[int] = set()  # optimizers, in the iterations so far
         self._trained_turns = self._calling_turns = 0
         self._began_s = time.monotonic()
 
     @property
     def has_trained(self) -> bool:
-        """Whether steps were made in it, in this turn or before."""
+        """Whether steps were made in this run of the loop."""
         return self._began != self._guards.steps.made
 
     def is_over(self) -> bool:
-        """Whether the turn that has ended was the last one; cheap where nothing was done."""
+        """Whether the iteration that has ended was the last one; cheap if nothing was done."""
         steps = self._guards.steps
         if self._made == steps.made:
             if self._calls == steps.calls or self._guards.fits:
@@ -198,7 +199,7 @@ class _Again(_Guard):
     """The guard of a ``while``."""
 
     def go_on(self) -> bool:
-        """Whether there may be another turn."""
+        """Whether another iteration may run."""
         return not self.is_over()
 
 
@@ -212,7 +213,7 @@ def _caller() -> str:
 
 
 def _is_left_alone() -> bool:
-    """Whether a loop is not ours to cut: one under a trace, or one of another thread's."""
+    """Whether a loop must not be shortened: it is being traced, or runs in another thread."""
     if threading.current_thread() is not threading.main_thread():
         return True
     eagerly = getattr(sys.modules.get("tensorflow"), "executing_eagerly", None)
@@ -224,7 +225,7 @@ def _is_left_alone() -> bool:
 
 
 def _is_over_batches(iterable: Any) -> bool:
-    """Whether a loop goes over a dataset, also one within ``enumerate``, ``zip`` or a bar."""
+    """Whether a loop iterates over a dataset, even inside ``enumerate``, ``zip`` or tqdm."""
     if iterable is None or "tensorflow" not in sys.modules:
         return False
     import tensorflow as tf

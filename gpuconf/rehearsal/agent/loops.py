@@ -1,11 +1,11 @@
-"""The loops of the user's own code, rewritten: before each turn a guard is asked for it.
+"""Rewrite the loops of user code so that they consult a guard before each iteration.
 
 ``for x in ITER`` becomes ``for x in __gpuconf_turns__(ITER)``; ``while C`` becomes ``while g() and
-(C)`` where ``g = __gpuconf_again__()`` stands before it.  Everything else stays, line numbers
-included.  AutoGraph reads a function's source from its file, and so never meets any of this.
+(C)``, preceded by ``g = __gpuconf_again__()``.  Everything else stays the same, including line
+numbers.  AutoGraph reads a function's source from its file, so it never sees the changes.
 
-Left alone are comprehensions, ``async for``, and loops that yield: these give data to a loop that
-is somewhere else.
+Comprehensions, ``async for``, and loops that yield are not changed: these supply data to
+a loop elsewhere.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ import ast
 from types import CodeType
 from typing import Any
 
-TURNS, AGAIN = "__gpuconf_turns__", "__gpuconf_again__"  # in builtins, put there by `guards`
+TURNS, AGAIN = "__gpuconf_turns__", "__gpuconf_again__"  # `guards` puts them into builtins
 _OTHER_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 class LoopTransformer(ast.NodeTransformer):
-    """Guards all loops of a tree; may stand in IPython's ``ast_transformers`` as it is."""
+    """Guards all loops of a tree; can be used directly in IPython's ``ast_transformers``."""
 
     def visit_For(self, node: ast.For) -> ast.AST:
-        """Put the guard around what is iterated."""
+        """Put the guard around the iterable."""
         self.generic_visit(node)
         if not _yields(node):
             node.iter = _located(_call(TURNS, node.iter), node.iter)
         return node
 
     def visit_While(self, node: ast.While) -> ast.AST | list[ast.AST]:
-        """Make a guard before the loop, ask it before the condition, and drop it after the loop."""
+        """Create a guard before the loop, call it before the condition, delete it afterwards."""
         self.generic_visit(node)
         if _yields(node):
             return node
         name = f"__gpuconf_while_{node.lineno}_{node.col_offset}__"
         begin = ast.Assign(targets=[ast.Name(name, ast.Store())], value=_call(AGAIN))
         node.test = _located(ast.BoolOp(ast.And(), [_call(name), node.test]), node.test)
-        # Not reached where the loop is left by an exception; the function's end drops it then.
+        # Skipped if an exception leaves the loop; the guard is then freed with the function.
         end = ast.Delete(targets=[ast.Name(name, ast.Del())])
         return [_located(begin, node), node, _located(end, node)]
 
 
 def guarded_code(source: bytes | str, path: str, *, first: str | None = None) -> CodeType:
-    """Compile a module with its loops guarded; ``first`` names a function to call at its beginning.
+    """Compile a module with guarded loops; ``first`` names a function to call at its start.
 
-    Raises what ``compile`` raises.
+    Raises the errors of ``compile``.
     """
     tree = compile(source, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     assert isinstance(tree, ast.Module)
@@ -73,12 +73,12 @@ def _call(name: str, *arguments: ast.expr) -> ast.Call:
 
 
 def _located(new: Any, old: ast.AST) -> Any:
-    """``new`` at the place of ``old``: an error in it is shown there."""
+    """Give ``new`` the location of ``old``, so that errors are shown there."""
     return ast.fix_missing_locations(ast.copy_location(new, old))
 
 
 def _yields(loop: ast.AST) -> bool:
-    """Whether the loop's own body yields, nested functions left out."""
+    """Whether the loop's own body yields, excluding nested functions."""
     ahead = list(ast.iter_child_nodes(loop))
     while ahead:
         node = ahead.pop()

@@ -1,4 +1,4 @@
-"""TensorFlow's own profiler as a tape recorder of its allocators, and what its devices have."""
+"""Record the allocator events with TensorFlow's own profiler; read the limits of its devices."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from gpuconf.rehearsal.agent.record import AgentRecord
 
 MARK = "gpuconf mark: "
 _SEGMENT_S = 60.0
-# The profiler keeps every event in memory until it is stopped.  A program that computes for an
-# hour before its first step would fill it, so the tape is changed, and there is an end to it.
+# The profiler keeps every event in memory until it is stopped.  A program that computes for an hour
+# before its first step would fill it, so the tape is replaced regularly, up to this total size.
 _MOST_TAPE_BYTES = 1024**3
-# The source files of TensorFlow's profiler; on a card without CUPTI some of it is logged as errors.
+# Log lines of TensorFlow's profiler, which logs some of them as errors on a card without CUPTI.
 _OURS = (
     b" session_manager.cc:",
     b" profiler_session.cc:",
@@ -36,18 +36,18 @@ _STDERR = 2
 
 
 class MemoryTape:
-    """Records allocations from the import of TensorFlow on; marks moments on the same tape."""
+    """Records allocations from the import of TensorFlow on, with marks on the same tape."""
 
     def __init__(self, record: AgentRecord) -> None:
         self._record = record
         self._lock = threading.RLock()
-        self._pid: int | None = None  # of the process whose profiler runs
+        self._pid: int | None = None  # process whose profiler runs
         self._tapes: list[dict[str, Any]] = []
         self._over = threading.Event()
         self._trace: Any = None
 
     def start(self) -> None:
-        """Start the profiler, which makes no devices, and keep the program from doing so too."""
+        """Start the profiler, which creates no devices, and keep the program from starting it."""
         self._profilers = training.profiler_modules()
         profiler = self._profilers[0]
         self._start, self._stop = profiler.start, profiler.stop
@@ -60,7 +60,7 @@ class MemoryTape:
         threading.Thread(target=self._change_tapes, name="gpuconf-tape", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop the profiler and write the last tape; at once the second time."""
+        """Stop the profiler and write the last tape; further calls do nothing."""
         self._over.set()
         with self._lock:
             self._end_tape()
@@ -68,7 +68,7 @@ class MemoryTape:
             self._record.update(tapes=self._tapes)
 
     def mark(self, text: str) -> None:
-        """Put a moment on the tape, in TensorFlow's own clock."""
+        """Put a mark on the tape, in TensorFlow's own clock."""
         if self._pid == os.getpid() and not self._over.is_set():
             import tensorflow as tf
 
@@ -76,10 +76,10 @@ class MemoryTape:
                 pass
 
     def note_devices(self) -> None:
-        """Note which GPU devices there are and their limits; makes none."""
+        """Record the GPU devices and their limits; creates none."""
         try:
             devices = _devices()
-        except Exception as error:  # private API; the report does without
+        except Exception as error:  # private API; the report works without
             self._record.append("notes", f"TensorFlow's devices could not be read: {error}")
             return
         self._record.update(devices=devices)
@@ -118,7 +118,7 @@ class MemoryTape:
                 self._begin_tape()
 
     def _keep_the_programs_profiler_off(self) -> None:
-        """There is one profiler per process; TensorBoard's callback would find it taken."""
+        """Disable the program's profiling: only one profiler can run in a process."""
 
         def say(*_: Any, **__: Any) -> None:
             self._record.append("notes", "the program's own profiling was left out")
@@ -129,7 +129,7 @@ class MemoryTape:
 
 
 def bytes_in_use() -> int | None:
-    """What TensorFlow's allocator has given out now, on the GPU with the most; None without one."""
+    """Bytes that TensorFlow's allocator has in use, on the GPU with the most; None without one."""
     import tensorflow as tf
 
     try:
@@ -138,7 +138,7 @@ def bytes_in_use() -> int | None:
         return max(
             (int(info(f"GPU:{index}")["current"]) for index in range(len(gpus))), default=None
         )
-    except Exception:  # no allocator that counts
+    except Exception:  # an allocator without statistics
         return None
 
 
@@ -173,7 +173,7 @@ def _devices() -> list[dict[str, Any]]:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Hold back what any thread writes to stderr meanwhile; write it after, without those lines."""
+    """Buffer all stderr output of any thread, then write it without the profiler's lines."""
     try:
         held = tempfile.TemporaryFile()  # noqa: SIM115  # closed below
     except OSError:  # a full disk

@@ -1,6 +1,6 @@
-"""The names by which a report can say what memory was for, gathered while their owners live.
+"""Names that identify the purpose of memory in a report, gathered while their owners are alive.
 
-Nothing is kept alive: a program that drops one model for the next has its memory back.
+Nothing is kept alive: a program that replaces one model by the next gets its memory back.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from gpuconf.rehearsal.agent.record import AgentRecord
 class Names:
     """Names of layers and optimizers, and the bytes of each weight and optimizer variable.
 
-    A loop of the program's own shows no model: its layers are read from the variables' names.
+    A custom training loop shows no model, so its layers are derived from the variables' names.
     """
 
     def __init__(self, record: AgentRecord) -> None:
         self._record = record
         self.models: WeakSet[Any] = WeakSet()  # that were trained or called
         self.optimizers: WeakSet[Any] = WeakSet()  # that were applied
-        self.kept: list[Any] = []  # of these, what nobody else would keep
-        self.variables: WeakValueDictionary[int, Any] = WeakValueDictionary()  # to these, by id
-        self._is_compiled: bool | None = None  # by XLA, any model that was trained or called
+        self.kept: list[Any] = []  # those that nothing else would keep alive
+        self.variables: WeakValueDictionary[int, Any] = WeakValueDictionary()  # updated, by id
+        self._is_compiled: bool | None = None  # by XLA, for any model that was trained or called
         self._layers: set[str] = set()
         self._applied: set[str] = set()
         self._weights: dict[int, int] = {}  # bytes by id
         self._slots: dict[int, int] = {}
 
     def gather(self) -> None:
-        """Take note of what is there now, beside what was."""
+        """Add the names of all objects that exist now."""
         trained = list(self.variables.values())
         for model in list(self.models):
             self._is_compiled = bool(self._is_compiled) or is_compiled(model)
@@ -50,7 +50,7 @@ class Names:
             )
 
     def write(self) -> None:
-        """Gather for the last time, and put it all on record."""
+        """Gather for the last time, and record everything."""
         self.gather()
         model = {
             "is_compiled": self._is_compiled,
@@ -63,13 +63,13 @@ class Names:
 
 
 def noted(args: tuple[Any, ...], variables: Any) -> tuple[Any, ...]:
-    """Keep the variables, whose names identify layers, and return the arguments.
+    """Record the variables, whose names identify layers, and return the arguments.
 
-    What can be read once only, as ``zip(gradients, variables)``, becomes a list.  A variable can
-    be iterated too, and stays what it is.
+    One-shot iterables such as ``zip(gradients, variables)`` become lists.  A variable, though also
+    iterable, stays unchanged.
     """
     kept = tuple(list(each) if isinstance(each, Iterator) else each for each in args)
-    with suppress(Exception):  # things of a kind that we do not know
+    with suppress(Exception):  # unknown kinds of objects
         for each in kept:
             for item in each if isinstance(each, list | tuple) else ():
                 variable = item[1] if isinstance(item, tuple) and len(item) == 2 else item

@@ -1,4 +1,4 @@
-"""The agent's parts, put together: for the whole program, or for its first steps alone."""
+"""Assemble the agent's parts, for the whole program or only for its first steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpuconf.rehearsal.agent.steps import Steps
 
 
 class Parts(NamedTuple):
-    """``calls`` and ``guards`` cut things short; they are None where the first steps end all."""
+    """``calls`` and ``guards`` shorten loops; they are None if the first steps end the program."""
 
     memory: MemoryTape
     phases: Phases
@@ -30,13 +30,13 @@ class Parts(NamedTuple):
     files: Files | None = None
 
     def before_training(self) -> None:
-        """From here on, what is written is not the user's."""
+        """From here on, files are diverted."""
         if self.files is not None:
             self.files.divert()
 
 
 def assemble(record: AgentRecord, orders: dict[str, Any]) -> Parts:
-    """Make the parts that the orders ask for; the program's own code is not read yet."""
+    """Create the parts that the orders require; no user code is read yet."""
     return _for_all(record, orders) if orders["whole"] else _for_the_first_steps(record, orders)
 
 

@@ -1,7 +1,8 @@
-"""What the program is doing: building, training, validating, predicting, calling a model.
+"""Phases of the program: building, training, validating, predicting, calling a model.
 
-The parent reads the peaks of each phase from the tape, by the marks that are put there whenever
-the phase changes.  A phase is found again by its key, so that a loop's turns are one phase.
+The parent reads the peaks of each phase from the tape, using the marks that are written
+whenever the phase changes.  A phase is identified by its key, so that all iterations of a
+loop are one phase.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from gpuconf.rehearsal.agent.record import AgentRecord
 
 Phase = dict[str, Any]
 BUILD, TRAIN, RUN, CALL, VALIDATE = "build", "train", "run", "call", "validate"
-_GROWN_STEPS = 8  # where memory grew from the second step to the third: is it a leak?
+_GROWN_STEPS = 8  # if memory grew from the second to the third step: is it a leak?
 _NOISE_BYTES = 64 * 1024
 _LONGEST_LINE = 300
 _MOST_PHASES = 200
-_MOST_RETURNS = 500  # to one phase; then its marks are no longer worth their time
+_MOST_RETURNS = 500  # to one phase; more marks would cost too much time
 
 
 class Phases:
-    """The fact ``phases``, in order of beginning, and which of them is the present one.
+    """The fact ``phases``, in the order of their first start, and the current phase.
 
-    Where not the whole program is rehearsed everything is one phase, which is not put on record.
+    If only the first steps are rehearsed, everything is one phase, which is not recorded.
     """
 
     def __init__(self, record: AgentRecord, memory: MemoryTape, *, whole: bool) -> None:
@@ -42,19 +43,19 @@ class Phases:
         self._all: list[Phase] = []
         self.steps = 0  # of all phases
         self._current = self._find(BUILD, BUILD, "the program before its first training")
-        self._loop: Phase | None = None  # a step of the program's own, which no function encloses
+        self._loop: Phase | None = None  # a step in a custom loop, which no function encloses
         self._left: Phase | None = None  # the last that ended
         self._trained: Phase | None = None  # the last in which a step was made
         self._last_loop: Phase | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether something more than building, or running on, is being done."""
+        """Whether any phase other than building or the rest of the program is active."""
         return bool(self._open)
 
     @property
     def may_begin_loop(self) -> bool:
-        """Whether a gradient tape may begin a step of the program's own now."""
+        """Whether a gradient tape may begin a step of a custom loop now."""
         return not self._open or self._current is self._loop
 
     @property
@@ -64,7 +65,7 @@ class Phases:
 
     @contextmanager
     def inside(self, key: Hashable, kind: str, what: str, **facts: Any) -> Iterator[Phase]:
-        """Be in a phase; the one around it goes on afterwards."""
+        """Enter a phase; the enclosing one continues afterwards."""
         phase = self.enter(key, kind, what, **facts)
         try:
             yield phase
@@ -75,7 +76,7 @@ class Phases:
             self.leave(phase)
 
     def enter(self, key: Hashable, kind: str, what: str, **facts: Any) -> Phase:
-        """Begin a phase, or go back to it."""
+        """Begin a phase, or return to it."""
         if not self.is_whole:
             return self._current
         with self._lock:
@@ -85,7 +86,7 @@ class Phases:
             return phase
 
     def leave(self, phase: Phase) -> None:
-        """End a phase, and what was left open in it."""
+        """End a phase, and all phases still open inside it."""
         if not self.is_whole:
             return
         with self._lock:
@@ -95,14 +96,14 @@ class Phases:
             self._switch(self._open[-1] if self._open else self._base())
 
     def promote(self) -> None:
-        """What is going on has turned out to be a training."""
+        """Mark the current phase as a training."""
         with self._lock:
             if self._open and self._current["kind"] != TRAIN:
                 self._current["kind"] = TRAIN
                 self._write()
 
     def begin_loop(self, key: Hashable, what: str) -> None:
-        """Begin what may turn out to be a step of the program's own, between here and an update."""
+        """Begin what may become a step of a custom loop, if an update follows."""
         self.end_loop()
         self._loop = self.enter(key, CALL, what)
 
@@ -114,7 +115,7 @@ class Phases:
 
     @contextmanager
     def updating(self) -> Iterator[None]:
-        """Be in the step that an optimizer's eager update belongs to, and end it."""
+        """Enter the step that an optimizer's eager update belongs to, and end it."""
         if not self.is_open:
             last = self._last_loop
             if last is not None and last["kind"] == TRAIN:
@@ -130,7 +131,7 @@ class Phases:
             self.end_loop()
 
     def step(self, optimizer: int, count: int) -> None:
-        """An optimizer has made steps; of several in one phase the one that is furthest counts."""
+        """Add an optimizer's steps; a phase with several optimizers counts the highest number."""
         with self._lock:
             phase = self._trained = self._current
             made = self._made.setdefault(phase["number"], {})
@@ -138,7 +139,7 @@ class Phases:
             self.reach(phase, max(made.values()))
 
     def reach(self, phase: Phase, steps: int) -> None:
-        """So many steps of a phase are done."""
+        """Record the number of steps done in a phase."""
         with self._lock:
             more = steps - phase["steps"]
             if more > 0:
@@ -148,7 +149,7 @@ class Phases:
                     phase["in_use"].append(used)
 
     def wanted(self, most: int) -> int:
-        """How many steps are enough: more than ``most`` where memory has grown in between."""
+        """The number of steps to make: more than ``most`` if memory has grown between steps."""
         used = [] if self._trained is None else self._trained["in_use"]
         if most < 3 or len(used) < 3:
             return most
@@ -156,13 +157,13 @@ class Phases:
         return max(most, _GROWN_STEPS) if used[2] - used[1] > noise else most
 
     def cut(self, phase: Phase) -> None:
-        """A phase is shorter here than it would be."""
+        """Record that a phase was shortened."""
         if not phase["is_cut"]:
             phase["is_cut"] = True
             self._write()
 
     def cut_loop(self, optimizers: set[int]) -> None:
-        """The loop in which these made steps, or the last call without any, is cut short."""
+        """Record that the loop with these optimizers' steps, or the last call, was shortened."""
         for number, made in self._made.items():
             if optimizers & set(made):
                 self.cut(self._all[number])
@@ -170,14 +171,14 @@ class Phases:
             self.cut(self._left)
 
     def validated(self) -> None:
-        """The model that was called last was called beside a training."""
+        """Record that the model that was called last was validated during a training."""
         if self._left is not None and self._left["kind"] == CALL:
             self._left["kind"] = VALIDATE
             self._write()
 
     def note_error(self, error: BaseException) -> None:
-        """An error was made in the present phase; the first is the one to know."""
-        is_the_end = type(error).__name__ == "OutOfRangeError"  # of a session's data
+        """Record the first error of the current phase."""
+        is_the_end = type(error).__name__ == "OutOfRangeError"  # the end of a session's data
         if self._current["error"] is None and not is_the_end:
             line = f"{type(error).__name__}: {error}".partition("\n")[0]
             self._current["error"] = line[:_LONGEST_LINE]

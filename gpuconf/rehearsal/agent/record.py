@@ -1,4 +1,4 @@
-"""What the agent knows, in a file that the rehearsal reads while the program still runs."""
+"""The agent's facts, in a file that the rehearsal reads while the program is still running."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from contextlib import suppress
 from typing import Any
 
 REPORT = "report.json"
-WRITABLE = "writable"  # a file in the folder until somebody could not write there
+WRITABLE = "writable"  # exists until a process could not write to the folder
 
 
 class AgentRecord:
-    """The facts of one process, in a folder of its own below ``folder``.
+    """The facts of one process, in its own folder below ``folder``.
 
-    Every change is written at once and whole: the program may be killed at any moment.
+    Every change is written at once and completely: the program may be killed at any moment.
     """
 
     def __init__(self, folder: str) -> None:
@@ -38,18 +38,18 @@ class AgentRecord:
         }
 
     def begin_again(self) -> None:
-        """In a forked child: its facts are its own, and its parent's lock may be held."""
+        """Start afresh in a forked child, whose parent may have held the lock."""
         self._lock = threading.RLock()
         self._begin()
 
     def update(self, **facts: Any) -> None:
-        """Set facts and write them all."""
+        """Set facts and write all of them."""
         with self._lock:
             self.facts.update(facts)
             self._write()
 
     def append(self, name: str, value: Any, *, most: int = 50) -> None:
-        """Add to a list of facts, unless it is there; the latest ``most`` are kept."""
+        """Add a value to a list of facts unless it is present; the latest ``most`` are kept."""
         with self._lock:
             known = self.facts.setdefault(name, [])
             if value not in known:

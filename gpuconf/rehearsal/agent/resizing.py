@@ -1,4 +1,4 @@
-"""Batches of another size, made on the host, for each kind of data that Keras takes."""
+"""Batches of another size, made on the host, for each kind of data that Keras accepts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuconf.keras_api.batches import examples
 
 
 def dataset(data: Any, wanted: int) -> Any:
-    """The same examples in batches of ``wanted``; their number stays fixed if it was."""
+    """The same examples in batches of ``wanted``; a fixed batch size stays fixed."""
     import tensorflow
 
     shapes = [spec.shape for spec in tensorflow.nest.flatten(data.element_spec)]
@@ -20,7 +20,7 @@ def dataset(data: Any, wanted: int) -> Any:
 
 
 def sequence(data: Any, own: int | None, wanted: int) -> Any:
-    """A sequence whose batches are first parts of the given one's, or several of them as one."""
+    """A sequence whose batches are the given ones, truncated or concatenated."""
     if own is None:
         raise ValueError("its first batch has no examples")
     together = math.ceil(wanted / own)
@@ -46,7 +46,7 @@ def sequence(data: Any, own: int | None, wanted: int) -> Any:
 def generator(
     batches: Iterator[Any], wanted: int | None, report: Callable[[int | None], None]
 ) -> Iterator[Any]:
-    """The batches as they come, or of ``wanted`` examples; calls ``report(own size)`` once."""
+    """Yield the batches unchanged, or with ``wanted`` examples; call ``report(own size)`` once."""
     own: int | None = None
     for batch in batches:
         if own is None:
@@ -62,6 +62,6 @@ def generator(
 
 
 def repeated(batch: Any, wanted: int) -> Any:
-    """A batch of ``wanted`` examples: the first of them, or all of them again and again."""
+    """A batch of ``wanted`` examples: the first of them, or all of them repeated."""
     times = math.ceil(wanted / (examples(batch) or wanted))
     return nests.part(nests.joined([batch] * times), 0, wanted)

@@ -1,7 +1,7 @@
-"""TensorFlow 1's sessions: a run that applies an optimizer is a training step.
+"""TensorFlow 1 sessions: a run that applies an optimizer is a training step.
 
-Every ``run`` comes by here, also that of a ``MonitoredSession``, of an ``Estimator`` and of Keras
-in graph mode.  What a run does is read from its graph, once for each set of fetches.
+Every ``run`` goes through here, including those of ``MonitoredSession``, ``Estimator`` and Keras in
+graph mode.  The graph shows what a run does; it is read once for each set of fetches.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _UNKNOWN = SessionRun("other", "", frozenset())
 
 
 class Sessions:
-    """Counts the runs that train, and notes how many examples they are fed.
+    """Counts the runs that train, and records the number of examples that they are fed.
 
-    ``before_training`` is called before a ``MonitoredSession`` is made, which saves at once.
+    ``before_training`` is called before a ``MonitoredSession`` is created, which saves at once.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class Sessions:
         self._phases = phases
         self._steps = steps
         self._before_training = before_training
-        # Of each graph, by the names of what is run.
+        # For each graph, by the names of the fetches.
         self._known: WeakKeyDictionary[Any, dict[tuple[str, ...], SessionRun]] = WeakKeyDictionary()
 
     def watch(self) -> None:
-        """See every run of a session."""
+        """Wrap every run of a session."""
         owner = sessions.session_class()
         wrap(owner, sessions.RUN, self._around_run)
         wrap(owner, sessions.CALLABLE, self._around_callable)
@@ -86,7 +86,7 @@ class Sessions:
     def _run(
         self, graph: Any, elements: Sequence[Any], fed: Iterable[Any]
     ) -> AbstractContextManager[Any]:
-        """The run of these, to be entered: a training step, a call, or something else."""
+        """The context of a run: a training step, a call, or something else."""
         names = tuple(each.name for each in elements)
         known = self._known.setdefault(graph, {})
         if names not in known:
@@ -104,7 +104,7 @@ class Sessions:
     def _read(self, elements: Sequence[Any]) -> SessionRun:
         try:
             return sessions.run_of(elements)
-        except Exception as error:  # a graph of a kind that we do not know
+        except Exception as error:  # an unknown kind of graph
             kind = type(error).__name__
             self._record.append("notes", f"a session's run could not be read: {kind}: {error}")
             return _UNKNOWN
@@ -120,6 +120,6 @@ class Sessions:
 
 
 def _examples(fed: Iterable[Any]) -> int | None:
-    """The leading dimension of what a run is fed; of several, the one that most of them have."""
+    """The leading dimension of the values fed; of several, the most frequent."""
     sizes = [int(each.shape[0]) for each in fed if getattr(each, "shape", ())]
     return max(sizes, key=sizes.count, default=None)

@@ -1,7 +1,7 @@
-"""A shadow of the file system: what is written is there, and what is read is looked for there.
+"""A shadow of the file system: writes go to it, and reads look there first.
 
-A path's shadow is the same path below a folder of the rehearsal.  What the program removes is
-hidden.  Files that the program has made by `tempfile`, and those of the system, have none.
+A path's shadow is the same path below a folder of the rehearsal.  Files that the program removes
+are hidden.  Files that it creates with `tempfile`, and files of the system, have no shadow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _exists, _is_folder = os.path.lexists, os.path.isdir
 
 
 class Shadow:
-    """Maps paths; ``root`` is the rehearsal's folder, ``note`` is given each path written."""
+    """Maps paths; ``root`` is the rehearsal's folder, ``note`` is called with each path written."""
 
     def __init__(self, root: str, note: Callable[[str], None]) -> None:
         self._root = os.path.abspath(root)
@@ -27,17 +27,17 @@ class Shadow:
         self._temporary: set[str] = set()
 
     def leave_alone(self, path: str) -> None:
-        """A temporary file or folder of the program."""
+        """Exempt a temporary file or folder of the program."""
         self._temporary.add(os.path.abspath(path))
 
     def has_none(self, path: str) -> bool:
-        """Whether an absolute path is left alone."""
+        """Whether an absolute path has no shadow."""
         if _is_below(path, (self._root, *_SYSTEM)) or "__pycache__" in path:
             return True
         return bool(self._temporary) and _is_below(path, self._temporary)
 
     def for_reading(self, path: Any) -> Any:
-        """Where to read: the shadow, if there is one or the path has been removed."""
+        """Where to read: the shadow, if it exists or the path has been removed."""
         real = os.path.abspath(os.fsdecode(path))
         if self.has_none(real):
             return path
@@ -45,9 +45,10 @@ class Shadow:
         return _alike(shadow, path) if _exists(shadow) or self.is_hidden(real) else path
 
     def for_writing(self, path: Any, *, keep: bool = False, exclusive: bool = False) -> Any:
-        """Where to write; ``keep`` what is there, or fail ``exclusive``-ly if something is.
+        """Where to write; ``keep`` the contents, or fail if the file exists (``exclusive``).
 
-        Where the real call would fail the path itself is returned, and it fails as it would.
+        If the real call would fail, the path itself is returned, so that the call fails
+        in the same way.
         """
         real = os.path.abspath(os.fsdecode(path))
         if self.has_none(real):
@@ -62,7 +63,7 @@ class Shadow:
         return _alike(shadow, path)
 
     def for_a_folder(self, path: Any) -> Any:
-        """Where to make a folder."""
+        """Where to create a folder."""
         real = os.path.abspath(os.fsdecode(path))
         there = _exists(real) and not self.is_hidden(real)
         if self.has_none(real) or there or not self._make_parent(real):
@@ -70,7 +71,7 @@ class Shadow:
         return _alike(self._of(real), path)
 
     def remove(self, path: Any, original: Callable[..., Any], *rest: Any, **named: Any) -> Any:
-        """Remove the shadow by ``original``, and hide what is real."""
+        """Remove the shadow with ``original``, and hide the real file."""
         real = os.path.abspath(os.fsdecode(path))
         if self.has_none(real):
             return original(path, *rest, **named)
@@ -82,12 +83,12 @@ class Shadow:
             if _exists(shadow) or self.is_hidden(real):
                 original(shadow, *rest, **named)
             else:
-                original(path, *rest, **named)  # it fails as it would
+                original(path, *rest, **named)  # fails as it would
         self._hidden.add(real)
         return None
 
     def _refuse(self, real: str, how: str) -> None:
-        """Raise what the system would for a folder with something in it, and of the wrong kind."""
+        """Raise the system's error for a non-empty folder, or for the wrong kind."""
         code = None
         if how == "rmdir" and self.listed(real, os.listdir):
             code = errno.ENOTEMPTY
@@ -97,7 +98,7 @@ class Shadow:
             raise OSError(code, os.strerror(code), real)
 
     def move(self, source: Any, target: Any) -> None:
-        """Give something another name."""
+        """Rename a file or folder."""
         before, after = (os.path.abspath(os.fsdecode(path)) for path in (source, target))
         found = self.for_reading(before)
         place = after if self.has_none(after) else self._of(after)
@@ -116,7 +117,7 @@ class Shadow:
             self._note(after)
 
     def listed(self, path: Any, names: Callable[[Any], Iterable[Any]]) -> dict[str, Any]:
-        """What ``names`` gives for a folder and its shadow, by name, without what is hidden."""
+        """The result of ``names`` for a folder and its shadow, by name, without hidden files."""
         real = os.path.abspath(os.fsdecode(path))
         shadow = self._of(real)
         if self.has_none(real) or not (_is_folder(shadow) or self.is_hidden(real)):
@@ -132,7 +133,7 @@ class Shadow:
         }
 
     def folder_for_writing(self, path: Any) -> Any:
-        """A folder for files that something else names; it is made."""
+        """Create a folder for files that other code names, and return it."""
         real = os.path.abspath(os.fsdecode(path))
         if self.has_none(real):
             return path
@@ -141,7 +142,7 @@ class Shadow:
         return _alike(self._of(real), path)
 
     def make_folders(self, path: Any) -> None:
-        """Make a folder and those above it."""
+        """Create a folder and its parents."""
         real = os.path.abspath(os.fsdecode(path))
         if self.has_none(real):
             os.makedirs(real, exist_ok=True)
@@ -149,14 +150,14 @@ class Shadow:
             os.makedirs(self._of(real), exist_ok=True)
 
     def matching(self, pattern: Any, names: Callable[[Any], Iterable[Any]]) -> list[Any]:
-        """What ``names`` gives for a pattern, with the shadow's instead of what is hidden."""
+        """The result of ``names`` for a pattern, including the shadow and without hidden files."""
         found = [each for each in names(pattern) if not self.is_hidden(os.fsdecode(each))]
         there = self._of(os.path.abspath(os.fsdecode(pattern)))
         new = [_alike(self.real(os.fsdecode(each)), each) for each in names(_alike(there, pattern))]
         return found + [each for each in new if each not in found]
 
     def is_hidden(self, real: str) -> bool:
-        """Whether the program has removed it, or a folder that it is in."""
+        """Whether the program has removed the path or one of its parents."""
         while self._hidden and real != os.path.dirname(real):
             if real in self._hidden:
                 return True
@@ -164,14 +165,14 @@ class Shadow:
         return False
 
     def real(self, path: str) -> str:
-        """The path that a shadow stands for; any other is itself."""
+        """The path that a shadow stands for; any other path is returned unchanged."""
         return path.removeprefix(self._files) if path.startswith(self._files) else path
 
     def _of(self, real: str) -> str:
         return self._files + real
 
     def _make_parent(self, real: str) -> bool:
-        """Make a shadow of the folder that a path is in, if there is such a folder."""
+        """Create a shadow of the path's folder, if that folder exists."""
         parent = os.path.dirname(real)
         shadow = self._of(parent)
         if _is_folder(shadow):
@@ -187,7 +188,7 @@ def _is_below(path: str, folders: Iterable[str]) -> bool:
 
 
 def _alike(shadow: str, path: Any) -> Any:
-    """The shadow as bytes where the path is given as bytes."""
+    """The shadow as bytes if the path is given as bytes."""
     return os.fsencode(shadow) if isinstance(path, bytes) else shadow
 
 

@@ -1,6 +1,6 @@
-"""Begins the agent's work in one process: hooks for the frameworks, and what the orders say.
+"""Start the agent in one process: set hooks for the frameworks, and follow the orders.
 
-Also MirroredStrategy without NCCL.
+Also run MirroredStrategy without NCCL.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpuconf.rehearsal.agent.record import AgentRecord
 from gpuconf.rehearsal.agent.sessions import Sessions
 
 _KERAS = ("keras", "tf_keras")
-_OTHERS = {"torch": "PyTorch", "jax": "JAX"}  # whose steps are not seen
+_OTHERS = {"torch": "PyTorch", "jax": "JAX"}  # their steps are not counted
 _NOTE = (
     "MirroredStrategy adds gradients up by HierarchicalCopyAllReduce here: simulated cards have no "
     "NCCL, whose buffers on real ones are not in the peak"
@@ -31,7 +31,7 @@ _NOTE = (
 
 
 def start(folder: str, orders: dict[str, Any]) -> None:
-    """Do all that can be done before the program begins; TensorFlow is not imported here."""
+    """Do everything that is possible before the program starts; does not import TensorFlow."""
     record = AgentRecord(folder)
     parts = assemble(record, orders)
     record.update(argv=[sys.executable, *sys.orig_argv[1:]])
@@ -65,7 +65,7 @@ def start(folder: str, orders: dict[str, Any]) -> None:
     def on_other(framework: str, _: ModuleType) -> None:
         record.append("others", framework)
 
-    # Hooks of our own: gpuconf.auto, in the same process, sets its own for the same names.
+    # Our own hooks, because gpuconf.auto sets its own for the same names in the same process.
     hooks = import_hook.ImportHooks()
     hooks.set("tensorflow", on_tensorflow)
     for name in _KERAS:
@@ -78,7 +78,7 @@ def start(folder: str, orders: dict[str, Any]) -> None:
     if parts.guards is not None:
         hooks.set(estimators.MODULE, Estimators(parts.phases, parts.guards).watch)
 
-    # A finder of the program's or of its sitecustomize, put in front of ours, would bypass it.
+    # A finder that the program or its sitecustomize puts in front of ours would bypass it.
     def keep_first(event: str, args: tuple[Any, ...]) -> None:
         if event == "import" and args[0] in ("tensorflow", *_KERAS):
             hooks.keep_first(args[0])
@@ -88,10 +88,10 @@ def start(folder: str, orders: dict[str, Any]) -> None:
 
 
 def _apply_profile(profile: str) -> tuple[str, str] | None:
-    """Do what the line ``import gpuconf.auto`` on top of the program would do.
+    """Do what ``import gpuconf.auto`` at the top of the program would do.
 
-    Return why that cannot be done.  It counts once TensorFlow is imported: a Python that only
-    helps on the way may do without.
+    Returns the error if that fails.  It is raised only if TensorFlow is imported, because a helper
+    process may not need it.
     """
     from gpuconf.errors import GpuconfError
 
@@ -99,8 +99,8 @@ def _apply_profile(profile: str) -> tuple[str, str] | None:
     try:
         import gpuconf.auto
 
-        gpuconf.plan()  # a shortage, which would come out where TensorFlow is imported
-    except ImportError as error:  # PyYAML, in a Python that gpuconf is not installed in
+        gpuconf.plan()  # raises a shortage now, not at TensorFlow's import
+    except ImportError as error:  # PyYAML, in a Python without gpuconf's dependencies
         return "dependency", str(error)
     except GpuconfError as error:
         return "profile", str(error)
@@ -113,11 +113,11 @@ def _version(module: ModuleType) -> str:
 
 
 def _do_without_nccl(record: AgentRecord) -> None:
-    """Give each MirroredStrategy that would use NCCL another way to reduce, and note that."""
+    """Replace the reduction of each MirroredStrategy that would use NCCL, and record a note."""
 
     def made(original: Any, extended: Any, *args: Any, **kwargs: Any) -> None:
         original(extended, *args, **kwargs)
-        # Where this TensorFlow has other names, NCCL's own error comes.
+        # If this TensorFlow has other names, NCCL's own error occurs.
         with suppress(ImportError, AttributeError):
             if devices.do_without_nccl(extended):
                 record.append("notes", _NOTE)

@@ -1,4 +1,4 @@
-"""Counts training steps where every way to train comes by: where an optimizer is applied."""
+"""Count training steps at the point that every training passes: the optimizer's update."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from gpuconf.rehearsal.agent.record import AgentRecord
 class Steps:
     """Calls ``when_counted()`` after each step.
 
-    Applied eagerly, an optimizer has made a step.  Under a trace, the ``tf.function`` that is
-    being traced becomes a training function, and each call of it is a step, or as many as the
-    optimizer's own counter went on by (``steps_per_execution``).  A session's run that trains is
-    a step (`sessions`).
+    An optimizer that is applied eagerly has made a step.  If it is applied during tracing, the
+    ``tf.function`` that is being traced becomes a training function.  Each call of it is then one
+    step, or as many as the optimizer's own counter increased by (``steps_per_execution``).  A
+    session's run that trains is a step (`sessions`).
 
-    ``made`` are the steps of each optimizer, by a number of ours; ``calls`` counts models and
-    functions that were called outside of any step, ``tapes`` the gradient tapes.
+    ``made`` has the steps of each optimizer, by our own number.  ``calls`` counts the models and
+    functions called outside of any step, ``tapes`` the gradient tapes.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class Steps:
         self._phases = phases
         self._names = names
         self._when_counted = when_counted
-        self._running: list[Any] = []  # the outermost tf.functions, of all threads
-        # Those in which optimizers were traced, and which.
+        self._running: list[Any] = []  # the outermost tf.functions of all threads
+        # Functions in which optimizers were traced, with these optimizers.
         self._training: WeakKeyDictionary[Any, WeakSet[Any]] = WeakKeyDictionary()
-        self._counters: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # of optimizers, as seen
+        self._counters: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # last seen, by optimizer
         self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._by_key: dict[Hashable, int] = {}
         self._next = itertools.count()
@@ -57,7 +57,7 @@ class Steps:
         self.tapes = 0
 
     def watch_functions(self) -> None:
-        """See each outermost call of a ``tf.function``."""
+        """Wrap each outermost call of a ``tf.function``."""
         import tensorflow as tf
 
         wrap(training.function_class(), "__call__", self._around_function)
@@ -66,34 +66,34 @@ class Steps:
         wrap(tf.GradientTape, "__exit__", self._after_tape)
 
     def watch_optimizers(self, keras: str) -> None:
-        """See each optimizer of this Keras being applied."""
+        """Wrap the update of each optimizer of this Keras."""
         for owner in training.optimizer_classes(keras):
             # In Keras 3, apply_gradients only calls apply.
             method = "apply" if "apply" in vars(owner) else "apply_gradients"
             wrap(owner, method, self._around_apply)
 
     def number(self, thing: Any) -> int:
-        """A number of ours for a model, function or optimizer; an ``id`` may come again."""
+        """Our number of a model, function or optimizer; an ``id`` may be reused."""
         return self._numbers.setdefault(thing, next(self._next))
 
     def count(self, optimizers: Iterable[Any]) -> None:
-        """Each of these was applied: a step, or several in one execution."""
+        """Count an update of each of these: one step, or several in one execution."""
         for optimizer in optimizers:
             counter = _iterations(optimizer)
             known = self._counters.get(optimizer, 0)
             self._counters[optimizer] = known + 1 if counter is None else counter
             number, more = self.number(optimizer), max(1, (counter or 0) - known)
             if number not in self.made:
-                self._names.gather()  # its slots are made now
+                self._names.gather()  # its slots exist now
             self._made(number, more)
         self._counted()
 
     @contextmanager
     def one(self, key: Hashable, what: str, batch: int | None) -> Iterator[None]:
-        """A step that is a call of its own, as a session's run is; one that fails is not a step."""
+        """A step that is one call, such as a session's run; a failed one is not counted."""
         number = self._by_key.setdefault(key, next(self._next))
         phase = self._phases.inside((own_place(), number), TRAIN, what, batch=batch)
-        with nullcontext() if self._phases.is_open else phase:  # that of an Estimator, of fit()
+        with nullcontext() if self._phases.is_open else phase:  # within fit() or an Estimator
             self._memory.mark(f"step {self._phases.steps + 1}")
             yield
             self._made(number, 1)
@@ -135,7 +135,7 @@ class Steps:
         return self._phases.inside((own_place(), self.number(function)), CALL, what)
 
     def _around_tape(self, original: Any, tape: Any) -> Any:
-        """What is recorded eagerly may turn out to be a step: it begins here."""
+        """Begin a possible step: eager recording may be part of one."""
         self.tapes += 1
         active = getattr(self._depth, "tapes", 0)
         if not active and is_eager() and self._phases.may_begin_loop:
@@ -154,16 +154,16 @@ class Steps:
         self._counters.setdefault(optimizer, _iterations(optimizer) or 0)
         args = noted(args, self._names.variables)
         if not is_eager():
-            if not self._running:  # a graph of a session, which keeps no optimizer
+            if not self._running:  # a session's graph does not keep its optimizer
                 self._names.kept.append(optimizer)
             self._phases.promote()
             if any(function not in self._training for function in self._running):
                 self._memory.mark(f"step {self._phases.steps + 1}")
-            # All that run: under MirroredStrategy this is another thread than the caller's.
+            # All running ones: under MirroredStrategy, this thread is not the caller's.
             for function in self._running:
                 self._training.setdefault(function, WeakSet()).add(optimizer)
             return original(optimizer, *args, **kwargs)
-        if getattr(self._depth, "apply", 0):  # LossScaleOptimizer applies the one within
+        if getattr(self._depth, "apply", 0):  # LossScaleOptimizer applies its inner optimizer
             return original(optimizer, *args, **kwargs)
         with self._phases.updating():
             self._depth.apply = 1
@@ -176,19 +176,19 @@ class Steps:
 
 
 def is_eager() -> bool:
-    """Whether code is run, and not traced."""
+    """Whether code is executed rather than traced."""
     import tensorflow as tf
 
     return bool(tf.executing_eagerly())
 
 
 def _iterations(optimizer: Any) -> int | None:
-    """The optimizer's own count of steps; None where it cannot be read now."""
+    """The optimizer's own step counter; None if it cannot be read now."""
     import tensorflow as tf
 
     try:
         with tf.init_scope():
             counter = optimizer.iterations
             return int(getattr(counter, "value", counter).numpy())
-    except Exception:  # not built yet, in a graph of version 1, or no such thing
+    except Exception:  # not built yet, in a TF1 graph, or without a counter
         return None
