@@ -1,7 +1,7 @@
-"""What gpuconf.predict, evaluate and fit cost over Keras's own at one batch size. `make batches`.
+"""Cost of gpuconf.predict, evaluate and fit over Keras's own at one batch size.  `make batches`.
 
 Both run the same model on the same arrays in one process, in turn, so that noise on the machine
-falls on both alike; the ratio is taken round by round.  Goal for predict and evaluate: 1.03.
+affects both alike; the ratio is taken round by round.  Goal for predict and evaluate: 1.03.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 class Case(NamedTuple):
-    """A model with its data, at a batch size that is good for it."""
+    """A model with its data, and a batch size that suits it."""
 
     name: str
     model: Any
@@ -29,7 +29,7 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """A network of matrices, whose steps are short; one of convolutions; a large one."""
+    """A dense network, whose steps are short; a convolutional one; a large one."""
     import keras
     import numpy as np
 
@@ -53,7 +53,7 @@ def cases() -> list[Case]:
 
 
 def pairs(case: Case) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
-    """Keras's call and ours, by what they do."""
+    """Keras's call and ours, by operation."""
     import gpuconf
 
     model, x, y = case.model, case.x, case.y
@@ -84,7 +84,7 @@ def seconds_of(call: Callable[[], Any]) -> float:
 def measured(
     keras_s: Callable[[], Any], ours_s: Callable[[], Any], rounds: int
 ) -> tuple[list[float], list[float]]:
-    """Seconds of both in turn, the first not counted: it traces; who begins alternates."""
+    """Seconds of both; the order alternates, and the first round, which traces, is dropped."""
     seconds_of(keras_s), seconds_of(ours_s)
     theirs, ours = [], []
     for number in range(rounds):

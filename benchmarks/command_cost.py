@@ -1,9 +1,9 @@
-"""What gpuconf's commands cost over a bare interpreter, and which modules cost most. `make bench`.
+"""Cost of gpuconf's commands over a bare interpreter, and their slowest modules.  `make bench`.
 
 Every round starts each command once, in turn, as its console script does, so that noise on the
-machine falls on all alike.  CPU time (user and system) is steadier than wall time on a busy
-machine.  NVML is the real nvidia-ml-py over the simulated card's library, or over the real driver
-where there is a GPU.  The goals are for an idle core.
+machine affects all alike.  CPU time (user and system) is steadier than wall time on a busy machine.
+NVML is the real nvidia-ml-py over the simulated card's library, or over the real driver if there is
+a GPU. The goals are for an idle core.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from benchmarks.processes import median
 from gpuconf.hardware import read_inventory
 from gpuconf.simcard import CardSpec, simulated_card
 
-# Each command, and the most milliseconds of CPU time that it should take over the interpreter.
+# The goal for each command: maximum CPU time in milliseconds, over the interpreter.
 GOALS_MS = {"--version": 30, "--help": 30, "plan": 60, "ps": 60, "doctor": 120}
-# A check that fails is a doctor's result; what is worse ends the benchmark.
+# A failed check is a valid result of doctor; any other failure ends the benchmark.
 _STARTS = """
 import os, sys
 sys.argv[1:] = [{command!r}]
@@ -35,12 +35,12 @@ except SystemExit as stop:
 
 
 def program_of(command: str) -> Program:
-    """The command as a console script runs it, under the profile of most people."""
+    """The command as a console script runs it, with the most common profile."""
     return Program(f"gpuconf {command}", _STARTS.format(command=command), "shared-desktop")
 
 
 def print_costs(programs: Sequence[Program], rounds: int, environ: dict[str, str]) -> None:
-    """Medians over the bare interpreter, with the goal of each."""
+    """Print medians over the bare interpreter, with the goal of each."""
     costs = run_rounds([BARE, *programs], rounds, environ)
     bare = median(costs[BARE])
     print(f"{'over the bare interpreter, ms':32}{'wall':>9}{'CPU':>9}{'least CPU':>11}{'goal':>7}")
@@ -58,7 +58,7 @@ def print_costs(programs: Sequence[Program], rounds: int, environ: dict[str, str
 def print_dearest(
     programs: Sequence[Program], most: int, rounds: int, environ: Mapping[str, str]
 ) -> None:
-    """The modules that take the most of each command, by `-X importtime`."""
+    """Print the slowest modules of each command, by `-X importtime`."""
     print(f"\nthe {most} dearest modules of each: ms by themselves, least of {rounds} runs")
     for program in programs:
         least = module_times(program, rounds, environ)
@@ -68,7 +68,7 @@ def print_dearest(
 
 
 def measure(rounds: int, environ: Mapping[str, str], nvml: str) -> None:
-    """Both tables."""
+    """Print both tables."""
     programs = [program_of(command) for command in GOALS_MS]
     clean = {k: v for k, v in environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     print(machine("pyyaml", "nvidia-ml-py", "rich"), f"NVML: {nvml}; {rounds} rounds", sep="\n")

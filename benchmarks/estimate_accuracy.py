@@ -1,9 +1,9 @@
-"""How near ``gpuconf.estimate`` comes to what a step really takes: a row a case, and a summary.
+"""Accuracy of ``gpuconf.estimate`` against the memory of real steps: one row per case, a summary.
 
-The truth is measured in a fresh process a case, two steps each, on stages: TensorFlow's own
-allocator on the CPU, and the simulated card with the kernel bridge (``estimate/stages.py``).  With
-``--cache FILE`` each measurement is kept, and an interrupted run goes on.  What the sets of cases
-are is told in ``estimate/estimate_cases.py``.
+Each case is measured in a fresh process, two steps each, on stages: TensorFlow's own allocator on
+the CPU, and the simulated card with the kernel bridge (``estimate/stages.py``).  With ``--cache
+FILE`` each measurement is stored, and an interrupted run continues.  ``estimate/estimate_cases.py``
+describes the sets of cases.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def rows_of(
     runs: int,
     timeout_s: float,
 ) -> Iterator[Row]:
-    """Measure and ask, a case after the other."""
+    """Measure and estimate, one case after another."""
     for group in groups(cases):
         jit = any(each.name == "card-xla" for each in stages)
         said = {} if measure_only else estimate_group(group, os.environ, jit=jit)
@@ -62,7 +62,7 @@ def rows_of(
 
 
 def make_stage(name: str, stack: ExitStack) -> Stage:
-    """The stage of that name; a card is there as long as ``stack``."""
+    """The stage with this name; a card exists as long as ``stack``."""
     if name == "card-xla":
         return stack.enter_context(xla_stage(os.environ))
     if name == "card":
@@ -71,14 +71,14 @@ def make_stage(name: str, stack: ExitStack) -> Stage:
 
 
 def write_json(file: Path, rows: Sequence[Row], stages: Sequence[str]) -> None:
-    """All that is printed, as data."""
+    """Write everything that is printed, as data."""
     made = [summary._asdict() for stage in stages for summary in summaries(rows, stage)]
     told = {"machine": machine_facts(), "summaries": made, "rows": [row.as_dict() for row in rows]}
     file.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", dest="cases", action="store_const", const="quick")
@@ -100,7 +100,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measure, ask, print; 1 if a case could not be measured or estimated."""
+    """Measure, estimate, print; return 1 if a case could not be measured or estimated."""
     options = parse()
     is_unseen = options.cases in ("learn", "held")
     chosen = unseen_cases(options.cases) if is_unseen else choose_cases(options.cases)

@@ -1,9 +1,9 @@
-"""Estimates beside the peaks of a real GPU, op by op and compiled by XLA: a part of `make gpu`.
+"""Estimates and peaks of a real GPU, op by op and compiled by XLA: a part of `make gpu`.
 
 Prints a table and, with ``--write FILE``, writes it.  Each case runs two steps in a fresh process;
-the peak is what TensorFlow's allocator counted.  The first step's peak stands beside it: there XLA
-tries algorithms, and cuDNN's workspaces are in both.  ``--card simulated`` measures on that.
-Exit code 1 if a case could not be measured or estimated, 2 without a GPU.
+the peak is that of TensorFlow's allocator.  The first step's peak is shown in addition: in it XLA
+tries algorithms, and both include cuDNN's workspaces.  ``--card simulated`` measures on a simulated
+card.  Exit code 1 if a case could not be measured or estimated, 2 without a GPU.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _HEAD = (
 
 
 def stages_of(card: str, stack: ExitStack) -> tuple[Stage, Stage]:
-    """Where is measured: op by op, and compiled."""
+    """The two stages of the measurement: op by op, and compiled."""
     if card == "real":
         return gpu_stage(os.environ), gpu_xla_stage(os.environ)
     return stack.enter_context(card_stage(os.environ)), stack.enter_context(xla_stage(os.environ))
 
 
 def lines_of(cases: Sequence[Case], stages: tuple[Stage, Stage]) -> Iterator[tuple[str, bool]]:
-    """A line of the table for each case and path, and whether all of it is known."""
+    """A line of the table for each case and path, and whether all its values are known."""
     kept = Measurements()
     for case in cases:
         for stage, path in zip(stages, ("op by op", "XLA"), strict=True):
@@ -68,7 +68,7 @@ def _line(case: Case, path: str, found: Measured, said: Estimate) -> tuple[str, 
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--card", choices=("real", "simulated"), default="real")
     parser.add_argument(
@@ -79,7 +79,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measure, ask, print and write."""
+    """Measure, estimate, print and write."""
     options = parse()
     if options.card == "real" and not read_inventory(processes=False).gpus:
         print("no NVIDIA GPU was found on this machine", file=sys.stderr)

@@ -1,9 +1,9 @@
-"""What `gpuconf estimate` takes beyond an import of TensorFlow and Keras, in seconds.
+"""Seconds that `gpuconf estimate` takes beyond an import of TensorFlow and Keras.
 
-Every round runs each command once, in turn, so that noise on the machine falls on all alike.  The
-figures are medians, less that of the plain import alone; the command imports without garbage
-collection, and what it saves there counts for it: see the last row.  On an idle core processor time
-is what passes; under XLA a child compiles beside the command, so there the time that passes counts.
+Every round runs each command once, in turn, so that noise on the machine affects all alike.  The
+figures are medians, less that of the plain import alone.  The command imports without garbage
+collection, and the time saved is credited to it: see the last row.  On an idle core CPU time equals
+wall time.  With XLA a child process compiles in parallel, so wall time is used there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How many public reports `gpuconf explain` diagnoses correctly: FOLDER with the reports' texts.
 
-The texts are other people's and not part of the project; explain_reports.yaml has where each stands
-and how it was labelled.  Fetch them by hand: open a source, copy the log and what its author wrote
-around it into FOLDER/ID.txt, as 07.txt for id 7.  Then::
+The texts belong to other people and are not part of the project; explain_reports.yaml has the
+source and the label of each.  Fetch them by hand: open a source, copy the log and its author's
+description into FOLDER/ID.txt, such as 07.txt for id 7.  Then::
 
     python -m benchmarks.explain_reports FOLDER
 """
@@ -21,7 +21,7 @@ LIST = Path(__file__).with_suffix(".yaml")
 
 
 def main(folder: Path) -> int:
-    """Print what was wrong, and the counts; 1 where the folder has none of the reports."""
+    """Print the wrong diagnoses and the counts; return 1 if the folder has none of the reports."""
     reports: list[dict[str, Any]] = yaml.safe_load(LIST.read_text("utf-8"))["reports"]
     found = [(each, folder / f"{each['id']:02d}.txt") for each in reports]
     there = [(each, file) for each, file in found if file.is_file()]

@@ -1,7 +1,7 @@
-"""What `gpuconf explain` takes for long logs: seconds and memory, as a table.
+"""Time and memory of `gpuconf explain` for long logs, as a table.
 
-Each kind of log is made on the way, 200 MB of it, and read in a process of its own.  The seconds
-are those of reading; making the log is not counted.
+Each kind of log is generated on the fly, 200 MB of it, and read in its own process.  The seconds
+are those of reading, without generating the log.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ OOM = (
     "ResourceExhaustedError: OOM when allocating tensor with shape[10000,32,28,28] and type float "
     "on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc\n"
 )
-Blocks = Iterator[bytes]  # without end
+Blocks = Iterator[bytes]  # endless
 
 
 def progress(end: str) -> Blocks:
-    """Keras' progress bars, which ``end`` in a newline, or go back to be written over."""
+    """Keras's progress bars, which end with ``end``: a newline, or characters that erase them."""
     step = 0
     while True:
         lines = []
@@ -44,14 +44,14 @@ def progress(end: str) -> Blocks:
 
 
 def dumps() -> Blocks:
-    """The same failure with the allocator's dump, again and again."""
+    """The same failure with the allocator's dump, over and over."""
     log = (LOGS / "oom-fit.log").read_bytes()
     while True:
         yield log * 40
 
 
 def chunks_in_use() -> Blocks:
-    """Lines of one dump that never ends, at addresses that never come again."""
+    """Lines of one endless dump, with addresses that never repeat."""
     head = "2023-10-02 16:36:14.402973: I tensorflow/tsl/framework/bfc_allocator.cc:1046] InUse at"
     while True:
         lines = [
@@ -70,7 +70,7 @@ def words() -> Blocks:
 
 
 def mixed() -> Blocks:
-    """All the logs of the tests, with progress bars and words between them."""
+    """All logs of the tests, with progress bars and words between them."""
     logs = [log.read_bytes() for log in sorted(LOGS.glob("*.log"))]
     bars, prose = progress("\n"), words()
     while True:
@@ -90,7 +90,7 @@ KINDS: dict[str, Callable[[], Blocks]] = {
 
 
 class Log:
-    """A log of one kind in chunks; at its end an exception.  Counts the seconds of making it."""
+    """A log of one kind in chunks, with an exception at its end; times its own generation."""
 
     def __init__(self, kind: str, size_bytes: int) -> None:
         self.making_s = 0.0
@@ -109,16 +109,16 @@ class Log:
 
 
 def peak_bytes() -> int:
-    """The most memory that this process held.
+    """The most memory that this process has used.
 
-    Not `getrusage`, whose figure a process that starts another passes on to it.
+    Not from `getrusage`, whose figure a child process inherits from its parent.
     """
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def measure(kind: str, size_bytes: int) -> dict[str, Any]:
-    """Read one log here: what was found, and what it took."""
+    """Read one log here; return the diagnosis, the time and the memory."""
     log = Log(kind, size_bytes)
     started = time.perf_counter()
     diagnosis = explain_chunks(log)
@@ -132,7 +132,7 @@ def measure(kind: str, size_bytes: int) -> dict[str, Any]:
 
 
 def print_table(megabytes: int) -> None:
-    """Each kind, in a process of its own."""
+    """Print a row for each kind, measured in its own process."""
     print(machine(), f"logs of {megabytes} MB, each in a process of its own", sep="\n")
     print(f"{'':34}{'lines':>10}{'seconds':>9}{'peak':>9}  cause")
     for kind in KINDS:

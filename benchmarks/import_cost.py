@@ -1,14 +1,14 @@
-"""What `import gpuconf.auto` costs: medians of interleaved runs, as a table. `make bench`.
+"""The cost of `import gpuconf.auto`: medians of interleaved runs, as a table.  `make bench`.
 
-Every round starts each program once, in turn, so that noise on the machine falls on all alike.
-Wall time is what a user waits; CPU time (user and system) is steadier on a busy machine.  With
-``--before CHECKOUT`` the same programs run with another version of gpuconf in the same rounds.
-A second table divides the import among its modules, as ``python -X importtime`` sees them.
+Every round starts each program once, in turn, so that noise on the machine affects all alike.  Wall
+time is the user's waiting time; CPU time (user and system) is steadier on a busy machine.  With
+``--before CHECKOUT`` the same programs run with another version of gpuconf in the same rounds.  A
+second table splits the import into modules, measured by ``python -X importtime``.
 
-NVML is the real nvidia-ml-py over the simulated card's library, or over the real driver where
-there is a GPU; a real driver's nvmlInit takes longer than the simulated one's.  It is asked when a
-framework is imported.  The framework is an empty module, named as one that gpuconf hooks: what is
-measured is gpuconf's part of its import.
+NVML is the real nvidia-ml-py over the simulated card's library, or over the real driver if there is
+a GPU; a real driver's nvmlInit takes longer than the simulated one.  It is queried when a framework
+is imported.  The framework is an empty module with the name of one that gpuconf hooks, so that only
+gpuconf's part of its import is measured.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ OWN_PROFILE = "extends: shared-desktop\nmemory:\n  memory_limit: 4GiB\n"
 
 
 class Program(NamedTuple):
-    """A line of the table: code, the profile it runs under, and the gpuconf it finds.
+    """A line of the table: code, the profile that it runs with, and the gpuconf that it imports.
 
-    ``goal_ms`` is what it may take over the bare interpreter, in CPU time on an idle core.
+    ``goal_ms`` is the goal over the bare interpreter, in CPU time on an idle core.
     """
 
     name: str
@@ -52,16 +52,16 @@ OURS = (
     Program("the same as the second, and NVML asked", f"{AUTO}, cupy", "shared-desktop", None, 15),
 )
 BARE = Program("bare interpreter")
-# Of the line before, what is not ours.
+# The part of the previous line that is not ours.
 PYNVML = Program("import pynvml alone", "import pynvml")
 TENSORFLOW = Program("import tensorflow", "import tensorflow")
-# Each of Python's audit events in that import meets gpuconf's hook.
+# gpuconf's hook handles each of Python's audit events in that import.
 BOTH = Program("import gpuconf.auto, tensorflow", "import gpuconf.auto, tensorflow")
 SLOW = (TENSORFLOW, BOTH)
 
 
 def environment_of(program: Program, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment that ``program`` runs in."""
+    """The environment of ``program``."""
     paths = [path for path in (program.checkout, environ.get("PYTHONPATH")) if path]
     profile = program.profile
     if profile.endswith(".yaml"):
@@ -70,16 +70,16 @@ def environment_of(program: Program, environ: Mapping[str, str]) -> dict[str, st
 
 
 def measure(program: Program, environ: Mapping[str, str]) -> Cost:
-    """Run ``program`` in a process of its own."""
+    """Run ``program`` in its own process."""
     return cost_of([sys.executable, "-c", program.code], environment_of(program, environ))
 
 
 def run_rounds(
     programs: list[Program], rounds: int, environ: Mapping[str, str]
 ) -> dict[Program, list[Cost]]:
-    """The costs of each program, one for each round; those with TensorFlow in every fourth."""
+    """The costs of each program, one per round; those with TensorFlow in every fourth round."""
     for program in programs:
-        measure(program, environ)  # compiled files are written once
+        measure(program, environ)  # writes .pyc files first
     costs: dict[Program, list[Cost]] = {program: [] for program in programs}
     for number in range(rounds):
         for program in programs:
@@ -89,7 +89,7 @@ def run_rounds(
 
 
 def print_table(costs: dict[Program, list[Cost]], nvml: str) -> None:
-    """Medians, what each adds to the bare interpreter, and that as a share of TensorFlow's."""
+    """Print medians, their differences to the bare interpreter, and the shares of TensorFlow's."""
     over = {program: median(runs) for program, runs in costs.items()}
     bare, tensorflow = over[BARE], over[TENSORFLOW]
     print(machine("tensorflow", "pyyaml", "nvidia-ml-py"), f"NVML: {nvml}", sep="\n")
@@ -105,9 +105,9 @@ def print_table(costs: dict[Program, list[Cost]], nvml: str) -> None:
 
 
 def module_times(program: Program, rounds: int, environ: Mapping[str, str]) -> dict[str, int]:
-    """The microseconds of each module by itself, the least of ``rounds``, in order of import.
+    """Each module's own microseconds, the minimum of ``rounds``, in order of import.
 
-    Without those that the bare interpreter imports.
+    Modules that the bare interpreter imports are excluded.
     """
     least: dict[str, int] = {}
     for _ in range(rounds):
@@ -134,7 +134,7 @@ def _import_times(program: Program, environ: Mapping[str, str]) -> Iterator[tupl
 
 
 def print_modules(least: Mapping[str, int], program: Program) -> None:
-    """Each module's own time and its part of the whole, the dearest first."""
+    """Print each module's own time and its share of the total, slowest first."""
     whole = sum(least.values())
     print(f"\n{program.name}: {len(least)} modules, {whole / 1e3:.1f} ms of wall time with the")
     print("bookkeeping of -X importtime, the least of all runs for each; gpuconf.auto also runs it")
@@ -144,7 +144,7 @@ def print_modules(least: Mapping[str, int], program: Program) -> None:
 
 @contextmanager
 def on_the_path() -> Iterator[str]:
-    """A folder with a module that has a framework's name and nothing in it, and a profile."""
+    """Create a folder with an empty module named like a framework, and a profile."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "cupy.py").write_text("", encoding="utf-8")
         Path(folder, "own.yaml").write_text(OWN_PROFILE, encoding="utf-8")

@@ -1,12 +1,12 @@
 """Whether the batch that ``gpuconf.estimate`` proposes for a limit runs, and is near the largest.
 
-The truth is TensorFlow's own allocator with that limit: two training steps in a fresh process run,
-or end in ResourceExhaustedError.  A good proposal takes two tries: it runs, and the batch of which
-it would be less than 90 % does not.  Elsewhere the largest is found by bisection.
+The truth comes from TensorFlow's own allocator with that limit: two training steps in a fresh
+process either run or end in ResourceExhaustedError.  A good proposal takes two tries: it runs, and
+the batch of which it is just under 90 % does not.  Otherwise bisection finds the largest batch.
 
-On the card, simulated, the limit is one region, as on a GPU without memory growth; on the stage
+On the simulated card the limit is one region, as on a GPU without memory growth.  On the stage
 ``card-xla`` XLA compiles each step, and no kernel runs.  The CPU's allocator always grows by
-regions and fails of fragmentation before the limit is in use.
+regions, and fails from fragmentation before it reaches the limit.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _OOM = ("ResourceExhausted", "OOM when allocating", "ran out of memory", "RESOUR
 
 
 class UntoldError(Exception):
-    """A try that neither ran nor ran out of memory, or a proposal that was not made."""
+    """A try that neither ran nor ran out of memory, or a missing proposal."""
 
 
 class Line(NamedTuple):
-    """A model under a limit: the batch proposed (or begun with), and the truth; or the error."""
+    """A model under a limit: the proposed (or first) batch and the truth, or the error."""
 
     case: Case
     limit_mib: int
@@ -49,14 +49,14 @@ class Line(NamedTuple):
 
     @property
     def is_good(self) -> bool | None:
-        """Whether the proposal runs and is 90 % of the largest; None where that is open."""
+        """Whether the proposal runs and is 90 % of the largest; None if unknown."""
         if self.proposed is None or self.bounds is None:
             return None
         return is_good(self.proposed, self.bounds)
 
 
 def propose(case: Case, limit_mib: int, stage: Stage) -> int:
-    """What gpuconf proposes for the limit; raises UntoldError where it does not."""
+    """gpuconf's proposal for the limit; raises UntoldError if there is none."""
     jit = stage.name == "card-xla"
     said = estimate_group([case], os.environ, limit_bytes=limit_mib * MIB, jit=jit)[case.name]
     if said.largest_batch is None:
@@ -65,7 +65,7 @@ def propose(case: Case, limit_mib: int, stage: Stage) -> int:
 
 
 def try_batch(case: Case, stage: Stage, kept: Measurements) -> bool:
-    """Whether two steps of the case run on the stage; raises UntoldError for another end."""
+    """Whether two steps of the case run on the stage; raises UntoldError for any other result."""
     found = kept.measure(case, stage, timeout_s=_TIMEOUT_S)
     if found.error is not None and not any(sign in found.error for sign in _OOM):
         raise UntoldError(f"batch {case.batch}: {found.error}")
@@ -81,7 +81,7 @@ def look(
     start: int | None,
     is_exact: bool,
 ) -> Line:
-    """Propose and search; ``start`` takes the proposal's place."""
+    """Propose and search; ``start`` replaces the proposal."""
     proposed = None
     try:
         proposed = propose(case, limit_mib, stage) if start is None else start
@@ -110,7 +110,7 @@ def text(line: Line) -> str:
 
 
 def summary(lines: Sequence[Line]) -> str:
-    """What all lines come to."""
+    """A summary of all lines."""
     told = [line for line in lines if line.bounds is not None and line.proposed is not None]
     good = sum(line.is_good is True for line in told)
     too_large = sum(
@@ -124,7 +124,7 @@ def summary(lines: Sequence[Line]) -> str:
 
 
 def lines_of(options: argparse.Namespace, stage: Stage) -> Iterator[Line]:
-    """Every model chosen under every limit."""
+    """Test every chosen model with every limit."""
     words = list(filter(None, options.models.split(",")))
     names = [name for name, each in ESTIMATED.items() if words or each.is_core]
     cases = [Case(name, options.optimizer, ESTIMATED[name].batches[0]) for name in names]
@@ -135,14 +135,14 @@ def lines_of(options: argparse.Namespace, stage: Stage) -> Iterator[Line]:
 
 
 def stage_of(name: str, stack: ExitStack) -> Stage:
-    """Where the proposals are tried; a card is there as long as ``stack``."""
+    """The stage for the proposals; a card exists as long as ``stack``."""
     if name == "cpu":
         return cpu_stage(os.environ)
     return stack.enter_context((xla_stage if name == "card-xla" else card_stage)(os.environ))
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", metavar="A,B", default="", help="default: the core models")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adam", help="default: adam")
@@ -156,7 +156,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Propose, try, print; 1 if a proposal is not good or there is none."""
+    """Propose, try, print; return 1 if a proposal is missing or not good."""
     options = parse()
     titles = f"{'proposed':>10}{'runs':>6}{'largest':>14}{'of it':>12}{'tries':>7}"
     what = f"training, float32, on the {options.stage}"

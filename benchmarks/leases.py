@@ -1,11 +1,12 @@
 """Whether leases keep their promise: racing starts, a third of them killed at random points.
 
-Programs start at one instant on a simulated 8 GiB card, with real NVML and driver calls over its
-libraries.  Each takes its lease as the binding does, then a context and memory in steps, up to its
-limit.  Inside an own lease the card must refuse nothing.  The same runs without leases beside it.
+Programs start at the same moment on a simulated 8 GiB card, with real NVML and driver calls over
+its libraries.  Each takes its lease as the binding does, then a context and memory in steps, up to
+its limit.  Within its own lease, the card must refuse nothing.  The same runs are repeated without
+leases for comparison.
 
-Then 10,000 programs die at any call of the ledger, without a card; and what a lease adds to the
-binding is measured in pairs of fresh processes.
+Then 10,000 programs die at random calls of the ledger, without a card.  Finally, the cost of a
+lease in the binding is measured in pairs of fresh processes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Round(NamedTuple):
 
 
 def rounds_of(options: argparse.Namespace) -> list[Round]:
-    """The rounds that were asked for."""
+    """The requested rounds."""
     starts = options.starts
     gates = [_GATE] * (starts // _GATE) or [starts]
     asked = []
@@ -59,7 +60,7 @@ def rounds_of(options: argparse.Namespace) -> list[Round]:
 
 
 def run_round(asked: Round) -> dict[str, Any]:
-    """Run one round on a card of its own."""
+    """Run one round on its own card."""
     more = ["--gates", *map(str, asked.gates), "--seed", str(asked.seed)]
     more += ["--killed", str(asked.killed), "--leases" if asked.with_leases else "--no-leases"]
     with simulated_card(SPEC) as card:
@@ -67,7 +68,7 @@ def run_round(asked: Round) -> dict[str, Any]:
 
 
 def run_module(name: str, arguments: Sequence[str], environ: Mapping[str, str]) -> dict[str, Any]:
-    """Run one of the programs and return what it prints."""
+    """Run one of the programs and return its output."""
     command = [sys.executable, "-m", name, *arguments]
     done = subprocess.run(command, env=environ, stdout=subprocess.PIPE, text=True, check=True)
     printed: dict[str, Any] = json.loads(done.stdout)
@@ -75,7 +76,7 @@ def run_module(name: str, arguments: Sequence[str], environ: Mapping[str, str]) 
 
 
 def column(asked: Round, found: Mapping[str, Any]) -> dict[str, str]:
-    """What one round came to, as the rows of its column."""
+    """The result of one round, as the rows of its column."""
     events = found["events"]
     granted = [each for each in events if each["event"] == "granted"]
     ended = [each for each in events if each["event"] == "end"]
@@ -120,14 +121,14 @@ def table(columns: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 
 def keeps_its_promise(found: Mapping[str, Any]) -> bool:
-    """Whether nothing was refused, over-committed, left or lost."""
+    """Whether nothing was refused, over-committed, left behind or lost."""
     refused = sum(each["refused"] for each in found["events"] if each["event"] == "end")
     faults = ("over", "leaked", "stale_after", "failed", "left_bytes")
     return not refused and not any(found[name] for name in faults)
 
 
 def run_cycles(options: argparse.Namespace, folder: str) -> bool:
-    """The kill cycles, printed; whether all was well."""
+    """Run and print the kill cycles; return whether all succeeded."""
     environ = {**os.environ, "GPUCONF_LEASES": os.path.join(folder, "ledger")}
     more = ["--cycles", str(options.cycles), "--seed", str(options.seed)]
     found = run_module("benchmarks.leasing.kill_cycles", more, environ)
@@ -139,7 +140,7 @@ def run_cycles(options: argparse.Namespace, folder: str) -> bool:
 
 
 def run_costs(options: argparse.Namespace, folder: str) -> None:
-    """What a lease adds to the binding, printed."""
+    """Print the cost of a lease in the binding."""
     with simulated_card(SPEC) as card:
         pairs = bind_in_pairs(options.pairs, card.environment(os.environ), Path(folder))
     title = f"ms, medians of {len(pairs)} pairs"
@@ -148,7 +149,7 @@ def run_costs(options: argparse.Namespace, folder: str) -> None:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all")
     parser.add_argument("--starts", type=int, default=400, help="of each round; default: 400")
@@ -159,7 +160,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Race, kill, measure, print; 1 if a promise was broken."""
+    """Race, kill, measure, print; return 1 if a promise was broken."""
     options = parse()
     print(machine("pyyaml", "nvidia-ml-py"), flush=True)
     is_good, columns = True, {}

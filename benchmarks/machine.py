@@ -1,4 +1,4 @@
-"""The facts that all figures depend on, for the top of each table."""
+"""The facts that all figures depend on, for the head of each table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def machine(*packages: str) -> str:
-    """One line: the processor, how busy it is, and the versions of Python and these packages."""
+    """One line: the CPU, its load, and the versions of Python and these packages."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     cpu = next(names, "unknown CPU")

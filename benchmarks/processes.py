@@ -1,4 +1,4 @@
-"""What a process takes from its start to its end, and the middle of several."""
+"""The cost of a process from its start to its end, and medians of several."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import NamedTuple
 
 
 class Cost(NamedTuple):
-    """What one run took, in seconds."""
+    """The cost of one run, in seconds."""
 
     wall_s: float
     cpu_s: float
 
 
 def cost_of(words: Sequence[str], environ: Mapping[str, str]) -> Cost:
-    """Run ``words`` in a process of its own; ends the benchmark if it fails."""
+    """Run ``words`` in its own process; ends the benchmark if it fails."""
     started = time.perf_counter()
     process = subprocess.Popen(
         words,
         env=environ,
-        cwd="/",  # and not a checkout, which -c would look into first
+        cwd="/",  # not a checkout, where -c would look first
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

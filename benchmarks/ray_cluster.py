@@ -1,9 +1,9 @@
-"""Ray on a simulated cluster: whether every share holds, and what the hook costs.
+"""Ray on a simulated cluster: whether every share holds, and the cost of the hook.
 
-Several raylets on this machine, each with a simulated card of its own and of another size.  Actors
-fill all cards; each imports TensorFlow, reports its limit and allocates nine tenths of it, which
-NVML then shows.  After that the time from ``Actor.remote()`` to the first answer, and the worker's
-processor time, with the hook and without, in turn.  Exit code 1 if a share did not hold.
+Several raylets run on this machine, each with its own simulated card of a different size.  Actors
+fill all cards.  Each imports TensorFlow, reports its limit and allocates nine tenths of it, which
+NVML then shows.  After that, the time from ``Actor.remote()`` to the first answer and the worker's
+CPU time are measured, with the hook and without, in turn.  Exit code 1 if a share did not hold.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ JOBS: Mapping[str, Mapping[str, object]] = {
     "a runtime_env, no hook": {"env_vars": {"GPUCONF_BENCHMARK": "1"}},
     "gpuconf.ray.setup": HOOK,
 }
-# TensorFlow imports them where they happen to be installed: more than half of a worker's memory.
+# TensorFlow imports these if they are installed: more than half of a worker's memory.
 _OPTIONAL = ("IPython", "cv2", "jax", "keras", "matplotlib", "pandas", "scipy", "sklearn")
 _SMALL = {"object_store_memory": 80 * MIB}
 _PATIENCE_S = 1800
@@ -43,12 +43,12 @@ class Idle:
     """An actor that imports nothing."""
 
     def answer(self) -> dict[str, Any]:
-        """The processor time of its process so far."""
+        """The CPU time of its process so far."""
         return {"cpu_s": time.process_time()}
 
 
 class Model:
-    """An actor that makes TensorFlow's devices, as a user's would."""
+    """An actor that creates TensorFlow's devices, as a user's would."""
 
     def __init__(self) -> None:
         for name in _OPTIONAL:
@@ -60,7 +60,7 @@ class Model:
         tf.config.list_logical_devices("GPU")
 
     def answer(self) -> dict[str, Any]:
-        """Where it is, the limit of each GPU that it sees, and its processor time so far."""
+        """Its node, the limit of each GPU that it sees, and its CPU time so far."""
         import ray
 
         config = self.tf.config
@@ -74,7 +74,7 @@ class Model:
         return {"pid": os.getpid(), "node": node, "limits_mib": limits, "cpu_s": cpu_s}
 
     def fill(self, size_mib: int) -> bool:
-        """Allocate on the GPU, and leave the memory as it is; whether there was enough."""
+        """Allocate on the GPU and keep the memory; return whether there was enough."""
         shape = [size_mib, 1024, 256]
         try:
             self.held = self.tf.raw_ops.Empty(shape=shape, dtype=self.tf.float32, init=False)
@@ -83,7 +83,7 @@ class Model:
         return "GPU:0" in self.held.device
 
     def card(self) -> dict[str, Any]:
-        """The GPU, as NVML shows it to this process."""
+        """The GPU as NVML shows it to this process."""
         import pynvml
 
         pynvml.nvmlInit()
@@ -95,22 +95,22 @@ class Model:
 
 
 class Start(NamedTuple):
-    """What an actor took up to its first answer."""
+    """The cost of an actor up to its first answer."""
 
     wall_s: float
-    """From ``Actor.remote()``; other programs of the machine count too."""
+    """From ``Actor.remote()``; affected by other programs on the machine."""
     cpu_s: float
     """Of its process, from its start."""
 
 
 @contextmanager
 def cluster_of(layout: Layout) -> Iterator[str]:
-    """Run a node for each simulated card, and give Ray's address."""
+    """Run a node for each simulated card, and yield Ray's address."""
     with ExitStack() as stack:
         cards = [stack.enter_context(simulated_card(layout.spec(n))) for n in range(layout.nodes)]
         try:
             cluster = _start(cards)
-        except Exception as error:  # Ray waits 30 s for each raylet, which no option changes
+        except Exception as error:  # Ray waits 30 s for each raylet, without an option
             print(f"Ray did not start, trying again: {error}", file=sys.stderr)
             cluster = _start(cards)
         stack.callback(cluster.shutdown)
@@ -123,8 +123,8 @@ def _start(cards: Sequence[Card]) -> Any:
 
     cluster = Cluster()
     try:
-        # A worker that imports TensorFlow beside 63 others may need more than Ray's 60 s.
-        # And Ray's niceness of 15 would make all other programs of the machine count.
+        # A worker that imports TensorFlow in parallel with 63 others may need more than Ray's 60 s.
+        # Ray's niceness of 15 would let all other programs on the machine affect the times.
         patient = {"worker_register_timeout_seconds": _PATIENCE_S, "worker_niceness": 0}
         cluster.add_node(num_cpus=0, include_dashboard=False, _system_config=patient, **_SMALL)
         for number, card in enumerate(cards):
@@ -140,7 +140,7 @@ def _start(cards: Sequence[Card]) -> Any:
 
 @contextmanager
 def job(address: str, runtime_env: Mapping[str, object]) -> Iterator[Any]:
-    """Connect as a driver; gives the module ray."""
+    """Connect as a driver; yield the module ray."""
     import ray
 
     quiet = {"log_to_driver": False, "logging_level": "error"}
@@ -152,7 +152,7 @@ def job(address: str, runtime_env: Mapping[str, object]) -> Iterator[Any]:
 
 
 def fill_cluster(ray: Any, layout: Layout) -> Found:
-    """Start all actors at once; each reports, then all allocate, then NVML is asked."""
+    """Start all actors at once; each reports, then all allocate, then NVML is queried."""
     marks = {node["NodeID"]: set(node["Resources"]) for node in ray.nodes()}
     numbers = {
         key: n for key, names in marks.items() for n in range(layout.nodes) if f"node{n}" in names
@@ -189,7 +189,7 @@ def measure(address: str, share: float, rounds: int) -> dict[tuple[type, str], l
     for number in range(rounds):
         for name in in_turn(list(JOBS), number):
             with job(address, JOBS[name]) as ray:
-                time.sleep(3)  # the job before ends, and Ray starts workers ahead for this one
+                time.sleep(3)  # the previous job ends, and Ray prestarts workers
                 for actor in (Idle, Model):
                     start = start_of(ray, actor, share)
                     taken.setdefault((actor, name), []).append(start)
@@ -201,13 +201,13 @@ def measure(address: str, share: float, rounds: int) -> dict[tuple[type, str], l
 
 
 def in_turn(names: Sequence[str], number: int) -> list[str]:
-    """The names, beginning with another one in each round: the first is not always the same."""
+    """The names, starting with a different one in each round."""
     first = number % len(names)
     return [*names[first:], *names[:first]]
 
 
 def print_times(taken: Mapping[tuple[type, str], Sequence[Start]], rounds: int) -> None:
-    """Medians, and how they compare with the first row of their kind."""
+    """Print medians, and compare them with the first row of their kind."""
     title = f"an actor's start, medians of {rounds}"
     print("", f"| {title} | s | ratio | CPU s | ratio |", "|---|---|---|---|---|", sep="\n")
     for actor, kind in ((Idle, "imports nothing"), (Model, "imports TensorFlow")):
@@ -220,12 +220,12 @@ def print_times(taken: Mapping[tuple[type, str], Sequence[Start]], rounds: int) 
 
 
 def median_of(starts: Sequence[Start]) -> Start:
-    """The median of each of their figures."""
+    """The median of each figure."""
     return Start(*map(statistics.median, zip(*starts, strict=True)))
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=8, help="default: 8")
     parser.add_argument("--actors", type=int, default=64, help="a multiple of nodes; default: 64")
@@ -237,7 +237,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(layout: Layout, rounds: int) -> bool:
-    """Fill a cluster, check, print, measure; whether every share held."""
+    """Fill a cluster, check, print, measure; return whether every share held."""
     with cluster_of(layout) as address:
         started = time.perf_counter()
         with job(address, HOOK) as ray:
@@ -257,15 +257,15 @@ def run(layout: Layout, rounds: int) -> bool:
 
 
 def main() -> int:
-    """Run it with a profile of its own; 1 if a share did not hold."""
+    """Run it with its own profile; return 1 if a share did not hold."""
     options = parse()
     print(machine("ray", "tensorflow"), flush=True)
-    # In /tmp, because the paths of Ray's sockets may have 107 bytes.
+    # In /tmp, because the paths of Ray's sockets may have at most 107 bytes.
     with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as folder:
         profile = Path(folder, "profile.yaml")
         profile.write_text(_PROFILE, encoding="utf-8")
-        # Ray's own folder: elsewhere the address of this cluster would stay, and every later
-        # ray.init() would look for it.
+        # A separate folder for Ray: otherwise the address of this cluster would remain, and every
+        # later ray.init() would look for it.
         ours = {"RAY_AUTH_MODE": "disabled", "RAY_TMPDIR": folder, "TF_CPP_MIN_LOG_LEVEL": "3"}
         os.environ.update(ours, GPUCONF_PROFILE=str(profile))
         is_good = run(Layout(options.nodes, options.actors), options.rounds)

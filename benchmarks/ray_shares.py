@@ -1,4 +1,4 @@
-"""Whether every share of a Ray cluster holds: what actors must have, and what was found.  Pure."""
+"""Whether every share of a Ray cluster holds: the expected and the actual values.  Pure."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any, NamedTuple
 from gpuconf.simcard import CardSpec
 from gpuconf.units import MIB
 
-# What the formula of docs/sharing.md takes off: held by the desktop, kept free, a context.
+# The deductions in the formula of docs/sharing.md: used by the desktop, kept free, a context.
 USED_MIB, KEEP_FREE_MIB, CONTEXT_MIB = 1024, 512, 640
 
 
 class Layout(NamedTuple):
-    """``actors`` on ``nodes``, as many on each as fill its card."""
+    """``actors`` on ``nodes``; on each, as many as fill its card."""
 
     nodes: int
     actors: int
 
     @property
     def share(self) -> float:
-        """The part of a GPU that each actor asks for; Ray counts in ten-thousandths."""
+        """The fraction of a GPU that each actor requests; Ray counts in ten-thousandths."""
         return 10_000 * self.nodes // self.actors / 10_000
 
     def spec(self, node: int) -> CardSpec:
-        """The card of a node: no two are alike, so that a limit says whose card it is for."""
+        """The card of a node: no two are alike, so that a limit identifies its card."""
         total_bytes = (16384 + 256 * node) * MIB
         return CardSpec(total_bytes, USED_MIB * MIB, name=f"Card {node}", context_bytes=450 * MIB)
 
     def limit_mib(self, node: int) -> int:
-        """What the formula of docs/sharing.md gives an actor on a node."""
+        """The limit of an actor on a node by the formula of docs/sharing.md."""
         rest_mib = self.spec(node).total_bytes // MIB - USED_MIB - KEEP_FREE_MIB
         return int(self.share * rest_mib - CONTEXT_MIB)
 

@@ -1,9 +1,9 @@
-"""What `gpuconf run` costs: before the command starts, and at the start of each Python in it.
+"""The cost of `gpuconf run`: before the command starts, and at the start of each Python in it.
 
-Every round starts each program once, in turn, so that noise on the machine falls on all alike.
-The plan itself, which any program under gpuconf pays, is measured alone and taken off.  A
-Python's start is measured in the environment of a run, against the same without GPUCONF_RUN and
-with an empty folder in the payload's place.
+Every round starts each program once, in turn, so that noise on the machine affects all alike.  The
+plan itself, which any program under gpuconf needs, is measured separately and subtracted.  A
+Python's start is measured in the environment of a run, and compared with the same without
+GPUCONF_RUN and with an empty folder in place of the payload.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gpuconf.profile import load_profile
 from gpuconf.running.planning import plan_run
 plan_run(load_profile("half-card"), "benchmark")
 """
-# The command, then what is taken off it to give the row's figure.
+# The command, then the one that is subtracted to give the row's figure.
 ROWS = {
     "gpuconf run before the command, without the plan": ("run", "plan"),
     "the plan and the lease, with their imports": ("plan", "bare"),
@@ -38,7 +38,7 @@ ROWS = {
 
 
 def other_pythons() -> dict[str, str]:
-    """Interpreters on PATH and of pyenv, by version."""
+    """Interpreters on PATH and in pyenv, by version."""
     found: dict[str, str] = {}
     folders = os.environ.get("PATH", "").split(os.pathsep)
     folders += [str(path) for path in Path.home().glob(".pyenv/versions/*/bin")]
@@ -50,7 +50,7 @@ def other_pythons() -> dict[str, str]:
 
 
 def run_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a program of a run finds."""
+    """The variables of a program in a run."""
     words = [*RUN, sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
     done = subprocess.run(words, env=environ, capture_output=True, check=True, text=True)
     found: dict[str, str] = json.loads(done.stdout)
@@ -65,13 +65,13 @@ def interleaved(
     for number in range(rounds + 1):
         for name, (words, environ) in programs.items():
             cost = cost_of(words, environ)
-            if number:  # the first writes compiled files
+            if number:  # the first writes .pyc files
                 costs[name].append(cost)
     return {name: median(runs) for name, runs in costs.items()}
 
 
 def print_difference(name: str, one: Cost, other: Cost) -> None:
-    """A row: what ``one`` takes more than ``other``."""
+    """Print a row: how much more ``one`` takes than ``other``."""
     figures = [f"{(a - b) * 1e3:9.1f}" for a, b in zip(one, other, strict=True)]
     print(f"{name:52}{''.join(figures)}")
 

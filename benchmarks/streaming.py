@@ -1,8 +1,8 @@
-"""Images per second and peak memory of ways to feed images from disk, as tables. `make batches`.
+"""Images per second and peak memory of ways to feed images from disk, as tables.  `make batches`.
 
 The images are JPEGs of mixed sizes, made here: photographs' detail and noise, 160 to 1280 pixels
-wide, in four class folders.  Each contestant reads one epoch, in a process of its own, to float32
-batches, listing the folder included; rounds are interleaved, so that noise on the machine falls on
+wide, in four class folders.  Each contestant reads one epoch into float32 batches, in its own
+process, including listing the folder.  Rounds are interleaved, so that noise on the machine affects
 all alike, and the files are in the page cache.  No GPU is used.
 
 With ``--same-size`` all JPEGs have 640 × 480 pixels, and the contestants are Keras's loader and
@@ -33,13 +33,13 @@ CLASSES = 4
 SAME_SIZE = 640, 480
 OURS = "gpuconf.images"
 KERAS = "keras image_dataset_from_directory"
-# They would hold, or have held, all images: 20,000 need 8 GB.
+# Contestants that hold all images: 20,000 need 8 GB.
 HOLDS_ALL = "everything in a list (cv2)"
 HOST_LIMIT = "512MiB"
 
 
 def make_image(folder: Path, number: int, backgrounds: Any, *, same_size: bool) -> None:
-    """One JPEG, of a size and a part of a background that depend on its number alone."""
+    """Make one JPEG, whose size and part of a background depend only on its number."""
     import numpy as np
     from PIL import Image
 
@@ -71,7 +71,7 @@ def make_backgrounds() -> list[Any]:
 
 
 def make_images(folder: Path, numbers: range, same_size: bool) -> int:
-    """These images; the bytes that they take."""
+    """Make these images; return their size in bytes."""
     for name in range(CLASSES):
         (folder / f"class{name}").mkdir(parents=True, exist_ok=True)
     backgrounds = make_backgrounds()
@@ -102,7 +102,7 @@ def gpuconf_images(folder: Path, **options: Any) -> Iterator[Any]:
 
 
 def gpuconf_not_averaged(folder: Path) -> Iterator[Any]:
-    """Ours with the very values of Keras: large pictures are sampled, not averaged."""
+    """Ours with exactly Keras's values: large images are sampled, not averaged."""
     return gpuconf_images(folder, antialias=False)
 
 
@@ -139,7 +139,7 @@ def in_class_folders(folder: Path) -> list[tuple[Path, int]]:
 
 
 def read_by_cv2(path: Path) -> Any:
-    """As most scripts do it: read, resize, RGB."""
+    """As in most scripts: read, resize, RGB."""
     import cv2  # type: ignore[import-not-found,unused-ignore]
 
     image: Any = cv2.imread(str(path))
@@ -147,7 +147,7 @@ def read_by_cv2(path: Path) -> Any:
 
 
 def read_by_pillow(path: Path) -> Any:
-    """As most scripts do it."""
+    """As in most scripts."""
     import numpy as np
     from PIL import Image
 
@@ -167,7 +167,7 @@ def generator(folder: Path, read: Callable[[Path], Any]) -> Iterator[Any]:
 
 
 def cv2_generator(folder: Path) -> Iterator[Any]:
-    """OpenCV, kept to one thread."""
+    """OpenCV, limited to one thread."""
     import cv2  # type: ignore[import-not-found,unused-ignore]
 
     cv2.setNumThreads(1)
@@ -180,7 +180,7 @@ def pillow_generator(folder: Path) -> Iterator[Any]:
 
 
 def everything(folder: Path) -> Iterator[Any]:
-    """The beginner's way: all into one list, the list into one array, and then batches."""
+    """The beginner's way: all images in one list, then one array, then batches."""
     import numpy as np
 
     files = in_class_folders(folder)
@@ -209,23 +209,24 @@ PEERS = [name for name in CONTESTANTS if name not in _OF_GPUCONF]
 
 
 def status_bytes(key: str) -> int:
-    """A figure of /proc/self/status, such as VmHWM: the most memory that this process held."""
+    """A figure of /proc/self/status, such as VmHWM: the most memory that this process has used."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.partition(f"{key}:")[2].split()[0]) * 1024
 
 
 def measure(name: str, folder: Path) -> dict[str, float]:
-    """One epoch here: images, seconds, and memory before and at most."""
+    """Read one epoch here: images, seconds, and memory before and at most."""
     if name in _IN_TENSORFLOW:
         import keras
         import tensorflow as tf
 
-        # What any use of TensorFlow takes is the interpreter's own: its first operation, too.
+        # The memory of any TensorFlow use counts as the interpreter's own, including its
+        # first operation.
         float(tf.reduce_sum(tf.zeros([8, 8])))
         assert keras.backend.backend() == "tensorflow"
     else:
         import cv2  # type: ignore[import-not-found,unused-ignore]
-        import keras  # a training has it
+        import keras  # every training imports it
         import numpy as np  # noqa: F401
         import PIL.Image  # noqa: F401
 
@@ -253,7 +254,7 @@ def measure_in_child(name: str, folder: Path) -> dict[str, float]:
 
 
 def print_table(count: int, results: dict[str, list[dict[str, float]]]) -> dict[str, float]:
-    """Medians of one number of images; the peaks."""
+    """Print medians of one number of images; return the peaks."""
     speeds = {
         name: statistics.median(count / run["seconds"] for run in runs)
         for name, runs in results.items()
@@ -273,7 +274,7 @@ def print_table(count: int, results: dict[str, list[dict[str, float]]]) -> dict[
 
 
 def print_pairs(results: dict[str, list[dict[str, float]]]) -> None:
-    """The speed of ours over that of Keras's loader in the same round."""
+    """Print the speed of ours relative to Keras's loader in the same round."""
     for name, runs in results.items():
         if name in _OF_GPUCONF:
             pairs = zip(results[KERAS], runs, strict=True)

@@ -1,6 +1,6 @@
-"""What a step of a model really takes, measured, beside what ``gpuconf.estimate`` says it takes.
+"""Measured memory of a model's step, compared with the result of ``gpuconf.estimate``.
 
-``estimated_models`` and ``estimate_cases`` are the tables; ``stage_child`` runs one case and
-``stages`` says where; ``measured_peaks`` keeps what was measured; ``estimates`` asks gpuconf;
-``accuracy_table`` and ``machine_facts`` are what is printed.
+``estimated_models`` and ``estimate_cases`` are the tables. ``stage_child`` runs one case, and
+``stages`` defines where. ``measured_peaks`` stores the measurements. ``estimates`` calls gpuconf.
+``accuracy_table``, including its ``machine_facts``, formats the results.
 """

@@ -1,4 +1,4 @@
-"""Measured and estimated side by side: a row a case, and what all rows say together.  Text."""
+"""Measurements and estimates side by side: one row per case, and a summary.  Text."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from benchmarks.estimate.estimates import Estimate
 from benchmarks.estimate.measured_peaks import Truth, version
 from gpuconf.units import MIB
 
-# An estimate below the truth by more than this share lets a program run out of memory: it is
-# what `largest_batch` leaves as a margin, roughly.
+# If an estimate is too low by more than this share, a program can run out of memory: it is roughly
+# the margin that `largest_batch` leaves.
 TOO_LOW = 0.08
 _ERROR_WIDTH = 240
 
 
 class Row(NamedTuple):
-    """A case: what it took on each stage that was asked, and what gpuconf says."""
+    """A case, with its measurement on each requested stage and its estimate."""
 
     case: Case
     measured: dict[str, Truth]
     estimate: Estimate | None = None
 
     def error(self, stage: str) -> float | None:
-        """The estimate against the stage's peak: 0.1 is a tenth too high."""
+        """The relative error of the estimate on this stage: 0.1 means 10 % too high."""
         measured = self.measured.get(stage)
         if measured is None or not measured.peak_bytes:
             return None
@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
     @property
     def troubles(self) -> list[str]:
-        """What went wrong, in words."""
+        """The errors of the measurements and of the estimate."""
         found = [(stage, each.error) for stage, each in self.measured.items()]
         told = [f"{self.case.name}: on the {stage}: {error}" for stage, error in found if error]
         if self.estimate is not None and self.estimate.error:
@@ -65,7 +65,7 @@ class Row(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What the errors of some cases on one stage come to; shares, not percent."""
+    """The distribution of the errors of some cases on one stage, as fractions."""
 
     stage: str
     what: str
@@ -96,7 +96,7 @@ def head(stages: Sequence[str]) -> str:
 
 
 def line(row: Row, stages: Sequence[str]) -> str:
-    """A case on one line; a dash where nothing is known."""
+    """A case on one line; a dash means unknown."""
     found = [row.measured.get(stage) for stage in stages]
     columns = "".join(f"{_truth(each):>15}" for each in found)
     errors = "".join(f"{_percent(row.error(stage)):>9}" for stage in stages)
@@ -107,7 +107,7 @@ def line(row: Row, stages: Sequence[str]) -> str:
 
 
 def summaries(rows: Sequence[Row], stage: str) -> list[Summary]:
-    """All cases of the stage, and each kind of them."""
+    """Summarize all cases of the stage, and each kind of case."""
     kinds: dict[str, Callable[[Case], bool]] = {
         "all": lambda _case: True,
         "training, float32": lambda case: case.is_training and case.policy == "float32",
@@ -153,12 +153,12 @@ def summary_lines(made: Sequence[Summary]) -> list[str]:
 
 
 def trouble_lines(rows: Sequence[Row]) -> list[str]:
-    """What went wrong, a line each."""
+    """The errors, one per line."""
     return [trouble[:_ERROR_WIDTH] for row in rows for trouble in row.troubles]
 
 
 def _truth(truth: Truth | None) -> str:
-    """The median, and how far the runs are apart where there were several."""
+    """The median, and the spread if there were several runs."""
     if truth is None or truth.peak_bytes is None:
         return _mib(None)
     apart = f" ~{truth.spread:.0%}" if len(truth.runs) > 1 else ""

@@ -1,18 +1,18 @@
-"""The largest batch that runs, found with few tries around a proposal.  Pure."""
+"""Find the largest batch that runs, with few tries around a proposal.  Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-# A proposal is good if it runs and is at least this share of the largest that does.
+# A proposal is good if it runs and is at least this percentage of the largest batch that does.
 GOOD_PERCENT = 90
-# Where the proposal was not good: how near the bounds must come, as a share of the lower one.
+# If the proposal was not good, the maximum distance of the bounds, as a percentage of the lower.
 _NEAR_PERCENT = 2
 
 
 class Bounds(NamedTuple):
-    """``runs`` ran, 0 if not even one sample did; ``fails`` did not, None if nothing failed."""
+    """``runs`` ran, 0 if not even one sample did; ``fails`` failed, None if nothing did."""
 
     runs: int
     fails: int | None
@@ -20,22 +20,23 @@ class Bounds(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Whether the largest is known to the last sample."""
+        """Whether the largest batch is known exactly."""
         return self.fails == self.runs + 1
 
     @property
     def most(self) -> int | None:
-        """The largest that may still run; None if unknown."""
+        """The largest batch that may still run; None if unknown."""
         return None if self.fails is None else self.fails - 1
 
 
 def search(
     proposed: int, runs: Callable[[int], bool], *, is_exact: bool = False, most: int = 1 << 20
 ) -> Bounds:
-    """Bounds of the largest batch for which ``runs`` is true, as if it were so for all below.
+    """Bounds of the largest batch for which ``runs`` is true, assuming all smaller ones run too.
 
-    A good proposal takes two tries: it runs, and what it would be 90 % of does not.  Elsewhere, and
-    with ``is_exact``, the bounds are brought near by bisection.  Nothing above ``most`` is tried.
+    A good proposal takes two tries: it runs, and the batch of which it is just under 90 % does
+    not.  Otherwise, and with ``is_exact``, bisection narrows the bounds.  Nothing above
+    ``most`` is tried.
     """
     tried: dict[int, bool] = {}
 
@@ -58,7 +59,7 @@ def first_too_good(batch: int) -> int:
 
 
 def is_good(proposed: int, bounds: Bounds) -> bool | None:
-    """Whether the proposal runs and is 90 % of the largest; None where the bounds leave it open."""
+    """Whether the proposal runs and is 90 % of the largest; None if the bounds do not show it."""
     if proposed > bounds.runs:
         return False if bounds.fails is not None and proposed >= bounds.fails else None
     if first_too_good(proposed) <= bounds.runs:
@@ -81,5 +82,5 @@ def _bracket(first: int, ran: Callable[[int], bool], most: int) -> tuple[int, in
 
 
 def _width(low: int, high: int, good: bool) -> int:
-    """How far apart the bounds may stay."""
+    """The maximum distance of the bounds."""
     return high if good else max(1, low * _NEAR_PERCENT // 100)

@@ -1,15 +1,15 @@
-"""What is measured: a model, an optimizer, a batch, a policy, training or not; and which of all.
+"""The cases to measure: model, optimizer, batch, policy, training or inference; and their sets.
 
-The whole cross would take days on two cores, so there are three sets, each within the next:
+All combinations would take days on two cores, so there are three sets, each a subset of the next:
 
-- ``quick``: two cases a model, one training in float32 and one of mixed precision or inference;
-  batches and optimizers go round, so that each comes up with several models.
+- ``quick``: two cases per model, one training in float32 and one of mixed precision or inference;
+  batches and optimizers rotate, so that each is used with several models.
 - ``default``: the core models trained with three optimizers and all others with Adam, then every
-  model in mixed precision and in inference, all of it at every batch.
+  model in mixed precision and in inference, all of them at every batch.
 - ``full``: every model with every optimizer at every batch, in both policies and in inference.
 
-Beside them stand the unseen models, in two halves (``unseen/table.py``): each in training and in
-inference at two batches, one policy and one optimizer for a model.
+In addition there are the unseen models, in two halves (``unseen/table.py``): each in training and
+in inference at two batches, with one policy and one optimizer per model.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WITH_MORE = ("ResNet50 128", "transformer LM", "dense net")
 
 
 class Case(NamedTuple):
-    """One thing to be measured.  ``optimizer`` is a key of OPTIMIZERS, "adam" in inference too."""
+    """One case to measure.  ``optimizer`` is a key of OPTIMIZERS, "adam" in inference too."""
 
     model: str
     optimizer: str
@@ -51,7 +51,7 @@ class Case(NamedTuple):
 
 
 def choose_cases(which: Literal["quick", "default", "full"]) -> list[Case]:
-    """The cases of a set, model by model, without repetition."""
+    """The cases of a set, model by model, without duplicates."""
     chosen: list[Case] = []
     for number, estimated in enumerate(ESTIMATED.values()):
         found = list(_quick(number, estimated))
@@ -93,7 +93,7 @@ def _full(each: Estimated) -> Iterator[Case]:
 
 
 def unseen_cases(half: Half) -> list[Case]:
-    """The cases of the models of a half.  Policies and optimizers go round over all models."""
+    """The cases of the models of a half.  Policies and optimizers rotate over all models."""
     return [
         Case(name, (*_COMMON, *_MORE)[number % 5], batch, policy, is_training=is_training)
         for number, (name, each) in enumerate(UNSEEN.items())
@@ -105,18 +105,18 @@ def unseen_cases(half: Half) -> list[Case]:
 
 
 def _policy_of(number: int, name: str) -> Policy:
-    """Every sixth model in mixed precision; not what has a ``train_step`` or dtypes of its own."""
+    """Mixed precision for every sixth model, unless it has its own ``train_step`` or dtypes."""
     is_plain = name not in ("penalized slope", "float64 branch")
     return "mixed_float16" if number % 6 == 5 and is_plain else "float32"
 
 
 def _place(case: Case) -> tuple[str, bool, int, int]:
-    """Where a case stands among those of its model."""
+    """The sort key of a case among those of its model."""
     return case.policy, not case.is_training, list(OPTIMIZERS).index(case.optimizer), case.batch
 
 
 def only_models(cases: Iterable[Case], wanted: Iterable[str]) -> list[Case]:
-    """The cases of the models whose name has one of the ``wanted`` words, all if there are none."""
+    """The cases of models whose name contains one of the ``wanted`` words; all without words."""
     words = [word.strip().lower() for word in wanted]
     return [
         case for case in cases if not words or any(word in case.model.lower() for word in words)

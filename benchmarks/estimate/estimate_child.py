@@ -1,6 +1,6 @@
-"""The inner half of an estimate: ask gpuconf, ``python -m estimate.estimate_child``.
+"""The child process of an estimate: calls gpuconf, ``python -m estimate.estimate_child``.
 
-The argument is JSON: cases of one model and one policy, and a limit in bytes or null.  Prints a
+The argument is JSON: cases of one model and one policy, and a limit in bytes or null.  Prints one
 line for each case, ``ESTIMATED`` and JSON.
 """
 
@@ -20,13 +20,13 @@ TOLD = "ESTIMATED "
 
 
 def ask_gpuconf(model: Any, case: Case, limit_bytes: int | None) -> dict[str, Any]:
-    """What ``gpuconf.estimate`` says of a compiled model; the one place that calls it.
+    """Call ``gpuconf.estimate`` for a compiled model; nothing else here calls it.
 
-    With a limit memory is one region, and the peak in growing regions is not asked for.
+    With a limit, memory is one region, and the peak in growing regions is not computed.
     """
     import gpuconf
 
-    jit = bool(os.environ.get(JIT_VARIABLE))  # as what is measured (stage_child.py)
+    jit = bool(os.environ.get(JIT_VARIABLE))  # as in the measurement (stage_child.py)
     options: dict[str, Any] = {"training": case.is_training, "jit": jit}
     if (shape := MODELS[case.model].input_shape) is not None:
         options["input_shape"] = shape
@@ -46,7 +46,7 @@ def ask_gpuconf(model: Any, case: Case, limit_bytes: int | None) -> dict[str, An
 
 
 def estimate(model: Any, case: Case, limit_bytes: int | None) -> dict[str, Any]:
-    """Ask; an exception is an answer too."""
+    """Return the estimate, or the exception."""
     compile_model(model, case)
     try:
         said = ask_gpuconf(model, case, limit_bytes)
@@ -56,7 +56,7 @@ def estimate(model: Any, case: Case, limit_bytes: int | None) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Estimate the cases given."""
+    """Estimate the given cases."""
     told = json.loads(sys.argv[1])
     cases = [Case(*each) for each in told["cases"]]
     model = make_model(cases[0])

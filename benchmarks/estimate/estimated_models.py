@@ -1,4 +1,4 @@
-"""The models whose memory is measured and estimated: mixed kinds, each at four batch sizes."""
+"""The models whose memory is measured and estimated: various kinds, each at four batch sizes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SPARSE = "sparse_categorical_crossentropy"
 
 
 class Estimated(NamedTuple):
-    """A model and the batch sizes it is measured at, four of them here.
+    """A model and the batch sizes at which it is measured, here four.
 
-    These are chosen so that a step's peak is between 30 MiB and 3 GiB and takes less than 10 s on
-    two cores.  ``input_shape``, without the batch, is of a model that does not know its own.
-    ``is_core`` models are trained with every optimizer, the others with one.
+    They are chosen so that a step's peak is between 30 MiB and 3 GiB, and a step takes less than 10
+    s on two cores.  ``input_shape``, without the batch, is set for models that do not define their
+    own.  ``is_core`` models are trained with every optimizer, the others with one.
     """
 
     model: Model
@@ -114,7 +114,7 @@ _SEQUENCES = (
         input_shape=(3072,),
     ),
 )
-# Those of the trained models that take enough memory in large batches.
+# The trained models that use enough memory with large batches.
 _SMALL_IN_LARGE_BATCHES = {
     "separable convolutions": (128, 256, 512, 2048),
     "U-Net with resizing": (64, 128, 256, 512),

@@ -1,4 +1,4 @@
-"""Estimates of cases, each group of one model and policy in a process of its own."""
+"""Estimates of cases; each group of one model and policy runs in its own process."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _START_S, _EACH_S = 60.0, 120.0
 
 
 class Estimate(NamedTuple):
-    """What gpuconf said of a case, in bytes, and the seconds it took; or the error.
+    """The estimate of a case in bytes, and the seconds it took; or the error.
 
-    ``peak_bytes`` is for an allocator that grows by regions, as the CPU's does, and
-    ``one_region_bytes`` for one that takes all at once, as a GPU's does by default; the largest
-    batch is for the latter.
+    ``peak_bytes`` is for an allocator that grows by regions, such as the CPU's.
+    ``one_region_bytes`` is for one that takes all memory at once, as a GPU's does by default; the
+    largest batch is for the latter.
     """
 
     case: str
@@ -43,9 +43,9 @@ def estimate_group(
     limit_bytes: int | None = None,
     jit: bool = False,
 ) -> dict[str, Estimate]:
-    """What gpuconf says of cases of one model and policy, without any GPU; by the case's name.
+    """The estimates of cases of one model and policy, without any GPU, by the case's name.
 
-    ``jit``: as XLA compiles them.
+    ``jit``: compiled by XLA.
     """
     argument = {"cases": [list(case) for case in cases], "limit_bytes": limit_bytes}
     bare = {**plain_environ(environ), "CUDA_VISIBLE_DEVICES": "-1"}

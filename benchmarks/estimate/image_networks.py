@@ -1,4 +1,4 @@
-"""Networks for pictures, films and sounds, of the sizes that people train."""
+"""Networks for images, videos and audio, in realistic sizes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.training.training_cases import Batches
 
 
 def digits_net() -> Any:
-    """The convolutional network of Keras's first example, wider."""
+    """The convolutional network of Keras's first example, but wider."""
     import keras
     from keras import layers
 
@@ -32,7 +32,7 @@ def digits_net() -> Any:
 
 
 def unet(side: int = 128, base: int = 32, depth: int = 4) -> Any:
-    """Two convolutions a level, transposed convolutions on the way up, all skips kept."""
+    """Two convolutions per level, transposed convolutions on the way up, all skip connections."""
     import keras
     from keras import layers
 
@@ -56,7 +56,7 @@ def unet(side: int = 128, base: int = 32, depth: int = 4) -> Any:
 
 
 def masks(random: np.random.Generator, count: int, side: int = 128) -> Batches:
-    """Pictures, and what of them is bright."""
+    """Images, and masks of their bright parts."""
     pictures = random.random((count, side, side, 3), dtype=np.float32)
     return Batches(pictures, (pictures.mean(-1, keepdims=True) > 0.5).astype(np.float32))
 
@@ -80,7 +80,7 @@ def autoencoder() -> Any:
 
 
 def pictures_twice(random: np.random.Generator, count: int) -> Batches:
-    """Pictures that are their own targets."""
+    """Images that are their own targets."""
     pictures = random.random((count, 64, 64, 3), dtype=np.float32)
     return Batches(pictures, pictures)
 
@@ -102,7 +102,7 @@ def sound_net() -> Any:
 
 
 def film_net() -> Any:
-    """Films of 16 small pictures through 3-D convolutions."""
+    """Videos of 16 small images through 3-D convolutions."""
     import keras
     from keras import layers
 
@@ -116,7 +116,7 @@ def film_net() -> Any:
 
 
 def conv_lstm_net() -> Any:
-    """A picture to come out of 10 that went before."""
+    """Predict an image from the 10 before it."""
     import keras
     from keras import layers
 
@@ -128,6 +128,6 @@ def conv_lstm_net() -> Any:
 
 
 def next_pictures(random: np.random.Generator, count: int) -> Batches:
-    """Ten pictures and one more."""
+    """Ten images and the next one."""
     films = random.random((count, 11, 32, 32, 1), dtype=np.float32)
     return Batches(films[:, :10], films[:, 10])

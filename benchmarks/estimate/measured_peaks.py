@@ -1,8 +1,8 @@
-"""Cases and what they took, measured once and kept: a file of JSON lines, see ``Measured``.
+"""Measurements of cases, made once and stored: a file of JSON lines, see ``Measured``.
 
-A line is written as soon as its case has ended, so that an interrupted run goes on where it was.
-Its key is case, stage and the versions of TensorFlow and Keras: where a model's definition
-changes, its name must.
+A line is written as soon as its case has ended, so that an interrupted run can be continued.  Its
+key is the case, the stage and the versions of TensorFlow and Keras.  If a model's definition
+changes, its name must change too.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _MODULE, _TOLD = "benchmarks.estimate.stage_child", "MEASURED "
 
 
 class Measured(NamedTuple):
-    """What a case took on a stage, in bytes of TensorFlow's allocator; a line of the file.
+    """The memory of a case on a stage, in bytes of TensorFlow's allocator; one line of the file.
 
-    ``peak_bytes`` is the process's most in use after two steps, ``first_step_peak_bytes`` after
-    one, ``built_peak_bytes`` before; ``resident_bytes`` is what stays after the second.  All are
-    None where ``error`` says why.  ``wall_s`` is the child's whole life, ``step_s`` its last step.
+    ``peak_bytes`` is the process's peak after two steps, ``first_step_peak_bytes`` after one,
+    ``built_peak_bytes`` before them; ``resident_bytes`` are those in use after the second.  All are
+    None if there was an ``error``.  ``wall_s`` is the child's lifetime, ``step_s`` its last step.
     """
 
     case: str
@@ -50,15 +50,15 @@ class Measured(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str, str, int]:
-        """What the file is looked up by."""
+        """The key in the file."""
         return self.case, self.stage, self.tensorflow, self.keras, self.run
 
 
 class Truth(NamedTuple):
-    """What a case took on a stage, run once or several times.
+    """The memory of a case on a stage, measured once or several times.
 
-    The order in which TensorFlow's CPU device runs a graph's nodes is not the same each time, even
-    with one thread: VGG16 at batch 4 takes between 738 and 1069 MiB.
+    The order in which TensorFlow's CPU device runs a graph's nodes varies, even with one thread:
+    VGG16 at batch 4 uses between 738 and 1069 MiB.
     """
 
     runs: tuple[Measured, ...]
@@ -69,26 +69,26 @@ class Truth(NamedTuple):
 
     @property
     def peak_bytes(self) -> int | None:
-        """The median of the runs' peaks, the lower one of two; None where none ended well."""
+        """The median of the runs' peaks, the lower one of two; None if no run succeeded."""
         return self._peaks[(len(self._peaks) - 1) // 2] if self._peaks else None
 
     @property
     def spread(self) -> float:
-        """From the lowest peak to the highest, as a share of the median."""
+        """The range of the peaks, as a share of the median."""
         peak = self.peak_bytes
         return (self._peaks[-1] - self._peaks[0]) / peak if peak else 0.0
 
     @property
     def error(self) -> str | None:
-        """What went wrong in a run."""
+        """The error of a run."""
         return next((run.error for run in self.runs if run.error), None)
 
 
 class Measurements:
-    """The file of measurements, or none: then nothing outlives this object."""
+    """The file of measurements; without a file, they are kept in this object only."""
 
     def __init__(self, file: Path | None = None, *, again: bool = False) -> None:
-        """``again`` measures anew what ended in an error."""
+        """``again`` repeats measurements that ended in an error."""
         self._file = file
         self._known: dict[tuple[str, str, str, str, int], Measured] = {}
         lines = file.read_text(encoding="utf-8").splitlines() if file and file.exists() else []
@@ -99,7 +99,7 @@ class Measurements:
     def measure(
         self, case: Case, stage: Stage, *, run: int = 0, timeout_s: float = TIMEOUT_S
     ) -> Measured:
-        """The case's peak on the stage: as kept, or measured now and kept."""
+        """The case's peak on the stage: read from the file, or measured now and stored."""
         known = self._known.get(_bare(case, stage.name)._replace(run=run).key)
         if known is not None:
             return known
@@ -108,7 +108,7 @@ class Measurements:
     def measure_often(
         self, case: Case, stage: Stage, *, runs: int, timeout_s: float = TIMEOUT_S
     ) -> Truth:
-        """The same a number of times."""
+        """Repeat the measurement ``runs`` times."""
         numbers = range(runs)
         return Truth(
             tuple(self.measure(case, stage, run=each, timeout_s=timeout_s) for each in numbers)
@@ -119,7 +119,7 @@ class Measurements:
         if self._file is not None:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             line = json.dumps(peak._asdict(), ensure_ascii=False) + "\n"
-            # One write, appended: nothing half, even where two runs share the file.
+            # A single appending write: no partial lines, even if two runs share the file.
             handle = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             try:
                 os.write(handle, line.encode("utf-8"))
@@ -129,7 +129,7 @@ class Measurements:
 
 
 def measure_case(case: Case, stage: Stage, *, timeout_s: float = TIMEOUT_S) -> Measured:
-    """Run a case in a fresh process; what went wrong is in ``error``."""
+    """Run a case in a fresh process; ``error`` has any failure."""
     began = time.monotonic()
     bare = _bare(case, stage.name)
     try:
@@ -144,7 +144,7 @@ def measure_case(case: Case, stage: Stage, *, timeout_s: float = TIMEOUT_S) -> M
 
 @functools.cache
 def version(name: str) -> str:
-    """The version of what the children run, which have the same Python; "none" without it."""
+    """The installed version in this Python, which the children use too; "none" without it."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -156,7 +156,7 @@ def _bare(case: Case, stage: str) -> Measured:
 
 
 def _peak_of(line: str) -> Measured | None:
-    """A line of the file; None for one that was cut off or has other fields."""
+    """Parse a line of the file; None if it is truncated or has other fields."""
     try:
         return Measured(**json.loads(line))
     except (ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Networks for words, series and tables, and two that are trained in ways of their own."""
+"""Networks for text, series and tables, and two with custom training."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def encoder(x: Any, *, depth: int, dim: int, heads: int) -> Any:
 
 
 def language_model(length: int = 128, dim: int = 256) -> Any:
-    """A transformer encoder with a head that gives a number for every word of the language."""
+    """A transformer encoder whose head returns a number for every word of the vocabulary."""
     import keras
     from keras import layers
 
@@ -47,13 +47,13 @@ def language_model(length: int = 128, dim: int = 256) -> Any:
 
 
 def sentences(random: np.random.Generator, count: int, length: int = 128) -> Batches:
-    """Rows of words, each of which is to be said again."""
+    """Rows of words, which are also the targets."""
     words = random.integers(1, VOCABULARY, (count, length)).astype(np.int32)
     return Batches(words, words)
 
 
 def vision_transformer(side: int = 96, patch: int = 8, dim: int = 192) -> Any:
-    """Pieces of a picture as words."""
+    """Patches of an image as words."""
     import keras
     from keras import layers
 
@@ -83,7 +83,7 @@ def lstm_net() -> Any:
 
 
 def gru_net() -> Any:
-    """A classifier of series, read both ways."""
+    """A classifier of series, bidirectional."""
     import keras
     from keras import layers
 
@@ -98,7 +98,7 @@ def gru_net() -> Any:
 
 
 def recommender() -> Any:
-    """A user, what they bought before (a bag of 20), and a thing: large tables, a small network."""
+    """A user, their earlier purchases (a bag of 20), and an item: large tables, a small network."""
     import keras
     from keras import layers
 
@@ -115,14 +115,14 @@ def recommender() -> Any:
 
 
 def purchases(random: np.random.Generator, count: int) -> Batches:
-    """Users, things, bags of things, and whether it was bought."""
+    """Users, items, bags of items, and whether the item was bought."""
     drawn = [(100_000, 1), (50_000, 1), (50_000, 20)]
     inputs = [random.integers(0, most, (count, each)).astype(np.int32) for most, each in drawn]
     return Batches(inputs, random.integers(0, 2, (count, 1)).astype(np.float32))
 
 
 def house_net() -> Any:
-    """A picture and a row of a table in, a kind and a price out."""
+    """An image and a row of a table as inputs, a class and a price as outputs."""
     import keras
     from keras import layers
 
@@ -140,7 +140,7 @@ def house_net() -> Any:
 
 
 def houses(random: np.random.Generator, count: int) -> Batches:
-    """Pictures and rows, kinds and prices."""
+    """Images and rows, classes and prices."""
     pictures = random.random((count, 64, 64, 3), dtype=np.float32)
     facts = random.standard_normal((count, 32), dtype=np.float32)
     prices = facts.sum(1, keepdims=True)
@@ -148,7 +148,7 @@ def houses(random: np.random.Generator, count: int) -> Batches:
 
 
 def variational() -> Any:
-    """A subclassed model with a ``train_step`` of its own: a variational autoencoder."""
+    """A subclassed model with its own ``train_step``: a variational autoencoder."""
     import keras
     import tensorflow as tf
     from keras import layers, ops

@@ -1,9 +1,9 @@
-"""The inner half of a measurement: one case in this process, ``python -m estimate.stage_child``.
+"""The child process of a measurement: one case, ``python -m estimate.stage_child``.
 
-The argument is the case as JSON.  Prints one line, ``MEASURED`` and JSON: what TensorFlow's
-allocator had in use, in bytes.  The peak is that of the process: building, compiling and two
-steps, of which the second has all slots from its start.  On a GPU where XLA compiles, the first
-step is left out: it tries algorithms.
+The argument is the case as JSON. Prints one line, ``MEASURED`` and JSON: the bytes that
+TensorFlow's allocator had in use.  The peak is that of the whole process: building, compiling and
+two steps, of which the second has all slots from its start.  If XLA compiles on a GPU, the first
+step is excluded, because it tries algorithms.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LONGEST_ERROR = 500
 
 
 def make_model(case: Case) -> Any:
-    """The model of a case under its policy, not compiled yet."""
+    """Create the model of a case under its policy, without compiling it."""
     import keras
 
     keras.utils.set_random_seed(SEED)
@@ -47,10 +47,10 @@ def make_model(case: Case) -> Any:
 
 
 def compile_model(model: Any, case: Case) -> None:
-    """Compile as everywhere here: the optimizer with its options, and XLA where the stage says so.
+    """Compile as everywhere here: the optimizer with its options, and XLA if the stage says so.
 
-    In float16 the loss is scaled by 1 to begin with: Keras's 32768 would overflow in the first
-    steps, which then update nothing and leave the slots unwritten.
+    In float16 the loss scale starts at 1: Keras's 32768 would overflow in the first steps, which
+    would then update nothing and leave the slots unwritten.
     """
     import keras
 
@@ -68,7 +68,7 @@ def compile_model(model: Any, case: Case) -> None:
 
 
 def measure(case: Case) -> dict[str, Any]:
-    """Run the case and say what the allocator had, in bytes, and how long a step took."""
+    """Run the case; return the allocator's bytes and the duration of a step."""
     model = make_model(case)
     compile_model(model, case)
     data = MODELS[case.model].model.data(np.random.default_rng(SEED), case.batch)
@@ -91,7 +91,7 @@ def measure(case: Case) -> dict[str, Any]:
 
 
 def _tries_algorithms() -> bool:
-    """Whether XLA does so in the first step: where it compiles and kernels run."""
+    """Whether XLA tries algorithms in the first step: if it compiles and kernels run."""
     return bool(os.environ.get(JIT_VARIABLE)) and "GPUCONF_SIMCARD_KERNELS" not in os.environ
 
 
@@ -110,7 +110,7 @@ def _in_use(which: str) -> int:
 
 
 def _limit_card() -> None:
-    """Give TensorFlow's GPU the memory limit that the stage has, if any."""
+    """Set the stage's memory limit, if any, on TensorFlow's GPU."""
     import tensorflow as tf
 
     if limit_mib := os.environ.get(CARD_LIMIT_VARIABLE):
@@ -120,7 +120,7 @@ def _limit_card() -> None:
 
 
 def _switch_memory_pass_off() -> None:
-    """``tf.config.optimizer`` has no option for it: the session's own configuration has."""
+    """``tf.config.optimizer`` has no option for this, but the session's own configuration has."""
     from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
     from tensorflow.python.eager import context
 
@@ -131,14 +131,14 @@ def _switch_memory_pass_off() -> None:
 
 
 def _in_short(error: Exception) -> str:
-    """The lines that tell of memory, or the first ones: TensorFlow adds a page of stack."""
+    """The lines about memory, or the first ones: TensorFlow appends a page of stack traces."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "OOM" in line or "memory" in line] or lines[:3]
     return f"{type(error).__name__}: {' | '.join(telling)}"[:_LONGEST_ERROR]
 
 
 def main() -> int:
-    """Measure the case given and print what was found; an exception is a finding too."""
+    """Measure the given case and print the result; an exception is a result, too."""
     case = Case(*json.loads(sys.argv[1]))
     try:
         _limit_card()

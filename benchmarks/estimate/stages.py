@@ -1,7 +1,7 @@
-"""Where steps are measured: TensorFlow's allocator on the CPU, or the simulated card.
+"""Where steps are measured: TensorFlow's allocator on the CPU, the simulated card, or a GPU.
 
-A stage is an environment for child processes.  Both run one operation at a time (inter-op 1),
-because the peak of a step depends on which of two nodes happened to be first.
+A stage is an environment for child processes.  All run one operation at a time (inter-op 1),
+because the peak of a step depends on which of two nodes happens to run first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpuconf.simcard.bridge import VARIABLE
 from gpuconf.units import MIB
 
 ROOT = Path(__file__).resolve().parents[2]
-# More than any case takes; without it the CPU's allocator takes all there is.
+# More than any case needs; without it, the CPU's allocator takes all memory there is.
 _AMPLE_MIB = 16384
 # Read by `stage_child`: the memory limit of TensorFlow's logical device.
 CARD_LIMIT_VARIABLE = "ESTIMATE_CARD_LIMIT_MIB"
@@ -35,24 +35,24 @@ _DYING_WORDS = 6
 
 
 class Stage(NamedTuple):
-    """Its name, and what its processes are started with."""
+    """The name, and the environment and options of its processes."""
 
     name: str
     environ: Mapping[str, str]
 
 
 class ChildError(Exception):
-    """A child process that ended without having told what it was asked."""
+    """A child process that ended without its result."""
 
 
 def cpu_stage(environ: Mapping[str, str]) -> Stage:
-    """TensorFlow without a GPU, its memory from the allocator that serves GPUs elsewhere.
+    """TensorFlow without a GPU, with the allocator that it uses for GPUs elsewhere.
 
     oneDNN's kernels are off: an OOM in one aborts the process.  This allocator always grows by
-    regions (``allow_growth`` in TensorFlow's process_state.cc), between which nothing coalesces.
+    regions (``allow_growth`` in TensorFlow's process_state.cc), and never coalesces across them.
     """
     more = {
-        SIDE_VARIABLE: "cpu-bfc",  # not the side "cpu", which switches parts of grappler off
+        SIDE_VARIABLE: "cpu-bfc",  # not the side "cpu", which turns parts of grappler off
         INTER_OP_VARIABLE: "1",
         "CUDA_VISIBLE_DEVICES": "-1",
         "TF_ENABLE_ONEDNN_OPTS": "0",
@@ -63,11 +63,11 @@ def cpu_stage(environ: Mapping[str, str]) -> Stage:
 
 
 def ample_cpu_stage(environ: Mapping[str, str]) -> Stage:
-    """The CPU with the graphs of a GPU that has memory in plenty.
+    """The CPU with the graphs of a GPU that has ample memory.
 
-    TensorFlow's CPU device says that it has 256 MiB.  Above 80 % of that, grappler's memory pass
-    rewrites sums of three and more gradients (``SchedulingPass`` in memory_optimizer.cc), and
-    their zeros become constants that stay: ``AddN_1/tmp_var_zeros``.  On a GPU it does so too, but
+    TensorFlow's CPU device claims to have 256 MiB. Above 80 % of that, grappler's memory pass
+    rewrites sums of three or more gradients (``SchedulingPass`` in memory_optimizer.cc), and their
+    zeros become constants that stay: ``AddN_1/tmp_var_zeros``.  On a GPU it does the same, but
     above 80 % of the GPU's limit.
     """
     return Stage("cpu-ample", {**cpu_stage(environ).environ, NO_MEMORY_PASS_VARIABLE: "1"})
@@ -75,7 +75,7 @@ def ample_cpu_stage(environ: Mapping[str, str]) -> Stage:
 
 @contextmanager
 def card_stage(environ: Mapping[str, str]) -> Iterator[Stage]:
-    """The simulated card with the kernel bridge, nobody else on it; its memory is one region."""
+    """The simulated card with the kernel bridge and no other programs; its memory is one region."""
     spec = CardSpec(total_bytes=_AMPLE_MIB * MIB)
     with card(plain_environ(environ), inter_op_threads=1, spec=spec) as side:
         yield Stage("card", side.environ)
@@ -83,7 +83,7 @@ def card_stage(environ: Mapping[str, str]) -> Iterator[Stage]:
 
 @contextmanager
 def xla_stage(environ: Mapping[str, str]) -> Iterator[Stage]:
-    """The simulated card where XLA compiles each step and no kernel runs: memory alone."""
+    """The simulated card; XLA compiles each step and no kernel runs, so only memory is measured."""
     with card_stage(environ) as stage:
         made = {key: value for key, value in stage.environ.items() if key != VARIABLE}
         made |= xla_for_command([sys.executable], environ=made).environment(made)
@@ -96,18 +96,18 @@ def gpu_stage(environ: Mapping[str, str]) -> Stage:
 
 
 def gpu_xla_stage(environ: Mapping[str, str]) -> Stage:
-    """The same, where XLA compiles each step, and tries algorithms in the first one."""
+    """The same, but XLA compiles each step, and tries algorithms in the first one."""
     return Stage("gpu-xla", {**gpu_stage(environ).environ, JIT_VARIABLE: "1"})
 
 
 def limited(stage: Stage, limit_mib: int) -> Stage:
-    """The stage where TensorFlow may take that much and no more; its name tells."""
+    """The stage with this memory limit for TensorFlow, which its name includes."""
     variable = "TF_CPU_BFC_MEM_LIMIT_IN_MB" if stage.name.startswith("cpu") else CARD_LIMIT_VARIABLE
     return Stage(f"{stage.name}, {limit_mib} MiB", {**stage.environ, variable: str(limit_mib)})
 
 
 def plain_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """``environ`` without what steers TensorFlow; children find this package."""
+    """``environ`` without TensorFlow's settings; children can import this package."""
     kept = {key: value for key, value in environ.items() if not key.startswith(_STEERING)}
     paths = [str(ROOT), *filter(None, [environ.get("PYTHONPATH")])]
     return kept | {"PYTHONPATH": os.pathsep.join(paths), "TF_CPP_MIN_LOG_LEVEL": "1"}
@@ -116,10 +116,10 @@ def plain_environ(environ: Mapping[str, str]) -> dict[str, str]:
 def run_child(
     module: str, argument: object, *, environ: Mapping[str, str], told: str, timeout_s: float
 ) -> Iterator[Any]:
-    """What ``python -m module ARGUMENT`` prints on lines that begin with ``told``, decoded.
+    """Yield the decoded lines starting with ``told`` from ``python -m module ARGUMENT``.
 
-    Raises ChildError where it prints none, with the last of its stderr, or takes too long: it is
-    asked to end then (SIGTERM) and has 10 s for that.
+    Raises ChildError, with the end of its stderr, if there are none or it takes too long.  It is
+    then asked to end (SIGTERM) and has 10 s to do so.
     """
     command = [sys.executable, "-m", module, json.dumps(argument)]
     pipe = subprocess.PIPE

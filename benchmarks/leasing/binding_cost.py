@@ -1,8 +1,9 @@
-"""What a lease adds to the binding: fresh processes with ``memory.lease`` on and off, in pairs.
+"""The cost of a lease in the binding: fresh processes with ``memory.lease`` on and off, in pairs.
 
-Each imports gpuconf.auto and a framework (an empty module), and then makes its devices.  A real
-framework's import takes seconds, after which the card is asked again, lease or not: so here too.
-The time from before that import to after the binding counts, with what is loaded on the way.
+Each imports gpuconf.auto and a framework (an empty module), and then creates its devices.  A real
+framework's import takes seconds, after which the card is queried again, with or without a lease, so
+that is done here too.  The measured time is from before that import to after the binding, including
+the modules loaded meanwhile.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ print(json.dumps([now_s - wall_s, now_cpu_s - cpu_s, now_s - middle_s, now_cpu_s
 
 
 class Binding(NamedTuple):
-    """What one process took: for import and binding, and of that for the binding alone; seconds."""
+    """One process's time for import and binding, and for the binding alone; in seconds."""
 
     wall_s: float
     cpu_s: float
@@ -45,7 +46,7 @@ class Binding(NamedTuple):
 
 
 def bind_once(profile: Path, environ: Mapping[str, str], *, leases: bool) -> Binding:
-    """Bind in a fresh process; raises SystemExit where it was not as asked."""
+    """Bind in a fresh process; raises SystemExit if the result is not as requested."""
     command = [sys.executable, "-c", _PROGRAM]
     done = subprocess.run(
         command,
@@ -66,7 +67,7 @@ def bind_once(profile: Path, environ: Mapping[str, str], *, leases: bool) -> Bin
 def bind_in_pairs(
     rounds: int, environ: Mapping[str, str], folder: Path
 ) -> list[tuple[Binding, Binding]]:
-    """With a lease and without, in turn, and who is first in turn; ``rounds`` pairs."""
+    """Measure ``rounds`` pairs, with a lease and without; the order alternates."""
     (folder / "cupy.py").write_text("", encoding="utf-8")
     files = {}
     for leases in (True, False):
@@ -76,7 +77,7 @@ def bind_in_pairs(
     environ = {**environ, "PYTHONPATH": os.pathsep.join(paths)}
     environ.pop("PYTHONDONTWRITEBYTECODE", None)
     pairs = []
-    for number in range(-1, rounds):  # the first writes compiled files
+    for number in range(-1, rounds):  # the first writes .pyc files
         order = (True, False) if number % 2 else (False, True)
         found = {leases: bind_once(files[leases], environ, leases=leases) for leases in order}
         if number >= 0:

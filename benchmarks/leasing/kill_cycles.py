@@ -1,7 +1,7 @@
 """Kill cycles on the ledger alone: forked programs take, wait, release, and die at any call of it.
 
-No card and no NVML: the sum of the leases that a program finds under the mutex is all it goes by.
-One more program holds a lease throughout, which every one of them must see.  Prints JSON.
+There is no card and no NVML: a program only uses the sum of the leases that it finds under the
+mutex.  One more program holds a lease throughout, which every one of them must see.  Prints JSON.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from gpuconf.leases.lease import next_ticket
 from gpuconf.leases.ledger import Ledger
 
 _CARD = "GPU-kill-cycles"
-_ROOM = 100  # in whatever unit: the ledger only adds
+_ROOM = 100  # in any unit: the ledger only adds
 _ALWAYS_HELD = 30
 _AT_ONCE = 8
 _LATEST_CALL = 50
 _NOTE = {"program": "kill cycles"}
-# Exit codes of a program that found the promise broken, or no ledger.
+# Exit codes of a program that found a broken promise or no ledger.
 _OVER_COMMITTED, _LOST_A_LIVING_LEASE, _FAILED = 3, 4, 5
 
 
 class Cycles(NamedTuple):
-    """What the cycles came to."""
+    """The results of the cycles."""
 
     programs: int
     killed: int
@@ -48,7 +48,7 @@ class Cycles(NamedTuple):
 
 
 def one_life(folder: LedgerFolder, seed: int) -> None:
-    """A program: three times a lease or a place in the line, in turn, and a release."""
+    """A program: three times a lease or a place in the queue, in turn, and a release."""
     chance = random.Random(seed)
     ledger = Ledger(folder)
     arm(Death(call=chance.randint(1, _LATEST_CALL)))
@@ -86,7 +86,7 @@ def _live(folder: LedgerFolder, seed: int) -> NoReturn:
 
 
 def _hold(folder: LedgerFolder) -> int:
-    """Start the program that holds its lease throughout; its pid, once it does."""
+    """Start the program that holds its lease throughout; return its pid once it does."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -103,7 +103,7 @@ def _hold(folder: LedgerFolder) -> int:
 
 
 def run_cycles(count: int, seed: int) -> Cycles:
-    """Programs, some at a time, until ``count`` are killed; after each lot a reader sweeps."""
+    """Run programs, several at a time, until ``count`` are killed; a reader sweeps each batch."""
     chance = random.Random(seed)
     folder = find_folder()
     reader, root, began = Ledger(folder), Path(folder.path), time.monotonic()
@@ -133,7 +133,7 @@ def run_cycles(count: int, seed: int) -> Cycles:
 
 
 def main() -> None:
-    """Run the cycles and print what they came to."""
+    """Run the cycles and print their results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, required=True, help="how many are to be killed")
     parser.add_argument("--seed", type=int, default=1)

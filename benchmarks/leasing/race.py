@@ -1,4 +1,4 @@
-"""Many racers at one instant on the card that this process sees; prints what happened as JSON.
+"""Many racers at the same moment on the card that this process sees; prints the results as JSON.
 
 They are forked from one process that has imported everything, so all are ready when the gate opens.
 """
@@ -24,12 +24,12 @@ from gpuconf.leases.folder import find_folder
 from gpuconf.leases.ledger import Ledger
 from gpuconf.profile import Profile
 
-_LATEST_CALL = 60  # what a few looks at the card come to
+_LATEST_CALL = 60  # what a few queries of the card amount to
 _LONGEST_S = 10.0
 
 
 class Gate(NamedTuple):
-    """Two pipes: racers say that they are ready, and wait until the other one is closed."""
+    """Two pipes: racers report on one that they are ready, and wait until the other is closed."""
 
     ready_read: int
     ready_write: int
@@ -38,7 +38,7 @@ class Gate(NamedTuple):
 
 
 def deaths(chance: random.Random, count: int, share: float) -> list[Death]:
-    """How each of ``count`` racers ends: ``share`` of them, about, is killed at a random point."""
+    """How each of ``count`` racers ends: about ``share`` of them are killed at a random point."""
     longest_s = min(_LONGEST_S, count / 12)
 
     def one() -> Death:
@@ -52,7 +52,7 @@ def deaths(chance: random.Random, count: int, share: float) -> list[Death]:
 
 
 def run_gate(tasks: list[Task], choice: list[Profile], log: Path) -> dict[str, Any]:
-    """Start all ``tasks``, let them go at one instant, reap each as it ends; what happened."""
+    """Start all ``tasks``, release them at the same moment, reap each; return the results."""
     gate = Gate(*os.pipe(), *os.pipe())
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC)
     pids = {_start(task, choice, gate, descriptor) for task in tasks}
@@ -90,7 +90,7 @@ def _race(task: Task, choice: list[Profile], gate: Gate, log: int) -> NoReturn:
         racer = Racer(task, profile, log)
         os.write(gate.ready_write, b"r")
         os.read(gate.open_read, 1)
-        os.dup2(quiet, 2)  # hundreds of lines that say who waits
+        os.dup2(quiet, 2)  # hundreds of lines about who is waiting
         racer.run()
         code = 0
     except BaseException:
@@ -100,12 +100,12 @@ def _race(task: Task, choice: list[Profile], gate: Gate, log: int) -> NoReturn:
 
 
 def stale_files(root: Path) -> int:
-    """How many files the ledger's folders hold, living leases' among them."""
+    """The number of files in the ledger's folders, including those of live leases."""
     return sum(len(files) for folder, _, files in os.walk(root) if Path(folder) != root)
 
 
 def swept(ledger: Ledger) -> int:
-    """How many leases and waiting places live, as the next reader finds, who sweeps."""
+    """The number of live leases and queue places, as found by the next reader, which sweeps."""
     with ledger.mutex.held():
         return sum(
             len(ledger.leases(card, sweep=True)) + len(ledger.waiting(card, sweep=True))
@@ -116,8 +116,8 @@ def swept(ledger: Ledger) -> int:
 def over_commits(events: list[dict[str, Any]], room_bytes: int) -> int:
     """Grants whose sum exceeded ``room_bytes``.
 
-    Once as the one that took the lease saw the others', under the mutex; and once by the log: who
-    has said that it ends was surely there until then.
+    Counted once by the process that took the lease, from the others' leases under the mutex, and
+    once from the log: a process that reported its end certainly held its lease until then.
     """
     granted = [each for each in events if each["event"] == "granted"]
     ends = {each["pid"]: each["at_s"] for each in events if each["event"] == "end"}
@@ -136,7 +136,7 @@ def over_commits(events: list[dict[str, Any]], room_bytes: int) -> int:
 
 
 def run_round(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """All gates of a round, one after the other; the sums."""
+    """Run all gates of a round, one after another; return the sums."""
     chance = random.Random(options.seed)
     choice = profiles(folder, with_lease=options.leases)
     idle = read_inventory().gpus[0]
@@ -161,7 +161,7 @@ def run_round(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run a round and print what happened."""
+    """Run a round and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gates", type=int, nargs="+", required=True, help="racers in each gate")
     parser.add_argument("--killed", type=float, default=0.0, help="which share is to be killed")

@@ -1,7 +1,7 @@
 """One tiny program on the card: a plan with its lease, a context, memory in steps, the end.
 
-No framework: the driver is called as one would.  What happens is written, a JSON document a line,
-to a descriptor.
+There is no framework: it calls the driver as a framework would.  Events are written to a
+descriptor, one JSON document per line.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ memory:
   on_shortage: {{wait: forever}}
   lease: {lease}
 """
-_write, _open = os.write, os.open  # as they are before a death is armed
+_write, _open = os.write, os.open  # saved before a death is armed
 
 
 class Task(NamedTuple):
-    """What one racer does; ``with_lease`` is False for the same without the ledger."""
+    """The task of one racer; ``with_lease`` is False to do the same without the ledger."""
 
     seed: int
     with_lease: bool
@@ -48,7 +48,7 @@ class Task(NamedTuple):
 
 
 def profiles(folder: Path, *, with_lease: bool) -> list[Profile]:
-    """The profiles of programs that want more and less, from files made in ``folder``."""
+    """Profiles of programs with larger and smaller limits, from files made in ``folder``."""
     made = []
     for limit in WANTED_MIB:
         file = folder / f"race{limit}.yaml"
@@ -71,7 +71,7 @@ class Racer:
         self._leases = OwnLeases()
 
     def run(self) -> None:
-        """Plan, take the memory in steps, work, end; say so in the log."""
+        """Plan, take the memory in steps, work, end; log each event."""
         arm(self._task.death)
         began, began_cpu = time.perf_counter(), time.process_time()
         card = self._plan().gpus[0]
@@ -83,7 +83,7 @@ class Racer:
             wall_s=time.perf_counter() - began,
             cpu_s=time.process_time() - began_cpu,
         )
-        time.sleep(self._chance.uniform(0, 0.3))  # the data is loaded before the card is touched
+        time.sleep(self._chance.uniform(0, 0.3))  # loading data before using the card
         self._say("end", refused=not self._grow(card))
         if not self._task.death.is_natural:
             time.sleep(5)

@@ -1,4 +1,4 @@
-"""SIGKILL in the middle of the ledger's own work: at the n-th call that it makes, or at a time."""
+"""SIGKILL in the middle of the ledger's own work: at its n-th call, or after a delay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
-# What a ledger does to files, call by call; some of them nobody but it makes between two questions.
+# The ledger's calls on files; some are made only by the ledger between two checks.
 _CALLS: tuple[tuple[ModuleType, tuple[str, ...]], ...] = (
     (os, ("open", "rename", "unlink", "write", "listdir", "scandir", "mkdir", "chmod", "fchmod")),
     (fcntl, ("lockf", "flock", "fcntl")),
@@ -18,19 +18,19 @@ _CALLS: tuple[tuple[ModuleType, tuple[str, ...]], ...] = (
 
 
 class Death(NamedTuple):
-    """When a process is to die: before its so-manieth call, after so many seconds, or by itself."""
+    """When a process dies: before its n-th call, after some seconds, or by itself."""
 
     call: int | None = None
     after_s: float | None = None
 
     @property
     def is_natural(self) -> bool:
-        """Whether it is left to end by itself."""
+        """Whether it ends by itself."""
         return self.call is None and self.after_s is None
 
 
 def arm(death: Death) -> None:
-    """From now on: this process dies as ``death`` says."""
+    """From now on, let this process die as ``death`` says."""
     if death.after_s is not None:
         timer = threading.Timer(death.after_s, _die)
         timer.daemon = True

@@ -14,8 +14,8 @@ Arrays = Mapping[str, NDArray[Any]]
 class Agreement(NamedTuple):
     """``difference`` is the largest over all arrays, relative to the largest value of its array.
 
-    ``problem`` says what cannot be compared at all: other names, shapes or types, a NaN on one
-    side only, nothing to compare.
+    ``problem`` says why a comparison is impossible: different names, shapes or types, a NaN on one
+    side only, or nothing to compare.
     """
 
     difference: float
@@ -23,16 +23,16 @@ class Agreement(NamedTuple):
 
     @property
     def bit_equal(self) -> bool:
-        """Whether every array is the same, to the last bit."""
+        """Whether all arrays are identical, to the last bit."""
         return self.problem is None and self.difference == 0.0
 
     def within(self, tolerance: float) -> bool:
-        """Whether the sides differ by no more than ``tolerance``; 0 asks for equal bits."""
+        """Whether the sides differ by at most ``tolerance``; 0 requires equal bits."""
         return self.problem is None and self.difference <= tolerance
 
 
 def agreement(one: Arrays, other: Arrays) -> Agreement:
-    """Compare arrays of the same names."""
+    """Compare arrays with the same names."""
     if not one or not any(array.size for array in one.values()):
         return Agreement(float("inf"), "there is nothing to compare")
     if one.keys() != other.keys():

@@ -10,10 +10,10 @@ MODELS = {model.name: model for model in (*APPLICATIONS, *SMALL)}
 
 
 def _trainings() -> dict[str, Training]:
-    """Every model with every optimizer, and a small one also as Keras compiles it.
+    """Every model with every optimizer, and a small one also with Keras's default compilation.
 
-    The large ones are chaotic on images of a few pixels: what one last bit makes of their losses
-    after some steps tells nothing.
+    The large ones are chaotic on images of a few pixels: after some steps, the effect of a single
+    bit on their losses is meaningless.
     """
     rows = [Training(model, optimizer) for model in MODELS.values() for optimizer in OPTIMIZERS]
     rows += [Training(model, OPTIMIZERS[0], as_keras_does=True) for model in SMALL]

@@ -1,8 +1,8 @@
-"""The same trainings on this machine's GPU and on the simulated card, both columns: `make gpu`.
+"""The same trainings on this machine's GPU and on the simulated card, in two columns: `make gpu`.
 
 Prints a table and, with ``--write FILE``, writes it.  The losses may differ, because a GPU's own
-kernels round differently; the peaks are what is to be learnt here.  Exit code 1 if a training did
-not run on one of the sides.
+kernels round differently; the peaks are what matters here.  Exit code 1 if a training did not run
+on one of the sides.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _line(cells: Sequence[str], on_gpu: Result, on_card: Result) -> tuple[str, b
 
 
 def main() -> int:
-    """Train on both, print, and write if asked to."""
+    """Train on both, print, and write if requested."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", metavar="WORD", help="trainings whose name has this word")
     parser.add_argument("--write", metavar="FILE", type=Path, help="write the page there too")

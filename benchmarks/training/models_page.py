@@ -1,4 +1,4 @@
-"""The rows of ``docs/trained-models.md`` and the words around them."""
+"""The rows of ``docs/trained-models.md`` and the text around them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.training.sides import SPEC, Result
 from benchmarks.training.training_cases import STEPS, Training
 from gpuconf.units import MIB, sized
 
-# Where the kernels or their order differ.  Float32 has 6e-8; a few steps of training multiply that.
+# For different kernels or a different order.  Float32 has 6e-8; a few training steps multiply that.
 TOLERANCE = 1e-5
 _TEXT = f"""# Models trained on the simulated card
 
@@ -68,7 +68,7 @@ class Row(NamedTuple):
 
     @property
     def agreement(self) -> Agreement:
-        """Of losses, weights and predictions; of the losses alone where XLA was asked for."""
+        """Of losses, weights and predictions; only of losses if XLA was requested."""
         arrays = [self.on_cpu.arrays, self.on_card.arrays]
         if self.training.as_keras_does:
             arrays = [{k: v for k, v in each.items() if k == "losses"} for each in arrays]
@@ -76,13 +76,13 @@ class Row(NamedTuple):
 
     @property
     def errors(self) -> list[str]:
-        """What went wrong on the sides, a line each."""
+        """The errors of the sides, one per line."""
         results = {"CPU": self.on_cpu, "card": self.on_card}
         return [f"{side}: {result.error}" for side, result in results.items() if result.error]
 
     @property
     def agrees(self) -> bool:
-        """Whether both sides trained, alike."""
+        """Whether both sides trained with equal results."""
         tolerance = 0.0 if self.training.same_kernels else TOLERANCE
         return not self.errors and self.agreement.within(tolerance)
 
@@ -113,7 +113,7 @@ def machine() -> str:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows, and below them what went wrong."""
+    """The rows, followed by the errors."""
     problems = [f"- {row.training.name}: {error}" for row in rows for error in row.errors]
     return "\n".join([*_HEAD, *map(_line, rows), *([""] if problems else []), *problems])
 

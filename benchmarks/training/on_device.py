@@ -1,9 +1,9 @@
-"""The inner half of a comparison: run named cases on one device, in this process.
+"""The child process of a comparison: run named cases on one device.
 
-A program that compares calls :func:`run_cases` under ``if __name__ == "__main__"``; the outer
-half (:mod:`sides`) starts it once with TensorFlow on the CPU alone and once on the simulated
-card, and reads what it printed and wrote.  This half never falls back to another device: a
-table of CPU runs must not pass for one of the card's.
+A program that compares calls :func:`run_cases` under ``if __name__ == "__main__"``.  The parent
+(:mod:`sides`) starts it once with TensorFlow on the CPU alone and once on the simulated card, and
+reads its output and files.  The child never falls back to another device: a table of CPU runs must
+not pass for one of the card's.
 """
 
 from __future__ import annotations
@@ -19,45 +19,46 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# How `sides` tells this process what to be; its values are the names of sides there.
+# `sides` tells this process its role with these; the values are the names of sides there.
 SIDE_VARIABLE = "GPUCONF_TRAINING_SIDE"
 INTER_OP_VARIABLE = "GPUCONF_TRAINING_INTER_OP_THREADS"
 CARD = "card"
 COMPARABLE_CPU = "cpu"
 
-# Gradients of float variables belong on the card; what counts or seeds may stay on the host.
+# Gradients of float variables belong on the card; counters and seeds may stay on the host.
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
-# Nodes of a graph that compute nothing or only move what others computed, and those that feed it:
-# they stand on the host on a real GPU too.
+# Nodes of a graph that compute nothing, or only move results of others, and the nodes that feed the
+# graph: they are on the host on a real GPU too.
 _PLUMBING = re.compile("_(Host|Device)?(Arg|Retval|Send|Recv)|NoOp|Const|.*(Dataset|Iterator).*")
 
 
 class Seen(NamedTuple):
-    """What a case gives back: arrays to be compared, and facts to be told."""
+    """The result of a case: arrays to compare, and facts to report."""
 
     arrays: Mapping[str, NDArray[Any]]
     facts: Mapping[str, Any]
 
 
 class NotOnTheCardError(Exception):
-    """Something was computed elsewhere than the side says."""
+    """Something was computed on a device other than the side's."""
 
 
 def side() -> str:
-    """The side that this process is."""
+    """The side of this process."""
     return os.environ[SIDE_VARIABLE]
 
 
 def is_card() -> bool:
-    """Whether this process is to compute on the card."""
+    """Whether this process must compute on the card."""
     return side() == CARD
 
 
 def run_cases(run: Callable[[str], Seen]) -> None:
-    """Run the cases named on the command line and write what they gave.
+    """Run the cases named on the command line and write their results.
 
-    ``sys.argv`` is a folder and names.  One line of JSON for each name that was begun and one for
-    each that ended; arrays go to ``FOLDER/NUMBER.npz``.  An exception ends its case only.
+    ``sys.argv`` has a folder and names.  Prints one line of JSON for each name that was
+    started and one for each that ended; arrays go to ``FOLDER/NUMBER.npz``.  An exception only
+    ends its own case.
     """
     folder, names = Path(sys.argv[1]), sys.argv[2:]
     prepare()
@@ -75,13 +76,13 @@ def run_cases(run: Callable[[str], Seen]) -> None:
 
 
 def prepare() -> None:
-    """Set TensorFlow up as the side is described, and check that the device is what it says."""
+    """Set TensorFlow up as the side requires, and check that the device is the expected one."""
     import tensorflow as tf
 
     if threads := os.environ.get(INTER_OP_VARIABLE):
         tf.config.threading.set_inter_op_parallelism_threads(int(threads))
     if side() == COMPARABLE_CPU:
-        # As on the card, where the bridge keeps these two from asking for kernels of a GPU's own.
+        # As on the card, where the bridge stops these two from requesting a GPU's own kernels.
         options = {"remapping": False, "layout_optimizer": False}
         tf.config.optimizer.set_experimental_options(options)
     cards = len(tf.config.list_logical_devices("GPU"))
@@ -90,18 +91,18 @@ def prepare() -> None:
 
 
 def device_name() -> str:
-    """The device of this side, as TensorFlow ends its names."""
+    """The device of this side, in the form that ends TensorFlow's device names."""
     return "GPU:0" if is_card() else "CPU:0"
 
 
 def check_device(what: str, tensor: Any) -> None:
-    """Raise unless ``tensor`` (or a variable) lives on the device of this side."""
+    """Raise unless ``tensor`` (or a variable) is on the device of this side."""
     if not str(tensor.device).endswith(device_name()):
         raise NotOnTheCardError(f"{what} is on {tensor.device}, not on {device_name()}")
 
 
 def check_variables(variables: Any) -> int:
-    """Check that every float variable lives on this side's device; the bytes they take."""
+    """Check that every float variable is on this side's device; return their bytes."""
     size_bytes = 0
     for variable in variables:
         tensor = getattr(variable, "value", variable)
@@ -113,7 +114,7 @@ def check_variables(variables: Any) -> int:
 
 
 def memory() -> dict[str, int] | None:
-    """``current`` and ``peak`` bytes of this side's allocator, or None where it keeps no count."""
+    """``current`` and ``peak`` bytes of this side's allocator, or None without statistics."""
     import tensorflow as tf
 
     try:
@@ -123,7 +124,7 @@ def memory() -> dict[str, int] | None:
 
 
 def reset_memory_peak() -> None:
-    """Let the peak begin anew."""
+    """Reset the peak."""
     import tensorflow as tf
 
     if memory() is not None:
@@ -131,7 +132,7 @@ def reset_memory_peak() -> None:
 
 
 class PlacedGraphs:
-    """Collects the graphs that TensorFlow really runs, with the device of each node."""
+    """Collects the graphs that TensorFlow actually runs, with the device of each node."""
 
     def __init__(self) -> None:
         self.on_device = self.elsewhere = 0

@@ -1,7 +1,7 @@
-"""The outer half of a comparison: the same cases with TensorFlow on the CPU and on the card.
+"""The parent process of a comparison: the same cases with TensorFlow on the CPU and on the card.
 
-A side is an environment.  A process that dies has its dying words recorded for the case it was
-at, and the rest of the cases go on in a fresh process: one crash never hides the other rows.
+A side is an environment.  If a process dies, its last output is recorded for the case that it was
+running, and the remaining cases continue in a fresh process: a crash never hides the other rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TIMEOUT_S = 3000
 
 
 class Side(NamedTuple):
-    """Where TensorFlow computes: a name for the table, and what the processes are started with."""
+    """Where TensorFlow computes: a name for the table, and the environment of its processes."""
 
     name: str
     environ: Mapping[str, str]
@@ -38,7 +38,7 @@ class Side(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What one case gave on one side; ``error`` is None when it ended well."""
+    """The result of one case on one side; ``error`` is None if it succeeded."""
 
     arrays: Mapping[str, NDArray[Any]]
     facts: Mapping[str, Any]
@@ -46,11 +46,11 @@ class Result(NamedTuple):
 
 
 def cpu(environ: Mapping[str, str], *, inter_op_threads: int | None = None) -> Side:
-    """TensorFlow without a GPU, kernels and graphs as on the card.
+    """TensorFlow without a GPU, with the same kernels and graphs as on the card.
 
     oneDNN's kernels are off, and so are grappler's remapper and layout optimizer (see
-    ``on_device.prepare``): they would fuse nodes of the graph into other kernels.  The CPU's own
-    allocator is the BFC allocator, so that it counts.
+    ``on_device.prepare``): they would fuse nodes of the graph into other kernels.  The CPU uses the
+    BFC allocator, so that it keeps statistics.
     """
     more = {
         "TF_ENABLE_ONEDNN_OPTS": "0",
@@ -74,7 +74,7 @@ def card(
     python: str = sys.executable,
     spec: CardSpec = SPEC,
 ) -> Iterator[Side]:
-    """The simulated card with the kernel bridge, and nothing else set: as users have it."""
+    """The simulated card with the kernel bridge and no other settings, as for users."""
     with simulated_card(spec) as made:
         clean = _clean(environ, CARD, inter_op_threads)
         bridge = bridge_for_command([python], environ=clean)
@@ -82,7 +82,7 @@ def card(
 
 
 def run_side(side: Side, program: Path, names: Sequence[str], folder: Path) -> dict[str, Result]:
-    """Run ``program`` (see :func:`on_device.run_cases`) on a side until every case has an end."""
+    """Run ``program`` (see :func:`on_device.run_cases`) on a side until every case has ended."""
     folder.mkdir(parents=True, exist_ok=True)
     results: dict[str, Result] = {}
     left = list(names)
@@ -109,7 +109,7 @@ def run_side(side: Side, program: Path, names: Sequence[str], folder: Path) -> d
 
 
 def _read(output: str) -> tuple[dict[str, Result], str | None]:
-    """The cases that ended, and the one that was begun last."""
+    """The cases that ended, and the one that was started last."""
     ended: dict[str, Result] = {}
     begun: str | None = None
     for line in output.splitlines():
@@ -142,7 +142,7 @@ def _without_gpu(environ: Mapping[str, str], name: str, threads: int | None) -> 
 
 
 def _clean(environ: Mapping[str, str], name: str, threads: int | None) -> dict[str, str]:
-    """``environ`` without what steers TensorFlow; programs find this package."""
+    """``environ`` without TensorFlow's settings; programs can import this package."""
     kept = {key: value for key, value in environ.items() if not key.startswith(_STEERING)}
     paths = [_ROOT, *([environ["PYTHONPATH"]] if environ.get("PYTHONPATH") else [])]
     kept |= {SIDE_VARIABLE: name, "PYTHONPATH": os.pathsep.join(paths)}

@@ -1,4 +1,4 @@
-"""Small models of our own: one for each kind of layer that people train."""
+"""Small models of our own: one for each common kind of layer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _mlp() -> Any:
 
 
 def _convnet() -> Any:
-    """Convolution, batch normalisation, both poolings, dropout."""
+    """Convolution, batch normalization, both poolings, dropout."""
     import keras
     from keras import layers
 
@@ -65,7 +65,7 @@ def _separable() -> Any:
 
 
 def _recurrent(kind: str) -> Any:
-    """``LSTM``, ``GRU`` (with all their defaults, ``use_cudnn`` too), or LSTM both ways."""
+    """``LSTM``, ``GRU`` (with all defaults, including ``use_cudnn``), or bidirectional LSTM."""
     import keras
     from keras import layers
 
@@ -131,7 +131,7 @@ def _transformer() -> Any:
 
 
 def _unet() -> Any:
-    """Resize layers of three kinds on the way up."""
+    """Three kinds of upsampling layers."""
     import keras
     from keras import layers
 

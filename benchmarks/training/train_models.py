@@ -23,7 +23,7 @@ from benchmarks.training.training_cases import SEED, STEPS, Batches, Model, Trai
 
 
 def train(name: str) -> Seen:
-    """Train one model for some steps; give its losses, weights and predictions."""
+    """Train one model for some steps; return its losses, weights and predictions."""
     import keras
 
     training = TRAININGS[name]
@@ -93,7 +93,7 @@ def _slots(model: Any) -> list[Any]:
 
 
 def _check_card(facts: dict[str, Any], model: Any, data: Batches, case: Model) -> None:
-    """Raise unless the training really was on this side's device."""
+    """Raise unless the training actually ran on this side's device."""
     first = _first_batch(data.inputs, case.batch_size)
     for output in _flat(model(first, training=True)):
         check_device("the model's output", output)

@@ -1,7 +1,7 @@
 """Train small models on the CPU and on the simulated card and compare: `make models`.
 
-Writes docs/trained-models.md.  Exit code 1 if a row does not agree.  ``--only WORD`` takes the
-rows whose name has the word and prints the table instead of writing the page.
+Writes docs/trained-models.md.  Exit code 1 if a row does not agree.  ``--only WORD`` selects the
+rows whose name contains the word, and prints the table instead of writing the page.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from benchmarks.training.training_cases import OPTIMIZERS, Training
 
 PROGRAM = Path(__file__).with_name("train_models.py")
 WRITTEN = Path(__file__).resolve().parents[2] / "docs" / "trained-models.md"
-# One at a time, so that the peaks do not depend on which of two nodes happened to be first.
+# One at a time, so that the peaks do not depend on which of two nodes happens to run first.
 INTER_OP_THREADS = 1
 
 
 def train_all(names: Sequence[str], scratch: Path) -> Iterator[Row]:
-    """Train on the three sides, a group of rows at a time, and compare."""
+    """Train on the three sides, one group of rows at a time, and compare."""
     plain, default = (
         make(os.environ, inter_op_threads=INTER_OP_THREADS) for make in (cpu, default_cpu)
     )
@@ -45,7 +45,7 @@ def _has_default(training: Training) -> bool:
 
 
 def _groups(names: Sequence[str]) -> Iterator[list[str]]:
-    """What one process trains: each large model alone, all small ones together."""
+    """The cases of one process: each large model alone, all small ones together."""
     for model in APPLICATIONS:
         yield [name for name in names if TRAININGS[name].model.name == model.name]
     large = {model.name for model in APPLICATIONS}

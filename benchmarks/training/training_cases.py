@@ -1,4 +1,4 @@
-"""What a model to be trained is, and all of them: the rows of ``docs/trained-models.md``."""
+"""The definition of a model to train, and all trainings: the rows of ``docs/trained-models.md``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEED = 20
 
 
 class Batches(NamedTuple):
-    """What ``fit`` is given: inputs and targets, one array or several of them."""
+    """The data for ``fit``: inputs and targets, one array or several of each."""
 
     inputs: Any
     targets: Any
@@ -24,10 +24,10 @@ class Batches(NamedTuple):
 class Model(NamedTuple):
     """A small model: how it is built, fed and compiled.
 
-    ``build`` imports Keras itself, so that this table can be read without it.  ``data`` makes
-    the given number of samples.  ``loss`` is what ``compile`` takes, or a function that makes it.
-    ``optimizer_options`` go to the optimizer's constructor; ``policy`` is Keras's dtype policy.
-    ``on_cudnn`` says that Keras asks for cuDNN's LSTM or GRU where there is a GPU.
+    ``build`` imports Keras itself, so that this table can be read without it.  ``data`` makes the
+    given number of samples.  ``loss`` is an argument of ``compile``, or a function that returns
+    one.  ``optimizer_options`` go to the optimizer's constructor; ``policy`` is Keras's dtype
+    policy.  ``on_cudnn`` says that Keras uses cuDNN's LSTM or GRU if there is a GPU.
     """
 
     name: str
@@ -44,9 +44,9 @@ class Model(NamedTuple):
 class Training(NamedTuple):
     """A row: a model, an optimizer, and how ``compile`` was called.
 
-    Keras's default, ``jit_compile="auto"``, is XLA for most models where there is a GPU.  The
-    simulated card has no XLA and runs such functions op by op, through fewer of grappler's
-    passes than the same functions on a CPU: ``as_keras_does`` rows differ in the last bits.
+    Keras's default, ``jit_compile="auto"``, means XLA for most models if there is a GPU. The
+    simulated card has no XLA and runs such functions op by op, with fewer of grappler's passes than
+    the same functions on a CPU: ``as_keras_does`` rows differ in the last bits.
     """
 
     model: Model
@@ -55,7 +55,7 @@ class Training(NamedTuple):
 
     @property
     def same_kernels(self) -> bool:
-        """Whether both sides compute with the same kernels in the same order: to the last bit."""
+        """Whether both sides use the same kernels in the same order: even the last bits match."""
         return not (self.as_keras_does or self.model.on_cudnn)
 
     @property
@@ -65,7 +65,7 @@ class Training(NamedTuple):
 
 
 def images(height: int, width: int, channels: int = 3, classes: int = 10) -> Any:
-    """Data of a classifier of images."""
+    """Data for an image classifier."""
 
     def make(random: np.random.Generator, count: int) -> Batches:
         shape = (count, height, width, channels)
@@ -75,7 +75,7 @@ def images(height: int, width: int, channels: int = 3, classes: int = 10) -> Any
 
 
 def series(*shape: int, classes: int = 3) -> Any:
-    """Data of a classifier of anything that is normally distributed."""
+    """Data for a classifier, normally distributed."""
 
     def make(random: np.random.Generator, count: int) -> Batches:
         values = random.standard_normal((count, *shape), dtype=np.float32)
@@ -85,7 +85,7 @@ def series(*shape: int, classes: int = 3) -> Any:
 
 
 def words(length: int, vocabulary: int, classes: int = 3) -> Any:
-    """Data of a classifier of sentences, each a row of word numbers."""
+    """Data for a sentence classifier; each sentence is a row of word numbers."""
 
     def make(random: np.random.Generator, count: int) -> Batches:
         sentences = random.integers(1, vocabulary, (count, length)).astype(np.int32)

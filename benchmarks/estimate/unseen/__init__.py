@@ -1,1 +1,1 @@
-"""Models nobody looked at while the estimate was tuned; half of them may be learnt from."""
+"""Models that were not used to tune the estimate; one half may be learned from."""

@@ -1,4 +1,4 @@
-"""Networks that make pictures, or see several things at once."""
+"""Networks that generate images, or have several inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.training.training_cases import Batches
 
 
 def generator(latent: int = 128) -> Any:
-    """Noise becomes a picture through transposed convolutions."""
+    """Noise becomes an image through transposed convolutions."""
     import keras
     from keras import layers
 
@@ -25,7 +25,7 @@ def generator(latent: int = 128) -> Any:
 
 
 def discriminator(side: int = 64) -> Any:
-    """Strided convolutions, spectrally normalized, that say whether a picture is real."""
+    """Strided convolutions with spectral normalization that classify an image as real or not."""
     import keras
     from keras import layers
 
@@ -40,7 +40,7 @@ def discriminator(side: int = 64) -> Any:
 
 
 def diffusion_unet(side: int = 32, base: int = 64) -> Any:
-    """A noisy picture and its time in, the noise out: residual blocks and attention."""
+    """A noisy image and its time in, the noise out: residual blocks and attention."""
     import keras
     from keras import layers, ops
 
@@ -75,14 +75,14 @@ def diffusion_unet(side: int = 32, base: int = 64) -> Any:
 
 
 def noisy_pictures(random: np.random.Generator, count: int, side: int = 32) -> Batches:
-    """Pictures and times, and the noise in them."""
+    """Images and times, and the noise in them."""
     pictures = random.standard_normal((count, side, side, 3), dtype=np.float32)
     times = random.random((count, 1), dtype=np.float32)
     return Batches([pictures, times], random.standard_normal(pictures.shape, dtype=np.float32))
 
 
 def convolutional_vae(side: int = 64, latent: int = 64) -> Any:
-    """A variational autoencoder of pictures whose sampling layer adds the loss of its spread."""
+    """A variational autoencoder for images whose sampling layer adds its KL loss."""
     import keras
     from keras import layers, ops
 
@@ -126,7 +126,7 @@ def _tower(side: int, dim: int) -> Any:
 
 
 def siamese_pictures(side: int = 64) -> Any:
-    """Two pictures through the same layers; are they of the same thing?"""
+    """Two images through the same layers: do they show the same thing?"""
     import keras
     from keras import layers, ops
 
@@ -141,13 +141,13 @@ def siamese_pictures(side: int = 64) -> Any:
 
 
 def picture_pairs(random: np.random.Generator, count: int, side: int = 64) -> Batches:
-    """Two pictures, and whether they belong together."""
+    """Two images, and whether they belong together."""
     pictures = [random.random((count, side, side, 3), dtype=np.float32) for _ in range(2)]
     return Batches(pictures, random.integers(0, 2, (count, 1)).astype(np.float32))
 
 
 def pictures_and_texts(side: int = 64, length: int = 32) -> Any:
-    """A tower for pictures, one for texts, and how near they are."""
+    """A tower for images, one for texts, and their similarity."""
     import keras
     from keras import layers
 
@@ -162,14 +162,14 @@ def pictures_and_texts(side: int = 64, length: int = 32) -> Any:
 
 
 def captioned(random: np.random.Generator, count: int, side: int = 64) -> Batches:
-    """Pictures and texts, and whether the one describes the other."""
+    """Images and texts, and whether the text describes the image."""
     pictures = random.random((count, side, side, 3), dtype=np.float32)
     texts = random.integers(1, 20000, (count, 32)).astype(np.int32)
     return Batches([pictures, texts], random.integers(0, 2, (count, 1)).astype(np.float32))
 
 
 def film_unet(frames: int = 16, side: int = 48) -> Any:
-    """A U-Net in three dimensions, as for scans of bodies."""
+    """A U-Net in three dimensions, as for medical scans."""
     import keras
     from keras import layers
 
@@ -188,24 +188,24 @@ def film_unet(frames: int = 16, side: int = 48) -> Any:
 
 
 def scans(random: np.random.Generator, count: int) -> Batches:
-    """Volumes, and what of them is bright."""
+    """Volumes, and masks of their bright parts."""
     volumes = random.random((count, 16, 48, 48, 1), dtype=np.float32)
     return Batches(volumes, (volumes > 0.5).astype(np.float32))
 
 
 def noise_to_pictures(random: np.random.Generator, count: int) -> Batches:
-    """Noise, and the pictures that it is to become."""
+    """Noise, and the target images."""
     noise = random.standard_normal((count, 128), dtype=np.float32)
     return Batches(noise, random.random((count, 64, 64, 3), dtype=np.float32))
 
 
 def real_or_not(random: np.random.Generator, count: int) -> Batches:
-    """Pictures, and whether they are real."""
+    """Images, and whether they are real."""
     pictures = random.random((count, 64, 64, 3), dtype=np.float32)
     return Batches(pictures, random.integers(0, 2, (count, 1)).astype(np.float32))
 
 
 def pictures_again(random: np.random.Generator, count: int) -> Batches:
-    """Pictures that are to be made again."""
+    """Images that are their own targets."""
     pictures = random.random((count, 64, 64, 3), dtype=np.float32)
     return Batches(pictures, pictures)

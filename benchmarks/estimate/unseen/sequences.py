@@ -1,4 +1,4 @@
-"""Networks for words, sounds and series: transformers, recurrent layers, convolutions."""
+"""Networks for text, audio and series: transformers, recurrent layers, convolutions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _causal_block(x: Any, dim: int, heads: int, *, grouped: bool = False) -> Any
 
 
 def decoder_only(length: int = 128, dim: int = 192, *, grouped: bool = False) -> Any:
-    """A causal language model; grouped, with shared keys, root mean squares and gated layers."""
+    """A causal language model; ``grouped`` uses shared keys, RMS normalization and gated layers."""
     import keras
     from keras import layers
 
@@ -45,7 +45,7 @@ def decoder_only(length: int = 128, dim: int = 192, *, grouped: bool = False) ->
 
 
 def tied_decoder(length: int = 96, dim: int = 256) -> Any:
-    """The same table gives the words their vectors and the outputs their words."""
+    """One table for both the word embeddings and the output layer."""
     import keras
     from keras import layers
 
@@ -58,7 +58,7 @@ def tied_decoder(length: int = 96, dim: int = 256) -> Any:
 
 
 def next_words(length: int) -> Any:
-    """Rows of words, and the same moved by one."""
+    """Rows of words, and the same rows shifted by one."""
 
     def make(random: np.random.Generator, count: int) -> Batches:
         rows = random.integers(1, VOCABULARY, (count, length + 1)).astype(np.int32)
@@ -68,7 +68,7 @@ def next_words(length: int) -> Any:
 
 
 def masked_encoder(length: int = 160, dim: int = 192) -> Any:
-    """A BERT-like classifier: places are embedded too, and padding is masked."""
+    """A BERT-like classifier with position embeddings and masked padding."""
     import keras
     from keras import layers
 
@@ -96,7 +96,7 @@ def masked_encoder(length: int = 160, dim: int = 192) -> Any:
 
 
 def translator(length: int = 64, dim: int = 192) -> Any:
-    """An encoder and a decoder that attends to it."""
+    """An encoder, and a decoder that attends to it."""
     import keras
     from keras import layers
 
@@ -116,7 +116,7 @@ def translator(length: int = 64, dim: int = 192) -> Any:
 
 
 def sentence_pairs_of(length: int) -> Any:
-    """Sentences, their translations, and the translations moved by one."""
+    """Sentences, their translations, and the translations shifted by one."""
 
     def make(random: np.random.Generator, count: int) -> Batches:
         rows = [random.integers(1, VOCABULARY, (count, length)).astype(np.int32) for _ in range(3)]
@@ -126,7 +126,7 @@ def sentence_pairs_of(length: int) -> Any:
 
 
 def tagger(length: int = 100) -> Any:
-    """A word's kind from both sides of it."""
+    """A bidirectional classifier of each word."""
     import keras
     from keras import layers
 
@@ -138,13 +138,13 @@ def tagger(length: int = 100) -> Any:
 
 
 def tags(random: np.random.Generator, count: int, length: int = 100) -> Batches:
-    """Words and their kinds."""
+    """Words and their classes."""
     words = random.integers(1, VOCABULARY, (count, length)).astype(np.int32)
     return Batches(words, random.integers(0, 20, (count, length)))
 
 
 def stacked_gru() -> Any:
-    """A forecast from three GRUs, one over the other, with dropout."""
+    """A forecast from three stacked GRUs with dropout."""
     import keras
     from keras import layers
 
@@ -165,7 +165,7 @@ def simple_recurrent() -> Any:
 
 
 def attending_lstm(length: int = 48) -> Any:
-    """An LSTM reads, another writes from its last state and attends to what was read."""
+    """One LSTM reads; another starts from its last state and attends to its outputs."""
     import keras
     from keras import layers
 
@@ -197,7 +197,7 @@ def dilated_convolutions() -> Any:
 
 
 def gated_sound(length: int = 4000) -> Any:
-    """Gated dilated convolutions whose skips are added up."""
+    """Gated dilated convolutions with summed skip connections."""
     import keras
     from keras import layers
 
@@ -214,7 +214,7 @@ def gated_sound(length: int = 4000) -> Any:
 
 
 def wide_text_convnet(length: int = 200) -> Any:
-    """Convolutions of several widths over a large table of words."""
+    """Convolutions of several widths over a large word embedding."""
     import keras
     from keras import layers
 
@@ -226,7 +226,7 @@ def wide_text_convnet(length: int = 200) -> Any:
 
 
 def separable_sound() -> Any:
-    """A spectrogram as a picture of one channel, separable convolutions."""
+    """A spectrogram as a one-channel image, separable convolutions."""
     import keras
     from keras import layers
 

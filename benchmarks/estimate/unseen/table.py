@@ -1,4 +1,4 @@
-"""The unseen models with their batches, and which half each belongs to."""
+"""The unseen models with their batches, and the half that each belongs to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.training.training_cases import Model, images, series, words
 Half = Literal["learn", "held"]
 _SPARSE = "sparse_categorical_crossentropy"
 _BINARY = "binary_crossentropy"
-# All of keras.applications but the seven that the estimate was tuned on: side, batches.
+# All of keras.applications except the seven that the estimate was tuned on: side, batches.
 _APPLICATIONS: dict[str, tuple[int, tuple[int, int]]] = {
     "ConvNeXtSmall": (64, (2, 8)),
     "ConvNeXtBase": (64, (2, 6)),
@@ -200,5 +200,5 @@ UNSEEN: dict[str, Estimated] = {
 
 
 def half_of(name: str) -> Half:
-    """Which half a model belongs to: its name's hash decides, nobody else."""
+    """The half of a model, determined only by a hash of its name."""
     return "held" if hashlib.sha256(name.encode()).digest()[0] % 2 else "learn"

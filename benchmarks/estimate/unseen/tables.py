@@ -12,7 +12,7 @@ _USERS, _THINGS = 400_000, 150_000
 
 
 def two_towers() -> Any:
-    """A tower for users, one for things, and their product: a recommender's first stage."""
+    """A tower for users, one for items, and their product: a recommender's first stage."""
     import keras
     from keras import layers
 
@@ -27,13 +27,13 @@ def two_towers() -> Any:
 
 
 def likes(random: np.random.Generator, count: int) -> Batches:
-    """Users and things, and whether they like them."""
+    """Users and items, and whether the user likes the item."""
     drawn = [random.integers(0, most, (count, 1)).astype(np.int32) for most in (_USERS, _THINGS)]
     return Batches(drawn, random.integers(0, 2, (count, 1)).astype(np.float32))
 
 
 def click_model(tables: int = 12, rows: int = 20_000, dim: int = 32) -> Any:
-    """Many tables of categories and a row of numbers; all pairs of them are multiplied."""
+    """Many embedding tables and a row of numbers; all pairs of embeddings are multiplied."""
     import keras
     from keras import layers, ops
 
@@ -56,7 +56,7 @@ def click_model(tables: int = 12, rows: int = 20_000, dim: int = 32) -> Any:
 
 
 def clicks(random: np.random.Generator, count: int) -> Batches:
-    """Rows of numbers and kinds, and whether somebody clicked."""
+    """Rows of numbers and categories, and whether there was a click."""
     numbers = random.standard_normal((count, 13), dtype=np.float32)
     kinds = random.integers(0, 20_000, (count, 12)).astype(np.int32)
     return Batches([numbers, kinds], random.integers(0, 2, (count, 1)).astype(np.float32))
@@ -77,7 +77,7 @@ def wide_and_deep() -> Any:
 
 
 def large_dense(initializer: str, units: int = 4096) -> Any:
-    """One weight of 64 MiB, drawn as ``initializer`` says."""
+    """One weight of 64 MiB, initialized by ``initializer``."""
     import keras
     from keras import layers
 
@@ -87,7 +87,7 @@ def large_dense(initializer: str, units: int = 4096) -> Any:
 
 
 def large_embedding(initializer: str = "uniform") -> Any:
-    """A table of 150 MiB and little else."""
+    """An embedding of 150 MiB and little else."""
     import keras
     from keras import layers
 
@@ -106,7 +106,7 @@ def large_lstm() -> Any:
 
 
 def dense_autoencoder() -> Any:
-    """Rows of 8000 numbers pressed into 32."""
+    """Rows of 8000 numbers compressed to 32."""
     import keras
     from keras import layers
 
@@ -118,13 +118,13 @@ def dense_autoencoder() -> Any:
 
 
 def rows_again(random: np.random.Generator, count: int) -> Batches:
-    """Rows that are to be made again."""
+    """Rows that are their own targets."""
     rows = random.standard_normal((count, 8000), dtype=np.float32)
     return Batches(rows, rows)
 
 
 def many_heads() -> Any:
-    """One trunk and five answers."""
+    """One trunk and five outputs."""
     import keras
     from keras import layers
 
@@ -139,13 +139,13 @@ def many_heads() -> Any:
 
 
 def five_answers(random: np.random.Generator, count: int) -> Batches:
-    """Rows and five numbers of each."""
+    """Rows, with five numbers each."""
     rows = random.standard_normal((count, 512), dtype=np.float32)
     return Batches(rows, [rows[:, each : each + 1] for each in range(5)])
 
 
 def graph_network(nodes: int = 64, features: int = 48) -> Any:
-    """Neighbours' features are added up through a dense matrix of who knows whom."""
+    """Neighbours' features are summed through a dense adjacency matrix."""
     import keras
     from keras import layers, ops
 
@@ -163,14 +163,14 @@ def graph_network(nodes: int = 64, features: int = 48) -> Any:
 
 
 def graphs(random: np.random.Generator, count: int) -> Batches:
-    """Features of nodes, who knows whom, and a kind for each graph."""
+    """Features of nodes, the adjacency matrix, and a class for each graph."""
     features = random.standard_normal((count, 64, 48), dtype=np.float32)
     known = (random.random((count, 64, 64)) > 0.8).astype(np.float32)
     return Batches([features, known], random.integers(0, 3, count))
 
 
 def point_cloud(points: int = 512) -> Any:
-    """Points in space: each is seen alone, the largest answers are kept."""
+    """Points in space: each is processed alone, then max-pooled."""
     import keras
     from keras import layers
 
@@ -186,7 +186,7 @@ def point_cloud(points: int = 512) -> Any:
 
 
 def radiance_field(waves: int = 8) -> Any:
-    """Places as sines and cosines, eight dense layers, a colour."""
+    """Positions as sines and cosines, eight dense layers, a colour."""
     import keras
     from keras import layers, ops
 
@@ -222,7 +222,7 @@ def expert_mixture(experts: int = 4) -> Any:
 
 
 def double_branch() -> Any:
-    """A part in float64 beside one in float32, as physicists have them."""
+    """A branch in float64 next to one in float32, as in physics."""
     import keras
     from keras import layers
 
@@ -236,7 +236,7 @@ def double_branch() -> Any:
 
 
 def penalized() -> Any:
-    """A ``train_step`` of its own: the gradient by the inputs is part of the loss."""
+    """A custom ``train_step``: the gradient with respect to the inputs is part of the loss."""
     import keras
     import tensorflow as tf
     from keras import layers, ops
@@ -263,6 +263,6 @@ def penalized() -> Any:
 
 
 def slopes(random: np.random.Generator, count: int) -> Batches:
-    """Rows and a number of each."""
+    """Rows, with one number each."""
     rows = random.standard_normal((count, 128), dtype=np.float32)
     return Batches(rows, rows[:, :1])

@@ -1,4 +1,4 @@
-"""Networks that take pictures: classifiers, segmentation, generators."""
+"""Networks with image inputs: classifiers, segmentation, generators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _conv_norm(x: Any, filters: int, size: int = 3, **options: Any) -> Any:
 
 
 def convnet_with_norm(side: int = 32) -> Any:
-    """A classifier of small pictures as tutorials have it, with dropout between its blocks."""
+    """A tutorial-style classifier of small images, with dropout between its blocks."""
     import keras
     from keras import layers
 
@@ -47,7 +47,7 @@ def augmented_convnet(side: int = 96) -> Any:
 
 
 def group_norm_resnet(side: int = 64) -> Any:
-    """Residual blocks with group normalization, activated before each convolution."""
+    """Residual blocks with group normalization and pre-activation."""
     import keras
     from keras import layers
 
@@ -67,7 +67,7 @@ def group_norm_resnet(side: int = 64) -> Any:
 
 
 def excited_convnet(side: int = 64) -> Any:
-    """Squeeze and excitation: each channel is weighted by what is in it."""
+    """Squeeze and excitation: each channel is weighted by its contents."""
     import keras
     from keras import layers
 
@@ -101,7 +101,7 @@ def conv_mixer(side: int = 64, dim: int = 160, depth: int = 6) -> Any:
 
 
 def mlp_mixer(side: int = 64, patch: int = 8, dim: int = 256, depth: int = 4) -> Any:
-    """Patches mixed by dense layers, over places and over channels in turn."""
+    """Patches mixed by dense layers, alternately over positions and channels."""
     import keras
     from keras import layers
 
@@ -119,7 +119,7 @@ def mlp_mixer(side: int = 64, patch: int = 8, dim: int = 256, depth: int = 4) ->
 
 
 def resizing_unet(side: int = 96, *, how: str = "bilinear", is_gated: bool = False) -> Any:
-    """A U-Net that resizes on its way up; gated, it weights what it skips."""
+    """A U-Net that upsamples by resizing; ``is_gated`` weights its skip connections."""
     import keras
     from keras import layers
 
@@ -143,7 +143,7 @@ def resizing_unet(side: int = 96, *, how: str = "bilinear", is_gated: bool = Fal
 
 
 def dilated_segmenter(side: int = 96) -> Any:
-    """Dilated convolutions of several rates side by side, resized to the picture's size."""
+    """Parallel dilated convolutions of several rates, resized to the image size."""
     import keras
     from keras import layers
 
@@ -209,7 +209,7 @@ def super_resolution(side: int = 64, factor: int = 2) -> Any:
 
 
 def four_kinds(side: int) -> Any:
-    """Pictures, and one of four kinds for each pixel."""
+    """Images, and one of four classes for each pixel."""
 
     def make(random: np.random.Generator, count: int) -> Batches:
         pictures = random.random((count, side, side, 3), dtype=np.float32)
@@ -219,7 +219,7 @@ def four_kinds(side: int) -> Any:
 
 
 def boxes(random: np.random.Generator, count: int, side: int = 128) -> Batches:
-    """Pictures; a kind and a box for each place of the three scales."""
+    """Images; a class and a box for each position of the three scales."""
     pictures = random.random((count, side, side, 3), dtype=np.float32)
     places = sum((side // scale) ** 2 for scale in (4, 8, 16))
     kinds = random.integers(0, 8, (count, places))
@@ -227,6 +227,6 @@ def boxes(random: np.random.Generator, count: int, side: int = 128) -> Batches:
 
 
 def enlarged(random: np.random.Generator, count: int, side: int = 64) -> Batches:
-    """Pictures, and the same at twice their size."""
+    """Images, and the same at twice their size."""
     pictures = random.random((count, side, side, 3), dtype=np.float32)
     return Batches(pictures, pictures.repeat(2, axis=1).repeat(2, axis=2))
