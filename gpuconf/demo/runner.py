@@ -99,10 +99,10 @@ class Runner:
         sign: str = RESULT,
         **variables: str,
     ) -> Iterator[list[ScriptRun]]:
-        """Within the context, a script holds its memory.
+        """Run a script that holds its memory within the context.
 
-        It does so from the line that starts with ``sign`` until its stdin closes; it waits for that
-        at its end.  Afterwards the list contains how it ended.
+        It holds it from the line that starts with ``sign`` until its stdin closes, for which it
+        waits at its end.  The list then has its result.
 
         Raises ProgramDiedError if it never holds memory.
         """

@@ -22,7 +22,7 @@ from gpuconf.units import sized
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _WHITE = (255, 255, 255, 255)
 _ORIENTATION = 0x0112
-# Photographs keep one of these formats while they are reduced; others must be decoded in full.
+# Formats that Pillow can reduce while decoding; others must be decoded in full.
 _SHRINKABLE = ("JPEG", "MPO")
 # The first bytes of files that TensorFlow decodes by itself.
 _BEGINNINGS = (b"\xff\xd8\xff", b"\x89PNG")

@@ -27,7 +27,7 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 
 from gpuconf.carried import with_site
 
-CELL = "cell.json"  # in the rehearsal's folder: tells the agent which cell runs
+CELL = "cell.json"  # in the rehearsal's folder: which cell runs, for the agent
 _FOLDER = "GPUCONF_REHEARSAL"
 _LONGEST_SOCKET = 90  # of 107 characters; zmq appends a number
 _STARTUP_S = 300
