@@ -67,7 +67,7 @@ class Pipeline:
         """The `tf.data.Dataset`, on the host even if there are GPUs."""
         import tensorflow as tf
 
-        # Constants would be placed on a GPU, and every picture with them.
+        # Constants would be placed on a GPU, and every image with them.
         with tf.device("CPU:0"):
             dataset = self._checked(self._batched())
             if self._changes_batches():

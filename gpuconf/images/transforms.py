@@ -66,7 +66,7 @@ def make_augment(augment: Any) -> Transform | None:
 
 
 def _one_step(part: Any, *, training: bool) -> Transform:
-    """Call it, with ``training=`` if it takes that."""
+    """Call the part, with ``training=`` if it accepts that."""
     try:
         parameters = inspect.signature(getattr(part, "call", part)).parameters
     except (TypeError, ValueError):  # C functions have no signature

@@ -71,7 +71,7 @@ class RehearsalDocument(NamedTuple):
     exit_code: Count
     """The command's exit code; docs/rehearse.md lists them."""
     interrupted: bool
-    """Whether a signal came after the verdict, while other batches were measured."""
+    """Whether a signal arrived after the verdict, while other batches were measured."""
     command: tuple[str, ...]
     """The rehearsed command."""
     card: RehearsedCard
@@ -119,7 +119,7 @@ class RehearsalDocument(NamedTuple):
 
 
 class InterruptedDocument(NamedTuple):
-    """The rehearsal was interrupted before there was a verdict."""
+    """The rehearsal was interrupted before it had a verdict."""
 
     simulated: Literal[True]
     """The card was not a real one."""

@@ -37,7 +37,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class CellRunner(NotebookClient):  # type: ignore[misc]  # of an extra, which may not be there
-    """nbclient's own loop, with outputs printed and the cell's number on file."""
+    """nbclient's own loop, which also prints outputs and writes the cell's number to a file."""
 
     def cell_starts(self, cell: Any, cell_index: int) -> None:
         """Print a heading, and record which cell runs; code cells are counted from 1."""

@@ -79,7 +79,7 @@ class RanPhase(NamedTuple):
 
 
 def phases_of(run: RunResult) -> tuple[RanPhase, ...]:
-    """All phases of a run, in the order in which they began."""
+    """All phases of a run, in the order in which they started."""
     noted = [decoded(AgentPhase, each) for each in run.trainer.get("phases", ())]
     trained = [phase for phase in noted if phase.kind == TRAIN]
     if len(trained) == 1 and trained[0].batch is None:  # a generator's comes with its first

@@ -15,7 +15,7 @@ MODULE = "tensorflow_estimator.python.estimator.estimator"
 
 
 class Estimators:
-    """Trains, evaluates and predicts for the ordered number of steps."""
+    """Shortens estimators' training, evaluation and prediction to the ordered number of steps."""
 
     def __init__(self, phases: Phases, guards: Guards) -> None:
         self._phases = phases
