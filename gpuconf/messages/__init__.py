@@ -1,6 +1,6 @@
-"""The one reader of failures: log text or an exception -> `Reading`, its cause and facts.  Pure.
+"""The single failure parser: log text or an exception -> `Reading`, its cause and facts.  Pure.
 
-``gpuconf explain``, ``doctor --probe``, ``rehearse`` and the batching calls all ask here.
+``gpuconf explain``, ``doctor --probe``, ``rehearse`` and the batching calls all use it.
 """
 
 from gpuconf.messages.headline import headline

@@ -1,4 +1,4 @@
-"""The causes of failures, how bad each may be, and which cause explains which."""
+"""The causes of failures, their severity, and which cause explains which."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SEVERITIES: dict[Severity, str] = {
 
 
 class Cause(NamedTuple):
-    """A cause: what it is called for people, and which causes are only its consequences.
+    """A cause: its title for people, and the causes that are only its consequences.
 
-    ``severity`` is that of a run that it ended.
+    ``severity`` applies if this cause ended the run.
     """
 
     title: str
@@ -29,9 +29,9 @@ class Cause(NamedTuple):
 
 
 NOT_GPU = "not-a-gpu-problem"
-# What shows a cause's page, its name added.  The one place to change once the site has an address.
+# Prefix of the command that shows a cause's page.  Change it here once the site has an address.
 PAGE_OF_CAUSE = "gpuconf docs causes/"
-# A GPU's memory is the cause.
+# Causes that are about GPU memory.
 OF_GPU_MEMORY = frozenset(
     {
         *("oom-device-tensor", "oom-device-startup", "whole-array-copied", "fragmentation"),
@@ -47,7 +47,7 @@ def _of(*causes: str) -> frozenset[str]:
 _LIBRARIES = ("cudnn-handle-alloc", "cudnn-internal", "cublas-alloc")
 _MEMORY = ("oom-device-tensor", "oom-device-startup", "whole-array-copied", "fragmentation")
 
-# In the order in which one of two that both stand in a log without an order is named.
+# The order breaks ties: of two causes on the same line of a log, the earlier one here is named.
 CAUSES: dict[str, Cause] = {
     "late-config": Cause(
         "a setting came after TensorFlow had made its devices",

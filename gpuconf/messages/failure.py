@@ -1,7 +1,7 @@
 """An error and the end of stderr -> why a program failed on a GPU or a simulated card.  Pure.
 
-Causes and figures come from `gpuconf.messages.reader`; here is what a simulated card adds, which
-cannot do all that a real one can.
+Causes and figures come from `gpuconf.messages.reader`.  This module adds the failures of a
+simulated card, which does not support everything that a real card does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpuconf.messages.unsupported import refused_by_xla
 
 Kind = Literal["gpu_memory", "host_memory", "kernel", "bridge", "refused", "script"]
 
-_KERNEL = "gpuconf simulated card: the program launched the GPU kernel"  # and the next line's name
+_KERNEL = "gpuconf simulated card: the program launched the GPU kernel"  # the kernel follows
 _BRIDGE_LOAD = (
     "libgpuconf_bridge.so: undefined symbol",
     "kernel bridge of the simulated card was built for TensorFlow",
@@ -31,7 +31,8 @@ _WITHOUT_NCCL = (
     "cross_device_ops=tf.distribute.HierarchicalCopyAllReduce()) does without"
 )
 _GPU_ONLY = "gpu-only-operation"
-# Of libraries that a simulated card lacks; where they report a lack of memory, memory it is.
+# Causes in libraries that a simulated card lacks; if their status is a failed allocation, it is a
+# memory problem.
 _NOT_SIMULATED = ("cudnn-internal", "cublas-alloc")
 # A line of TensorFlow's log: "I0000 00:00:17…", "2026-11-21 12:00:00.1: W tensorflow/…".
 _LOG_LINE = re.compile(
@@ -40,33 +41,32 @@ _LOG_LINE = re.compile(
 
 
 class Failure(NamedTuple):
-    """Why a program failed.  Unknown is None."""
+    """Why a program failed.  None means unknown."""
 
     kind: Kind
-    """What kind of failure it is."""
+    """The kind of failure."""
     message: str
     """One line for people."""
     node: str | None = None
-    """The operation's full name, as TensorFlow gives it."""
+    """The operation's full name, as TensorFlow prints it."""
     shape: tuple[Count, ...] | None = None
-    """The shape of the tensor that was refused."""
+    """The shape of the tensor that could not be allocated."""
     dtype: str | None = None
-    """Its type."""
+    """Its dtype."""
     asked_bytes: Bytes | None = None
-    """What was asked for."""
+    """The requested size."""
     device: str | None = None
-    """The device, as GPU:0."""
+    """The device, for example GPU:0."""
     in_use_bytes: Bytes | None = None
-    """What the allocator had given out then; TF_CPP_MIN_LOG_LEVEL can hide it."""
+    """The allocator's memory in use at that time; TF_CPP_MIN_LOG_LEVEL can hide it."""
     cause: CauseId = NOT_GPU
-    """The cause, as `gpuconf explain` names it."""
+    """The cause, as in `gpuconf explain`."""
 
 
 def failure_of(error: Mapping[str, Any] | None, stderr: str) -> Failure:
-    """What ``error`` (type and message, as the child noted them) and the end of stderr mean.
+    """The failure in ``error`` (type and message from the child process) and the end of stderr.
 
-    Without an error, the program was stopped from outside or by its C++ half, and only stderr can
-    say why.
+    Without an error, a signal or C++ code ended the program, and only stderr can show why.
     """
     _, launched, below = stderr.partition(f"{_KERNEL}\n")
     if launched:
@@ -90,10 +90,10 @@ def failure_of(error: Mapping[str, Any] | None, stderr: str) -> Failure:
 def _of_error(kind: str, message: str, stderr: str) -> Failure:
     text = f"{kind}: {message}"
     reading = read(text)
-    if reading.evidence:  # an error of the script's own says nothing of what the log has
+    if reading.evidence:  # the log does not explain an error of the script itself
         reading = read_error(kind, message, stderr)
     line, details = headline(message, reading), reading.facts.details
-    first = f"{kind}: {line}" if line else kind  # "MemoryError" often says no more
+    first = f"{kind}: {line}" if line else kind  # a bare "MemoryError" is common
     if reading.cause == "host-oom":
         return _of_memory("host_memory", line if _tensor(reading) else first, reading)
     status, operation = str(details.get("status", "")), details.get("operation")
@@ -128,7 +128,7 @@ def _of_memory(kind: Kind, message: str, reading: Reading) -> Failure:
 
 
 def _with_log(failure: Failure, log: Reading) -> Failure:
-    """The same with what only the allocator's log says: bytes, and what was in use."""
+    """Add the facts that only the allocator's log has: bytes, and the memory in use."""
     texts = [each.text for each in (*log.evidence, *log.consequences)]
     asked = next((size for text in reversed(texts) if (size := requested_bytes(text))), None)
     return failure._replace(
@@ -140,7 +140,7 @@ def _with_log(failure: Failure, log: Reading) -> Failure:
 
 
 def _last_line(text: str) -> str:
-    """The last line that is not of TensorFlow's log, which says nothing of why a script ended."""
+    """The last line that is not from TensorFlow's log, which does not show why a script ended."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     lines = [line for line in lines if not _LOG_LINE.match(line)]
     return lines[-1] if lines else ""

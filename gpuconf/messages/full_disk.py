@@ -1,4 +1,4 @@
-"""What programs say when a disk is full: which folder it was, and what was being written.  Pure."""
+"""Messages about a full disk: the folder, and the kind of file that was being written.  Pure."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _IS_FULL = re.compile(
     r"|Unable to write PTX contents|\d requested and \d{1,19} written|No usable temporary directory"
     r"|unexpected pos \d|PytorchStreamWriter failed writing"
 )
-# TensorFlow's "FILE; No space left on device"; the file is the last word before it.
+# TensorFlow's "FILE; No space left on device": the file is the last word before the semicolon.
 _BEHIND_A_FILE = re.compile(r"; (?:No space left on device|Disk quota exceeded)")
 _NAMED = (
-    # Python's OSError; of two files the second is the one that is written.
+    # Python's OSError; of two files, the second is the one being written.
     re.compile(r"' -> '(?P<file>[^'\n]{1,4096})'"),
     re.compile(r"(?:left on device|quota exceeded|space on the disk): '(?P<file>[^'\n]{1,4096})'"),
-    re.compile(r"filename = '(?P<file>[^'\n]{1,4096})', file descriptor"),  # of HDF5
-    re.compile(r"['‘](?P<file>[^'’\n]{1,4096})['’]: No space left on device"),  # of cp
+    re.compile(r"filename = '(?P<file>[^'\n]{1,4096})', file descriptor"),  # from HDF5
+    re.compile(r"['‘](?P<file>[^'’\n]{1,4096})['’]: No space left on device"),  # from cp
 )
-# What TensorFlow writes first and removes again.
+# The suffix of TensorFlow's temporary folders, which it removes later.
 _FOR_A_WHILE = "_temp"
 
 What = Literal["temporary files", "checkpoint", "data set", "events", "packages", "cache"]
-# By the words of an error and the name of its file, the surest first.
+# Patterns for the words of an error and for the file's name, most reliable first.
 _KINDS: tuple[tuple[What, re.Pattern[str]], ...] = (
     ("packages", re.compile(r"Could not install packages|/pip-")),
     ("temporary files", re.compile(r"PTX contents|\bptxas\b|No usable temporary directory")),
@@ -52,23 +52,23 @@ _KINDS: tuple[tuple[What, re.Pattern[str]], ...] = (
 
 
 class Unwritten(NamedTuple):
-    """A file for which there was no room: its folder, and what it was; None is not known."""
+    """A file that did not fit on the disk: its folder and its kind; None means unknown."""
 
     folder: str | None
     what: What | None
 
 
 def full_folder(text: str) -> str | None:
-    """The folder in which XLA could not write; None where ``text`` is not that error.
+    """The folder in which XLA could not write; None if ``text`` is not that error.
 
-    TensorFlow may raise it as ResourceExhaustedError, which otherwise is of a GPU's memory.
+    TensorFlow may raise it as ResourceExhaustedError, which otherwise means GPU memory.
     """
     found = _FILE.search(text)
     return None if found is None else os.path.dirname(found["whole"] or found["part"])
 
 
 def unwritten_in(texts: Iterable[str]) -> Unwritten | None:
-    """What could not be written, as far as these texts name it; None where no disk is full."""
+    """The file that could not be written, as far as the texts name it; None if no disk is full."""
     full = [text for text in texts if _IS_FULL.search(text)]
     if not full:
         return None
@@ -79,7 +79,7 @@ def unwritten_in(texts: Iterable[str]) -> Unwritten | None:
 
 
 def _folder_in(text: str) -> str | None:
-    """The folder of the file that an error names."""
+    """The folder of the file named in an error."""
     behind = _BEHIND_A_FILE.search(text)
     words = text[: behind.start()].split() if behind is not None else []
     named = [found["file"] for pattern in _NAMED if (found := pattern.search(text))]

@@ -1,4 +1,4 @@
-"""The one line of an error that says most.  Pure."""
+"""The most informative line of an error.  Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from gpuconf.messages.outcome import says_nothing
 from gpuconf.messages.reading import Reading
 
-# What TensorFlow puts around a message: the node before it, the operation behind it.
+# TensorFlow's additions to a message: the node before it, the operation after it.
 _BRACKETS = re.compile(
     r"\{\{[^}]{1,1000}\}\}\s{0,9}|\s{0,9}\[Op:\w{1,200}\](?:\s{0,9}name:.{0,200})?$"
 )
@@ -15,10 +15,10 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]{0,20}m")
 
 
 def headline(message: str, reading: Reading) -> str:
-    """The line of an error's ``message`` that shows the cause that was ``read`` from it.
+    """The line of an error's ``message`` that shows the cause found in ``reading``.
 
-    Without a cause it is the first that says something: Keras puts "Graph execution error:" and
-    pages of "Detected at node" before the message.
+    Without a cause, it is the first informative line: Keras puts "Graph execution error:" and pages
+    of "Detected at node" before the message.
     """
     lines = [line for each in message.splitlines() if (line := plain(each))]
     shown = [plain(each.text) for each in sorted(reading.evidence, key=lambda each: each.generic)]
@@ -29,9 +29,9 @@ def headline(message: str, reading: Reading) -> str:
 
 
 def _line_of(text: str, lines: list[str]) -> str:
-    """The line that was read as ``text``, where the class may stand before it and the end be cut.
+    """Find the line for ``text``, which may start with the class name or be cut at the end.
 
-    The longest: a line of code such as "fit(" is a part of many a text.
+    Takes the longest match, because a code line such as "fit(" occurs in many texts.
     """
     found = [line for line in lines if line in text or (text and line.startswith(text))]
     return max(found, key=len, default="")

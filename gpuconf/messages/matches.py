@@ -10,16 +10,16 @@ from gpuconf.messages.log.shapes import PhraseIndex, says, shapes_of
 from gpuconf.messages.log.watchers import LogLine
 from gpuconf.messages.rules import Rule
 
-# Messages are broken over lines; the figures stand in what follows.
+# Messages span several lines; the figures are in the lines below.
 FOLLOWING_LINES = 14
 _KEPT_EXCERPTS = 6
-# A message that a mail program or a terminal has broken goes on in the next lines, if those do not
-# begin with a time, a file or an exception.
+# A message wrapped by a mail program or a terminal continues in the next lines, unless those begin
+# with a time, a file or an exception.
 _WRAPPED_LINES = 2
 _OF_ITS_OWN = re.compile(r"\.(?:cc|h|py):\d|^\s{0,9}(?:Traceback|File )|^\w{0,99}Error|^\d{4}-\d")
 
 
-# What people write around a log that they paste.
+# Typical phrases of people who paste a log.
 _PROSE = re.compile(
     r"\bI(?:'m|'ve|'d| (?:am|was|get|got|have|had|try|tried|use|used|run|ran|think|see|saw|do|did"
     r"|don't|want|need|can|could|found|just|also|keep|set|follow|followed|met|meet))\b"
@@ -29,7 +29,7 @@ _PROSE = re.compile(
 
 
 def is_prose(text: str) -> bool:
-    """Whether a line is one of a reporter's sentences, which quotes the log."""
+    """Whether a line is a reporter's own sentence, which may quote the log."""
     return _PROSE.search(text[:2000]) is not None
 
 
@@ -49,7 +49,7 @@ class Excerpt:
 
 @dataclass
 class RuleMatch:
-    """A rule that lines of the log match: how many, and the first and last few of them."""
+    """A rule that matched lines of the log: the count, and the first and last few lines."""
 
     rule: Rule
     count: int = 0
@@ -59,27 +59,27 @@ class RuleMatch:
 
     @property
     def excerpts(self) -> list[Excerpt]:
-        """What is kept, in the log's order."""
+        """The excerpts kept, in log order."""
         return [*self.first, *self.latest]
 
     @property
     def shown(self) -> tuple[LogLine, int]:
-        """The first line and how many are alike: the log's own, if there are some."""
+        """The first line and the number of lines alike; a reporter's prose counts only if alone."""
         own = [each.line for each in self.excerpts if not is_prose(each.line.text)]
         return (own[0], self.count - self.prose) if own else (self.first[0].line, self.count)
 
     @property
     def first_number(self) -> int:
-        """The number of the first line."""
+        """The number of the first matching line."""
         return self.first[0].line.number
 
     @property
     def last(self) -> Excerpt:
-        """The last line."""
+        """The last match."""
         return self.excerpts[-1]
 
     def add(self, excerpt: Excerpt) -> None:
-        """Count one more, and keep it if it is among the first or, so far, the last."""
+        """Count a match; keep it if it is one of the first or the latest."""
         self.count += 1
         self.prose += is_prose(excerpt.line.text)
         if len(self.first) < _KEPT_EXCERPTS:
@@ -88,7 +88,7 @@ class RuleMatch:
             self.latest = [*self.latest[-_KEPT_EXCERPTS + 1 :], excerpt]
 
     def drop(self, excerpt: Excerpt) -> None:
-        """Remove an excerpt that was kept."""
+        """Remove an excerpt."""
         self.count -= 1
         self.prose -= is_prose(excerpt.line.text)
         self.first = [each for each in self.first if each is not excerpt]
@@ -96,7 +96,7 @@ class RuleMatch:
 
 
 class RuleMatches:
-    """Watches a log for all rules; ``found`` has the matches by the rule's id."""
+    """Watches a log for all rules; ``found`` maps a rule's id to its matches."""
 
     parts: Sequence[str] = ()
 
@@ -121,13 +121,13 @@ class RuleMatches:
             self.wants = FOLLOWING_LINES
 
     def _rules_that_say(self, text: str) -> tuple[bytes, list[Rule]]:
-        """A line's words, and the rules of which it has a phrase."""
+        """A line's words, and the rules that have a phrase in it."""
         words = shapes_of(text.encode("utf-8", "replace")).split()
         said_by = {rule.id: rule for rule in self._said_by.said_in(words)}
         return b" ".join(words), list(said_by.values())
 
     def follow(self, line: LogLine) -> None:
-        """Keep a line below one that was noted."""
+        """Keep a line below a match."""
         self.wants -= 1
         for excerpt in self._open:
             excerpt.following.append(line.text[:2000])
@@ -136,9 +136,10 @@ class RuleMatches:
         self._open = [each for each in self._open if len(each.following) < FOLLOWING_LINES]
 
     def exclude_by(self, messages: Mapping[int, str]) -> None:
-        """Remove rules from the lines of exceptions whose messages exclude them.
+        """Remove rules from exception lines whose messages exclude them.
 
-        ``messages`` are by the numbers of the exceptions' lines; Keras puts pages between the two.
+        ``messages`` maps the line number of an exception to its message; Keras puts pages between
+        them.
         """
         for name, match in list(self.found.items()):
             for excerpt in match.excerpts:
@@ -150,13 +151,13 @@ class RuleMatches:
                 del self.found[name]
 
     def _read_on(self, excerpt: Excerpt) -> None:
-        """Remove a line's rules where its continuation excludes them."""
+        """Remove a line's rules if its continuation excludes them."""
         _, below = self._rules_that_say(excerpt.following[-1])
         above = " ".join([excerpt.line.text, *excerpt.following[:-1]])
         names_no_allocator = "device:" in above and "allocator" not in above
         if not names_no_allocator and any(rule.level == "error" for rule in below):
-            return  # that is another message
-        # A terminal breaks within words, too.
+            return  # a different message
+        # Terminals also break lines within words.
         joined = (" ".join(excerpt.text.split()), excerpt.text.replace("\n", ""))
         shapes = [shapes_of(text.encode("utf-8", "replace")) for text in joined]
         shapes = [b" ".join(shape.split()) for shape in shapes]
@@ -174,7 +175,7 @@ class RuleMatches:
                 self._add_rules_of(text, excerpt, without=dropped)
 
     def _add_rules_of(self, text: str, excerpt: Excerpt, without: set[str]) -> None:
-        """Add the rules that a line holds only with its continuation."""
+        """Add the rules that match a line only together with its continuation."""
         shape, rules = self._rules_that_say(text)
         rules = [each for each in rules if each.id not in without and each.id not in excerpt.rules]
         for rule in rules:

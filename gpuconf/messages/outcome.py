@@ -1,4 +1,4 @@
-"""How the run went: its progress, its exceptions, and whether it was cut off."""
+"""How the run went: its progress, its exceptions, and whether it was killed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuconf.messages.log.watchers import LogLine
 from gpuconf.messages.worded import WordedPattern
 
 _MOST = 2000
-# What only a running training writes; figures of loss and step also stand in summaries.
+# Only a running training prints these; figures of loss and step also occur in summaries.
 _STEPS = WordedPattern(
     r"\bepoch\W{0,3}\d|\d{1,9}/\d{1,9} \[|\d{1,9}/\d{1,9} .{0,400}(?:s/step|s/epoch)"
     r"|\d(?:it/s|s/it)\b"
@@ -28,14 +28,13 @@ _ENDED_WELL = WordedPattern(
     re.IGNORECASE,
 )
 _MADE_GPU = WordedPattern(r"Creat(?:ed|ing) (?:TensorFlow )?device .{0,80}(?:device:GPU|/gpu):\d")
-# Messages that begin in the next line, and what stands between.
+# Headers of messages that begin on a later line, and the lines between.
 _SAYS_NOTHING = re.compile(
     r"Graph execution error:\s*$|Exception encountered when calling .{0,200}$|Error:\s*$"
 )
 _NO_MESSAGE = re.compile(r"Detected at node|File \"|During handling|Traceback|\d{1,9} root error")
 _LINES_OF_A_MESSAGE = 80
-# A class's name and its message; "[rank0]: ", "(pid=12) ", "E   " of pytest and times may stand
-# before it.
+# A class name and its message; "[rank0]: ", "(pid=12) ", pytest's "E   " or a time may precede it.
 _EXCEPTION = re.compile(
     r"^[^A-Za-z_]{0,40}(?:[A-Za-z_]\w{0,19}[ =]?\d{0,9}\)?:?\s{1,9})?"
     r"((?:[A-Za-z_]\w{0,80}\.){0,10}_?[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Unavailable|NotFound))"
@@ -55,22 +54,22 @@ _FATAL_LINE = re.compile(
 )
 
 
-# Not "device": a disk has no space left on one, too.
+# Not "device": disks also report "no space left on device".
 _ABOUT_GPUS = re.compile(r"\bGPUs?\b|\bCUDA|NCCL|nvidia|cuDNN|\bXLA\b", re.IGNORECASE)
 
 
 def speaks_of_gpus(message: str) -> bool:
-    """Whether an exception's or a shell's last words are about a GPU."""
+    """Whether the last words of an exception or a shell are about a GPU."""
     return _ABOUT_GPUS.search(message) is not None
 
 
 def says_nothing(line: str) -> bool:
-    """Whether a line of an error only leads to its message."""
+    """Whether a line only introduces a message that comes later."""
     return _SAYS_NOTHING.search(line) is not None or _NO_MESSAGE.match(line) is not None
 
 
 class Raised(NamedTuple):
-    """An exception's last line: where it stands, the class and what it says."""
+    """The last line of an exception: its place in the log, the class and the message."""
 
     line: LogLine
     kind: str
@@ -78,12 +77,12 @@ class Raised(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The class without its modules."""
+        """The class name without its modules."""
         return self.kind.rpartition(".")[2]
 
 
 class OutcomeWatcher:
-    """Watches a log for signs of life and of death."""
+    """Watches a log for progress, exceptions and fatal errors."""
 
     phrases: Sequence[str] = (
         "epoch", "step", "loss", "acc", "accuracy", "it s", "s it", "s step", "ms step", "iter",
@@ -102,12 +101,12 @@ class OutcomeWatcher:
         self.has_traceback = False
         self.cut_off: list[LogLine] = []
         self.wants = 0
-        self.has_gpu = False  # whether a framework made a device of a GPU
+        self.has_gpu = False  # whether a framework created a GPU device
         self._steps: list[int] = []
         self._last_step = -1
 
     def see(self, line: LogLine) -> None:
-        """Note what a line says of the run."""
+        """Note the facts about the run in a line."""
         text = line.text[:_MOST]
         folded = text.casefold()
         if _STEPS.search(text, folded) or (_FIGURES.search(text, folded) and self._goes_on(text)):
@@ -124,7 +123,7 @@ class OutcomeWatcher:
             self.cut_off.append(line)
 
     def follow(self, line: LogLine) -> None:
-        """Take the message of an exception that has none in its own line."""
+        """Take the message of an exception whose own line has none."""
         self.wants -= 1
         text, last = line.text.strip(), self.raised[-1]
         if not text or line.number == last.line.number or _NO_MESSAGE.match(text):
@@ -133,7 +132,7 @@ class OutcomeWatcher:
         self.wants = 0
 
     def _goes_on(self, text: str) -> bool:
-        """Whether figures are of a run: after an exception they may be those of a summary."""
+        """Whether figures show progress: after an exception they may belong to a summary."""
         if not self.raised:
             return True
         found = _STEP_NUMBER.search(text)
@@ -143,10 +142,10 @@ class OutcomeWatcher:
         return 0 <= before < self._last_step
 
     def progress_after(self, number: int) -> int:
-        """How many lines of progress are known to stand below line ``number``."""
+        """The number of known lines of progress after line ``number``."""
         numbers = sorted(self._steps)
         return len(numbers) - bisect_right(numbers, number)
 
     def progress_before(self, number: int) -> int:
-        """How many lines of progress are known to stand above line ``number``."""
+        """The number of known lines of progress before line ``number``."""
         return sum(1 for each in self._steps if each < number)

@@ -1,4 +1,4 @@
-"""A log's bytes or an exception -> Reading: everything below, in order.  Pure."""
+"""A log's bytes or an exception -> Reading, with all watchers in order.  Pure."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _END_OF_LOG = 64 * 1024
 
 
 def read(exc_or_text: BaseException | str | bytes) -> Reading:
-    """Say why a run failed, from an exception or from what the run printed.
+    """Diagnose a failed run from an exception or from its output.
 
-    An exception is read with its traceback and the exceptions it was raised from; nothing of it is
-    kept.  Text may be a log of any length, a notebook's JSON, or the bytes of either.
+    An exception is read with its traceback and its causes; no reference to it is kept.  Text may be
+    a log of any length, a notebook's JSON, or the bytes of either.
     """
     if isinstance(exc_or_text, BaseException):
         exc_or_text = "".join(traceback.format_exception(exc_or_text))
@@ -40,11 +40,11 @@ def read(exc_or_text: BaseException | str | bytes) -> Reading:
 
 
 def read_error(kind: str, message: str, log: str = "") -> Reading:
-    """Say what an exception means whose class and text were noted, with the log of its process.
+    """Diagnose an exception from its class and text, and from the log of its process.
 
-    By the exception alone where that names the cause: a log is full of retries that the process
-    survived.  With the log's end where the exception names none, or says only where to look: "DNN
-    library initialization failed. Look at the errors above for more details."
+    The exception alone decides if it names the cause, because a log is full of retries that the
+    process survived.  The end of the log is added if the exception names none, or only refers to
+    it: "DNN library initialization failed. Look at the errors above for more details."
     """
     text = f"{kind}: {message}"
     reading = read(text)
@@ -54,14 +54,14 @@ def read_error(kind: str, message: str, log: str = "") -> Reading:
 
 
 def read_chunks(chunks: Iterable[bytes]) -> Reading:
-    """`read` for a log in chunks; no more than one is held at a time."""
+    """`read` for a log in chunks; only one chunk is in memory at a time."""
     reader = _Reader()
     reader.log.read(chunks)
     return reader.reading()
 
 
 class _Reader:
-    """All watchers of a log, and what they saw."""
+    """All watchers of a log and their results."""
 
     def __init__(self) -> None:
         self.outcome, self.dumps, self.frames = OutcomeWatcher(), DumpReader(), FrameReader()
@@ -72,7 +72,7 @@ class _Reader:
         self.log = LogReader(watchers, (self.matches, self.frames, self.outcome), self.dumps)
 
     def reading(self) -> Reading:
-        """What all of it means."""
+        """The combined result of all watchers."""
         self.matches.exclude_by({each.line.number: each.message for each in self.outcome.raised})
         dump, card, found = self.dumps.dump(), self.cards.card(), self.matches.found
         refined = refined_causes(found, self.outcome, dump, card)
@@ -91,7 +91,7 @@ class _Reader:
     def _facts(self, verdict: LogVerdict, dump: Dump | None, card: LoggedCard | None) -> LogFacts:
         excerpts = [excerpt for match in verdict.shown_by for excerpt in match.excerpts]
         texts = [excerpt.text for excerpt in excerpts]
-        if verdict.raised is not None:  # it names the operation if nothing before it does
+        if verdict.raised is not None:  # names the operation if no earlier line does
             texts.insert(0, verdict.raised.line.text)
         lines = [excerpt.line.text for excerpt in excerpts]
         numbers = [each.number for each in reversed([excerpt.line for excerpt in excerpts])]

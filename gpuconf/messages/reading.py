@@ -1,4 +1,4 @@
-"""What was read from a log or an exception, as values."""
+"""The result of reading a log or an exception, as values."""
 
 from __future__ import annotations
 
@@ -17,61 +17,61 @@ from gpuconf.messages.facts.user_code import Frame
 
 
 class Evidence(NamedTuple):
-    """A line of the log, the first of those that are alike."""
+    """A line of the log: the first of several alike."""
 
     line: FromOne
-    """Its number, from 1."""
+    """Its number in the log, from 1."""
     text: str
-    """The line, at most 1000 characters of it."""
+    """The line, cut to 1000 characters."""
     means: str
-    """What it means, for people."""
+    """The explanation, for people."""
     cause: CauseId | None
-    """The cause that it shows; None: none by itself."""
+    """The cause that it shows; None if it shows none by itself."""
     lines: FromOne
-    """How many lines are alike."""
+    """The number of lines alike."""
     generic: bool = False
-    """Whether it says less than the other lines of its cause."""
+    """Whether the cause's other lines are more specific."""
 
 
 class LogFacts(NamedTuple):
-    """What the log says beyond the cause; None and empty is what it does not say."""
+    """Facts in the log other than the cause; None or empty if the log does not state them."""
 
     request: MemoryRequest = MemoryRequest()
-    """What was asked for, and refused."""
+    """The memory request that failed."""
     card: LoggedCard | None = None
     """The GPU."""
     dump: Dump | None = None
-    """The allocator's state when it refused."""
+    """The allocator's state at the failed request."""
     allocations: Allocations | None = None
     """The table of report_tensor_allocations_upon_oom."""
     batch_size: Count | None = None
-    """The batch_size= in a line of code of the traceback."""
+    """The batch_size= in the traceback's code."""
     user_code: Frame | None = None
-    """The user's own line in the traceback."""
+    """The line of user code in the traceback."""
     exception: str | None = None
-    """What ended the run, as 'KeyError: 3'."""
+    """The exception that ended the run, for example 'KeyError: 3'."""
     cut_off: str | None = None
-    """The line of a shell or a C++ program that says that the run was ended."""
+    """The line in which a shell or a C++ program reports that the run was killed."""
     framework: Framework | None = None
-    """The framework of the lines that show the cause, else the one named most often."""
+    """The framework of the lines that show the cause, otherwise the one named most often."""
     on_windows: bool = False
-    """Whether the log has paths or libraries of Windows."""
+    """Whether the log has Windows paths or libraries."""
     shows_old_tensorflow: bool = False
-    """Whether it has paths or calls of a TensorFlow below 2.15."""
+    """Whether it has paths or calls of TensorFlow before 2.15."""
     signs: tuple[Sign, ...] = ()
-    """What kind of program it is, and which settings the log shows as set."""
+    """The kind of program, and the settings that the log shows."""
     versions: dict[str, str] = {}  # noqa: RUF012  # never changed
-    """Versions by python, tensorflow, keras, torch, jax, jaxlib, cuda, cudnn."""
+    """Versions of python, tensorflow, keras, torch, jax, jaxlib, cuda, cudnn."""
     details: Details = {}  # noqa: RUF012  # likewise
     """Small facts in the lines of the cause."""
 
 
 class Reading(NamedTuple):
-    """What a log or an exception says: the cause, how bad it is, and the lines that show it.
+    """The result of reading a log or an exception: the cause, its severity, and the evidence.
 
-    ``cause`` is one of the ids in `gpuconf.messages.causes.CAUSES`, ``also`` are further ones, in
-    the order of the log.  ``evidence`` are the lines that show the cause, ``consequences`` those of
-    follow-up and unrelated errors, ``notes`` those that look bad and are harmless.
+    ``cause`` is one of the ids in `gpuconf.messages.causes.CAUSES`; ``also`` lists further ones in
+    log order.  ``evidence`` has the lines that show the cause, ``consequences`` the lines of
+    follow-up and unrelated errors, ``notes`` harmless lines that look bad.
     """
 
     cause: str

@@ -1,4 +1,4 @@
-"""Causes that the figures or the framework of a log show, not the words of a line.  Pure."""
+"""Causes derived from a log's figures or framework, not from the words of a line.  Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gpuconf.messages.facts.dump import Dump
 from gpuconf.messages.matches import RuleMatch
 from gpuconf.messages.outcome import OutcomeWatcher
 
-# Less of a card free than this, and others hold it.
+# If less than this share of a card is free, other processes hold it.
 _FREE_SHARE = 0.25
 _TENSOR_RULES = ("tensor-refused", "allocator-refused", "allocation-failed", "allocator-dump")
-# Lines, with the code of each frame.
+# In lines, including the code of each frame.
 _ONE_TRACEBACK = 150
 _XLA = "xla-out-of-memory"
 _TENSORFLOW = re.compile(r"tensorflow|OP_REQUIRES|\[Op:|\{\{node|rendezvous", re.IGNORECASE)
@@ -25,7 +25,7 @@ def refined_causes(
     dump: Dump | None,
     card: LoggedCard | None,
 ) -> dict[str, str]:
-    """Other causes than the rules' own, by the rules' ids."""
+    """Causes that replace those of the rules, by rule id."""
     refined: dict[str, str] = {}
     if dump is not None and dump.is_fragmented:
         refined.update(dict.fromkeys(_TENSOR_RULES, "fragmentation"))
@@ -48,7 +48,7 @@ def refined_causes(
 
 
 def _are_near(found: Mapping[str, RuleMatch], one: str, other: str) -> bool:
-    """Whether two rules are met within one traceback."""
+    """Whether two rules match within one traceback."""
     if one not in found or other not in found:
         return False
     first, second = found[one].excerpts, found[other].excerpts
@@ -57,7 +57,7 @@ def _are_near(found: Mapping[str, RuleMatch], one: str, other: str) -> bool:
 
 
 def _is_a_small_part(dump: Dump) -> bool:
-    """Whether little was asked for, and the card was full of other things: no whole array."""
+    """Whether the request was small and the card full of other data: not a whole array."""
     asked, in_use, limit = dump.requested_bytes, dump.in_use_bytes, dump.limit_bytes
     if asked is None or in_use is None or limit is None:
         return False
@@ -72,7 +72,7 @@ def _is_jax(found: Mapping[str, RuleMatch], outcome: OutcomeWatcher) -> bool:
     kinds = [raised.kind for raised in outcome.raised]
     if any("jax" in kind or "Xla" in kind for kind in kinds):
         return True
-    # TensorFlow says more about it than this one line.
+    # TensorFlow logs more about it than this one line.
     text = " ".join(excerpt.text for excerpt in found[_XLA].excerpts)
     of_tensorflow = any(rule in found for rule in _TENSOR_RULES) or _TENSORFLOW.search(text)
     return not kinds and not of_tensorflow and "RESOURCE_EXHAUSTED" in text

@@ -1,4 +1,4 @@
-"""TensorFlow's error for a step with operations that XLA does not have.  Pure."""
+"""TensorFlow's error for a step with operations that XLA does not support.  Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _HINT = "compile(..., jit_compile=False) runs it without XLA"
 
 
 def refused_by_xla(text: str) -> str | None:
-    """What XLA lacks, as a sentence; None where ``text`` is not that error.
+    """The operations that XLA lacks, as a sentence; None if ``text`` is not that error.
 
-    Keras hands a step to XLA without asking which operations are in it, so that a script with one
-    of these fails wherever there is a GPU.
+    Keras compiles a step with XLA without checking its operations, so a script with one of these
+    fails on every GPU.
     """
     if _REFUSAL not in text:
         return None
@@ -24,5 +24,5 @@ def refused_by_xla(text: str) -> str | None:
 
 
 def hint_of_refusal(message: str) -> str | None:
-    """What to change, where ``message`` is of `refused_by_xla`."""
+    """The fix, if ``message`` comes from `refused_by_xla`."""
     return _HINT if message.startswith(_SAID) else None

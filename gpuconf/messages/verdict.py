@@ -1,4 +1,4 @@
-"""Which error of a log is the root cause, and how bad it is.  Pure."""
+"""Decides which error of a log is the root cause, and how severe it is.  Pure."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from gpuconf.messages.outcome import OutcomeWatcher, Raised, speaks_of_gpus
 from gpuconf.messages.rules import Level
 from gpuconf.units import GIB
 
-# One redrawn progress bar is no progress.
+# A single redrawn progress bar is not progress.
 _LINES_OF_PROGRESS = 2
 _NOT_RAISED_IN_ANGER = ("KeyboardInterrupt", "OutOfRangeError", "StopIteration")
 _BIG_BYTES = 4 * GIB
-# These cannot happen without a card.
+# Causes that cannot occur without a card.
 _NEED_A_CARD = {
     "oom-device-tensor", "oom-device-startup", "whole-array-copied", "fragmentation", "torch-oom",
     "jax-oom",
 }  # fmt: skip
-# An exception's line stands so near below the code that raises it, which quotes the message.
+# An exception's line is at most this far below the code that raises it and quotes the message.
 _BELOW_A_RAISE = 40
 # A line that its program marks as a warning or a note.
 _SOFT = re.compile(
@@ -32,10 +32,10 @@ _SOFT = re.compile(
 
 
 class LogVerdict(NamedTuple):
-    """The root cause, how bad it is, further causes in order, and the lines that show the root.
+    """The root cause, its severity, further causes in order, and the lines that show the root.
 
-    ``harmless`` are warnings without meaning; ``raised`` is the exception that ended the run,
-    ``cut_off`` the line of a shell or a C++ program that says that it was ended.
+    ``harmless`` has the harmless warnings; ``raised`` is the exception that ended the run,
+    ``cut_off`` the line in which a shell or a C++ program reports that the run was killed.
     """
 
     cause: str
@@ -54,7 +54,7 @@ def judge(
     last: LogLine,
     refined: Mapping[str, str] | None = None,
 ) -> LogVerdict:
-    """Judge the rules that a log matched; ``refined`` has other causes for some rules' ids."""
+    """Judge the rules that a log matched; ``refined`` overrides the causes of some rules, by id."""
     return _Judge(found, outcome, last, refined or {}).verdict()
 
 
@@ -73,7 +73,7 @@ class _Judge:
         self._raised = ended[-1] if ended else None
 
     def verdict(self) -> LogVerdict:
-        """The first of: a failure, a fall back to the CPU, a warning, nothing."""
+        """The first that applies: a failure, a fallback to the CPU, a warning, nothing."""
         if self._failing:
             root = self._root(self._candidates())
             return self._verdict(root, CAUSES[self._cause(root)].severity)
@@ -91,14 +91,14 @@ class _Judge:
         return self._verdict(None, "not-gpu")
 
     def _ended_in(self, lines: Sequence[LogLine]) -> bool:
-        """Whether one of the lines is itself the program's end."""
+        """Whether one of the lines is itself the end of the program."""
         ends = {line.number for line in self._outcome.cut_off}
         return any(line.number in ends for line in lines)
 
     def _was_caught(self, lines: Sequence[LogLine]) -> bool:
-        """Whether a message stands alone, without its exception, and the run went on."""
+        """Whether a message stands without its exception, and the run continued."""
         if self._outcome.has_traceback and not self._outcome.raised:
-            return False  # the end of the traceback was left out, or put into a sentence
+            return False  # the end of the traceback is missing, or part of a sentence
         last = lines[-1].number
         near = range(lines[0].number, last + _BELOW_A_RAISE)
         if any(each.line.number in near for each in self._outcome.raised):
@@ -115,7 +115,7 @@ class _Judge:
         return not match.rule.fatal and self._goes_on_below(match.last.line)
 
     def _ladder_failed(self, ladder: RuleMatch, sure: Iterable[RuleMatch]) -> bool:
-        """Whether asking for less failed too: the log ends there, or goes on with failures."""
+        """Whether the retry with less failed too: the log ends there, or failures follow."""
         number = ladder.last.line.number
         if self._goes_on_below(ladder.last.line):
             return False
@@ -132,7 +132,7 @@ class _Judge:
         return self._last.number <= match.last.line.number
 
     def _candidates(self) -> list[RuleMatch]:
-        """The failing ones that name a cause of their own, and what fell back before them."""
+        """The failures that name a specific cause, and fallbacks that explain a failure."""
         named = [each for each in self._failing if not each.rule.generic] or self._failing
         causes = {self._cause(each) for each in self._failing}
         roots = [
@@ -145,7 +145,7 @@ class _Judge:
 
     def _root(self, candidates: list[RuleMatch]) -> RuleMatch:
         causes = {self._cause(each) for each in candidates}
-        if causes & _NEED_A_CARD or self._outcome.has_gpu:  # which disproves that there is none
+        if causes & _NEED_A_CARD or self._outcome.has_gpu:  # proves that there is a card
             candidates = [
                 each for each in candidates if self._cause(each) != "no-device"
             ] or candidates

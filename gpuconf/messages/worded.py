@@ -1,4 +1,4 @@
-"""Patterns that are tried only where one of their words stands: most lines have none of them."""
+"""Patterns that are tried only if one of their words occurs; most lines contain none."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-# Short logs end before it pays to parse a pattern for its words.
+# Short logs end before it pays off to parse a pattern for its words.
 _TRIED_FIRST = 500
-_SHORTEST = 2  # characters; one alone stands in most lines
+_SHORTEST = 2  # characters; a single one occurs in most lines
 _Words = frozenset[str]
 _NONE: _Words = frozenset()
 
 
 class WordedPattern:
-    """A pattern, and the words of which each of its matches has one.
+    """A pattern, and a set of words of which every match contains at least one.
 
-    The words are in lower case.  They are found when the pattern has been tried 500 times; where
-    that is not possible, it is tried in every line.
+    The words are in lower case.  They are computed after the pattern has been tried 500 times; if
+    no such set exists, the pattern is tried on every line.
     """
 
     __slots__ = ("_left", "_words", "pattern")
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
-        """Take what `re.compile` takes."""
+        """Take the arguments of `re.compile`."""
         self.pattern = re.compile(pattern, flags)
         self._words: Sequence[str] = ()
         self._left = _TRIED_FIRST
@@ -46,12 +46,12 @@ class WordedPattern:
 
 
 def words_of(pattern: re.Pattern[str]) -> frozenset[str]:
-    """Case-folded words of which at least one is in each match; none where there is no such set."""
+    """Case-folded words of which every match has at least one; empty if there is no such set."""
     try:
         name = "re._parser" if sys.version_info >= (3, 11) else "sre_parse"
         parser = importlib.import_module(name)
         parsed = parser.parse(pattern.pattern, pattern.flags)
-    except (ImportError, AttributeError):  # the parser is Python's own affair
+    except (ImportError, AttributeError):  # the parser is internal to Python
         return _NONE
     words = _words_of(parsed)
     return frozenset(
@@ -60,7 +60,7 @@ def words_of(pattern: re.Pattern[str]) -> frozenset[str]:
 
 
 def _words_of(parsed: Iterable[tuple[Any, Any]]) -> _Words:
-    """Of the sets that each match must have a word of, the one whose shortest word is longest."""
+    """Of the sets that each match has a word of, the one whose shortest word is longest."""
     best = _NONE
     for words in _sets(parsed):
         if _shortest(words) > _shortest(best):

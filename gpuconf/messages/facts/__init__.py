@@ -1,1 +1,1 @@
-"""What a log says beyond its cause: tensors, cards, versions, the user's own line, the dump."""
+"""Facts in a log other than its cause: tensors, cards, versions, the user's code, the dump."""

@@ -1,4 +1,4 @@
-"""The table of ``report_tensor_allocations_upon_oom``: which node held how much, layer by layer."""
+"""The table of ``report_tensor_allocations_upon_oom``: the memory of each node, by layer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuconf.messages.log.watchers import LogLine
 _DEVICE = re.compile(r"Current usage from device: ([^\s,]{1,200}), allocator: (\w{1,60})")
 _ROW = re.compile(r"^\s*(\d[\d.]{0,20}[KMGT]?i?B) from (\S{1,500})")
 _REMAINING = re.compile(r"Remaining (\d{1,19}) nodes with (\d[\d.]{0,20}[KMGT]?i?B)")
-# TensorFlow's rewriting of a graph puts these before the name of what it rewrote.
+# Prefixes that TensorFlow's graph rewriting puts before the name of a rewritten node.
 _REWRITTEN = re.compile(
     r"^(?:gradients/|gradient_tape/|training/|[^/]{1,200}/gradients/)*"
     r"|-\d{1,3}-\w{1,60}(?:Optimizer|NCHW|NHWC)\w{0,60}(?=-|$)"
@@ -21,46 +21,46 @@ _REWRITTEN = re.compile(
 
 
 class NodeAllocation(NamedTuple):
-    """What one node of the graph held."""
+    """The memory of one graph node."""
 
     node: str
-    """Its name."""
+    """The node's name."""
     size_bytes: Bytes
-    """What it held."""
+    """The memory that it held."""
 
 
 class Layer(NamedTuple):
-    """What the nodes of one layer held together."""
+    """The memory of one layer: the sum over its nodes."""
 
     name: str
-    """Its name."""
+    """The layer's name."""
     size_bytes: Bytes
-    """What its nodes held."""
+    """The memory that its nodes held."""
     nodes: tuple[NodeAllocation, ...]
     """Its nodes."""
 
 
 @json_shape(hidden=("line", "nodes"), computed=("total_bytes", "layers"))
 class Allocations(NamedTuple):
-    """What held the memory of ``allocator`` when a tensor was refused, the largest first."""
+    """Memory of ``allocator`` by node, largest first, when it could not allocate a tensor."""
 
     line: int
     device: str
-    """The device, as TensorFlow writes it."""
+    """The device, in TensorFlow's notation."""
     allocator: str
-    """As GPU_0_bfc."""
+    """For example GPU_0_bfc."""
     nodes: tuple[NodeAllocation, ...]
     rest_bytes: Bytes
-    """What smaller nodes held, whose names the report leaves out."""
+    """The memory of smaller nodes, which the report does not name."""
 
     @property
     def total_bytes(self) -> Bytes:
-        """What all of them held."""
+        """The memory of all nodes."""
         return sum(node.size_bytes for node in self.nodes) + self.rest_bytes
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """The nodes by the layer whose they are, the largest layer first."""
+        """The nodes grouped by layer, largest layer first."""
         groups: dict[str, list[NodeAllocation]] = {}
         for node in self.nodes:
             groups.setdefault(layer_of(node.node), []).append(node)
@@ -74,8 +74,8 @@ class Allocations(NamedTuple):
 def layer_of(node: str) -> str:
     """The layer of a node: ``conv2d`` for ``gradients/conv2d/Conv2D_grad/Conv2DBackpropInput``.
 
-    What TensorFlow's layout optimizer adds, ``…-TransposeNHWCToNCHW-LayoutOptimizer``, belongs to
-    the layer whose tensor it transposes.
+    A node that TensorFlow's layout optimizer adds, ``…-TransposeNHWCToNCHW-LayoutOptimizer``,
+    belongs to the layer whose tensor it transposes.
     """
     parts = [part for part in _REWRITTEN.sub("", node).split("/") if part]
     parts = [part.split("-0-")[0].split("-1-")[0] for part in parts]
@@ -89,7 +89,7 @@ def layer_of(node: str) -> str:
 
 
 class AllocationReader:
-    """Watches a log for the report's tables; keeps the one that holds most."""
+    """Watches a log for the report's tables; keeps the largest."""
 
     parts: Sequence[str] = ()
     phrases: Sequence[str] = (
@@ -101,7 +101,7 @@ class AllocationReader:
         self._tables: list[Allocations] = []
 
     def see(self, line: LogLine) -> None:
-        """Note a table's head, one of its rows, or its end."""
+        """Note a table's header, a row, or the end."""
         text = line.text[:2000]
         if found := _DEVICE.search(text):
             self._tables.append(Allocations(line.number, found[1], found[2], (), 0))
@@ -117,5 +117,5 @@ class AllocationReader:
             self._tables[-1] = self._tables[-1]._replace(rest_bytes=rest)
 
     def allocations(self) -> Allocations | None:
-        """The table of the allocator that held most; None where the log has none."""
+        """The table of the allocator that held the most memory; None if the log has no table."""
         return max(self._tables, key=lambda table: table.total_bytes, default=None)

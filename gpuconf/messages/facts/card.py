@@ -1,4 +1,4 @@
-"""The card as the log describes it: name, memory, TensorFlow's share, and who else is on it."""
+"""The card as the log describes it: name, memory, TensorFlow's share, and other processes."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _FREE = re.compile(
     r"[Ff]ree ?[Mm]emory: ?(\d[\d.]{0,20}[KMGT]i?B)|of which (\d[\d.]{0,20} [KMGT]iB) is free"
     r"|; (\d[\d.]{0,20} [KMGT]iB) free|; (0) bytes free"
 )
-# XGBoost's, in bytes.
+# From XGBoost, in bytes.
 _FREE_BYTES = re.compile(r"^\W{0,9}Free memory: (\d{1,16})$")
 _REPORTED = re.compile(r"total memory reported: (\d{6,17})\b")
-# Since TensorFlow 2.16 below the handle of cuDNN that could not be made.
+# Since TensorFlow 2.16, printed after a cuDNN handle could not be created.
 _USAGE = re.compile(r"Memory usage: (\d{1,16}) bytes free, (\d{1,16}) bytes total")
 _SMI_MEMORY = re.compile(r"\|\s{0,20}(\d{1,9})MiB\s{0,20}/\s{0,20}(\d{1,9})MiB\s{0,20}\|")
 _SMI_PROCESS = re.compile(
@@ -51,34 +51,34 @@ class LoggedProcess(NamedTuple):
     """A process on the card."""
 
     pid: Count
-    """Its number."""
+    """Its process ID."""
     name: str | None
-    """What it is called."""
+    """Its name."""
     size_bytes: Bytes
-    """What it holds of the card."""
+    """The GPU memory that it uses."""
 
 
 class LoggedCard(NamedTuple):
-    """A GPU as the log describes it.  Unknown is None."""
+    """A GPU as the log describes it.  None means unknown."""
 
     name: str | None = None
-    """What it is called."""
+    """Its name."""
     total_bytes: Bytes | None = None
-    """Its memory."""
+    """Its total memory."""
     free_bytes: Bytes | None = None
-    """What was free when the process started."""
+    """The free memory when the process started."""
     limit_bytes: Bytes | None = None
-    """What TensorFlow's allocator may take."""
+    """The limit of TensorFlow's allocator."""
     compute_capability: str | None = None
-    """As 8.6."""
+    """For example 8.6."""
     driver: str | None = None
-    """The version of the driver."""
+    """The driver's version."""
     holders: tuple[LoggedProcess, ...] = ()
-    """The processes on it, if the log lists them."""
+    """The processes on the card, if the log lists them."""
 
 
 class CardReader:
-    """Watches a log for what it says of the (first) card."""
+    """Watches a log for facts about the (first) card."""
 
     parts: Sequence[str] = ()
     phrases: Sequence[str] = (
@@ -96,7 +96,7 @@ class CardReader:
         self._holders: dict[int, LoggedProcess] = {}
 
     def see(self, line: LogLine) -> None:
-        """Note what a line says, where it is the first to say it."""
+        """Note each fact the first time that a line states it."""
         text = line.text[:2000]
         described, capability = _DESCRIBED.search(text), _CAPABILITY.search(text)
         if described is not None and ".py" not in text:
@@ -142,7 +142,7 @@ class CardReader:
             self._holders[int(pid)] = LoggedProcess(int(pid), None, logged_size(size) or 0)
 
     def card(self) -> LoggedCard | None:
-        """The card; None where the log says nothing of one."""
+        """The card; None if the log does not mention one."""
         if not (self._stated or self._sizes or self._holders):
             return None
         return LoggedCard(

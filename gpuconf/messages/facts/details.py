@@ -1,4 +1,4 @@
-"""Small facts that a cause's own lines tell: libraries, versions, Xids, matrices, a batch size."""
+"""Small facts from a cause's lines: libraries, versions, Xids, matrices, a batch size."""
 
 from __future__ import annotations
 
@@ -10,87 +10,87 @@ from gpuconf.messages import full_disk
 
 
 class Details(TypedDict, total=False):
-    """Small facts in the lines of the cause, those that there are."""
+    """Small facts found in the lines of the cause; absent if not found."""
 
     missing_libraries: list[str]
     """The files that could not be loaded."""
     xid: list[int]
-    """The numbers of the driver's Xid messages."""
+    """The Xid numbers in the driver's messages."""
     loaded_cudnn: str
-    """The version of cuDNN that was found."""
+    """The cuDNN version that was loaded."""
     compiled_cudnn: str
-    """The version of cuDNN that the framework was compiled with."""
+    """The cuDNN version that the framework was compiled with."""
     kernel_driver: str
-    """The version of the driver in the kernel."""
+    """The version of the kernel driver."""
     library_driver: str
     """The version of the driver's library."""
     minimum_capability: str
-    """The least compute capability that this build knows."""
+    """The lowest compute capability that this build supports."""
     operation: str
-    """The operation that only a GPU computes."""
+    """The operation that runs only on a GPU."""
     multiprocessors: str
-    """How many multiprocessors the card has that TensorFlow leaves out."""
+    """The number of multiprocessors on the card that TensorFlow ignores."""
     status: str
-    """The status of CUDA, cuDNN or cuBLAS, as CUDA_ERROR_OUT_OF_MEMORY."""
+    """The status of CUDA, cuDNN or cuBLAS, for example CUDA_ERROR_OUT_OF_MEMORY."""
     matrices: str
-    """The sizes of the matrices that were multiplied: m, n, k."""
+    """The sizes of the multiplied matrices: m, n, k."""
     event: str
-    """What the driver says of an Xid."""
+    """The driver's text for an Xid."""
     torch_allocated: str
-    """What PyTorch had allocated, as it writes sizes."""
+    """The memory that PyTorch had allocated, in PyTorch's size format."""
     torch_reserved: str
-    """What PyTorch had reserved, as it writes sizes."""
+    """The memory that PyTorch had reserved, in PyTorch's size format."""
     torch_unallocated: str
-    """What PyTorch had reserved and not allocated, as it writes sizes."""
+    """The memory that PyTorch had reserved but not allocated, in PyTorch's size format."""
     torch_limit: str
-    """What the process may take by a fraction that was set, as PyTorch writes sizes."""
+    """The process's limit if a memory fraction was set, in PyTorch's size format."""
     torch_process: str
-    """What PyTorch's whole process holds, as PyTorch writes sizes."""
+    """The memory of the whole PyTorch process, in PyTorch's size format."""
     torch_cached: str
-    """What PyTorch below 1.4 had reserved and not allocated, as it writes sizes."""
+    """The memory that PyTorch before 1.4 had reserved but not allocated, in its size format."""
     torch_hint: str
-    """The setting that PyTorch's message names, which shows how old it is."""
+    """The setting that PyTorch's message suggests; it indicates PyTorch's version."""
     program_total: str
-    """What the program that XLA compiled needs in all, as XLA writes sizes."""
+    """The total memory of the program that XLA compiled, in XLA's size format."""
     pool_limit: str
     """The limit of CuPy's memory pool."""
     card_lost: str
-    """The words that say that the card or its memory fails."""
+    """The phrase that shows that the card or its memory is failing."""
     needed_by_library: str
-    """The library that one that was found needs, and that is not there."""
+    """The missing library that a library needs which was found."""
     map_location: str
-    """The words of PyTorch about a file that was saved on a GPU."""
+    """PyTorch's phrase about a file that was saved on a GPU."""
     signal: str
-    """The signal by which a data loader's worker ended."""
+    """The signal that ended a data loader worker."""
     perhaps_insufficient_driver: str
-    """The version of a driver that may be too old."""
+    """The driver version, which may be too old."""
     versions_differ: str
-    """The words that say that the driver's parts are of different versions."""
+    """The phrase that shows that the parts of the driver have different versions."""
     shared_memory: str
-    """The words that name the shared memory."""
+    """The phrase that mentions shared memory."""
     container: str
-    """The container's words about the GPU."""
+    """The container runtime's phrase about the GPU."""
     device_refused: str
-    """The words with which CUDA refused the device."""
+    """The phrase with which CUDA refused the device."""
     assertion: str
-    """The assertion of a kernel that failed."""
+    """The assertion that failed in a kernel."""
     paging_file: str
-    """1455, the error of Windows for a paging file that is too small."""
+    """1455, the Windows error for a paging file that is too small."""
     cpu_build: str
-    """The words that say that the framework was built without CUDA."""
+    """The phrase that shows that the framework was built without CUDA."""
     hidden_by: str
-    """What CUDA_VISIBLE_DEVICES was set to."""
+    """The CUDA_VISIBLE_DEVICES setting that hides the GPUs."""
     allocator_asked_for: str
-    """What TF_GPU_ALLOCATOR named."""
+    """The value of TF_GPU_ALLOCATOR."""
     freed_twice: str
-    """The check of TensorFlow's allocator that fails where memory is freed twice."""
+    """The check in TensorFlow's allocator that fails if memory is freed twice."""
     slurm_step: str
-    """The job's step that Slurm killed."""
+    """The job step that Slurm killed."""
     full_folder: str
-    """The folder in which a file could not be written because the disk is full."""
+    """The folder where a file could not be written because the disk is full."""
     unwritten: str
-    """What could not be written there: temporary files, checkpoint, data set, events, packages or
-    cache.
+    """The kind of file that could not be written there: temporary files, checkpoint, data set,
+    events, packages or cache.
     """
 
 
@@ -151,12 +151,12 @@ _SINGLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("freed_twice", re.compile(r"Check failed: (c->in_use\(\))")),
     ("slurm_step", re.compile(r"StepId=(\S{1,40})\.? ")),
 )  # fmt: skip
-_OF_DISKS = ("full_folder", "unwritten")  # as `full_disk` reads them
+_OF_DISKS = ("full_folder", "unwritten")  # as `full_disk` returns them
 _BATCH = re.compile(r"\bbatch_size\s{0,9}=\s{0,9}(\d{1,7})\b")
 
 
 def details_in(texts: Iterable[str]) -> Details:
-    """The facts in these texts, by their names; lists have each entry once."""
+    """The facts in these texts, by name; a list has each entry once."""
     found: dict[str, object] = {}
     whole = list(texts)
     for name, pattern in _LISTS:
@@ -174,7 +174,7 @@ def details_in(texts: Iterable[str]) -> Details:
 
 
 def batch_size_in(texts: Iterable[str]) -> int | None:
-    """The ``batch_size=`` of a line of code in a traceback; None where no line has one."""
+    """The ``batch_size=`` in a traceback's code; None if there is none."""
     for text in texts:
         found = _BATCH.search(text)
         if found is not None:

@@ -1,7 +1,7 @@
-"""What TensorFlow's BFC allocator holds when it refuses: its dump, from the log.
+"""The dump of TensorFlow's BFC allocator in a log: its state when an allocation failed.
 
-The lines are those of bfc_allocator.cc, TensorFlow 1.0 to 2.21; a chunk's line has its size, and
-the operation that asked for it where the allocator knew.
+The lines are printed by bfc_allocator.cc, TensorFlow 1.0 to 2.21.  A chunk's line has its size, and
+the operation that requested it if the allocator knew it.
 """
 
 from __future__ import annotations
@@ -36,63 +36,63 @@ _REFUSED = re.compile(
 _ASKED = re.compile(r"Bin for (\d[\d.]{0,20}[KMGT]?i?B) was")
 _MAP = re.compile(r"\] ([*_x]{80,120})\s{0,9}$")
 _START = re.compile(rb"BFCAllocator dump for|Bin \(256\):")
-# A dump of a program with more chunks than this says no more.
+# More chunks than this add no information.
 _MOST_LINES = 100_000
 
 
 class Chunks(NamedTuple):
-    """``number`` chunks in use of ``size_bytes`` each."""
+    """``number`` chunks in use, each of ``size_bytes``."""
 
     size_bytes: Bytes
-    """Bytes of each."""
+    """The size of each chunk."""
     number: Count
-    """How many."""
+    """The number of chunks."""
 
     @property
     def total_bytes(self) -> int:
-        """What they hold together."""
+        """Their total size."""
         return self.size_bytes * self.number
 
 
 class OperationBytes(NamedTuple):
-    """What the chunks of an operation hold together."""
+    """The total size of an operation's chunks."""
 
     operation: str
-    """Its name."""
+    """The operation's name."""
     size_bytes: Bytes
-    """What it holds."""
+    """The total size of its chunks."""
 
 
 @json_shape(computed=("free_bytes", "largest_free_bytes", "is_fragmented"))
 class Dump(NamedTuple):
-    """An allocator's state, in bytes; None is what the log does not say."""
+    """An allocator's state, in bytes; None if the log does not state it."""
 
     line: Count
-    """Where in the log it begins, from 1; 0: not in a log."""
+    """The log line where it begins, from 1; 0 if it does not come from a log."""
     allocator: str | None = None
-    """As GPU_0_bfc."""
+    """For example GPU_0_bfc."""
     requested_bytes: Bytes | None = None
-    """What was asked for, rounded up as the allocator does."""
+    """The requested size, rounded up as the allocator does."""
     limit_bytes: Bytes | None = None
-    """What it may take of the card."""
+    """The allocator's limit."""
     in_use_bytes: Bytes | None = None
-    """What is in use."""
+    """The memory in use."""
     peak_bytes: Bytes | None = None
-    """The most that ever was."""
+    """The peak memory in use."""
     in_use: tuple[Chunks, ...] = ()
     """The chunks in use, by size."""
     free_chunks: tuple[Bytes, ...] | None = None
-    """The sizes of the free chunks within the regions; None where the log lacks some of them."""
+    """The sizes of the free chunks in the regions; None if the log is incomplete."""
     unclaimed_bytes: Bytes | None = None
-    """What of the limit the allocator had not yet taken from the card."""
+    """The part of the limit that the allocator had not yet claimed from the card."""
     map_free_share: Annotated[float, FieldRule(minimum=0, maximum=1)] | None = None
-    """The share of free memory in the map that was drawn."""
+    """The share of free memory in the printed memory map."""
     by_operation: tuple[OperationBytes, ...] = ()
-    """What operations hold, the largest first."""
+    """The memory of each operation, largest first."""
 
     @property
     def free_bytes(self) -> int | None:
-        """What is free within the regions."""
+        """The free memory in the regions."""
         if self.free_chunks is not None:
             return sum(self.free_chunks)
         if self.limit_bytes is None or self.in_use_bytes is None or self.unclaimed_bytes is None:
@@ -101,15 +101,15 @@ class Dump(NamedTuple):
 
     @property
     def largest_free_bytes(self) -> Bytes | None:
-        """The largest free chunk; TensorFlow's own LargestFreeBlock prints 0, whatever there is."""
+        """The largest free chunk; TensorFlow's own LargestFreeBlock is always 0."""
         return max(self.free_chunks, default=0) if self.free_chunks is not None else None
 
     @property
     def is_fragmented(self) -> bool:
-        """Whether the free chunks together would have done, and none alone: free ≥ asked > largest.
+        """Whether the free chunks were enough in total but not one by one: free ≥ asked > largest.
 
-        Where the log has not all free chunks, they are known to have been too small, because the
-        allocator could claim no more from the card and refused.
+        If the log lacks some free chunks, they must have been too small: the allocator refused
+        although it could claim no more memory from the card.
         """
         asked, free = self.requested_bytes, self.free_bytes
         if asked is None or free is None or free < asked:
@@ -120,7 +120,7 @@ class Dump(NamedTuple):
 
 
 class DumpReader:
-    """Keeps the lines of a log's last dump until all is read."""
+    """Collects the lines of a log's last dump, to parse them at the end."""
 
     phrases: Sequence[str] = (
         "BFCAllocator dump for", "Total Chunks Chunks in use", "of size",
@@ -136,7 +136,7 @@ class DumpReader:
         self._ended = False
 
     def keep(self, number: int, line: bytes) -> None:
-        """Keep a line of a dump; a new dump takes the place of the one before."""
+        """Keep a line of a dump; a new dump replaces the previous one."""
         if b"trying to allocate" in line:
             if b"not a failure" not in line:
                 self._refused = line
@@ -149,7 +149,7 @@ class DumpReader:
             self._lines.append((number, line))
 
     def dump(self) -> Dump | None:
-        """The last dump; None where the log has none."""
+        """The last dump; None if the log has none."""
         if not self._lines and self._refused is None:
             return None
         dump = _parsed(decoded(line) for _, line in self._lines)
@@ -212,7 +212,7 @@ def _read_sums(text: str, stats: dict[str, int], rest: dict[str, int]) -> None:
 
 
 def _is_complete(used: Counter[int], grouped: dict[int, int], in_use: int | None) -> bool:
-    """Whether a log that may have been trimmed has all of its chunks: they add up."""
+    """Whether the log, which may have been trimmed, has all chunks in use: they add up."""
     total = sum(size * count for size, count in used.items())
     if not total:
         return False
@@ -233,5 +233,5 @@ def _unclaimed(
 
 
 def _size(text: str) -> int:
-    """Bytes; since TensorFlow 2.21 as ``511.99MiB``, rounded."""
+    """A size in bytes; since TensorFlow 2.21 rounded, as ``511.99MiB``."""
     return int(text) if text.isdigit() else logged_size(text) or 0

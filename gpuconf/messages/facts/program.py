@@ -1,4 +1,4 @@
-"""What kind of program a log is of, and which settings it shows as set: advice depends on both."""
+"""The kind of program that wrote a log, and the settings that it shows; advice depends on both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Sign = Literal[
     "numpy", "limit-set", "growth-set", "segments-set", "split-set", "preallocation-off",
 ]  # fmt: skip
 
-# The signs of a program, wherever they stand.
+# The signs of a program, anywhere in the log.
 _SIGNS: tuple[tuple[Sign, WordedPattern], ...] = (
     ("trains", WordedPattern(
         r"\.backward\(|optimi[sz]er\.step|scaler\.step|\.fit\(|train_on_batch|train_step"
@@ -64,9 +64,9 @@ _SIGNS: tuple[tuple[Sign, WordedPattern], ...] = (
     ("preallocation-off", WordedPattern(
         r"XLA_PYTHON_CLIENT_PREALLOCATE\W{1,6}false", re.IGNORECASE)),
 )  # fmt: skip
-# PyTorch's own message names the setting that it wants.
+# PyTorch's own message names the setting that it suggests; that does not mean that it is set.
 _HINT = re.compile(r"\b[Tt]ry setting \S{0,60}ALLOC_CONF\S{0,60}")
-# Frames of a model that is being made or moved to the card, near the line that failed.
+# Stack frames that create a model or move it to the card, near the line that failed.
 _LOADS = WordedPattern(
     r"\bin (?:from_pretrained|load_\w{1,60}|_load_\w{1,60}|_apply|convert|restore\w{0,30}|cuda)\b"
     r"|from_pretrained\(|load_state_dict|load_checkpoint|\bmodel\.(?:to|cuda)\(|\bload_model"
@@ -76,7 +76,7 @@ _NEAR = 60
 
 
 class ProgramReader:
-    """Watches a log for the signs of a program and of its settings."""
+    """Watches a log for signs of the kind of program and its settings."""
 
     parts: Sequence[str] = (
         "infer", "predict", "train", "diffusion", "worker", "loader", "session", "generat",
@@ -115,6 +115,6 @@ class ProgramReader:
             self._loads.append(line.number)
 
     def signs(self, failed_at: Sequence[int]) -> tuple[Sign, ...]:
-        """What was seen; a model was being loaded if frames near one of these lines say so."""
+        """The signs seen, plus loads-a-model if such frames are near one of these lines."""
         near = any(abs(one - other) <= _NEAR for one in self._loads for other in failed_at)
         return (*self._signs, *(("loads-a-model",) if near else ()))

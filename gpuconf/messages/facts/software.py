@@ -1,4 +1,4 @@
-"""Which software a log is of: the framework, versions, Windows.  What is proposed depends on it."""
+"""The software that wrote a log: framework, versions, Windows.  Proposals depend on it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gpuconf.messages.worded import WordedPattern
 
 Framework = Literal["tensorflow", "jax", "torch"]
 
-# In this order: PyTorch's and JAX's messages come with TensorFlow's lines about them often enough,
-# and the other way round seldom.
+# The order matters: TensorFlow's lines often appear around the messages of PyTorch and JAX, the
+# reverse is rare.
 _OF: tuple[tuple[Framework, WordedPattern], ...] = (
     (
         "torch",
@@ -26,8 +26,8 @@ _OF: tuple[tuple[Framework, WordedPattern], ...] = (
     ("jax", WordedPattern(r"\bjax(?:lib)?\b|xla_bridge|XlaRuntimeError|JaxRuntime", re.IGNORECASE)),
     ("tensorflow", WordedPattern(r"tensorflow|keras|\btf\.", re.IGNORECASE)),
 )
-# Paths and calls that TensorFlow 2.15 and its Keras have no more: StreamExecutor has moved to XLA's
-# folders, tensorflow_core was of 1.15 to 2.1, tensorflow_backend of Keras up to 2.3.
+# Paths and calls that do not exist since TensorFlow 2.15 and its Keras: StreamExecutor moved to
+# XLA's folders, tensorflow_core existed in 1.15 to 2.1, Keras's tensorflow_backend up to 2.3.
 _OF_OLD_TENSORFLOW = WordedPattern(
     r"\btensorflow[/\\](?:compiler/xla/)?stream_executor[/\\]|\btensorflow_core[./]|"
     r"tf_jenkins|\(see above for traceback\)|"
@@ -59,9 +59,9 @@ _VERSIONS: tuple[tuple[str, WordedPattern], ...] = (
 
 
 class SoftwareReader:
-    """Watches a log for the frameworks' names and versions, and for Windows' paths.
+    """Watches a log for names and versions of frameworks, and for Windows paths.
 
-    ``versions`` has the first of each.
+    ``versions`` has the first version found of each package.
     """
 
     parts: Sequence[str] = ()
@@ -81,7 +81,7 @@ class SoftwareReader:
         self._mentions: Counter[Framework] = Counter()
 
     def see(self, line: LogLine) -> None:
-        """Count a line's framework, and note the versions in it."""
+        """Count the frameworks that a line names, and note the versions in it."""
         text = line.text[:1000]
         folded = text.casefold()
         if not self.on_windows:
@@ -98,7 +98,7 @@ class SoftwareReader:
                 self.versions[package] = version
 
     def framework(self, words: Iterable[str]) -> Framework | None:
-        """The framework of the lines that show the cause; else the one named most often."""
+        """The framework of the lines that show the cause; otherwise the one named most often."""
         text = "\n".join(words)
         folded = text.casefold()
         for name, pattern in _OF:

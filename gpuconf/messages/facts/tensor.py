@@ -1,4 +1,4 @@
-"""The tensor that found no room: its shape, type and bytes, and who asked for it.  Pure."""
+"""The tensor that could not be allocated: its shape, dtype, bytes and operation.  Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuconf.json_shape import Bytes, Count, json_shape
 from gpuconf.messages.causes import NOT_GPU
 from gpuconf.units import parse_size
 
-# TensorFlow's names of types, what people call them, and bytes an element.
+# TensorFlow's dtype names, the common names, and the bytes of an element.
 _TYPES = {
     "float": ("float32", 4), "float32": ("float32", 4), "double": ("float64", 8),
     "float64": ("float64", 8), "half": ("float16", 2), "float16": ("float16", 2),
@@ -20,8 +20,8 @@ _TYPES = {
     "int64": ("int64", 8), "uint64": ("uint64", 8), "bool": ("bool", 1),
     "complex64": ("complex64", 8), "complex128": ("complex128", 16),
 }  # fmt: skip
-# "shape[32,64]" of TensorFlow; "shape (60000, 224) and data type float32" of NumPy.
-# An empty tensor, which has a 0 there, is never what found no room.
+# "shape[32,64]" from TensorFlow; "shape (60000, 224) and data type float32" from NumPy. An empty
+# tensor, which has a dimension of 0, never fails to allocate.
 _SHAPE = re.compile(r"[Ss]hape:? ?[\[(]([1-9]\d{0,18}(?:, ?[1-9]\d{0,18}){0,15}),?[\])]")
 _OLD_SHAPE = re.compile(r"shape(?:dim \{ size: [1-9]\d{0,18} \} ?){1,16}")
 _TYPE = re.compile(r"\b(?:and |data )type:? (\w{1,40})|dtype[:=] ?(?:tf\.|np\.)?(\w{1,40})")
@@ -29,7 +29,7 @@ _DEVICE = re.compile(
     r"device:([A-Z_]{1,20}:\d{1,4})(?= by| in|\W{0,9}$)| on \S{0,200}device:([A-Z_]{1,20}:\d{1,4})"
 )
 _ALLOCATOR = re.compile(r"(?:by a|A)llocator \(?(\w{1,80})\)?")
-# Where TensorFlow names the operation, the surest first.
+# Places where TensorFlow names the operation, most reliable first.
 _NODES = (
     re.compile(r"Detected at node '?([^\s']{1,400})'? defined at"),
     re.compile(r"\{\{node ([^}]{1,400})\}\}"),
@@ -50,57 +50,57 @@ _SIZED = re.compile(
     r"(?:Bin for|trying to allocate|Tried to allocate|Unable to allocate|request for"
     r"|failed to allocate|to allocate) (\d[\d.,]{0,15}) ?([KMGTP]i?B)\b"
 )  # fmt: skip
-# Tensors of a model's own size: weights, their gradients and the optimizer's slots.
+# Tensors that belong to the model: weights, their gradients and the optimizer's slots.
 _OF_WEIGHTS = re.compile(
     r"Initializer|[Aa]dam|Momentum|RMSProp|/kernel|embeddings|BackpropFilter|_grad/.{0,300}[Ff]ilter"
     r"|random_(?:uniform|normal)|Random(?:Uniform|StandardNormal)|TruncatedNormal|Assign|VarHandle"
 )
-# Operations whose result has a row for each of the batch; other matrices may be weights.
+# Operations whose result has a row per sample; other matrices may be weights.
 _OF_ROWS = re.compile(r"MatMul|Relu|BiasAdd|Softmax|Gather|Concat|concat|Tanh|Sigmoid|Elu")
-# Operations that make a tensor of nothing, as tf.ones, tf.zeros and variables do.
+# Operations that create a tensor without inputs, such as tf.ones, tf.zeros and variables.
 _MAKES_TENSORS = re.compile(
     r"Fill|ZerosLike|OnesLike|Const|Range|Random\w{1,40}|VarHandleOp|(?:Assign|Read)Variable\w{1,20}"
 )
 
 
-# The sides of a filter of a convolution.
+# The largest height or width of a convolution filter.
 _LARGEST_FILTER = 11
 
 
 class Tensor(NamedTuple):
-    """A tensor: ``shape``, ``dtype`` (None where the message names none), ``size_bytes``.
+    """A tensor: ``shape``, ``dtype`` (None if the message has none), ``size_bytes``.
 
-    ``arithmetic`` shows how the bytes come from shape and type.
+    ``arithmetic`` shows how shape and dtype give the bytes.
     """
 
     shape: tuple[Count, ...]
     """Its dimensions."""
     dtype: str | None
-    """Its type; None: not stated, and taken for float32."""
+    """Its dtype; None if not stated, then float32 is assumed."""
     size_bytes: Bytes
     """The dimensions times the bytes of one element."""
     arithmetic: str
-    """How that comes about, for people."""
+    """The multiplication, for people."""
 
 
 @json_shape(computed=("likely_batch",))
 class MemoryRequest(NamedTuple):
-    """What was asked for: by which operation or node, of which allocator, how many bytes."""
+    """A memory request: its operation or node, its allocator, and the bytes."""
 
     tensor: Tensor | None = None
-    """The tensor, where its shape is stated."""
+    """The tensor, if its shape is stated."""
     size_bytes: Bytes | None = None
-    """How much was asked for."""
+    """The requested size."""
     node: str | None = None
     """The operation, or its node in the graph."""
     device: str | None = None
-    """The device, as GPU:0."""
+    """The device, for example GPU:0."""
     allocator: str | None = None
-    """The allocator, as GPU_0_bfc."""
+    """The allocator, for example GPU_0_bfc."""
 
     @property
     def likely_batch(self) -> Count | None:
-        """The tensor's first dimension where that looks like the batch: not in weights."""
+        """The tensor's first dimension if it looks like a batch, not like weights."""
         shape, node = () if self.tensor is None else self.tensor.shape, self.node or ""
         if len(shape) < 2 or shape[0] < 2 or is_of_weights(node, shape) or makes_a_tensor(node):
             return None
@@ -110,7 +110,7 @@ class MemoryRequest(NamedTuple):
 
 
 def request_in(text: str) -> MemoryRequest:
-    """What a message says was asked for; nothing where it says nothing."""
+    """The memory request that a message states; empty if it states none."""
     tensor = tensor_in(text)
     return MemoryRequest(
         tensor,
@@ -122,7 +122,7 @@ def request_in(text: str) -> MemoryRequest:
 
 
 def tensor_in(text: str) -> Tensor | None:
-    """The first tensor whose shape a message states.  Without a type, bytes are for float32."""
+    """The first tensor whose shape a message states.  Without a dtype, float32 is assumed."""
     found, old = _SHAPE.search(text), _OLD_SHAPE.search(text)
     if found is not None:
         shape = tuple(int(size) for size in re.findall(r"\d{1,99}", found[1]))
@@ -136,7 +136,7 @@ def tensor_in(text: str) -> Tensor | None:
 
 
 def tensor_of(shape: tuple[int, ...], dtype: str | None) -> Tensor | None:
-    """A tensor of TensorFlow's or NumPy's ``dtype``; None for a type without a fixed size."""
+    """A tensor of a TensorFlow or NumPy ``dtype``; None for a dtype without a fixed size."""
     name, item = _TYPES.get(dtype or "float", (dtype or "", 0))
     if not item or not shape or max(shape) > 2**62:
         return None
@@ -151,7 +151,7 @@ def tensor_of(shape: tuple[int, ...], dtype: str | None) -> Tensor | None:
 
 
 def requested_bytes(text: str) -> int | None:
-    """The bytes that a message says were asked for, the exact figure before the rounded."""
+    """The requested bytes that a message states; prefers the exact figure to the rounded one."""
     rounded = _ROUNDED.search(text)
     if rounded is not None:
         return int(rounded[1])
@@ -163,7 +163,7 @@ def requested_bytes(text: str) -> int | None:
 
 
 def logged_size(text: str) -> int | None:
-    """A size as logs have it, such as ``1.95GiB`` or ``535. MiB``; None for what is none."""
+    """Parse a size in log notation, such as ``1.95GiB`` or ``535. MiB``; None if it is not one."""
     cleaned = re.sub(r"\.(?=\s{0,9}[A-Za-z])", "", text.replace(",", ""))
     try:
         return parse_size(cleaned)
@@ -181,10 +181,10 @@ def node_in(text: str) -> str | None:
 
 
 def request_of(cause: str, lines: list[str], texts: list[str], asked: int | None) -> MemoryRequest:
-    """What the cause's own lines, those below them, or ``asked``, the dump's, say was asked for."""
+    """The request in the cause's lines, in the lines below them, or in ``asked`` from the dump."""
     if cause == NOT_GPU:
         return MemoryRequest()
-    if cause == "oom-device-startup":  # the region, not what a later operation asked for
+    if cause == "oom-device-startup":  # the size of the region, not of a later operation's request
         return _filled(MemoryRequest(), map(request_in, lines))._replace(tensor=None, node=None)
     stated = _one_refusal(
         [*map(request_in, reversed(lines)), *map(request_in, reversed(texts))], asked
@@ -193,7 +193,7 @@ def request_of(cause: str, lines: list[str], texts: list[str], asked: int | None
 
 
 def _one_refusal(stated: list[MemoryRequest], asked: int | None) -> MemoryRequest:
-    """Of several refusals the last, of which the dump is; what is missing, from its other lines."""
+    """The last of several refusals, the one in the dump; its other lines fill the gaps."""
     sized = [each for each in stated if each.size_bytes is not None]
     of_dump = [each for each in sized if asked is None or _is_about(each.size_bytes, asked)]
     with_tensor = [each for each in of_dump if each.tensor is not None]
@@ -205,7 +205,7 @@ def _one_refusal(stated: list[MemoryRequest], asked: int | None) -> MemoryReques
 
 
 def _is_about(size: int | None, other: int) -> bool:
-    """Whether two figures are of one request: the allocator rounds, and messages do."""
+    """Whether two figures belong to one request: the allocator and the messages round."""
     return size is not None and abs(size - other) <= max(other // 8, 4096)
 
 
@@ -221,7 +221,7 @@ def _filled(base: MemoryRequest, others: Iterable[MemoryRequest]) -> MemoryReque
 def is_of_weights(node: str, shape: tuple[int, ...] = ()) -> bool:
     """Whether an operation makes a model's weights, their gradients or an optimizer's slots.
 
-    What makes a filter's gradient also holds feature maps, in another layout.
+    The operation that makes a filter's gradient also holds feature maps, in another layout.
     """
     if "Filter" in node and len(shape) == 4 and max(shape[:2]) > _LARGEST_FILTER:
         return False
@@ -229,15 +229,15 @@ def is_of_weights(node: str, shape: tuple[int, ...] = ()) -> bool:
 
 
 def has_rows(node: str) -> bool:
-    """Whether an operation's matrix has a row for each of the batch."""
+    """Whether an operation's matrix has a row per sample of the batch."""
     return _OF_ROWS.search(node) is not None
 
 
 def makes_a_tensor(node: str) -> bool:
-    """Whether an operation makes a tensor of nothing, which is of no batch."""
+    """Whether an operation creates a tensor without inputs, independent of any batch."""
     return _MAKES_TENSORS.fullmatch(node) is not None
 
 
 def first_group(found: re.Match[str] | None) -> str | None:
-    """The first group that matched; None without a match."""
+    """The first non-empty group of a match; None without a match."""
     return None if found is None else next((group for group in found.groups() if group), None)

@@ -1,4 +1,4 @@
-"""The user's own line in a traceback: of Python, IPython or a notebook."""
+"""The line of user code in a traceback of Python, IPython or a notebook."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuconf.json_shape import Count, FromOne
 from gpuconf.messages.log.watchers import LogLine
 
 _FILE_LINE = re.compile(r'File "([^"]{1,400})", line (\d{1,9})(?:, in (\S{1,120}))?')
-# IPython's: "train.py:12, in main()", "<ipython-input-3-ab12> in <module>", "Cell In[3], line 12".
+# IPython: "train.py:12, in main()", "<ipython-input-3-ab12> in <module>", "Cell In[3], line 12".
 _CELL = re.compile(
     r"((?:Input |Cell )?In ?\[\d{1,9}\])[,:]? (?:line |in )?"
     r"(?:<(?:cell line|module)\D{0,200})?(\d{1,9})?"
@@ -21,7 +21,7 @@ _OLD_CELL = re.compile(
 )
 _IPYTHON_FILE = re.compile(r"^(?:File )?(\S{1,300}\.py)(?::(\d{1,9}))?,? in ([^\s(]{1,80})\(")
 _ARROW = re.compile(r"^-{1,5}> ?(\d{1,6})\s+(\S.{0,300})")
-# Where packages live; a path with one of these is not the user's own.
+# Folders of installed packages; a path with one of these is not user code.
 _LIBRARY = re.compile(
     r"site-packages|dist-packages|[/\\]lib[/\\]python\d|<frozen|<string>|[/\\]Lib[/\\](?!site)"
     r"|[/\\]runpy\.py|[/\\]importlib[/\\]|__autograph_generated_file|<__array_function__|<decorator"
@@ -31,22 +31,22 @@ _LIBRARY = re.compile(
 
 
 class Frame(NamedTuple):
-    """A line of code in a traceback, and where in the log it stands (``number``)."""
+    """A line of code in a traceback, and its line number in the log (``number``)."""
 
     number: FromOne
-    """Where in the log it stands, from 1."""
+    """The line number in the log, from 1."""
     file: str
-    """The file, or the cell of a notebook."""
+    """The file, or the notebook cell."""
     line: Count | None
-    """The line in that file, from 1."""
+    """The line number in that file, from 1."""
     function: str | None
-    """The function that it is in."""
+    """The function that contains it."""
     code: str | None = None
     """The line's text."""
 
 
 class FrameReader:
-    """Watches a log for the frames of tracebacks that are not of a library."""
+    """Watches a log for traceback frames outside libraries."""
 
     parts: Sequence[str] = ()
     phrases: Sequence[str] = (
@@ -57,10 +57,10 @@ class FrameReader:
         self.wants = 0
         self._frames: deque[Frame] = deque(maxlen=4000)
         self._open = False
-        self._is_python = False  # whose code stands in the next line; IPython's, behind an arrow
+        self._is_python = False  # Python prints the code in the next line, IPython behind an arrow
 
     def see(self, line: LogLine) -> None:
-        """Note a frame of the user's own."""
+        """Note a frame of user code."""
         frame = _frame(line)
         if frame is None:
             return
@@ -71,7 +71,7 @@ class FrameReader:
             self.wants = 12
 
     def follow(self, line: LogLine) -> None:
-        """Take the code of the frame that was seen last, from below it."""
+        """Take the code of the last frame from the lines below it."""
         self.wants -= 1
         if not (self._open and self._frames) or line.number == self._frames[-1].number:
             return
@@ -90,13 +90,14 @@ class FrameReader:
         self._open, self.wants = False, 0
 
     def codes(self) -> list[str]:
-        """The lines of code of the user's own frames, the innermost last."""
+        """The code lines of the user's frames, innermost last."""
         return [frame.code for frame in self._frames if frame.code]
 
     def user_frame(self, failed_at: Iterable[int]) -> Frame | None:
-        """The innermost line of the user's in the traceback nearest to one of these lines.
+        """The innermost line of user code in the traceback nearest to one of these lines.
 
-        A traceback stands above its exception; the C++ half says its line before the traceback.
+        A traceback comes before its exception; TensorFlow's C++ code logs its line before the
+        traceback.
         """
         frames = [frame for frame in self._frames if frame.line is not None]
         for number in failed_at:
@@ -107,7 +108,7 @@ class FrameReader:
 
 
 def _with_code(frames: list[Frame]) -> Frame:
-    """The last frame that shows its code: TensorFlow's own account of a graph has none."""
+    """The last frame with code: TensorFlow's traceback of a graph has none."""
     return next((frame for frame in reversed(frames) if frame.code), frames[-1])
 
 

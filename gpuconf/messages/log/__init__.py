@@ -1,1 +1,1 @@
-"""Any log, in any encoding and of any size, as numbered lines of text."""
+"""A log of any encoding and size, as numbered lines of text."""

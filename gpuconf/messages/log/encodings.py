@@ -1,4 +1,4 @@
-"""Bytes in whatever encoding a log was saved -> chunks of whole lines, ASCII where they can be."""
+"""A log's bytes, in any encoding -> chunks of whole lines, ASCII where possible."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-# A line that is longer is read in parts, so that a file of one line needs no more memory.
+# Longer lines are read in parts, so that a file with a single line needs no more memory.
 LONGEST_LINE = 1 << 20
 _BLOCK = 1 << 17
-# So much of a log decides its encoding.
+# The encoding is detected from this many bytes.
 _SAMPLE = 4096
 _CODES = re.compile(
     rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # colours, cursor movements
     rb"|\][^\x07\x1b]{0,1024}(?:\x07|\x1b\\)"  # a terminal's title, hyperlinks
     rb"|[@-Z\\^_])"
 )
-# As a JSON file has them, such as a notebook that is too large or too broken to be read as one.
+# Escape codes in JSON, such as a notebook that is too large or too broken to parse.
 _ESCAPED_CODES = re.compile(rb"\\u001[bB]\[[0-?]{0,64}[ -/]{0,8}[@-~]")
-# PowerShell's `>` writes UTF-16; a progress bar goes back by \r, Keras 2's by backspaces.
+# PowerShell's `>` writes UTF-16.  Progress bars move back with \r, Keras 2 with backspaces.
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
@@ -29,13 +29,13 @@ _OVERWRITES = re.compile(rb"[\r\x08]{1,999}")
 
 
 def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """``chunks`` cut anew so that each ends with a line's end, in UTF-8 or an ASCII superset.
+    """Split ``chunks`` again so that each ends at a line's end, in UTF-8 or a superset of ASCII.
 
-    If one does not, the next continues the same line: with ``\\r`` and the bar that is written
-    over the last one, or with another part of a line longer than `LONGEST_LINE`.  Terminal codes
-    are taken out; what a progress bar writes over is left, before ``\\r``.
+    If one does not, the next chunk continues the line: with ``\\r`` and the next state of a
+    progress bar, or with another part of a line longer than `LONGEST_LINE`.  Terminal codes are
+    removed; overwritten states of a progress bar stay, before ``\\r``.
     """
-    held: list[bytes] = []  # the parts of a line whose end has not come
+    held: list[bytes] = []  # the parts of an unfinished line
     for block in _as_utf8(_blocks(chunks)):
         cut = 1 + block.rfind(b"\n") or _before_a_bar(block)
         if cut:
@@ -51,13 +51,13 @@ def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _before_a_bar(block: bytes) -> int:
-    """Where the last progress bar of ``block`` goes back to write over another; 0 without one."""
+    """The position where the last progress bar of ``block`` goes back to be redrawn; 0 if none."""
     end = 1 + max(block.rfind(b"\r"), block.rfind(b"\x08"))
     return len(block[:end].rstrip(b"\r\x08"))
 
 
 def _blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in blocks of one size: how they came makes no difference."""
+    """The same bytes in blocks of equal size, so that the chunk sizes make no difference."""
     held = bytearray()
     for chunk in chunks:
         for start in range(0, len(chunk), _BLOCK):
@@ -69,7 +69,7 @@ def _blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def decoded(line: bytes) -> str:
-    """A line as text: UTF-8, else as Western Windows writes; no line is lost for a bad byte."""
+    """A line as text: UTF-8, otherwise Windows-1252; a bad byte never loses a line."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:
@@ -79,12 +79,12 @@ def decoded(line: bytes) -> str:
 def _plain(lines: bytes) -> bytes:
     if b"\x1b" in lines:
         lines = _CODES.sub(b"", lines)
-    if b"\\" in lines and b"\\u001" in lines:  # one byte is found much faster than five
+    if b"\\" in lines and b"\\u001" in lines:  # searching for one byte is much faster than for five
         lines = _ESCAPED_CODES.sub(b"", lines)
     if b"\x08" in lines:
         lines = _OVERWRITES.sub(b"\r", lines)
     if b"\r" in lines and b"\r\n" in lines:
-        # Windows writes \r\r\n for a line whose end was \r\n before.
+        # Windows writes \r\r\n for a line that already ended in \r\n.
         lines = lines.replace(b"\r\r\n", b"\n").replace(b"\r\n", b"\n")
     return lines
 
@@ -102,9 +102,9 @@ def _as_utf8(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _encoding_of(sample: bytes) -> tuple[str, int]:
-    """The encoding and the length of its mark; UTF-16 without a mark is recognized by its zeros.
+    """The encoding and the length of its BOM; UTF-16 without a BOM is recognized by its zero bytes.
 
-    They are every other byte; a file that was emptied under its writer has nothing but zeros.
+    Every other byte is zero.  A file truncated while it was being written is all zeros.
     """
     for bom, encoding in _BOMS:
         if sample.startswith(bom):

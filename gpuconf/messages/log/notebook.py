@@ -1,4 +1,4 @@
-"""A Jupyter notebook -> what its cells printed, as a log."""
+"""A Jupyter notebook -> the output of its cells, as a log."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 from gpuconf.notebook import NotebookError, cells_of
 
-# A larger one is read as plain text: each line of output is a line of the file there, too.
+# Larger notebooks are read as plain text: there, too, each line of output is a line of the file.
 LARGEST_NOTEBOOK = 64 << 20
 
 
 def printed_by_cells(data: bytes, *, largest: int = LARGEST_NOTEBOOK) -> bytes | None:
-    """What the cells of a notebook printed and raised, in order; None where this is none.
+    """The output and errors of a notebook's cells, in order; None if this is not a notebook.
 
-    An empty line is what a notebook gives whose cells printed nothing.
+    A notebook without output returns an empty line.
     """
     if len(data) > largest or data.lstrip()[:1] != b"{" or b'"cells"' not in data:
         return None
@@ -49,7 +49,7 @@ def _lines(output: Any) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """A text that may be given whole or as a list of pieces that end in their own newlines."""
+    """A text that is stored whole or as a list of pieces that end in their own newlines."""
     pieces = value if isinstance(value, list) else [value]
     for piece in pieces:
         if isinstance(piece, str):

@@ -1,6 +1,6 @@
 """A line's shape: its words without digits, case and punctuation.
 
-Training logs repeat a few hundred shapes with other numbers in them; each is looked at once.
+Training logs repeat a few hundred shapes with different numbers; each shape is examined once.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _WORDS = bytes(_plainer(byte) for byte in range(256))
 
 
 def shapes_of(lines: bytes) -> bytes:
-    """``lines`` with lower-case words and spaces alone, line by line."""
+    """Reduce ``lines`` to lower-case words and spaces, line by line."""
     return lines.translate(_WORDS, _DIGITS)
 
 
 def phrase(text: str) -> bytes:
-    """The words that a line must have next to each other to say ``text``.
+    """The adjacent words that a line must contain to match ``text``.
 
-    ``CUDA_ERROR_OUT_OF_MEMORY``, ``CUDA error: out of memory`` and ``cuda error 2 (out of
-    memory)`` are one phrase.
+    ``CUDA_ERROR_OUT_OF_MEMORY``, ``CUDA error: out of memory`` and ``cuda error 2 (out of memory)``
+    are one phrase.
     """
     return b" ".join(shapes_of(text.encode()).split())
 
 
 def says(shape: bytes, said: bytes) -> bool:
-    """Whether the words of ``said`` stand in ``shape``, whole words, next to each other."""
+    """Whether ``shape`` contains the words of ``said``: whole words, next to each other."""
     return said in shape and b" %b " % said in b" %b " % shape
 
 
@@ -45,7 +45,7 @@ _Value = TypeVar("_Value")
 
 
 class PhraseIndex(Generic[_Value]):
-    """Phrases by their longest words, so that of many phrases few are looked for in a line."""
+    """Phrases indexed by their longest word, so that only a few are searched for in a line."""
 
     def __init__(self, phrases: Iterable[tuple[bytes, _Value]]) -> None:
         self._by_word: dict[bytes, list[tuple[bytes, _Value]]] = {}
@@ -55,11 +55,11 @@ class PhraseIndex(Generic[_Value]):
         self.words = frozenset(self._by_word)
 
     def said_in(self, words: Sequence[bytes]) -> list[_Value]:
-        """The values of the phrases that stand in a line of these words, in order of its words."""
+        """The values of the phrases that occur in a line of these words, in word order."""
         shape = b" %b " % b" ".join(words)
         return [
             value
-            for word in dict.fromkeys(words)  # not a set, whose order differs from run to run
+            for word in dict.fromkeys(words)  # not a set, whose order differs between runs
             if word in self.words
             for said, value in self._by_word[word]
             if said in shape

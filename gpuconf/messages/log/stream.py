@@ -1,4 +1,4 @@
-"""Gives a log's lines to the watchers of their words; most lines are only counted."""
+"""Passes a log's lines to the watchers of their words; most lines are only counted."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from gpuconf.messages.log.watchers import (
     Watcher,
 )
 
-# Of lines that differ in their numbers alone, this many are looked at, and the last.
+# If lines differ only in their numbers, only this many are examined, plus the last two.
 ENOUGH_OF_A_SHAPE = 100
-# After so many lines have been looked at, only the latest that may matter are kept, for the end.
-# A long line counts as several, one for each so many bytes.
+# After this many lines, only the latest lines that may matter are kept, for the end. A long line
+# counts as several, one per _COUNTS_AS_ONE bytes.
 _MOST_SHOWN = 20_000
 _LATEST = 10_000
 _COUNTS_AS_ONE = 512
-# The addresses in an allocator's dump, which would give each of its lines a shape of its own.
+# Addresses in an allocator's dump, which would give every line a different shape.
 _ADDRESS = re.compile(rb" at (?:0x)?[0-9a-f]{4,16} of size ")
 _LONG_LINE = 4096
 _PIECE = 16384
-# A log that another program packed into one line of JSON has its newlines as two characters.
+# A log that another program packed into one line of JSON has escaped newlines.
 _ESCAPED_NEWLINE = b"\\n"
 
 
 class LogReader:
-    """Reads a log once; holds no more of it than a chunk, and what its keeper keeps.
+    """Reads a log once; holds only one chunk and the keeper's lines in memory.
 
-    After `read`, ``line_count`` is the number of lines, and ``last`` the last that has a word.
+    After `read`, ``line_count`` is the number of lines, and ``last`` the last line with a word.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class LogReader:
         self._latest_cost = 0
 
     def read(self, chunks: Iterable[bytes]) -> None:
-        """Show every line of ``chunks`` to those whose words it has."""
+        """Show every line of ``chunks`` to the watchers of its words."""
         rows = _LogRows()
         for chunk in whole_lines(chunks):
             self._read(*rows.of(chunk))
@@ -85,7 +85,7 @@ class LogReader:
         numbers: Sequence[int],
         lines: Sequence[bytes],
     ) -> None:
-        """Meet the lines of these shapes one by one, in order; the others may be followed."""
+        """Show the lines of these shapes one by one, in order; followers get lines in between."""
         followed = 0
         for place in _places_of(wanted, shapes):
             seen = self._shapes.states.get(shapes[place])
@@ -114,7 +114,7 @@ class LogReader:
             seen.leave_out((number, line))
 
     def _follow(self, numbers: Sequence[int], lines: Sequence[bytes], places: range) -> None:
-        """Show lines to those who want what stands behind another, while they want it."""
+        """Show lines to the followers of an earlier line, as long as they want more."""
         for place in places:
             wanting = [follower for follower in self._followers if follower.wants]
             if not wanting:
@@ -129,7 +129,7 @@ def _places_of(wanted: Set[bytes], shapes: Sequence[bytes]) -> list[int]:
 
 
 def _last_two(wanted: Set[bytes], shapes: Sequence[bytes]) -> dict[bytes, list[int]]:
-    """The last two places of each wanted shape, in order, or its only one."""
+    """The positions of the last two lines of each wanted shape, in order, or of its only line."""
     found: dict[bytes, list[int]] = {shape: [] for shape in wanted}
     missing = set(wanted)
     for place in range(len(shapes) - 1, -1, -1):
@@ -159,19 +159,19 @@ def _shapes(lines: bytes) -> bytes:
 
 
 class _LogRows:
-    """Cuts one chunk after the other; ``count`` is the number of the last line so far."""
+    """Splits successive chunks into lines; ``count`` is the number of the last line so far."""
 
     def __init__(self) -> None:
         self.count = 0
-        self._is_open = False  # whether the next chunk goes on with the same line
+        self._is_open = False  # whether the next chunk continues the same line
 
     def of(self, chunk: bytes) -> tuple[Sequence[int], list[bytes], bytes]:
-        """The chunk's lines: their numbers, their bytes, and these in one text.
+        """The chunk's lines: their numbers, their bytes, and all lines as one text.
 
-        What a progress bar wrote over is a line too, and so are the pieces of a long one: all
-        have the number of the file's line that they stand in.
+        Each overwritten state of a progress bar is a line too, and so is each piece of a long line:
+        all have the number of their line in the file.
         """
-        if self._is_open and chunk.startswith((b"\r", b"\n")):  # the end of what was given last
+        if self._is_open and chunk.startswith((b"\r", b"\n")):  # the end of the previous line
             self._is_open = chunk.startswith(b"\r")
             chunk = chunk[1:]
         if not chunk:
@@ -206,13 +206,13 @@ def _has_a_long_line(text: bytes) -> bool:
 
 
 def _pieces(line: bytes) -> Iterator[bytes]:
-    """The line, or several: the lines packed into one of JSON, the parts of a long one."""
+    """The line, or several: the lines packed into one line of JSON, the parts of a long line."""
     if len(line) >= _LONG_LINE:
         for text in line.split(_ESCAPED_NEWLINE):
             start = 0
             while start < len(text):
                 end = start + _PIECE
-                if end < len(text):  # not within a word
+                if end < len(text):  # do not split a word
                     end = text.rfind(b" ", start, end) + 1 or end
                 yield text[start:end]
                 start = end

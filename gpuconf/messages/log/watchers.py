@@ -1,4 +1,4 @@
-"""Who reads which lines of a log: maps line shapes to watchers; most shapes have none."""
+"""Maps the shapes of a log's lines to the watchers that read them; most shapes have none."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from typing import NamedTuple, Protocol
 
 from gpuconf.messages.log.shapes import PhraseIndex, phrase
 
-# Shapes are remembered up to either.
+# Shapes are cached until either limit is reached.
 _MOST_SHAPES = 25_000
 _MOST_BYTES = 8 << 20
-_LONG_WORD = 64  # such words seldom come again, and would take much memory
+_LONG_WORD = 64  # longer words rarely repeat, and would take much memory
 
 
 class LogLine(NamedTuple):
-    """A line of the log: its number, from 1, as an editor counts, and its text."""
+    """A line of the log: its number, from 1 as in an editor, and its text."""
 
     number: int
     text: str
 
 
 class Watcher(Protocol):
-    """Reads the lines that have certain words, in order; of many alike, the first and the last.
+    """Reads the lines with certain words, in order; of many alike, only the first and the last.
 
-    ``phrases`` are words next to each other; ``parts`` are found within words too.
+    ``phrases`` are adjacent whole words; ``parts`` also match within words.
     """
 
     phrases: Sequence[str]
     parts: Sequence[str]
 
     def see(self, line: LogLine) -> None:
-        """Take note of a line that has the words."""
+        """Process a line that contains the words."""
 
 
 class Keeper(Protocol):
-    """Keeps all lines that have certain words, and reads them at the end."""
+    """Keeps all lines with certain words, and parses them at the end."""
 
     phrases: Sequence[str]
 
@@ -43,18 +43,18 @@ class Keeper(Protocol):
 
 
 class Follower(Protocol):
-    """Reads the lines that follow those it saw, whatever is in them."""
+    """Reads the lines after those it saw, whatever they contain."""
 
     wants: int
 
     def follow(self, line: LogLine) -> None:
-        """Take note of a line; ``wants`` is how many more to give it."""
+        """Process a line; ``wants`` is how many more to pass."""
 
 
 class ShapeState:
-    """The watchers of one shape, how many lines had it, and the last two that were not shown.
+    """The watchers of a shape, its line count, and its last two lines that were not shown.
 
-    ``late`` ones came when enough had been shown.
+    A shape is ``late`` if it first occurs after enough lines were shown.
     """
 
     __slots__ = ("count", "kept", "late", "unshown", "watchers")
@@ -66,27 +66,27 @@ class ShapeState:
 
     @property
     def is_only_counted(self) -> bool:
-        """Whether enough lines were shown, so that of the others only the last two matter."""
+        """Whether enough lines were shown, so that only the last two of the rest matter."""
         return bool(self.unshown)
 
     def leave_out(self, *lines: tuple[int, bytes]) -> None:
-        """Note lines that are not shown, with their numbers, in order."""
+        """Note lines that were not shown, with their numbers, in order."""
         self.unshown = (*self.unshown, *lines)[-2:]
 
 
-# The state of a shape that may have watchers and was not met yet.
+# A shape that may have watchers and has not occurred yet.
 NOT_MET = ShapeState((), kept=False, late=False)
 
 
 class ShapeWatchers:
-    """Finds the watchers of line shapes, and remembers what it found."""
+    """Finds the watchers of line shapes, and caches them."""
 
     def __init__(self, watchers: Sequence[Watcher], keeper: Keeper) -> None:
         self._watchers = watchers
         phrases = [keeper.phrases, *(watcher.phrases for watcher in watchers)]
         self._phrases = PhraseIndex(
             (phrase(text), place)
-            for place, texts in enumerate(phrases, -1)  # the keeper is -1
+            for place, texts in enumerate(phrases, -1)  # -1 is the keeper
             for text in texts
         )
         self._parts = [
@@ -94,14 +94,14 @@ class ShapeWatchers:
             for place, watcher in enumerate(watchers)
             for part in watcher.parts
         ]
-        # Of the shapes that may have watchers; the others are in the set.
+        # Shapes that may have watchers; the set has the others.
         self.states: dict[bytes, ShapeState] = {}
         self._without: set[bytes] = set()
-        self._dull: set[bytes] = set()  # words of no phrase and without a part
+        self._dull: set[bytes] = set()  # words in no phrase and without a part
         self._bytes = 0
 
     def watched(self, shapes: Set[bytes]) -> set[bytes]:
-        """Those of ``shapes`` that may have watchers; `states` has the state of each."""
+        """The ``shapes`` that may have watchers; `states` has the state of each."""
         watched = set(shapes).difference(self._without)
         new = watched.difference(self.states)
         if new:
@@ -116,7 +116,7 @@ class ShapeWatchers:
         return watched
 
     def _with_words(self, shapes: Set[bytes]) -> set[bytes]:
-        """Those of ``shapes`` that have a word of a phrase, or a part."""
+        """The ``shapes`` that contain a word of a phrase, or a part."""
         if len(self._dull) > _MOST_SHAPES:
             self._dull.clear()
         are_dull = map(self._dull.issuperset, map(bytes.split, shapes))
@@ -124,7 +124,7 @@ class ShapeWatchers:
         return {shape for shape in rest if self._has_a_word(shape.split())}
 
     def _has_a_word(self, words: Sequence[bytes]) -> bool:
-        """Whether one is a phrase's or has a part; the others are remembered."""
+        """Whether any word belongs to a phrase or contains a part; caches the others."""
         has_one = False
         for word in set(words).difference(self._dull):
             if word in self._phrases.words or any(part in word for part, _ in self._parts):
@@ -134,10 +134,10 @@ class ShapeWatchers:
         return has_one
 
     def meet(self, shape: bytes, *, late: bool) -> ShapeState | None:
-        """The state of a shape whose first line is met now; None without watchers."""
+        """The state of a shape at its first line; None if it has no watchers."""
         places = {place for part, place in self._parts if part in shape}
         places.update(self._phrases.said_in(shape.split()))
-        del self.states[shape]  # `unshown` is to have the shapes in the order they were met in
+        del self.states[shape]  # keeps the order of `unshown`: that of first occurrence
         if not places:
             self._without.add(shape)
             return None
@@ -146,16 +146,16 @@ class ShapeWatchers:
         return seen
 
     def unshown(self) -> Iterator[tuple[int, bytes, Sequence[Watcher]]]:
-        """Of each shape that was met too often: the last two lines, and its watchers.
+        """The last two lines of each shape that occurred too often, with its watchers.
 
-        Two, because one line of progress below an error may be a bar drawn anew.
+        Two, because a single line of progress below an error may be a redrawn bar.
         """
         for seen in self.states.values():
             for number, line in seen.unshown:
                 yield number, line, seen.watchers
 
     def _forget(self) -> None:
-        """Forget the shapes that have no watchers or came late."""
+        """Drop the shapes without watchers and the late ones."""
         self._without.clear()
         self.states = {
             shape: seen for shape, seen in self.states.items() if seen.watchers and not seen.late

@@ -1,4 +1,4 @@
-"""What lines mean, as data: one YAML file per family, read by `rule.py`."""
+"""The meaning of log lines as data: one YAML file per family, loaded by `rule.py`."""
 
 from gpuconf.messages.rules.rule import Level, Rule, all_rules, read_rules
 

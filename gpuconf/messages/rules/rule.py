@@ -1,4 +1,4 @@
-"""The rules' form, and how their files are read."""
+"""The format of the rules, and the loader of their files."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gpuconf.errors import GpuconfError
 from gpuconf.messages.causes import CAUSES
 from gpuconf.messages.log.shapes import phrase, says
 
-# error: something failed.  ladder: failed, and is tried again with less.  fallback: goes on on the
-# CPU.  warning: the run goes on, a little worse.  big-allocation: fatal only as the last word.
-# hint: says nothing alone, see refinement.py.  harmless: means nothing.
+# error: something failed.  ladder: failed, and is retried with less.  fallback: continues on the
+# CPU.  warning: the run continues, slightly worse.  big-allocation: fatal only as the last line.
+# hint: no meaning alone, see refinement.py.  harmless: no meaning at all.
 Level = Literal["error", "ladder", "fallback", "warning", "big-allocation", "hint", "harmless"]
 _KEYS = {
     "id", "cause", "level", "softly", "says", "unless", "pattern", "exclude", "generic", "fatal",
@@ -27,16 +27,15 @@ _LEVELS = ("level", "softly", "caught", "beside_gpu")
 
 
 class Rule(NamedTuple):
-    """Lines that say one of ``says``, none of ``unless``, and match ``pattern``, mean ``cause``.
+    """A line with one of ``says``, none of ``unless``, and a match of ``pattern`` means ``cause``.
 
-    What ``exclude`` matches does not.
+    A line that matches ``exclude`` does not.
 
-    ``generic`` lines name what another line explains better, where there is one; a ``fatal``
-    line is by itself the end of a program.  ``means`` is for people.
+    ``generic``: another line, if present, explains the problem better.  ``fatal``: the line always
+    ends a program.  ``means`` is the explanation for people.
 
-    Other levels: ``softly``, of a line that its program marks as a warning; ``caught``, of an
-    exception's message that was caught and printed; ``beside_gpu``, where a GPU is used all the
-    same.
+    Other levels: ``softly`` if the program marks the line as a warning; ``caught`` if it is the
+    message of an exception that was caught and printed; ``beside_gpu`` if a GPU is used anyway.
     """
 
     id: str
@@ -55,7 +54,7 @@ class Rule(NamedTuple):
     beside_gpu: Level | None = None
 
     def holds(self, shape: bytes, text: str) -> bool:
-        """Whether a line that says one of ``phrases`` means this."""
+        """Whether this rule applies to a line that contains one of ``phrases``."""
         if any(says(shape, said) for said in self.unless):
             return False
         if self.exclude is not None and self.exclude.search(text):
@@ -65,7 +64,7 @@ class Rule(NamedTuple):
 
 @cache
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule that is shipped, file by file; GpuconfError where a bundle left them out."""
+    """All shipped rules, file by file; GpuconfError if a bundle does not include them."""
     folder = files(__package__)
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".yaml"))
     if not names:
@@ -79,7 +78,7 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def read_rules(text: str, name: str) -> Iterator[Rule]:
-    """The rules of one file; ValueError names what a rule has that rules do not have."""
+    """The rules of one file; ValueError names the invalid part of a rule."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     for entry in yaml.load(text, Loader=loader)["rules"]:
         problem = _problem(entry)
