@@ -1,4 +1,4 @@
-"""``gpuconf explain``: what `gpuconf.messages` read -> `Diagnosis`, with what to change.  Pure."""
+"""``gpuconf explain``: `gpuconf.messages.Reading` -> `Diagnosis` with proposals.  Pure."""
 
 import gpuconf.diagnosis.text  # noqa: F401  # registers how a Diagnosis is printed
 from gpuconf.diagnosis.diagnosis import Diagnosis, Proposal

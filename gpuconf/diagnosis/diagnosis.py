@@ -1,4 +1,4 @@
-"""The Diagnosis of ``gpuconf explain``: what was read, and what to change."""
+"""The Diagnosis of ``gpuconf explain``: the cause and its evidence, and the proposed changes."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from gpuconf.reporting.text import text_of
 
 
 class Proposal(NamedTuple):
-    """A change: what to do, why, and something to paste."""
+    """A change: the action, the reason, and something to paste."""
 
     title: str
-    """What to do."""
+    """The action."""
     reason: str
-    """Why, with the sum where there is one."""
+    """The reason, with the arithmetic if there is any."""
     kind: Literal["profile", "code", "command", "batch"]
-    """What is to be pasted: profile is YAML, code and batch are Python, command is a shell's."""
+    """The language of ``paste``: profile is YAML, code and batch are Python, command is shell."""
     paste: str
-    """What to paste; several lines."""
+    """The text to paste; may have several lines."""
 
 
 @json_shape(computed=("title",))
 class Diagnosis(NamedTuple):
-    """A log's or an exception's cause, how bad it is, and what to change.
+    """The cause of a failure in a log or an exception, its severity, and the proposed changes.
 
     docs/explain.md describes each cause.
     """
@@ -34,11 +34,11 @@ class Diagnosis(NamedTuple):
     cause: CauseId
     """The root cause."""
     severity: Severity
-    """failure: the run failed; silent-cpu-fallback: it goes on, on the CPU; warning-only: it went
-    on; not-gpu: not a matter of a GPU.
+    """failure: the run failed; silent-cpu-fallback: it continues on the CPU; warning-only: it
+    continued; not-gpu: not a GPU problem.
     """
     also: tuple[CauseId, ...] = ()
-    """Further causes, in the order of the log."""
+    """Further causes, in log order."""
     evidence: tuple[Evidence, ...] = ()
     """The lines that show the cause."""
     consequences: tuple[Evidence, ...] = ()
@@ -46,24 +46,24 @@ class Diagnosis(NamedTuple):
     notes: tuple[Evidence, ...] = ()
     """Harmless lines that look bad."""
     facts: LogFacts = LogFacts()
-    """What the log says beyond the cause."""
+    """Facts in the log other than the cause."""
     proposals: tuple[Proposal, ...] = ()
-    """What to change, the likeliest to help first."""
+    """The proposed changes, most promising first."""
     line_count: Count = 0
-    """The lines of the log; 0 for a file of TF_BFC_MEMORY_DUMP."""
+    """The number of lines in the log; 0 for a TF_BFC_MEMORY_DUMP file."""
 
     @property
     def title(self) -> str:
-        """The cause, for people."""
+        """The cause's title, for people."""
         return CAUSES[self.cause].title
 
     @property
     def is_about_memory(self) -> bool:
-        """Whether a GPU's memory is the cause."""
+        """Whether the cause is about GPU memory."""
         return self.cause in OF_GPU_MEMORY
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, as ``gpuconf explain --json`` prints it."""
+        """Plain data, as printed by ``gpuconf explain --json``."""
         document: dict[str, Any] = plain(self)
         return document
 
@@ -71,13 +71,13 @@ class Diagnosis(NamedTuple):
         return text_of(self)
 
     def _repr_html_(self) -> str:
-        """How notebooks show it."""
+        """HTML for notebooks."""
         from gpuconf import rich_display
 
         return rich_display.html_of(self)
 
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        """How IPython shows it as text."""
+        """Text for IPython."""
         from gpuconf import rich_display
 
         printer.text(rich_display.text_of(self))

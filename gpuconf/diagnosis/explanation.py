@@ -11,11 +11,11 @@ from gpuconf.messages import Evidence, LogFacts, Reading, read, read_chunks
 
 
 def explain(exc_or_text: BaseException | str | bytes) -> Diagnosis:
-    """Say why a run failed: from an exception, or from what it printed.
+    """Diagnose a failed run from an exception or from its output.
 
-    An exception is read with its traceback and the exceptions it was raised from; nothing of it is
-    kept.  Text may be a log of any length, a notebook's JSON, or the bytes of either.  Raises
-    TypeError for anything else.
+    An exception is read with its traceback and its causes; no reference to it is kept.  Text may be
+    a log of any length, a notebook's JSON, or the bytes of either.  Raises TypeError for anything
+    else.
     """
     if not isinstance(exc_or_text, BaseException | str | bytes):
         given = type(exc_or_text).__name__
@@ -31,7 +31,7 @@ def explain(exc_or_text: BaseException | str | bytes) -> Diagnosis:
 
 
 def explain_chunks(chunks: Iterable[bytes]) -> Diagnosis:
-    """`explain` for a log in chunks; no more than one is held at a time."""
+    """`explain` for a log in chunks; only one chunk is in memory at a time."""
     return _diagnosis(read_chunks(chunks))
 
 
@@ -41,7 +41,7 @@ def _diagnosis(reading: Reading) -> Diagnosis:
 
 
 def _of_memory_map(data: bytes) -> Reading:
-    """What TF_BFC_MEMORY_DUMP left: TensorFlow writes it when a tensor is refused."""
+    """The reading of a TF_BFC_MEMORY_DUMP file, which TensorFlow writes if an allocation fails."""
     facts = LogFacts(dump=read_memory_map(data))
     means = "TensorFlow writes this file when its allocator has refused a tensor"
     evidence = Evidence(1, f"dump of {facts.dump.allocator if facts.dump else ''}", means, None, 1)

@@ -1,4 +1,4 @@
-"""``TF_BFC_MEMORY_DUMP`` files: the allocator's state at its refusal, as protobuf -> Dump."""
+"""``TF_BFC_MEMORY_DUMP`` files: the allocator's state at a failed request, as protobuf -> Dump."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from gpuconf.errors import GpuconfError
 from gpuconf.messages.facts.dump import Chunks, Dump, OperationBytes
 from gpuconf.wire import Value, WireError, fields, signed, text
 
-# The fields that are read of each message of TensorFlow's bfc_memory_map.proto.
+# The fields read from each message of TensorFlow's bfc_memory_map.proto.
 FIELDS = {
     "MemoryDump": {1: "allocator_name", 3: "chunk", 5: "stats"},
     "MemChunk": {2: "size", 5: "op_name", 8: "in_use"},
     "MemAllocatorStats": {2: "bytes_in_use", 3: "peak_bytes_in_use"},
 }
-# The bytes before the fields of a MemoryDump: number * 8 + 2, for what has a length.
+# The tag bytes of MemoryDump's fields: number * 8 + 2, for length-delimited fields.
 _TAGS = tuple(number << 3 | 2 for number in range(1, 6))
 _NAMELESS = "(no name)"
 
@@ -27,10 +27,11 @@ class _Chunk(NamedTuple):
 
 
 def looks_like_memory_map(start: bytes) -> bool:
-    """Whether a file's first bytes are those of a dump: an allocator's name, and another field.
+    """Whether a file starts like a dump: an allocator's name, then another field.
 
-    0x0A, the name's tag, is also a newline, and 9, the length of GPU_0_bfc, a tab: what follows
-    the name sets a dump apart from a log that begins with an empty line and an indented Traceback.
+    0x0A, the tag of the name, is also a newline, and 9, the length of GPU_0_bfc, is also a tab.
+    The byte after the name distinguishes a dump from a log that begins with an empty line and an
+    indented Traceback.
     """
     if len(start) < 4 or start[0] != _TAGS[0] or not 3 <= start[1] < 64:
         return False
@@ -40,7 +41,7 @@ def looks_like_memory_map(start: bytes) -> bool:
 
 
 def read_memory_map(data: bytes) -> Dump:
-    """The dump in a file that TF_BFC_MEMORY_DUMP wrote; GpuconfError for bytes that are none."""
+    """Parse a file written by TF_BFC_MEMORY_DUMP; GpuconfError if it is not one."""
     chunks: list[_Chunk] = []
     allocator, stats = "", {}
     try:
@@ -79,14 +80,14 @@ def read_memory_map(data: bytes) -> Dump:
 
 
 def _by_operation(held: Counter[str]) -> tuple[OperationBytes, ...]:
-    """What each operation holds, the largest first; nothing where no chunk has a name."""
+    """The memory of each operation, largest first; empty if no chunk has a name."""
     if not set(held) - {_NAMELESS}:
         return ()
     return tuple(OperationBytes(*each) for each in held.most_common())
 
 
 def _named(message: memoryview, kind: str) -> dict[str, Value]:
-    """The fields of a message that are read, by name; of a field written twice the last."""
+    """The known fields of a message, by name; if a field occurs twice, the last one."""
     names = FIELDS[kind]
     return {names[number]: value for number, value in fields(message) if number in names}
 

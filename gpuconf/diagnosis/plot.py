@@ -1,4 +1,4 @@
-"""What held the card's memory when it was refused, as a picture."""
+"""The plot of what held GPU memory when an allocation failed."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _LONGEST_NAME = 48
 
 
 class Bar(NamedTuple):
-    """One holder of memory: its name and bytes."""
+    """A holder of memory: its name and bytes."""
 
     name: str
     size_bytes: int
 
 
 def draw(diagnosis: Diagnosis, path: str) -> None:
-    """Draw the allocator's memory, and who held it, into ``path``; raises OSError."""
+    """Draw the allocator's memory and its holders into ``path``; raises OSError."""
     facts = diagnosis.facts
     bars, dump = holders(facts), facts.dump if _has_sums(facts.dump) else None
     heights = ([1.3] if dump is not None else []) + ([0.32 * len(bars) + 0.8] if bars else [])
@@ -60,7 +60,7 @@ def _has_sums(dump: Dump | None) -> bool:
 
 
 def holders(facts: LogFacts) -> list[Bar]:
-    """Who held the most: layers where the log names them, then operations, then sizes."""
+    """The largest holders: layers if the log names them, otherwise operations, otherwise sizes."""
     if facts.allocations is not None:
         bars = [Bar(layer.name, layer.size_bytes) for layer in facts.allocations.layers]
         rest = facts.allocations.rest_bytes
@@ -89,7 +89,7 @@ def _title(facts: LogFacts) -> str:
 
 
 def _draw_memory(axes: Axes, dump: Dump) -> None:
-    """A bar as long as the limit: in use, free chunks, unclaimed; below it what was asked for."""
+    """Draw a bar as long as the limit: in use, free chunks, unclaimed; below it the request."""
     in_use, asked = dump.in_use_bytes or 0, dump.requested_bytes or 0
     free = sorted(dump.free_chunks or _free_as_one(dump), reverse=True)
     pieces = [(in_use, IN_USE, ""), *((size, _FREE, "") for size in free)]
@@ -105,7 +105,7 @@ def _draw_memory(axes: Axes, dump: Dump) -> None:
     if dump.requested_bytes is not None:
         axes.barh(-0.8, asked / unit, left=in_use / unit, color="none", edgecolor=LIMIT,
                   height=0.4)  # fmt: skip
-        # Within its box, where that is long enough; behind or before it, where there is room.
+        # In its box if that is long enough, otherwise before or after it, where there is room.
         is_long, is_late = asked > longest / 4, in_use + asked > longest * 3 / 4
         place = in_use if is_long or is_late else in_use + asked
         axes.annotate(f" asked for {sized(asked)} ", (place / unit, -0.8), va="center",

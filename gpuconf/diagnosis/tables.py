@@ -1,4 +1,4 @@
-"""What held the memory, as tables for ``--verbose``."""
+"""Tables of what held the memory, for ``--verbose``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_ROWS = 20
 
 
 def tables_of(diagnosis: Diagnosis) -> Iterator[Table]:
-    """The tables that this log allows; none for most."""
+    """The tables that this log has data for; usually none."""
     facts = diagnosis.facts
     if facts.allocations is not None:
         yield _layers(facts.allocations)

@@ -1,4 +1,4 @@
-"""A Diagnosis as lines for people: the cause first, then the figures, then what to change."""
+"""A Diagnosis as lines for people: the cause, then the figures, then the proposals."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gpuconf.units import sized
 
 STYLES = {"failure": "bold red", "silent-cpu-fallback": "bold yellow", "warning-only": "yellow"}
 _LABEL = 21
-# The time and place before a line of TensorFlow's log.
+# The timestamp and source location before a line of TensorFlow's log.
 _PREFIX = re.compile(
     r"^\W{0,4}(?:\d{4}-\d\d-\d\d [\d:.]{1,40}: )?[IWEF](?:\d{4} [\d:.]{1,40}\s{1,9}\d{1,9})?"
     r"\s\S{0,300}\.(?:cc|h|cpp):\d{1,9}\] "
 )
-# What a log may do to a terminal: move, colour, write over what stands there.
+# Control characters, with which a log could move the cursor, change colours or overwrite text.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MOST_LAYERS, _MOST_NODES = 3, 4
 _MOST_PROPOSALS = 3
@@ -48,8 +48,8 @@ def styled_lines(
 ) -> Iterator[Line]:
     """The report, line by line.
 
-    ``source`` is the log's name, before its line numbers; with None there are no numbers, as for
-    an exception, whose lines nobody counts.
+    ``source`` is the log's name, printed before its line numbers; None omits the numbers, as for an
+    exception.
     """
     for line in _report(diagnosis, source, verbose=verbose):
         yield line._replace(text=_CONTROLS.sub(" ", line.text))
@@ -73,7 +73,7 @@ def _labelled(label: str, text: str, style: str = "") -> Line:
 def headline(diagnosis: Diagnosis) -> str:
     """The cause, and how the run ended."""
     ending = SEVERITIES[diagnosis.severity]
-    if diagnosis.severity == "warning-only" and diagnosis.evidence:  # not so bad as the title
+    if diagnosis.severity == "warning-only" and diagnosis.evidence:  # less severe than the title
         return f"{_telling(diagnosis.evidence)[0].means} ({diagnosis.cause}): {ending}"
     if diagnosis.cause != NOT_GPU:
         return f"{diagnosis.title} ({diagnosis.cause}): {ending}"
@@ -91,10 +91,10 @@ def headline(diagnosis: Diagnosis) -> str:
 def evidence_lines(
     found: Iterable[Evidence], source: str | None, *, verbose: bool
 ) -> Iterator[Line]:
-    """The lines of the log that show something, each with what it means."""
+    """The lines of the log that serve as evidence, each with its meaning."""
     found = list(found)
     shown = found if verbose else _telling(found)
-    if not verbose:  # one line that meets two rules is shown once
+    if not verbose:  # show a line that matches two rules once
         shown = list({each.line: each for each in reversed(shown)}.values())[::-1]
     for each in shown if verbose else shown[:_MOST_EVIDENCE]:
         text = _short(each.text, verbose=verbose)
@@ -103,7 +103,7 @@ def evidence_lines(
 
 
 def _telling(found: Sequence[Evidence]) -> Sequence[Evidence]:
-    """Those that say something of their own, if there are any."""
+    """The specific lines, if there are any; otherwise all."""
     return [each for each in found if not each.generic] or found
 
 
@@ -122,7 +122,7 @@ def _short(text: str, *, verbose: bool) -> str:
 
 
 def fact_rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
-    """What the log says beyond the cause: a label, "" where the one above goes on, and a text."""
+    """Facts in the log other than the cause: a label ("" continues the one above) and a text."""
     facts = diagnosis.facts
     if diagnosis.cause != NOT_GPU:
         on_card = diagnosis.cause not in _OF_THE_HOST
@@ -141,7 +141,7 @@ def fact_rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     said = " ".join(each.text for each in diagnosis.evidence)
     for name, value in facts.details.items() if diagnosis.cause != NOT_GPU else ():
         shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-        if shown not in said or name in _ALWAYS_SHOWN:  # else the line above has it
+        if shown not in said or name in _ALWAYS_SHOWN:  # otherwise the line above has it
             yield name.replace("_", " "), shown
 
 
@@ -202,7 +202,7 @@ def _dump(dump: Dump) -> Iterator[tuple[str, str]]:
 
 
 def _layers(table: Allocations) -> Iterator[tuple[str, str]]:
-    """The layers that held most, with what each of their nodes held."""
+    """The layers with the most memory, and the memory of each of their nodes."""
     for number, layer in enumerate(table.layers[:_MOST_LAYERS]):
         nodes = [
             f"{node.node.rpartition('/')[2]} {sized(node.size_bytes)}"

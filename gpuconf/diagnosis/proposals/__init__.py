@@ -1,4 +1,4 @@
-"""What to change, per family of causes: facts -> a ranked list of changes to paste.  Pure."""
+"""The proposals for each family of causes: facts -> a ranked list of changes to paste.  Pure."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ _FAMILIES: dict[str, _Family] = {
 
 
 def proposals_for(cause: str, severity: Severity, facts: LogFacts) -> tuple[Proposal, ...]:
-    """The changes for a cause, the first the likeliest to help; none for what is no GPU's matter.
+    """The changes for a cause, most promising first; none if the GPU is not the problem.
 
-    What a run survived needs no change, unless something is still not as it was meant.
+    A problem that the run survived needs no change, unless something still is not as intended.
     """
     family = _FAMILIES.get(cause)
     if family is None:
@@ -61,13 +61,13 @@ def proposals_for(cause: str, severity: Severity, facts: LogFacts) -> tuple[Prop
 
 
 def _where_others_hold_it(cause: str, facts: LogFacts) -> Iterable[Proposal]:
-    """A run on what others left of the card goes on, and not for long."""
+    """The other processes, if the run continues in the little memory that they leave."""
     if cause == "oom-device-startup" and little_is_free(facts):
         yield SEE_OTHERS
 
 
-# Though the run went on: the setting was not taken, the card is not used as it could be, or a
-# file is missing.
+# Worth a change even if the run continued: a setting had no effect, the card is not fully used, or
+# a file is missing.
 _WORTH_A_CHANGE = (
     "late-config", "growth-mismatch", "compute-capability", "driver-mismatch", "no-device",
     "disk-full",

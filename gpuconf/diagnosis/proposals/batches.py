@@ -1,4 +1,4 @@
-"""The batch that would fit, from what a log says, with its arithmetic.  Pure."""
+"""The batch that would fit, computed from a log's figures.  Pure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from gpuconf.messages.facts.tensor import MemoryRequest, is_of_weights, makes_a_
 from gpuconf.messages.reading import LogFacts
 from gpuconf.units import sized
 
-# What of Keras works on batches.
-# A first dimension that no one takes for a batch on purpose.
+# Nobody chooses a batch this large on purpose.
 WHOLE_DATA_SET = 1000
+# Keras methods that work in batches.
 CALLS = ("evaluate", "predict", "fit")
 
 
 class Fit(NamedTuple):
-    """The batch size of the run that failed, the one that may fit, and why."""
+    """The run's batch size: from its code, otherwise the tensor's first dimension if plausible."""
 
     batch: int
     fits: int
@@ -28,7 +28,7 @@ def batch_of(facts: LogFacts) -> int | None:
 
 
 def is_of_a_batch(facts: LogFacts) -> bool:
-    """Whether what was refused may have been of a batch: not weights, nor a bare constant."""
+    """Whether the failed tensor may depend on the batch: neither weights nor a constant."""
     node, code = facts.request.node, facts.user_code.code if facts.user_code else None
     if node is not None:
         tensor = facts.request.tensor
@@ -38,10 +38,10 @@ def is_of_a_batch(facts: LogFacts) -> bool:
 
 
 def fitting_batch(facts: LogFacts) -> Fit | None:
-    """The largest power of two that may fit; None where the log has no batch above 1.
+    """The largest power of two that may fit; None if the log shows no batch above 1.
 
-    All that was in use is taken to grow with the batch.  Weights do not, so a little more may
-    fit; what the step would have asked for later is not in the log, so a little less may.
+    Assumes that all memory in use grows with the batch.  Weights do not, so slightly more may fit;
+    the log does not show later requests of the step, so slightly less may fit.
     """
     batch = batch_of(facts)
     if batch is None or batch < 2:
@@ -70,7 +70,7 @@ def _by_figures(batch: int, asked: int, in_use: int | None, room: int) -> Fit | 
 
 
 def _figures(facts: LogFacts) -> tuple[int | None, int | None, int | None]:
-    """Bytes asked for, bytes in use, bytes there are; of one allocator."""
+    """Bytes requested, bytes in use, and bytes available, of one allocator."""
     request, dump, card = facts.request, facts.dump, facts.card
     asked = request.tensor.size_bytes if request.tensor is not None else request.size_bytes
     if dump is not None and dump.limit_bytes is not None:

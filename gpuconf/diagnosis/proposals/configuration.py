@@ -1,4 +1,4 @@
-"""Settings: equal on all GPUs, and before the first tensor."""
+"""Settings that must be equal on all GPUs, or set before the first tensor."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAKE_DEVICES = (
 
 
 def for_growth(facts: LogFacts) -> Iterator[Proposal]:
-    """The same on every visible GPU, or one GPU visible."""
+    """The same setting on every visible GPU, or only one visible GPU."""
     yield Proposal(
         "set growth on every GPU",
         "TensorFlow takes one value for all visible GPUs, and says so only when it starts",
@@ -49,7 +49,7 @@ def for_growth(facts: LogFacts) -> Iterator[Proposal]:
 
 
 def for_late(facts: LogFacts) -> Iterator[Proposal]:
-    """First, before anything makes devices."""
+    """Make the call first, before anything creates devices."""
     frame = facts.user_code
     where = f" ({frame.file}:{frame.line})" if frame is not None and frame.line else ""
     title = "let gpuconf set it before TensorFlow is imported"
@@ -59,7 +59,7 @@ def for_late(facts: LogFacts) -> Iterator[Proposal]:
         "code",
         f"import tensorflow as tf\n{_LIMIT if _is_limit(facts) else GROWTH}",
     )
-    if needs_run(facts) and _in_a_notebook(facts):  # which `gpuconf run` does not start
+    if needs_run(facts) and _in_a_notebook(facts):  # `gpuconf run` does not start notebooks
         yield move._replace(title=move.title.format("restart the kernel, and "))
         return
     if needs_run(facts):
@@ -81,6 +81,6 @@ def _in_a_notebook(facts: LogFacts) -> bool:
 
 
 def _is_limit(facts: LogFacts) -> bool:
-    """Whether the call that came too late was one for limits, not for growth."""
+    """Whether the call that came too late sets a limit, not growth."""
     code = (facts.user_code.code if facts.user_code is not None else None) or ""
     return "logical_device" in code or "virtual_device" in code

@@ -1,4 +1,4 @@
-"""The card's memory: for a tensor, for a whole array, fragmented, and at the start."""
+"""GPU memory: for one tensor, fragmented, and at startup."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from gpuconf.messages.facts.tensor import MemoryRequest, has_rows, is_of_weights
 from gpuconf.messages.reading import LogFacts
 from gpuconf.units import GIB, MIB, sized
 
-# Weights of this size are of a layer that could be another.
+# Weights of at least this size suggest a different layer.
 _LARGE_WEIGHTS = 64 * MIB
-# The sides of a matrix that is of no batch: inputs or words, by units.
+# The least sides of a matrix that does not depend on the batch: inputs or words, by units.
 _LEAST_UNITS, _LEAST_ROWS = 100, 20_000
-# Programs that no profile of gpuconf is for.
+# Programs that gpuconf profiles do not apply to.
 _OTHER_PROGRAMS = {"vllm", "xgboost", "cupy", "rapids"}
-# A request so small fails on a full card alone.
+# Requests this small fail only on a full card.
 _LITTLE, _NOT_MUCH = 4 * MIB, 32 * MIB
 _HUGE = 2 * GIB
 _TWICE = (
@@ -68,15 +68,15 @@ _WITHOUT_XLA = Proposal(
     "code",
     "model.compile(optimizer, loss, jit_compile=False)",
 )
-# No card that TensorFlow computes on has less; a smaller limit means that others were there.
+# TensorFlow does not use cards with less; a smaller limit means that other processes were there.
 _TINY_LIMIT = GIB
-# A limit below this share of a card that nobody else holds.
+# A limit below this share of a card is low, if no other process uses the card.
 _LOW_SHARE = 0.35
 _TINY = "TensorFlow had {} of the card: others hold the rest, or the script's limit is very low"
 
 
 def for_tensor(facts: LogFacts) -> Iterator[Proposal]:
-    """A smaller batch, a limit that is not the wall, the others on the card, smaller numbers."""
+    """A smaller batch, a higher limit, other processes on the card, half precision."""
     found = list(for_other_program(facts) if is_other_program(facts) else _for_tensor(facts))
     found = found or _of_nothing_known(facts)
     yield found[0]
@@ -86,13 +86,13 @@ def for_tensor(facts: LogFacts) -> Iterator[Proposal]:
 
 
 def _of_nothing_known(facts: LogFacts) -> list[Proposal]:
-    """A smaller batch, if nothing speaks against it, and the others."""
+    """A smaller batch, unless the facts contradict it, and the other processes."""
     is_empty = facts.request == MemoryRequest() and facts.batch_size != 1
     return [HALF_THE_BATCH, SEE_OTHERS] if is_empty else [SEE_OTHERS]
 
 
 def _is_one(facts: LogFacts) -> bool:
-    """Whether what was refused is of one sample."""
+    """Whether the failed tensor belongs to a single sample."""
     tensor = facts.request.tensor
     if tensor is None or is_of_weights(facts.request.node or ""):
         return False
@@ -142,7 +142,7 @@ def _for_tensor(facts: LogFacts) -> Iterator[Proposal]:
 
 
 def for_fragmentation(facts: LogFacts) -> Iterator[Proposal]:
-    """Another allocator; tensors of the same sizes; the batch last."""
+    """Another allocator, then tensors of constant shapes."""
     version = tensorflow_version(facts)
     if version is None or version >= (2, 5):
         yield profile(
@@ -166,7 +166,7 @@ def for_fragmentation(facts: LogFacts) -> Iterator[Proposal]:
 
 
 def for_startup(facts: LogFacts) -> Iterator[Proposal]:
-    """The others, a share of what is free now, or waiting."""
+    """Other processes, then a share of the memory that is free now."""
     yield SEE_OTHERS
     if facts.framework in ("torch", "jax") or set(facts.signs) & _OTHER_PROGRAMS:
         yield from [SMALLER_SERVER] if "vllm" in facts.signs else []
@@ -193,7 +193,7 @@ def for_startup(facts: LogFacts) -> Iterator[Proposal]:
 
 
 def _smaller_layer(facts: LogFacts) -> Proposal | None:
-    """For weights that are too many: of a Dense below Flatten, or an Embedding."""
+    """For oversized weights: of a Dense layer after Flatten, or an Embedding."""
     tensor = facts.request.tensor
     if tensor is None or tensor.size_bytes < _LARGE_WEIGHTS or not _are_weights(facts):
         return None
@@ -207,7 +207,7 @@ def _smaller_layer(facts: LogFacts) -> Proposal | None:
 
 
 def _are_weights(facts: LogFacts) -> bool:
-    """Whether a matrix was refused that is made, not computed of a batch."""
+    """Whether the failed tensor is a matrix of weights, not computed from a batch."""
     node, tensor = facts.request.node or "", facts.request.tensor
     if tensor is not None and is_of_weights(node, tensor.shape):
         return True
@@ -225,7 +225,7 @@ def _why_others(facts: LogFacts) -> str:
 
 
 def _one_is_huge(facts: LogFacts) -> bool:
-    """Whether one tensor that is not a batch's, as far as is known, takes much of the card."""
+    """Whether a single tensor, apparently not a batch, takes much of the card."""
     dump, tensor = facts.dump, facts.request.tensor
     of_xla = "while trying to allocate" in (facts.exception or "")  # a whole step
     if tensor is not None or facts.batch_size is not None or of_xla:
@@ -251,7 +251,7 @@ def _why_one(facts: LogFacts) -> str:
 
 
 def _asked_less_than(most: int, facts: LogFacts) -> bool:
-    """Whether so little was refused that something else filled the card; a dump says what did."""
+    """Whether the request was so small that something else filled the card; a dump shows what."""
     tensor, dump = facts.request.tensor, facts.dump
     size = tensor.size_bytes if tensor is not None else facts.request.size_bytes
     return dump is None and size is not None and size < most
@@ -267,7 +267,7 @@ def _is_larger_than_the_card(facts: LogFacts) -> bool:
     tensor, card = facts.request.tensor, facts.card
     size = tensor.size_bytes if tensor is not None else facts.request.size_bytes
     total = card.total_bytes if card is not None else None
-    # No card has more than 288 GB; without a figure that is the wall.
+    # No card has more than 288 GB, so that is the bound if the total is unknown.
     return size is not None and size > (total if total is not None else 288 * 10**9)
 
 
@@ -283,7 +283,7 @@ def _limit_is_the_wall(facts: LogFacts) -> bool:
 
 
 def _limit_is_low(facts: LogFacts) -> bool:
-    """Whether the limit, not the card, is what is full: the first thing to change."""
+    """Whether the limit is full, not the card; then the limit is the first thing to change."""
     limit, card = _limit(facts), facts.card
     total = card.total_bytes if card is not None else None
     if limit is None or total is None or others_hold_much(facts):

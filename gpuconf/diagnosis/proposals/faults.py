@@ -1,4 +1,4 @@
-"""Kernels that fail, and cards that do."""
+"""Failing kernels and failing cards."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.messages.reading import LogFacts
 
-# Of NVIDIA's list of Xid errors, those that people meet: what each says, and what fixes it.
+# The common errors of NVIDIA's Xid list: the meaning and the fix of each.
 _XIDS: dict[int, tuple[str, str]] = {
     13: ("a kernel of the program failed", "CUDA_LAUNCH_BLOCKING=1 python train.py"),
     31: ("a kernel accessed memory that is not its own", "compute-sanitizer python train.py"),
@@ -56,7 +56,7 @@ _HEALTH = Proposal(
 
 
 def for_fault(facts: LogFacts) -> Iterator[Proposal]:
-    """What an Xid says; else which operation it was."""
+    """The meaning of an Xid; otherwise the operation that failed."""
     xids = facts.details.get("xid")
     known = [xid for xid in xids if xid in _XIDS] if isinstance(xids, list) else []
     for xid in known:

@@ -1,4 +1,4 @@
-"""Data read from their files while the training runs, not held in memory as a whole.  Pure."""
+"""Data read from files during training instead of held in memory as a whole.  Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.wording import by_gpuconf, gpuconf_serves
 from gpuconf.messages.reading import LogFacts
 
-# A line that makes numbers from 0 to 1 of pictures.
+# Code that scales images to 0 to 1.
 SCALES = re.compile(r"/=?\s{0,9}255")
 _SIZE = (224, 224)
 _RGB = 3
@@ -28,7 +28,7 @@ _ARRAY_FILE = Proposal(
 
 
 def from_files(facts: LogFacts, *, call: str = "fit") -> Iterator[Proposal]:
-    """By gpuconf first, where it can be used; else, and then, by the framework's own loader."""
+    """gpuconf first if it applies, then the framework's own loader."""
     if facts.framework == "torch":
         yield _WITH_TORCH
         return
@@ -48,7 +48,7 @@ def from_files(facts: LogFacts, *, call: str = "fit") -> Iterator[Proposal]:
 
 
 def _stream(facts: LogFacts, size: tuple[int, int], call: str) -> Proposal:
-    # The outputs of predict stand in the order of the files.
+    # The outputs of predict must be in the order of the files.
     order = ", shuffle=False" if call == "predict" else ""
     code = facts.user_code.code if facts.user_code is not None else None
     scale = ', scale="0-1"' if SCALES.search(code or "") else ""
@@ -65,7 +65,7 @@ def _stream(facts: LogFacts, size: tuple[int, int], call: str) -> Proposal:
 
 
 def _picture_size(facts: LogFacts) -> tuple[int, int]:
-    """Height and width of the pictures in the array that found no room, where it has some."""
+    """Height and width of the images in the failed array, or the default."""
     tensor = facts.request.tensor
     shape = tensor.shape if tensor is not None else ()
     is_pictures = len(shape) in (3, 4) and shape[-1] == _RGB
@@ -73,6 +73,6 @@ def _picture_size(facts: LogFacts) -> tuple[int, int]:
 
 
 def is_no_picture(facts: LogFacts) -> bool:
-    """Whether the array that found no room is known to be a list or a table of numbers."""
+    """Whether the failed array is known to be a list or a table of numbers."""
     tensor = facts.request.tensor
     return tensor is not None and len(tensor.shape) <= 2

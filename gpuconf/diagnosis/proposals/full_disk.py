@@ -1,4 +1,4 @@
-"""A disk of the host that is full: room on it, and another disk for what was being written."""
+"""A full disk on the host: free space, or another disk for the file that was being written."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _PACKAGES = Proposal(
     "command",
     "pip cache purge; mkdir -p /data/tmp; TMPDIR=/data/tmp pip install PACKAGE",
 )
-# A model; NumPy's arrays are no checkpoints.
+# Saving a model; saving NumPy arrays is not a checkpoint.
 _SAVES = re.compile(r"(?<!\bnp)(?<!\bnumpy)\.(?:save|export)|Checkpoint|Backup")
 _BY_KIND: dict[str, tuple[Proposal, ...]] = {
     "temporary files": (_TEMPORARY,),
@@ -81,7 +81,7 @@ _BY_KIND: dict[str, tuple[Proposal, ...]] = {
 
 
 def for_full_disk(facts: LogFacts) -> Iterator[Proposal]:
-    """Room where it is missing, then another disk for what was written; all where that is open."""
+    """Free space, then another disk for this kind of file; the common ones if it is unknown."""
     yield _make_room(facts)
     what = facts.details.get("unwritten")
     if what in _BY_KIND:

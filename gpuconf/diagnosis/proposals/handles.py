@@ -1,4 +1,4 @@
-"""cuDNN and cuBLAS: room for their handles, and versions that go together."""
+"""cuDNN and cuBLAS: memory for their handles, and matching versions."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _BLOCKING = Proposal(
 
 
 def for_handles(facts: LogFacts) -> Iterator[Proposal]:
-    """Leave room beside the framework's own memory; where little is free, the others first."""
+    """Leave memory beyond the framework's own; if little is free, the other processes first."""
     if facts.framework == "torch":
         yield from _of_torch(facts)
         return
-    # With growth set there is room beside it, unless others hold the rest.
+    # With growth on, memory is left unless other processes hold it.
     crowded = little_is_free(facts) or "growth-set" in facts.signs
     if crowded:
         yield SEE_OTHERS
@@ -56,7 +56,7 @@ def for_handles(facts: LogFacts) -> Iterator[Proposal]:
 
 
 def _of_torch(facts: LogFacts) -> Iterator[Proposal]:
-    """Handles are made at the first product: the card is full then, or a kernel failed before."""
+    """The first matrix product creates the handle: the card is full, or a kernel failed before."""
     status = str(facts.details.get("status", "ALLOC"))
     asks_for_memory = any(word in status for word in ("ALLOC", "NOT_INITIALIZED", "INTERNAL"))
     first = [SEE_OTHERS, _SMALLER_STEP, _BLOCKING]
@@ -82,7 +82,7 @@ def _room(facts: LogFacts) -> Proposal:
 
 
 def for_cudnn(facts: LogFacts) -> Iterator[Proposal]:
-    """Most often a full card; else a cuDNN of another version."""
+    """Most often a full card, otherwise another version of cuDNN."""
     driver = facts.details.get("perhaps_insufficient_driver")
     if driver is not None:
         yield Proposal(

@@ -10,7 +10,7 @@ from gpuconf.diagnosis.proposals.batches import WHOLE_DATA_SET, fitting_batch
 from gpuconf.diagnosis.proposals.files import from_files, is_no_picture
 from gpuconf.messages.reading import LogFacts
 
-# What an array may be held as instead, and how many times less that takes.
+# A smaller dtype for an array, and the factor that it saves.
 _SMALLER = {"float64": ("float32", 2), "float32": ("uint8", 4), "int64": ("uint8", 8)}
 
 _PAGING_FILE = Proposal(
@@ -39,7 +39,7 @@ _ASK_FOR_MORE = Proposal(
     "command",
     "sbatch --mem=64G job.sh",
 )
-# Calls that make one array of many.
+# Calls that make one array from many.
 _ARRAYS = re.compile(r"\bnp\.|numpy|\.toarray\(|\barray\(|imread|load_img")
 _FEWER_WORKERS = Proposal(
     "hold fewer batches at once: fewer workers, and none in a list",
@@ -85,7 +85,7 @@ _WHO_USES_IT = Proposal(
 
 
 def for_host(facts: LogFacts) -> Iterator[Proposal]:
-    """Stream, hold smaller numbers, or ask for more."""
+    """Stream the data, use a smaller dtype, or request more memory."""
     if "paging_file" in facts.details:
         yield _PAGING_FILE
         return
@@ -118,14 +118,14 @@ def for_host(facts: LogFacts) -> Iterator[Proposal]:
 
 
 def _was_computed(facts: LogFacts) -> bool:
-    """Whether a batch of TensorFlow's was refused, and no array of all the data."""
+    """Whether the failed tensor is a batch computed by TensorFlow, not an array of all data."""
     batch = facts.request.likely_batch
     on_host = (facts.request.device or "").startswith("CPU")
     return on_host and batch is not None and batch < WHOLE_DATA_SET
 
 
 def _is_an_array(facts: LogFacts) -> bool:
-    """Whether the log shows what found no room: an array's shape, or a line that makes one."""
+    """Whether the log shows that an array failed: its shape, or a line that creates one."""
     code = facts.user_code.code if facts.user_code is not None else None
     is_one = facts.request.tensor is not None or "numpy" in facts.signs
     return is_one or _ARRAYS.search(code or "") is not None

@@ -1,4 +1,4 @@
-"""Libraries, driver, card and compiler: what to install, and how to look."""
+"""Libraries, driver, card and compiler: what to install, and how to check."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _reinstall(facts: LogFacts) -> str:
 
 
 def for_libraries(facts: LogFacts) -> Iterator[Proposal]:
-    """From pip, all in the versions that go together; for old builds, those that are named."""
+    """Install matching versions with pip; for old builds, the versions in the log."""
     missing = facts.details.get("missing_libraries")
     named = f" ({', '.join(missing)})" if isinstance(missing, list) else ""
     version = tensorflow_version(facts)
@@ -77,7 +77,7 @@ def for_libraries(facts: LogFacts) -> Iterator[Proposal]:
 
 
 def _of_one_cuda(needed: str) -> Proposal:
-    """For a library that was found and is of another CUDA than the rest."""
+    """For a library that was found but belongs to another CUDA version."""
     package = re.sub(r"^lib|\.so.{0,20}$", "", needed).lower()
     major = needed.rpartition(".")[2]
     return Proposal(
@@ -104,7 +104,7 @@ _UPDATE_DRIVER = Proposal(
 
 
 def for_driver(facts: LogFacts) -> Iterator[Proposal]:
-    """cuDNN, or the driver, or a restart after an update."""
+    """Fix cuDNN or the driver, or restart after a driver update."""
     details = facts.details
     if "allocator_asked_for" in details:
         yield Proposal(
@@ -208,7 +208,7 @@ _WHAT_HIDES_IT = Proposal(
 
 
 def for_no_device(facts: LogFacts) -> Iterator[Proposal]:
-    """The driver, the variable that hides cards, the container, the CPU-only package."""
+    """Check the driver, CUDA_VISIBLE_DEVICES, the container, and for a CPU-only package."""
     details = facts.details
     with_gpu = _WITH_GPU._replace(paste=_reinstall(facts))
     if "hidden_by" in details or "hides-cards" in facts.signs:
@@ -246,7 +246,7 @@ _OLD_COMPILER = Proposal(
 
 
 def for_toolchain(facts: LogFacts) -> Iterator[Proposal]:
-    """pip's compiler files, or the system's, or no XLA."""
+    """Compiler files from pip or from the system, or no XLA."""
     old = is_old_build(facts)
     if old:
         yield _SYSTEMS_COMPILER
@@ -272,7 +272,7 @@ def for_toolchain(facts: LogFacts) -> Iterator[Proposal]:
 
 
 def for_gpu_only(_facts: LogFacts) -> Iterator[Proposal]:
-    """A GPU in use, or a layout that the CPU can compute too."""
+    """Use a GPU, or a data layout that the CPU supports."""
     yield Proposal(
         "see why no GPU is used",
         "the operation ran on the CPU, or on a simulated card, which computes there",

@@ -1,4 +1,4 @@
-"""JAX's memory: what the compiled program needs, or a card that was full before it.  Pure."""
+"""JAX's memory: the needs of the compiled program, or a card that was already full.  Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuconf.messages.facts.tensor import logged_size
 from gpuconf.messages.reading import LogFacts
 from gpuconf.units import MIB, sized
 
-# What no card lacks unless something else fills it.
+# Every card has this much, unless something else fills it.
 _LITTLE = 128 * MIB
 _ONLY_OURS = Proposal(
     "keep other frameworks of the same process off the card",
@@ -41,8 +41,8 @@ _RECOMPUTE = Proposal(
 
 
 def for_jax(facts: LogFacts) -> Iterator[Proposal]:
-    """Others first where little was asked for; else less at once."""
-    # What CUDA refused is JAX's share of the card, taken in advance.
+    """Other processes first if the request was small, otherwise compute less at once."""
+    # If CUDA refused, the request was JAX's preallocation, its share of the card.
     by_cuda = facts.details.get("status") == "CUDA_ERROR_OUT_OF_MEMORY"
     if little_is_free(facts) or _little_was_asked(facts) or by_cuda:
         yield _full_before(facts)
@@ -89,7 +89,7 @@ def _needs(facts: LogFacts) -> str:
 
 
 def _little_was_asked(facts: LogFacts) -> bool:
-    """Whether request and program are so small that the card must have been full before."""
+    """Whether request and program are so small that the card must have been full already."""
     asked = facts.request.size_bytes
     total = logged_size(str(facts.details.get("program_total", "")))
     return asked is not None and max(asked, total or 0) < _LITTLE

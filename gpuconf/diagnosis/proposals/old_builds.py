@@ -1,4 +1,4 @@
-"""What TensorFlow builds before pip brought CUDA want, and the commands for that.  Pure."""
+"""Libraries for TensorFlow builds from before pip installed CUDA, and the commands.  Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpuconf.diagnosis.diagnosis import Proposal
 from gpuconf.diagnosis.proposals.wording import is_old_stack, tensorflow_version
 from gpuconf.messages.reading import LogFacts
 
-# TensorFlow's version, from this one on, and the CUDA and cuDNN that it was built with.
+# The first TensorFlow version, and the CUDA and cuDNN that it was built with.
 _BUILT_WITH: tuple[tuple[tuple[int, int], str, str], ...] = (
     ((2, 14), "11.8", "8.7"), ((2, 12), "11.8", "8.6"), ((2, 5), "11.2", "8.1"),
     ((2, 4), "11.0", "8.0"), ((2, 1), "10.1", "7.6"), ((1, 13), "10.0", "7.6"),
@@ -18,17 +18,17 @@ _RUNTIME = re.compile(
     r"lib(?:cudart|cublas|cufft|curand|cusolver|cusparse)\.so\.((?:[5-9]|10)\.\d)"
 )
 _CUDNN = re.compile(r"libcudnn\.so\.(\d)")
-# From CUDA 10.1 on cuBLAS has the major version alone; libcudart.so.11.0 is of all of 11.
+# Since CUDA 10.1, cuBLAS has only the major version; libcudart.so.11.0 serves all of CUDA 11.
 _MAJOR = re.compile(r"lib(?:cublas|cudart)\.so\.(1[01])(?:\.0)?$")
 _LAST_BUILT = {"10": "10.1", "11": "11.2"}
-# Windows' names: cudart64_101.dll is of CUDA 10.1; from 11 on they do not say which.
+# Windows names: cudart64_101.dll belongs to CUDA 10.1; from 11 on they omit the minor version.
 _DLL = re.compile(r"cu\w{3,8}64_(8|9|10)(\d)\.dll")
 _CUDNN_DLL = re.compile(r"cudnn64_([5-7])\.dll")
 _PIP_BRINGS_CUDA = (2, 14)
 
 
 def is_old_build(facts: LogFacts) -> bool:
-    """Whether pip does not bring CUDA for this TensorFlow: before 2.14, or as paths show."""
+    """Whether pip does not install CUDA for this TensorFlow: before 2.14, or old by its paths."""
     if facts.framework in ("torch", "jax"):
         return False
     version = tensorflow_version(facts)
@@ -36,7 +36,7 @@ def is_old_build(facts: LogFacts) -> bool:
 
 
 def wanted_libraries(facts: LogFacts) -> Proposal | None:
-    """CUDA and cuDNN in the versions that the build wants; None where they are not known."""
+    """CUDA and cuDNN in the versions that the build requires; None if they are not known."""
     missing = facts.details.get("missing_libraries") or []
     named = ", ".join(missing)
     cuda = next((found[1] for each in missing if (found := _RUNTIME.match(each))), None)

@@ -1,4 +1,4 @@
-"""Programs on the card that are not neural-network frameworks: XGBoost, CuPy.  Pure."""
+"""Programs on the card that are not deep-learning frameworks: XGBoost, CuPy.  Pure."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _IN_PARTS = Proposal(
 
 
 def is_other_program(facts: LogFacts) -> bool:
-    """Whether the log is of one of them, and of no framework."""
+    """Whether the log comes from one of them, and not from a framework."""
     signs = facts.signs
     return facts.framework is None and bool({"xgboost", "cupy", "rapids"} & set(signs))
 
 
 def for_other_program(facts: LogFacts) -> Iterator[Proposal]:
-    """The pool's own limit; others on the card; less data."""
+    """The pool's own limit, other processes on the card, less data."""
     if "cupy" in facts.signs and "xgboost" not in facts.signs:
         yield _FREE_BLOCKS
         if "pool_limit" in facts.details:

@@ -1,4 +1,4 @@
-"""Less on the card at once: by gpuconf's calls, which cut what does not fit, or by hand.  Pure."""
+"""Smaller batches: through gpuconf's calls, which split what does not fit, or by hand.  Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpuconf.diagnosis.proposals.wording import (
 from gpuconf.messages.reading import LogFacts
 
 _MEASURE = "more may be asked for later: `gpuconf rehearse` measures it"
-# What each of gpuconf's calls does, and what stays the same.
+# What each gpuconf call does, and what stays the same.
 _WAYS = {
     "fit": (
         "let gpuconf take the batch in parts that fit",
@@ -54,7 +54,7 @@ _WAYS = {
 
 
 def smaller_batch(facts: LogFacts) -> Iterator[Proposal]:
-    """By gpuconf first, where it can be used; then by hand, with the batch that may fit."""
+    """gpuconf first if it applies, then by hand, with the batch that may fit."""
     fit = fitting_batch(facts)
     if fit is None:
         yield from _of_unknown_size(facts)
@@ -69,7 +69,7 @@ def smaller_batch(facts: LogFacts) -> Iterator[Proposal]:
 
 
 def accumulated_gradients(facts: LogFacts) -> Iterator[Proposal]:
-    """Keras's own way to the same effective batch, for a training that the log shows."""
+    """Gradient accumulation in Keras for the same effective batch, if the log shows a training."""
     if keras_call(facts) != "fit" or is_old_stack(facts) or batch_of(facts) == 1:
         return
     fit = fitting_batch(facts)
@@ -105,7 +105,7 @@ def _by_gpuconf(facts: LogFacts, fit: Fit) -> Proposal | None:
 
 
 def _our_call(facts: LogFacts, fit: Fit) -> str | None:
-    """Which of gpuconf's serves; None for what may be a training step of the user's own."""
+    """The gpuconf call that applies; None if the code may be a custom training step."""
     if evaluates_graph(facts):
         return "session_evaluate"
     if is_keras(facts):
@@ -137,7 +137,7 @@ def _by_hand(facts: LogFacts, fit: Fit) -> Proposal:
 
 
 def _is_whole(facts: LogFacts, fit: Fit) -> bool:
-    """Whether what was computed at once looks like a whole data set."""
+    """Whether the batch looks like a whole data set."""
     return fit.batch >= WHOLE_DATA_SET and facts.batch_size is None
 
 
@@ -146,7 +146,7 @@ def _looks_whole(fit: Fit) -> str:
 
 
 def _keras_call(facts: LogFacts, fit: Fit) -> str:
-    """The call of the user's line, else the one that is likely."""
+    """The Keras call in the user's line, otherwise the likely one."""
     return keras_call(facts) or ("evaluate" if _is_whole(facts, fit) else "fit")
 
 

@@ -8,20 +8,20 @@ from gpuconf.messages.facts.tensor import logged_size
 from gpuconf.messages.reading import LogFacts
 from gpuconf.units import MIB
 
-# More than this share of what a process holds, unused, is fragmented.
+# If more than this share of a process's memory is unused, it is fragmented.
 MUCH_UNUSED = 0.2
-# What CUDA's context and the libraries take beside what PyTorch reserves.
+# The memory of CUDA's context and libraries, which PyTorch does not count as reserved.
 _CONTEXT = 600 * MIB
-# Others that hold more of the card than this come before a smaller batch.
+# If other processes hold more of the card than this, they come before a smaller batch.
 _MUCH_OF_OTHERS = 0.2
-# A process of a size so near to PyTorch's own is this one, by its number outside a container.
+# A process this close to PyTorch's own size is this one, under its PID outside the container.
 _SAME = 1024 * MIB
-# A program with more of the card has filled it.
+# A program with more than this share of the card has filled it.
 _FILLED = 0.75
 
 
 class TorchFigures(NamedTuple):
-    """Of PyTorch's message, in bytes; None is what it does not say."""
+    """The figures in PyTorch's message, in bytes; None if it does not state them."""
 
     asked: int | None
     total: int | None
@@ -46,7 +46,7 @@ def figures_of(facts: LogFacts) -> TorchFigures:
 
 
 def _others(facts: LogFacts, held: int | None) -> int | None:
-    """What of the card is neither free nor this process's."""
+    """The card's memory that is neither free nor held by this process."""
     card, process = facts.card, _size(facts, "torch_process")
     if card is None or card.total_bytes is None or card.free_bytes is None:
         return None
@@ -61,7 +61,7 @@ def _others(facts: LogFacts, held: int | None) -> int | None:
 
 
 def others_are_in_the_way(figures: TorchFigures) -> bool:
-    """Whether others hold much of the card, and it would do without them."""
+    """Whether other processes hold much of the card, and the request would fit without them."""
     others, total = figures.others, figures.total
     if others is None or total is None or others <= _MUCH_OF_OTHERS * total:
         return False
@@ -69,7 +69,7 @@ def others_are_in_the_way(figures: TorchFigures) -> bool:
 
 
 def was_free(figures: TorchFigures) -> bool:
-    """Whether as much as was asked for was free, on a card that this program has not filled."""
+    """Whether the requested memory was free, on a card that this program had not filled."""
     asked, free, total = figures.asked, figures.free, figures.total
     if asked is None or free is None or free < asked:
         return False
@@ -79,7 +79,7 @@ def was_free(figures: TorchFigures) -> bool:
 
 
 def is_fragmented(figures: TorchFigures) -> bool:
-    """Whether what lies unused would have done, and is more than what others hold."""
+    """Whether the unused memory would have been enough, and exceeds what other processes hold."""
     asked, unused, held = figures.asked, figures.unused, figures.held
     if asked is None or unused is None or not held:
         return False

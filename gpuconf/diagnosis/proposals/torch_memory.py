@@ -1,4 +1,4 @@
-"""PyTorch's memory: its message has all figures, and they decide what comes first.  Pure."""
+"""PyTorch's memory: its message has all figures, and they rank the proposals.  Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpuconf.diagnosis.proposals.wording import HALF_THE_BATCH, SEE_OTHERS, know
 from gpuconf.messages.reading import LogFacts
 from gpuconf.units import sized
 
-# With less of the card, a batch is not what fills it.
+# If the program holds less of the card than this, its batch is not the problem.
 _SMALL_SHARE = 0.3
 
 _ACCUMULATE = Proposal(
@@ -87,7 +87,7 @@ _MORE_CACHE = Proposal(
 
 
 def for_torch(facts: LogFacts) -> Iterator[Proposal]:
-    """A limit, others, fragments, gradients nobody needs, weights; else the batch."""
+    """A limit, other processes, fragmentation, unneeded gradients, weights; otherwise the batch."""
     figures = figures_of(facts)
     if "cache blocks" in (facts.exception or "") or "KV cache" in (facts.exception or ""):
         yield _MORE_CACHE
@@ -117,7 +117,7 @@ def for_torch(facts: LogFacts) -> Iterator[Proposal]:
 
 
 def _too_large(figures: TorchFigures) -> Proposal:
-    """One tensor that no card of this size holds."""
+    """A single tensor that is larger than the card."""
     asked, total = sized(figures.asked or 0), sized(figures.total or 0)
     return Proposal(
         "make the one large tensor smaller: a smaller input, or attention that is never whole",
@@ -130,12 +130,12 @@ def _too_large(figures: TorchFigures) -> Proposal:
 
 
 def _is_cudas_own(facts: LogFacts) -> bool:
-    """Whether CUDA refused, not PyTorch's allocator: most often a card that was full before."""
+    """Whether CUDA refused, not PyTorch's allocator: usually the card was already full."""
     return "error: out of memory" in (facts.exception or "").lower()
 
 
 def _by_program(facts: LogFacts, figures: TorchFigures) -> Iterator[Proposal]:
-    """What makes this program take less: one that loads, one that only infers, one that trains."""
+    """Ways to use less memory when loading a model, in inference, or in training."""
     signs = facts.signs
     trains = "trains" in signs
     if "vllm" in signs and not trains:
@@ -179,7 +179,7 @@ def _batch(facts: LogFacts, figures: TorchFigures) -> Iterator[Proposal]:
 
 
 def _grown_segments(facts: LogFacts, figures: TorchFigures) -> Iterator[Proposal]:
-    """A setting against fragments, of those that this PyTorch has and the log does not show set."""
+    """Settings against fragmentation that this PyTorch supports, unless the log shows them set."""
     held, unused = figures.held, figures.unused
     if not held or unused is None or unused <= MUCH_UNUSED * held:
         return
@@ -209,7 +209,7 @@ def _grown_segments(facts: LogFacts, figures: TorchFigures) -> Iterator[Proposal
 
 
 def _is_at_least(facts: LogFacts, wanted: tuple[int, int]) -> bool:
-    """Whether PyTorch is so new: by its version, else by the form of its message of 2.1."""
+    """Whether PyTorch is this new: by version, or by its message, which changed in 2.1."""
     version = known_version(facts, "torch")
     if version is not None:
         return version >= wanted
@@ -217,7 +217,7 @@ def _is_at_least(facts: LogFacts, wanted: tuple[int, int]) -> bool:
 
 
 def _refused_though_free(facts: LogFacts, figures: TorchFigures) -> Iterator[Proposal]:
-    """What is free now was not when it was asked for, or the system refused it."""
+    """The memory was not free at the time of the request, or the system refused it."""
     reason = (
         f"{sized(figures.asked or 0)} were refused although {sized(figures.free or 0)} were free a "
         "moment later, so a smaller batch alone does not explain it"

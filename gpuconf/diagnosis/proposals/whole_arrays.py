@@ -1,4 +1,4 @@
-"""A whole array that is copied to the card before the first batch.  Pure."""
+"""A whole array copied to the card before the first batch.  Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COPIED_WHOLE = (
 
 
 def for_whole_array(facts: LogFacts) -> Iterator[Proposal]:
-    """Hand it over in batches; the batch size does not matter to its copying."""
+    """Pass it in batches; the batch size does not affect the copy."""
     call, batch = keras_call(facts) or "fit", facts.batch_size or 32
     if gpuconf_serves(facts):
         yield Proposal(

@@ -1,4 +1,4 @@
-"""What several families of proposals ask of a log, say and paste, gpuconf's own calls among it."""
+"""Questions, wording and pastes that several families of proposals share, with gpuconf's calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ON_OLD_STACKS = (
     "`gpuconf run` needs nothing in the script's own environment; in the script gpuconf needs "
     "Python 3.10 and TensorFlow 2.15"
 )
-# Signs of programs that run a graph or a step of their own.
+# Signs of programs with their own graph or training step.
 _NOT_OF_KERAS = {"session", "diffusion", "transformers", "xgboost", "cupy"}
 _RUNS_SESSION = re.compile(r"sess(?:ion)?\.run\(|feed_dict\s{0,9}=")
 _EVALUATES = re.compile(r"\.eval\(\s{0,9}(?:feed_dict|\{)")
@@ -45,9 +45,9 @@ _PASTES = {
 
 
 def profile(facts: LogFacts, title: str, reason: str, *lines: str, options: str = "") -> Proposal:
-    """A profile to save beside the script; for old stacks a run with ``options`` that say the same.
+    """A profile to save next to the script; for old stacks, a run with equivalent ``options``.
 
-    gpuconf is for Linux: a log of Windows gets the profile, for the day that it runs in WSL.
+    gpuconf runs on Linux.  A log from Windows gets the profile anyway, for use in WSL.
     """
     if needs_run(facts):
         return by_run(title, reason, options)
@@ -59,13 +59,13 @@ def profile(facts: LogFacts, title: str, reason: str, *lines: str, options: str 
 
 
 def needs_run(facts: LogFacts) -> bool:
-    """Whether the script is of a stack that `import gpuconf.auto` is not made for."""
+    """Whether the script's Python or TensorFlow is too old for `import gpuconf.auto`."""
     of_tensorflow = facts.framework in (None, "tensorflow")
     return of_tensorflow and is_old_stack(facts) and not facts.on_windows
 
 
 def is_old_stack(facts: LogFacts) -> bool:
-    """Whether the log is of a Python or a TensorFlow too old for gpuconf in the script."""
+    """Whether the log's Python or TensorFlow is too old for gpuconf in the script."""
     tensorflow, python = tensorflow_version(facts), known_version(facts, "python")
     if python is not None and python < _OLDEST_PYTHON:
         return True
@@ -75,14 +75,14 @@ def is_old_stack(facts: LogFacts) -> bool:
 
 
 def by_run(title: str, reason: str, options: str = "") -> Proposal:
-    """The script as it is, under `gpuconf run`."""
+    """The unchanged script under `gpuconf run`."""
     words = ("gpuconf run", options, "-- python train.py")
     command = " ".join(word for word in words if word)
     return Proposal(title, f"{reason}; {_ON_OLD_STACKS}", "command", command)
 
 
 def little_is_free(facts: LogFacts) -> bool:
-    """Whether the log shows that others hold most of the card; unknown is no."""
+    """Whether the log shows that other processes hold most of the card; False if unknown."""
     card = facts.card
     if card is None:
         return False
@@ -92,7 +92,7 @@ def little_is_free(facts: LogFacts) -> bool:
 
 
 def others_hold_much(facts: LogFacts) -> bool:
-    """Whether the log shows that others were there; unknown is no."""
+    """Whether the log shows other processes on the card; False if unknown."""
     card = facts.card
     if card is None:
         return False
@@ -104,23 +104,23 @@ def others_hold_much(facts: LogFacts) -> bool:
 
 
 def is_version_1(facts: LogFacts) -> bool:
-    """Whether the log is TensorFlow 1's, where there are sessions and no tf.config."""
+    """Whether the log comes from TensorFlow 1, which has sessions and no tf.config."""
     return facts.versions.get("tensorflow", "").startswith(("0.", "1."))
 
 
 def is_before_policies(facts: LogFacts) -> bool:
-    """Whether the log is of a TensorFlow without Keras's policies, as far as it shows."""
+    """Whether this TensorFlow lacks Keras's mixed-precision policies, as far as the log shows."""
     version = tensorflow_version(facts)
     return version < (2, 4) if version is not None else is_old_stack(facts)
 
 
 def tensorflow_version(facts: LogFacts) -> tuple[int, int] | None:
-    """TensorFlow's version in the log; None where it names none."""
+    """TensorFlow's version in the log; None if there is none."""
     return known_version(facts, "tensorflow")
 
 
 def known_version(facts: LogFacts, package: str) -> tuple[int, int] | None:
-    """The first two numbers of a version in the log; None where it names none."""
+    """The first two numbers of a version in the log; None if there is none."""
     parts = facts.versions.get(package, "").split(".")
     return (int(parts[0]), int(parts[1])) if len(parts) > 1 and parts[1].isdigit() else None
 
@@ -132,29 +132,29 @@ keras.backend.set_session(tf.Session(config=config))"""
 
 
 def gpuconf_serves(facts: LogFacts) -> bool:
-    """Whether gpuconf's calls run where the log comes from, and are not what failed."""
+    """Whether gpuconf's calls would run in this environment, and are not themselves what failed."""
     if facts.framework in ("torch", "jax") or facts.on_windows or "gpuconf." in _code(facts):
         return False
     return not is_old_stack(facts)
 
 
 def by_gpuconf(call: str, batch: object = 32) -> str:
-    """The call to paste; ``batch`` is what ``fit`` learns from at once."""
+    """The gpuconf call to paste; ``batch`` is the batch size of ``fit``."""
     return f"import gpuconf\n{_PASTES[call].format(batch=batch)}"
 
 
 def by_keras(call: str, batch: int) -> str:
-    """The same of Keras, which must be given the batch."""
+    """The equivalent Keras call, which must be given the batch size."""
     return f"model.{call}({'x' if call == 'predict' else 'x, y'}, batch_size={batch})"
 
 
 def keras_call(facts: LogFacts) -> str | None:
-    """Which of Keras's calls the user's line has."""
+    """The Keras call in the user's line."""
     return next((name for name in CALLS if f".{name}(" in _code(facts)), None)
 
 
 def is_keras(facts: LogFacts) -> bool:
-    """Whether the user's line is one of Keras, or not known and nothing shows another program."""
+    """Whether the user's line is Keras, or is unknown and no other program is apparent."""
     if keras_call(facts) is not None:
         return True
     return not _code(facts) and ("keras" in facts.signs or not set(facts.signs) & _NOT_OF_KERAS)
@@ -166,7 +166,7 @@ def runs_graph(facts: LogFacts) -> bool:
 
 
 def evaluates_graph(facts: LogFacts) -> bool:
-    """Whether it does so without training, as far as its words show."""
+    """Whether it runs a graph without training, as far as its words show."""
     code = _code(facts)
     return runs_graph(facts) and (_EVALUATES.search(code) is not None or not _TRAINS.search(code))
 
