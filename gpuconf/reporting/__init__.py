@@ -1,1 +1,1 @@
-"""How commands say what they found: as text, tables and pictures, and as JSON."""
+"""The output of commands: text, tables, pictures and JSON."""

@@ -1,4 +1,4 @@
-"""A table as lines of a bounded width: columns are cut, then dropped, by how much they matter."""
+"""A table as lines of limited width: columns are cut, then dropped, by importance."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _GAP = "  "
 
 
 class Column(NamedTuple):
-    """A column: its head and its cells.
+    """A column: its header and its cells.
 
-    ``shortest`` is to how many places it may be cut; None: not at all.  Of those with a ``rank``
-    the highest is dropped first where room is short; 0 is never dropped.
+    ``shortest`` is the minimum width to which it may be cut; None means never.  If room is short,
+    the column with the highest ``rank`` is dropped first; rank 0 is never dropped.
     """
 
     name: str
@@ -27,20 +27,20 @@ class Column(NamedTuple):
 
     @property
     def width(self) -> int:
-        """As wide as its widest cell."""
+        """The width of the widest cell."""
         return max(map(cell_len, (self.name, *self.cells)))
 
 
 def column_lines(
     columns: Sequence[Column], width: int | None, styles: Sequence[str] = ()
 ) -> list[Line]:
-    """A head, and a line for each row in its style of ``styles``; ``width`` None: all of it."""
+    """A header, and a line per row in its style from ``styles``; ``width`` None means no limit."""
     shown = [each for each in columns if any(each.cells)]
     widths = _fitted(shown, width)
     while widths is None:
         last = max(shown, key=lambda each: each.rank)
         if last.rank == 0:
-            widths = [_least(each) for each in shown]  # runs over the edge
+            widths = [_least(each) for each in shown]  # overflows the width
             break
         shown.remove(last)
         widths = _fitted(shown, width)
@@ -53,7 +53,7 @@ def column_lines(
 
 
 def _fitted(columns: Sequence[Column], width: int | None) -> list[int] | None:
-    """The widths with which the columns fit, the widest cut first; None where they do not."""
+    """Column widths that fit, the widest cut first; None if they cannot fit."""
     widths = [each.width for each in columns]
     over = 0 if width is None else sum(widths) + len(_GAP) * (len(widths) - 1) - width
     while over > 0:

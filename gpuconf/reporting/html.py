@@ -1,8 +1,8 @@
-"""HTML of reports, for notebooks and the doctor's page: escaped, for light and dark paper.
+"""HTML for reports, in notebooks and the doctor's page: escaped, for light and dark themes.
 
-What is shown may come from anywhere: names of processes, cards and files, lines of logs.  So a
-plain ``str`` is always escaped, and only `Markup`, which `tag` makes, is taken as it is.  Nothing
-is loaded, and nothing runs.
+Content may come from anywhere: names of processes, cards and files, lines of logs.  So a plain
+``str`` is always escaped, and only `Markup`, which `tag` returns, is used unescaped.  The HTML
+loads nothing and runs no scripts.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from gpuconf.reporting.lines import Line, Table
 from gpuconf.terminal import printable
 from gpuconf.units import sized
 
-# Each colour is mixed with that of the text around it, so it is darker on light paper and lighter
-# on dark paper, whatever theme a notebook has; the first value is for browsers before 2023.
+# Each colour is mixed with that of the surrounding text, so it is darker in light themes and
+# lighter in dark ones.  The plain value is for browsers before 2023.
 COLOURS = {
     "red": "#d03a34",
     "green": "#2f9450",
@@ -26,7 +26,7 @@ COLOURS = {
     "cyan": "#2b8ca6",
     "magenta": "#b05cc0",
 }
-# How a part of a bar is filled: what is taken is solid, what is free is not.
+# The fill of each part of a bar: solid if in use, transparent if free.
 FILLS = {
     "others": "#8a939a",
     "ours": "#c98a1b",
@@ -34,7 +34,7 @@ FILLS = {
     "context": "#3d8fb580",
     "room": "transparent",
 }
-BARS = ("others", "ours", "leased", "room")  # in use by others and us, leased, free
+BARS = ("others", "ours", "leased", "room")  # in use by others, in use by us, leased, free
 _SHEET = """\
 .gpuconf{font-size:.93em;line-height:1.45;max-width:62rem}
 .gpuconf p{margin:.35em 0}
@@ -60,13 +60,13 @@ border:1px solid #8a939a}
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
 
 class BarPart(NamedTuple):
-    """A part of a bar: ``kind`` is one of `FILLS`, and says how it is filled."""
+    """A part of a bar: ``kind`` is a key of `FILLS` and selects the fill."""
 
     words: str
     size_bytes: int
@@ -74,14 +74,14 @@ class BarPart(NamedTuple):
 
 
 def markup_of(text: str) -> Markup:
-    """``text`` as HTML: escaped, and what would control a terminal or the page as an escape."""
+    """``text`` as HTML, escaped; control characters are shown as escape sequences."""
     if isinstance(text, Markup):
         return text
     return Markup(escape(printable(text, keep="\n\t")))
 
 
 def tag(name: str, *children: str, kind: str = "", style: str = "") -> Markup:
-    """An element with its children; ``kind`` is its class, and ``style`` is never of user text."""
+    """An element with its children; ``kind`` is its class, ``style`` never contains user text."""
     attributes = "".join(
         f' {key}="{escape(value)}"' for key, value in (("class", kind), ("style", style)) if value
     )
@@ -89,7 +89,7 @@ def tag(name: str, *children: str, kind: str = "", style: str = "") -> Markup:
 
 
 def stylesheet() -> str:
-    """The rules for all that is made here; they hold inside an element of class gpuconf alone."""
+    """The CSS rules for this module's HTML; they apply only inside an element of class gpuconf."""
     mixed = "".join(
         f".gpuconf .{name}{{color:{colour};color:color-mix(in srgb,{colour} 68%,currentColor)}}\n"
         for name, colour in COLOURS.items()
@@ -99,7 +99,7 @@ def stylesheet() -> str:
 
 
 def fragment(*children: str) -> str:
-    """What a notebook shows of a value, with its own style sheet."""
+    """The HTML of a value in a notebook, with its own style sheet."""
     return str(tag("div", tag("style", Markup(stylesheet())), *children, kind="gpuconf"))
 
 
@@ -109,7 +109,7 @@ def paragraph(text: str, style: str = "") -> Markup:
 
 
 def line_markup(line: Line) -> Markup:
-    """A line in its styles; its class names are the words of the styles."""
+    """A line in its styles; the words of a style are its class names."""
     text = line.text
     edges = {0, len(text), *(min(end, len(text)) for span in line.spans for end in span[:2])}
     pieces = []
@@ -122,7 +122,7 @@ def line_markup(line: Line) -> Markup:
 
 
 def preformatted(lines: Iterable[Line], kind: str = "") -> Markup:
-    """Lines below each other as they are, broken only where the window is too narrow."""
+    """Preformatted lines, wrapped only if the window is too narrow."""
     return tag("pre", Markup("\n".join(map(line_markup, lines))), kind=kind)
 
 
@@ -132,7 +132,7 @@ def to_paste(text: str) -> Markup:
 
 
 def table_markup(table: Table) -> Markup:
-    """A table; figures are aligned right."""
+    """A table; numbers are aligned right."""
     kinds = ["figure" if table.is_of_figures(place) else "" for place in range(len(table.columns))]
     head = [tag("th", name, kind=kind) for name, kind in zip(table.columns, kinds, strict=True)]
     title = [paragraph(table.title, "bold")] if table.title else []
@@ -145,12 +145,12 @@ def table_markup(table: Table) -> Markup:
 
 
 def folded(summary: str, *children: str) -> Markup:
-    """What is shown on a click; nothing where there is nothing to show."""
+    """Content shown on a click; empty if there is none."""
     return tag("details", tag("summary", summary), *children) if any(children) else Markup()
 
 
 def bar(parts: Sequence[BarPart]) -> Markup:
-    """Memory as a bar, and below it what its parts are; parts of nothing are left out."""
+    """Memory as a bar with a legend of its parts; empty parts are omitted."""
     shown = [part for part in parts if part.size_bytes > 0]
     return Markup(_drawn_bar(shown) + tag("p", *map(_legend, shown), kind="legend"))
 

@@ -1,4 +1,4 @@
-"""Lines and tables for people, and the one way to break a line for a terminal.  Pure."""
+"""Lines and tables for people, and line wrapping for terminals.  Pure."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from gpuconf.records import NamedTuple
 
 _QUOTED = re.compile(r'''`[^`]*`|(?<!\w)'[^']*'|"[^"]*"''')
 _OURS = f"gpuconf (?:{'|'.join(COMMANDS)})"
-# A hint is often a command as it stands, or ends in one.
+# A hint is often a command, or ends in one.
 _COMMAND = re.compile(
     rf"(?<!\S)(?:{_OURS}|python -m|pip install|mkdir -p|df|rm|ls|unset|export) .*?(?=;|, or |$)"
 )
 _OUR_COMMAND = re.compile(rf"(?<!\S){_OURS} .*$")
 _KEPT_SPACE = "\0"
-_NARROWEST = 30  # columns for text; on a narrower terminal lines run over its edge
+_NARROWEST = 30  # columns for text; on a narrower terminal, lines overflow
 
 
 class Line(NamedTuple):
     """A line for people.
 
-    ``hang`` is how far the rest of a line that is broken for a terminal is indented; None for
-    what is never broken: rows of tables, and what is to be pasted.  ``spans`` are parts of the
-    text with a style of their own, as (first, end, style).
+    ``hang`` is the indent of continuation lines when it is wrapped; None means never wrap, as for
+    table rows and text to paste.  ``spans`` are parts of the text with their own style, as (first,
+    end, style).
     """
 
     text: str = ""
@@ -35,14 +35,14 @@ class Line(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Columns' names, and rows of cells; a column of nothing but figures is aligned right."""
+    """Column names and rows of cells; a column of numbers only is aligned right."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     title: str = ""
 
     def is_of_figures(self, column: int) -> bool:
-        """Whether every cell of this column is a number or a size, or empty."""
+        """Whether every cell of this column is a number, a size, or empty."""
         return all(_FIGURE.fullmatch(row[column]) for row in self.rows)
 
 
@@ -50,7 +50,7 @@ _FIGURE = re.compile(r"(?:-|-?[\d.]+(?: (?:B|KiB|MiB))?)?")
 
 
 def line_of(*pieces: tuple[str, str], hang: int | None = None) -> Line:
-    """A line of pieces, each a text and its style."""
+    """A line made of (text, style) pieces."""
     spans, place = [], 0
     for text, style in pieces:
         if style:
@@ -60,9 +60,9 @@ def line_of(*pieces: tuple[str, str], hang: int | None = None) -> Line:
 
 
 def broken(lines: Iterable[Line], width: int | None) -> Iterator[Line]:
-    """The lines for a terminal of ``width`` columns; as they are for a file, whose width is None.
+    """Wrap the lines for a terminal of ``width`` columns; None, for files, leaves them unchanged.
 
-    Of a broken line the beginning, as far as it hangs, stays in its place.
+    The first ``hang`` characters of a wrapped line stay in place.
     """
     for line in lines:
         if width is None or line.hang is None or len(line.text) <= width:
@@ -77,9 +77,9 @@ def broken(lines: Iterable[Line], width: int | None) -> Iterator[Line]:
 
 
 def fitted(text: str, width: int) -> str:
-    """``text`` broken at spaces, lines that follow indented; no command or path is broken.
+    """Wrap ``text`` at spaces and indent continuation lines; never split a command or a path.
 
-    One of those that is too long stays a line of its own, which a terminal copies as one.
+    A command or path that is too long stays on one line, so that a terminal copies it as one.
     """
     lines = []
     for line in text.split("\n"):
@@ -89,7 +89,7 @@ def fitted(text: str, width: int) -> str:
 
 
 def _pieces(line: str, width: int, *, indent: str) -> list[str]:
-    """One line broken between words, except within a command, a name in quotes, a path."""
+    """Wrap one line between words, but not within a command, a quoted name or a path."""
     label, hint, rest = line.rpartition("hint: ")
     for whole in (_QUOTED, _COMMAND if hint else _OUR_COMMAND):
         rest = whole.sub(lambda found: found[0].replace(" ", _KEPT_SPACE), rest)

@@ -1,4 +1,4 @@
-"""Cards as bars of memory for a terminal: each of a few parts with its size.  Pure."""
+"""GPU memory as bars for a terminal, each with a few parts and their sizes.  Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _WIDTH_OF_A_FILE = 120
 
 
 class BarRow(NamedTuple):
-    """A card: what it is called, and the sizes of its parts; None where they are unknown.
+    """A card: its name, and the sizes of its parts; None if they are unknown.
 
-    ``below`` is what is to be said of it under its row.
+    ``below`` has lines to print under its row.
     """
 
     label: str
@@ -32,24 +32,24 @@ class BarRow(NamedTuple):
 
 
 class BarLayout(NamedTuple):
-    """In how many columns to draw (None for a file or pipe), and whether in ASCII."""
+    """The width in columns (None for a file or pipe), and whether to use ASCII only."""
 
     width: int | None = None
     ascii: bool = False
 
     @property
     def glyphs(self) -> str:
-        """The glyph of each part."""
+        """The characters for the parts."""
         return _ASCII_GLYPHS if self.ascii else GLYPHS
 
 
 def bar_lines(
     rows: Sequence[BarRow], parts: Sequence[str], meanings: Sequence[str], layout: BarLayout
 ) -> Iterator[Line]:
-    """A head, a row for each card, and a legend; nothing where there is no card.
+    """A header, a row for each card, and a legend; nothing if there are no cards.
 
-    ``parts`` are the names of the parts, as the head has them, ``meanings`` those of the legend.
-    Where a row does not fit, name, bar and figures stand below each other.
+    ``parts`` are the parts' names in the header, ``meanings`` those in the legend.  If a row does
+    not fit, name, bar and figures go on separate lines.
     """
     if not rows:
         return
@@ -97,7 +97,7 @@ def _tall_row(row: BarRow, parts: Sequence[str], layout: BarLayout) -> Iterator[
 
 
 def _figures(parts_bytes: Sequence[int]) -> list[int]:
-    """The card and its parts in whole MiB, which add up."""
+    """The total and its parts in whole MiB; the parts add up to the total."""
     ends = [end // MIB for end in accumulate(parts_bytes, initial=0)]
     return [ends[-1], *(end - begin for begin, end in pairwise(ends))]
 
@@ -112,7 +112,7 @@ def _bar(parts_bytes: Sequence[int], width: int, layout: BarLayout) -> list[tupl
 
 
 def _lengths(parts_bytes: Sequence[int], width: int) -> list[int]:
-    """``width`` shared out; a part that is more than nothing to speak of gets one at least."""
+    """Divide ``width`` among the parts; each part of at least 1% gets at least one column."""
     total = max(sum(parts_bytes), 1)
     lengths = [max(round(size / total * width), int(size * 100 >= total)) for size in parts_bytes]
     while sum(lengths) != width:

@@ -1,4 +1,4 @@
-"""The canvas of every picture: size, heading, colours, units and file."""
+"""The canvas shared by all plots: size, title, colours, units and file."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 INK, PALE = "#22303c", "#6d7882"
 IN_USE, LIMIT = "#2a6f97", "#c1121f"
-# Behind a text that stands on a curve.
+# The background of text drawn on a curve.
 PLATE: dict[str, Any] = {
     "boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.75, "linewidth": 0,
 }  # fmt: skip
 
 
 def canvas(width: float, height: float, heading: str = "", **font: Any) -> Figure:
-    """An empty figure of so many inches; ``font`` are options of its heading.
+    """An empty figure, ``width`` by ``height`` inches; ``font`` has options for its title.
 
-    The object, not pyplot: no window system is asked for, and no global state is left.
+    Uses Figure directly, not pyplot, so it needs no window system and leaves no global state.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -35,24 +35,24 @@ def canvas(width: float, height: float, heading: str = "", **font: Any) -> Figur
 
 
 def save(figure: Figure, path: str, about: str) -> None:
-    """Write the figure into ``path``, .png or .svg, with ``about`` in the file; raise OSError."""
+    """Save the figure as .png or .svg, with ``about`` in the file's metadata; raises OSError."""
     suffix = Path(path).suffix.lower()
     key = "Description" if suffix == ".svg" else "Comment"
     figure.savefig(path, format=suffix[1:], metadata={key: about})
 
 
 def unit_for(size_bytes: int) -> tuple[str, int]:
-    """The unit, and its bytes, of an axis up to this size: that of the sizes written on it."""
+    """The unit, and its bytes, for an axis up to this size; matches the sizes printed on it."""
     return ("MiB", MIB) if size_bytes >= MIB else ("KiB", KIB)
 
 
 def shortened(name: str, longest: int) -> str:
-    """``name`` without its beginning: what makes the names of layers differ is their end."""
+    """Cut the beginning of ``name``: the names of layers differ at the end."""
     return name if len(name) <= longest else f"…{name[len(name) - longest + 1 :]}"
 
 
 def plain(axes: Axes, grid: Literal["x", "y"] | None = None) -> None:
-    """No frame; the grid of one axis, if any, behind what is drawn."""
+    """No frame; an optional grid on one axis, behind the data."""
     for side in ("top", "right", "left", "bottom"):
         axes.spines[side].set_visible(False)
     axes.tick_params(colors=PALE, length=0, labelsize=8.5)

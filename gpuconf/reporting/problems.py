@@ -1,4 +1,4 @@
-"""Errors as ``--json`` prints them."""
+"""Errors in the form that ``--json`` prints."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ class Bug(NamedTuple):
     """A bug in gpuconf."""
 
     type: str
-    """The class of the error."""
+    """The error's class."""
     message: str
-    """What Python says of it."""
+    """Python's error message."""
 
 
 class ErrorProblem(NamedTuple):
-    """What was refused."""
+    """A gpuconf error that is not about a profile."""
 
     type: str
-    """The class of the error."""
+    """The error's class."""
     message: str
-    """What happened, the value seen and the rule."""
+    """What happened, the value, and the rule."""
     hint: str | None
     """What to do next."""
 
 
 class ProfileProblem(NamedTuple):
-    """What a profile was refused for."""
+    """An error in a profile."""
 
     type: str
-    """The class of the error."""
+    """The error's class."""
     message: str
-    """What happened, the value seen and the rule."""
+    """What happened, the value, and the rule."""
     hint: str | None
     """What to do next."""
     file: str | None
@@ -43,17 +43,17 @@ class ProfileProblem(NamedTuple):
     column: FromOne | None
     """The column, from 1."""
     key: str | None
-    """The key at fault, as memory.keep_free."""
+    """The key at fault, for example memory.keep_free."""
 
 
 class ErrorDocument(NamedTuple):
     """The command failed."""
 
     error: ErrorProblem | ProfileProblem | Bug
-    """What was refused, or the bug."""
+    """The error, or the bug."""
 
 
 def problem_of(error: GpuconfError) -> ErrorProblem | ProfileProblem:
-    """What an error says."""
+    """An error in the form for JSON."""
     problem = ProfileProblem if isinstance(error, ProfileError) else ErrorProblem
     return problem(**error.as_dict())

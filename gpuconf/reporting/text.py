@@ -1,4 +1,4 @@
-"""A value's text for people, whoever writes it."""
+"""The text of a value for people, independent of its type."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from functools import singledispatch
 
 @singledispatch
 def text_of(value: object) -> str:
-    """The report of ``value``, as ``print`` shows it.
+    """The report on ``value``, as ``print`` shows it.
 
-    The file that writes a type's report registers it here (``@text_of.register``), and the
-    type's ``__str__`` asks here: so a value's file imports no printer.
+    The module that formats a type registers its function here (``@text_of.register``), and the
+    type's ``__str__`` calls it.  So the module of a value does not import its formatter.
     """
     return repr(value)

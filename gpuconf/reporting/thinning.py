@@ -1,4 +1,4 @@
-"""A long series by its telling points: no peak and no valley is lost."""
+"""Reduces a long series to its significant points: no peak or valley is lost."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from itertools import pairwise
 
 
 def thinned(values: Sequence[float], most: int) -> list[int]:
-    """The places of at most ``most`` values: of each stretch the first, the lowest, the highest.
+    """The indices of at most ``most`` values: the first, lowest and highest of each interval.
 
-    They are in order, and the largest of all is among them; all places where there are no more
-    than that.
+    They are in order and include the overall maximum.  If there are no more than ``most`` values,
+    all indices are returned.
     """
     count = len(values)
     if count <= most:
