@@ -1,4 +1,4 @@
-"""`gpuconf doctor`: what is wrong with this machine, and the command that fixes it."""
+"""`gpuconf doctor`: the problems of this machine, and the command that fixes each."""
 
-# For all of --probe.  TensorFlow starts in 5 to 10 s, and on a slow network disk in a minute.
+# For all of --probe.  TensorFlow starts in 5 to 10 s, or in a minute on a slow network disk.
 PROBE_TIMEOUT_S = 120.0

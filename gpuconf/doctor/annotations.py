@@ -1,7 +1,7 @@
-"""Findings as GitHub's workflow commands: a job that prints them gets annotations.  Pure.
+"""Findings as GitHub workflow commands, which become annotations of the job.  Pure.
 
-The form is that of the Actions toolkit: ``::warning file=a.py,line=3,title=t::text``, with what
-would end a part of it in percent signs.
+The format is that of the Actions toolkit: ``::warning file=a.py,line=3,title=t::text``, with
+delimiters percent-encoded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _COMMANDS = {"fail": "error", "crash": "error", "warn": "warning"}
 
 
 def annotations_of(report: Report, *, folder: str) -> Iterator[str]:
-    """A line for each problem, the worst first; paths as seen from ``folder``, the checkout."""
+    """A line for each problem, worst first; paths are relative to ``folder``, the checkout."""
     for finding in report.problems:
         place = finding.places[0] if finding.places else None
         properties = {**_where(place, folder), "title": finding.id}
@@ -27,7 +27,7 @@ def annotations_of(report: Report, *, folder: str) -> Iterator[str]:
 
 
 def message_of(finding: Finding) -> str:
-    """What a finding says, line by line, without its place and the line that stands there."""
+    """A finding's text, line by line, without its location and source line."""
     summary = finding.summary
     if finding.places:
         summary = _LINE.sub("", summary.removeprefix(f"{finding.places[0].file}:")).strip()
@@ -41,13 +41,13 @@ def _where(place: SourcePlace | None, folder: str) -> dict[str, str]:
     if place is None:
         return {}
     file = {"file": path_from(folder, place.file)}
-    if place.cell is not None:  # whose lines are not those of the file
+    if place.cell is not None:  # line numbers in a cell are not those of the file
         return file
     return {**file, "line": str(place.line), "endLine": str(place.last_line)}
 
 
 def path_from(folder: str, path: str) -> str:
-    """``path`` as seen from ``folder``; the whole path where it is not below it."""
+    """``path`` relative to ``folder``; unchanged if it is not below it."""
     whole = os.path.abspath(path)
     inner = os.path.relpath(whole, folder)
     return whole if inner.split(os.sep)[0] == os.pardir else inner

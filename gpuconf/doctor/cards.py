@@ -1,4 +1,4 @@
-"""The cards as the report shows them: facts and plan -> memory bars, holders, remarks.  Pure."""
+"""The cards for the report: facts and plan -> memory bars, holders, remarks.  Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuconf.units import sized
 
 
 def cards_of(facts: Facts) -> tuple[CardReport, ...]:
-    """Every card of the machine, in NVML's order."""
+    """All cards of the machine, in NVML's order."""
     environ = facts.environ
     value, order = environ.get("CUDA_VISIBLE_DEVICES"), environ.get("CUDA_DEVICE_ORDER")
     seen = see(value, order, facts.inventory)
@@ -57,7 +57,7 @@ def _card(
 def _bar(
     gpu: Gpu, shown: tuple[MeasuredHolder, ...] | None, plan: GpuPlan | None
 ) -> MemoryBar | None:
-    """The four parts; a profile without a limit may take all that is free."""
+    """The four parts; without a limit, the profile may take all free memory."""
     if gpu.total_bytes is None or gpu.free_bytes is None or gpu.mig_instances:
         return None
     used = max(gpu.total_bytes - gpu.free_bytes, 0)
@@ -71,7 +71,7 @@ def _bar(
 
 
 def shown_holders(gpu: Gpu, facts: Facts) -> tuple[MeasuredHolder, ...] | None:
-    """Who holds memory or a lease, the largest first; None where that is unknown."""
+    """The holders of memory or leases, largest first; None if unknown."""
     found = holders_of(gpu, facts.processes)
     if found is None and not gpu.leases:
         return None
@@ -82,7 +82,7 @@ def shown_holders(gpu: Gpu, facts: Facts) -> tuple[MeasuredHolder, ...] | None:
 
 
 def _leasing(lease: CardLease) -> MeasuredHolder:
-    """A holder that the driver does not list: it has taken nothing itself, as far as is known."""
+    """A lease holder that the driver does not list; as far as known, it has taken no memory."""
     return MeasuredHolder(
         lease.pid,
         name=lease.program,
@@ -110,7 +110,7 @@ def _shown(holder: holders.Holder, lease: CardLease | None) -> MeasuredHolder:
 
 
 def _time(seconds: float) -> str:
-    """ISO 8601 in this machine's zone, to the second."""
+    """ISO 8601 in the machine's local time zone, to the second."""
     moment = datetime.fromtimestamp(seconds, tz=timezone.utc)
     return moment.astimezone().isoformat(timespec="seconds")
 

@@ -1,4 +1,4 @@
-"""One examination: choose the checks, gather the facts, run them, and put it all into a Report."""
+"""One examination: select the checks, gather the facts, run the checks, and build a Report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gpuconf.records import NamedTuple
 if TYPE_CHECKING:
     from gpuconf.doctor.live import LiveReport, ProbedFramework
 
-# Variables that steer GPUs and frameworks; others do not belong in a bug report.
+# Variables that configure GPUs and frameworks; the rest do not belong in a bug report.
 _STEERING = ("CUDA_", "GPUCONF_", "JAX_", "KERAS_", "NCCL_", "NVIDIA_", "PYTORCH_", "TF_", "XLA_")
 _STEERING_NAMES = (
     *("LD_LIBRARY_PATH", "GPU_DEVICE_ORDINAL", "GPU_PORTION", "RUNAI_NUM_OF_GPUS"),
@@ -35,7 +35,7 @@ _STEERING_NAMES = (
 )
 _OURS = "GPUCONF_STATE"
 _PIP = re.compile(r"(?<![\w-])pip(?= (?:un)?install )")
-# NVIDIA_API_KEY opens a registry, and TF_ is Terraform's too: TF_VAR_db_password, TF_TOKEN_….
+# NVIDIA_API_KEY is a registry password.  Terraform also uses TF_: TF_VAR_db_password, TF_TOKEN_….
 _SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 _TERRAFORMS = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_", "TF_CLOUD_", "TF_LOG", "TF_PLUGIN_")
 _SHOWN_PACKAGES = (
@@ -59,9 +59,9 @@ _SHOWN_PACKAGES = (
 class ExaminationRequest(NamedTuple):
     """What to examine: ids of checks (none means all), scripts to read, whether to probe.
 
-    ``python`` is another Python whose packages are looked at.
-    ``root`` is where /proc, /dev, /sys and /etc are read; another than ``/`` is for tests.
-    ``parent`` is in words the parent process, where it is that one's examination.
+    ``python`` is another Python whose packages are examined. ``root`` is the folder with /proc,
+    /dev, /sys and /etc; only tests set it to another than ``/``. ``parent`` describes the parent
+    process if it requested this examination of itself.
     """
 
     ids: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ def examine(
     progress: Callable[[str], None] = lambda _: None,
     command: str = "gpuconf doctor",
 ) -> Report:
-    """Examine the machine, and with it scripts and cards as asked; raises UsageError alone."""
+    """Examine the machine, and scripts and cards if requested; raises only UsageError."""
     ids = _wanted_ids(request)
     python = None
     if request.python is not None:
@@ -121,13 +121,13 @@ def examine(
 
 
 def _with_pip_of(python: Interpreter, finding: Finding) -> Finding:
-    """The finding with a fix for the packages of ``python``: `pip` alone is another one's."""
+    """Make the finding's fix use the pip of ``python``: plain `pip` belongs to another Python."""
     fix = _PIP.sub(f"{shlex.quote(python.path)} -m pip", finding.fix or "")
     return finding._replace(fix=fix or None)
 
 
 def _wanted_ids(request: ExaminationRequest) -> frozenset[str] | None:
-    """The ids that were asked for; None where nothing narrows them."""
+    """The ids of the requested checks; None means all."""
     if not request.ids:
         return None
     ids = selected(request.ids, known_checks())
@@ -142,7 +142,7 @@ def _wanted_ids(request: ExaminationRequest) -> frozenset[str] | None:
 
 
 def _chosen(found: Iterable[Finding], ids: frozenset[str] | None) -> Iterator[Finding]:
-    """Those of the ids that were asked for, and whatever crashed."""
+    """The findings with requested ids, and all crashes."""
     return (each for each in found if ids is None or each.id in ids or each.status == "crash")
 
 
@@ -174,12 +174,12 @@ def _read_script(script: str) -> tuple[Finding, ...]:
 
 
 def _refusal(findings: Iterable[Finding], facts: Facts) -> str | None:
-    """The failed check that explains why no program gets a card under the profile.
+    """The failed check that explains why the profile gives no program a card.
 
-    The probe's child would only fail for the same reason.
+    The probe's child would fail for the same reason.
     """
     if switched_off(facts.environ) is not None:
-        return None  # then no profile is in the child's way
+        return None  # then no profile affects the child
     statuses = {finding.id: finding.status for finding in findings}
     if statuses.get("profile.choice") == "fail":
         return "profile.choice"
@@ -213,7 +213,7 @@ def _probe(
 
 
 def frameworks_to_probe(packages: Packages, ids: frozenset[str] | None) -> list[ProbedFramework]:
-    """The frameworks with CUDA whose checks were asked for; TensorFlow where there is none."""
+    """The frameworks with CUDA whose checks were requested; TensorFlow if there is none."""
     from gpuconf.doctor.live import FRAMEWORKS, JAX, TENSORFLOW, TORCH
 
     build = packages.tensorflow
@@ -272,7 +272,7 @@ def _profile(facts: Facts) -> ProfileInForce | None:
 
 
 def known_checks() -> dict[str, str]:
-    """Every check by its id, with what it looks at; those of scripts and of the probe last."""
+    """All checks: id -> subject; those of scripts and of the probe come last."""
     from gpuconf.doctor.live import LIVE_CHECKS
     from gpuconf.doctor.source import SOURCE_CHECKS
 
@@ -280,9 +280,9 @@ def known_checks() -> dict[str, str]:
 
 
 def selected(ids: Sequence[str], known: Iterable[str]) -> frozenset[str]:
-    """The ids among ``known`` that ``ids`` name; all of them where none is named.
+    """The ids among ``known`` that ``ids`` match; all of them if ``ids`` is empty.
 
-    A dash counts as an underscore.  Raises UsageError for a name that matches none.
+    Dashes and underscores are equivalent.  Raises UsageError for a name that matches none.
     """
     known = list(known)
     if not ids:

@@ -1,7 +1,7 @@
-"""Everything the checks judge: facts of one machine, gathered once.  Unknown is None.
+"""The input of all checks: facts about one machine, gathered once.  None means unknown.
 
-Each field of `Facts` comes from one reader in ``gpuconf.doctor.gathering``.  Where one crashes its
-field keeps the default here: unknown.
+Each field of `Facts` comes from one reader in ``gpuconf.doctor.gathering``.  If the reader crashes,
+the field keeps its default here: unknown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpuconf.shares import Assigned
 
 
 class DeviceNode(NamedTuple):
-    """A file such as /dev/nvidia0: its mode as ls prints it, its group, and whether we may."""
+    """A file such as /dev/nvidia0: its mode as in ls, its group, and whether we may open it."""
 
     path: str
     mode: str = ""
@@ -30,7 +30,7 @@ class DeviceNode(NamedTuple):
 
 
 class Xid(NamedTuple):
-    """An error that the driver wrote to the kernel's log: its number, the card, the line."""
+    """An error that the driver wrote to the kernel log: its number, the card, the line."""
 
     number: int
     pci_bus_id: str | None
@@ -40,13 +40,12 @@ class Xid(NamedTuple):
 class System(NamedTuple):
     """The machine below the frameworks: kernel, driver files, container, memory.
 
-    ``module_version`` is the loaded kernel module's, from /proc/driver/nvidia/version, and
-    ``library_version`` the one in the file name of the user library that NVML loads.
-    ``distributions`` are the system's ID and ID_LIKE of /etc/os-release, the nearest first.
-    ``pci_cards`` are NVIDIA's display controllers on the bus, by address; None where there is no
-    bus to look at.  ``has_modprobe`` is nvidia-modprobe, which makes missing device files.
-    ``container`` is docker, podman, kubernetes, lxc or another's name.  ``xids`` is None where no
-    log may be read.
+    ``module_version`` is the version of the loaded kernel module, from /proc/driver/nvidia/version,
+    and ``library_version`` the one in the file name of the user library that NVML loads.
+    ``distributions`` are ID and ID_LIKE of /etc/os-release, the closest first. ``pci_cards`` are
+    the PCI addresses of NVIDIA's display controllers; None if the bus cannot be read.
+    ``has_modprobe`` is about nvidia-modprobe, which creates missing device files. ``container`` is
+    docker, podman, kubernetes, lxc or another name.  ``xids`` is None if no kernel log is readable.
     """
 
     module_version: str | None = None
@@ -68,7 +67,7 @@ class System(NamedTuple):
 
 
 class Package(NamedTuple):
-    """An installed distribution: its name as pip normalises it, and what it asks for."""
+    """An installed distribution: its normalized name, and its requirements."""
 
     name: str
     version: str
@@ -76,7 +75,7 @@ class Package(NamedTuple):
 
 
 class TensorFlowBuild(NamedTuple):
-    """What tensorflow/python/platform/build_info.py says of the wheel."""
+    """The wheel's tensorflow/python/platform/build_info.py."""
 
     is_cuda: bool = False
     is_rocm: bool = False
@@ -86,9 +85,9 @@ class TensorFlowBuild(NamedTuple):
 
 
 class TorchBuild(NamedTuple):
-    """What torch/version.py says of the wheel: neither version is there in a build for the CPU.
+    """The wheel's torch/version.py; both versions are None in a CPU build.
 
-    ``unknown_options`` are those of the variables for its allocator that it does not know.
+    ``unknown_options`` are the options in its allocator variables that it does not know.
     """
 
     cuda_version: str | None = None
@@ -97,9 +96,9 @@ class TorchBuild(NamedTuple):
 
 
 class JaxBuild(NamedTuple):
-    """What the GPU client of the installed jaxlib takes: empty where it does not say.
+    """The values that the GPU client of the installed jaxlib accepts; empty if unknown.
 
-    ``fractions`` are the variables that it reads a memory fraction from.
+    ``fractions`` are the variables from which it reads a memory fraction.
     """
 
     allocators: tuple[str, ...] = ()
@@ -107,9 +106,9 @@ class JaxBuild(NamedTuple):
 
 
 class CudaLibrary(NamedTuple):
-    """A library that the wheel opens when it starts: where it was found, why it will not open.
+    """A library that the wheel opens at startup: where it was found, why it does not open.
 
-    ``place`` says in words where it was found; ``version`` is what the library says itself.
+    ``place`` describes where it was found; ``version`` is the version that the library reports.
     """
 
     name: str
@@ -121,7 +120,7 @@ class CudaLibrary(NamedTuple):
 
 
 class KerasChoice(NamedTuple):
-    """The backend Keras 3 will take, and what says so: a variable, a file, or nothing."""
+    """The backend that Keras 3 will use, and its source: a variable, a file, or the default."""
 
     backend: str = "tensorflow"
     set_by: str = "Keras's default"
@@ -129,10 +128,10 @@ class KerasChoice(NamedTuple):
 
 
 class Interpreter(NamedTuple):
-    """The Python that is looked at, and where it looks for packages.
+    """The Python that is examined, and where it looks for packages.
 
-    ``kind`` is "virtual environment" or "conda environment"; None for a Python of the system.
-    ``is_other`` says that it is not the one that runs gpuconf.
+    ``kind`` is "virtual environment" or "conda environment"; None for a system Python. ``is_other``
+    is True if it is not the Python that runs gpuconf.
     """
 
     path: str
@@ -143,19 +142,19 @@ class Interpreter(NamedTuple):
     is_other: bool = False
 
     def __str__(self) -> str:
-        """For people: its path, its version, and what kind of environment it is in."""
+        """For people: its path, its version, and the kind of environment."""
         number = ".".join(map(str, self.version))
         return f"{self.path} (Python {number}{f', {self.kind}' if self.kind else ''})"
 
 
 class Packages(NamedTuple):
-    """What is installed for one Python, read without importing any of it.
+    """The packages installed for one Python, read without importing any.
 
-    ``interpreter`` is that Python, and ``on_path`` another one, that PATH has first.
+    ``interpreter`` is that Python, and ``on_path`` a different one that comes first in PATH.
 
-    ``tensorflow``, ``torch`` and ``jax`` are their builds, None where they are not installed or
-    unknown.  ``libraries`` is empty where no CUDA build of TensorFlow is installed,
-    ``jax_libraries`` where JAX has no plugin for CUDA; those are found, and not opened.
+    ``tensorflow``, ``torch`` and ``jax`` are their builds, None if not installed or unknown.
+    ``libraries`` is empty if there is no CUDA build of TensorFlow, ``jax_libraries`` if JAX has no
+    CUDA plugin; the latter are located but not opened.
     """
 
     interpreter: Interpreter | None = None
@@ -176,12 +175,12 @@ class Packages(NamedTuple):
 
 
 class ProfileFacts(NamedTuple):
-    """The profile that applies, why, and what it comes to here.
+    """The profile that applies, the reason, and its plan on this machine.
 
-    ``profile_error`` is set where it cannot be loaded, ``plan_error`` where it cannot be carried
-    out on this machine; ``settings`` are the variables it would set, each with its fate.
-    ``notes`` are the profile's own, about who wrote it.  ``leases`` says whether it leases memory.
-    ``assigned`` is what a scheduler has assigned to this process.
+    ``profile_error`` is set if it cannot be loaded, ``plan_error`` if it cannot be applied on this
+    machine; ``settings`` are the variables that it would set, each with the result.  ``notes`` are
+    the profile's own, about its author.  ``leases`` says whether it leases memory.  ``assigned`` is
+    the share that a scheduler has assigned to this process.
     """
 
     wanted: str = ""
@@ -199,11 +198,11 @@ class ProfileFacts(NamedTuple):
 
 
 class LeaseHolder(NamedTuple):
-    """A living lease, or place in the line of a card: whose it is, and how its process is.
+    """A live lease, or a place in a card's queue: its owner, and the state of its process.
 
-    ``card`` is what people call the card, else the name of its folder.  ``is_foreign`` says that
-    the process is in another pid namespace.  ``state`` is the kernel's letter; None for a foreign
-    one, and for one that has ended and whose child keeps the lease.
+    ``card`` is the card's name for people, otherwise its folder's name.  ``is_foreign`` is True if
+    the process is in another PID namespace.  ``state`` is the kernel's letter; None for a foreign
+    process, and for an ended one whose child keeps the lease.
     """
 
     card: str
@@ -218,7 +217,7 @@ class LeaseHolder(NamedTuple):
 
 
 class LedgerFile(NamedTuple):
-    """A file in a ledger; ``may_remove`` says whether our programs could remove it."""
+    """A file in a ledger; ``may_remove`` is whether this user's programs can remove it."""
 
     path: str
     user: str | None = None
@@ -226,12 +225,12 @@ class LedgerFile(NamedTuple):
 
 
 class LedgerContents(NamedTuple):
-    """A folder of leases and what is in it.
+    """A lease folder and its contents.
 
-    ``mode`` is as ls prints it; ``is_open`` says that every user may write, as far as the mode
-    goes, ``is_roots`` that it is root's, and ``is_full`` that the file system has no room for
-    another file.  ``left`` are leases of processes that have ended, ``strange`` what is not
-    gpuconf's, and ``crowded`` the folders of cards with too many files to read.
+    ``mode`` is as in ls; ``is_open`` is True if the mode lets every user write, ``is_roots`` if
+    root owns it, and ``is_full`` if the file system has no room for another file.  ``left`` are
+    leases of ended processes, ``strange`` files that are not gpuconf's, and ``crowded`` folders of
+    cards with too many files to read.
     """
 
     path: str
@@ -247,10 +246,10 @@ class LedgerContents(NamedTuple):
 
 
 class MutexFacts(NamedTuple):
-    """The ledger's mutex: who has held it all the time that we looked, and why it will not open.
+    """The ledger's mutex: who held it as long as we watched, and why it does not open.
 
-    ``holder`` is None if there is none, and if /proc/locks does not show it; ``held_s`` is
-    for how long we saw it held by one process.
+    ``holder`` is None if there is none, or if /proc/locks does not show it; ``held_s`` is how long
+    we saw one process hold it.
     """
 
     path: str
@@ -264,12 +263,12 @@ class MutexFacts(NamedTuple):
 
 
 class LedgerFacts(NamedTuple):
-    """The ledger of leases as a program would find it now.
+    """The lease ledger as a program would find it now.
 
-    ``named`` is $GPUCONF_LEASES.  ``path`` is the folder in use, or where ``is_there`` is false
-    the one that the first program would make; None where none can be used.  ``faults`` are
-    of the folders that come before it, or of all.  ``others`` are further folders with leases of
-    this machine's cards; where ``named`` is set, nobody here counts those.
+    ``named`` is $GPUCONF_LEASES.  ``path`` is the folder in use; if ``is_there`` is false, the one
+    that the first program would create; None if none is usable.  ``faults`` are those of the
+    folders before it, or of all.  ``others`` are further folders with leases of this machine's
+    cards; if ``named`` is set, programs ignore those.
     """
 
     named: str | None = None
@@ -284,7 +283,7 @@ class LedgerFacts(NamedTuple):
 
     @property
     def accounts(self) -> set[str]:
-        """The accounts that findings may name."""
+        """The account names that may occur in findings."""
         users = {self.mutex.user if self.mutex else None}
         for contents in (self.contents, *self.others):
             if contents is not None:
@@ -294,7 +293,7 @@ class LedgerFacts(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """All that is known; ``environ`` is the environment as the user made it."""
+    """All facts; ``environ`` is the user's environment."""
 
     inventory: Inventory = Inventory()
     health: Mapping[int, CardHealth] = {}
@@ -312,7 +311,7 @@ class Facts(NamedTuple):
 
     @property
     def expects_gpu(self) -> bool:
-        """Whether there is any sign of an NVIDIA GPU here, working or not."""
+        """Whether there is any sign of an NVIDIA GPU, working or not."""
         system = self.system
         seen = system.pci_cards or system.module_version or system.nodes
         return self.has_gpu or bool(seen) or (system.has_dxg and system.has_wsl_library)

@@ -10,7 +10,7 @@ from gpuconf.records import NamedTuple
 
 Status = Literal["ok", "warn", "fail", "skip", "crash"]
 
-# Every warn and fail has a fix.
+# These need a fix.
 _NEEDS_FIX = {
     "if": {"properties": {"status": {"enum": ["warn", "fail"]}}},
     "then": {"properties": {"fix": {"type": "string", "minLength": 1}}},
@@ -18,40 +18,40 @@ _NEEDS_FIX = {
 
 
 class SourcePlace(NamedTuple):
-    """Where a finding stands in a script or notebook."""
+    """The location of a finding in a script or notebook."""
 
     file: str
-    """The file, as it was named."""
+    """The file, as it was given."""
     line: FromOne
-    """Its line; in a notebook that of the cell."""
+    """The line; in a notebook, counted within the cell."""
     last_line: FromOne
-    """The last line of what stands there."""
+    """The last line of the code in question."""
     cell: FromOne | None = None
-    """The code cell of a notebook; None for a script."""
+    """The notebook's code cell; None for a script."""
 
 
 @json_shape(keywords=_NEEDS_FIX)
 class Finding(NamedTuple):
-    """One answer of one check."""
+    """A single result of a check."""
 
     id: Annotated[str, FieldRule(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_-]+)*$")]
-    """The check; its first part is a group: driver, cards, leases, packages, environment, host,
-    profile, source, live, probe.
+    """The check's id; its first part is a group: driver, cards, leases, packages, environment,
+    host, profile, source, live, probe.
     """
     status: Status
-    """crash: the check itself broke down, which is a bug in gpuconf."""
+    """crash: the check itself failed, which is a bug in gpuconf."""
     summary: Annotated[str, FieldRule(min_length=1)]
     """One line, without a full stop."""
     detail: tuple[str, ...] = ()
-    """Further lines: what was seen, and where it is known from."""
+    """Further lines: what was seen, and the source."""
     fix: str | None = None
     """A command to run, or lines to paste; every warn and fail has one."""
     places: tuple[SourcePlace, ...] = ()
-    """Where it stands, for a finding in a script; empty for others."""
+    """The locations of a finding in scripts; empty for others."""
 
 
 def crash(name: str, error: Exception) -> Finding:
-    """The finding for an error inside the doctor: our fault, not the machine's."""
+    """The finding for an error in the doctor itself: gpuconf's fault, not the machine's."""
     where = traceback.extract_tb(error.__traceback__)[-3:]
     lines = tuple(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in where)
     return Finding(

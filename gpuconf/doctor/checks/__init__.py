@@ -1,4 +1,4 @@
-"""The checks: pure functions from the facts to a finding, each under an id, and their runner."""
+"""The checks, which are pure functions from facts to a finding with an id, and their runner."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def run_check(check: Check, facts: Facts) -> Finding:
-    """What ``check`` makes of ``facts``; that it breaks down is a finding too."""
+    """Run ``check`` on ``facts``; if it raises, the crash is the finding."""
     try:
         return check.judge(facts)._replace(id=check.id)
     except Exception as error:

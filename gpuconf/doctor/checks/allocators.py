@@ -1,4 +1,4 @@
-"""Variables for the frameworks' allocators: does the installed version take them, with a cap?"""
+"""Variables for the frameworks' allocators: whether this version accepts them and keeps a cap."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from gpuconf.doctor.finding import Finding
 
 JAX_FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
 JAX_ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
-# generate_pjrt_gpu_plugin_options of jaxlib 0.10.2, for a jaxlib that is not installed or read.
+# From generate_pjrt_gpu_plugin_options of jaxlib 0.10.2, if no jaxlib can be read.
 JAX_ALLOCATORS = ("default", "platform", "bfc", "cuda_async", "vmm")
 _ON_THE_CPU = "JAX uses the CPU, and only its log has the ValueError"
 _TF_ALLOCATOR = "TF_GPU_ALLOCATOR"
 _UNCACHED = "PYTORCH_NO_CUDA_MEMORY_CACHING"
-# torch reads True and False there and stops at anything else (2.9.1 and 2.15.0).
+# torch accepts only True and False here, and otherwise stops (2.9.1 and 2.15.0).
 _TORCH_SWITCHES = ("expandable_segments", "release_lock_on_cudamalloc",
                    "pinned_use_cuda_host_register", "pinned_use_background_threads",
                    "graph_capture_record_stream_reuse", "throw_on_cudamalloc_oom")  # fmt: skip
-# Of torch 2.4 to 2.15, as their libraries have them; tests/doctor/test_doctor_builds.py looks.
+# From the libraries of torch 2.4 to 2.15; tests/doctor/test_doctor_builds.py compares them.
 KNOWN_OPTIONS = (
     *("backend", "expandable_segments", "expandable_segments_reserve"),
     *("expandable_segments_reserve_by_class", "garbage_collection_threshold"),
@@ -32,13 +32,14 @@ KNOWN_OPTIONS = (
 )
 _ALIKE = 0.75
 _TORCH_BACKENDS = ("native", "cudaMallocAsync")
-_LEAST_SPLIT_MB = 21  # 2.9.1 wants more than 20 MB, 2.15.0 at least 20
+_LEAST_SPLIT_MB = 21  # 2.9.1 requires more than 20 MB, 2.15.0 at least 20
 
 
 def _jax_fraction(facts: Facts) -> Finding:
-    """jaxlib/xla_client.py, generate_pjrt_gpu_plugin_options; an empty value counts as unset.
+    """From jaxlib/xla_client.py, generate_pjrt_gpu_plugin_options; an empty value counts as unset.
 
-    What that refuses ends the start of the plugin: JAX then uses the CPU (seen on 0.10.2)."""
+    If it rejects a value, the plugin does not start and JAX uses the CPU (seen on 0.10.2).
+    """
     found = {name: facts.environ[name] for name in JAX_FRACTIONS if facts.environ.get(name)}
     if not found:
         return skip("no fraction is set for JAX")
@@ -60,7 +61,7 @@ def _jax_fraction(facts: Facts) -> Finding:
 
 
 def why_not_share(name: str, value: str) -> str | None:
-    """Why JAX does not take a fraction; None where it does."""
+    """Why JAX rejects a fraction; None if it accepts it."""
     try:
         is_share = 0 < float(value) <= 1
     except ValueError:
@@ -69,7 +70,7 @@ def why_not_share(name: str, value: str) -> str | None:
 
 
 def meant_share(value: str) -> str:
-    """The share that is meant where the value is in percent; else JAX's own default."""
+    """The intended share if the value is a percentage, otherwise JAX's default."""
     try:
         share = float(value.rstrip("%")) / 100
     except ValueError:
@@ -78,7 +79,7 @@ def meant_share(value: str) -> str:
 
 
 def _allocator(facts: Facts) -> Finding:
-    """TensorFlow: gpu_process_state.cc compares with three values and takes else for none."""
+    """TensorFlow's gpu_process_state.cc knows three values and ignores all others."""
     tensorflow, jax = facts.environ.get(_TF_ALLOCATOR), facts.environ.get(JAX_ALLOCATOR)
     build = facts.packages.jax
     known = (build.allocators if build else ()) or JAX_ALLOCATORS
@@ -111,7 +112,7 @@ def _allocator(facts: Facts) -> Finding:
 
 
 def _torch_allocator(facts: Facts) -> Finding:
-    """What torch does not understand there stops it when CUDA starts, or its import."""
+    """An option that torch does not know stops it when CUDA starts, or at import."""
     given = {name: facts.environ[name] for name in OPTION_VARIABLES if facts.environ.get(name)}
     if facts.packages.version("torch") is None:
         return skip("torch is not installed for this Python")
@@ -140,7 +141,7 @@ def _torch_allocator(facts: Facts) -> Finding:
 
 
 def _why_not(option: str, value: str, facts: Facts) -> str | None:
-    """Why torch refuses an option; None where it takes it."""
+    """Why torch rejects an option; None if it accepts it."""
     build = facts.packages.torch
     if build is not None and option in build.unknown_options:
         return f"it has no option {option}"
@@ -148,18 +149,18 @@ def _why_not(option: str, value: str, facts: Facts) -> str | None:
 
 
 def meant_option(name: str) -> str | None:
-    """The option that a misspelt ``name`` is close to; None for a known one, and for any other.
+    """The option that ``name`` misspells; None if it is known, or similar to none.
 
-    A newer torch may know more of them.
+    A newer torch may have more options.
     """
-    from difflib import get_close_matches  # slow to import, and only few names are misspelt
+    from difflib import get_close_matches  # slow import, and misspellings are rare
 
     close = get_close_matches(name, KNOWN_OPTIONS, n=1, cutoff=_ALIKE)
     return close[0] if close and name not in KNOWN_OPTIONS else None
 
 
 def why_not_value(option: str, value: str) -> str | None:
-    """Why every torch refuses this value of an option of its allocator; None where none does."""
+    """Why every torch rejects this value of an allocator option; None if some torch accepts it."""
     if option in _TORCH_SWITCHES and value not in ("True", "False"):
         return f"{option} is True or False, and not {value or 'empty'}"
     if option == "backend" and value not in _TORCH_BACKENDS:
@@ -172,7 +173,7 @@ def why_not_value(option: str, value: str) -> str | None:
 
 
 def _number(text: str) -> float:
-    """The number; 0, which no option takes, for what is none."""
+    """Parse a number; 0, which every option rejects, if it is not one."""
     try:
         return float(text)
     except ValueError:

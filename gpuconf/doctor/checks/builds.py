@@ -1,4 +1,4 @@
-"""Will the installed build compute on this card: its CUDA libraries, its kernels, its Keras."""
+"""Whether the installed build can use this card: its CUDA libraries, kernels and Keras backend."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _BACKENDS = ("tensorflow", "jax", "torch", "numpy", "openvino")
 def _install(facts: Facts) -> str:
     name = tensorflow_name(facts.packages) or ""
     version = facts.packages.version(name) or ""
-    if release(version) < (2, 14):  # it has no such extra yet, and pip would only say so
+    if release(version) < (2, 14):  # these versions lack the extra; pip would only warn
         return "pip install -U 'tensorflow[and-cuda]'"
     wheel = "tf-nightly" if name == "tf-nightly" else "tensorflow"
     return f"pip install '{wheel}[and-cuda]=={version}'"
 
 
 def _cuda_libraries(facts: Facts) -> Finding:
-    """TensorFlow opens them all at its start; without one it says so once, and uses the CPU."""
+    """TensorFlow opens all of them at startup; if one is missing, it logs once and uses the CPU."""
     libraries = facts.packages.libraries
     if not libraries:
         return skip(_NO_CUDA_BUILD)
@@ -63,8 +63,10 @@ def _cuda_libraries(facts: Facts) -> Finding:
 
 
 def _jax_libraries(facts: Facts) -> Finding:
-    """JAX's plugin asks each for its version when it starts, and uses the CPU where one is missing
-    (jax_plugins/xla_cuda12/__init__.py, _check_cuda_versions)."""
+    """JAX's plugin queries the version of each library at startup.
+
+    If one is missing, JAX uses the CPU (jax_plugins/xla_cuda12/__init__.py, _check_cuda_versions).
+    """
     libraries = facts.packages.jax_libraries
     if not libraries:
         return skip("JAX's plugin for CUDA is not installed")
@@ -88,8 +90,11 @@ def _some(names: list[str]) -> str:
 
 
 def _cudnn(facts: Facts) -> Finding:
-    """TensorFlow: the loaded cuDNN must have the major version it was compiled with, and its minor
-    version or a higher one ("Loaded runtime CuDNN library … but source was compiled with")."""
+    """Compare the loaded cuDNN with the version that TensorFlow was compiled with.
+
+    The major version must be the same, the minor version the same or higher ("Loaded runtime CuDNN
+    library … but source was compiled with").
+    """
     found = next((lib for lib in facts.packages.libraries if lib.version is not None), None)
     if found is None or found.version is None:
         return skip("no cuDNN for TensorFlow has been opened")
@@ -111,7 +116,7 @@ def _cudnn(facts: Facts) -> Finding:
 
 
 def _least_cudnn(facts: Facts) -> str | None:
-    """The cuDNN in the wheel's extra and-cuda: the build has the major version only."""
+    """The cuDNN version in the wheel's and-cuda extra; build_info has only the major version."""
     package = facts.packages.installed.get(tensorflow_name(facts.packages) or "")
     for text in package.requires if package else ():
         wish = parse_requirement(text, python=facts.packages.python)
@@ -121,10 +126,13 @@ def _least_cudnn(facts: Facts) -> str | None:
 
 
 def _compute_capability(facts: Facts) -> Finding:
-    """Code for sm_XY runs on cards of major X with a minor of Y or more; PTX is compiled by the
-    driver for any newer card (CUDA C++ programming guide, "Compute capability").  In TensorFlow's
-    list compute_XY means both (third_party/gpus/cuda_configure.bzl: --cuda-include-ptx=sm_XY
-    with --cuda-gpu-arch=sm_XY)."""
+    """Compare the build's kernels with the cards.
+
+    Code for sm_XY runs on cards of major X with a minor of Y or more; the driver compiles PTX for
+    any newer card (CUDA C++ programming guide, "Compute capability").  In TensorFlow's list
+    compute_XY means both (third_party/gpus/cuda_configure.bzl: --cuda-include-ptx=sm_XY with
+    --cuda-gpu-arch=sm_XY).
+    """
     build = facts.packages.tensorflow
     if build is None or not build.compute_capabilities:
         return skip(_NO_CUDA_BUILD)
@@ -179,13 +187,13 @@ def _coverage(card: tuple[int, int], capabilities: tuple[str, ...]) -> str:
 
 
 def _build_for(gpu: Gpu, capabilities: tuple[str, ...]) -> str:
-    """Where there may be kernels for a card that this build has none for."""
+    """A build that may have kernels for a card, if this one has none."""
     digits = [text.partition("_")[2].rstrip("af") for text in capabilities]
     newest = max((int(each) for each in digits if each.isdigit()), default=0)
     major, minor = gpu.compute_capability or (0, 0)
     if major * 10 + minor > newest:
         return "pip install -U 'tensorflow[and-cuda]'   # or NVIDIA's: nvcr.io/nvidia/tensorflow"
-    if major < 5:  # no wheel with the extra and-cuda, 2.14 and later, was built for it
+    if major < 5:  # no wheel with the extra and-cuda (2.14 and later) supports it
         return "export GPUCONF_PROFILE=cpu-only"
     return (
         "pip install 'tensorflow[and-cuda]<2.16'   "
@@ -194,7 +202,7 @@ def _build_for(gpu: Gpu, capabilities: tuple[str, ...]) -> str:
 
 
 def _backends_there(packages: Packages) -> list[str]:
-    """The backends of Keras whose packages are installed."""
+    """The Keras backends whose packages are installed."""
     named = {name: name for name in _BACKENDS} | {"tensorflow": tensorflow_name(packages) or ""}
     return [backend for backend, package in named.items() if package in packages.installed]
 
@@ -222,7 +230,7 @@ def _keras_backend(facts: Facts) -> Finding:
 
 
 def _kept_on_the_cpu(facts: Facts) -> tuple[str | None, str]:
-    """Why Keras on torch would not use the GPU, and what helps."""
+    """Why Keras on torch would not use the GPU, and the fix."""
     device = facts.environ.get(_TORCH_DEVICE, "")
     if facts.packages.keras.backend != "torch":
         return None, ""

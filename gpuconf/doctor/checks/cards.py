@@ -1,4 +1,4 @@
-"""The cards: can they be asked, is memory left, what a display and MIG leave of them."""
+"""The cards: whether they respond, free memory, displays and MIG."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuconf.units import sized
 
 
 def named(gpu: Gpu) -> str:
-    """A card for people."""
+    """A card's name for people."""
     return f"GPU {gpu.index} ({gpu.name})" if gpu.name else f"GPU {gpu.index}"
 
 
@@ -47,7 +47,7 @@ def _reachable(facts: Facts) -> Finding:
 
 
 def _memory(facts: Facts) -> Finding:
-    """A full card among others is daily life; that no card has room is not."""
+    """A single full card is normal; no free memory on any card is not."""
     known = [gpu for gpu in _devices(facts) if gpu.total_bytes and gpu.free_bytes is not None]
     if not known:
         return skip("no card reports its memory" if facts.has_gpu else NO_GPU)
@@ -81,7 +81,7 @@ def _memory(facts: Facts) -> Finding:
 
 
 def _devices(facts: Facts) -> Iterator[Gpu]:
-    """Cards, and in place of a card that is cut up its instances."""
+    """The cards, or the MIG instances of a card that is partitioned."""
     for gpu in facts.inventory.gpus:
         yield from gpu.mig_instances if gpu.mig_enabled else (gpu,)
 

@@ -1,4 +1,4 @@
-"""What a check is, and the four ways it comes out, whose id the runner fills in."""
+"""The type of a check and its four results; the runner fills in the id."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_GPU = "there is no GPU to check"
 
 
 class Check(NamedTuple):
-    """A check: its id, what it looks at in one line, and the judgement itself, which is pure."""
+    """A check: its id, its subject in one line, and its pure function."""
 
     id: str
     about: str
@@ -20,17 +20,17 @@ class Check(NamedTuple):
 
 
 def ok(summary: str, *detail: str) -> Finding:
-    """All is as it should be."""
+    """Everything is in order."""
     return Finding("", "ok", summary, detail)
 
 
 def skip(summary: str, *detail: str) -> Finding:
-    """There is nothing here to judge."""
+    """There is nothing to check."""
     return Finding("", "skip", summary, detail)
 
 
 def warn(summary: str, *detail: str, fix: str) -> Finding:
-    """It works, and will surprise."""
+    """It works, but may surprise."""
     return Finding("", "warn", summary, detail, fix)
 
 

@@ -1,4 +1,4 @@
-"""The driver: is it there, do its halves fit, may we use it, is it new enough."""
+"""The driver: whether it is installed, consistent, accessible and new enough."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpuconf.doctor.checks.packages import cuda_plugins
 from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 
-# NVIDIA's own guide for all others: each has a repository and a name for the package.
+# NVIDIA's guide for all other distributions, each with its own repository and package name.
 _GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
 _INSTALL = {
     "ubuntu": "sudo ubuntu-drivers install && sudo reboot",
@@ -27,7 +27,7 @@ _WITH_GPU = {
     "kubernetes": "kubectl explain pod.spec.containers.resources.limits   # and add nvidia.com/gpu",
 }
 _NOUVEAU = "the kernel has loaded nouveau, which must give way to NVIDIA's own driver"
-# NVIDIA, "CUDA compatibility", table 1: the oldest driver for each major version of CUDA.
+# NVIDIA, "CUDA compatibility", table 1: the minimum driver for each major version of CUDA.
 _OLDEST_DRIVER = {11: "450", 12: "525", 13: "580"}
 
 
@@ -66,7 +66,7 @@ def _does_not_answer(facts: Facts, problem: str) -> Finding:
 
 
 def _install(facts: Facts) -> str:
-    """The command of the nearest distribution that is known."""
+    """The install command for this distribution, or the closest known one."""
     known = (_INSTALL[name] for name in facts.system.distributions if name in _INSTALL)
     return next(known, f"{_INSTALL['ubuntu']}   # elsewhere: {_GUIDE}")
 
@@ -171,7 +171,7 @@ def _count(facts: Facts) -> str:
 
 
 def _cuda(facts: Facts) -> Finding:
-    """Minor versions need not fit: within a major version any driver serves any CUDA."""
+    """Only the major version matters: within it, any driver supports any CUDA version."""
     serves = facts.inventory.cuda_version
     build, torch = facts.packages.tensorflow, facts.packages.torch
     wanted = {

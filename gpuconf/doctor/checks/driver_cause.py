@@ -1,4 +1,4 @@
-"""Why NVML cannot be asked, as one word: a machine with one fault gets one `fail`, not five."""
+"""Why NVML is not available, as one word, so that one fault gives one `fail` and not five."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Cause = Literal[
     "other",
 ]
 
-# The check that reports a cause; driver.present reports all others.
+# The check that reports a cause; driver.present reports the rest.
 EXPLAINED_BY: dict[Cause, str] = {
     "mismatch": "driver.module",
     "lost": "cards.reachable",
@@ -32,14 +32,14 @@ EXPLAINED_BY: dict[Cause, str] = {
 
 
 def cause_of(facts: Facts) -> Cause:
-    """The likeliest reason, the more certain ones first."""
+    """The most likely reason; the most certain ones are tried first."""
     if facts.inventory.problem is None:
         return "none"
     return _reported_by_nvml(facts) or _seen_around(facts)
 
 
 def _reported_by_nvml(facts: Facts) -> Cause | None:
-    """The reasons that NVML's own answer leaves no doubt about."""
+    """The reasons that NVML itself reports unambiguously."""
     code = facts.inventory.problem_code
     if code == "mismatch" or _versions_differ(facts):
         return "mismatch"
@@ -68,7 +68,7 @@ def _seen_around(facts: Facts) -> Cause:
 def _without_driver(facts: Facts) -> Cause:
     system, code = facts.system, facts.inventory.problem_code
     if code == "not_loaded":
-        # A driver without a card is an image made for other machines, and no fault.
+        # A driver without a card is normal in images built for other machines.
         return "none" if system.pci_cards == () else "no_driver"
     if system.module_version:
         return "no_library" if code == "no_library" else "other"

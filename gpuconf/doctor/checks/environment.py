@@ -1,6 +1,6 @@
-"""Environment variables that do not do what they were set for.
+"""Environment variables that do not have the intended effect.
 
-``facts.environ`` is the environment as the user made it, without what gpuconf set itself.
+``facts.environ`` is the user's environment, without the variables that gpuconf set.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ORDER = "CUDA_DEVICE_ORDER"
 _JAX_PLATFORMS = "JAX_PLATFORMS"
-# What Slurm, KAI and NVIDIA's plugin say of a program's GPUs, and the limits of HAMi and MPS.
+# A program's GPU shares from Slurm, KAI and NVIDIA's plugin, and the limits of HAMi and MPS.
 _SHARES = (
     *("SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_SHARDS_ON_NODE"),
     *("GPUCONF_SHARDS_PER_GPU", "GPU_PORTION", "RUNAI_NUM_OF_GPUS", "NVIDIA_VISIBLE_DEVICES"),
@@ -29,7 +29,7 @@ _TRUE = ("true", "True", "1")
 
 
 def _growth(facts: Facts) -> Finding:
-    """TensorFlow reads ``true`` and ``false``, else it logs an error (gpu_bfc_allocator.cc)."""
+    """TensorFlow accepts ``true`` and ``false``, otherwise logs an error (gpu_bfc_allocator.cc)."""
     value = facts.environ.get(GROWTH)
     if value is None:
         return skip(f"{GROWTH} is not set")
@@ -43,7 +43,7 @@ def _growth(facts: Facts) -> Finding:
 
 
 def meant_growth(value: str) -> str:
-    """What the author of ``value`` means; an empty text is TensorFlow's default."""
+    """The intended meaning of ``value``; empty means TensorFlow's default."""
     return "false" if value.strip().lower() in ("0", "false", "no", "off", "") else "true"
 
 
@@ -76,7 +76,7 @@ def _visible_devices(facts: Facts) -> Finding:
 
 
 def _device_order(facts: Facts) -> Finding:
-    """CUDA C++ programming guide: FASTEST_FIRST is the default, and PCI_BUS_ID the other value."""
+    """CUDA's default is FASTEST_FIRST, the alternative PCI_BUS_ID (CUDA C++ programming guide)."""
     order = facts.environ.get(_ORDER)
     gpus = facts.inventory.gpus
     if order not in (None, "FASTEST_FIRST", "PCI_BUS_ID"):
@@ -101,8 +101,10 @@ def _device_order(facts: Facts) -> Finding:
 
 
 def _jax_platforms(facts: Facts) -> Finding:
-    """jax/_src/xla_bridge.py: each platform that is named must start, and ``gpu`` names both cuda
-    and rocm; without a name JAX takes what there is, and the CPU in the end."""
+    """Every platform named must start, and ``gpu`` names both cuda and rocm.
+
+    Without the variable, JAX uses what is available, and finally the CPU (jax/_src/xla_bridge.py).
+    """
     value = facts.environ.get(_JAX_PLATFORMS)
     if not value:
         return skip(f"{_JAX_PLATFORMS} is not set")
@@ -129,7 +131,7 @@ def _jax_platforms(facts: Facts) -> Finding:
 
 
 def _legacy_keras(facts: Facts) -> Finding:
-    """tensorflow/python/util/lazy_loader.py: three spellings count, and tf_keras must be there."""
+    """Three spellings enable it, and tf_keras must be installed (TensorFlow's lazy_loader.py)."""
     value = facts.environ.get("TF_USE_LEGACY_KERAS")
     version = facts.packages.version(tensorflow_name(facts.packages) or "")
     if value is None:
@@ -149,7 +151,7 @@ def _legacy_keras(facts: Facts) -> Finding:
 
 
 def _mps(facts: Facts) -> Finding:
-    """CUDA MPS documentation: the daemon enforces the limit, so without one nothing does."""
+    """The daemon enforces the limit, so without one it has no effect (CUDA MPS documentation)."""
     value = facts.environ.get(mps.LIMIT)
     if not value:
         return skip(f"{mps.LIMIT} is not set")
@@ -175,7 +177,7 @@ def _disabled(facts: Facts) -> Finding:
 
 
 def _share(facts: Facts) -> Finding:
-    """Ray's, Slurm's or KAI's count of a card, which limits nothing by itself."""
+    """The share of a card from Ray, Slurm or KAI, which by itself limits nothing."""
     assigned = facts.profile.assigned
     said = [f"{name}={facts.environ[name]}" for name in sorted(facts.environ) if _is_share(name)]
     if assigned is None:

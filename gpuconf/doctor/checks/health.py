@@ -1,4 +1,4 @@
-"""Signs of a card that fails, and the mode that keeps programs off it."""
+"""Signs of a failing card, and the compute mode that blocks programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuconf.doctor.finding import Finding
 from gpuconf.hardware import Gpu
 from gpuconf.hardware.health import CardHealth
 
-# "There is a hardware or driver trouble", as against a program's own fault: NVIDIA, "XID errors".
+# Hardware or driver trouble, as opposed to a fault of the program: NVIDIA, "XID errors".
 _HARDWARE_XIDS = {
     48: "a memory error that could not be corrected",
     62: "the card's own controller stopped",
@@ -43,7 +43,7 @@ def _ecc(facts: Facts) -> Finding:
     wanted = [gpu for gpu, health in found if health.recovery in ("reset", "drain", "reboot")]
     if due or wanted:
         first = (due or wanted)[0]
-        # nvidia-smi(1): a card that drives a display is in use, and cannot be reset.
+        # A card that drives a display is in use and cannot be reset (nvidia-smi(1)).
         whole = any(health.recovery == "reboot" for _, health in found) or first.display_active
         return warn(
             f"{', '.join(map(named, due or wanted))} must be reset to exclude bad memory",

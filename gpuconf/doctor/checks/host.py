@@ -1,4 +1,4 @@
-"""The host's own memory: what data pipelines, workers and pinned buffers live in."""
+"""Host memory, for data pipelines, workers and pinned buffers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from gpuconf.doctor.facts import Facts
 from gpuconf.doctor.finding import Finding
 from gpuconf.units import GIB, MIB, sized
 
-# A CUDA process with cuDNN and cuBLAS loaded takes some 2 GiB of host memory before any data.
+# A CUDA process with cuDNN and cuBLAS loaded needs about 2 GiB of host memory before any data.
 _LEAST_HOST_BYTES = 2 * GIB
-# Docker's default /dev/shm is 64 MiB, too little for workers that hand over batches; NCCL's
-# documentation ("Troubleshooting") asks for 1 GiB.
+# Docker's default /dev/shm is 64 MiB, too little for workers that pass batches; NCCL's
+# documentation ("Troubleshooting") recommends 1 GiB.
 _LEAST_SHM_BYTES = GIB
 _LEAST_SHM_FREE_BYTES = 64 * MIB
 _LARGER_SHM = {

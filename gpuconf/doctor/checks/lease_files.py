@@ -1,4 +1,4 @@
-"""What is in the ledger of leases: what the dead left, strangers' files, and who stands still."""
+"""The files in the lease ledger: leftovers, foreign files, and stopped processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuconf.doctor.checks.ledger import MOST_SHOWN, described, of_contents
 from gpuconf.doctor.facts import LedgerContents, LedgerFacts, MutexFacts
 from gpuconf.doctor.finding import Finding
 
-# From 10,000 files on the folder of a card is no longer read.
+# From 10,000 files on, a card's folder is no longer read.
 _MANY_LEFT = 1000
 
 

@@ -1,6 +1,6 @@
-"""The ledger of leases: can every program have it, and do all programs share one.
+"""The lease ledger: whether every program can use it, and whether all programs share one.
 
-Without a ledger a program starts all the same, and plans with what NVML calls free.
+Without a ledger a program still starts, and plans with the free memory that NVML reports.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _why(ledger: LedgerFacts) -> str:
 
 
 def _way_to_a_folder(ledger: LedgerFacts) -> str:
-    """The command that makes a folder, where none can be used."""
+    """The command that creates a folder if none is usable."""
     fault = ledger.faults[0] if ledger.faults else FolderFault(_BEST, "missing", "")
     return _cure(fault)
 
@@ -90,12 +90,12 @@ def _cure(fault: FolderFault) -> str:
         return _OPEN.format(path)
     if fault.path in DEFAULTS:
         return f"ls -ld {path}   # then: sudo rm {path}"
-    return f"unset {VARIABLE}"  # relative, no folder, or on a network's file system
+    return f"unset {VARIABLE}"  # relative, not a folder, or on a network file system
 
 
 def _way_to_write(ledger: LedgerFacts) -> str:
     path = shlex.quote(ledger.path or _BEST)
-    if ledger.contents is not None and ledger.contents.is_open:  # then the mount forbids it
+    if ledger.contents is not None and ledger.contents.is_open:  # so the mount is read-only
         return f"sudo mount -o remount,rw {path}"
     return _OPEN.format(path)
 
@@ -179,7 +179,7 @@ def _shared(ledger: LedgerFacts, facts: Facts) -> Finding:
 
 
 def _counted_in_full(ledger: LedgerFacts, facts: Facts) -> list[LeaseHolder]:
-    """The leases of other pid namespaces whose holders' processes are not known here."""
+    """Leases from other PID namespaces whose processes are unknown here."""
     every = [each for gpu in facts.inventory.gpus for each in (gpu, *gpu.mig_instances)]
     leases = [lease for gpu in every for lease in gpu.leases if lease.is_elsewhere]
     known = {lease.pid for lease in leases if lease.used_bytes is not None}

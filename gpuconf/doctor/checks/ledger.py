@@ -1,4 +1,4 @@
-"""What the checks of the ledger share: when there is one to judge, and a lease in words."""
+"""Shared by the ledger checks: when they apply, and how a lease is described."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_SHOWN = 4
 
 
 def of_ledger(judge: Callable[[LedgerFacts, Facts], Finding]) -> Callable[[Facts], Finding]:
-    """``judge`` where programs can lease: there is a GPU, and the ledger was looked for."""
+    """Apply ``judge`` only if programs can lease: a GPU is expected, and the ledger was read."""
 
     def judged(facts: Facts) -> Finding:
         if not facts.expects_gpu:
@@ -22,7 +22,8 @@ def of_ledger(judge: Callable[[LedgerFacts, Facts], Finding]) -> Callable[[Facts
         if facts.ledger is None:
             return skip("the ledger of leases is unknown")
         found = judge(facts.ledger, facts)
-        # Anybody may name a file in a ledger, and ESC sequences in it would control the terminal.
+        # Any user can create file names in a ledger, and escape sequences would control the
+        # terminal.
         detail = tuple(map(printable, found.detail))
         return found._replace(summary=printable(found.summary), detail=detail)
 
@@ -32,7 +33,7 @@ def of_ledger(judge: Callable[[LedgerFacts, Facts], Finding]) -> Callable[[Facts
 def of_contents(
     judge: Callable[[LedgerContents, LedgerFacts], Finding],
 ) -> Callable[[Facts], Finding]:
-    """``judge`` where the folder of leases is there."""
+    """Apply ``judge`` only if the lease folder exists."""
 
     def judged(ledger: LedgerFacts, _: Facts) -> Finding:
         if ledger.contents is None:
@@ -43,7 +44,7 @@ def of_contents(
 
 
 def described(holders: Sequence[LeaseHolder]) -> tuple[str, ...]:
-    """The first of ``holders`` in words."""
+    """Describe the first few ``holders``."""
     return tuple(map(_described, holders[:MOST_SHOWN]))
 
 

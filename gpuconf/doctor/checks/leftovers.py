@@ -1,8 +1,7 @@
-"""Memory that is held for nothing: by a process that does not run, or by none at all.
+"""Memory held in vain: by a process that is not running, or by none at all.
 
-A claim that ends in ``kill`` must be certain.  That a process has run for days, or that its shell
-has gone, is no sign: so is every training under nohup.  What is certain is that it is stopped or
-dead.
+Advice that ends in ``kill`` must be certain.  Days of run time or a closed shell prove nothing:
+every training under nohup looks like that.  Only a stopped or dead process is certain.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from gpuconf.records import NamedTuple
 from gpuconf.units import GIB, sized
 
 _STATES = {"T": "is stopped", "Z": "is dead", "X": "is dead"}
-# Less is the driver's own and the display's, which no process is named for.
+# Smaller amounts belong to the driver and the display, and no process is listed for them.
 _UNEXPLAINED_BYTES = 3 * GIB // 2
 
 
@@ -75,7 +74,7 @@ def _sentence(idle: _Idle) -> str:
 def _how_to_end(idle: list[_Idle], pids: list[int]) -> str:
     listed = ",".join(map(str, pids))
     dead = [each.process for each in idle if each.process.state in ("Z", "X")]
-    if dead:  # a zombie cannot be killed; its parent must fetch it, or end
+    if dead:  # a zombie cannot be killed; its parent must reap it or end
         parents = ",".join(dict.fromkeys(str(each.parent) for each in dead if each.parent))
         of_parents = f"; ps -fp {parents}" if parents else ""
         return f"ps -fp {listed}{of_parents}   # then end the parent: kill PPID"
@@ -84,9 +83,9 @@ def _how_to_end(idle: list[_Idle], pids: list[int]) -> str:
 
 
 def _unexplained(facts: Facts, gpu: Gpu) -> int | None:
-    """Bytes in use that no process accounts for; None where that cannot be known, or is little.
+    """Bytes in use that no process accounts for; None if unknown or small.
 
-    In a container, and under WSL, others' processes are not listed.
+    In a container and under WSL, the processes of others are not listed.
     """
     if facts.system.container or facts.system.is_wsl or gpu.mig_enabled:
         return None

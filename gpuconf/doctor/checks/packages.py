@@ -1,4 +1,4 @@
-"""What is installed: do the packages fit each other, and the card."""
+"""The installed packages: whether they are compatible with each other and with the card."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuconf.doctor.checks.requirements import Requirement, parse_requirement, r
 from gpuconf.doctor.facts import Facts, Packages, TorchBuild
 from gpuconf.doctor.finding import Finding
 
-# Distributions that all put their files into one folder, tensorflow/.
+# Distributions that all install into the same folder, tensorflow/.
 _TENSORFLOWS = (
     "tensorflow",
     "tensorflow-cpu",
@@ -22,32 +22,32 @@ _TENSORFLOWS = (
     "tf-nightly-cpu",
 )
 _OTHER_FRAMEWORKS = {"Keras": "keras", "tf_keras": "tf-keras", "PyTorch": "torch", "JAX": "jax"}
-# Pairs that do not even start, and what is seen then; others may be luckier than their metadata.
+# Combinations that fail at startup, and the symptom; others may work despite their metadata.
 _DOES_NOT_START = {
-    # NumPy 2.0 migration guide: extensions compiled for NumPy 1 must be built anew.
+    # NumPy 2.0 migration guide: extensions compiled for NumPy 1 must be rebuilt.
     ("tensorflow", "numpy"): "TensorFlow was compiled for another NumPy: its import fails",
-    # protobuf, "Python upgrades": generated code refuses an older or a much newer runtime.
+    # protobuf, "Python upgrades": generated code rejects an older or a much newer runtime.
     ("tensorflow", "protobuf"): "TensorFlow's import fails in generated protobuf code",
-    # keras.io, "Getting started": 2.16 and later are made for Keras 3, 2.15 and earlier for 2.
+    # keras.io, "Getting started": TensorFlow 2.16 and later need Keras 3, 2.15 and earlier Keras 2.
     ("tensorflow", "keras"): "this Keras is made for another TensorFlow",
-    # tf_keras's own metadata, and its README: the minor versions are one.
+    # tf_keras's metadata and README: the minor versions must match.
     ("tf-keras", "tensorflow"): "tf_keras and TensorFlow must have the same minor version",
     ("jax", "jaxlib"): "jax refuses to start with this jaxlib",
-    # github.com/pytorch/vision, README: each release is compiled for one of torch.
+    # github.com/pytorch/vision, README: each release is compiled for one torch version.
     ("torchvision", "torch"): "its import fails: operator torchvision::nms does not exist",
     ("torchaudio", "torch"): "torchaudio's libraries do not load with another torch",
 }
-# On PyPI torch for Linux is the CUDA build; the one for the CPU has a version like 2.9.0+cpu.
+# On PyPI, torch for Linux is the CUDA build; the CPU build has a version like 2.9.0+cpu.
 TORCH_FOR_GPUS = "pip install --force-reinstall --index-url https://pypi.org/simple torch"
 
 
 def tensorflow_name(packages: Packages) -> str | None:
-    """The distribution that TensorFlow is installed as."""
+    """The name of the distribution that provides TensorFlow."""
     return next((name for name in _TENSORFLOWS if name in packages.installed), None)
 
 
 def _frameworks(facts: Facts) -> Finding:
-    """Which Python is looked at, and what is in it: a gpuconf of its own often has nothing."""
+    """The Python examined, and its frameworks; an environment just for gpuconf often has none."""
     packages = facts.packages
     python = packages.interpreter
     if python is None:
@@ -98,7 +98,7 @@ def _copies(facts: Facts) -> Finding:
             fix=f"pip uninstall -y {' '.join(found)} && pip install 'tensorflow[and-cuda]'",
         )
     if found == ["tensorflow-gpu"]:
-        # pypi.org/project/tensorflow-gpu: removed in December 2022; `tensorflow` is the same.
+        # pypi.org/project/tensorflow-gpu: removed in December 2022; `tensorflow` replaces it.
         return warn(
             f"{listed}: the package tensorflow-gpu is no longer maintained",
             fix="pip uninstall -y tensorflow-gpu && pip install 'tensorflow[and-cuda]'",
@@ -107,7 +107,7 @@ def _copies(facts: Facts) -> Finding:
 
 
 def _requirements(facts: Facts) -> Finding:
-    """What the frameworks' own wheels ask for (Requires-Dist), held against what is installed."""
+    """Compare the frameworks' requirements (Requires-Dist) with the installed versions."""
     broken = list(_broken(facts.packages))
     if not any(package.requires for package in facts.packages.installed.values()):
         return skip("no framework is installed")
@@ -147,20 +147,21 @@ def _conflict(packages: Packages, name: str, wish: Requirement) -> str:
 
 
 def _to_install(packages: Packages, name: str, wish: Requirement) -> str:
-    """What to install: what goes with the framework that is there, not another framework."""
+    """The requirement to install: one that matches the present framework, not another framework."""
     if (name, wish.name) == ("tf-keras", "tensorflow"):
         minor = release(packages.version("tensorflow") or "")[:2]
         return f"'tf_keras~={'.'.join(map(str, minor))}.0'"
-    if name in ("torchvision", "torchaudio"):  # pip then looks for the one that fits
+    if name in ("torchvision", "torchaudio"):  # pip then finds the matching version
         kept = ".".join(map(str, release(packages.version("torch") or "")))
         return f"'torch=={kept}' {name}"
     return f"'{wish.name}{wish.clauses.replace(' ', '')}'"
 
 
 def _cuda_packages(facts: Facts) -> Finding:
-    """NVIDIA's pip packages, which TensorFlow's, JAX's and torch's extras each ask for.
+    """Check NVIDIA's pip packages, which the extras of TensorFlow, JAX and torch require.
 
-    A pin (==) is what a wheel was tested with: a newer one of the same major version does.
+    A pin (==) is the version that a wheel was tested with; a newer one of the same major version
+    works.
     """
     packages = facts.packages
     if not any(name.startswith("nvidia-c") for name in packages.installed):
@@ -183,7 +184,7 @@ def _cuda_packages(facts: Facts) -> Finding:
 
 
 def _is_newer(version: str, least: str | None) -> bool:
-    """Whether ``version`` is newer than ``least``, and of the same major version."""
+    """Whether ``version`` is newer than ``least`` and has the same major version."""
     if least is None:
         return False
     found, wanted = release(version), release(least)
@@ -191,20 +192,21 @@ def _is_newer(version: str, least: str | None) -> bool:
 
 
 def cuda_plugins(packages: Packages) -> dict[str, str]:
-    """JAX's installed plugins for CUDA, by name, with their versions."""
+    """JAX's installed CUDA plugins, by name, with their versions."""
     return {name: package.version for name, package in packages.installed.items()
             if name.startswith("jax-cuda") and name.endswith("-plugin")}  # fmt: skip
 
 
 def jax_for_gpus(packages: Packages) -> str:
-    """What installs the plugin, and CUDA's libraries, for the JAX that is there."""
+    """The command that installs the plugin and the CUDA libraries for the present JAX."""
     return f"pip install 'jax[cuda12]=={packages.version('jax')}'"
 
 
 def _jax(facts: Facts) -> Finding:
-    """jaxlib/plugin_support.py: a plugin of another version is not used, with one warning.
+    """JAX ignores a plugin of another version, with one warning (jaxlib/plugin_support.py).
 
-    A JAX for the CPU is judged as a torch for the CPU is."""
+    A CPU-only JAX is judged like a CPU-only torch.
+    """
     packages = facts.packages
     jax, jaxlib = packages.version("jax"), packages.version("jaxlib")
     if jax is None or jaxlib is None:
@@ -235,7 +237,7 @@ def _jax(facts: Facts) -> Finding:
 
 
 def _has_cuda(packages: Packages) -> bool:
-    """Whether a framework is installed that has code for CUDA."""
+    """Whether any installed framework is built for CUDA."""
     tensorflow, torch = packages.tensorflow, packages.torch
     return bool(
         (tensorflow is not None and (tensorflow.is_cuda or tensorflow.is_rocm))
@@ -245,13 +247,16 @@ def _has_cuda(packages: Packages) -> bool:
 
 
 def is_for_cpu(build: TorchBuild | None) -> bool:
-    """Whether this torch is there and has no code for GPUs."""
+    """Whether torch is installed and built without GPU support."""
     return build is not None and build.cuda_version is None and build.rocm_version is None
 
 
 def _torch(facts: Facts) -> Finding:
-    """A torch for the CPU is a fault where it does the computing.  Next to another framework with
-    CUDA it may be meant, and packages.keras_backend reports Keras's own choice of it."""
+    """A CPU-only torch is a problem if it does the computing.
+
+    Next to another framework with CUDA it may be intended, and packages.keras_backend reports
+    whether Keras uses it.
+    """
     packages = facts.packages
     version, build = packages.version("torch"), packages.torch
     if version is None:
@@ -271,7 +276,7 @@ def _torch(facts: Facts) -> Finding:
 
 
 def _nvml_binding(facts: Facts) -> Finding:
-    """pynvml before version 12 brings a module of its own, which hides nvidia-ml-py's."""
+    """pynvml before version 12 installs its own module, which shadows that of nvidia-ml-py."""
     packages = facts.packages
     other, ours = packages.version("pynvml"), packages.version("nvidia-ml-py")
     if cause_of(facts) == "binding":

@@ -1,4 +1,4 @@
-"""The profile: which one applies, what it comes to here, and what undoes it."""
+"""The profile: which one applies, its plan on this machine, and what overrides it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _choice(facts: Facts) -> Finding:
 
 
 def _cure(error: GpuconfError, wanted: str) -> str:
-    """The command that helps against a refused profile."""
+    """The command that fixes a rejected profile."""
     if error.command is not None:
         return f"{error.command}   # once you have read it"
     if isinstance(error, ProfileError) and error.file:
@@ -75,7 +75,7 @@ def _plan(facts: Facts) -> Finding:
 
 
 def _is_leased(facts: Facts) -> bool:
-    """Whether some memory is leased, which nvidia-smi does not show."""
+    """Whether any memory is leased; nvidia-smi does not show leases."""
     every = [each for gpu in facts.inventory.gpus for each in (gpu, *gpu.mig_instances)]
     return any(each.leases for each in every)
 

@@ -1,6 +1,6 @@
-"""Does an installed version satisfy a requirement?  PEP 440 and 508 as `packaging` reads them.
+"""Whether an installed version satisfies a requirement: PEP 440 and 508, through `packaging`.
 
-What is malformed counts as no requirement: better silent than wrong.
+A malformed requirement is ignored: better silent than wrong.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from packaging.version import InvalidVersion, Version
 
 from gpuconf.records import NamedTuple
 
-_EXTRA = re.compile(r'extra == "([^"]*)"')  # as `packaging` writes a marker
+_EXTRA = re.compile(r'extra == "([^"]*)"')  # as `packaging` formats a marker
 
 
 class Requirement(NamedTuple):
-    """``name`` in pip's normal form, its versions, and the extra that it belongs to."""
+    """``name`` in normalized form, its version clauses, and the extra that it belongs to."""
 
     name: str
     specifier: SpecifierSet
@@ -29,11 +29,11 @@ class Requirement(NamedTuple):
 
     @property
     def clauses(self) -> str:
-        """The versions as text, such as ``<2.0.0,>=1.23.5``."""
+        """The version clauses as text, such as ``<2.0.0,>=1.23.5``."""
         return str(self.specifier)
 
     def allows(self, version: str) -> bool:
-        """Whether ``version`` satisfies every clause; True for a version that is malformed."""
+        """Whether ``version`` satisfies every clause; True for a malformed version."""
         try:
             return self.specifier.contains(Version(version), prereleases=True)
         except InvalidVersion:
@@ -41,22 +41,22 @@ class Requirement(NamedTuple):
 
     @property
     def least(self) -> str | None:
-        """The lowest version that is asked for, by ==, ~= or >=."""
+        """The lowest version that ==, ~= or >= requires."""
         wanted = (one for one in self.specifier if one.operator in ("==", "~=", ">="))
         versions = (one.version.removesuffix(".*") for one in wanted)
-        return max(versions, key=Version, default=None)  # a set of clauses has no order
+        return max(versions, key=Version, default=None)  # the clauses are an unordered set
 
 
-@cache  # several checks look at the same lines
+@cache  # several checks parse the same lines
 def parse_requirement(text: str, *, python: tuple[int, int]) -> Requirement | None:
-    """The requirement in a line of METADATA.
+    """Parse a requirement from a METADATA line.
 
-    None where its marker does not hold here, where it names a URL instead of versions, and
-    where it is malformed.
+    Returns None if its marker does not apply here, if it has a URL instead of versions, or if it is
+    malformed.
     """
     try:
         parsed = ParsedRequirement(text)
-    except (InvalidRequirement, RecursionError):  # the latter for a nest of brackets
+    except (InvalidRequirement, RecursionError):  # the latter for deeply nested brackets
         return None
     if parsed.url is not None:
         return None
@@ -67,7 +67,7 @@ def parse_requirement(text: str, *, python: tuple[int, int]) -> Requirement | No
 
 
 def _applies(parsed: ParsedRequirement, extra: str, python: tuple[int, int]) -> bool:
-    """Whether the marker holds here; not one that compares what cannot be compared."""
+    """Whether the marker applies here; False if it compares incomparable values."""
     here = {"python_version": f"{python[0]}.{python[1]}", "extra": extra}
     try:
         return parsed.marker is None or parsed.marker.evaluate(here)
@@ -76,7 +76,7 @@ def _applies(parsed: ParsedRequirement, extra: str, python: tuple[int, int]) -> 
 
 
 def release(version: str) -> tuple[int, ...]:
-    """The numbers at the beginning: 2.13.0+cpu is (2, 13, 0).  Empty for a malformed version."""
+    """The leading numbers: 2.13.0+cpu is (2, 13, 0).  Empty for a malformed version."""
     try:
         return Version(version).release
     except InvalidVersion:

@@ -1,4 +1,4 @@
-"""The thin edges of the doctor: each reads one part of the machine, once, and returns values."""
+"""The doctor's readers: each reads one part of the machine, once, and returns values."""
 
 from __future__ import annotations
 
@@ -45,26 +45,26 @@ def gather(
     interpreter: Interpreter | None = None,
     parent: str | None = None,
 ) -> GatheredFacts:
-    """Read the machine.  A reader that crashes leaves its facts unknown, and a finding of it.
+    """Read the machine.  If a reader crashes, its facts stay unknown and the crash is a finding.
 
-    ``script_folder`` is where the search for the project's profile begins, if a script is examined.
-    ``interpreter`` is the Python whose packages are read, by default this one.
-    ``parent`` is in words the parent process, where the examination is its own: it chose the
-    profile, and what it holds is nobody else's.
+    ``script_folder`` is where the search for the project's profile starts if a script is examined.
+    ``interpreter`` is the Python whose packages are read, by default this one. ``parent`` describes
+    the parent process if it requested this examination of itself: it chose the profile, and the
+    memory that it holds counts as its own.
     """
     crashes: list[Finding] = []
 
     def attempt(name: str, read: Callable[[], _T], default: _T) -> _T:
         try:
             return read()
-        except UsageError:  # the user's own slip, in a variable: examine() raises it
+        except UsageError:  # a user error in a variable, raised by examine()
             raise
         except Exception as error:
             crashes.append(crash(f"facts.{name}", error))
             return default
 
     baseline = environment.before_gpuconf(environ)
-    # Before NVML is asked; gpuconf.leases.view says why.
+    # Read before NVML; gpuconf.leases.view explains why.
     no_leases: dict[str, CardLeases] = {}
     leases = attempt("leases", lambda: read_leases(root=root, environ=baseline), no_leases)
     nothing: tuple[Inventory, dict[int, CardHealth]] = (Inventory(), {})
@@ -106,14 +106,14 @@ def gather(
 
 
 def _chosen_by(parent: str, facts: Facts) -> Facts:
-    """The facts as the parent process reads them: it is named where it chose the profile."""
+    """The facts from the parent's view: it is named as the one that chose the profile."""
     if facts.profile.because != BY_PARENT:
         return facts
     return facts._replace(profile=facts.profile._replace(because=f"{parent} chose it"))
 
 
 def _seen_by_parent(inventory: Inventory) -> Inventory:
-    """The cards for a plan of the parent process, which this one makes in its place."""
+    """The cards for a plan that this process makes on behalf of the parent process."""
     parent = os.getppid()
 
     def seen(gpu: Gpu) -> Gpu:
@@ -136,9 +136,9 @@ def _read_profile(
     environ: Mapping[str, str],
     script_folder: str | None = None,
 ) -> ProfileFacts:
-    """Load the profile ``named``, or the one that applies, and plan with it; never raises ours.
+    """Load the profile ``named``, or the one that applies, and plan with it; captures GpuconfError.
 
-    A profile that leases nothing is planned with the cards as they are ``unleased``.
+    A profile without leases is planned on ``unleased``, the cards without leases.
     """
     facts, profile, of_run = _chosen(named, environ, script_folder)
     if profile is None:
@@ -164,7 +164,7 @@ def _read_profile(
 def _chosen(
     named: str | None, environ: Mapping[str, str], script_folder: str | None
 ) -> tuple[ProfileFacts, Profile | None, Inventory | None]:
-    """Which profile applies and why; inside a run its own, with the figures that it was made of."""
+    """The profile that applies and why; inside a run, the run's own, with its original figures."""
     facts = ProfileFacts(named or "", "it was named with --profile")
     try:
         run = run_plan.read(environ) if named is None else None

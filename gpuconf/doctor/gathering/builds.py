@@ -1,8 +1,8 @@
-"""How the installed frameworks were built, read from files of their wheels; nothing is imported.
+"""The builds of the installed frameworks, read from files in their wheels; nothing is imported.
 
-TensorFlow's wheel has it in tensorflow/python/platform/build_info.py, which
-``tf.sysconfig.get_build_info`` returns; torch's in torch/version.py, and the options of its
-allocator are names in its libraries; what JAX's GPU client takes stands in jaxlib/xla_client.py.
+TensorFlow: tensorflow/python/platform/build_info.py, which ``tf.sysconfig.get_build_info`` returns.
+torch: torch/version.py, and its libraries for the names of allocator options.  JAX:
+jaxlib/xla_client.py, for the values that its GPU client accepts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _JAX_FRACTION = re.compile(r"\bXLA_(?:PYTHON_)?CLIENT_MEM_FRACTION\b")
 
 
 def read_tensorflow_build(folders: Sequence[str]) -> TensorFlowBuild | None:
-    """The build of the first TensorFlow in ``folders``; None where none says so."""
+    """The build of the first TensorFlow in ``folders``; None if it is not found."""
     text = _first_text(folders, "tensorflow/python/platform/build_info.py")
     value = _assigned(text, "build_info")
     if isinstance(value, ast.Call) and value.args:  # collections.OrderedDict([(…, …), …])
@@ -43,9 +43,9 @@ def read_tensorflow_build(folders: Sequence[str]) -> TensorFlowBuild | None:
 
 
 def read_torch_build(folders: Sequence[str], environ: Mapping[str, str]) -> TorchBuild | None:
-    """The build of the first torch in ``folders``; None where there is none, or it is unknown.
+    """The build of the first torch in ``folders``; None if there is none, or it is unknown.
 
-    ``hip`` is the version of ROCm's runtime, and None in builds for CUDA and the CPU.
+    ``hip`` is the version of ROCm's runtime; None in builds for CUDA and the CPU.
     """
     text = _first_text(folders, "torch/version.py")
     if _assigned(text, "cuda") is None:
@@ -59,14 +59,14 @@ def read_torch_build(folders: Sequence[str], environ: Mapping[str, str]) -> Torc
 
 
 def _unknown_options(folders: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Options in torch's variables whose names do not occur in its libraries."""
+    """The options in torch's variables whose names do not occur in its libraries."""
     values = (environ.get(variable, "") for variable in OPTION_VARIABLES)
     names = dict.fromkeys(name for value in values for name, _ in options_in(value))
     return unknown_options([os.path.join(folder, "torch", "lib") for folder in folders], names)
 
 
 def read_jax_build(folders: Sequence[str]) -> JaxBuild | None:
-    """What the GPU client of the first jaxlib in ``folders`` takes; None where it does not say."""
+    """The values that the first jaxlib in ``folders`` accepts; None if unknown."""
     text = _first_text(folders, "jaxlib/xla_client.py")
     if text is None:
         return None
@@ -86,7 +86,7 @@ def _first_text(folders: Sequence[str], path: str) -> str | None:
 
 
 def _assigned(source: str | None, name: str) -> ast.expr | None:
-    """What ``source`` assigns to ``name`` at its top level."""
+    """The value that ``source`` assigns to ``name`` at top level."""
     try:
         body = ast.parse(source or "").body
     except (SyntaxError, ValueError):

@@ -1,6 +1,6 @@
-"""Small reads below a root folder: a file that is missing or closed to us is None, never an error.
+"""Small reads below a root folder: a missing or unreadable file is None, never an error.
 
-``root`` is ``/`` on a real machine, and a folder with a tree of files in a test.
+``root`` is ``/`` on a real machine, and a folder with a file tree in tests.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import os
 
 
 def under(root: str, path: str) -> str:
-    """``path``, which begins with a slash, below ``root``."""
+    """``path``, which starts with a slash, below ``root``."""
     return os.path.join(root, path.lstrip("/"))
 
 
 def read_text(path: str, *, last_bytes: int | None = None) -> str | None:
-    """The text of the file at ``path``, or of its end; None where it cannot be read."""
+    """The text of the file at ``path``, or its end; None if it cannot be read."""
     try:
         with open(path, "rb") as file:
             if last_bytes is not None and os.fstat(file.fileno()).st_size > last_bytes:
@@ -25,7 +25,7 @@ def read_text(path: str, *, last_bytes: int | None = None) -> str | None:
 
 
 def names_in(folder: str) -> list[str]:
-    """The names in ``folder``, sorted; none where it cannot be listed."""
+    """The names in ``folder``, sorted; empty if it cannot be listed."""
     try:
         return sorted(os.listdir(folder))
     except OSError:

@@ -1,7 +1,7 @@
-"""Which Python is looked at: this one, or another that is asked where its packages are.
+"""The Python to examine: this one, or another one that is asked for its package folders.
 
-The other one prints its ``sys.path`` and imports nothing of it: its packages are then read from
-files, as this one's are.
+The other one prints its ``sys.path`` and imports none of its packages, which are then read from
+files, like this one's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpuconf.doctor.facts import Interpreter
 from gpuconf.errors import UsageError
 
 _TIMEOUT_S = 20.0
-# For Python 2.7 too, whose virtualenv has real_prefix.
+# Also for Python 2.7, whose virtualenv sets real_prefix.
 _ASK = """
 import json, sys
 prefix = sys.prefix
@@ -38,7 +38,7 @@ def this_interpreter() -> Interpreter:
 def other_interpreter(path: str, *, environ: Mapping[str, str]) -> Interpreter:
     """The Python at ``path``: a file, a command on PATH, or the folder of an environment.
 
-    Raises UsageError where that is not a Python that runs.
+    Raises UsageError if that is not a Python that runs.
     """
     file = os.path.join(path, "bin", "python") if os.path.isdir(path) else path
     command = shutil.which(file, path=environ.get("PATH"))
@@ -62,12 +62,12 @@ def other_interpreter(path: str, *, environ: Mapping[str, str]) -> Interpreter:
     if answer is None:
         hint = f"{shlex.quote(command)} -c 'import sys; print(sys.version)'"
         raise UsageError(f"--python {path}: this does not run as a Python", hint=hint)
-    answer[4] = [each for each in answer[4] if each]  # the current folder, because of -c
+    answer[4] = [each for each in answer[4] if each]  # the current folder, added by -c
     return _interpreter(answer)._replace(is_other=True)
 
 
 def _last_record(output: str) -> list[Any] | None:
-    """The newest line that is an answer; a sitecustomize may print what it likes."""
+    """The last line that is an answer; a sitecustomize may print other lines."""
     for line in reversed(output.splitlines()):
         try:
             found = json.loads(line)
@@ -89,7 +89,7 @@ def _interpreter(answer: Sequence[Any]) -> Interpreter:
 
 
 def python_on_path(environ: Mapping[str, str], ours: Interpreter) -> str | None:
-    """The first python of PATH that is not in the folder of ``ours``; None where there is none."""
+    """The first python on PATH outside the folder of ``ours``; None if there is none."""
     own = os.path.realpath(os.path.dirname(ours.path))
     for folder in environ.get("PATH", "").split(os.pathsep):
         if folder and os.path.realpath(folder) != own:

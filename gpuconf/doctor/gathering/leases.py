@@ -1,4 +1,4 @@
-"""The ledger of leases, only looked at: no folder is made, no mutex taken, nothing swept."""
+"""Reads the lease ledger without changing it: makes no folder, takes no mutex, sweeps nothing."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ from gpuconf.leases.mutex import holder_of
 from gpuconf.leases.view import CardLeases, read_ledger
 from gpuconf.terminal import printable
 
-# A program that binds holds the mutex while it asks NVML: some milliseconds, or a second or two
-# where that must start the driver first.
+# A program that binds holds the mutex while it queries NVML: milliseconds, or a second or two if
+# that must load the driver first.
 LONG_S = 3.0
 _LOOK_EVERY_S = 0.1
-# What `folder_of` makes of the UUID of a GPU or MIG instance; anybody may make other folders.
+# The names that `folder_of` makes from UUIDs of GPUs and MIG instances; other folders may exist.
 _CARD = re.compile(r"(GPU|MIG)[A-Za-z0-9_-]+")
 
 
 def read_leases(*, root: str = "/", environ: Mapping[str, str]) -> dict[str, CardLeases]:
-    """The leases on each card, as a plan counts them; none where there is no ledger."""
+    """The leases on each card, as a plan counts them; none without a ledger."""
     defaults = tuple(under(root, path) for path in DEFAULTS)
     try:
         return read_ledger(Ledger(find_folder(environ, may_make=False, defaults=defaults)))
-    except NoLedgerError:  # a check says why
+    except NoLedgerError:  # a check reports why
         return {}
 
 
@@ -62,7 +62,7 @@ def read_ledger_facts(
 ) -> LedgerFacts:
     """The ledger that a program would find now; the default folders are those below ``root``.
 
-    A mutex that is held is watched for up to ``long_s`` seconds.
+    A held mutex is watched for up to ``long_s`` seconds.
     """
     named = environ.get(VARIABLE) or None
     defaults = tuple(under(root, path) for path in DEFAULTS)
@@ -87,7 +87,7 @@ def read_ledger_facts(
 
 
 def _folder_in_use(environ: Mapping[str, str], defaults: tuple[str, ...]) -> LedgerFolder | None:
-    """The folder in which a program would lease; None where it would make one, or has none."""
+    """The folder in which a program would lease; None if it would create one, or has none."""
     try:
         folder = find_folder(environ, may_make=False, defaults=defaults)
     except NoLedgerError:
@@ -97,7 +97,7 @@ def _folder_in_use(environ: Mapping[str, str], defaults: tuple[str, ...]) -> Led
 
 
 def _faults(candidates: tuple[str, ...], path: str | None) -> Iterator[FolderFault]:
-    """What is wrong with those that come before ``path``; one that is not there is no fault."""
+    """The faults of the folders before ``path``; a missing one is not a fault."""
     for candidate in itertools.takewhile(lambda each: each != path, candidates):
         fault = fault_of(candidate, follow_links=len(candidates) == 1)
         if fault is None and not is_shared(candidate):
@@ -111,7 +111,7 @@ def _faults(candidates: tuple[str, ...], path: str | None) -> Iterator[FolderFau
 def _others(
     folder: LedgerFolder | None, labels: Mapping[str, str], defaults: tuple[str, ...]
 ) -> Iterator[LedgerContents]:
-    """Default folders beside the one in use that have leases of this machine's cards."""
+    """Default folders other than the one in use that have leases of this machine's cards."""
     in_use = None if folder is None else os.path.realpath(folder.path)
     for path in defaults:
         if fault_of(path) is None and os.path.realpath(path) != in_use:
@@ -121,7 +121,7 @@ def _others(
 
 
 def _labels(inventory: Inventory) -> dict[str, str]:
-    """What people call each card and MIG instance, by the name of its folder in a ledger."""
+    """The name of each card and MIG instance for people, by its folder name in a ledger."""
     found = {}
     for gpu in inventory.gpus:
         instances = enumerate(gpu.mig_instances)
@@ -133,7 +133,7 @@ def _labels(inventory: Inventory) -> dict[str, str]:
 def _contents(
     path: str, labels: Mapping[str, str], *, only_labelled: bool = False
 ) -> LedgerContents:
-    """What is in the ledger ``path``, or only in its folders of cards that have labels."""
+    """The contents of the ledger ``path``, or only of its folders for labelled cards."""
     found, room = os.stat(path), os.statvfs(path)
     is_open = found.st_mode & MODE == MODE
     contents = LedgerContents(
@@ -157,14 +157,14 @@ def _contents(
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """What is in ``folder``, in order of names; of very many, one more than a ledger reads."""
+    """The entries of ``folder``, by name; of very many, one more than a ledger reads."""
     with suppress(OSError), os.scandir(folder) as entries:
         return sorted(itertools.islice(entries, MOST_FILES + 1), key=lambda entry: entry.name)
     return []
 
 
 def _card_fault(entry: os.DirEntry[str], *, is_open: bool) -> FolderFault | None:
-    """Why nobody, or not everybody, can lease memory of a card."""
+    """Why nobody, or not everybody, can lease memory on a card."""
     fault = fault_of(entry.path)
     if fault is not None or not is_open:
         return fault
@@ -174,7 +174,7 @@ def _card_fault(entry: os.DirEntry[str], *, is_open: bool) -> FolderFault | None
 
 
 def _with_card(contents: LedgerContents, card: os.DirEntry[str], label: str) -> LedgerContents:
-    """``contents`` and what is in the folder of a card."""
+    """Add the contents of a card's folder to ``contents``."""
     holders: list[LeaseHolder] = []
     left: list[LedgerFile] = []
     strange: list[LedgerFile] = []
@@ -184,7 +184,7 @@ def _with_card(contents: LedgerContents, card: os.DirEntry[str], label: str) -> 
     for entry in () if is_crowded else entries:
         lease = parse(card.path, entry.name)
         if entry.name.startswith(unfinished):
-            continue  # this process's own, as is a lease of it: to open it would end it
+            continue  # belongs to this process; opening and closing it would release the lock
         is_own = lease is not None and lease.owner == own
         if (lease is None and not entry.name.startswith(UNFINISHED)) or not _is_readable(entry):
             strange.append(_file(entry.path))
@@ -201,7 +201,7 @@ def _with_card(contents: LedgerContents, card: os.DirEntry[str], label: str) -> 
 
 
 def _is_readable(entry: os.DirEntry[str]) -> bool:
-    """Whether its lock can be asked for; what has just gone counts as readable."""
+    """Whether its lock can be queried; True if it has just disappeared."""
     if not entry.is_file(follow_symlinks=False):
         return not os.path.lexists(entry.path)
     return os.access(entry.path, os.R_OK) or not os.path.lexists(entry.path)
@@ -210,7 +210,7 @@ def _is_readable(entry: os.DirEntry[str]) -> bool:
 def _file(path: str) -> LedgerFile:
     try:
         file, folder = os.lstat(path), os.stat(os.path.dirname(path))
-    except OSError:  # it has just gone
+    except OSError:  # it has just disappeared
         return LedgerFile(path)
     is_free = not folder.st_mode & stat.S_ISVTX
     may_remove = is_free or os.geteuid() in (0, file.st_uid, folder.st_uid)
@@ -218,7 +218,7 @@ def _file(path: str) -> LedgerFile:
 
 
 def _holder(lease: Lease, card: str, *, is_own: bool) -> LeaseHolder:
-    """The holder of a living lease; the name that it gives itself is escaped."""
+    """The holder of a live lease; its self-chosen name is escaped."""
     owner = lease.owner
     is_foreign = owner.namespace != this_process().namespace
     fields = None if is_foreign else stat_of(owner.pid)
@@ -240,11 +240,11 @@ def _holder(lease: Lease, card: str, *, is_own: bool) -> LeaseHolder:
 
 
 def _mutex(path: str, long_s: float) -> MutexFacts:
-    """The mutex; it is opened for reading, and not locked."""
+    """The mutex; it is opened for reading and not locked."""
     try:
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         descriptor = os.open(path, flags)
-    except FileNotFoundError:  # the first program makes it
+    except FileNotFoundError:  # the first program creates it
         return MutexFacts(path)
     except OSError as error:
         return MutexFacts(path, problem=error.strerror)
@@ -273,7 +273,7 @@ def _mutex(path: str, long_s: float) -> MutexFacts:
 
 
 def _long_holder(descriptor: int, until: float) -> int | None:
-    """The process that holds the lock from now until the moment ``until``."""
+    """The process that holds the lock from now until ``until``."""
     holder = holder_of(descriptor)
     while holder is not None and time.monotonic() < until:
         time.sleep(_LOOK_EVERY_S)

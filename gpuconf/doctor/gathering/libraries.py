@@ -1,12 +1,12 @@
 """The CUDA libraries that TensorFlow and JAX open: where they are, and whether TensorFlow's open.
 
-TensorFlow's are opened in a small child process: some are hundreds of megabytes, their
-initialisers run foreign code, and a broken one may end the process that opens it.
+TensorFlow's are opened in a small child process: some are hundreds of megabytes, their initializers
+run foreign code, and a broken one may end the process that opens it.
 
-TensorFlow opens them by their sonames, when it starts, from libtensorflow_framework and
-libtensorflow_cc.  Those carry a RUNPATH with $ORIGIN/../nvidia/*/lib (readelf -d, 2.15 to 2.21), so
-the order is that of ld.so(8): LD_LIBRARY_PATH, then NVIDIA's pip packages, then /etc/ld.so.cache,
-then the default folders.  conda's builds look in their environment's lib.
+TensorFlow opens them by soname at startup, from libtensorflow_framework and libtensorflow_cc. Those
+have a RUNPATH with $ORIGIN/../nvidia/*/lib (readelf -d, 2.15 to 2.21), so the order is that of
+ld.so(8): LD_LIBRARY_PATH, then NVIDIA's pip packages, then /etc/ld.so.cache, then the default
+folders.  conda's builds search the lib folder of their environment.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from gpuconf.records import NamedTuple
 
 _TIMEOUT_S = 20.0
 
-# The sonames by CUDA's major version, from the wheels themselves (strings of
-# libtensorflow_framework.so.2 and libtensorflow_cc.so.2) and, for 11 and 13, from NVIDIA's
-# packages for those versions.
+# Sonames by CUDA's major version, from the wheels themselves (strings of
+# libtensorflow_framework.so.2 and libtensorflow_cc.so.2) and, for 11 and 13, from NVIDIA's packages
+# for those versions.
 _SONAMES = {
     "11": {"cudart": "11.0", "cublas": "11", "cublasLt": "11", "cufft": "10", "cusolver": "11",
            "cusparse": "11"},
@@ -35,7 +35,7 @@ _SONAMES = {
            "cusparse": "12"},
 }  # fmt: skip
 
-# Whose versions jax_plugins/xla_cuda12/__init__.py of 0.10.2 asks for.
+# The libraries whose versions jax_plugins/xla_cuda12/__init__.py of 0.10.2 queries.
 _JAX_SONAMES = {
     "12": {"cudart": "12", "cudnn": "9", "cufft": "11", "cupti": "12", "cublas": "12",
            "cusparse": "12"},
@@ -43,7 +43,7 @@ _JAX_SONAMES = {
            "cusparse": "12"},
 }  # fmt: skip
 
-# Run with the paths as JSON; prints for each the loader's complaint, or the library's version.
+# Runs with the paths as JSON; prints the loader's error or the library's version for each.
 _OPEN = """
 import ctypes, json, sys
 found = {}
@@ -69,7 +69,7 @@ def read_libraries(
     packages: Sequence[str],
     prefix: str = sys.prefix,
 ) -> tuple[CudaLibrary, ...]:
-    """Each library that ``build`` wants, found or not; empty for a build without CUDA."""
+    """Each library that ``build`` needs, found or not; empty for a build without CUDA."""
     wanted = wanted_sonames(build)
     found = _find_all(wanted, root=root, environ=environ, packages=packages, prefix=prefix)
     opened = _open_all([library.path for library in found if library.path is not None], environ)
@@ -84,7 +84,7 @@ def jax_libraries(
     packages: Sequence[str],
     prefix: str = sys.prefix,
 ) -> tuple[CudaLibrary, ...]:
-    """Each library that JAX's plugin for CUDA asks its version, found or not."""
+    """Each library whose version JAX's CUDA plugin queries, found or not."""
     wanted = {
         name: f"lib{name}.so.{number}"
         for major, known in _JAX_SONAMES.items()
@@ -102,7 +102,7 @@ def _find_all(
     packages: Sequence[str],
     prefix: str,
 ) -> list[CudaLibrary]:
-    """Each library by its name, with its path where it is found."""
+    """Each library by name, with its path if found."""
     conda = prefix if os.path.isdir(os.path.join(prefix, "conda-meta")) else None
     found = []
     for name, soname in sonames.items():
@@ -113,7 +113,7 @@ def _find_all(
 
 
 def wanted_sonames(build: TensorFlowBuild | None) -> dict[str, str]:
-    """The libraries by name that ``build`` opens, as the loader knows them."""
+    """The libraries that ``build`` opens: name -> soname."""
     if build is None or not build.is_cuda or not build.cuda_version:
         return {}
     known = _SONAMES.get(build.cuda_version.split(".")[0], {})
@@ -131,7 +131,7 @@ def _with_opened(
 
 
 def cudnn_version(number: int | None) -> str | None:
-    """cudnnGetVersion's number as text: 8907 is 8.9.7, and since version 9, 90300 is 9.3.0."""
+    """Convert the number from cudnnGetVersion: 8907 is 8.9.7; since version 9, 90300 is 9.3.0."""
     if not number:
         return None
     thousand = 10_000 if number >= 90_000 else 1_000
@@ -141,7 +141,7 @@ def cudnn_version(number: int | None) -> str | None:
 def _open_all(
     paths: Sequence[str], environ: Mapping[str, str]
 ) -> dict[str, tuple[str | None, int | None]]:
-    """For each path the loader's complaint, or None, and the version, in a child process."""
+    """The loader's error or None, and the version, for each path, from a child process."""
     if not paths:
         return {}
     command = [sys.executable, "-I", "-S", "-c", _OPEN, json.dumps(paths)]
@@ -165,7 +165,7 @@ def _open_all(
 
 
 def _last_record(lines: Sequence[str]) -> dict[str, tuple[str | None, int | None]]:
-    """The newest of the child's lines; a library's initialiser may print what it likes."""
+    """The last of the child's lines; a library's initializer may print other lines."""
     for line in reversed(lines):
         try:
             found = json.loads(line)
@@ -182,7 +182,7 @@ def _lines(output: str | bytes | None) -> list[str]:
 
 
 class _Found(NamedTuple):
-    """A library's path, and in words where it is from."""
+    """A library's path, and a description of where it was found."""
 
     path: str
     place: str
@@ -196,7 +196,7 @@ def find_library(
     packages: Sequence[str] = (),
     prefix: str | None = None,
 ) -> _Found | None:
-    """The file that opening ``soname`` would take.
+    """The file that opening ``soname`` would load.
 
     ``packages`` are the folders of pip packages, ``prefix`` is that of a conda environment.
     """
@@ -220,7 +220,7 @@ def find_library(
 
 
 def _in_nvidia_package(folder: str, soname: str) -> str | None:
-    """NVIDIA's wheels put each library in nvidia/<what>/lib; since CUDA 13 in nvidia/cu13/lib."""
+    """NVIDIA's wheels install libraries in nvidia/<name>/lib; since CUDA 13 in nvidia/cu13/lib."""
     nvidia = os.path.join(folder, "nvidia")
     for name in names_in(nvidia):
         path = os.path.join(nvidia, name, "lib", soname)

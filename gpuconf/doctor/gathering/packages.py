@@ -1,6 +1,6 @@
-"""What is installed for a Python, read from files: nothing of it is imported.
+"""The packages installed for a Python, read from files; none of them is imported.
 
-The folders of ``sys.path`` are read directly; importlib.metadata would cost 30 ms and more.
+The folders of ``sys.path`` are read directly; importlib.metadata would take 30 ms or more.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from gpuconf.doctor.gathering.libraries import jax_libraries, read_libraries
 
 # tensorflow-2.21.0.dist-info, protobuf-3.20.3-py3.10.egg-info
 _DIST_INFO = re.compile(r"(.+?)-(\d[^-]*?)(?:-py[\d.]+)?(?:-[\w.]+)?\.(dist|egg)-info")
-# Whose requirements are looked at; all else is pip's own business.
+# Packages whose requirements are checked; the rest is left to pip.
 _FRAMEWORKS = re.compile(
     r"tensorflow.*|tf-keras.*|tf-nightly.*|keras.*|jax.*|torch|torchvision|torchaudio"
 )
 
 
 class _Where(TypedDict):
-    """Where libraries are looked for."""
+    """Where to search for libraries."""
 
     root: str
     environ: Mapping[str, str]
@@ -59,7 +59,7 @@ def read_packages(
 
 
 def _read_installed(folders: Sequence[str]) -> dict[str, Package]:
-    """The distributions by normalised name; the first folder that has one rules."""
+    """The distributions by normalized name; the first folder that has one wins."""
     found: dict[str, Package] = {}
     for folder in folders:
         for entry in names_in(folder):
@@ -75,7 +75,7 @@ def _read_installed(folders: Sequence[str]) -> dict[str, Package]:
 
 
 def _requirements(path: str) -> tuple[str, ...]:
-    """The lines Requires-Dist of a METADATA file."""
+    """The Requires-Dist lines of a METADATA file."""
     header = (read_text(path) or "").partition("\n\n")[0]
     key = "Requires-Dist:"
     lines = (line for line in header.splitlines() if line.startswith(key))
@@ -83,9 +83,9 @@ def _requirements(path: str) -> tuple[str, ...]:
 
 
 def read_keras_choice(environ: Mapping[str, str]) -> KerasChoice:
-    """KERAS_BACKEND where it is not empty, else keras.json, else tensorflow.
+    """KERAS_BACKEND if it is not empty, otherwise keras.json, otherwise tensorflow.
 
-    Read as keras/src/backend/config.py reads it.
+    Follows keras/src/backend/config.py.
     """
     named = environ.get("KERAS_BACKEND")
     if named:
@@ -98,7 +98,7 @@ def read_keras_choice(environ: Mapping[str, str]) -> KerasChoice:
         config = json.loads(text)
         backend = config.get("backend", "tensorflow")
     except (ValueError, AttributeError) as error:
-        # Keras goes on with its defaults where the file is not JSON, and says nothing.
+        # If the file is not JSON, Keras silently uses its defaults.
         problem = f"{path} cannot be read ({error}), and Keras passes over it"
         return KerasChoice(set_by=path, problem=problem)
     return KerasChoice(str(backend), path if "backend" in config else "Keras's default")

@@ -13,7 +13,7 @@ from gpuconf.doctor.gathering.libraries import find_library
 from gpuconf.hardware import mps
 from gpuconf.hardware.host_memory import available_bytes
 
-# "NVIDIA UNIX x86_64 Kernel Module  535.54.03  …", and of the open one "NVIDIA UNIX Open Kernel
+# "NVIDIA UNIX x86_64 Kernel Module  535.54.03  …", and for the open one "NVIDIA UNIX Open Kernel
 # Module for x86_64  570.86.15  …".
 _MODULE = re.compile(r"Kernel Module\s+(?:for \S+\s+)?(\d+\.\d+(?:\.\d+)?)")
 _LIBRARY = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
@@ -29,7 +29,7 @@ _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)[^)]*\): (\d+)")
 
 
 def read_system(*, root: str, environ: Mapping[str, str]) -> System:
-    """Gather what is in files."""
+    """Gather the facts that are in files."""
     kernel = read_text(under(root, "/proc/version")) or ""
     shm_bytes, shm_free_bytes = _shared_memory(root)
     return System(
@@ -58,13 +58,13 @@ def _found(pattern: re.Pattern[str], text: str | None) -> str | None:
 
 
 def _library_version(root: str, environ: Mapping[str, str]) -> str | None:
-    """The version in the name of the file that libnvidia-ml.so.1 is a link to."""
+    """The version in the name of the file that libnvidia-ml.so.1 links to."""
     found = find_library("libnvidia-ml.so.1", root=root, environ=environ)
     return _found(_LIBRARY, os.path.realpath(found.path)) if found else None
 
 
 def _distributions(root: str) -> tuple[str, ...]:
-    """os-release(5): what this is, then what it is like: ``linuxmint``, ``ubuntu``, ``debian``."""
+    """From os-release(5), own ID first, then ID_LIKE: ``linuxmint``, ``ubuntu``, ``debian``."""
     text = read_text(under(root, "/etc/os-release")) or ""
     found = dict(_DISTRIBUTION.findall(text))
     return tuple(f"{found.get('ID', '')} {found.get('ID_LIKE', '')}".split())
@@ -111,21 +111,21 @@ def _group(gid: int) -> str:
 
 
 def _container(root: str, environ: Mapping[str, str]) -> str | None:
-    """What kind of container this is, by the marks that the kinds leave; None for none."""
+    """The kind of container, recognized by typical files; None outside containers."""
     if "KUBERNETES_SERVICE_HOST" in environ:
         return "kubernetes"
     if os.path.exists(under(root, "/run/.containerenv")):
         return "podman"
     if os.path.exists(under(root, "/.dockerenv")):
         return "docker"
-    if environ.get("container"):  # systemd's way, which lxc, nspawn and podman follow
+    if environ.get("container"):  # systemd's convention, followed by lxc, nspawn and podman
         return environ["container"]
     groups = read_text(under(root, "/proc/1/cgroup")) or ""
     return next((kind for kind in _CONTAINERS if kind in groups), None)
 
 
 def _shared_memory(root: str) -> tuple[int | None, int | None]:
-    """Size of /dev/shm and what is free of it."""
+    """The size and the free bytes of /dev/shm."""
     try:
         found = os.statvfs(under(root, "/dev/shm"))
     except OSError:
@@ -134,11 +134,11 @@ def _shared_memory(root: str) -> tuple[int | None, int | None]:
 
 
 def read_xids(root: str) -> tuple[Xid, ...] | None:
-    """The Xids since the machine started, oldest first; None where no log can be read.
+    """The Xids since boot, oldest first; None if no log is readable.
 
-    An Xid is what the driver writes to the kernel's log when a card or a program went wrong; NVML
-    reports them only while one listens.  The log is readable to the group adm on Debian and Ubuntu,
-    which their first user is in; elsewhere to root.
+    The driver writes an Xid to the kernel log if a card or a program fails; NVML reports them only
+    to a process that listens.  On Debian and Ubuntu the group adm, which includes the first user,
+    can read the log, elsewhere only root.
     """
     for path in _LOGS:
         text = read_text(under(root, path), last_bytes=_LAST_BYTES)
@@ -148,7 +148,7 @@ def read_xids(root: str) -> tuple[Xid, ...] | None:
 
 
 def find_xids(log: str) -> tuple[Xid, ...]:
-    """The Xids in the text of a kernel log, from its last start on."""
+    """The Xids in the text of a kernel log, since the last boot."""
     since_boot = log.rpartition(_BOOT)[2]
     matches = ((line, _XID.search(line)) for line in since_boot.splitlines())
     return tuple(Xid(int(match[2]), match[1], line.strip()) for line, match in matches if match)
