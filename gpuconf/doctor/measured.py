@@ -1,4 +1,4 @@
-"""What ``gpuconf doctor --probe`` measured, and who held memory on a card: plain values."""
+"""The measurements of ``gpuconf doctor --probe``, and the holders of GPU memory: plain values."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from gpuconf.units import sized
 
 
 class MeasuredHolder(NamedTuple):
-    """A process that holds memory on a card, or a lease.  Unknown is None."""
+    """A process that holds memory on a card, or a lease.  None means unknown."""
 
     pid: int
-    """Its number."""
+    """Its process ID."""
     name: str | None = None
     """As the driver reports it."""
     user: str | None = None
-    """The owner's account."""
+    """The account name of its owner."""
     used_bytes: Bytes | None = None
-    """What it holds."""
+    """The memory that it holds."""
     since: str | None = None
-    """Its start, ISO 8601 with the zone."""
+    """Its start time, ISO 8601 with the time zone."""
     kind: Annotated[str, FieldRule(enum=("compute", "graphics"))] = "compute"
-    """What it does on the card."""
+    """The kind of its work on the card."""
     state: str | None = None
     """The kernel's letter: R, S, D, T stopped, Z dead."""
     is_ours: bool | None = None
-    """Whether the user who runs the doctor owns it."""
+    """Whether it belongs to the user who runs the doctor."""
     lease_bytes: Bytes | None = None
-    """What it and its children may take; None without a lease."""
+    """The memory that it and its children may use; None without a lease."""
 
     def __str__(self) -> str:
         """One line for people."""
@@ -44,46 +44,46 @@ class MeasuredHolder(NamedTuple):
 
 
 class CardMemory(NamedTuple):
-    """What is taken on one card at one moment, in bytes.  Unknown is None."""
+    """The memory of one card at one moment, in bytes.  None means unknown."""
 
     used_bytes: Bytes | None = None
-    """In use on the card, by NVML."""
+    """In use on the card, from NVML."""
     free_bytes: Bytes | None = None
-    """Free on the card, by NVML."""
+    """Free on the card, from NVML."""
     own_bytes: Bytes | None = None
-    """Held by the probe's process, by NVML."""
+    """Held by the probe's process, from NVML."""
     current_bytes: Bytes | None = None
-    """Given to tensors by the framework's allocator."""
+    """Allocated to tensors by the framework's allocator."""
     peak_bytes: Bytes | None = None
-    """The most of it since the step began."""
+    """The peak of that since the step began."""
 
 
 @json_shape(hidden=("holders",))
 class ProbedCard(NamedTuple):
-    """A card that the probe is about."""
+    """A card in the probe."""
 
     place: Count
-    """The framework's number for the card, which steps count by."""
+    """The framework's number for the card, which steps refer to."""
     label: str
     """Its name for people."""
     uuid: str | None = None
-    """As nvidia-smi -L prints it."""
+    """As printed by nvidia-smi -L."""
     total_bytes: Bytes | None = None
-    """The whole card."""
+    """The total memory of the card."""
     free_bytes: Bytes | None = None
     """Free before the probe."""
     limit_bytes: Bytes | None = None
-    """What the profile allows the framework; None: no limit."""
+    """The profile's limit for the framework; None means no limit."""
     allow_growth: bool | None = None
-    """Whether the limit is taken step by step."""
+    """Whether the memory up to the limit is allocated on demand."""
     holders: tuple[MeasuredHolder, ...] = ()
-    """Who held memory before; the documents have them with the cards."""
+    """The holders of memory before the probe; in the documents they are listed with the cards."""
     promised_bytes: Bytes | None = None
-    """What others' leases may still take of the free memory; None where nothing is leased."""
+    """Free memory that others' leases may still use; None if nothing is leased."""
 
 
 class StepError(NamedTuple):
-    """What a step raised."""
+    """The exception raised by a step."""
 
     kind: str = "an error"
     """The exception's type."""
@@ -97,41 +97,41 @@ class LiveStep(NamedTuple):
     """One step of the probe."""
 
     step: str
-    """Which one: start, context, memory, matmul, convolution or fit."""
+    """Its name: start, context, memory, matmul, convolution or fit."""
     cards: tuple[Count, ...] = ()
-    """The places of the cards it was tried on."""
+    """The places of the cards on which it ran."""
     seconds: Annotated[float, FieldRule(minimum=0)] | None = None
-    """How long it took; None where it did not end."""
+    """Its duration; None if it did not finish."""
     before: tuple[CardMemory, ...] = ()
-    """Memory of each of its cards."""
+    """The memory of each of its cards before the step."""
     after: tuple[CardMemory, ...] = ()
-    """The same, when it had ended."""
+    """The same after the step."""
     error: StepError | None = None
-    """Why it failed; None where it did not."""
+    """Why it failed; None if it did not."""
 
     @property
     def has_passed(self) -> bool:
-        """Whether it ended without an error."""
+        """Whether it finished without an error."""
         return self.seconds is not None and self.error is None
 
 
 class MeasuredRun(NamedTuple):
-    """What one child measured."""
+    """The measurements of one child."""
 
     only: Count | None
-    """The place of the one card that was tried; None: all of them."""
+    """The place of the only card in this run; None if it had all."""
     cards: tuple[ProbedCard, ...]
     """The cards."""
     steps: tuple[LiveStep, ...]
     """Its steps, in order."""
     framework: Annotated[str, FieldRule(enum=("tensorflow", "torch", "jax"))] = "tensorflow"
-    """Whose steps they are."""
+    """The framework that ran the steps."""
 
 
 class LiveProbe(NamedTuple):
     """The runs of the probe's child."""
 
     runs: tuple[MeasuredRun, ...]
-    """For each framework first one with every card, then one for each card that failed in it;
-    none where nothing could be tried.
+    """For each framework, one run with all cards, then one for each card that failed in it; empty
+    if nothing could be tried.
     """

@@ -1,6 +1,6 @@
-"""`gpuconf doctor --report FILE.html`: one self-contained page, to attach to a bug report.
+"""`gpuconf doctor --report FILE.html`: one self-contained page to attach to a bug report.
 
-Plain lines with colours, in a ``<pre>`` that breaks them at whatever width the reader's window has.
+Plain coloured lines in a ``<pre>`` that wraps them at the width of the reader's window.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WORDS = {
 _STYLES = {"fail": "bold red", "warn": "bold yellow", "crash": "bold magenta", "ok": "green"}
 _HEADING, _PALE, _COMMAND = "bold underline", "dim", "cyan"
 _BAR_STYLES = ("dim", "yellow", "blue", "pale")
-_BAR_LENGTH = 40  # fits a telephone
+_BAR_LENGTH = 40  # fits on a phone
 _BELOW = "  "
 _ABOUT = (
     "Taken out of this page: home folders are shown as ~, the host's name as <host>, account "
@@ -68,7 +68,7 @@ pre {{ font: 15px/1.5 ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospa
 
 
 def page_text(report: Report) -> str:
-    """The whole page as HTML; every text of the report is escaped."""
+    """The whole page as HTML; all text from the report is escaped."""
     return _PAGE.format(
         title=markup_of(headline(report)),
         sheet=stylesheet(),
@@ -116,7 +116,7 @@ def _lines(report: Report) -> Iterator[Line]:
 
 
 def headline(report: Report) -> str:
-    """What came out, in a few words."""
+    """A short summary of the result."""
     counts = report.counts
     parts = [
         f"{counts[status]} {word if counts[status] == 1 else words}"
@@ -145,7 +145,7 @@ def _problem(finding: Finding) -> Iterator[Line]:
     yield from _details(finding)
     if finding.fix:
         yield Line(f"{_BELOW}fix:", _PALE)
-        yield Line(finding.fix, _COMMAND)  # at the margin, so that a line can be pasted
+        yield Line(finding.fix, _COMMAND)  # not indented, so that the line can be pasted
     yield Line()
 
 
@@ -192,7 +192,7 @@ def _bar(bar: MemoryBar, report: Report) -> Iterator[Line]:
 
 
 def _facts(card: CardReport) -> list[tuple[str, str]]:
-    """What is known of a card beside its memory."""
+    """Facts about a card other than its memory."""
     capability = card.compute_capability
     visible = {True: "yes", False: "no, a program does not see it", None: None}[card.is_visible]
     facts = (
@@ -211,8 +211,8 @@ def _facts(card: CardReport) -> list[tuple[str, str]]:
 def check_page_path(path: str) -> None:
     """Raise before anything runs if a page could not be written to ``path``.
 
-    UsageError for another suffix, a folder that is not there or not writable, and a path that is
-    no ordinary file: exit code 1 would say that a check failed.
+    UsageError for another suffix, a folder that does not exist or is not writable, and a path that
+    is not a regular file: exit code 1 would mean that a check failed.
     """
     hint = f"gpuconf doctor --report {Path(path).stem or 'doctor'}.html"
     target = file_to_write("--report", path, _SUFFIXES, "the file name must end in .html", hint)
@@ -227,15 +227,15 @@ def check_page_path(path: str) -> None:
 
 
 def write_page(report: Report, path: str) -> None:
-    """Write ``report``, which must be redacted already, as one HTML page to ``path``.
+    """Write ``report``, which must already be redacted, as one HTML page to ``path``.
 
-    The file is replaced whole or left as it was.  Raises what :func:`check_page_path` raises, and
-    UsageError where the disk is full.
+    The file is replaced as a whole or left unchanged.  Raises the same errors as
+    :func:`check_page_path`, and UsageError if the disk is full.
     """
     check_page_path(path)
-    # Names of processes may hold bytes that are not text, and those no encoding takes.
+    # Names of processes may contain bytes that are not text and cannot be encoded.
     content = page_text(report).encode("utf-8", "backslashreplace")
-    # A link stays a link, to the new page.
+    # Keep a symbolic link, and write to its target.
     target = os.path.realpath(path)
     unfinished = f"{target}.{os.getpid()}.tmp"
     try:

@@ -1,7 +1,7 @@
-"""Remove from a report what identifies its owner, before it goes into a bug report.
+"""Removes text that identifies the owner of a report before it goes into a bug report.
 
-Home folders become ``~``, the host's name ``<host>``, people's account names ``<user>``.  UUIDs
-of cards stay: they identify the card of a finding, and not the person.
+Home folders become ``~``, the host's name ``<host>``, account names of people ``<user>``.  UUIDs of
+cards stay: they identify the card of a finding, not a person.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _KEPT_FIELDS = {"id", "status", "uuid"}
 
 
 class Redactor:
-    """Replaces in texts; ``home`` and ``hosts`` may be empty, ``users`` are account names."""
+    """Replaces names in text; ``home`` and ``hosts`` may be empty, ``users`` are account names."""
 
     def __init__(
         self, *, home: str = "", hosts: Iterable[str] = (), users: Iterable[str] = ()
     ) -> None:
         self._home = home.rstrip("/")
-        # A host's full name and its short one.
+        # The full name and the short name of each host.
         names = {part for host in hosts for part in (host, host.split(".")[0])}
         self._hosts = _any_of(names)
         self._users = _any_of(users)
@@ -41,7 +41,7 @@ class Redactor:
         return self._users.sub("<user>", text) if self._users else text
 
     def report(self, report: Report) -> Report:
-        """``report`` with every text redacted."""
+        """``report`` with all text redacted."""
         return self._value(report)
 
     def _value(self, value: _T) -> _T:
@@ -60,9 +60,10 @@ class Redactor:
 def redactor_for(
     report: Report, *, home: str, hosts: Iterable[str], account: str | None
 ) -> Redactor:
-    """The redactor for ``report``: for the names given, and for all users who hold a card or lease.
+    """The redactor for ``report``: for these names, and for all users who hold a card or a lease.
 
-    ``account`` runs this; the name may be in paths outside the home folder too.
+    ``account`` is the account that runs this; its name may also occur in paths outside the home
+    folder.
     """
     cards = [part for card in report.cards for part in (card, *card.instances)]
     users = {holder.user for card in cards for holder in card.holders or () if holder.user}
@@ -71,7 +72,7 @@ def redactor_for(
 
 
 def _any_of(names: Iterable[str]) -> re.Pattern[str] | None:
-    """A pattern for any of ``names`` standing by itself; None for none."""
+    """A pattern for any of ``names`` as a separate word; None if there are none."""
     wanted = {name for name in names if len(name) > 1 and name not in _SHARED_NAMES}
     if not wanted:
         return None

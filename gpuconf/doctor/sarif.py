@@ -1,7 +1,7 @@
-"""Findings as SARIF 2.1.0, the form in which code hosts and editors take results.  Pure.
+"""Findings as SARIF 2.1.0, the results format of code hosts and editors.  Pure.
 
-Only what stands in a script is a result: hosts refuse results without a file.  What is wrong with
-the machine is a notification of the run.
+Only findings in scripts are results: hosts reject results without a file.  Problems of the machine
+are notifications of the run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 
 def sarif_of(report: Report, known: Mapping[str, str], *, folder: str, exit_code: int) -> Json:
-    """The whole log; ``known`` are the checks by id, paths are as seen from ``folder``."""
+    """The whole log; ``known`` has the checks by id, paths are relative to ``folder``."""
     placed = [each for each in report.problems if each.places]
     rules = sorted({each.id for each in placed})
     driver = {
@@ -51,7 +51,7 @@ def sarif_of(report: Report, known: Mapping[str, str], *, folder: str, exit_code
 
 def _result(finding: Finding, rules: list[str], folder: str) -> Json:
     first, *more = (_location(each, folder) for each in finding.places)
-    # Each once, as the schema wants: cells of a notebook all stand in the file.
+    # No duplicates, as the schema requires: all cells of a notebook have the same location.
     others = [each for number, each in enumerate(more) if each not in (first, *more[:number])]
     result = {
         "ruleId": finding.id,
@@ -77,6 +77,6 @@ def _location(place: SourcePlace, folder: str) -> Json:
     if not path.startswith("/"):
         artifact = {"uri": quote(path), "uriBaseId": _ROOT}
     physical: Json = {"artifactLocation": artifact}
-    if place.cell is None:  # the lines of a cell are not those of the file
+    if place.cell is None:  # line numbers in a cell are not those of the file
         physical["region"] = {"startLine": place.line, "endLine": place.last_line}
     return {"physicalLocation": physical}

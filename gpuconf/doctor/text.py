@@ -1,4 +1,4 @@
-"""A doctor's report as lines: what is wrong first, then the cards, then a count.  Pure."""
+"""A doctor's report as lines: problems first, then the cards, then a count.  Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gpuconf.reporting.lines import Line, broken, line_of
 from gpuconf.reporting.memory_bars import BarLayout, BarRow, bar_lines
 
 _STYLES = {"fail": "bold red", "warn": "yellow", "crash": "magenta", "ok": "green", "skip": "dim"}
-# Shown although nothing is wrong: what was checked.
+# Shown even if nothing is wrong: what was checked.
 _SAID = ("packages.frameworks", "source.clean")
 _INDENT = 7
 _MOST_HOLDERS = 4
 
 
 class TextLayout(NamedTuple):
-    """How to write: in how many columns (None for a file or pipe), and whether all or problems."""
+    """The layout: width in columns (None for a file or pipe), and whether to show all findings."""
 
     width: int | None = None
     verbose: bool = False
@@ -55,7 +55,7 @@ def _findings(report: Report, shape: TextLayout) -> Iterator[Line]:
 
 
 def finding_lines(finding: Finding, shape: TextLayout) -> Iterator[Line]:
-    """What a check found, and the command that fixes it."""
+    """A finding, and the command that fixes it."""
     label = f"{finding.status.upper():<{_INDENT}}"
     pieces = (label, _STYLES[finding.status]), (finding.id, "bold"), (f"  {finding.summary}", "")
     yield line_of(*pieces, hang=_INDENT)
@@ -63,13 +63,13 @@ def finding_lines(finding: Finding, shape: TextLayout) -> Iterator[Line]:
         if shape.verbose or _is_for_all(detail, finding):
             yield Line(" " * _INDENT + detail, "dim", _INDENT)
     label = "fix: "
-    for text in (finding.fix or "").splitlines():  # never broken: it is pasted
+    for text in (finding.fix or "").splitlines():  # never wrapped, because it is pasted
         yield line_of((f"{' ' * _INDENT}{label}", "dim"), (text, "cyan"))
         label = " " * len(label)
 
 
 def _is_for_all(detail: str, finding: Finding) -> bool:
-    """Whether a detail is shown without -v: where a check broke, the line of source, the hint."""
+    """Whether a detail is shown without -v: a crash's location, a source line, a hint."""
     is_source = finding.id.startswith("source.") and detail.startswith("    ")
     return finding.status == "crash" or is_source or detail.startswith("hint: ")
 
@@ -81,7 +81,7 @@ def _cards(report: Report, shape: TextLayout) -> Iterator[Line]:
 
 
 def _rows(cards: Iterable[CardReport]) -> Iterator[BarRow]:
-    """A row for each card, and below it one for each of its MIG instances."""
+    """A row for each card, followed by one for each of its MIG instances."""
     for card in cards:
         name = card.name or "(no name)"
         yield _row(str(card.index), name.removeprefix("NVIDIA "), card)
@@ -112,13 +112,13 @@ def _ending(report: Report, shape: TextLayout) -> Iterator[Line]:
     profile = ""
     if report.profile is not None:
         profile = f"profile {report.profile.name} ({report.profile.because}); "
-    if not shape.verbose:  # otherwise it stands above, as a finding
+    if not shape.verbose:  # otherwise already shown as a finding
         yield from (Line(text, "dim", 0) for text in _done(report))
     yield Line(f"{profile}{', '.join(counted)}{more}", "dim", 0)
 
 
 def _done(report: Report) -> Iterator[str]:
-    """What was done because it was asked for, and found nothing."""
+    """Summaries of requested work that found no problem."""
     for finding in report.findings:
         if finding.id in _SAID and finding.status == "ok":
             yield finding.summary
@@ -128,7 +128,7 @@ def _done(report: Report) -> Iterator[str]:
 
 
 def _probed(report: Report) -> Iterator[str]:
-    """That the probe of a framework came through all its steps, on which cards, in what time."""
+    """The frameworks whose probe passed all steps, on which cards, in what time."""
     if any(each.id.startswith("live.") for each in report.problems):
         return
     packages = [run.framework for run in report.probe or ()]

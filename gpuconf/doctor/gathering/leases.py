@@ -184,7 +184,7 @@ def _with_card(contents: LedgerContents, card: os.DirEntry[str], label: str) -> 
     for entry in () if is_crowded else entries:
         lease = parse(card.path, entry.name)
         if entry.name.startswith(unfinished):
-            continue  # belongs to this process; opening and closing it would release the lock
+            continue  # our own file: closing it would release its lock, like that of our own lease
         is_own = lease is not None and lease.owner == own
         if (lease is None and not entry.name.startswith(UNFINISHED)) or not _is_readable(entry):
             strange.append(_file(entry.path))

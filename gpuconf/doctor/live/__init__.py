@@ -1,4 +1,4 @@
-"""The live probe of `gpuconf doctor --probe`: children compute for a moment on every GPU."""
+"""The live probe of `gpuconf doctor --probe`: child processes run a few operations on every GPU."""
 
 from gpuconf.doctor.live.findings import LIVE_CHECKS
 from gpuconf.doctor.live.frameworks import FRAMEWORKS, JAX, TENSORFLOW, TORCH, ProbedFramework

@@ -11,14 +11,14 @@ from gpuconf.doctor.live.results import compare, whole_numbers
 from gpuconf.planner import GpuPlan
 from gpuconf.units import MIB, sized
 
-# JAX's limits are whole 2 MiB, PyTorch's whole bytes.
+# JAX's limits are multiples of 2 MiB, PyTorch's are exact bytes.
 _GRANULE_BYTES = 2 * MIB
 _ARRAY = (1024, 1024, 4)  # 16 MiB of float32
 _SIMULATED = "GPUCONF_SIMCARD_FILE"
 
 
 class Cards(Protocol):
-    """A framework's own names for what the steps do with its cards, which it counts from 0."""
+    """A framework's implementation of the steps; it counts its cards from 0."""
 
     title: str
     package: str
@@ -26,32 +26,32 @@ class Cards(Protocol):
     is_cuda_build: bool
 
     def count(self) -> int:
-        """How many it lists; makes no context."""
+        """The number of cards that it lists; creates no context."""
 
     def show_only(self, place: int) -> None:
-        """Let it use this card alone, if that is set before its first context."""
+        """Restrict it to this card, before its first context."""
 
     def make_context(self, place: int) -> None:
-        """A CUDA context, and the limit."""
+        """Create a CUDA context, and set the limit."""
 
     def limit_bytes(self, place: int) -> int | None:
-        """The limit that it reports itself; None where it does not."""
+        """The limit that it reports; None if it reports none."""
 
     def refuses(self, size_bytes: int, place: int) -> bool | None:
-        """Whether it refuses this much memory; None where that cannot be tried."""
+        """Whether an allocation of this size fails; None if that cannot be tried."""
 
     def there_and_back(self, array: Any, place: int) -> Any:
-        """``array``, copied to the card and read back."""
+        """Copy ``array`` to the card and back."""
 
     def matmul(self, left: Any, right: Any, place: int) -> Any:
-        """Their product, computed by the card."""
+        """Their product, computed on the card."""
 
     def in_use(self, place: int) -> tuple[int, int]:
-        """Bytes given out now, and at most."""
+        """Bytes allocated now, and at peak."""
 
 
 class AllocatingBench:
-    """One imported framework on the cards of the plan."""
+    """An imported framework and the cards of the plan."""
 
     def __init__(
         self, framework: Cards, recorder: Recorder, gauge: CardGauge, planned: Sequence[GpuPlan]
@@ -78,7 +78,7 @@ class AllocatingBench:
         self.places = tuple(range(listed)) if only is None else (only,)
 
     def make_contexts(self) -> None:
-        """Have the framework start on its cards, and ask it for its limits."""
+        """Have the framework start on its cards, and query its limits."""
         with self._recorder.step("context", self.places, self._gauge.read):
             for place in self.places:
                 self._cards.make_context(place)
@@ -87,7 +87,7 @@ class AllocatingBench:
         self._recorder.write("notes", notes=notes)
 
     def try_card(self, place: int) -> None:
-        """The steps on one card, to the first that fails.  Raises StepFailed."""
+        """Run the steps on one card until one fails.  Raises StepFailed."""
         with self._recorder.step("memory", (place,), self._gauge.read):
             self._take_memory(place)
         if os.environ.get(_SIMULATED):
@@ -101,12 +101,12 @@ class AllocatingBench:
         compare(self._cards.there_and_back(array, place), array)
         limit = self._planned_bytes(place)
         if limit is None or self._difference(place) is not None:
-            return  # it is in the notes, and more would be taken than is ours
+            return  # the notes report it; and more than our limit would be allocated
         if self._cards.refuses(limit + _GRANULE_BYTES, place) is False:
             raise LimitNotHeldError(f"{sized(limit + _GRANULE_BYTES)} were given at once")
 
     def _difference(self, place: int) -> str | None:
-        """Where the limit in effect is not the plan's: in words."""
+        """Describe how the limit in effect differs from the plan's; None if it does not."""
         planned, found = self._planned_bytes(place), self._cards.limit_bytes(place)
         if planned is None or found is None or -_GRANULE_BYTES <= found - planned <= 0:
             return None

@@ -1,4 +1,4 @@
-"""A cause that `gpuconf.messages` read -> what it comes to on this card, and what helps.  Pure."""
+"""A cause found by `gpuconf.messages` -> its meaning on this card, and the fix.  Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuconf.units import GIB, sized
 
 _BESIDE = "cuDNN's and cuBLAS's handles and workspaces come on top of the limit"
 _SAYS_SO = "a profile with `at_least`, such as shared-desktop, says so at once"
-_NOT_NEEDED = ("libnvinfer", "librocm", "libamdhip")  # TensorFlow misses these at many a start
+_NOT_NEEDED = ("libnvinfer", "librocm", "libamdhip")  # TensorFlow often misses these at startup
 _CUINIT_FIXES = {
     "CUDA_ERROR_UNKNOWN": "sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm  "
     "# as after a suspend; if that does not help, restart",
@@ -25,7 +25,7 @@ _CUINIT_FIXES = {
 
 
 def reason_by_cause(failed: FailedStep, reading: Reading) -> Reason | None:
-    """What the cause that was read comes to here; None where none was found."""
+    """The meaning of the cause on this card; None if no cause was found."""
     if reading.cause == NOT_GPU:
         return None
     made = _BY_CAUSE.get(reading.cause, _other)(failed, reading)
@@ -66,7 +66,7 @@ def _toolchain(failed: FailedStep, reading: Reading) -> Reason:
 
 
 def _capability(failed: FailedStep, reading: Reading) -> Reason:
-    """TensorFlow leaves the card out, or has no code for it."""
+    """TensorFlow ignores the card, or has no code for it."""
     card, details = reading.facts.card, reading.facts.details
     if "multiprocessors" in details:
         count = details["multiprocessors"]
@@ -205,7 +205,7 @@ def _detail(reading: Reading, name: str) -> str:
 
 
 def _said(failed: FailedStep, reading: Reading) -> tuple[str, ...]:
-    """The exception in one line; without one, the lines of the log."""
+    """The exception in one line, otherwise the lines of the log."""
     return (first_line(failed.error),) if failed.error.kind else _shown(reading)
 
 
@@ -215,14 +215,14 @@ def _shown(reading: Reading) -> tuple[str, ...]:
 
 
 def _limit_is_the_wall(card: ProbedCard | None) -> bool:
-    """Whether the limit is far below what was free."""
+    """Whether the limit is far below the memory that was free."""
     if card is None or card.limit_bytes is None or card.free_bytes is None:
         return False
     return card.limit_bytes < card.free_bytes / 2
 
 
 def _is_tight(failed: FailedStep) -> bool:
-    """Whether less than a gibibyte was left on the card when the step began."""
+    """Whether less than 1 GiB was free on the card when the step began."""
     steps = [step for step in failed.record.steps if step.step == failed.step and step.before]
     free = [memory.free_bytes for step in steps for memory in step.before]
     return any(size is not None and size < GIB for size in free)

@@ -1,4 +1,4 @@
-"""What is known of a step that failed, and why it failed.  Pure values."""
+"""A failed step and the reason for its failure.  Pure values."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gpuconf.doctor.measured import ProbedCard, StepError
 from gpuconf.messages import headline, read, read_error
 from gpuconf.messages.causes import NOT_GPU
 
-# What the C library, C++ and the framework say of their end, above what Python says of it.
+# The last messages of the C library, C++ and the framework, printed above Python's.
 _LAST_WORDS = re.compile(
     r"^terminate called|^what\(\):|^(?:free|malloc|realloc)\w*\(\):|corrupt|Check failed:"
 )
 
 
 class FailedStep(NamedTuple):
-    """What is known of a step that failed: on ``card``, None where it was on several at once.
+    """A failed step on ``card``; None if it ran on several at once.
 
-    ``log`` is what the child wrote to stdout and stderr; ``others`` are the other cards.
+    ``log`` is the child's stdout and stderr; ``others`` are the other cards.
     """
 
     step: str
@@ -32,7 +32,7 @@ class FailedStep(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """Why: a summary that goes on after "GPU 0: ", a command to paste, and further lines.
+    """The reason: a summary that continues "GPU 0: ", a command to paste, and further lines.
 
     ``cause`` is one of `gpuconf.messages.causes.CAUSES`.
     """
@@ -44,13 +44,13 @@ class Reason(NamedTuple):
 
 
 def first_line(error: StepError) -> str:
-    """The exception in one line, the one that says most, without the framework's brackets."""
+    """The most informative line of the exception, without the framework's brackets."""
     line = headline(error.message, read_error(error.kind, error.message))
     return f"{error.kind}: {line}"[:300] if line else error.kind
 
 
 def last_words(output: str, *, most: int = 4) -> tuple[str, ...]:
-    """The last lines of an output that say why it ended, or else its very last ones."""
+    """The last lines of an output that explain why it ended, otherwise simply the last ones."""
     reading = read(output)
     ends = (reading.facts.exception, reading.facts.cut_off)
     lines = [line.strip() for line in output.splitlines() if line.strip()]

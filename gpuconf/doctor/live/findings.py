@@ -1,7 +1,7 @@
-"""The probe's runs -> findings, the headroom of a card that passed among them.  Pure.
+"""The probe's runs -> findings, including the headroom of a card that passed.  Pure.
 
-Too little headroom is how CUDNN_STATUS_ALLOC_FAILED begins: a framework grows to its limit, and the
-next handle or workspace that cuDNN asks the driver for is refused, hours into a training.
+Too little headroom leads to CUDNN_STATUS_ALLOC_FAILED: a framework grows to its limit, and the
+driver refuses the next handle or workspace that cuDNN requests, hours into a training.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ _DONE = {
     "convolution": "a convolution is right, with cuDNN",
     "fit": "Keras trains",
 }
-# For cuDNN's and cuBLAS's handles, where growth hides them; a judgement, not a measurement.
+# For cuDNN's and cuBLAS's handles, which growth hides; an estimate, not a measurement.
 _LEAST_SPARE = 128 * MIB
 
 
 def findings_of(runs: Sequence[ChildRun]) -> tuple[Finding, ...]:
-    """What the runs of one framework came to; the first had all cards, the others one alone."""
+    """The findings of one framework's runs; the first run had all cards, the others one each."""
     prefix = runs[0].record.framework.prefix
     return tuple(each._replace(id=f"{prefix}.{each.id}") for each in _unprefixed(runs))
 
 
 def _unprefixed(runs: Sequence[ChildRun]) -> tuple[Finding, ...]:
-    """The findings, whose ids are the steps' names alone."""
+    """The findings, with only the step's name as id."""
     together = runs[0]
     if together.record.skip is not None:
         return (_skipped(together.record.skip),)
@@ -76,14 +76,14 @@ def _unprefixed(runs: Sequence[ChildRun]) -> tuple[Finding, ...]:
 
 
 def _skipped(skip: Skip) -> Finding:
-    """Nothing to probe; where the profile gives up cards that are there, that is a warning."""
+    """Nothing to probe; a warning if the profile uses none of the cards that are present."""
     if skip.is_calm:
         return Finding("start", "skip", skip.reason, skip.detail)
     return Finding("start", "warn", skip.reason, skip.detail, "nvidia-smi; gpuconf plan")
 
 
 def _is_nobodys(record: LiveRecord) -> bool:
-    """Whether the framework lists no GPU, and the driver reported none either."""
+    """Whether the framework lists no GPU, and the driver reports none either."""
     return record.fact("listed") == "0" and not record.cards
 
 
@@ -95,7 +95,7 @@ def _not_reached(trouble: Trouble, steps: Sequence[str]) -> list[Finding]:
 
 
 def _start(run: ChildRun) -> Finding:
-    """The framework has started; fewer cards than the profile means is a warning."""
+    """The framework has started; a warning if it lists fewer cards than the profile uses."""
     record = run.record
     listed, wanted = record.fact("listed") or "?", len(record.cards)
     framework = f"{record.framework.title} {record.fact('version')}"
@@ -117,7 +117,7 @@ def _start(run: ChildRun) -> Finding:
 
 
 def _of_step(name: str, cards: Sequence[CardOutcome], record: LiveRecord) -> list[Finding]:
-    """One finding for all cards on which a step passed, and one for each where it did not."""
+    """One finding for all cards that passed a step, and one for each that failed."""
     if record.fact("untried") == name:
         return [Finding(name, "skip", f"not tried: {record.fact('why_untried')}")]
     made: list[Finding] = []
@@ -140,7 +140,7 @@ def _of_step(name: str, cards: Sequence[CardOutcome], record: LiveRecord) -> lis
 
 
 def _only_together(name: str, cards: Sequence[CardOutcome]) -> list[Finding]:
-    """Cards that each do alone what they do not do together; reported once."""
+    """Cards that pass alone but fail together; reported once."""
     if any(card.trouble is not None for card in cards):
         return []
     found = [card.together for card in cards if card.together and card.together.step == name]
@@ -169,7 +169,7 @@ def _gpus(count: int) -> str:
 
 
 def _measured(outcome: CardOutcome, step: LiveStep) -> str:
-    """Seconds and memory of one step on one card, as far as known."""
+    """The time and memory of one step on one card, as far as known."""
     place = outcome.card.place
     number = step.cards.index(place)
     before = step.before[number] if number < len(step.before) else CardMemory()
@@ -187,10 +187,10 @@ def _measured(outcome: CardOutcome, step: LiveStep) -> str:
 
 
 class _Headroom(NamedTuple):
-    """What a process needs beside its limit, and what the card has left for it.
+    """The memory that a process needs beyond its limit, and what the card has left.
 
-    ``overhead_bytes``: the CUDA context, and with a limit that was taken at once the handles too.
-    ``spare_bytes`` remains when the process has all of its limit; below 0 it never gets there.
+    ``overhead_bytes``: the CUDA context, and without growth also the handles.  ``spare_bytes``:
+    what is left when the process uses its whole limit; if negative, it cannot get there.
     """
 
     overhead_bytes: int
@@ -198,7 +198,7 @@ class _Headroom(NamedTuple):
 
 
 def _headroom_on(card: ProbedCard, record: LiveRecord) -> _Headroom | None:
-    """The headroom on a card that passed all its steps; None where figures are missing."""
+    """The headroom on a card that passed all steps; None if figures are missing."""
     overhead = _overhead_bytes(card, record)
     if overhead is None or card.limit_bytes is None or card.free_bytes is None:
         return None
@@ -207,7 +207,7 @@ def _headroom_on(card: ProbedCard, record: LiveRecord) -> _Headroom | None:
 
 
 def _headroom_finding(card: ProbedCard, record: LiveRecord) -> Finding | None:
-    """What the headroom comes to; None where it cannot be known."""
+    """A finding about the headroom; None if it is unknown."""
     room = _headroom_on(card, record)
     if room is None or card.limit_bytes is None:
         return None
@@ -230,10 +230,10 @@ def _headroom_finding(card: ProbedCard, record: LiveRecord) -> Finding | None:
 
 
 def _overhead_bytes(card: ProbedCard, record: LiveRecord) -> int | None:
-    """What the process holds beyond the allocator's own.
+    """The memory that the process holds beyond its allocator's.
 
-    With growth, as soon as the context is there, before the first tensor.  Without, in the end,
-    when the allocator has the whole limit.
+    With growth, measured after the context is created, before the first tensor.  Without growth,
+    measured at the end, when the allocator holds the whole limit.
     """
     place = card.place
     of_card = [step for step in record.steps if place in step.cards and step.has_passed]
@@ -248,7 +248,7 @@ def _overhead_bytes(card: ProbedCard, record: LiveRecord) -> int | None:
 
 
 def _held_bytes(card: ProbedCard, after: tuple[CardMemory, ...], number: int) -> int | None:
-    """What the process holds on the card: NVML's figure for it, or what the card has lost."""
+    """The process's memory on the card: by NVML, otherwise by the decrease of free memory."""
     memory = after[number] if number < len(after) else CardMemory()
     if memory.own_bytes is not None:
         return memory.own_bytes

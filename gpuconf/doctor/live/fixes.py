@@ -1,4 +1,4 @@
-"""What a person can paste to fix what the probe found: shell, with a comment.  Pure text."""
+"""Commands to paste for the probe's problems: shell, with comments.  Pure text."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _SMALL_CARD = 4 * GIB
 
 
 def with_more_time(timeout_s: float) -> str:
-    """A look at the cards, and the probe again with twice the time, no less than the default."""
+    """Show the cards, then probe again with twice the time, at least the default."""
     wanted = max(PROBE_TIMEOUT_S, 2 * timeout_s)
     return f"nvidia-smi; {AGAIN} --timeout {wanted:.0f}  # starting takes 5 to 10 s"
 
 
 def leave_more_room(record: LiveRecord, least_bytes: int = 0) -> str:
-    """A profile of the project's own that leaves more of the card to what no limit covers.
+    """A project profile that leaves more of the card for memory that no limit covers.
 
-    ``least_bytes`` is what is known to be needed; the context of the profile in force is doubled.
+    ``least_bytes`` is the known minimum; the context of the current profile is doubled.
     """
     try:
         now_bytes = parse_size(record.fact("context") or "")
-    except ValueError:  # none that is known
+    except ValueError:  # unknown
         now_bytes = 0
     wanted = max(_LEAST_CONTEXT, 2 * now_bytes, least_bytes)
     size = exact_size(-(-wanted // (256 * MIB)) * 256 * MIB)
@@ -43,7 +43,7 @@ def leave_more_room(record: LiveRecord, least_bytes: int = 0) -> str:
 
 
 def leave_room_for_handles(record: LiveRecord, card: ProbedCard | None) -> str:
-    """What makes room for cuDNN's and cuBLAS's handles and workspaces."""
+    """A profile with room for the handles and workspaces of cuDNN and cuBLAS."""
     is_small = card is not None and (card.total_bytes or _SMALL_CARD + 1) <= _SMALL_CARD
     if is_small and record.fact("profile") != "small-laptop":
         return f"GPUCONF_PROFILE=small-laptop {AGAIN}"
@@ -51,7 +51,7 @@ def leave_room_for_handles(record: LiveRecord, card: ProbedCard | None) -> str:
 
 
 def free_the_card(card: ProbedCard | None, others: tuple[ProbedCard, ...] = ()) -> str:
-    """Who to ask for memory; or another card that has some."""
+    """The process to stop, or another card with free memory."""
     holders = [] if card is None else sorted(card.holders, key=lambda each: -(each.used_bytes or 0))
     stop = f"stop pid {holders[0].pid}" if holders else "stop what holds the card"
     free_bytes = 0 if card is None else card.free_bytes or 0
@@ -63,7 +63,7 @@ def free_the_card(card: ProbedCard | None, others: tuple[ProbedCard, ...] = ()) 
 
 
 def by_hand(record: LiveRecord, only: int | None = None) -> str:
-    """The child again, with all that the framework writes."""
+    """Run the child again, with the framework's full output."""
     profile = record.fact("profile")
     named = f"GPUCONF_PROFILE={shlex.quote(profile)} " if profile else ""
     alone = "" if only is None else f" --only {only}"
@@ -74,7 +74,7 @@ def by_hand(record: LiveRecord, only: int | None = None) -> str:
 
 
 def memory_lines(card: ProbedCard | None) -> tuple[str, ...]:
-    """What was free, what the profile allows, and who holds the rest."""
+    """The memory that was free, the profile's limit, and the holders of the rest."""
     if card is None:
         return ()
     lines = []

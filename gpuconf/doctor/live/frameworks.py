@@ -1,4 +1,4 @@
-"""The frameworks that the probe knows, and what it does with each."""
+"""The frameworks that the probe supports, and the steps for each."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class ProbedFramework(NamedTuple):
-    """A framework: its package, its own name, the prefix of its checks, and its steps in order.
+    """A framework: its package, its title, the prefix of its checks, and its steps in order.
 
-    ``install`` is the command that brings it with CUDA.
+    ``install`` is the command that installs it with CUDA.
     """
 
     package: str

@@ -1,4 +1,4 @@
-"""What the probe's steps need of JAX."""
+"""The probe's operations in JAX."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class JaxCards:
-    """The imported jax; public functions of it alone."""
+    """The imported jax; uses only its public functions."""
 
     title = "JAX"
     package = "jax"
@@ -17,48 +17,48 @@ class JaxCards:
         self._jax: Any = jax
         self._only: int | None = None
         self.version = str(jax.__version__)
-        self.is_cuda_build = True  # a plugin, which the log says all of
+        self.is_cuda_build = True  # CUDA is a plugin; the log reports its problems
 
     def count(self) -> int:
-        """How many cards JAX has; this makes its backends, and a context on each.
+        """The number of JAX's cards; creates its backends, and a context on each.
 
-        0 where it has fallen back to the processor, of which its log says why.
+        0 if it has fallen back to the CPU; its log explains why.
         """
         return 0 if self._jax.default_backend() == "cpu" else len(self._jax.devices("gpu"))
 
     def show_only(self, place: int) -> None:
-        """By an option of JAX's own, which counts the visible cards."""
+        """Set JAX's own option, which counts the visible cards."""
         self._jax.config.update("jax_cuda_visible_devices", str(place))
         self._only = place
 
     def make_context(self, place: int) -> None:
-        """There it is; the memory comes with the first array."""
+        """Nothing to create: it exists already; memory follows with the first array."""
         self._device(place)
 
     def limit_bytes(self, place: int) -> int | None:
-        """What XLA's allocator reports; the platform's own allocator reports nothing."""
+        """The limit that XLA's allocator reports; the platform allocator reports none."""
         stats = self._device(place).memory_stats()
         return stats.get("bytes_limit") if stats else None
 
     def refuses(self, size_bytes: int, place: int) -> bool | None:  # noqa: ARG002
-        """None: an array without contents needs a kernel, and one with them as much host memory."""
+        """None: an empty array needs a kernel, and one with contents needs as much host memory."""
         return None
 
     def there_and_back(self, array: Any, place: int) -> Any:
-        """Through ``device_put``."""
+        """Copy with ``device_put``."""
         import numpy as np
 
         return np.asarray(self._jax.device_put(array, self._device(place)))
 
     def matmul(self, left: Any, right: Any, place: int) -> Any:
-        """On the card, compiled."""
+        """Compute on the card, compiled."""
         import numpy as np
 
         there = [self._jax.device_put(each, self._device(place)) for each in (left, right)]
         return np.asarray(there[0] @ there[1])
 
     def in_use(self, place: int) -> tuple[int, int]:
-        """Of XLA's allocator."""
+        """The figures of XLA's allocator."""
         stats = self._device(place).memory_stats()
         return stats["bytes_in_use"], stats["peak_bytes_in_use"]
 

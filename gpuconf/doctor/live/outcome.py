@@ -1,8 +1,7 @@
-"""What became of each card: its runs put together.  Pure.
+"""The result for each card, combined from its runs.  Pure.
 
-There is one run with all cards, and where that went wrong and there are several, one more for
-each card that did not come through, alone.  A child may also die or hang: what its end means is
-here too.
+There is one run with all cards.  If that fails and there are several, each card that did not pass
+gets a run of its own.  A child may also die or hang; its exit is interpreted here, too.
 """
 
 from __future__ import annotations
@@ -37,16 +36,16 @@ _CRASH = (
 
 
 class Trouble(NamedTuple):
-    """The step in which it went wrong, and why."""
+    """The step that failed, and the reason."""
 
     step: str
     reason: Reason
 
 
 class CardOutcome(NamedTuple):
-    """One card's: the steps that passed, and its trouble.
+    """The result for one card: the steps that passed, and its trouble.
 
-    ``together`` is the trouble with all cards at once of a card that was tried again alone.
+    ``together`` is the trouble of the run with all cards, if the card was tried again alone.
     """
 
     card: ProbedCard
@@ -57,15 +56,15 @@ class CardOutcome(NamedTuple):
 
 
 def places_of(record: LiveRecord) -> tuple[int, ...]:
-    """The cards the run was about, by the framework's numbers."""
+    """The cards of the run, by the framework's numbers."""
     context = next((step for step in record.steps if step.step == "context"), None)
     return tuple(card.place for card in record.cards) if context is None else context.cards
 
 
 def places_to_try_alone(run: ChildRun) -> tuple[int, ...]:
-    """After a run of several cards that went wrong: those that did not come through it.
+    """The cards that did not pass a failed run of several cards.
 
-    None where the framework itself did not start, which it would not do for one card either.
+    Empty if the framework itself did not start, since it would not start for one card either.
     """
     places = places_of(run.record)
     has_started = any(step.step == "start" and step.has_passed for step in run.record.steps)
@@ -75,7 +74,7 @@ def places_to_try_alone(run: ChildRun) -> tuple[int, ...]:
 
 
 def outcomes(runs: Sequence[ChildRun]) -> tuple[CardOutcome, ...]:
-    """What became of each card; ``runs`` begins with the one of all cards."""
+    """The result for each card; the first of ``runs`` is the one with all cards."""
     together = runs[0]
     alone = {run.only: run for run in runs[1:]}
     return tuple(
@@ -84,7 +83,7 @@ def outcomes(runs: Sequence[ChildRun]) -> tuple[CardOutcome, ...]:
 
 
 def start_trouble(run: ChildRun) -> Trouble | None:
-    """What kept the framework from starting or listing its cards; None if it did."""
+    """Why the framework did not start or list its cards; None if it did."""
     for step in run.record.steps:
         if step.step == "start" and step.error is not None:
             if run.record.fact("listed") == "0":
@@ -114,7 +113,7 @@ def _outcome(place: int, together: ChildRun, alone: ChildRun | None) -> CardOutc
 
 
 def _trouble(run: ChildRun, place: int) -> Trouble | None:
-    """The first thing that went wrong on a card."""
+    """The first problem on a card."""
     for step in run.record.steps:
         if place in step.cards and step.error is not None:
             return Trouble(step.step, _explain(run, step, place))
@@ -148,7 +147,7 @@ def _card(place: int | None, record: LiveRecord) -> ProbedCard | None:
 
 
 def _last_step(run: ChildRun) -> LiveStep:
-    """The step in which a run ended: one that did not end, else the one after the last."""
+    """The step in which a run ended: the unfinished one, otherwise the one after the last."""
     if run.record.unfinished is not None:
         return run.record.unfinished
     done = run.record.steps[-1] if run.record.steps else LiveStep("start")
@@ -160,7 +159,7 @@ def _last_step(run: ChildRun) -> LiveStep:
 
 
 def _reason_of_death(run: ChildRun, step: LiveStep) -> Reason | None:
-    """Why ``run`` did not go to its end in order; None if it did."""
+    """Why ``run`` ended prematurely; None if it did not."""
     if run.code is None:
         return _hung(run, step)
     name = signal_name(-run.code) if run.code < 0 else None

@@ -1,4 +1,4 @@
-"""The live probe: run a child for each framework, again for single cards where need be."""
+"""The live probe: runs a child for each framework, and again for single cards if needed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gpuconf.doctor.live.outcome import places_to_try_alone
 from gpuconf.doctor.live.record import ChildRun, read_record
 from gpuconf.doctor.measured import LiveStep, MeasuredRun
 
-# Less than this does not even start a framework, on a slow disk.
+# A framework on a slow disk does not even start in less time.
 _LEAST_S = 10.0
-_PATIENCE_S = 5.0  # what is stuck inside the driver ends after it, or never
+_PATIENCE_S = 5.0  # a process stuck in the driver ends within this time, or never
 
 
 class LiveReport(NamedTuple):
-    """The findings, and what was measured, run by run; no run where nothing was tried."""
+    """The findings, and the measurements, run by run; no runs if nothing was tried."""
 
     findings: tuple[Finding, ...]
     runs: tuple[MeasuredRun, ...] = ()
@@ -38,19 +38,18 @@ def measure(
     environ: Mapping[str, str] = os.environ,
     python: str = sys.executable,
 ) -> LiveReport:
-    """Have children do what a training does, on every GPU that ``profile`` means.
+    """Have child processes do the work of a training on every GPU that ``profile`` uses.
 
-    ``profile`` is a name or a path, None for the one that applies anyway.  All of it ends within
-    ``timeout_s`` seconds, and some five more where the driver holds on to a child; no process
-    of it is left.  ``progress`` hears in a few words what is being tried.
+    ``profile`` is a name or a path; None means the one that applies anyway.  The probe ends within
+    ``timeout_s`` seconds, plus about five if the driver blocks a child; it leaves no process
+    behind. ``progress`` receives short descriptions of what is being tried.
 
-    All cards share one child, as they would share a program: the profile means the same (its
-    numbers count the visible cards), the framework starts once, in 2 to 10 s, and trouble that only
-    comes with several cards is seen.  Where that goes wrong, each card that did not come through
-    gets a child of its own, in which the framework is shown that card alone, so that one broken
-    card does not stand for all.
+    All cards share one child, as in a normal program: the profile means the same (its numbers count
+    the visible cards), the framework starts once, in 2 to 10 s, and problems that need several
+    cards show up.  If that fails, each card that did not pass gets its own child, in which the
+    framework sees only that card, so that one broken card does not hide the others.
 
-    Raises BackendError where a child cannot be started.
+    Raises BackendError if a child cannot be started.
     """
     deadline = time.monotonic() + timeout_s
     findings: list[Finding] = []
@@ -82,7 +81,7 @@ def _run_all(
     environ: Mapping[str, str],
     python: str,
 ) -> list[ChildRun]:
-    """The runs of one framework: with all cards, then alone with those that it failed on."""
+    """The runs of one framework: with all cards, then alone for each card that failed."""
     deadline = time.monotonic() + timeout_s
 
     def run(only: int | None, limit_s: float) -> ChildRun:
@@ -92,7 +91,7 @@ def _run_all(
             only=only,
             timeout_s=limit_s,
             progress=progress,
-            # A card that hangs must leave time to try the others alone.
+            # If a card hangs, enough time must remain to try the others alone.
             share_if_several=1.0 if only is not None else 0.5,
             environ=environ,
             python=python,
@@ -117,10 +116,10 @@ def run_child(
     environ: Mapping[str, str] = os.environ,
     python: str = sys.executable,
 ) -> ChildRun:
-    """Run one child to its end, or for ``timeout_s`` seconds; ``progress`` hears of each step.
+    """Run one child to its end, or for ``timeout_s`` seconds; reports each step to ``progress``.
 
-    If it finds several cards, only ``share_if_several`` of that time is its own.  Raises
-    BackendError where it cannot be started.
+    If it finds several cards, it gets only ``share_if_several`` of that time.  Raises BackendError
+    if it cannot be started.
     """
     announced = 0
 
@@ -148,7 +147,7 @@ def run_child(
 
 
 def _child_environ(environ: Mapping[str, str], profile: str | None) -> dict[str, str]:
-    """What the child runs in, where TensorFlow logs the libraries that it cannot load."""
+    """The child's environment, in which TensorFlow logs libraries that it cannot load."""
     modules = environ.get("TF_CPP_VMODULE")
     changes = {
         "TF_CPP_MIN_LOG_LEVEL": "0",
@@ -160,7 +159,7 @@ def _child_environ(environ: Mapping[str, str], profile: str | None) -> dict[str,
 
 
 def describe(step: LiveStep, framework: ProbedFramework) -> str:
-    """A step in a few words, for people who wait."""
+    """A short description of a step, for people who wait."""
     if step.step == "start":
         return f"applying the profile, starting {framework.title}"
     where = "GPU" if len(step.cards) == 1 else "GPUs"

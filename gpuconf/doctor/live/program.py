@@ -32,7 +32,7 @@ from gpuconf.units import exact_size
 
 
 def main() -> None:
-    """Go through the steps; what a step raises is in the record, and no error here."""
+    """Run the steps; an exception in a step goes into the record and is not an error here."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--record", type=int, default=1, metavar="FD")
     known = {framework.package: framework for framework in FRAMEWORKS}
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--only", type=int, default=None, metavar="PLACE")
     options = parser.parse_args()
     end_with_parent()
-    faulthandler.enable()  # a crash in C++ then names the Python line on stderr
+    faulthandler.enable()  # so that a crash in C++ prints the Python line on stderr
     recorder = Recorder(options.record)
     with suppress(StepFailed):
         _probe(recorder, known[options.framework], options.only)
@@ -58,14 +58,14 @@ def _probe(recorder: Recorder, framework: ProbedFramework, only: int | None) -> 
         bench.list_cards(only)
     bench.make_contexts()
     for place in bench.places:
-        with suppress(StepFailed):  # the next card may do
+        with suppress(StepFailed):  # the next card may pass
             bench.try_card(place)
 
 
 def _bench(
     framework: ProbedFramework, recorder: Recorder, gauge: CardGauge, planned: list[GpuPlan]
 ) -> AllocatingBench | Bench:
-    """The steps of a framework, which is imported here."""
+    """Import a framework and return its steps."""
     if framework is TORCH:
         return AllocatingBench(TorchCards(), recorder, gauge, planned)
     if framework is JAX:
@@ -76,10 +76,10 @@ def _bench(
 
 
 def _configure(recorder: Recorder, framework: ProbedFramework) -> list[GpuPlan] | None:
-    """Apply the profile; return the cards it means, or None where there is nothing to probe."""
+    """Apply the profile; return the cards that it uses, or None if there is nothing to probe."""
     import gpuconf
 
-    # A shortage is refused here at once, where the framework's import would wait for memory.
+    # Reports a shortage immediately; the framework's import would wait for memory.
     plan = gpuconf.plan() if switched_off(os.environ) is None else None
     import gpuconf.auto
 
@@ -103,7 +103,7 @@ def _configure(recorder: Recorder, framework: ProbedFramework) -> list[GpuPlan] 
 
 
 def _without_plan(inventory: Inventory) -> list[GpuPlan]:
-    """With GPUCONF_DISABLE: the cards that CUDA shows, and the framework's own rules."""
+    """With GPUCONF_DISABLE: the cards that CUDA shows, under the framework's own rules."""
     seen = resolve(
         os.environ.get("CUDA_VISIBLE_DEVICES"),
         inventory.gpus,
@@ -127,7 +127,7 @@ def _profile_facts(plan: Plan | None) -> dict[str, str]:
 
 
 def _hidden(plan: Plan) -> dict[str, Any]:
-    """Why the plan shows no GPU; calm, unless a card that is there went short."""
+    """Why the plan shows no GPU; calm, unless a present card has too little memory."""
     if plan.profile.gpus.kind == "none":
         return {"reason": f"profile {plan.profile.name} uses no GPU", "detail": plan.notes}
     if not plan.visible:
@@ -153,7 +153,7 @@ def _card(place: int, planned: GpuPlan, framework: ProbedFramework) -> dict[str,
 
 
 def _holders(gpu: Gpu) -> Iterator[dict[str, object]]:
-    """Who holds memory, then those that the driver does not list, with a lease alone."""
+    """The processes that hold memory, then lease holders that the driver does not list."""
     for process, lease in gpu.holders:
         size = None if lease is None else lease.lease_bytes
         if process is not None:
@@ -166,7 +166,7 @@ def _holders(gpu: Gpu) -> Iterator[dict[str, object]]:
 
 
 def _has_cuda_driver() -> bool:
-    """Whether a GPU may be there that NVML does not know, as on a Jetson."""
+    """Whether there may be a GPU that NVML does not support, as on a Jetson."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:

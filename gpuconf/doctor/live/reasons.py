@@ -1,4 +1,4 @@
-"""Why a step failed, or too few GPUs are listed: from exception, log and card.  Pure."""
+"""Why a step failed, or too few GPUs are listed: from the exception, log and card.  Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REFUSALS = (
 
 
 def reason_of(failed: FailedStep) -> Reason:
-    """Why the step failed: gpuconf's own refusals first, then what the exception and log say."""
+    """Why the step failed: gpuconf's own errors first, then the exception and the log."""
     error = failed.error
     if error.hint is not None or error.kind in _REFUSALS:
         return _refused(failed)
@@ -35,9 +35,9 @@ def reason_of(failed: FailedStep) -> Reason:
 
 
 def _refused(failed: FailedStep) -> Reason:
-    """gpuconf said no before the framework could: its own message and hint.
+    """gpuconf raised an error before the framework could: its own message and hint.
 
-    A hint is a sentence, whose quoted commands a shell would run: no fix to paste.
+    A hint is a sentence with quoted commands, which a shell would run, so it is not a fix to paste.
     """
     error, record = failed.error, failed.record
     summary, *detail = error.message.splitlines() or [error.kind]
@@ -47,7 +47,7 @@ def _refused(failed: FailedStep) -> Reason:
         fix = f"nvidia-smi  # then stop what holds the card; the sum: {fix}"
     elif error.kind == "ProfileNotFoundError":
         fix = "gpuconf profiles list"
-    if error.kind == "TooLateError":  # its hint is for scripts, and this one begins as it says
+    if error.kind == "TooLateError":  # its hint is about scripts; this one already starts that way
         python = shlex.quote(record.fact("python") or "python")
         fix = f"{python} -X importtime -c pass 2>&1 | grep -iE "
         fix += f"'{record.framework.package}|customize|[.]pth'"
@@ -87,7 +87,7 @@ def _unknown(failed: FailedStep) -> Reason:
 
 
 def reason_of_unseen(record: LiveRecord, log: str) -> Reason:
-    """Why the framework lists none, or fewer, of the cards in ``record``: from what it wrote."""
+    """Why the framework lists none or few of the cards in ``record``, from its log."""
     framework = record.framework
     if record.fact("is_cuda_build") == "False":
         remove = "pip uninstall -y tensorflow-cpu; " if framework is TENSORFLOW else ""
@@ -97,7 +97,7 @@ def reason_of_unseen(record: LiveRecord, log: str) -> Reason:
     found = reason_by_cause(failed, read(log))
     if found is not None:
         return found
-    words = () if framework is TENSORFLOW else last_words(log)  # it logs much that means nothing
+    words = () if framework is TENSORFLOW else last_words(log)  # its log has many harmless lines
     why = f": {words[-1]}" if words else ", and does not say why"
     return Reason(
         f"{framework.title} lists too few GPUs{why}",

@@ -1,7 +1,7 @@
-"""What the probe's child writes while it works, one JSON object a line, and how it is read.
+"""The probe child's output, one JSON object per line, and its parser.
 
-Pure.  The child may die in the middle of a line, and a framework may write anything anywhere, so
-whatever is not a line of ours is passed over, and what is missing is None.
+Pure.  The child may die in the middle of a line, and a framework may print anything anywhere, so
+other lines are ignored, and missing values are None.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuconf.json_values import UnreadableError, decoded, json_objects
 
 
 class Skip(NamedTuple):
-    """Why there is nothing to probe; ``is_calm`` is False where somebody may want to know."""
+    """Why there is nothing to probe; ``is_calm`` is False if the user should see it."""
 
     reason: str = "there is nothing to probe"
     detail: tuple[str, ...] = ()
@@ -24,10 +24,10 @@ class Skip(NamedTuple):
 
 
 class LiveRecord(NamedTuple):
-    """All that a child wrote.
+    """A child's whole output.
 
-    ``facts`` are versions and the profile's name and ``context``, as text; ``notes`` are
-    settings that did not take effect.  ``is_over`` says that it went to its end.
+    ``facts`` are versions and the profile's name and ``context``, as text; ``notes`` are settings
+    that did not take effect.  ``is_over`` is True if it finished.
     """
 
     cards: tuple[ProbedCard, ...] = ()
@@ -39,27 +39,27 @@ class LiveRecord(NamedTuple):
     framework: ProbedFramework = TENSORFLOW
 
     def fact(self, name: str) -> str | None:
-        """The newest value of a fact; None if the child did not come to it."""
+        """The latest value of a fact; None if the child did not write it."""
         return dict(self.facts).get(name)
 
     @property
     def steps_to_take(self) -> tuple[str, ...]:
-        """The framework's steps without the one that the child leaves out."""
+        """The framework's steps, without the one that the child skips."""
         return tuple(step for step in self.framework.steps if step != self.fact("untried"))
 
     @property
     def unfinished(self) -> LiveStep | None:
-        """The step in which the child still is, or died."""
+        """The step that the child is running, or in which it died."""
         return next((step for step in self.steps if step.seconds is None), None)
 
 
 class ChildRun(NamedTuple):
-    """A child that has ended, or was ended.
+    """A child that ended or was killed.
 
-    ``only`` is the place of its one card, None where it had them all.  ``code`` is its exit code,
-    below 0 a signal's number, and None where it was ended because its time, ``timeout_s``, was
-    up.  ``output`` is what it wrote to stdout and stderr, the middle cut out of a long one.
-    ``is_stuck`` says that not even SIGKILL ended it.
+    ``only`` is the place of its single card, None if it had all.  ``code`` is its exit code,
+    negative for a signal, and None if it was killed after its time limit ``timeout_s``.  ``output``
+    is its stdout and stderr; a long output lacks its middle.  ``is_stuck`` is True if even SIGKILL
+    did not end it.
     """
 
     record: LiveRecord
@@ -71,19 +71,19 @@ class ChildRun(NamedTuple):
 
 
 class _Cards(NamedTuple):
-    """The line with the cards."""
+    """The line that lists the cards."""
 
     cards: tuple[ProbedCard, ...] = ()
 
 
 class _Notes(NamedTuple):
-    """The line with the notes."""
+    """The line that lists the notes."""
 
     notes: tuple[str, ...] = ()
 
 
 def read_record(text: str, framework: ProbedFramework = TENSORFLOW) -> LiveRecord:
-    """Read what a child wrote so far; never raise."""
+    """Parse a child's output so far; never raises."""
     record = LiveRecord(framework=framework)
     for line in json_objects(text):
         change = _CHANGES.get(str(line.get("event")))
@@ -98,7 +98,7 @@ def _begun(record: LiveRecord, line: dict[str, Any]) -> LiveRecord:
 
 
 def _ended(record: LiveRecord, line: dict[str, Any]) -> LiveRecord:
-    """The step that was begun is replaced by its end, which is one even without a figure."""
+    """Replace the begun step by its end; a missing duration becomes 0."""
     ended = decoded(LiveStep, line)
     begun = LiveStep(ended.step, ended.cards)
     others = (step for step in record.steps if step != begun)
@@ -110,7 +110,7 @@ def _with_facts(record: LiveRecord, line: dict[str, Any]) -> LiveRecord:
     return record._replace(facts=(*record.facts, *facts))
 
 
-# What each kind of line changes in the record.
+# How each kind of line changes the record.
 _CHANGES: dict[str, Callable[[LiveRecord, dict[str, Any]], LiveRecord]] = {
     "begin": _begun,
     "end": _ended,

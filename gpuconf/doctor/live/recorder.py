@@ -1,4 +1,4 @@
-"""The child's side of the record: readings of memory, and lines that a crash does not lose."""
+"""The child's side of the record: memory readings, and lines that survive a crash."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from gpuconf.hardware import Gpu, Inventory, read_inventory
 
 _LONGEST_MESSAGE = 8000
 
-# Reads the memory of the cards at these places: `Gauge.read`.
+# Reads the memory of the cards at these places: `CardGauge.read`.
 Read = Callable[[Sequence[int]], "list[dict[str, int | None]]"]
-# The framework's own count for the card at a place: bytes given out now, and at most.
+# The framework's own figures for the card at a place: bytes allocated now, and at peak.
 Allocator = Callable[[int], "tuple[int | None, int | None]"]
 
 
 class StepFailed(Exception):  # noqa: N818  # says what happened, and is not an error of ours
-    """A step raised; it is in the record."""
+    """A step raised; the record has the exception."""
 
 
 class WrongResultError(Exception):
-    """The card computed numbers that differ from the processor's."""
+    """The card's results differ from the CPU's."""
 
 
 class LimitNotHeldError(Exception):
-    """The framework took more than the limit that it reports."""
+    """The framework allocated more than the limit that it reports."""
 
 
 class Recorder:
-    """Writes to a file descriptor that is neither stdout nor stderr, which are the framework's."""
+    """Writes to its own file descriptor; stdout and stderr belong to the framework."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def write(self, event: str, **fields: object) -> None:
-        """Write one event, whole; a crash right after this call does not lose it."""
+        """Write one event as a whole; it survives a crash right after this call."""
         line = json.dumps({"event": event, **fields}, default=str)
         os.write(self._descriptor, f"{line}\n".encode(errors="replace"))
 
     @contextmanager
     def step(self, name: str, cards: Sequence[int], read: Read) -> Iterator[None]:
-        """Measure and record the block; raise StepFailed if it raises."""
+        """Measure and record the block; raises StepFailed if the block raises."""
         self.write("begin", step=name, cards=list(cards))
         before = read(cards)
         started = time.perf_counter()
         error: dict[str, str | None] | None = None
         try:
             yield
-        except Exception as raised:  # whatever it is, it is the result of the step
+        except Exception as raised:  # any exception is the result of the step
             error = _describe(raised)
         seconds = round(time.perf_counter() - started, 4)
         self.write(
@@ -74,15 +74,15 @@ def _describe(error: Exception) -> dict[str, str | None]:
 
 
 class CardGauge:
-    """Reads the memory of the cards, which the framework knows by their place in ``gpus``."""
+    """Reads the memory of the cards, which the framework numbers by their place in ``gpus``."""
 
     def __init__(self, gpus: Sequence[Gpu]) -> None:
         self._gpus = gpus
-        # None before the framework has devices: asking it would make them.
+        # None until the framework has created its devices, because a query would create them.
         self.allocator: Allocator | None = None
 
     def read(self, places: Sequence[int]) -> list[dict[str, int | None]]:
-        """What is taken now on the cards at ``places``; unknown is None.  Never raises."""
+        """The memory in use on the cards at ``places``; None means unknown.  Never raises."""
         inventory = read_inventory() if places and self._gpus else Inventory()
         return [self._read(place, inventory) for place in places]
 
@@ -109,11 +109,11 @@ class CardGauge:
             return None, None
         try:
             return self.allocator(place)
-        except Exception:  # a card in trouble; the current step says which
+        except Exception:  # the card has a problem, which the current step reports
             return None, None
 
 
 def _own_bytes(gpu: Gpu) -> int | None:
-    """What this process holds; None where NVML does not say (WSL2), or counts other pids."""
+    """This process's memory; None if NVML does not report it (WSL2), or uses other PIDs."""
     found = [process for process in gpu.processes or () if process.pid == os.getpid()]
     return found[0].used_bytes if found else None

@@ -1,4 +1,4 @@
-"""Numbers that a card computes with, and whether it computed them as the processor does."""
+"""Input for computations on a card, and a comparison of its results with the CPU's."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from typing import Any
 
 from gpuconf.doctor.live.recorder import WrongResultError
 
-# Tensor cores round inputs to 10 bits (TF32), which whole numbers below 8 survive; cuDNN may
-# transform before it multiplies (Winograd).  Wrong results are off by more than this share.
+# Tensor cores round inputs to 10 bits (TF32), which is exact for integers below 8; cuDNN may
+# transform the data before it multiplies (Winograd).  Wrong results differ by more than this share.
 _TOLERANCE = 1e-3
 
 
 def whole_numbers(shape: tuple[int, ...], seed: int) -> Any:
-    """Whole numbers from -7 to 7 as float32: their products and sums are exact in float32."""
+    """Integers from -7 to 7 as float32; their products and sums are exact in float32."""
     import numpy as np
 
     return np.random.default_rng(seed).integers(-7, 8, shape).astype(np.float32)
 
 
 def compare(got: Any, expected: Any) -> None:
-    """Raise WrongResultError where ``got`` is not what the processor computed."""
+    """Raise WrongResultError if ``got`` is not the CPU's result."""
     import numpy as np
 
     if got.shape != expected.shape:
         raise WrongResultError(f"the shape is {got.shape}, and it should be {expected.shape}")
     off = np.abs(got - expected)
-    # Not `off > …`, which NaN would pass.
+    # Not `off > …`, which is false for NaN.
     wrong = ~(off <= _TOLERANCE * np.abs(expected).max())
     if wrong.any():
         first = tuple(int(index) for index in np.argwhere(wrong)[0])

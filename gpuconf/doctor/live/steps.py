@@ -13,7 +13,7 @@ from gpuconf.planner import GpuPlan
 
 
 class Bench:
-    """One imported TensorFlow on the cards of the plan."""
+    """The imported TensorFlow and the cards of the plan."""
 
     def __init__(
         self, tf: Any, recorder: Recorder, gauge: CardGauge, planned: Sequence[GpuPlan]
@@ -26,7 +26,7 @@ class Bench:
         self.places: tuple[int, ...] = ()
 
     def list_cards(self, only: int | None) -> None:
-        """Have TensorFlow list its GPUs, which starts CUDA and makes no context."""
+        """Have TensorFlow list its GPUs, which starts CUDA but creates no context."""
         tf = self._tf
         self._recorder.write(
             "facts", version=tf.__version__, is_cuda_build=tf.test.is_built_with_cuda()
@@ -41,7 +41,7 @@ class Bench:
         self.places = tuple(range(len(gpus))) if only is None else (only,)
 
     def make_contexts(self) -> None:
-        """Have TensorFlow make its devices, all at once as in any program."""
+        """Have TensorFlow create its devices, all at once as in any program."""
         with self._recorder.step("context", self.places, self._gauge.read):
             logical = self._tf.config.list_logical_devices("GPU")
             if not logical:
@@ -53,7 +53,7 @@ class Bench:
         self._recorder.write("notes", notes=_unmet_settings())
 
     def try_card(self, place: int) -> None:
-        """The steps on one card, to the first that fails.  Raises StepFailed."""
+        """Run the steps on one card until one fails.  Raises StepFailed."""
         for name, work in (
             ("matmul", self._matmul),
             ("convolution", self._convolution),
@@ -65,7 +65,7 @@ class Bench:
                 work(device)
 
     def _record_backend(self) -> None:
-        """Keras on another backend is why gpuconf keeps TensorFlow off the cards."""
+        """Record Keras's backend; on another than TensorFlow, gpuconf keeps TensorFlow off GPUs."""
         self._recorder.write("facts", keras_backend=_keras_backend(self._tf))
 
     def _allocated(self, place: int) -> tuple[int | None, int | None]:
@@ -73,7 +73,7 @@ class Bench:
         return info["current"], info["peak"]
 
     def _matmul(self, device: str) -> None:
-        """512 × 512 times 512 × 512, float32: makes the cuBLAS handle."""
+        """Multiply two 512 × 512 matrices in float32, which creates the cuBLAS handle."""
         import numpy as np
 
         left, right = whole_numbers((512, 512), seed=1), whole_numbers((512, 512), seed=2)
@@ -81,7 +81,10 @@ class Bench:
         compare(got, left.astype(np.float64) @ right)
 
     def _convolution(self, device: str) -> None:
-        """8 images of 32 × 32 × 8 with 16 kernels of 3 × 3, float32: makes the cuDNN handle."""
+        """Convolve 8 images of 32 × 32 × 8 with 16 kernels of 3 × 3, in float32.
+
+        Creates the cuDNN handle.
+        """
         import numpy as np
 
         images, kernels = whole_numbers((8, 32, 32, 8), seed=3), whole_numbers((3, 3, 8, 16), 4)
@@ -92,7 +95,7 @@ class Bench:
         compare(got, np.einsum("bhwcij,ijco->bhwo", windows.astype(np.float64), kernels))
 
     def _compute(self, device: str, build: Callable[[], Any]) -> Any:
-        """The value of what ``build`` makes, in graph mode too."""
+        """Evaluate the tensor from ``build``, also in graph mode."""
         tf = self._tf
         if tf.executing_eagerly():
             with tf.device(device):
@@ -103,7 +106,7 @@ class Bench:
                 return session.run(value)
 
     def _fit(self, device: str) -> None:
-        """Two steps of a small convolutional network, compiled as Keras does by default."""
+        """Train a small convolutional network for two steps, compiled with Keras's defaults."""
         import numpy as np
 
         keras = self._tf.keras
@@ -128,7 +131,7 @@ class Bench:
 def _first_devices(
     names: Sequence[str], places: Sequence[int], planned: Sequence[GpuPlan]
 ) -> dict[int, str]:
-    """The first logical device of each card; raises LookupError where TensorFlow made too few."""
+    """The first logical device of each card; raises LookupError if TensorFlow created too few."""
     counts = [
         max(1, len(planned[place].logical_devices_bytes)) if place < len(planned) else 1
         for place in places
@@ -140,7 +143,7 @@ def _first_devices(
 
 
 def _unmet_settings() -> list[str]:
-    """What the profile asked of the devices and did not get."""
+    """The profile's device settings that did not take effect."""
     import gpuconf
 
     made = gpuconf.activation()
@@ -149,7 +152,7 @@ def _unmet_settings() -> list[str]:
 
 
 def _version_of(keras: Any) -> str:
-    """Keras 3 says it; the ``tf.keras`` of Keras 2 and tf_keras leave it to their package."""
+    """Keras's version; for ``tf.keras`` of Keras 2 and tf_keras it is only in their package."""
     name = keras.__name__.partition(".")[0]
     version = getattr(keras, "__version__", None) or getattr(
         sys.modules.get(name), "__version__", ""
@@ -158,7 +161,7 @@ def _version_of(keras: Any) -> str:
 
 
 def _keras_backend(tf: Any) -> str:
-    """What Keras computes with."""
+    """The backend of Keras."""
     try:
         return str(tf.keras.config.backend())
     except Exception:  # Keras 2, which has no other; or one that cannot be imported

@@ -9,23 +9,23 @@ from gpuconf.doctor.source import rewrites
 from gpuconf.doctor.source.rewrites import is_held_out, is_measured, is_whole
 from gpuconf.doctor.source.script import Script, ScriptProblem, argument
 
-# Methods that take what they are given as one batch, and those that take it in batches.
+# Methods that treat their input as one batch, and the ones that split it into batches.
 _ONE_BATCH = {"predict_on_batch": "predict", "test_on_batch": "evaluate", "train_on_batch": "fit"}
-# Sets so small that one batch is what one would choose.
+# Data sets so small that a single batch is a sensible choice.
 _TOYS = {"load_iris", "load_wine", "load_digits", "load_breast_cancer", "load_diabetes"}
 _TOYS |= {"make_moons", "make_circles", "make_blobs", "make_classification", "make_regression"}
 _MODEL_MAKERS = {"Sequential", "Model", "load_model", "model_from_json", "clone_model"}
-_RUNS_GRAPH = {"run": 1, "eval": 0}  # where feed_dict stands among the positions
+_RUNS_GRAPH = {"run": 1, "eval": 0}  # the position of feed_dict
 _TENSOR_MAKERS = {"tensorflow.constant", "tensorflow.convert_to_tensor"}
 _LONGEST_CALL = 60
 
 
 def whole_set_at_once(script: Script) -> Iterator[ScriptProblem]:
-    """``source.whole_set``: memory for all samples at once, where 32 at a time would do."""
+    """``source.whole_set``: memory for all samples at once, although 32 at a time would do."""
     if any(_last_name(call.func) in _TOYS for call, _ in script.calls()):
         return
     for call, name in script.calls():
-        if not name.startswith("gpuconf."):  # whose calls take a whole set in parts
+        if not name.startswith("gpuconf."):  # gpuconf's calls split a whole set
             yield from _problems_of(script, call, name)
 
 
@@ -83,7 +83,7 @@ def _quoted(call: ast.Call) -> str:
 
 
 def _calls_model(script: Script, call: ast.Call) -> bool:
-    """Whether a variable is called that holds a Keras model."""
+    """Whether the call is of a variable that holds a Keras model."""
     if not isinstance(call.func, ast.Name) or not call.args:
         return False
     values = script.values_of(call.func.id)
@@ -99,15 +99,15 @@ def _makes_model(script: Script, value: ast.expr | None) -> bool:
 
 
 def _sized_by_data(script: Script, call: ast.Call, method: str) -> bool:
-    """Whether ``batch_size`` is the length of the data that the call is about."""
+    """Whether ``batch_size`` is the length of the data in this call."""
     size = argument(call, rewrites.BATCH_SIZE_AT[method], "batch_size")
     return is_measured(script, size, argument(call, 0, "x"))
 
 
 def _whole_feed(script: Script, call: ast.Call, method: str) -> ast.expr | None:
-    """What ``session.run(t, feed)`` or ``t.eval(feed)`` is fed, if that is a whole test set.
+    """The feed of ``session.run(t, feed)`` or ``t.eval(feed)``, if it is a whole test set.
 
-    Not a set that a network learns from: a training operation must run as often as before.
+    Not a training set: a training operation must run as often as before.
     """
     if method not in _RUNS_GRAPH:
         return None
@@ -119,7 +119,7 @@ def _whole_feed(script: Script, call: ast.Call, method: str) -> ast.expr | None:
 
 
 def _is_put_on_the_card(script: Script, call: ast.Call) -> bool:
-    """Whether a tensor is made of a whole set, not in a graph and not under a ``tf.device``."""
+    """Whether a tensor is made from a whole set, outside a graph and any ``tf.device``."""
     withs = [each for each in script.above(call) if isinstance(each, ast.With)]
     entered = {item.context_expr for each in withs for item in each.items}
     if (

@@ -1,6 +1,6 @@
-"""tf.contrib and tensorflow.examples, which no TensorFlow 2 has: what is in their place, if any.
+"""tf.contrib and tensorflow.examples, which TensorFlow 2 lacks, and their replacements.
 
-The replacements are held against the installed TensorFlow by tests/doctor/source/test_source_v1.py;
+tests/doctor/source/test_source_v1.py checks the replacements against the installed TensorFlow;
 tf_slim 1.1.0 builds its layers on TensorFlow 2.21.
 """
 
@@ -17,7 +17,7 @@ _MODULES = ("contrib", "examples")
 _DATA = "examples.tutorials.mnist"
 _CELLS = ("BasicLSTMCell", "BasicRNNCell", "DropoutWrapper", "GRUCell", "LSTMCell", "MultiRNNCell",
           "ResidualWrapper", "RNNCell")  # fmt: skip
-# Names of tf.compat.v1, by those below tf.contrib.
+# Names below tf.contrib -> names in tf.compat.v1.
 REPLACEMENTS = {
     **{f"contrib.rnn.{cell}": f"nn.rnn_cell.{cell}" for cell in _CELLS},
     "contrib.rnn.static_rnn": "nn.static_rnn",
@@ -28,7 +28,7 @@ REPLACEMENTS = {
     "contrib.data.Dataset": "data.Dataset",
     _DATA: "keras.datasets.mnist.load_data",
 }
-# Of the package tf_slim.
+# Names in the package tf_slim.
 _SLIM = {"contrib.slim": "slim", "contrib.layers": "slim.layers"}
 _SLIM_ITSELF = ("apply_regularization", "group_norm", "instance_norm", "l1_regularizer",
                 "l2_regularizer", "optimize_loss", "sum_regularizer")  # fmt: skip
@@ -37,7 +37,7 @@ _MOST_NAMES = 4
 
 
 def gone_modules(script: Script) -> Iterator[ScriptProblem]:
-    """``source.v1_gone``: what ends with an error on every TensorFlow 2."""
+    """``source.v1_gone``: names that raise an error on every TensorFlow 2."""
     used = [each for each in _uses(script) if not is_guarded(script, each[0])]
     names = dict.fromkeys(name for _, name in used)
     moved = {name: new for name in names if (new := _replacement(name)) is not None}
@@ -57,7 +57,7 @@ def gone_modules(script: Script) -> Iterator[ScriptProblem]:
 
 
 def _uses(script: Script) -> Iterator[tuple[ast.AST, str]]:
-    """The names below those modules, in full, each where it fails: at its import, if it has one."""
+    """The full names below those modules, each where it fails: at its import, if it has one."""
     used = list(_attributes(script))
     imports: list[tuple[ast.AST, str]] = []
     for node in ast.walk(script.tree):
@@ -82,15 +82,15 @@ def _attributes(script: Script) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _below(name: str) -> str | None:
-    """``contrib.rnn.LSTMCell`` for a name in one of those modules; None for another."""
+    """``contrib.rnn.LSTMCell`` for a name in one of those modules; None for others."""
     name = name.removeprefix("tensorflow.").removeprefix("compat.v1.")
     if name.startswith(_DATA):
-        return _DATA  # what its functions are called is of no use any more
+        return _DATA  # the names of its functions no longer matter
     return name if name.partition(".")[0] in _MODULES else None
 
 
 def _replacement(name: str) -> str | None:
-    """What is in place of ``name``, as a script would write it."""
+    """The replacement for ``name``, as a script would write it."""
     for old, new in REPLACEMENTS.items():
         if name == old:
             return f"tf.{new}"
@@ -106,7 +106,7 @@ def _replacement(name: str) -> str | None:
 
 
 def _lines(moved: dict[str, str]) -> Iterator[str]:
-    """The imports that are needed, and each name with the new one."""
+    """The imports needed, and each name with its replacement."""
     if any(new.startswith("slim") for new in moved.values()):
         yield "import tf_slim as slim  # pip install tf_slim"
     if any(new.startswith("tf.") for new in moved.values()):

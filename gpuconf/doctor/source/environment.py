@@ -1,4 +1,4 @@
-"""Environment variables that a script sets too late to be read, or in words nobody reads."""
+"""Environment variables that a script sets too late, or to values that are ignored."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gpuconf.doctor.source import makers
 from gpuconf.doctor.source.flow import CodeEvent, CodePath
 from gpuconf.doctor.source.script import Script, ScriptProblem, first_in, imported_modules
 
-# Read once, when this package is imported.  TF 2.21, Keras 3.15 and jax 0.10 were run with each
-# set one line too late; tests/doctor/source/test_source_facts.py runs them again.
+# Read once, when this package is imported.  Measured on TF 2.21, Keras 3.15 and jax 0.10 with each
+# variable set one line too late; tests/doctor/source/test_source_facts.py repeats this.
 _READ_AT_IMPORT = {
     "TF_CPP_MIN_LOG_LEVEL": ("tensorflow", "keras", "tf_keras"),
     "TF_ENABLE_ONEDNN_OPTS": ("tensorflow", "keras", "tf_keras"),
@@ -22,7 +22,7 @@ _READ_AT_IMPORT = {
     "KERAS_TORCH_DEVICE": ("keras",),
     "JAX_PLATFORMS": ("jax",),
 }
-# Read when the first device is made, or in the case of "listing" when GPUs are first listed.
+# Read when the first device is created; those with "listing", when GPUs are first listed.
 _READ_AT_FIRST_USE: dict[str, tuple[frozenset[str], ...]] = {
     "CUDA_VISIBLE_DEVICES": (makers.TENSORFLOW_LISTS, makers.TENSORFLOW, makers.JAX, makers.TORCH),
     "CUDA_DEVICE_ORDER": (makers.TENSORFLOW_LISTS, makers.TENSORFLOW, makers.JAX, makers.TORCH),
@@ -40,14 +40,14 @@ _FORMER = {"TF_CPP_MIN_VLOG_LEVEL": "TF_CPP_MIN_LOG_LEVEL"}
 
 
 class ScriptVariable(NamedTuple):
-    """A variable that the script sets: its name and, where it is a literal, its value."""
+    """A variable that the script sets: its name, and the expression of its value."""
 
     variable: str
     value: ast.expr | None
 
 
 def settings_at(script: Script, node: ast.AST) -> list[ScriptVariable]:
-    """The variables that one statement or call sets."""
+    """The variables that a statement or call sets."""
     if isinstance(node, ast.Assign):
         targets = [each for each in node.targets if isinstance(each, ast.Subscript)]
         found = [(each.slice, node.value) for each in targets if _is_environ(script, each.value)]
@@ -88,7 +88,7 @@ def _is_environ(script: Script, node: ast.AST) -> bool:
 
 
 def late_variables(script: Script) -> Iterator[ScriptProblem]:
-    """``source.env_late``: a variable set after what reads it has read it."""
+    """``source.env_late``: a variable set after it has been read."""
     for line in script.lines:
         for index in range(line.own_from, len(line.steps)):
             node = line.steps[index].node
@@ -101,7 +101,7 @@ def late_variables(script: Script) -> Iterator[ScriptProblem]:
 def _read_before(
     script: Script, line: CodePath, index: int, setting: ScriptVariable
 ) -> tuple[CodeEvent, str] | None:
-    """The step that has read the variable by then, and in words what it did."""
+    """The step that has already read the variable, and a description of how."""
     variable = _FORMER.get(setting.variable, setting.variable)
     packages = _READ_AT_IMPORT.get(variable, ())
     if variable in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
@@ -120,7 +120,7 @@ def _read_before(
 
 
 def _is_repeated(script: Script, line: CodePath, setting: ScriptVariable, read: CodeEvent) -> bool:
-    """Whether the same value was set in time as well."""
+    """Whether the same value was also set in time."""
     earlier = line.steps[: line.steps.index(read)]
     in_time = [each for step in earlier for each in settings_at(script, step.node)]
     return any(_is_same(each, setting) for each in in_time)
@@ -133,7 +133,7 @@ def _is_same(one: ScriptVariable, other: ScriptVariable) -> bool:
 
 
 def _package(node: ast.AST, packages: tuple[str, ...]) -> str:
-    """The one of ``packages`` that this statement imports."""
+    """The package among ``packages`` that this statement imports."""
     for module in imported_modules(node):
         for package in packages:
             if module == package or module.startswith(f"{package}."):
@@ -157,7 +157,7 @@ def _late(
 
 
 def growth_spelling(script: Script) -> Iterator[ScriptProblem]:
-    """``source.growth_value``: TensorFlow knows ``true`` and ``false``, and ignores all else."""
+    """``source.growth_value``: TensorFlow accepts ``true`` and ``false``, and ignores the rest."""
     for node in ast.walk(script.tree):
         for setting in settings_at(script, node):
             value = script.constant(setting.value)

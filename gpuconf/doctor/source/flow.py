@@ -1,7 +1,7 @@
 """The calls, imports and assignments of a file in the order in which they would run.
 
-A function's body stands where it is first called.  Functions that the file itself never calls
-are lines of their own, each after all that the file does when it is imported.
+A function's body is placed at its first call.  Each function that the file itself never calls is a
+separate path, after everything that the file does when it is imported.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ _Kinds = (ast.Call, ast.Import, ast.ImportFrom, ast.Assign, ast.AugAssign)
 
 
 class CodeEvent(NamedTuple):
-    """Something that happens, and the arms of ``if``, ``except`` and ``case`` it stands in."""
+    """A step of the program, and the arms of ``if``, ``except`` and ``case`` that contain it."""
 
     node: ast.Call | ast.Import | ast.ImportFrom | ast.Assign | ast.AugAssign
     arms: _Arms
 
     def surely_precedes(self, later: CodeEvent) -> bool:
-        """Whether this, being earlier, happens whenever ``later`` does."""
+        """Whether this earlier event happens whenever ``later`` does."""
         return self.arms == later.arms[: len(self.arms)]
 
     def excludes(self, other: CodeEvent) -> bool:
-        """Whether they stand in two arms of one ``if``."""
+        """Whether the two are in different arms of one ``if``."""
         mine = dict(self.arms)
         return any(mine.get(fork, arm) != arm for fork, arm in other.arms)
 
 
 class CodePath(NamedTuple):
-    """One way through the file; the steps before ``own_from`` belong to another line too."""
+    """One path through the file; the steps before ``own_from`` also belong to another path."""
 
     steps: tuple[CodeEvent, ...]
     own_from: int = 0
 
 
 def lines_through(tree: ast.Module) -> tuple[CodePath, ...]:
-    """The ways through a file: as it is run, then each function that nobody calls."""
+    """The paths through a file: the file as it is run, then each function that nothing calls."""
     walker = _Walker(tree)
     walker.statements(tree.body)
     lines = [CodePath(tuple(walker.steps))]
-    # Whoever imports the file, or a spawned worker, never runs what stands under __main__.
+    # Code that imports the file, such as a spawned worker, never runs the part under __main__.
     imported = tuple(step for step in walker.steps if step not in walker.under_main)
     for function in walker.every_function:
         if function not in walker.called:
@@ -76,7 +76,7 @@ class _Walker:
                     self._by_name[node.name] = member
 
     def enter(self, function: Function) -> None:
-        """Walk the body, once; a generator's does not run when it is called."""
+        """Walk the body, once; a generator's body does not run when it is called."""
         self.called.add(function)
         if not _is_generator(function):
             self.statements(function.body)
@@ -125,7 +125,7 @@ class _Walker:
         self._arms = before
 
     def _plain(self, node: ast.stmt) -> None:
-        """Loops, ``with`` and simple statements: what they hold, in order."""
+        """Loops, ``with`` and simple statements: their contents, in order."""
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.stmt):
                 self._statement(child)
@@ -183,7 +183,7 @@ def _asks_for_main(test: ast.expr) -> bool:
 
 
 def _is_generator(function: Function) -> bool:
-    """Whether it yields, its inner functions left aside."""
+    """Whether it yields, not counting its inner functions."""
     waiting: list[ast.AST] = list(function.body)
     while waiting:
         node = waiting.pop()

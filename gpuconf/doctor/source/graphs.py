@@ -1,7 +1,7 @@
-"""Scripts written for TensorFlow 1's graphs, and the lines with which they run on TensorFlow 2.
+"""Scripts written for TensorFlow 1's graphs, and the lines that make them run on TensorFlow 2.
 
-The names are held against the installed TensorFlow by tests/doctor/source/test_source_v1.py, which
-also runs a script with the lines that are proposed here.
+tests/doctor/source/test_source_v1.py checks the names against the installed TensorFlow, and runs a
+script with the proposed lines.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ast
 
 from gpuconf.doctor.source.script import Script
 
-# What tf.compat.v1 has, and tf has not; with a point at the end, all that is below.
+# Names in tf.compat.v1 that tf lacks; a trailing dot means everything below.
 GRAPH_NAMES = (
     *("app.", "assign", "flags.", "get_default_graph", "get_variable", "gfile.", "logging."),
     *("global_variables_initializer", "initialize_all_variables", "local_variables_initializer"),
@@ -22,7 +22,7 @@ GRAPH_NAMES = (
     *("train.MomentumOptimizer", "train.MonitoredTrainingSession", "train.RMSPropOptimizer"),
     *("train.Saver", "train.SingularMonitoredSession", "train.Supervisor", "variable_scope"),
 )
-# Those that even tf.compat.v1 has only with Keras 2.
+# Names that even tf.compat.v1 has only with Keras 2.
 KERAS_2_NAMES = ("layers.", "nn.rnn_cell.")
 GETS_SESSION = "keras.backend.get_session"
 _SESSIONS = ("tensorflow.Session", "tensorflow.InteractiveSession")
@@ -36,14 +36,14 @@ KERAS_2 = "\n".join(
 
 
 def is_graph_name(name: str) -> bool:
-    """Whether TensorFlow 1 has ``name`` and TensorFlow 2 has not; sessions are not among them."""
+    """Whether TensorFlow 1 has ``name`` but TensorFlow 2 does not; excludes sessions."""
     return name.startswith("tensorflow.") and _is_among(
         name.removeprefix("tensorflow."), (*GRAPH_NAMES, *KERAS_2_NAMES)
     )
 
 
 def needs_keras_2(name: str) -> bool:
-    """Whether ``name`` is one that tf.compat.v1 has only with Keras 2."""
+    """Whether tf.compat.v1 has ``name`` only with Keras 2."""
     prefix = "tensorflow.compat.v1."
     return name.startswith(prefix) and _is_among(name.removeprefix(prefix), KERAS_2_NAMES)
 
@@ -53,7 +53,7 @@ def _is_among(name: str, known: tuple[str, ...]) -> bool:
 
 
 def is_graph_script(script: Script) -> bool:
-    """Whether it builds graphs and runs them itself, and not only hands a session to Keras."""
+    """Whether it builds and runs graphs itself, rather than just passing a session to Keras."""
     made = {_variable_of(script, call) for call, name in script.calls() if name in _SESSIONS}
     return any(
         is_graph_name(name) or name == GETS_SESSION or _is_run(call, made)
@@ -69,7 +69,7 @@ def _is_run(call: ast.Call, sessions: set[str | None]) -> bool:
 
 
 def _variable_of(script: Script, call: ast.Call) -> str | None:
-    """The variable that gets what a call makes."""
+    """The variable that the call's result is assigned to."""
     for each in script.above(call):
         target = each.optional_vars if isinstance(each, ast.withitem) else None
         if isinstance(each, ast.Assign):
@@ -80,7 +80,7 @@ def _variable_of(script: Script, call: ast.Call) -> str | None:
 
 
 def lines_for_graphs(script: Script) -> str:
-    """The script's imports of TensorFlow as they run on TensorFlow 2."""
+    """The script's TensorFlow imports, rewritten to run on TensorFlow 2."""
     called = [name for _, name in script.calls()]
     of_layers = any(_is_among(name.removeprefix("tensorflow."), KERAS_2_NAMES) for name in called)
     keras = [KERAS_2] if of_layers or GETS_SESSION in called else []

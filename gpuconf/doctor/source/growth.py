@@ -1,4 +1,4 @@
-"""Memory growth: on one GPU only, beside a limit, or with its errors swallowed."""
+"""Memory growth: on one GPU only, together with a limit, or with its errors swallowed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SETTINGS = {SETS_GROWTH, SETS_LIMIT, SETS_VISIBLE}
 _CAUGHT = {"RuntimeError", "ValueError", "Exception", "BaseException"}
 _EVERY_GPU = "every GPU"
 _LONGEST_FIX = 12
-# Of growth and a limit on one GPU.
+# The fix for growth and a limit on the same GPU.
 ONE_OF_BOTH = (
     "# either: growth up to the limit of a profile, on every GPU\n"
     "import gpuconf.auto  # above keras and every framework\n"
@@ -31,7 +31,7 @@ ONE_OF_BOTH = (
 
 
 def one_gpu_only(script: Script) -> Iterator[ScriptProblem]:
-    """``source.growth_one_gpu``: where two GPUs are visible, TensorFlow refuses to start."""
+    """``source.growth_one_gpu``: if two GPUs are visible, TensorFlow refuses to start."""
     calls = [
         call for call, name in script.calls() if name == SETS_GROWTH and _turns_on(script, call)
     ]
@@ -64,7 +64,7 @@ def _turns_on(script: Script, call: ast.Call) -> bool:
 
 
 def _gpu_of(script: Script, node: ast.expr | None) -> str | None:
-    """Which GPU an argument names: a number, every one (a loop's variable), or None: unknown."""
+    """The GPU that an argument names: a number, every GPU (a loop variable), or None (unknown)."""
     if isinstance(node, ast.Name) and None in script.values_of(node.id):
         return _EVERY_GPU if _is_loop_variable(script, node) else None
     node = script.value(node)
@@ -77,7 +77,7 @@ def _gpu_of(script: Script, node: ast.expr | None) -> str | None:
 
 
 def _is_gpu_list(script: Script, node: ast.expr) -> bool:
-    """Whether ``node`` is ``list_physical_devices(…)`` or a variable that only ever gets that."""
+    """Whether ``node`` is ``list_physical_devices(…)``, or a variable with no other value."""
     values = script.values_of(node.id) if isinstance(node, ast.Name) else [node]
     return bool(values) and all(
         isinstance(each, ast.Call) and script.names.of(each.func) == LISTS_GPUS for each in values
@@ -85,7 +85,7 @@ def _is_gpu_list(script: Script, node: ast.expr) -> bool:
 
 
 def _is_loop_variable(script: Script, node: ast.expr) -> bool:
-    """Whether ``node`` is a variable of a loop or comprehension that it stands in."""
+    """Whether ``node`` is the variable of a loop or comprehension around it."""
     if not isinstance(node, ast.Name):
         return False
     for each in script.above(node):
@@ -98,7 +98,7 @@ def _is_loop_variable(script: Script, node: ast.expr) -> bool:
 
 
 def _narrows_visibility(script: Script) -> bool:
-    """Whether the script sees to it that TensorFlow sees one GPU; also where it only may."""
+    """Whether the script restricts TensorFlow to one GPU, or may do so."""
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Call) and script.names.of(node.func) == SETS_VISIBLE:
             return True
@@ -108,7 +108,7 @@ def _narrows_visibility(script: Script) -> bool:
 
 
 def _asks_for_the_number(script: Script, call: ast.Call) -> bool:
-    """Whether the call stands under ``if len(gpus) == 1``."""
+    """Whether the call is under ``if len(gpus) == 1``."""
     tests = [each.test for each in script.above(call) if isinstance(each, ast.If)]
     for part in (part for test in tests for part in ast.walk(test)):
         if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Eq):
@@ -119,7 +119,7 @@ def _asks_for_the_number(script: Script, call: ast.Call) -> bool:
 
 
 def _has_gpuconf(script: Script, call: ast.Call) -> bool:
-    """Whether gpuconf's guards see the call, on every way to it."""
+    """Whether gpuconf's guards see the call on every path to it."""
     places = [
         (line, index)
         for line in script.lines
@@ -130,7 +130,7 @@ def _has_gpuconf(script: Script, call: ast.Call) -> bool:
 
 
 def growth_and_limit(script: Script) -> Iterator[ScriptProblem]:
-    """``source.growth_and_limit``: both on one GPU; tf.config cannot do that."""
+    """``source.growth_and_limit``: both on one GPU, which tf.config does not support."""
     for line in script.lines:
         for index in range(line.own_from, len(line.steps)):
             node = line.steps[index].node
@@ -184,7 +184,7 @@ def _both(
 
 
 def swallowed_errors(script: Script) -> Iterator[ScriptProblem]:
-    """``source.error_swallowed``: the setting failed, and the training goes on without it."""
+    """``source.error_swallowed``: the setting failed, and the training continues without it."""
     both = {problem.node for problem in growth_and_limit(script)}
     one_gpu = {problem.node for problem in one_gpu_only(script)}
     for node in ast.walk(script.tree):
@@ -196,7 +196,7 @@ def swallowed_errors(script: Script) -> Iterator[ScriptProblem]:
         for handler in node.handlers:
             if _catches(handler) and all(map(_only_tells, handler.body)):
                 inside = set(ast.walk(node))
-                # The fix must not hand back what another finding has just called wrong.
+                # The fix must not repeat what another finding has just called wrong.
                 instead = ONE_OF_BOTH if both & inside else None
                 instead = instead or (growth_for_all(script) if one_gpu & inside else None)
                 yield _swallowed(script, node, handler, setting, instead)
@@ -239,7 +239,7 @@ def _catches(handler: ast.ExceptHandler) -> bool:
 
 
 def _only_tells(statement: ast.stmt) -> bool:
-    """Whether a statement does nothing but speak: pass, a text, print(…), logger.warning(…)."""
+    """Whether a statement only prints or does nothing: pass, text, print(…), logger.warning(…)."""
     if isinstance(statement, ast.Pass | ast.Continue):
         return True
     if not isinstance(statement, ast.Expr):

@@ -1,4 +1,4 @@
-"""Whether a script asks which version it has before it uses what only one version has."""
+"""Whether a script checks the version before it uses something that only one version has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SAFE_HANDLERS = {"AttributeError", "ImportError", "ModuleNotFoundError", "Excep
 
 
 def is_guarded(script: Script, node: ast.AST) -> bool:
-    """Whether the script asks for the version first, or has another way ready."""
+    """Whether the script checks the version first, or has a fallback."""
     child = node
     for each in script.above(node):
         if isinstance(each, ast.If) and _VERSION.search(ast.unparse(each.test)):

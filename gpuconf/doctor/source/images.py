@@ -1,4 +1,4 @@
-"""All images of a data set read into one list."""
+"""All images of a data set, read into one list."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gpuconf.doctor.source.flow import Function
 from gpuconf.doctor.source.rewrites import of_images
 from gpuconf.doctor.source.script import Script, ScriptProblem, imports_tensorflow
 
-_READERS = {"imread", "load_img"}  # by the last name: cv2, skimage, imageio, matplotlib, Keras
+_READERS = {"imread", "load_img"}  # by last name: cv2, skimage, imageio, matplotlib, Keras
 _OPENERS = {"PIL.Image.open", "Image.open"}
 _ARRAYS = {"array", "asarray", "stack", "vstack", "concatenate", "convert_to_tensor", "constant"}
-# What makes few numbers of an image, so that the list holds those and no images.
 _FEW = 64
 _IN_PIECES = re.compile("batch|generat|chunk", re.IGNORECASE)
 _LOADERS = ("Sequence", "Dataset", "Generator", "DataLoader")
+# Calls that reduce an image to a few numbers, so that the list holds those instead of images.
 _SHRINK: tuple[str, ...] = (
     "predict",
     "extract",
@@ -32,7 +32,7 @@ _SHRINK += ("mean", "std", "sum", "shape", "size", "len", "detect", "mode", "inf
 
 
 def images_in_a_list(script: Script) -> Iterator[ScriptProblem]:
-    """``source.images_in_list``: host memory for every image, decoded, and for the array again."""
+    """``source.images_in_list``: host memory for all decoded images, and again for the array."""
     if not any(imports_tensorflow(node) for node in ast.walk(script.tree)):
         return
     reading = _Reading(script)
@@ -60,7 +60,7 @@ def _problem(script: Script, node: ast.AST) -> ScriptProblem:
 
 
 class _Reading:
-    """Which expressions of a script are images read from files."""
+    """Finds the expressions of a script that are images read from files."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -80,7 +80,7 @@ class _Reading:
         return any(each is not None and self.reads_images(each, images) for each in returned)
 
     def reads_images(self, node: ast.expr, images: set[str]) -> bool:
-        """Whether the value is an image that was read, or comes of one of the names ``images``."""
+        """Whether the value is an image that was read, or derives from a name in ``images``."""
         if isinstance(node, ast.Name):
             return node.id in images
         parts: list[ast.expr] = []
@@ -115,12 +115,12 @@ class _Reading:
         return None
 
     def _is_emptied(self, name: str, loop: ast.For) -> bool:
-        """Whether a loop makes the list anew, so that it holds one part at a time."""
+        """Whether a loop recreates the list, so that it holds one part at a time."""
         loops = [each for each in self._script.above(loop) if isinstance(each, ast.For | ast.While)]
         return any(self._script.is_bound_in(name, each) for each in (loop, *loops))
 
     def _is_piecewise(self, node: ast.AST) -> bool:
-        """Whether it stands in a generator or in something that is about one batch."""
+        """Whether it is in a generator, or in code that handles one batch."""
         for each in self._script.above(node):
             if isinstance(each, ast.For | ast.While) and _is_endless_or_few(each):
                 return True
@@ -135,7 +135,7 @@ class _Reading:
         return False
 
     def becomes_array(self, name: str, loop: ast.AST) -> bool:
-        """Whether ``name`` is made an array, or returned, in the function that fills it."""
+        """Whether ``name`` is converted to an array, or returned, in the function that fills it."""
         place: ast.AST = self._script.function_of(loop) or self._script.tree
         for node in ast.walk(place):
             used: list[ast.expr] = []
@@ -148,7 +148,7 @@ class _Reading:
         return False
 
     def is_list_of_all(self, node: ast.ListComp) -> bool:
-        """Whether a comprehension reads all images, and goes into an array."""
+        """Whether a comprehension reads all images, and its list becomes an array."""
         if not self.reads_images(node.elt, set()) or _is_few(node.generators[0].iter):
             return False
         if self._is_piecewise(node):
@@ -175,13 +175,13 @@ def _makes_array(call: ast.Call) -> bool:
 
 
 def _in_order(loop: ast.For) -> Iterator[ast.AST]:
-    """The nodes of the loop's body, as they stand in the text."""
+    """The nodes of the loop's body, in source order."""
     nodes = [node for statement in loop.body for node in ast.walk(statement)]
     return iter(sorted(nodes, key=lambda node: getattr(node, "lineno", 0)))
 
 
 def _is_few(iterated: ast.expr) -> bool:
-    """Whether a loop goes over a slice, a sample or a batch."""
+    """Whether a loop iterates over a slice, a sample or a batch."""
     if isinstance(iterated, ast.Subscript) and isinstance(iterated.slice, ast.Slice):
         return True
     if isinstance(iterated, ast.List | ast.Tuple):

@@ -1,7 +1,7 @@
-"""`gpuconf doctor --script train.py`: what the source says of the mistakes it will make.
+"""`gpuconf doctor --script train.py`: finds mistakes in the source.
 
-The script is read and never run.  A line that ends in ``# gpuconf: ignore`` is let alone, and
-``# gpuconf: ignore[source.env_late]`` silences that one check there.
+The script is read and never run.  A line that ends in ``# gpuconf: ignore`` is skipped, and ``#
+gpuconf: ignore[source.env_late]`` silences only that check there.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _CHECKS: dict[str, Callable[[Script], Iterator[ScriptProblem]]] = {
     "source.images_in_list": images.images_in_a_list,
     "source.workers": workers.unreached_workers,
 }
-# That no profile applies is reported, and is not a fault that was looked for.
+# Not counted: the check that reports that no profile applies, which is not a mistake.
 _PATTERNS = len(_CHECKS) - 1
 _IGNORE = re.compile(r"#\s*gpuconf:\s*ignore(?:\[(?P<ids>[^\]]*)\])?")
 _MOST_PLACES = 8
@@ -84,7 +84,7 @@ _OF_VERSION_1 = ("source.v1_session", "source.v1_gone")
 def check_script(path: str) -> tuple[Finding, ...]:
     """The findings in the script or notebook at ``path``.
 
-    Raises UsageError where there is no such file or it may not be read.
+    Raises UsageError if the file does not exist or cannot be read.
     """
     try:
         text = read_text(path)
@@ -94,10 +94,10 @@ def check_script(path: str) -> tuple[Finding, ...]:
 
 
 def findings_in(text: str, filename: str, *, not_edited: str | None = None) -> tuple[Finding, ...]:
-    """The findings in ``text``, in the order of its lines; ``filename`` is only shown.
+    """The findings in ``text``, in line order; ``filename`` is for display.
 
-    A name that ends in ``.ipynb`` makes ``text`` a notebook's JSON.  ``not_edited`` says why the
-    script is not to be edited, where it is not.
+    If the name ends in ``.ipynb``, ``text`` is a notebook's JSON.  ``not_edited`` is the reason why
+    the script should not be edited, or None.
     """
     try:
         source = source_of(text, filename)
@@ -124,7 +124,7 @@ def findings_in(text: str, filename: str, *, not_edited: str | None = None) -> t
 def _unedited(
     script: Script, problems: list[ScriptProblem], not_edited: str | None
 ) -> Iterator[Finding]:
-    """For a script that computes, and is of an old stack or not this user's."""
+    """The finding for a framework script of an old stack, or one that the user should not edit."""
     heard = [each for each in problems if not _is_ignored(script.source, each)]
     is_old = any(each.id in _OF_VERSION_1 and each.status == "fail" for each in heard)
     why = not_edited or (OLD_STACK if is_old else None)
@@ -134,7 +134,7 @@ def _unedited(
 
 
 def _examine(check_id: str, script: Script) -> tuple[list[ScriptProblem], Finding | None]:
-    """What one check finds; a crash is a finding, and does not end the doctor."""
+    """The problems that one check finds; a crash becomes a finding and does not end the doctor."""
     try:
         return list(_CHECKS[check_id](script)), None
     except Exception as error:
@@ -142,7 +142,7 @@ def _examine(check_id: str, script: Script) -> tuple[list[ScriptProblem], Findin
 
 
 def _findings_of(script: Script, problems: list[ScriptProblem]) -> Iterator[Finding]:
-    """The problems as findings: equal ones once, silenced ones not at all."""
+    """The problems as findings: identical ones once, silenced ones not at all."""
     heard = [each for each in problems if not _is_ignored(script.source, each)]
     places: dict[tuple[str, str], list[ScriptProblem]] = {}
     for each in sorted(heard, key=lambda each: getattr(each.node, "lineno", 0)):
@@ -172,14 +172,14 @@ def _finding(script: Script, same: list[ScriptProblem]) -> Finding:
 
 
 def _place(source: SourceText, node: ast.AST) -> SourcePlace:
-    """Of a function, a loop or a handler the first line: the rest is not what it is about."""
+    """The place of a node; only the first line of a function, a loop or a handler."""
     first: int = getattr(node, "lineno", 1)
     is_block = hasattr(node, "body") and not isinstance(node, ast.expr)
     return source.source_place(first, first if is_block else getattr(node, "end_lineno", None))
 
 
 def _quoted(lines: list[str]) -> list[str]:
-    """Lines of the source to show: indented, and without what a terminal would obey."""
+    """Source lines for display: indented, without control characters."""
     shown = ("".join(char if char.isprintable() else " " for char in line) for line in lines)
     return [f"    {line.strip()}" for line in shown if line.strip()]
 
@@ -198,7 +198,7 @@ def _is_ignored(source: SourceText, problem: ScriptProblem) -> bool:
 
 
 def _spelled(ids: str) -> set[str]:
-    """The ids in brackets; a dash is as good as an underscore, as on the command line."""
+    """The ids in brackets; a dash equals an underscore, as on the command line."""
     return {each.strip().replace("-", "_") for each in ids.split(",")}
 
 
@@ -221,7 +221,7 @@ def _syntax_error(source: SourceText, error: SyntaxError) -> Finding:
 
 
 def _of_cells(source: SourceText) -> Iterator[Finding]:
-    """The cells of a notebook that cannot be read, as one finding."""
+    """The unreadable cells of a notebook, as one finding."""
     if not source.errors:
         return
     first, *others = source.errors
@@ -234,7 +234,7 @@ def _of_cells(source: SourceText) -> Iterator[Finding]:
 
 
 def _of_ipython(source: SourceText) -> Iterator[Finding]:
-    """A script without cells, with a line that only IPython can read: python stops there."""
+    """A script without cells that has a line only IPython can read: python stops there."""
     if source.ipython_line is None:
         return
     (quoted,) = _quoted([source.ipython_text])

@@ -1,7 +1,7 @@
-"""Calls that make a framework's devices, by their full names.
+"""Calls that create a framework's devices, by full name.
 
-TensorFlow's were each run alone in a fresh process (see gpuconf/backends/tensorflow/lateness.py,
-which knows them by their last names); importing, listing GPUs and ``Dense()`` make none.
+TensorFlow's were each run alone in a new process (see gpuconf/backends/tensorflow/lateness.py,
+which lists them by last name); importing, listing GPUs and ``Dense()`` create none.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import ast
 from gpuconf.doctor.source.script import LISTS_GPUS, Script
 
 _TF = "tensorflow."
-# They leave the eager context without a handle: a later setting neither raises nor acts.
+# These leave the eager context without a handle: a later setting neither raises nor takes effect.
 TENSORFLOW_SILENT = frozenset(
     {
         "tensorflow.python.client.device_lib.list_local_devices",
@@ -19,7 +19,7 @@ TENSORFLOW_SILENT = frozenset(
         "tensorflow.test.is_gpu_available",
     }
 )
-# In graph mode these only add to a graph.
+# In graph mode these only add nodes to a graph.
 TENSORFLOW_EAGER = frozenset(
     {_TF + name for name in ("constant", "Variable", "convert_to_tensor", "cast", "zeros", "ones")}
     | {_TF + name for name in ("fill", "eye", "range", "one_hot", "device")}
@@ -35,7 +35,7 @@ TENSORFLOW_EAGER = frozenset(
     }
 )
 TENSORFLOW = TENSORFLOW_SILENT | TENSORFLOW_EAGER
-# Listing starts CUDA, which reads CUDA_VISIBLE_DEVICES then and never again.
+# Listing starts CUDA, which reads CUDA_VISIBLE_DEVICES at that time and never again.
 TENSORFLOW_LISTS = frozenset({LISTS_GPUS})
 JAX = frozenset(
     {f"jax.{name}" for name in ("devices", "local_devices", "device_count", "device_put")}
@@ -48,7 +48,7 @@ TORCH_STARTS = frozenset(
     | {f"torch.cuda.{name}" for name in ("get_device_name", "get_device_properties")}
     | {f"torch.cuda.{name}" for name in ("mem_get_info", "set_per_process_memory_fraction")}
 )
-# Which looks for GPUs, and starts nothing.
+# is_available looks for GPUs, but starts nothing.
 TORCH = TORCH_STARTS | {"torch.cuda.is_available"}
 
 
@@ -66,7 +66,7 @@ def is_maker(script: Script, node: ast.AST, names: frozenset[str]) -> bool:
 
 
 def _is_on_torchs_card(script: Script, call: ast.Call, name: str) -> bool:
-    """Whether torch puts something on a card: ``zeros(…, device="cuda")``, ``x.to("cuda:0")``."""
+    """Whether torch puts data on a card: ``zeros(…, device="cuda")``, ``x.to("cuda:0")``."""
     devices = [each.value for each in call.keywords if each.arg == "device"]
     if isinstance(call.func, ast.Attribute) and call.func.attr == "to":
         devices += call.args[:1]

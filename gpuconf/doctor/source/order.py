@@ -1,4 +1,4 @@
-"""What must come first: `import gpuconf.auto`, and settings before the devices they are for."""
+"""Required order: `import gpuconf.auto` first, and settings before the devices they affect."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SETTINGS = {
     SETS_VISIBLE: "set_visible_devices",
 }
 _MAKERS = {"TensorFlow": makers.TENSORFLOW, "PyTorch": makers.TORCH_STARTS, "JAX": makers.JAX}
-# What gpuconf/backends/torch does with a PyTorch that has started CUDA.
+# The behaviour of gpuconf/backends/torch if PyTorch has already started CUDA.
 _CAPPED_LATE = (
     "PyTorch is capped only from here on, and where it sees other GPUs or holds more than the "
     "limit, TooLateError is raised"
@@ -42,7 +42,7 @@ _OTHER_FRAMEWORKS = ("jax", "torch", "flax")
 
 
 def missing_auto(script: Script) -> Iterator[ScriptProblem]:
-    """``source.auto_missing``: a script that computes, and to which no profile applies."""
+    """``source.auto_missing``: a script uses a framework, but no profile applies to it."""
     imports = [
         node for node in ast.walk(script.tree) if isinstance(node, ast.Import | ast.ImportFrom)
     ]
@@ -68,7 +68,7 @@ def missing_auto(script: Script) -> Iterator[ScriptProblem]:
 
 
 def late_auto(script: Script) -> Iterator[ScriptProblem]:
-    """``source.auto_late``: our line after TensorFlow's import, or after a framework's devices."""
+    """``source.auto_late``: our line comes after TensorFlow's import, or a framework's devices."""
     for line in script.lines:
         for index in range(line.own_from, len(line.steps)):
             node = line.steps[index].node
@@ -102,7 +102,7 @@ def _late_auto(script: Script, node: ast.AST, status: str, what: str, where: str
 
 
 def _late_for(script: Script, line: CodePath, index: int) -> tuple[str, CodeEvent] | None:
-    """The framework that has made its devices by then, and where."""
+    """The framework that has already created its devices, and where."""
     for framework, names in _MAKERS.items():
         if (made := _made_before(script, line, index, names)) is not None:
             return framework, made
@@ -122,8 +122,8 @@ def _made_before(
 
 
 def early_devices(script: Script) -> Iterator[ScriptProblem]:
-    """``source.devices_early``: devices are made before the settings that they should get."""
-    # A fix must not hand back what another finding has called wrong.
+    """``source.devices_early``: devices are created before the settings that they should get."""
+    # A fix must not repeat what another finding has called wrong.
     instead = {problem.node: growth_for_all(script) for problem in one_gpu_only(script)}
     instead |= {problem.node: ONE_OF_BOTH for problem in growth_and_limit(script)}
     for line in script.lines:
@@ -133,7 +133,7 @@ def early_devices(script: Script) -> Iterator[ScriptProblem]:
             if name not in _SETTINGS or not isinstance(node, ast.Call):
                 continue
             if name != SETS_VISIBLE and script.uses_gpuconf_before(line, index):
-                continue  # its guards take the call, and the plan holds
+                continue  # gpuconf's guards handle the call, and the plan applies
             made = _made_before(script, line, index)
             if made is not None:
                 fix = instead.get(node) or _moved(script, node, name)
@@ -144,7 +144,7 @@ def _too_late(
     script: Script, node: ast.Call, made: CodeEvent, name: str, fix: str
 ) -> ScriptProblem:
     maker = made.node
-    assert isinstance(maker, ast.Call)  # is_maker saw one
+    assert isinstance(maker, ast.Call)  # guaranteed by is_maker
     is_silent = script.names.of(maker.func) in makers.TENSORFLOW_SILENT
     outcome = "is ignored without a word" if is_silent else "raises RuntimeError"
     return ScriptProblem(
@@ -158,7 +158,7 @@ def _too_late(
 
 
 def _moved(script: Script, node: ast.Call, name: str) -> str:
-    """The setting as it can stand above the maker: in its loop, and with the variables it needs."""
+    """The setting, moved above the maker together with its loop and the variables that it needs."""
     moved: ast.AST = node
     for each in script.above(node):
         if isinstance(each, ast.For) and len(ast.unparse(each).splitlines()) <= 3:
@@ -184,7 +184,7 @@ def _moved(script: Script, node: ast.Call, name: str) -> str:
 def _definitions(
     script: Script, node: ast.AST, known: ast.Name | None = None, *, depth: int = 0
 ) -> list[str] | None:
-    """The assignments that the variables in ``node`` need; None where one is unknown."""
+    """The assignments of the variables in ``node``; None if one is unknown."""
     found: list[str] = []
     names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
     own = {each.id for each in names if isinstance(each.ctx, ast.Store)}
@@ -208,7 +208,7 @@ def _lists_gpus(script: Script, value: ast.expr | None) -> bool:
 
 
 def _short(node: ast.AST) -> str:
-    """The statement or call in one line; long ones lose their arguments."""
+    """The statement or call in one line; a long one without its arguments."""
     text = ast.unparse(node)
     if isinstance(node, ast.Call) and (len(text) > 70 or "\n" in text):
         return f"{ast.unparse(node.func)}(...)"

@@ -1,4 +1,4 @@
-"""Values that PyTorch and JAX refuse, in variables that a script sets and in its own calls."""
+"""Values that PyTorch and JAX reject, in variables that a script sets and in its calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SETS_FRACTION = "torch.cuda.set_per_process_memory_fraction"
 
 
 def refused_values(script: Script) -> Iterator[ScriptProblem]:
-    """``source.refused_value``: what stops PyTorch, or sends JAX to the CPU."""
+    """``source.refused_value``: a value that stops PyTorch, or sends JAX to the CPU."""
     set_first: str | None = None
     for node in ast.walk(script.tree):
         for name, expression in settings_at(script, node):
@@ -40,7 +40,7 @@ def refused_values(script: Script) -> Iterator[ScriptProblem]:
 
 
 def _why_not(name: str, value: str) -> tuple[str, str] | None:
-    """Why the framework does not take the value of a variable, and the line that helps."""
+    """Why the framework rejects the value of a variable, and the corrected line."""
     if name == "JAX_PLATFORMS" and "gpu" in value.split(","):
         meant = ",".join("cuda" if each == "gpu" else each for each in value.split(","))
         why = f"{name}={value} asks for cuda and rocm both, and JAX does not start"
@@ -69,7 +69,7 @@ def _why_not_torch(name: str, value: str) -> tuple[str, str] | None:
 
 
 def _fraction(script: Script, call: ast.Call) -> Iterator[ScriptProblem]:
-    """A fraction that torch raises ValueError for."""
+    """A fraction for which torch raises ValueError."""
     fraction = argument(call, 0, "fraction")
     value = script.constant(fraction) if fraction is not None else None
     if isinstance(value, (int, float)) and not 0 <= value <= 1:

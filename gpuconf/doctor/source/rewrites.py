@@ -1,4 +1,4 @@
-"""Rewrites that hand data over in parts: by gpuconf's own calls, and by Keras without gpuconf."""
+"""Rewrites that process data in parts: with gpuconf's calls, and with Keras alone."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import re
 from gpuconf.doctor.source.environment import settings_at
 from gpuconf.doctor.source.script import Script, argument
 
-# Where batch_size stands among the positions of what works in batches: behind the data.
+# The position of batch_size in methods that work in batches: after the data.
 BATCH_SIZE_AT = {"fit": 2, "predict": 1, "evaluate": 2}
-# Of train_on_batch and test_on_batch: weights count in what is learnt, and in what is reported.
+# The weight arguments of train_on_batch and test_on_batch, which affect what is learned and
+# reported.
 _WEIGHTS_AT = {
     "fit": {"sample_weight": 2, "class_weight": 3},
     "evaluate": {"sample_weight": 2},
@@ -24,9 +25,9 @@ _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _HELD_OUT = {"test", "testing", "val", "valid", "validation"}
 _PARTS = _HELD_OUT | {"train", "training", "all", "full"}
 _MATTER = {"x", "images", "imgs", "img", "data", "features", "inputs", "samples", "set", "dataset"}
-# Where a call measures its own argument, these names are of whole sets too.
+# If a call measures its own argument, these names also mean whole sets.
 _PLAIN = {"x", "xs", "data", "images", "features", "inputs", "samples", "dataset"}
-# As the tutorials of TensorFlow 1 read digits: mnist.test.images.
+# TensorFlow 1's tutorials name their digits mnist.test.images.
 _OF_TUTORIALS = re.compile(r"\.(?:test|validation)\.images$")
 
 
@@ -41,7 +42,7 @@ def of_one_batch(script: Script, call: ast.Call, method: str) -> str:
     weights = {name: argument(call, place, name) for name, place in _WEIGHTS_AT[method].items()}
     given += [f"{name}={ast.unparse(each)}" for name, each in weights.items() if each is not None]
     data = _inside_list(argument(call, 0, "x"))
-    # What is learnt depends on the batch, so it stays; gpuconf.fit takes it in parts.
+    # The batch affects what is learned, so it stays; gpuconf.fit splits it.
     same = [f"batch_size=len({ast.unparse(data)})"] if method == "fit" and data else []
     return _both(
         script,
@@ -51,7 +52,7 @@ def of_one_batch(script: Script, call: ast.Call, method: str) -> str:
 
 
 def of_batch_size(script: Script, call: ast.Call, method: str) -> str:
-    """For ``batch_size=len(x)``: that of ``fit`` stays, the others' is found out."""
+    """For ``batch_size=len(x)``: keep it in ``fit``; in the others gpuconf finds one."""
     function = ast.unparse(call.func)
     ours = _given(call, method, None if method == "fit" else '"auto"')
     return _both(
@@ -62,7 +63,7 @@ def of_batch_size(script: Script, call: ast.Call, method: str) -> str:
 
 
 def _given(call: ast.Call, method: str, batch_size: str | None) -> list[str]:
-    """All that the call is given, with another batch size if there is one."""
+    """All arguments of the call, with another batch size if there is one."""
     positional = [ast.unparse(each) for each in call.args]
     place = BATCH_SIZE_AT[method]
     if batch_size is not None and len(positional) > place:
@@ -77,7 +78,7 @@ def _given(call: ast.Call, method: str, batch_size: str | None) -> list[str]:
 
 
 def _of_training_mode(script: Script, call: ast.Call) -> str:
-    """For ``model(x, training=True)``, as for dropout that estimates how sure a model is."""
+    """For ``model(x, training=True)``, such as dropout to estimate a model's uncertainty."""
     x = ast.unparse(call.args[0]) if call.args else "x"
     others = [ast.unparse(each) for each in (*call.args[1:], *call.keywords)]
     model = ast.unparse(call.func)
@@ -102,7 +103,7 @@ def of_session(script: Script, call: ast.Call, feed: ast.expr) -> str:
 
 
 def of_function(call: ast.Call) -> str:
-    """For a ``K.function``, which takes and gives lists: slice by slice."""
+    """For a ``K.function``, whose inputs and outputs are lists: slice by slice."""
     data = _inside_list(argument(call, 0, "inputs"))
     name, function = ast.unparse(data or call), ast.unparse(call.func)
     return (
@@ -112,7 +113,7 @@ def of_function(call: ast.Call) -> str:
 
 
 def of_images(script: Script) -> str:
-    """For images in a list: their paths, of which a few are read ahead of the training."""
+    """For images in a list: stream from their paths, reading a few ahead of the training."""
     size, names = _picture_size(script), script.names
     keras = names.alias("keras", names.alias("tensorflow.keras", f"{script.tf}.keras"))
     name, end = ("stream", "") if _is_on_tensorflow(script) else ("sequence", ", shuffle=False")
@@ -129,7 +130,7 @@ def of_images(script: Script) -> str:
 
 
 def _both(script: Script, ours: str, theirs: str) -> str:
-    """gpuconf's call, and Keras's as a comment; where gpuconf's cannot be, Keras's alone."""
+    """gpuconf's call, with Keras's as a comment; only Keras's if gpuconf does not apply."""
     if not _is_on_tensorflow(script):
         return theirs
     return f"import gpuconf\n{ours}\n# or without gpuconf:\n" + "\n".join(
@@ -138,7 +139,7 @@ def _both(script: Script, ours: str, theirs: str) -> str:
 
 
 def _is_on_tensorflow(script: Script) -> bool:
-    """Whether Keras computes with TensorFlow, as far as the script itself says."""
+    """Whether Keras uses TensorFlow, as far as the script shows."""
     set_here = [each for node in ast.walk(script.tree) for each in settings_at(script, node)]
     backends = [script.constant(each.value) for each in set_here if each.variable == _BACKEND]
     return all(backend in (None, "tensorflow") for backend in backends)
@@ -155,7 +156,7 @@ def _scales(script: Script) -> bool:
 
 
 def _picture_size(script: Script) -> tuple[int, int]:
-    """Height and width to which the script resizes; where they differ, libraries disagree."""
+    """Height and width to which the script resizes; squares only, as libraries differ in order."""
     for call, _ in script.calls():
         if str(getattr(call.func, "attr", getattr(call.func, "id", ""))) not in _RESIZERS:
             continue
@@ -168,13 +169,13 @@ def _picture_size(script: Script) -> tuple[int, int]:
 
 
 def is_whole(script: Script, node: ast.expr | None) -> bool:
-    """Whether ``node`` is a variable like x_test that the file makes, and no single batch."""
+    """Whether ``node`` is a variable like x_test that the file creates, and not a single batch."""
     node = _inside_list(node)
     return isinstance(node, ast.Name) and _names_a_set(node.id) and _is_made_whole(script, node)
 
 
 def is_held_out(script: Script, node: ast.expr | None) -> bool:
-    """Whether it is a whole set that nothing is trained with: x_test, mnist.test.images."""
+    """Whether it is a whole set that is not used for training: x_test, mnist.test.images."""
     if isinstance(node, ast.Attribute):
         return _OF_TUTORIALS.search(ast.unparse(node)) is not None
     named = isinstance(node, ast.Name) and bool(_words(node.id) & _HELD_OUT)
@@ -182,7 +183,7 @@ def is_held_out(script: Script, node: ast.expr | None) -> bool:
 
 
 def is_measured(script: Script, size: ast.expr | None, data: ast.expr | None) -> bool:
-    """Whether a size is the length of a whole set, or of the ``data`` that a call is about."""
+    """Whether a size is the length of a whole set, or of the call's own ``data``."""
     measured = _measured(script.value(size))
     if data is None or not isinstance(measured, ast.Name):
         return False
@@ -191,12 +192,12 @@ def is_measured(script: Script, size: ast.expr | None, data: ast.expr | None) ->
 
 
 def _inside_list(node: ast.expr | None) -> ast.expr | None:
-    """``x`` of ``[x]``, as a model of one input may be given it; anything else as it is."""
+    """``x`` for ``[x]``, a valid argument for a model with one input; otherwise unchanged."""
     return node.elts[0] if isinstance(node, ast.List) and len(node.elts) == 1 else node
 
 
 def _is_made_whole(script: Script, node: ast.Name) -> bool:
-    """Whether the file makes the variable, in one go, and not anew in a loop around this use."""
+    """Whether the file creates the variable at once, and not again in a loop around this use."""
     values = script.values_of(node.id)
     if not values or any(value is None or _is_piece(value) for value in values):
         return False
@@ -214,7 +215,7 @@ def _words(name: str) -> set[str]:
 
 
 def _is_piece(value: ast.expr) -> bool:
-    """Whether a value is a part of something, a batch, or a handful written out."""
+    """Whether a value is part of something, a batch, or a short literal."""
     for node in ast.walk(value):
         if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant | ast.Tuple):
             return True
@@ -233,7 +234,7 @@ def _hints_at_piece(node: ast.Name | ast.Attribute) -> bool:
 
 
 def _measured(size: ast.expr | None) -> ast.expr | None:
-    """``x`` of ``len(x)`` and of ``x.shape[0]``."""
+    """``x`` for ``len(x)`` and ``x.shape[0]``."""
     if isinstance(size, ast.Call) and isinstance(size.func, ast.Name) and len(size.args) == 1:
         return size.args[0] if size.func.id == "len" else None
     if isinstance(size, ast.Subscript) and isinstance(size.value, ast.Attribute):

@@ -1,8 +1,8 @@
-"""A parsed script, what its names stand for, and the questions that several checks ask of it.
+"""A parsed script, the meaning of its names, and queries that several checks share.
 
-``K.set_session`` is ``keras.backend.set_session``: only imports and plain renamings
-(``keras = tf.keras``) are followed.  A name that may stand for two things, such as one imported in
-both arms of a ``try``, stands for none here.
+``K.set_session`` is resolved to ``keras.backend.set_session``; only imports and plain renamings
+(``keras = tf.keras``) are followed.  A name with two possible meanings, such as one imported in
+both arms of a ``try``, stays unresolved.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuconf.doctor.finding import Status
 from gpuconf.doctor.source.flow import CodeEvent, CodePath, Function, lines_through
 from gpuconf.doctor.source.text import SourceText
 
-# Importing one of these imports TensorFlow, or is it.
+# Importing one of these imports TensorFlow.
 _FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
 LISTS_GPUS = "tensorflow.config.list_physical_devices"
 SETS_GROWTH = "tensorflow.config.set_memory_growth"
@@ -27,7 +27,7 @@ _GRAPH_MODE = {
     "tensorflow.compat.v1.disable_v2_behavior",
 }
 _GPUCONF_CALLS = ("gpuconf.configure", "gpuconf.install_session")
-# tf.keras is Keras; names that moved out of `experimental` are still found under both.
+# tf.keras is Keras; names that moved out of `experimental` also exist under the old name.
 _SAME = (
     (re.compile(r"^tensorflow\.compat\.v2\b"), "tensorflow"),
     (re.compile(r"^tensorflow\.python\.keras\b"), "keras"),
@@ -43,7 +43,7 @@ _SAME = (
 
 
 class _Names:
-    """What the names of one file stand for, the whole file taken as one scope."""
+    """The meanings of the names in one file, with the whole file as one scope."""
 
     def __init__(self, tree: ast.AST) -> None:
         self._meanings: dict[str, set[str]] = {}
@@ -59,11 +59,11 @@ class _Names:
                     renamings.append((target.id, node.value))
         for node in ast.walk(tree):
             if isinstance(node, ast.arg) and node.arg in self._meanings:
-                self._meanings[node.arg].add("")  # a parameter of that name may be anything
+                self._meanings[node.arg].add("")  # a parameter of that name can be anything
         for name, value in renamings:
             meaning = self.plain(value) if isinstance(value, ast.Attribute | ast.Name) else ""
             if meaning or name in self._meanings:
-                # Otherwise an ordinary variable, which is no business of ours.
+                # Otherwise it is an ordinary variable, which does not matter here.
                 self._meanings.setdefault(name, set()).add(meaning)
 
     def _take_import(self, node: ast.Import) -> None:
@@ -81,14 +81,14 @@ class _Names:
             self._meanings.setdefault(alias.asname or alias.name, set()).add(meaning)
 
     def of(self, node: ast.AST | None) -> str:
-        """The dotted name that ``node`` stands for, in its one spelling; empty if unknown."""
+        """The dotted name that ``node`` refers to, in canonical form; empty if unknown."""
         plain = self.plain(node)
         for pattern, replacement in _SAME:
             plain = pattern.sub(replacement, plain)
         return plain
 
     def plain(self, node: ast.AST | None) -> str:
-        """The dotted name that ``node`` stands for, as the file's imports spell it."""
+        """The dotted name that ``node`` refers to, as the file's imports spell it."""
         attributes: list[str] = []
         while isinstance(node, ast.Attribute):
             attributes.append(node.attr)
@@ -102,15 +102,15 @@ class _Names:
         return ".".join([root, *reversed(attributes)]) if root else ""
 
     def alias(self, module: str, otherwise: str) -> str:
-        """The name under which the file knows ``module``, or ``otherwise``."""
+        """The name under which the file imports ``module``, or ``otherwise``."""
         known = (name for name, meanings in self._meanings.items() if meanings == {module})
         return min(known, key=len, default=otherwise)
 
 
 class ScriptProblem(NamedTuple):
-    """What a check found: at which node, in a few words, why it matters, and the rewrite.
+    """A check's result: the node, a short description, why it matters, and the rewrite.
 
-    ``what`` goes into one line after the place; problems of equal ``what`` are reported once.
+    ``what`` follows the place in one line; problems with the same ``what`` are reported once.
     """
 
     id: str
@@ -122,7 +122,7 @@ class ScriptProblem(NamedTuple):
 
 
 class Script:
-    """A script's tree, its names, and the ways through it."""
+    """A script's tree, its names, and the paths through it."""
 
     def __init__(self, source: SourceText, tree: ast.Module) -> None:
         self.source = source
@@ -138,7 +138,7 @@ class Script:
         self.is_graph_mode = any(name in _GRAPH_MODE for _, name in self.calls())
 
     def calls(self) -> Iterator[tuple[ast.Call, str]]:
-        """Every call in the file, with the name of what is called where that is known."""
+        """Every call in the file, with the name of the function if known."""
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Call):
                 yield node, self.names.of(node.func)
@@ -149,7 +149,7 @@ class Script:
 
     @property
     def first_place(self) -> str:
-        """Where a first line may stand: below the docstring and ``from __future__ import …``."""
+        """Where the first line belongs: below the docstring and ``from __future__ import …``."""
         body = self.tree.body
         start = 1 if ast.get_docstring(self.tree, clean=False) is not None else 0
         futures = [number for number, each in enumerate(body) if _is_future(each)]
@@ -160,21 +160,21 @@ class Script:
         return f"above {self.source.place(line)} ({ast.unparse(body[start]).partition(chr(10))[0]})"
 
     def above(self, node: ast.AST) -> Iterator[ast.AST]:
-        """What ``node`` stands in, the innermost first."""
+        """The nodes that contain ``node``, innermost first."""
         while (parent := self._parents.get(node)) is not None:
             yield parent
             node = parent
 
     def function_of(self, node: ast.AST) -> Function | None:
-        """The function that ``node`` stands in; None at the top."""
+        """The function that contains ``node``; None at top level."""
         return next((each for each in self.above(node) if isinstance(each, Function)), None)
 
     def uses_gpuconf_before(self, line: CodePath, index: int) -> bool:
-        """Whether gpuconf is in force when step ``index`` of ``line`` runs."""
+        """Whether gpuconf is active when step ``index`` of ``line`` runs."""
         return any(self.starts_gpuconf(step.node) for step in line.steps[:index])
 
     def starts_gpuconf(self, node: ast.AST) -> bool:
-        """Whether this is ``import gpuconf.auto`` or does the same."""
+        """Whether this is ``import gpuconf.auto`` or an equivalent."""
         if isinstance(node, ast.Import):
             return any(alias.name == "gpuconf.auto" for alias in node.names)
         if isinstance(node, ast.ImportFrom):
@@ -185,11 +185,11 @@ class Script:
     # --- values ---------------------------------------------------------------------------------
 
     def values_of(self, name: str) -> list[ast.expr | None]:
-        """What the file assigns to ``name``; None for a loop's or a function's own variable."""
+        """The values that the file assigns to ``name``; None for a loop variable or parameter."""
         return self._values.get(name, [])
 
     def value(self, node: ast.expr | None) -> ast.expr | None:
-        """``node``, or where it is a variable that gets one value, that value."""
+        """``node``, or its value if it is a variable with a single value."""
         if isinstance(node, ast.Name):
             values = self.values_of(node.id)
             if len(values) == 1 and values[0] is not None:
@@ -197,7 +197,7 @@ class Script:
         return node
 
     def constant(self, node: ast.expr | None) -> object:
-        """The value of a literal, also through one variable and ``str(…)``; None if unknown."""
+        """The value of a literal, also through a variable and ``str(…)``; None if unknown."""
         node = self.value(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "str":
             inner = self.constant(node.args[0]) if len(node.args) == 1 else None
@@ -212,7 +212,7 @@ class Script:
         )
 
     def is_assigned(self, name: str, value: ast.expr) -> bool:
-        """Whether ``name = value`` stands in the file as it is, not as a part of a tuple."""
+        """Whether the file contains ``name = value`` itself, not as part of a tuple."""
         parent = self._parents.get(value)
         targets = parent.targets if isinstance(parent, ast.Assign) else []
         return any(isinstance(each, ast.Name) and each.id == name for each in targets)
@@ -263,17 +263,17 @@ def imported_modules(node: ast.AST) -> tuple[str, ...]:
 
 
 def imports_tensorflow(node: ast.AST) -> bool:
-    """Whether this import brings TensorFlow in: its own, Keras's, or of tensorflow_hub and such."""
+    """Whether this import loads TensorFlow: itself, Keras, or a package like tensorflow_hub."""
     return any(module.startswith(_FRAMEWORKS) for module in imported_modules(node))
 
 
 def first_in(line: CodePath, index: int, wanted: list[CodeEvent]) -> CodeEvent | None:
-    """The first of ``wanted`` that has surely run when step ``index`` of ``line`` does."""
+    """The first of ``wanted`` that has certainly run before step ``index`` of ``line``."""
     return next((step for step in wanted if step.surely_precedes(line.steps[index])), None)
 
 
 def argument(call: ast.Call, position: int, keyword: str) -> ast.expr | None:
-    """An argument given by position or by name; None if it is not given."""
+    """An argument given by position or by name; None if absent."""
     for each in call.keywords:
         if each.arg == keyword:
             return each.value

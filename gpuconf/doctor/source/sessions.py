@@ -1,7 +1,7 @@
-"""Code of TensorFlow 1 that TensorFlow 2 and Keras 3 do not have any more.
+"""TensorFlow 1 code that no longer works with TensorFlow 2 and Keras 3.
 
-A bare ``tf.compat.v1.Session(config=…)`` is not a finding: it makes the process's devices, and so
-its GPU options act in eager mode too (run on the simulated card with TF 2.21).
+A bare ``tf.compat.v1.Session(config=…)`` is not a finding: it creates the process's devices, so its
+GPU options also apply in eager mode (run on the simulated card with TF 2.21).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KERAS_SESSION = {"keras.backend.set_session", "keras.backend.get_session"}
 _V1_KERAS_SESSION = {
     f"tensorflow.compat.v1.keras.backend.{name}" for name in ("set_session", "get_session")
 }
-# Keras of TensorFlow's own before 2.6, still in the wheel of 2.21; tf.keras is another package.
+# TensorFlow's own Keras before 2.6, still in the wheel of 2.21; tf.keras is another package.
 _PRIVATE_KERAS = {
     f"tensorflow.python.keras.backend.{name}" for name in ("set_session", "get_session")
 }
@@ -38,7 +38,7 @@ _FRACTION = "per_process_gpu_memory_fraction"
 
 
 def version_1_sessions(script: Script) -> Iterator[ScriptProblem]:
-    """``source.v1_session``: a session that nothing can make, or nobody takes."""
+    """``source.v1_session``: a session that cannot be created, or that nothing uses."""
     yield from _old_module(script)
     if any(name == "gpuconf.install_session" for _, name in script.calls()):
         return
@@ -69,7 +69,7 @@ def version_1_sessions(script: Script) -> Iterator[ScriptProblem]:
 
 
 def _old_module(script: Script) -> Iterator[ScriptProblem]:
-    """Imports of Keras's former TensorFlow backend; without one, what is called by its name."""
+    """Imports of Keras's former TensorFlow backend; without an import, calls by its name."""
     what = "Keras has had no `backend.tensorflow_backend` since 2.4"
     imports = [node for node in ast.walk(script.tree) if _OLD_MODULE in imported_modules(node)]
     called = [name for _, name in script.calls() if name.startswith(f"{_OLD_MODULE}.")]
@@ -77,7 +77,7 @@ def _old_module(script: Script) -> Iterator[ScriptProblem]:
         if not is_guarded(script, node):
             problem = _problem(script, node, what, "ModuleNotFoundError at this line")
             if called and not any("session" in name or "_gpus" in name for name in called):
-                alias = script.names.alias(_OLD_MODULE, "K")  # it stands for Keras's functions
+                alias = script.names.alias(_OLD_MODULE, "K")  # the name of Keras's functions
                 fix = f"from tensorflow.keras import backend as {alias}"
                 problem = problem._replace(fix=fix)
             yield problem
@@ -93,7 +93,7 @@ def _old_module(script: Script) -> Iterator[ScriptProblem]:
 
 
 def _none_of(names: list[str]) -> str:
-    """``no a``, ``neither a nor b``, ``none of a, b, c``; many are cut short."""
+    """``no a``, ``neither a nor b``, ``none of a, b, c``; long lists are cut."""
     if len(names) > _MOST_NAMES:
         kept = _MOST_NAMES - 1
         return f"none of {', '.join(names[:kept])} and {len(names) - kept} more"
@@ -109,7 +109,7 @@ def _problem(script: Script, node: ast.AST, what: str, why: str) -> ScriptProble
 
 
 def _rewrite(script: Script) -> str:
-    """What the session was for, said the way that works: a fraction of the card, or growth.
+    """The session's purpose in a form that works: a fraction of the card, or growth.
 
     A script that runs graphs keeps its sessions.
     """
@@ -151,7 +151,7 @@ def _fraction(script: Script) -> float | None:
 
 
 def _wants_old_keras(script: Script) -> bool:
-    """Whether the script itself asks for Keras 2."""
+    """Whether the script itself requests Keras 2."""
     for node in ast.walk(script.tree):
         if any(module.partition(".")[0] == "tf_keras" for module in imported_modules(node)):
             return True

@@ -1,4 +1,4 @@
-"""The source to read: a script, or a notebook's code cells one after the other."""
+"""The source to check: a script, or a notebook's code cells in order."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from gpuconf.units import MIB
 _LARGEST_FILE = 32 * MIB
 _NOTEBOOK = ".ipynb"
 _LINE_END = re.compile(r"\r\n|\r|\n")
-# IPython runs these, Python cannot read them: `%cd x`, `!pip install`, `?name`, `files = !ls`.
+# Only IPython understands these: `%cd x`, `!pip install`, `?name`, `files = !ls`.
 _MAGIC = re.compile(r"^(?P<indent>\s*)(?:[%!?]|[\w.]+\?+\s*$)")
 _ASSIGNED_MAGIC = re.compile(r"^(?P<target>\s*[\w\s,.]+=\s*)[%!]\s*[A-Za-z]")
-# Under these the rest of a cell is Python all the same.
-# Of jupytext, VS Code and Spyder, and of nbconvert.
+# Cell marks of jupytext, VS Code and Spyder, and of nbconvert.
 _CELL_MARK = re.compile(r"#\s?%%|#\s?In\s?\[|#\s?<codecell>")
+# After these magics the rest of a cell is still Python.
 _PYTHON_CELL_MAGICS = {"time", "timeit", "capture", "prun", "python", "python3", "memit"}
 
 
 class SourceText(NamedTuple):
-    """Source text and the name it goes by.
+    """Source text and its file name.
 
-    ``cell_starts`` are the lines of ``text`` at which the code cells of a notebook begin, counted
-    from 1; empty for a script.  ``ipython_line`` is the first line of a script that only IPython
-    can read, and ``ipython_text`` what stands there.  ``errors`` are those of a notebook's cells
-    that are not Python, which are left out of ``text``.
+    ``cell_starts`` are the lines of ``text`` at which a notebook's code cells begin, from 1; empty
+    for a script.  ``ipython_line`` is the first line of a script that only IPython can read, and
+    ``ipython_text`` its content.  ``errors`` are those of a notebook's cells that are not Python,
+    which ``text`` omits.
     """
 
     filename: str
@@ -46,7 +46,7 @@ class SourceText(NamedTuple):
     errors: tuple[SyntaxError, ...] = ()
 
     def place(self, line: int, column: int | None = None) -> str:
-        """``train.py:12`` or, the code cells counted from 1, ``train.ipynb:cell 3:2``."""
+        """``train.py:12`` or, with code cells counted from 1, ``train.ipynb:cell 3:2``."""
         where = self.filename
         if self.cell_starts:
             cell = bisect.bisect_right(self.cell_starts, line)
@@ -55,7 +55,7 @@ class SourceText(NamedTuple):
         return f"{where}:{line}" if column is None else f"{where}:{line}:{column}"
 
     def source_place(self, line: int, last_line: int | None = None) -> SourcePlace:
-        """The same as a value; ``last_line`` is counted as ``line`` is."""
+        """The same as a value; ``last_line`` is counted like ``line``."""
         last = max(line, last_line or line)
         if not self.cell_starts:
             return SourcePlace(self.filename, line, last)
@@ -65,31 +65,31 @@ class SourceText(NamedTuple):
 
     @property
     def text_lines(self) -> list[str]:
-        """The lines as Python counts them; str.splitlines knows more ends of lines."""
+        """The lines as Python counts them; str.splitlines recognizes more line ends."""
         return lines_of(self.text)
 
 
 def parse(text: str) -> ast.Module:
-    """The tree of ``text``, without warnings of the script's own; raises as ast.parse does."""
+    """The tree of ``text``, without the script's own warnings; raises like ast.parse."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text)
 
 
 def lines_of(text: str) -> list[str]:
-    """``text`` cut at the ends of lines that Python knows."""
+    """``text`` split at Python's line ends."""
     return _LINE_END.split(text)
 
 
 class UnreadableSourceError(Exception):
-    """The text is not Python that can be read; the message says why."""
+    """The text is not readable as Python; the message says why."""
 
 
 def read_text(path: str) -> str:
-    """The text of the file at ``path``, in the encoding that it declares.
+    """The text of the file at ``path``, in its declared encoding.
 
-    Raises UsageError where there is no such file, it may not be read or is too large, and
-    UnreadableSourceError where its bytes are not text.
+    Raises UsageError if the file does not exist, cannot be read or is too large, and
+    UnreadableSourceError if its bytes are not text.
     """
     check_script_path(path)
     try:
@@ -110,7 +110,7 @@ def read_text(path: str) -> str:
 
 
 def check_script_path(path: str) -> None:
-    """Raise UsageError where ``path`` is not a file that could be read as a script."""
+    """Raise UsageError if ``path`` is not a file that can be read as a script."""
     if not os.path.exists(path):
         raise UsageError(f"--script {path}: no such file", hint="ls *.py")
     if not os.path.isfile(path):
@@ -120,9 +120,9 @@ def check_script_path(path: str) -> None:
 
 
 def source_of(text: str, filename: str) -> SourceText:
-    """``text`` as source; a notebook by its name's ending.
+    """``text`` as source; the file name's suffix identifies a notebook.
 
-    Raises UnreadableSourceError for a file that is not a notebook.
+    Raises UnreadableSourceError if such a file is not a notebook.
     """
     if not filename.endswith(_NOTEBOOK):
         return _script_of(text, filename)
@@ -142,9 +142,9 @@ def source_of(text: str, filename: str) -> SourceText:
 
 
 def _script_of(text: str, filename: str) -> SourceText:
-    """A script, which may be a notebook saved as one: with magics and commands in its cells.
+    """A script, or a notebook saved as one, with magics and commands in its cells.
 
-    Those lines are put out of action, as in a notebook, where the rest is Python then.
+    Such lines are blanked out, as in a notebook, if the rest is Python.
     """
     lines = lines_of(text)
     if _is_python(lines):
@@ -156,14 +156,14 @@ def _script_of(text: str, filename: str) -> SourceText:
     if not _is_python(python):
         return SourceText(filename, text)
     plain = "\n".join(python)
-    if starts:  # made for an editor's cells
+    if starts:  # written for an editor with cells
         return SourceText(filename, plain)
     changed = next(number for number, line in enumerate(lines) if line != python[number])
     return SourceText(filename, plain, (), changed + 1, lines[changed])
 
 
 def _cell_python(lines: list[str]) -> list[str]:
-    """`_python_only` below the cell's mark, comments and blank lines, which may precede a %%."""
+    """`_python_only` after the cell's mark, comments and blank lines, which may precede a %%."""
     first = next((number for number, line in enumerate(lines)
                   if line.strip() and not line.lstrip().startswith("#")), len(lines))  # fmt: skip
     return [*lines[:first], *_python_only(lines[first:])]
@@ -183,7 +183,7 @@ def _cell_text(cell: dict[str, Any]) -> str:
 
 
 def _python_only(lines: list[str]) -> list[str]:
-    """The same number of lines, those that are IPython's own put out of action."""
+    """The same number of lines, with IPython's own lines blanked out."""
     if lines and lines[0].startswith("%%"):
         magic = lines[0][2:].split(maxsplit=1)
         if not magic or magic[0] not in _PYTHON_CELL_MAGICS:

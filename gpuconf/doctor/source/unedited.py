@@ -1,4 +1,4 @@
-"""A script that cannot or should not be edited: what to start instead, `gpuconf run`."""
+"""A script that cannot or should not be edited: start it with `gpuconf run`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuconf.doctor.finding import Finding
 OLD_STACK = "it is written for TensorFlow 1"
 PYTHON_2 = "it is written for Python 2"
 _INSTALLED = ("site-packages", "dist-packages")
-# What CPython says of a script of Python 2.
+# CPython's error messages for Python 2 scripts.
 _OF_PYTHON_2 = re.compile(
     r"Missing parentheses in call to '(?:print|exec)'|multiple exception types must be|"
     r"leading zeros in decimal integer literals"
@@ -25,12 +25,12 @@ _KERNEL = (
 
 
 def is_of_python_2(error: SyntaxError) -> bool:
-    """Whether what Python 3 cannot read is Python 2."""
+    """Whether Python 3 fails because this is Python 2."""
     return _OF_PYTHON_2.search(error.msg or "") is not None
 
 
 def start_of(filename: str) -> str:
-    """The command that holds the script to a profile as it is; a notebook's kernel has a line."""
+    """The command that applies a profile to the unchanged script; for a notebook, a kernel line."""
     if filename.endswith(".ipynb"):
         return (
             "# in kernel.json of the notebook's kernel (`jupyter kernelspec list` shows where),\n"
@@ -46,7 +46,7 @@ def in_one_line(filename: str) -> str:
 
 
 def why_not_edited(path: str) -> str | None:
-    """Why the script at ``path`` is not this user's to edit; None where it is."""
+    """Why the user should not edit the script at ``path``; None if they may."""
     installed = next((part for part in PurePath(os.path.realpath(path)).parts
                       if part in _INSTALLED), None)  # fmt: skip
     try:
@@ -57,9 +57,9 @@ def why_not_edited(path: str) -> str | None:
 
 
 def reason(installed: str | None, *, owner: int, user: int, is_writable: bool) -> str | None:
-    """Why a script is not the user's to edit: installed, read-only, or somebody else's.
+    """Why the user should not edit a script: installed, read-only, or owned by someone else.
 
-    ``installed`` is the folder of installed packages that it is in, if any.
+    ``installed`` is the folder of installed packages that contains it, or None.
     """
     if installed is not None:
         return f"it is installed (in {installed})"
@@ -71,7 +71,7 @@ def reason(installed: str | None, *, owner: int, user: int, is_writable: bool) -
 
 
 def unedited(filename: str, why: str) -> Finding:
-    """``source.unedited``: the script as it is, under a profile, because of ``why``."""
+    """``source.unedited``: the unchanged script under a profile, because of ``why``."""
     return Finding(
         "source.unedited",
         "ok",

@@ -1,7 +1,7 @@
-"""Pools whose workers do not run the script, so that the gpuconf in it does not reach them.
+"""Pools whose workers do not run the script, so that its gpuconf does not reach them.
 
-Seen in runs with joblib 1.6, distributed 2026.8 and Ray 2.60: workers of loky (joblib's default)
-and Ray get functions alone.  multiprocessing, concurrent.futures and Dask's own LocalCluster need
+Tested with joblib 1.6, distributed 2026.8 and Ray 2.60: workers of loky (joblib's default) and Ray
+receive only functions.  multiprocessing, concurrent.futures and Dask's own LocalCluster need
 nothing: a forked worker inherits the process, a spawned one imports the main module.
 """
 
@@ -17,7 +17,7 @@ _Sent = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _FRAMEWORKS = {"tensorflow", "keras", "torch", "jax", "flax"}
 _STARTS = {"gpuconf.configure", "gpuconf.auto"}
 _JOBLIB_CONTEXTS = {"joblib.parallel_config", "joblib.parallel_backend"}
-_OTHER_BACKENDS = {"threading", "sequential", "multiprocessing"}  # the last one forks
+_OTHER_BACKENDS = {"threading", "sequential", "multiprocessing"}  # multiprocessing forks
 _LOKY_POOLS = {
     f"{module}.{name}"
     for module in ("loky", "joblib.externals.loky")
@@ -52,7 +52,7 @@ def _joblib(script: Script) -> Iterator[ScriptProblem]:
 
 
 def _has_bare_processes(script: Script, pool: ast.Call) -> bool:
-    """Whether a joblib.Parallel starts loky's workers, without an initializer of ours."""
+    """Whether a joblib.Parallel starts loky workers without an initializer that starts gpuconf."""
     given = list(pool.keywords)
     for call, name in script.calls():
         if name in _JOBLIB_CONTEXTS and _applies_to(script, call, pool):
@@ -68,7 +68,7 @@ def _has_bare_processes(script: Script, pool: ast.Call) -> bool:
 
 
 def _applies_to(script: Script, context: ast.Call, pool: ast.Call) -> bool:
-    """Whether the pool stands in the ``with`` of ``context``, or that is for the whole program."""
+    """Whether the pool is in the ``with`` of ``context``, or ``context`` applies globally."""
     blocks = [each for each in script.above(context) if isinstance(each, ast.With)]
     is_head = bool(blocks) and any(each.context_expr is context for each in blocks[0].items)
     return not is_head or blocks[0] in script.above(pool)
@@ -88,7 +88,7 @@ def _loky(script: Script) -> Iterator[ScriptProblem]:
 
 
 def _dask(script: Script) -> Iterator[ScriptProblem]:
-    """A client of workers that were started elsewhere; those it starts import the script."""
+    """A client of workers that were started elsewhere; workers that it starts import the script."""
     if any(_is_run_on_workers(script, call) for call, _ in script.calls()):
         return
     for call, name in script.calls():
@@ -125,7 +125,7 @@ def _ray(script: Script) -> Iterator[ScriptProblem]:
 
 
 def _has_hook(script: Script) -> bool:
-    """Whether Ray's workers start gpuconf: by our hook, wherever it is named, or by another."""
+    """Whether Ray's workers start gpuconf: through our hook, wherever it is named, or another."""
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Constant) and node.value == _RAY_HOOK:
             return True
@@ -152,14 +152,14 @@ def _called(node: ast.expr) -> ast.expr:
 
 
 def _passed_to(script: Script, names: set[str]) -> Iterator[_Sent]:
-    """The functions of this file that are the first argument of a call of one of ``names``."""
+    """The functions of this file passed as first argument to a call of one of ``names``."""
     for call, name in script.calls():
         if name in names:
             yield from _named(script, call.args[:1])
 
 
 def _submitted(script: Script) -> Iterator[_Sent]:
-    """Those that are given to ``submit`` or ``map`` of anything."""
+    """The functions passed to ``submit`` or ``map`` of any object."""
     for call, _ in script.calls():
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("submit", "map"):
             yield from _named(script, call.args[:1])
@@ -173,7 +173,7 @@ def _named(script: Script, nodes: Iterable[ast.expr]) -> Iterator[_Sent]:
 
 
 def _first_bare(script: Script, sent: Iterable[_Sent]) -> _Sent | None:
-    """The first that uses a framework and does not start gpuconf itself."""
+    """The first function that uses a framework and does not start gpuconf itself."""
     for each in sent:
         is_ours = any(script.starts_gpuconf(node) for node in ast.walk(each))
         if not is_ours and _uses_framework(script, each, _CALLS_DEEP):
@@ -182,7 +182,7 @@ def _first_bare(script: Script, sent: Iterable[_Sent]) -> _Sent | None:
 
 
 def _uses_framework(script: Script, sent: _Sent, depth: int) -> bool:
-    """Whether it names a framework, or what one made, or calls a function here that does."""
+    """Whether it uses a framework or an object made by one, or calls a local function that does."""
     for node in ast.walk(sent):
         if isinstance(node, ast.Import) and _any_framework(each.name for each in node.names):
             return True
