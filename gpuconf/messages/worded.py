@@ -31,7 +31,7 @@ class WordedPattern:
         self._left = _TRIED_FIRST
 
     def search(self, text: str, folded: str) -> re.Match[str] | None:
-        """As `re.Pattern.search`; ``folded`` is ``text.casefold()``, which callers need once."""
+        """Like `re.Pattern.search`; ``folded`` is ``text.casefold()``, computed once by callers."""
         if self._left:
             self._left -= 1
             if not self._left:
