@@ -1,7 +1,7 @@
-"""Callbacks for Keras: `MemoryUsage` logs the GPU memory of every epoch.
+"""Keras callbacks: `MemoryUsage` logs the GPU memory used in each epoch.
 
-They serve Keras 3 on TensorFlow, PyTorch and JAX, tf_keras and the Keras 2 of older TensorFlows
-alike, and importing them imports no framework.
+They work with Keras 3 on TensorFlow, PyTorch and JAX, with tf_keras, and with the Keras 2 of older
+TensorFlows.  Importing them imports no framework.
 """
 
 from gpuconf.callbacks.memory_usage import MemoryUsage

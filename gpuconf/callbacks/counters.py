@@ -1,7 +1,7 @@
-"""What each framework itself counts of the memory of its devices: TensorFlow, PyTorch and JAX.
+"""Memory statistics from TensorFlow, PyTorch and JAX, read from each framework's own allocator.
 
-Devices have TensorFlow's short names, ``GPU:0``, whatever the framework calls them.  A method may
-raise whatever its framework does.
+Devices are named as in TensorFlow (``GPU:0``) for every framework.  Exceptions of the framework are
+not caught here.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 
 class Use(NamedTuple):
-    """Bytes that a framework's allocator has given out: now, and at most since the last reset.
+    """Bytes allocated by a framework: currently, and the peak since the last reset.
 
-    ``pool_bytes`` is what it holds of the card, used or not, which no other process can have;
-    None where the framework does not say.
+    ``pool_bytes`` is the memory that the allocator has reserved on the card, used or not, which is
+    unavailable to other processes; None if the framework does not report it.
     """
 
     current_bytes: int
@@ -23,9 +23,10 @@ class Use(NamedTuple):
 
 
 class Counter(NamedTuple):
-    """One framework's functions; ``devices`` may make its devices, the others do not.
+    """The memory functions of one framework; only ``devices`` may initialize its devices.
 
-    ``reset`` lets the peak begin anew.  None: it is that of the whole process.
+    ``reset`` resets the peak.  None if the framework cannot; the peak then covers the whole
+    process.
     """
 
     framework: str
@@ -35,7 +36,7 @@ class Counter(NamedTuple):
 
 
 def counter_for(backend: str) -> Counter | None:
-    """The counter of Keras's ``backend``; None for one that has no memory of a GPU to count."""
+    """Return the counter for a Keras backend; None if the backend has no GPU memory to count."""
     return _COUNTERS.get(backend)
 
 
@@ -63,14 +64,14 @@ def _tensorflow_reset(device: str) -> None:
 
 
 def _torch_devices() -> list[str]:
-    """torch counts the memory of GPUs alone; listing them makes no context."""
+    """List the GPUs, the only devices whose memory torch counts; this creates no CUDA context."""
     import torch
 
     return [f"GPU:{number}" for number in range(torch.cuda.device_count())]
 
 
 def _torch_use(device: str) -> Use:
-    """What torch's caching allocator counts; without a context that is 0, and no error."""
+    """Read torch's caching allocator; without a CUDA context the counts are 0, not an error."""
     from torch import cuda
 
     number = _number(device)
@@ -81,19 +82,19 @@ def _torch_use(device: str) -> Use:
 def _torch_reset(device: str) -> None:
     from torch import cuda
 
-    if cuda.is_initialized():  # it would start CUDA otherwise: some 300 MB of the card
+    if cuda.is_initialized():  # otherwise this would start CUDA, some 300 MB of the card
         cuda.reset_peak_memory_stats(_number(device))
 
 
 def _jax_devices() -> list[str]:
-    """This process's devices, all of one kind, by their places: Keras counts them so too."""
+    """List this process's devices, all of one kind, numbered by position as Keras does."""
     import jax
 
     return [f"{each.platform.upper()}:{place}" for place, each in enumerate(jax.local_devices())]
 
 
 def _jax_use(device: str) -> Use:
-    """What XLA's allocator counts; a processor's, and the platform's own, count nothing."""
+    """Read XLA's allocator; CPU devices and the platform allocator keep no statistics."""
     import jax
 
     stats = jax.local_devices()[_number(device)].memory_stats()
@@ -110,6 +111,6 @@ def _jax_use(device: str) -> Use:
 _COUNTERS = {
     "tensorflow": Counter("TensorFlow", _tensorflow_devices, _tensorflow_use, _tensorflow_reset),
     "torch": Counter("PyTorch", _torch_devices, _torch_use, _torch_reset),
-    # Neither 0.4.38 nor 0.10.2 has a function that resets the peak.
+    # Neither JAX 0.4.38 nor 0.10.2 can reset the peak.
     "jax": Counter("JAX", _jax_devices, _jax_use, reset=None),
 }

@@ -1,4 +1,4 @@
-"""A framework's own count of the memory of its devices, read during the user's own training."""
+"""Reads a framework's device memory statistics during training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BACKEND = re.compile(r"keras\.src\.backend\.([a-z]+)\b")
 
 
 class DeviceGauge:
-    """The framework's own count for some devices; never raises, says once why it cannot count."""
+    """A framework's memory statistics for some devices; never raises, reports each problem once."""
 
     def __init__(self) -> None:
         self._counter: Counter | None = None
@@ -24,7 +24,7 @@ class DeviceGauge:
         self._said: set[str] = set()
 
     def find(self, wanted: str | None, model: Any) -> None:
-        """Settle which devices to read; TensorFlow and JAX make theirs if nothing has yet."""
+        """Select the devices to read; TensorFlow and JAX initialize theirs if they have not yet."""
         self._devices = ()
         backend = backend_of(model)
         self._counter = counter = counter_for(backend)
@@ -33,7 +33,7 @@ class DeviceGauge:
             return
         try:
             names = [short_name(name) for name in counter.devices()]
-        except Exception as error:  # a training must not end for want of a figure
+        except Exception as error:  # a missing figure must not end a training
             self._say(_first_line(error))
             return
         self._devices, problem = choose_devices(wanted, names, framework=counter.framework)
@@ -42,21 +42,21 @@ class DeviceGauge:
 
     @property
     def has_several(self) -> bool:
-        """Whether keys must say which device is meant."""
+        """Whether the log keys need a device number."""
         return len(self._devices) > 1
 
     def read(self, *, of_this_part: bool = False) -> dict[str, Use]:
-        """What is in use on each device that counts; one that never counted a byte is left out.
+        """Return the memory in use on each device; devices that never counted a byte are left out.
 
-        ``of_this_part`` leaves out a peak that may be older than the last reset, where the
-        framework resets none.
+        If the framework cannot reset its peak, ``of_this_part`` also leaves out devices whose peak
+        may be older than the last reset.
         """
         counter = self._counter
         if counter is None:
             return {}
         try:
             uses = {device: counter.use(device) for device in self._devices}
-        except Exception as error:  # an allocator that keeps no count, or a lost device
+        except Exception as error:  # an allocator without statistics, or a lost device
             self._give_up(error)
             return {}
         self._counting |= {device for device, use in uses.items() if use.peak_bytes > 0}
@@ -72,7 +72,7 @@ class DeviceGauge:
         return {device: use for device, use in uses.items() if device in self._counting}
 
     def reset(self) -> None:
-        """Let each device's peak begin at what is in use now, where the framework can."""
+        """Reset each device's peak to the memory now in use, if the framework can."""
         if self._counter is None:
             return
         try:
@@ -85,7 +85,7 @@ class DeviceGauge:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
-        """Read these devices no more, or the figures would be of half an epoch."""
+        """Stop reading these devices, since figures for part of an epoch would be wrong."""
         names = ", ".join(self._devices)
         self._devices = ()
         framework = self._counter.framework if self._counter else "Keras"
@@ -100,9 +100,9 @@ class DeviceGauge:
 def choose_devices(
     wanted: str | None, names: Sequence[str], *, framework: str
 ) -> tuple[tuple[str, ...], str | None]:
-    """The devices to read of those that ``framework`` has, and why there are none.
+    """Return the devices to read out of those that ``framework`` has, and why there are none.
 
-    ``names`` are as ``GPU:0``; ``wanted`` None means all GPUs.
+    ``names`` look like ``GPU:0``.  If ``wanted`` is None, all GPUs are read.
     """
     gpus = tuple(name for name in names if name.startswith("GPU:"))
     why_no_gpu = f"{framework} uses no GPU here, `gpuconf doctor` says why"
@@ -117,9 +117,9 @@ def choose_devices(
 
 
 def backend_of(model: Any) -> str:
-    """What the model computes with, as ``jax``; TensorFlow where its classes do not say.
+    """Return the model's Keras backend, such as ``jax``; TensorFlow if its classes do not show it.
 
-    Asked of the model and not of an imported Keras, since several may be imported.
+    The model decides, not an imported Keras, since several may be imported.
     """
     for base in type(model).__mro__:
         found = _BACKEND.match(base.__module__)
@@ -129,7 +129,7 @@ def backend_of(model: Any) -> str:
 
 
 def short_name(device: str) -> str:
-    """``GPU:1`` for ``cuda:1`` and for ``/job:worker/replica:0/task:0/device:GPU:1``."""
+    """Return ``GPU:1`` for ``cuda:1`` and for ``/job:worker/replica:0/task:0/device:GPU:1``."""
     kind, number = kind_and_number(device)
     return f"{'GPU' if kind == 'cuda' else kind.upper()}:{number}"
 
@@ -141,7 +141,7 @@ def kind_and_number(device: str) -> tuple[str, str]:
 
 
 def is_device(name: object) -> bool:
-    """Whether a framework could have a device of that name."""
+    """Whether ``name`` is a valid device name in any framework."""
     return isinstance(name, str) and _DEVICE.fullmatch(name) is not None
 
 

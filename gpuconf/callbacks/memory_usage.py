@@ -1,4 +1,4 @@
-"""`MemoryUsage`, a Keras callback: the GPU memory of every epoch, in the logs."""
+"""The Keras callback `MemoryUsage`: adds the GPU memory of every epoch to the logs."""
 
 from __future__ import annotations
 
@@ -12,42 +12,43 @@ from gpuconf.keras_api.hooks import KerasHooks
 
 
 class Estimated(Protocol):
-    """What an estimate must have: a `gpuconf.footprint` MemoryEstimate has it."""
+    """An estimate with a peak, such as the MemoryEstimate of `gpuconf.footprint`."""
 
     @property
     def peak_bytes(self) -> int:
-        """The most in use during a step, in bytes."""
+        """The peak memory use of a step, in bytes."""
 
 
 class MemoryUsage(KerasHooks):
-    """Logs the GPU memory that each epoch of ``fit()`` used, in bytes, on any backend of Keras.
+    """Logs the GPU memory that each epoch of ``fit()`` used, in bytes, on any Keras backend.
 
-    Put it first in ``callbacks``: Keras hands one dict of logs to the callbacks in their order, and
-    those before it (CSVLogger, TensorBoard, EarlyStopping) would not see what it adds:
+    Put it first in ``callbacks``.  Keras passes one dict of logs to the callbacks in order, so
+    those before it (CSVLogger, TensorBoard, EarlyStopping) do not see the keys that it adds:
 
-    - ``gpu_memory_peak_bytes``: the most in use during the epoch's training steps;
+    - ``gpu_memory_peak_bytes``: peak use during the epoch's training steps;
     - ``gpu_memory_current_bytes``: in use at the end of the epoch;
-    - ``gpu_memory_pool_bytes``: what PyTorch or JAX holds of the card then, in use or not;
-    - ``gpu_memory_peak_estimate_bytes``: ``estimate.peak_bytes``, where an estimate was given;
-    - ``val_gpu_memory_peak_bytes``: the most in use during the epoch's validation, if it had one.
+    - ``gpu_memory_pool_bytes``: reserved by PyTorch or JAX at that time, used or not;
+    - ``gpu_memory_peak_estimate_bytes``: ``estimate.peak_bytes``, if an estimate was given;
+    - ``val_gpu_memory_peak_bytes``: peak use during the epoch's validation, if there was one.
 
-    They are what the framework's allocator counts for everything in this process; the CUDA context
-    is not in it.  ``device`` is one device, as ``GPU:0`` or ``cuda:0``; None means all GPUs, and
-    where these are several, each key ends in the GPU's number: ``gpu_memory_peak_bytes_gpu1``.
+    The figures come from the framework's allocator and cover everything in this process except the
+    CUDA context.  ``device`` is one device, such as ``GPU:0`` or ``cuda:0``; None means all GPUs.
+    With several GPUs, each key ends in the GPU's number: ``gpu_memory_peak_bytes_gpu1``.
 
-    ``last`` holds the newest figures by the same keys.  After ``evaluate()`` and ``predict()`` they
-    are there alone, because Keras would return what is added to the logs of an evaluation.
+    ``last`` holds the latest figures under the same keys.  After ``evaluate()`` and ``predict()``
+    it is the only place for them, because Keras returns everything that is added to the logs of an
+    evaluation.
 
-    The peak of TensorFlow and PyTorch is reset when an epoch, a validation, an evaluation or a
-    prediction begins.  JAX cannot reset its peak: there it is the most since the process began, and
-    a validation has one only where it took more than all before.
-    Validation data that is given as arrays counts as the training's, too: Keras puts it on the GPU
-    before it says that the validation begins.
-    Where nothing can be measured, one line on stderr says why, and the training goes on.
+    The peak of TensorFlow and PyTorch is reset at the start of each epoch, validation, evaluation
+    and prediction.  JAX cannot reset its peak.  There it is the peak since the process started, and
+    a validation has one only if it exceeded all earlier use.  Validation data passed as arrays also
+    counts toward the training peak, because Keras moves it to the GPU before it calls
+    ``on_test_begin``.  If nothing can be measured, one line on stderr gives the reason and the
+    training continues.
     """
 
     def __init__(self, estimate: Estimated | None = None, *, device: str | None = "GPU:0") -> None:
-        """Raises UsageError for an estimate without ``peak_bytes`` and a name of no device."""
+        """Raise UsageError for an estimate without ``peak_bytes`` or a bad device name."""
         if estimate is not None and not _is_number(getattr(estimate, "peak_bytes", None)):
             raise UsageError(
                 f"MemoryUsage: the estimate {estimate!r} has no peak_bytes",
@@ -68,25 +69,26 @@ class MemoryUsage(KerasHooks):
         self._validation_peaks: dict[str, int] = {}
 
     def set_model(self, model: Any) -> None:
-        """Begin anew: an epoch that an exception ended did not end for us."""
+        """Set the model, and leave an epoch that an exception ended."""
         super().set_model(model)
         self._is_in_epoch = False
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """Find the devices, which are made by now."""
+        """Find the devices, which exist by now."""
         self._gauge.find(self.device, self.model)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """Let the peak begin anew."""
+        """Reset the peaks."""
         self._is_in_epoch = True
         self._training_peaks = {}
         self._validation_peaks = {}
         self._gauge.reset()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """Add the figures to the logs, for the callbacks that come after."""
+        """Add the figures to the logs for the callbacks that follow."""
         self._is_in_epoch = False
-        # After a validation, what is in use may be its data, and no peak of the training.
+        # After a validation, memory in use may be its data, so it does not count as a training
+        # peak.
         training = {
             device: use._replace(peak_bytes=self._training_peaks.get(device, use.peak_bytes))
             for device, use in self._gauge.read().items()
@@ -96,11 +98,11 @@ class MemoryUsage(KerasHooks):
             logs.update(self.last)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """Nothing is left behind: only the framework's own peak was reset."""
+        """Leave the epoch."""
         self._is_in_epoch = False
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """Keep what the training had so far, when this is an epoch's validation."""
+        """Save the training peak so far if this is an epoch's validation."""
         if self._is_in_epoch:
             _raise_to(self._training_peaks, self._gauge.read())
             self._gauge.reset()
@@ -108,7 +110,7 @@ class MemoryUsage(KerasHooks):
             self._begin_alone()
 
     def on_test_end(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """Take the peak of a validation, or of an evaluation by itself."""
+        """Read the peak of an epoch's validation, or of a standalone evaluation."""
         if self._is_in_epoch:
             _raise_to(self._validation_peaks, self._gauge.read(of_this_part=True))
             self._gauge.reset()
@@ -116,12 +118,12 @@ class MemoryUsage(KerasHooks):
             self.last = self._figures(self._gauge.read())
 
     def on_predict_begin(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """Let the peak begin anew, unless an epoch's is being taken."""
+        """Reset the peaks, unless an epoch is running."""
         if not self._is_in_epoch:
             self._begin_alone()
 
     def on_predict_end(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """Take the figures of a prediction by itself."""
+        """Read the figures of a standalone prediction."""
         if not self._is_in_epoch:
             self.last = self._figures(self._gauge.read())
 
@@ -147,10 +149,10 @@ def figures(
     validation_peaks: Mapping[str, int],
     with_numbers: bool,
 ) -> dict[str, float]:
-    """What goes into the logs for the memory used on each device, by names such as ``GPU:0``.
+    """Return the log entries for the memory used on each device, by names like ``GPU:0``.
 
-    Floats, as all values of Keras's logs are; the estimate is per device, so it stands there once.
-    Empty where nothing was measured.
+    Values are floats, as Keras expects.  The estimate is per device and therefore appears once.
+    Empty if nothing was measured.
     """
     found: dict[str, float] = {}
     for device, use in uses.items():
