@@ -1,4 +1,4 @@
-"""``gpuconf completion``: commands, options and profiles completed by bash, zsh and fish."""
+"""``gpuconf completion``: complete commands, options and profiles in bash, zsh and fish."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuconf.command_line import describe
 from gpuconf.errors import MissingDependencyError
 
 _SHELLS = ("bash", "zsh", "fish")
-_PROFILES = ("profile", "as_option", "extends", "name")  # the arguments that name one
+_PROFILES = ("profile", "as_option", "extends", "name")  # arguments that take a profile's name
 
 _DESCRIPTION = """\
 Print the setup that lets your shell complete gpuconf's commands, options,
@@ -23,7 +23,7 @@ put one of these into your shell's startup file:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe this command, and add its arguments."""
+    """Set this command's description and add its arguments."""
     describe(parser, _DESCRIPTION, _EXAMPLES)
     parser.add_argument(
         "shell", choices=_SHELLS, metavar="bash|zsh|fish", help="the shell that you use"
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Print the shell's code."""
+    """Print the shell's setup code."""
     try:
         from argcomplete.shell_integration import shellcode
     except ModuleNotFoundError as error:
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Answer the shell, and end; nothing is answered without argcomplete."""
+    """Answer the shell's completion request and exit; without argcomplete, return."""
     try:
         import argcomplete
         from argcomplete.completers import FilesCompleter
@@ -53,7 +53,7 @@ def complete(parser: argparse.ArgumentParser) -> None:
         return
 
     class Values(FilesCompleter):
-        """A profile's name where one is wanted, or a file's."""
+        """Completes profile names where a profile is expected, and file names."""
 
         def __call__(self, prefix: str, **asked: object) -> list[str]:
             wanted = getattr(asked["action"], "dest", None)
@@ -64,7 +64,7 @@ def complete(parser: argparse.ArgumentParser) -> None:
 
 
 def _profiles() -> list[str]:
-    """The names of the profiles that can be found here."""
+    """Return the names of all profiles found here."""
     from gpuconf.profile import list_profiles
 
     return [entry.name for entry in list_profiles()]

@@ -1,4 +1,4 @@
-"""``gpuconf demo``: the main job, before and after, on a real GPU or the simulated card."""
+"""``gpuconf demo``: run the same training with and without gpuconf, on a real or simulated GPU."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from gpuconf.simcard import (
 )
 from gpuconf.units import MIB, sized
 
-# A context of what real ones cost, see configs/half-card.yaml.
+# context_bytes is what a CUDA context takes on real cards; see configs/half-card.yaml.
 SPEC = CardSpec(total_bytes=11264 * MIB, used_bytes=1945 * MIB, context_bytes=450 * MIB)
 _WIDTH = 100
 _NEEDED = {
@@ -68,7 +68,7 @@ _NO_XLA = (
 )
 _NO_TRAINING = "Nothing is computed: `gpuconf demo` without --quick trains a network."
 _PROGRAMS = Path(gpuconf.demo.__file__).with_name("programs")
-# NVML knows nothing of CUDA_VISIBLE_DEVICES: the scene's card is found by its UUID or index.
+# NVML ignores CUDA_VISIBLE_DEVICES, so the card is found by its UUID or index.
 _READ_FREE = """
 import json, sys
 from gpuconf.hardware import match_uuid, read_inventory
@@ -79,14 +79,14 @@ print(json.dumps(found[0].free_bytes if found else None))
 
 
 class _Scene(NamedTuple):
-    """Where the story plays: a title, the card, and the environment that shows just that card."""
+    """Where the demo runs: a title, the card, and an environment that shows only that card."""
 
     title: str
     environ: dict[str, str]
     gpu: Gpu
 
     def free_bytes(self) -> int | None:
-        """What NVML says is free now, asked by a process on the scene's own card."""
+        """Return the free memory that NVML reports now to a process on this card."""
         asked = subprocess.run(
             [sys.executable, "-c", _READ_FREE, self.gpu.uuid or str(self.gpu.index)],
             env=self.environ,
@@ -98,12 +98,12 @@ class _Scene(NamedTuple):
         return None if free is None else int(free)
 
 
-# Prints the story, and returns the runs if they did not go as expected.
+# Prints the demo, and returns the runs if they did not go as expected.
 _Tell = Callable[[_Scene, Runner, Output], list[ScriptRun]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe this command, and add its arguments."""
+    """Set this command's description and add its arguments."""
     parser.description = (
         "Train a small network on handwritten digits, twice at once on a crowded "
         "card, without and with `import gpuconf.auto`. On a real GPU, the first that "
@@ -131,7 +131,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Play both halves; exit 0 if the runs went as expected, 1 if not."""
+    """Run both halves; exit 0 if the runs went as expected, 1 if not."""
     try:
         _check_installed(["tensorflow"] if options.quick else list(_NEEDED))
         simulated = CardChoice(None, "it was asked for")
@@ -170,7 +170,7 @@ def _play(scene: _Scene, output: Output, tell: _Tell) -> int:
 
 
 def _tell(scene: _Scene, runner: Runner, output: Output) -> list[ScriptRun]:
-    """The whole story; the runs, if they did not go as expected."""
+    """Run the full demo; return the runs if they did not go as expected."""
     before = run_half(runner, scene.free_bytes, output.progress, profile=None)
     _section(output, _HALVES[0], report.before_lines(before))
     after = run_half(runner, scene.free_bytes, output.progress, profile=PROFILE)
@@ -182,7 +182,7 @@ def _tell(scene: _Scene, runner: Runner, output: Output) -> list[ScriptRun]:
 
 
 def _tell_quickly(scene: _Scene, runner: Runner, output: Output) -> list[ScriptRun]:
-    """The short story; the runs, if they did not go as expected."""
+    """Run the short demo; return the runs if they did not go as expected."""
     before = run_quick_half(runner, scene.free_bytes, output.progress, profile=None)
     _section(output, _HALVES[0], quick_before_lines(before))
     after = run_quick_half(runner, scene.free_bytes, output.progress, profile=PROFILE)
@@ -199,12 +199,12 @@ def _section(output: Output, heading: str, lines: list[str]) -> None:
 
 
 def _width(output: Output) -> int:
-    """The terminal's width, as far as lines are easy to read; programs get the same always."""
+    """Return the terminal's width, at most _WIDTH; always _WIDTH without a terminal."""
     return min(_WIDTH, output.width or _WIDTH)
 
 
 def _real_card(output: Output, *, even_if_used: bool) -> CardChoice:
-    """The caller's own GPU; an error says so if there is none."""
+    """Choose the caller's own GPU; if there is none, print the reason."""
     choice = choose_card(read_with_leases(), os.environ, even_if_used=even_if_used)
     if choice.gpu is None:
         output.note(f"not on a real GPU: {choice.because}")
@@ -213,12 +213,13 @@ def _real_card(output: Output, *, even_if_used: bool) -> CardChoice:
 
 @contextmanager
 def _scene(choice: CardChoice, progress: Progress, *, computes: bool = True) -> Iterator[_Scene]:
-    """The real card of ``choice``, or a simulated one, on which TensorFlow ``computes`` or not."""
+    """Yield the real card of ``choice``, or a simulated one, with the bridge if it ``computes``."""
     cleared = _without_our_variables(os.environ)
     if choice.gpu is not None:
         title = f"On this machine's GPU {choice.gpu.index}: {_describe(choice.gpu)}"
-        # Under `gpuconf.simcard run` the machine's GPU is a simulated one, known by these.
-        kept = ("GPUCONF_SIMCARD_", LEASES_VARIABLE)  # the ledger is the card's
+        # Under `gpuconf.simcard run` this machine's GPU is a simulated one, described by these
+        # variables.
+        kept = ("GPUCONF_SIMCARD_", LEASES_VARIABLE)  # leases belong to the card
         given = {k: v for k, v in os.environ.items() if k.startswith(kept)}
         yield _Scene(title, {**cleared, **given, **choice.variables}, choice.gpu)
         return
@@ -253,7 +254,7 @@ def _describe(gpu: Gpu) -> str:
 
 
 def _without_our_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what would change the scripts' behaviour."""
+    """Return the environment without variables that would change how the scripts behave."""
     ours = ("GPUCONF_", "CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_GPU_", "TF_CPP_")
     kept = {name: value for name, value in environ.items() if not name.startswith(ours)}
     return {**kept, "KERAS_BACKEND": "tensorflow"}
@@ -270,7 +271,7 @@ def _arithmetic(gpu: Gpu) -> tuple[str, ...]:
 
 
 def _tell_what_cannot_be_shown(error: MissingDependencyError, output: Output) -> None:
-    """No TensorFlow or no compiler: the plan can still be computed, its effect cannot be shown."""
+    """Print the plan without TensorFlow or a compiler: its effect cannot be shown here."""
     gpu = Gpu(
         index=0,
         name="a card",

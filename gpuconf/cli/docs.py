@@ -1,4 +1,4 @@
-"""``gpuconf docs``: the pages of the documentation, offline."""
+"""``gpuconf docs``: read the documentation offline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuconf.command_line import describe
 from gpuconf.errors import GpuconfError, UsageError
 
 _WIDEST = 100
-# What is for those who write the pages: which commands of them are run, and how (docs/fences.py).
+# Marks for authors: which commands on a page are run, and how (docs/fences.py).
 _MARK = re.compile(r"^<!-- (?:(run|file)(?:: )?)?(.*) -->\n", re.MULTILINE)
 
 _DESCRIPTION = """\
@@ -30,7 +30,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe this command, and add its arguments."""
+    """Set this command's description and add its arguments."""
     describe(parser, _DESCRIPTION, _EXAMPLES)
     topic = parser.add_argument(
         "topic", nargs="?", metavar="TOPIC", help="the page (default: list them)"
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Print the page, or the list of all."""
+    """Print the page, or the list of pages."""
     if options.topic is not None:
         _show(page_text(options.topic), output)
         return 0
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def page_text(topic: str) -> str:
-    """A page as Markdown; UsageError where there is none of that name."""
+    """Return a page as Markdown; raise UsageError if there is no such page."""
     known, name = pages(), topic.removesuffix(".md")
     if name not in known:
         close = get_close_matches(topic, known, n=1)
@@ -65,7 +65,7 @@ def _captioned(mark: re.Match[str]) -> str:
 
 
 def caption(kind: str, text: str) -> str:
-    """What the mark ``<!-- kind: text -->`` above a block means for its readers; "" for nothing."""
+    """Return the caption for the mark ``<!-- kind: text -->`` above a block; "" for no caption."""
     if kind == "not run":
         return f"Not run by the tests: {text}"
     if kind == "file":
@@ -84,7 +84,7 @@ def _spaced(size: str) -> str:
 
 
 def pages() -> dict[str, Path]:
-    """The pages by name: inside the package, or beside it in a checkout."""
+    """Return the pages by name, from the package or from the checkout beside it."""
     package = Path(gpuconf.__file__).parent
     for folder in (package / "docs", package.parent / "docs"):
         found = sorted(folder.rglob("*.md"), key=lambda page: (len(page.parts), page))
@@ -97,12 +97,12 @@ def pages() -> dict[str, Path]:
 
 
 def _name(page: Path, folder: Path) -> str:
-    """What a reader types, such as ``causes/host-oom``."""
+    """Return the page's name as a user types it, such as ``causes/host-oom``."""
     return page.relative_to(folder).with_suffix("").as_posix()
 
 
 def _title(page: Path) -> str:
-    """The first heading."""
+    """Return the first heading."""
     with page.open(encoding="utf-8") as file:
         return next((line.lstrip("# ").rstrip() for line in file if line.startswith("#")), "")
 

@@ -1,4 +1,4 @@
-"""``gpuconf doctor``: what is wrong with this machine, and the command that fixes it."""
+"""``gpuconf doctor``: find what is wrong with this machine, and print the command that fixes it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ a page that cannot be written; 3 a check crashed, which is a bug in gpuconf."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe this command, and add its arguments."""
+    """Set this command's description and add its arguments."""
     describe(parser, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("checks", nargs="*", metavar="CHECK",
@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Examine, show, and exit with what came out."""
+    """Run the checks, print the findings, and return the exit code."""
     output.as_json = options.format == "json"
     part_words(options)
     if options.list_checks:
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.hosts is not None:
         return _ask_hosts(options, output)
     report = examined(options, output)
-    # The findings are shown though the page cannot be written: a probe takes its time.
+    # Print the findings even if the page cannot be written, since a probe takes time.
     unwritten = None if options.report is None else _write_page(report, options.report)
     code = report.exit_code(strict=options.strict)
     if options.format == "text":
@@ -108,8 +108,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def examined(options: argparse.Namespace, output: Output) -> Report:
-    """The report of what is asked for."""
-    # Here, so that the other commands do not pay for it.
+    """Run the requested checks and return the report."""
+    # Imported here so that other commands do not pay for it.
     from gpuconf.doctor.examination import ExaminationRequest, examine
 
     return examine(
@@ -129,7 +129,7 @@ def examined(options: argparse.Namespace, output: Output) -> Report:
 
 
 def _command(options: argparse.Namespace) -> str:
-    """The command that examines the same again."""
+    """Return the command that repeats this examination."""
     words = ["gpuconf", "doctor", *options.checks]
     words += ["--profile", options.profile] if options.profile is not None else []
     words += ["--python", options.python] if options.python is not None else []
@@ -153,10 +153,10 @@ def _list_checks(options: argparse.Namespace, output: Output) -> int:
 
 
 def refuse_bad_words(options: argparse.Namespace) -> None:
-    """Before anything is done: a probe takes a minute.
+    """Check the arguments before anything runs, since a probe takes a minute.
 
-    A profile that is named here and cannot be loaded is one of them; where the environment names
-    it, that is a finding.
+    A profile named on the command line that cannot be loaded is an error here.  If the environment
+    names it, it becomes a finding.
     """
     if options.profile is not None and options.hosts is None:
         from gpuconf.profile import load_profile
@@ -199,7 +199,10 @@ def _ask_hosts(options: argparse.Namespace, output: Output) -> int:
 
 
 def part_words(options: argparse.Namespace) -> None:
-    """``--script train.py driver``: a word that names a check, and no file, is a check."""
+    """Treat a word after --script as a check if it names a check and not a file.
+
+    For example ``--script train.py driver``.
+    """
     if options.script[1:]:
         from gpuconf.doctor.examination import known_checks
 
@@ -211,7 +214,7 @@ def part_words(options: argparse.Namespace) -> None:
 
 
 def _write_format(report: Report, form: str, code: int, output: Output) -> None:
-    """The report for programs; paths as seen from the checkout that a workflow is in."""
+    """Write the report for programs, with paths relative to the checkout of a workflow."""
     folder = os.path.abspath(os.environ.get("GITHUB_WORKSPACE") or os.getcwd())
     if form == "json":
         output.document(report)
@@ -231,7 +234,7 @@ def _write_format(report: Report, form: str, code: int, output: Output) -> None:
 
 
 def _write_page(report: Report, path: str) -> GpuconfError | None:
-    """Write the page with names taken out; return why it could not be written, or None."""
+    """Write the page with names removed; return why it could not be written, else None."""
     import socket
 
     from gpuconf.doctor.page import write_page
@@ -247,7 +250,7 @@ def _write_page(report: Report, path: str) -> GpuconfError | None:
 
 
 def _account() -> str | None:
-    """The name of this account; None for a number without a name, as containers have."""
+    """Return the name of this account; None for a user id without a name, as in containers."""
     import getpass
 
     try:

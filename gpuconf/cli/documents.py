@@ -1,6 +1,6 @@
-"""What ``--json`` prints where no room of the house has a value for it: plans, profiles, trust.
+"""The ``--json`` documents that no other package defines: plans, profiles and trust.
 
-The schemas in configs/ are made from these types by `make generated`.
+`make generated` writes the schemas in configs/ from these types.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ json_shape(computed=("status",))(Setting)
 
 @dataclass(frozen=True, slots=True)
 class PlannedGpu:
-    """A GPU that a program would see, and what it may take of it."""
+    """A GPU that a program would see, and how much of it the program may use."""
 
     uuid: str | None
-    """As nvidia-smi -L prints it."""
+    """The UUID that nvidia-smi -L prints."""
     name: str | None
     """The card's name."""
     index: Count
-    """As nvidia-smi counts."""
+    """The index that nvidia-smi uses."""
     total_bytes: Bytes | None
-    """Its memory."""
+    """Total memory of the card."""
     free_bytes: Bytes | None
-    """What is free of it now."""
+    """Memory that is free now."""
     promised_bytes: Bytes
-    """What of that other programs' leases may still take."""
+    """Part of the free memory that leases of other programs may still take."""
     ahead: Count
-    """How many programs wait for it."""
+    """How many programs are waiting for it."""
     limit_bytes: Bytes | None
-    """What a framework may take; None where nothing limits it."""
+    """How much a framework may take; None if there is no limit."""
     lease_bytes: Bytes | None
-    """What is leased of it when the plan binds: the limit and the context; None for no lease."""
+    """How much is leased when the plan is applied: limit plus context; None for no lease."""
     allow_growth: bool | None
-    """Whether memory is taken step by step; None where the profile does not say."""
+    """Whether memory is allocated as needed; None if the profile does not set it."""
     logical_devices_bytes: tuple[Bytes, ...]
-    """The logical devices that TensorFlow makes of it; empty for none beyond the one."""
+    """Sizes of the logical devices that TensorFlow creates on it; empty for the default one."""
     arithmetic: tuple[str, ...]
-    """The sum that made the limit, line by line."""
+    """The calculation of the limit, line by line."""
     limits: Mapping[str, FrameworkLimit]
-    """What each framework may take, by tensorflow, jax and torch."""
+    """The limit of each framework: tensorflow, jax and torch."""
 
 
 class PlanDocument(NamedTuple):
@@ -56,39 +56,39 @@ class PlanDocument(NamedTuple):
     profile: str
     """The profile's name."""
     source: str | None
-    """Its file."""
+    """The profile's file."""
     gpus: tuple[PlannedGpu, ...]
     """The GPUs that a program would see, in its order."""
     environment: Mapping[str, str]
     """The variables that would be set."""
     conflicts: tuple[Setting, ...]
-    """Variables that are set already, to something else."""
+    """Variables that already have a different value."""
     notes: tuple[str, ...]
-    """What the machine lacks, and what the plan did about it."""
+    """What the machine lacks, and how the plan handles it."""
 
 
 class ListedProfile(NamedTuple):
-    """A profile that can be found."""
+    """A profile that was found."""
 
     name: str
-    """Its name."""
+    """The profile's name."""
     path: str
-    """Its file."""
+    """The profile's file."""
     origin: Annotated[str, FieldRule(enum=("project", "user", "shipped"))]
-    """Whose it is."""
+    """Where the profile comes from."""
     description: str | None
-    """What it says that it is for."""
+    """The profile's own description."""
     is_shadowed: bool
-    """Whether a nearer one of the same name hides it."""
+    """Whether a profile of the same name takes precedence."""
     error: ErrorProblem | ProfileProblem | None
-    """What is wrong with it."""
+    """What is wrong with the profile."""
 
 
 class ProfilesDocument(NamedTuple):
     """`gpuconf profiles list`."""
 
     profiles: tuple[ListedProfile, ...]
-    """Every profile that can be found, the nearest first."""
+    """Every profile that was found, in order of precedence."""
 
 
 class ShownProfile(NamedTuple):
@@ -97,35 +97,35 @@ class ShownProfile(NamedTuple):
     name: str
     """The profile's name."""
     source: str | None
-    """Its file."""
+    """The profile's file."""
     profile: dict[str, Any]
-    """The profile with all that it inherits, as configs/profile.schema.json says."""
+    """The profile with all inherited keys, as in configs/profile.schema.json."""
 
 
 class CheckedProfile(NamedTuple):
     """`gpuconf profiles check`."""
 
     file: str
-    """The file, or the profile's name, as it was given."""
+    """The file or profile name as given on the command line."""
     ok: bool
-    """Whether it is good."""
+    """Whether the profile is valid."""
     errors: tuple[ErrorProblem | ProfileProblem, ...]
-    """All that is wrong with it."""
+    """All errors in the profile."""
     refused_if_found: tuple[ErrorProblem | ProfileProblem, ...]
-    """What of a good file is refused where gpuconf finds it in a project that is not trusted."""
+    """Settings of a valid file that gpuconf refuses if it finds it in an untrusted project."""
 
 
 class NewlyTrusted(NamedTuple):
     """A file that is trusted from now on, until it changes."""
 
     path: str
-    """Its path."""
+    """The file's path."""
     variables: tuple[str, ...]
-    """The variables that it sets and that need trust."""
+    """Variables set by the file that require trust."""
     untrusted: tuple[str, ...]
-    """The files that it extends and that need trust of their own."""
+    """Files that it extends and that must be trusted separately."""
     problem: ErrorProblem | ProfileProblem | None
-    """Why one of those cannot be read."""
+    """Why one of the extended files cannot be read."""
 
 
 class TrustDocument(NamedTuple):
@@ -139,27 +139,27 @@ class TrustListDocument(NamedTuple):
     """`gpuconf trust --list`."""
 
     trusted: tuple[TrustedFile, ...]
-    """Every file that was trusted, by its path."""
+    """Every trusted file, sorted by path."""
 
 
 class RevokedDocument(NamedTuple):
     """`gpuconf trust --revoke FILE`."""
 
     revoked: str
-    """The path of the file that is trusted no more."""
+    """The path of the file that is no longer trusted."""
 
 
 class ListedCheck(NamedTuple):
-    """A check of the doctor."""
+    """A check of `gpuconf doctor`."""
 
     id: str
-    """Its name."""
+    """The check's id."""
     about: str
-    """What it looks at."""
+    """What the check examines."""
 
 
 class ChecksDocument(NamedTuple):
     """`gpuconf doctor --list-checks`."""
 
     checks: tuple[ListedCheck, ...]
-    """The checks, in the order in which they run."""
+    """The checks, in execution order."""

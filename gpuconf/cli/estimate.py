@@ -1,4 +1,4 @@
-"""``gpuconf estimate``: what a model costs in GPU memory, and the largest batch that fits."""
+"""``gpuconf estimate``: a model's GPU memory use, and the largest batch that fits."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ such as a file that holds no model; 3 a bug in gpuconf; 4 a library is missing;
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe this command, and add its arguments."""
+    """Set this command's description and add its arguments."""
     describe(parser, _DESCRIPTION, _EXAMPLES)
     about = "train.py, model.keras, model.h5, or module:function"
     parser.add_argument("target", metavar="TARGET", help=about)
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Estimate, report, and exit with whether it fits."""
+    """Estimate, print the report, and return an exit code for whether it fits."""
     from gpuconf.footprint.loading import backend_wanted
     from gpuconf.footprint.memory_limit import limit_and_budget
 
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         options.limit, options.profile, card_bytes=options.card, backend=backend
     )
     budget = budget._replace(allow_growth=step_options(options)["allow_growth"])
-    environ = dict(os.environ)  # before it is changed for this process: what a probe starts with
+    environ = dict(os.environ)  # before this process changes it: a probe starts with this one
 
     def answer(found: Training, own_prints: ExitStack) -> int:
         with own_prints:
@@ -107,7 +107,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 def _shown(
     estimate: MemoryEstimate, budget: Budget, options: argparse.Namespace, output: Output
 ) -> int:
-    """Print the report, and return whether it fits as an exit code."""
+    """Print the report; return the exit code for whether it fits."""
     from gpuconf.footprint import plot
 
     picture = drawn(plot.draw, estimate, options.plot)
@@ -121,10 +121,10 @@ def _shown(
 def _found(
     options: argparse.Namespace, output: Output, answer: Callable[[Training], int]
 ) -> Training:
-    """What is to be estimated.
+    """Find what to estimate.
 
-    A script that trains gets its answer where it stands, and the process ends there: no line
-    of the script's is run any more, no ``finally`` either.
+    For a script that trains, ``answer`` runs at the training call and the process ends there.  No
+    further line of the script runs, not even a ``finally``.
     """
     from gpuconf.footprint.loading import import_tensorflow, load_model, stay_off_the_gpu
     from gpuconf.footprint.scripts.running import is_script, run_script
@@ -147,14 +147,14 @@ def _found(
 
 
 def training_of(model: Any, notes: tuple[str, ...] = ()) -> Training:
-    """A model by itself, of which nothing says how it is trained."""
+    """Wrap a model whose training options are unknown."""
     from gpuconf.footprint.scripts.training import Training
 
     return Training(model, _DEFAULT_BATCH, notes=notes)
 
 
 def _end(action: Callable[[], int], output: Output) -> NoReturn:
-    """Do the rest of the command, and end the process at once."""
+    """Run the rest of the command, then end the process at once."""
     from gpuconf.footprint.scripts.running import remove_generated_code
 
     code = 3
@@ -172,7 +172,7 @@ def _raise(error: GpuconfError) -> NoReturn:
 def estimated(
     found: Training, options: argparse.Namespace, limit_bytes: int | None, output: Output
 ) -> MemoryEstimate:
-    """The estimate; with advice too where it is asked for, or the batch does not fit."""
+    """Return the estimate, with advice if it was requested or the batch does not fit."""
     from gpuconf.footprint.scripts.estimating import estimate_training
 
     batch = options.batch_size or found.batch_size
@@ -194,9 +194,9 @@ def _probed(
     environ: Mapping[str, str],
     output: Output,
 ) -> MemoryEstimate:
-    """The estimate calibrated by a probe.
+    """Calibrate the estimate with a probe.
 
-    ``environ`` is the environment in which the command was started, with its GPUs.
+    ``environ`` is the environment that the command was started with, including its GPUs.
     """
     from gpuconf.footprint.probe.measuring import probed
     from gpuconf.footprint.probe.order import Order

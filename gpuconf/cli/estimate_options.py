@@ -1,4 +1,4 @@
-"""The options of ``gpuconf estimate``: which step, under which limit, and how it is shown."""
+"""The options of ``gpuconf estimate``: the step, the limit, and the output format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PRECISIONS = ("float16", "bfloat16")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Those that say which step is estimated, under which limit, and how it is shown."""
+    """Add the options for the step, the limit and the output format."""
     add = parser.add_argument
     add("--batch-size", type=positive, metavar="N",
         help="samples in one step (default: the script's, else 32)")  # fmt: skip
@@ -61,7 +61,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_options(options: argparse.Namespace) -> None:
-    """Raise for options that do not go together."""
+    """Raise UsageError for options that cannot be combined."""
     from gpuconf.footprint.scripts.running import is_script
 
     if options.arguments and not is_script(options.target):
@@ -92,7 +92,7 @@ def check_options(options: argparse.Namespace) -> None:
 
 
 def check_for_backend(options: argparse.Namespace, backend: str) -> None:
-    """Raise for options that stand on TensorFlow's operations one by one."""
+    """Raise UsageError for options that need TensorFlow's individual operations."""
     if options.jit is False:
         raise UsageError(
             f"--no-jit is for KERAS_BACKEND=tensorflow, not {backend}: there only a compiled step "
@@ -108,7 +108,7 @@ def check_for_backend(options: argparse.Namespace, backend: str) -> None:
 
 
 def step_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The options of :func:`gpuconf.estimate` that say which step, and in which allocator."""
+    """Return the options of :func:`gpuconf.estimate` for the step and the allocator."""
     from gpuconf.footprint.memory_limit import allocator_options
 
     shapes = options.input_shape

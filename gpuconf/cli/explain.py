@@ -1,4 +1,4 @@
-"""``gpuconf explain``: from a failure's log to its cause and the change."""
+"""``gpuconf explain``: find the cause of a failure in its log, and the change that fixes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 1 << 20
 _GZIP = b"\x1f\x8b"
-# Files that are not logs, by their first bytes, and how to get at the log in some.
+# Files that are not logs, by their first bytes, with a hint how to get the log.
 _NO_LOGS = (
     (b"\xfd7zXZ", "compressed with xz", "xz --decompress --stdout {0} | gpuconf explain -"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd", "zstd -dc {0} | gpuconf explain -"),
@@ -32,7 +32,7 @@ _NO_LOGS = (
     (b"%PDF", "a PDF", "pdftotext {0} - | gpuconf explain -"),
 )
 _SAMPLE_BYTES = 4096
-# Zeros are of UTF-16, and of a log that was emptied while its program wrote on.
+# Zeros occur in UTF-16, and in a log that was truncated while its program was still writing.
 _CONTROLS_OF_TEXT = frozenset(b"\x00\a\b\t\n\v\f\r\x1b")
 
 _DESCRIPTION = """\
@@ -56,7 +56,7 @@ the picture could not be written; 2 bad usage, such as a missing file;
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe this command, and add its arguments."""
+    """Set this command's description and add its arguments."""
     describe(parser, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("log", metavar="LOGFILE", nargs="?",
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Read, say what was found, and draw it where that is asked for."""
+    """Read the log, print the diagnosis, and draw it if requested."""
     output.as_json = options.json
     if options.log is None:
         options.log = _piped()
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _piped() -> str:
-    """Standard input, where something is piped into it; UsageError without a log."""
+    """Return the name for standard input if it is a pipe; raise UsageError if there is no log."""
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError(
             "there is no log to explain: name the file that holds what the run printed, or - for "
@@ -100,7 +100,7 @@ def _piped() -> str:
 
 
 def explained(name: str, output: Output) -> Diagnosis:
-    """The diagnosis of a file, or of - for standard input; UsageError for what is not a log."""
+    """Diagnose a file, or standard input for -; raise UsageError if it is not a log."""
     shown = "standard input" if name == "-" else name
     try:
         if name == "-":
@@ -126,7 +126,7 @@ def explained(name: str, output: Output) -> Diagnosis:
 
 
 def _stdin(output: Output) -> BufferedReader:
-    if sys.stdin is None:  # the process was started without it
+    if sys.stdin is None:  # the process was started without stdin
         raise UsageError(
             "- is standard input, which this process was started without",
             hint="gpuconf explain train.log",
@@ -137,7 +137,7 @@ def _stdin(output: Output) -> BufferedReader:
 
 
 def _refuse_other_files(start: bytes, shown: str) -> None:
-    """Raise for what is not text: nothing would be found in it, which would sound well."""
+    """Raise UsageError for files that are not text, in which no problem would be found."""
     for magic, what, hint in _NO_LOGS:
         if start.startswith(magic):
             raise UsageError(f"{shown} is {what}, and no log", hint=hint.format(shlex.quote(shown)))
@@ -148,7 +148,7 @@ def _refuse_other_files(start: bytes, shown: str) -> None:
 
 
 def _read(file: BufferedReader, shown: str) -> Diagnosis:
-    """Explain what is in ``file``, which may be a pipe and is read once, from front to back."""
+    """Diagnose ``file``, which may be a pipe and is read once, front to back."""
     from gpuconf.diagnosis import explain, explain_chunks
     from gpuconf.diagnosis.memory_map import looks_like_memory_map
     from gpuconf.messages.log.notebook import LARGEST_NOTEBOOK
@@ -160,7 +160,7 @@ def _read(file: BufferedReader, shown: str) -> Diagnosis:
         return explain(b"".join([*held, *chunks]))
     _refuse_other_files(held[0], shown)
     if held[0].lstrip()[:1] == b"{" and b'"cells"' in held[0]:
-        # A notebook must be seen as a whole; one that is too large is read as a log is.
+        # A notebook is parsed as a whole; one that is too large is read as a log.
         while sum(map(len, held)) <= LARGEST_NOTEBOOK:
             more = next(chunks, b"")
             if not more:
@@ -170,7 +170,7 @@ def _read(file: BufferedReader, shown: str) -> Diagnosis:
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    """The file in chunks.  A terminal signals its end only once, by a chunk that is not full."""
+    """Yield the file in chunks.  A terminal signals its end only once, with a short chunk."""
     size = _CHUNK_BYTES
     while size == _CHUNK_BYTES:
         chunk = file.read(_CHUNK_BYTES)
@@ -183,7 +183,7 @@ def _show(diagnosis: Diagnosis, options: argparse.Namespace, output: Output) -> 
     from gpuconf.diagnosis.tables import tables_of
     from gpuconf.diagnosis.text import styled_lines
 
-    # A notebook's lines are those that its cells printed, where no editor could go.
+    # A notebook's lines are cell output, which an editor cannot jump to.
     is_file_of_lines = options.log != "-" and not options.log.endswith(".ipynb")
     source = options.log if is_file_of_lines else ""
     output.lines(styled_lines(diagnosis, verbose=options.verbose, source=source))

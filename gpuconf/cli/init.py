@@ -26,14 +26,14 @@ _SMALL_CARD_BYTES = 4 * GIB + 256 * MIB  # a "4 GB" card reports a little more o
 
 
 class ProfileProposal(NamedTuple):
-    """The shipped profile that fits, and why."""
+    """The shipped profile that fits, and the reason."""
 
     extends: str
     because: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe this command, and add its arguments."""
+    """Set this command's description and add its arguments."""
     parser.description = "Look at this machine's GPUs and write a commented gpuconf.yaml for them."
     parser.add_argument(
         "--extends", metavar="PROFILE", help="the profile to build on (default: what fits)"
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Write the file; refuse to overwrite one, and never leave a half or a bad one."""
+    """Write the file.  Never overwrite one, and never leave an incomplete or invalid one."""
     _check_name(options.output)
     inventory = read_with_leases()
     proposal = propose(inventory)
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _check_name(file: str) -> None:
-    """Refuse a file that no command, nor GPUCONF_PROFILE, would take for a profile's path."""
+    """Refuse a file name that commands and GPUCONF_PROFILE would not take as a profile's path."""
     if not file.endswith((".yaml", ".yml")):
         raise UsageError(
             f"--output {file}: a profile's file ends in .yaml or .yml",
@@ -77,9 +77,9 @@ def _check_name(file: str) -> None:
 
 
 def _as_seen_from(file: str, profile: str) -> str:
-    """``profile``, checked; a path becomes relative to the folder of ``file``, as extends needs.
+    """Check ``profile`` and make a path relative to the folder of ``file``, as extends requires.
 
-    Refuses one that is, or builds on, the file to be written, which would extend itself.
+    Refuses a profile that is, or extends, the file to be written, which would then extend itself.
     """
     load_profile(profile)
     location = find_profile(profile)
@@ -97,7 +97,7 @@ def _as_seen_from(file: str, profile: str) -> str:
 
 
 def propose(inventory: Inventory) -> ProfileProposal:
-    """The shipped profile that fits ``inventory``; pure."""
+    """Return the shipped profile that fits ``inventory``."""
     gpus = inventory.gpus
     if inventory.problem is not None:
         return ProfileProposal("shared-desktop", "nothing is known of the GPUs")
@@ -112,7 +112,7 @@ def propose(inventory: Inventory) -> ProfileProposal:
 
 
 def _by_use(gpus: Sequence[Gpu]) -> ProfileProposal:
-    """For cards of some size without a display: by what others hold of them."""
+    """Choose for larger cards without a display, by how much memory others hold."""
     if any(gpu.processes or gpu.leases for gpu in gpus):
         return ProfileProposal("half-card", "other programs hold memory on a card now")
     held = max((gpu.used_bytes or 0 for gpu in gpus if gpu.processes is None), default=0)
@@ -130,10 +130,10 @@ def _drawing(gpu: Gpu) -> bool:
 
 
 def render(proposal: ProfileProposal, inventory: Inventory) -> str:
-    """The file's text: what was seen, what was chosen and why, and every key one may want."""
+    """Return the file's text: the GPUs, the profile and why, and the keys a user may want."""
     extends = proposal.extends
     if not _PLAIN.fullmatch(extends):
-        extends = json.dumps(extends, ensure_ascii=False)  # which YAML reads as it is
+        extends = json.dumps(extends, ensure_ascii=False)  # valid YAML too
     first = inventory.gpus[0] if inventory.gpus else None
     total = first.total_bytes if first is not None else None
     half = exact_size(total // 2 // MIB * MIB) if total is not None else "4GiB"
@@ -188,7 +188,7 @@ def _describe(gpu: Gpu) -> str:
 
 
 def _write(path: str, text: str, *, overwrite: bool) -> None:
-    """Write through a temporary file beside ``path``, checked as a profile before it counts."""
+    """Write to a temporary file beside ``path``, check it as a profile, then rename it."""
     temporary = f"{path}.{os.getpid()}.tmp.yaml"
     if os.path.lexists(path) and not overwrite:
         raise GpuconfError(

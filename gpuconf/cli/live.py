@@ -1,4 +1,4 @@
-"""A view that is drawn anew every few seconds, until Ctrl-C."""
+"""A view that is redrawn every few seconds until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpuconf.reporting.lines import Line
 
 
 def check_terminal(output: Output, hint: str) -> None:
-    """Raise UsageError where stdout cannot be drawn anew; ``hint`` is what to run instead."""
+    """Raise UsageError if stdout cannot be redrawn; ``hint`` is the command to run instead."""
     if output.as_json:
         raise UsageError("--watch draws on a terminal, and --json prints one document", hint=hint)
     if output.width is None:
@@ -36,15 +36,15 @@ def watch(
     *,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Show the lines that ``make`` gives for a width, until Ctrl-C; then restore the screen.
+    """Show the lines that ``make`` returns for a width until Ctrl-C, then restore the screen.
 
-    On the terminal's other screen, as `top` and `watch` do it.
+    Uses the terminal's alternate screen, as `top` and `watch` do.
     """
     console = output.screen()
     with suppress(KeyboardInterrupt), ended_in_order():
         first = _picture(make(console.width), console)
         live = Live(first, console=console, screen=True, auto_refresh=False, redirect_stderr=False)
-        try:  # no `with`, which restores nothing if a signal comes while it begins
+        try:  # not `with`, which restores nothing if a signal arrives while it enters
             with _put_away(console):
                 live.start(refresh=True)
                 while True:
@@ -56,7 +56,7 @@ def watch(
 
 
 def _picture(lines: Sequence[Line], console: Console) -> Text:
-    """As many lines as the screen has room for."""
+    """Return as many lines as fit on the screen."""
     room = console.height
     if len(lines) > room:
         more = len(lines) - room + 1
@@ -66,7 +66,7 @@ def _picture(lines: Sequence[Line], console: Console) -> Text:
 
 @contextmanager
 def _put_away(console: Console) -> Iterator[None]:
-    """Give the terminal back for as long as Ctrl-Z stops this process."""
+    """Restore the terminal while Ctrl-Z suspends this process."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         console.set_alt_screen(False)

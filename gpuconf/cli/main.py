@@ -1,8 +1,8 @@
 """The ``gpuconf`` command: its parser, and the one place where errors become exit codes.
 
-Exit codes: 0 fine (warnings too), 1 a check failed or a GpuconfError, 2 usage or a bad profile,
-3 a bug in gpuconf, 4 a library, compiler or framework that is needed is not installed, 130
-interrupted; rehearse has more of its own.
+Exit codes: 0 success (warnings included), 1 a check failed or a GpuconfError, 2 bad usage or a bad
+profile, 3 a bug in gpuconf, 4 a required library, compiler or framework is not installed, 130
+interrupted.  rehearse adds its own.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from gpuconf.errors import GpuconfError
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
-    # Before the arguments are understood: a program that asked for JSON gets it for bad ones too.
-    # What follows `--` is another program's.
+    # Read before the arguments are parsed, so that bad arguments are reported as JSON too.
+    # Arguments after `--` belong to another program.
     end = arguments.index("--") if "--" in arguments else len(arguments)
     output = Output(as_json=_wants_json(arguments[:end]))
     return exit_code_of(lambda: _run(arguments, output), output)
@@ -36,7 +36,7 @@ def _wants_json(arguments: Sequence[str]) -> bool:
 
 
 def _run(arguments: Sequence[str], output: Output) -> int:
-    if "_ARGCOMPLETE" in os.environ:  # the shell asks what could come next
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks for completions
         line = os.environ.get("COMP_LINE", "").split()
         importlib.import_module("gpuconf.cli.completion").complete(build_parser(at_once=line))
     arguments = _as_options(arguments)
@@ -49,12 +49,12 @@ def _run(arguments: Sequence[str], output: Output) -> int:
 
 
 def exit_code_of(action: Callable[[], int], output: Output) -> int:
-    """Run a command, or what is left of it, say what went wrong, and return its exit code."""
+    """Run a command or the rest of one, report errors, and return its exit code."""
     code = 0
     try:
         code = _code_of(action, output)
         output.flush()
-    except BrokenPipeError:  # the reader (`| head`) has gone, and has what it wanted
+    except BrokenPipeError:  # the reader (`| head`) has closed the pipe
         drop_unwritten()
     except OSError as error:  # a full disk
         drop_unwritten()
@@ -74,16 +74,16 @@ def _code_of(action: Callable[[], int], output: Output) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
-    except Exception as error:  # the boundary: a bug becomes exit code 3
+    except Exception as error:  # a bug becomes exit code 3
         if isinstance(error, OSError) and error.filename is None:
-            raise  # of a stream, not of a file
+            raise  # an error of a stream, not of a file
         with _read_or_not():
             output.bug(error)
         return 3
 
 
 def _as_options(arguments: Sequence[str]) -> Sequence[str]:
-    """``help``, ``help COMMAND`` and ``version``, as other programs have them, in our own words."""
+    """Turn ``help``, ``help COMMAND`` and ``version``, common in other tools, into our options."""
     match list(arguments):
         case ["help", *words]:
             return [*words, "--help"]
@@ -94,7 +94,7 @@ def _as_options(arguments: Sequence[str]) -> Sequence[str]:
 
 @contextmanager
 def _read_or_not() -> Iterator[None]:
-    """Keep the error's exit code even if the reader of stderr has gone."""
+    """Keep the error's exit code even if the reader of stderr has closed it."""
     try:
         yield
     except BrokenPipeError:
@@ -102,13 +102,13 @@ def _read_or_not() -> Iterator[None]:
 
 
 class _Parser(CommandParser):
-    """Every parser takes --color, before and after the command.
+    """A parser that takes --color, before and after the command.
 
-    That of a command imports the command's ``module`` when it is asked to parse.
+    The parser of a command imports the command's ``module`` when it parses.
     """
 
     module: str | None = None
-    takes_all_words = False  # another program's: they are left to that as ``words``
+    takes_all_words = False  # for another program: all are passed on as ``words``
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -122,7 +122,7 @@ class _Parser(CommandParser):
         )
 
     def add_its_arguments(self) -> None:
-        """Those of its command, which imports the command's module, once."""
+        """Import the command's module, once, and let it add its arguments."""
         module, self.module = self.module, None
         if module is not None:
             importlib.import_module(module).add_arguments(self)
@@ -136,9 +136,9 @@ class _Parser(CommandParser):
 
 
 def build_parser(at_once: Sequence[str] = (), prog: str = "gpuconf") -> argparse.ArgumentParser:
-    """The whole command line; the module of a command adds its arguments when it is parsed.
+    """Build the parser; a command's module adds its arguments when the command is parsed.
 
-    Those named in ``at_once`` add them now.  ``prog`` is what usage and errors call it.
+    The commands in ``at_once`` add theirs immediately.  ``prog`` is the name in usage and errors.
     """
     parser = _Parser(
         prog=prog,

@@ -1,4 +1,4 @@
-"""What `gpuconf doctor --hosts` and `gpuconf ray doctor` share: the words sent, the table shown."""
+"""Shared by `gpuconf doctor --hosts` and `gpuconf ray doctor`: options sent, table shown."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gpuconf.nodes.text import findings_lines, table_of
 
 
 def doctor_words(checks: Sequence[str], profile: str | None) -> list[str]:
-    """The options for each machine's doctor; raises UsageError for a check that there is not."""
+    """Return the options for each machine's doctor; raise UsageError for an unknown check."""
     selected(checks, known_checks())
     return [*checks, *([] if profile is None else ["--profile", profile])]
 
 
 def show_nodes(report: NodesReport, output: Output, *, strict: bool) -> int:
-    """Print the table and the findings, or one document; return the exit code."""
+    """Print the table and the findings, or one JSON document; return the exit code."""
     if output.as_json:
         output.document(report)
     else:

@@ -1,4 +1,4 @@
-"""Where a command's words go: data to stdout, messages to stderr, both plain or coloured."""
+"""A command's output: data to stdout, messages to stderr, each plain or coloured."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO, TypeVar
 from gpuconf.errors import GpuconfError
 from gpuconf.terminal import printable, wants_colour
 
-# rich, json and what breaks lines are imported where they are needed: most of what a command
-# costs beside its own work is imports.
+# rich, json and the line breaking are imported where they are used, because imports dominate the
+# start-up time of a command.
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 _ERROR = "gpuconf: error:"
-_ENDLESS = 10**5  # columns, of a table that goes to a file
+_ENDLESS = 10**5  # columns, for a table that is written to a file
 _Drawable = TypeVar("_Drawable")
 
 
 class Output:
-    """One command's output.
+    """The output of one command.
 
-    With ``as_json``, stdout gets exactly one document, also on failure.
+    With ``as_json``, stdout gets exactly one document, on failure too.
     """
 
     def __init__(self, *, as_json: bool = False) -> None:
@@ -38,12 +38,12 @@ class Output:
         self.use_color("auto")
 
     def use_color(self, color: str) -> None:
-        """Colour both streams by ``always``, ``never`` or ``auto``."""
+        """Set the colour of both streams: ``always``, ``never`` or ``auto``."""
         self.out = _Stream(sys.stdout, color)
         self.err = _Stream(sys.stderr, color)
 
     def flush(self) -> None:
-        """Write out what is buffered; raise OSError where that fails."""
+        """Flush the streams; raise OSError if that fails."""
         for stream in _streams():
             stream.flush()
 
@@ -57,22 +57,22 @@ class Output:
 
     @property
     def width(self) -> int | None:
-        """The columns of the terminal that stdout is; None for a file or a pipe."""
+        """The number of columns if stdout is a terminal; None for a file or a pipe."""
         return self.out.width
 
     def line(self, text: str = "", style: str | None = None) -> None:
-        """Print one line of text to stdout, never wrapped: people paste it."""
+        """Print one line to stdout.  It is never wrapped, so that it can be copied."""
         self.out.print(_shown(text), style or "")
 
     def lines(self, lines: Iterable[Line], *, width: int | None = None) -> None:
-        """Print lines to stdout, broken for a terminal; ``width`` is another than its own."""
+        """Print lines to stdout, wrapped for a terminal; ``width`` overrides the terminal's."""
         from gpuconf.reporting.lines import broken
 
         for line in broken(map(_shown_line, lines), width or self.width):
             self.out.print(line.text, line.style, line.spans)
 
     def can_write(self, text: str) -> bool:
-        """Whether the encoding of stdout has all of these characters."""
+        """Whether stdout's encoding has all of these characters."""
         try:
             text.encode(self.out.encoding)
         except (LookupError, UnicodeEncodeError):
@@ -80,32 +80,32 @@ class Output:
         return True
 
     def screen(self) -> Console:
-        """stdout as a terminal to draw on, coloured as everything is."""
+        """Return stdout as a terminal to draw on, with the chosen colours."""
         return self.out.screen()
 
     def raw(self, text: str) -> None:
-        """Write text to stdout as it is, for another program."""
+        """Write text to stdout unchanged, for another program."""
         self.out.file.write(text)
 
     def prose(self, text: str, style: str | None = None) -> None:
-        """Print text to stdout, broken for a terminal between words."""
+        """Print text to stdout; on a terminal, wrap it between words."""
         self.line(text if self.width is None else _fitted(_shown(text), self.width), style)
 
     def note(self, text: str) -> None:
-        """Print one line for people to stderr."""
+        """Print a message to stderr."""
         self.err.print(self._fitted(text))
 
     def progress(self, text: str) -> None:
-        """Say on stderr what a long command is doing now."""
+        """Report on stderr what a long command is doing."""
         self.err.print(self._fitted(f"… {text}"), "dim")
 
     def progress_for_people(self, text: str) -> None:
-        """Likewise, where somebody waits at a terminal; a program's log is spared."""
+        """Report progress only if stderr is a terminal, not in a log."""
         if self.err.file.isatty():
             self.progress(text)
 
     def table(self, table: Table) -> None:
-        """Print a table to stdout: folded to a terminal's width, a row a line for programs."""
+        """Print a table to stdout, folded to a terminal's width; otherwise one line per row."""
         from rich import table as rich_table
         from rich.text import Text
 
@@ -123,14 +123,14 @@ class Output:
         if self.width:
             self.out.console.print(grid)
             return
-        # As wide as its rows are, without blanks at their ends.
+        # As wide as its rows, without trailing blanks.
         with self.out.console.capture() as captured:
             self.out.console.print(grid)
         for line in captured.get().splitlines():
             self.out.file.write(f"{line.rstrip()}\n")
 
     def error(self, error: GpuconfError) -> None:
-        """Say what was refused: to stderr for people, as the one document for programs."""
+        """Report an error: on stderr, and as the JSON document if one was requested."""
         if self.as_json:
             from gpuconf.reporting.problems import ErrorDocument, problem_of
 
@@ -139,7 +139,7 @@ class Output:
         self.err.print(self._fitted(f"{_ERROR} {error}"), spans=spans)
 
     def bug(self, error: Exception) -> None:
-        """Say that gpuconf itself is at fault, with all that a report needs."""
+        """Report a bug in gpuconf, with everything a bug report needs."""
         import traceback
 
         if self.as_json:
@@ -150,7 +150,7 @@ class Output:
         self.note("gpuconf: this is a bug in gpuconf; please report it with the lines above")
 
     def _fitted(self, text: str) -> str:
-        """``text`` broken for the terminal that stderr is; as it is where it is none."""
+        """Wrap ``text`` if stderr is a terminal, else leave it unchanged."""
         text = _shown(text)
         return text if self.err.width is None else _fitted(text, self.err.width)
 
@@ -162,12 +162,12 @@ def _fitted(text: str, width: int) -> str:
 
 
 def _shown(text: str) -> str:
-    """``text`` as a terminal may get it: names in it may hold ESC sequences."""
+    """Escape ``text`` for a terminal: names in it may contain ESC sequences."""
     return printable(text, keep="\n\t")
 
 
 def _shown_line(line: Line) -> Line:
-    """The same with `_shown` text; an escape is longer than its character and moves the spans."""
+    """Escape a line's text and move its spans, since an escape is longer than its character."""
     text = _shown(line.text)
     moved = (
         (len(_shown(line.text[:first])), len(_shown(line.text[:end])), style)
@@ -177,7 +177,7 @@ def _shown_line(line: Line) -> Line:
 
 
 def shown(line: Line) -> Text:
-    """A line as a terminal may get it, in its styles."""
+    """Return a line escaped for the terminal, with its styles."""
     line = _shown_line(line)
     return _styled(line.text, line.style, line.spans)
 
@@ -192,48 +192,48 @@ def _styled(text: str, style: str, spans: Iterable[tuple[int, int, str]]) -> Tex
 
 
 class _Stream:
-    """stdout or stderr: plain lines as they are; what is coloured or laid out through rich."""
+    """stdout or stderr: plain lines are written directly; colours and layout go through rich."""
 
     def __init__(self, stream: TextIO | None, color: str) -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # an ASCII terminal shows ? for ×
         self._is_coloured = wants_colour(stream, choice=color)
-        # A process that was started without stdout or stderr has None there, or a closed stream.
+        # A process started without stdout or stderr has None or a closed stream there.
         is_gone = stream is None or getattr(stream, "closed", False)
         self.file: TextIO = StringIO() if stream is None or is_gone else stream
 
     @property
     def encoding(self) -> str:
-        """How its characters are written."""
+        """The stream's encoding."""
         return (getattr(self.file, "encoding", None) or "utf-8").lower()
 
     @property
     def width(self) -> int | None:
-        """The columns of the terminal that it is; None for a file or a pipe."""
+        """The number of columns of the terminal; None for a file or a pipe."""
         return self.console.width if self.file.isatty() else None
 
     @cached_property
     def console(self) -> Console:
-        """It for rich, which lays out tables and colours."""
+        """The stream as a rich console, for tables and colours."""
         return self._console(is_terminal=self._is_coloured)
 
     def screen(self) -> Console:
-        """It as a terminal to draw on."""
+        """Return the stream as a terminal to draw on."""
         return self._console(is_terminal=True)
 
     def print(self, text: str, style: str = "", spans: Iterable[tuple[int, int, str]] = ()) -> None:
-        """Write a line, never wrapped: people paste it."""
+        """Write a line.  It is never wrapped, so that it can be copied."""
         if self._is_coloured:
             self.console.print(_styled(text, style, spans), soft_wrap=True)
             return
         self.file.write(f"{text.expandtabs()}\n")
-        self.file.flush()  # in order with the other stream, which may be the same file
+        self.file.flush()  # keeps the order with the other stream, which may be the same file
 
     def _console(self, *, is_terminal: bool) -> Console:
         from rich.console import Console
 
         class RaisingConsole(Console):
-            """A console that leaves the closed pipe to main()."""
+            """A console that leaves a closed pipe to main()."""
 
             def on_broken_pipe(self) -> None:
                 raise  # noqa: PLE0704  # rich calls this where it handles the BrokenPipeError
@@ -252,12 +252,12 @@ class _Stream:
 
 
 def _streams() -> list[TextIO]:
-    """stdout and stderr, as far as this process has them."""
+    """Return stdout and stderr, if this process has them."""
     return [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
 
 
 def drop_unwritten() -> None:
-    """Discard unflushed output, so that the interpreter does not raise again at exit."""
+    """Discard unflushed output so that the interpreter does not raise again at exit."""
     for stream in _streams():
         _drop_unwritten(stream)
 
@@ -271,7 +271,7 @@ def _drop_unwritten(stream: TextIO) -> None:
 
 
 class Drawn(NamedTuple):
-    """A picture's outcome: its path, what to say on stderr, and the exit code for that."""
+    """The result of drawing: the file's path, a message for stderr, and an exit code."""
 
     path: str | None = None
     said: str | None = None
@@ -279,7 +279,7 @@ class Drawn(NamedTuple):
 
 
 def drawn(draw: Callable[[_Drawable, str], None], what: _Drawable, path: str | None) -> Drawn:
-    """Draw ``what`` into ``path``; nothing where no picture was asked for."""
+    """Draw ``what`` into ``path``; do nothing if no picture was requested."""
     if path is None:
         return Drawn()
     try:

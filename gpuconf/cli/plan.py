@@ -1,4 +1,4 @@
-"""``gpuconf plan``: what a profile would do on this machine now, with the arithmetic."""
+"""``gpuconf plan``: show what a profile would do on this machine now, and the calculation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _GROWTH = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe this command, and add its arguments."""
+    """Set this command's description and add its arguments."""
     parser.description = (
         "Show what a profile would do on this machine now: which GPUs a program "
         "would see, how much of each it may take and how that is calculated, and the environment "
@@ -56,13 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Print the plan; a shortage is an error, and exits 1."""
+    """Print the plan.  A shortage is an error and exits 1."""
     show(_plan(asked(options)), options, output)
     return 0
 
 
 def show(plan: Plan, options: argparse.Namespace, output: Output) -> None:
-    """Print a plan, with the variables that would be set and what there is to note."""
+    """Print a plan, the variables that would be set, and the notes."""
     if switched_off(os.environ) is not None:
         off = "GPUCONF_DISABLE is set, so `import gpuconf.auto` does none of this"
         plan = plan._replace(notes=(*plan.notes, off))
@@ -80,7 +80,7 @@ def show(plan: Plan, options: argparse.Namespace, output: Output) -> None:
 
 
 def asked(options: argparse.Namespace) -> Request:
-    """The profile, and the changes to it; UsageError where two profiles are named."""
+    """Return the requested profile and changes; raise UsageError if two profiles are named."""
     if options.as_option is not None:
         if options.profile not in (None, options.as_option):
             raise UsageError(
@@ -92,7 +92,7 @@ def asked(options: argparse.Namespace) -> Request:
 
 
 def _plan(request: Request) -> Plan:
-    """The plan of ``request``; where nothing is asked for inside a run, the run's."""
+    """Return the plan of ``request``; inside a run, the run's plan if nothing is requested."""
     run = run_plan.read(os.environ) if request.is_default else None
     if run is None:
         return plan_for(request.load())
@@ -101,7 +101,7 @@ def _plan(request: Request) -> Plan:
 
 
 def document_of(plan: Plan, changes: dict[str, str], settings: list[Setting]) -> PlanDocument:
-    """The plan as ``--json`` prints it."""
+    """Return the plan as the ``--json`` document."""
     from gpuconf.cli.documents import PlanDocument
 
     return PlanDocument(
@@ -136,7 +136,7 @@ def _gpu_document(plan: GpuPlan) -> PlannedGpu:
 
 
 def report_lines(plan: Plan, changes: dict[str, str], settings: list[Setting]) -> Iterator[Line]:
-    """The plan for people, with the variables that would be set."""
+    """Yield the plan as text, with the variables that would be set."""
     source = f"  {plan.profile.source}" if plan.profile.source else ""
     yield Line(f"profile {plan.profile.name}{source}", "bold", None)
     for gpu in plan.gpus:
@@ -155,33 +155,36 @@ def report_lines(plan: Plan, changes: dict[str, str], settings: list[Setting]) -
 
 
 def notes_of(plan: Plan, settings: list[Setting]) -> list[str]:
-    """What the machine lacks, and which variables are set to something else."""
+    """Return notes on what the machine lacks and on variables with a different value."""
     return [*plan.notes, *(str(setting) for setting in settings if setting.why_not)]
 
 
 def environment_lines(changes: dict[str, str]) -> Iterator[Line]:
-    """The variables that would be set."""
+    """Yield the variables that would be set."""
     yield from (Line(f"  {name}={value}", hang=None) for name, value in changes.items())
     if not changes:
         yield Line("  nothing is set", hang=None)
 
 
 def gpu_lines(plan: GpuPlan, settings: list[Setting], *, when: str = "now") -> Iterator[Line]:
-    """A GPU, who holds it, and the sum of its limit; ``when`` its figures were read."""
+    """Yield a GPU, the processes that hold it, and the calculation of its limit.
+
+    ``when`` is the time at which its figures were read.
+    """
     gpu = plan.gpu
     total = sized(gpu.total_bytes, cut=True) if gpu.total_bytes is not None else "unknown"
     free = sized(gpu.free_bytes, cut=True) if gpu.free_bytes is not None else "unknown"
     name = f"GPU {gpu.index}  {gpu.name or 'unnamed'}  {gpu.uuid or ''}".rstrip()
     yield Line(name, "bold", None)
     yield Line(f"  total {total}, free {when} {free}", hang=4)
-    for process in gpu.unleased:  # the others have a line of the sum
+    for process in gpu.unleased:  # leased ones have a line in the calculation
         held = sized(process.used_bytes) if process.used_bytes is not None else "unknown size"
         yield Line(f"  held by pid {process.pid} {process.name or ''}: {held}".rstrip(), hang=4)
     yield from rule_lines(plan, settings)
 
 
 def rule_lines(plan: GpuPlan, settings: list[Setting]) -> Iterator[Line]:
-    """The sums, and whether memory is taken step by step."""
+    """Yield the calculation, and whether memory is allocated as needed."""
     growth = next((s.effective for s in settings if s.name == "TF_FORCE_GPU_ALLOW_GROWTH"), None)
     for line in plan.arithmetic:
         yield Line(f"  {line}", "green" if line.startswith("limit =") else "", 4)

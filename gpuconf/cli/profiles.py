@@ -1,4 +1,4 @@
-"""``gpuconf profiles``: list, show, check, and the JSON Schema for editors."""
+"""``gpuconf profiles``: list, show and check profiles, and print their JSON Schema for editors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from gpuconf.terminal import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe this command, and add its arguments."""
+    """Set this command's description and add its arguments."""
     parser.description = (
         "A profile is a small YAML file that says which GPUs a program may see and "
         "how much of each it may take. These commands list, show and check them; without an "
@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(options: argparse.Namespace, output: Output) -> int:
-    """Print every profile, nearest first."""
+    """Print every profile, in order of precedence."""
     del options
     entries = list_profiles()
     if output.as_json:
@@ -116,7 +116,7 @@ def _listed(entry: ProfileEntry) -> ListedProfile:
 
 
 def run_show(options: argparse.Namespace, output: Output) -> int:
-    """Print a profile as it will be used."""
+    """Print a profile with all inherited keys."""
     profile = load_profile(options.name)
     if output.as_json:
         output.document(ShownProfile(profile.name, profile.source, profile_as_dict(profile)))
@@ -127,9 +127,9 @@ def run_show(options: argparse.Namespace, output: Output) -> int:
 
 
 def run_check(options: argparse.Namespace, output: Output) -> int:
-    """Check a file: its errors on stderr and exit code 2, or one line that says it is fine."""
+    """Check a file: print its errors to stderr and exit 2, or print that it is ok."""
     errors = check_profile(options.file)
-    # What was good under a name was found already, with a found file's powers.
+    # A valid profile given by name was already checked with the rights of a found file.
     refused = [] if errors or not is_path(options.file) else refused_if_found(options.file)
     if output.as_json:
         output.document(
@@ -150,7 +150,7 @@ def run_check(options: argparse.Namespace, output: Output) -> int:
 
 
 def _unless_named(refused: list[ProfileError]) -> str:
-    """The note for a file that is good where it is named, and not where it is found."""
+    """Return the note for a file that is valid if named explicitly, but refused if found."""
     file = refused[0].file or ""
     keys = ", ".join(f"{error.key} in line {error.line}" for error in refused)
     return (

@@ -1,4 +1,4 @@
-"""``gpuconf ps``: who holds what of each card, and who waits."""
+"""``gpuconf ps``: show which processes hold memory on each card, and which are waiting."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHORTEST_INTERVAL_S = 0.1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe this command, and add its arguments."""
+    """Set this command's description and add its arguments."""
     parser.description = (
         "Show each card as a bar, and who holds its memory: your processes, with their leases and "
         "what they use, a total for each other user, and the programs that wait in line. Changes "
@@ -59,8 +59,8 @@ def _interval(text: str) -> float:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Print it once, or draw it until Ctrl-C, which is its normal end: exit code 0."""
-    # Here, so that the other commands do not pay for it.
+    """Print once, or redraw until Ctrl-C, which then exits 0."""
+    # Imported here so that other commands do not pay for it.
     from gpuconf.holdings.text import lines_of
     from gpuconf.reporting.lines import Line
     from gpuconf.reporting.memory_bars import GLYPHS, BarLayout
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def holdings_for(options: argparse.Namespace) -> Holdings:
-    """Who holds what now, as far as is asked for."""
+    """Return the current holders of memory, as far as requested."""
     from gpuconf.holdings.gathering import read_holdings, summed_up
 
     everybody = read_holdings()

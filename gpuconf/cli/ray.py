@@ -1,4 +1,4 @@
-"""``gpuconf ray doctor``: the doctor on each node of a Ray cluster."""
+"""``gpuconf ray doctor``: run the doctor on each node of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ installed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe this command, and add its arguments."""
+    """Set this command's description and add its arguments."""
     parser.description = (
         "Commands for a Ray cluster. `gpuconf docs clusters` explains gpuconf.ray, for programs."
     )
@@ -44,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_doctor(options: argparse.Namespace, output: Output) -> int:
-    """Ask every node, show, and exit with what came out."""
-    # Here, so that the other commands do not pay for it.
+    """Ask every node, print the results, and return the exit code."""
+    # Imported here so that other commands do not pay for it.
     from gpuconf.cli.nodes import doctor_words, show_nodes
     from gpuconf.nodes.over_ray import ask_nodes
 

@@ -1,4 +1,4 @@
-"""``gpuconf rehearse``: does a training fit on a card that is not here?"""
+"""``gpuconf rehearse``: check whether a training fits on a card that is not installed here."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ rehearsal needs is missing); any other is the script's own; 130 interrupted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe this command, and add its arguments."""
+    """Set this command's description and add its arguments."""
     describe(parser, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("--card", type=card_size_argument, metavar="SIZE",
@@ -98,10 +98,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Rehearse, report, and exit with the verdict."""
-    output.as_json = options.json  # a --json among the script's own arguments is the script's
+    output.as_json = options.json  # a --json among the script's arguments is the script's
     words = command_after_dashes(options.words, _OPTIONS, _EXAMPLE)
     if options.profile is not None:
-        load_profile(options.profile)  # a bad profile is reported before anything is built
+        load_profile(options.profile)  # report a bad profile before anything is built
     spec = target_card(options.card, options.used, options.context, count=options.count)
     code = NO_VERDICT
     try:
@@ -119,9 +119,9 @@ def run(options: argparse.Namespace, output: Output) -> int:
         if picture.said is not None:
             output.note(picture.said)
     except GpuconfError as error:
-        if error.exit_code == 1:  # which would say that it does not fit
+        if error.exit_code == 1:  # 1 would mean that it does not fit
             error.exit_code = NO_VERDICT
-        elif isinstance(error, UsageError):  # a shell's 127 would read as the script's own
+        elif isinstance(error, UsageError):  # a shell's 127 would look like the script's own code
             error.exit_code = UsageError.exit_code
         raise
     except (KeyboardInterrupt, SystemExit) as stop:
@@ -138,7 +138,7 @@ def _drawn(done: Rehearsal, path: str | None) -> Drawn:
 
 
 def _interrupted(stop: KeyboardInterrupt | SystemExit, words: list[str], output: Output) -> int:
-    """Programs that asked for a document get one here too."""
+    """Report the interruption, as a document if JSON was requested."""
     code = stop.code if isinstance(stop, SystemExit) and isinstance(stop.code, int) else 130
     if output.as_json:
         because = f"the rehearsal was interrupted by {signal.Signals(code - 128).name}"
@@ -152,12 +152,12 @@ def _interrupted(stop: KeyboardInterrupt | SystemExit, words: list[str], output:
 
 
 def _unwritten(error: OSError, code: int, output: Output) -> int:
-    """The exit code though the report cannot be written: the verdict's, if there was one.
+    """Return the exit code if the report cannot be written: the verdict's, if there was one.
 
-    0 and 1 are verdicts, so main()'s codes for a reader that is gone and a full disk will not do.
+    main()'s codes for a closed pipe and a full disk are not used, since 0 and 1 are verdicts.
     """
     if error.filename is not None:
-        raise error  # of a file, not of a stream
+        raise error  # an error of a file, not of a stream
     drop_unwritten()
     if not isinstance(error, BrokenPipeError):
         with _unread():
@@ -211,7 +211,7 @@ def _rehearse(
 
 
 def _xla(started: Sequence[str], environ: Mapping[str, str], output: Output) -> XlaSupport | None:
-    """What XLA needs to compile; None, and a line that says why, where it cannot."""
+    """Return what XLA needs to compile; if it cannot compile, print why and return None."""
     try:
         return xla_for_command(started, environ=environ)
     except GpuconfError as error:
@@ -224,7 +224,7 @@ def _xla(started: Sequence[str], environ: Mapping[str, str], output: Output) -> 
 
 
 def _batch(text: str) -> int:
-    """The batch asked for; 0 is ``auto``."""
+    """Parse the requested batch size; 0 is ``auto``."""
     return 0 if text == "auto" else positive(text)
 
 
@@ -235,7 +235,7 @@ def _other_batches(options: argparse.Namespace) -> OtherBatches:
 
 
 def _show_verdict(done: Rehearsal, output: Output) -> None:
-    """All that the first run has shown; other batches may be tried after it."""
+    """Print the results of the first run; other batch sizes may be tried after it."""
     if output.as_json:
         return
     with _unread():
@@ -253,7 +253,7 @@ def _show_verdict(done: Rehearsal, output: Output) -> None:
 
 
 def _show_rest(done: Rehearsal, picture: str | None, output: Output) -> None:
-    """What further runs have found; for programs, everything."""
+    """Print the results of further runs; with --json, everything."""
     if output.as_json:
         output.document(document_of(done, plot=picture))
         return
@@ -274,5 +274,5 @@ def _show_sections(sections: Sequence[report.ReportSection], output: Output) -> 
 
 
 def _without_other_cards(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what names GPUs of this machine: they are not the card's."""
+    """Return the environment without variables that name this machine's GPUs."""
     return {name: value for name, value in environ.items() if name != "CUDA_VISIBLE_DEVICES"}

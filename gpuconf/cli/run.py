@@ -1,4 +1,4 @@
-"""``gpuconf run``: any command under a plan, unmodified."""
+"""``gpuconf run``: run any command under a plan, unmodified."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ or a bad profile, 126 or 127 a command that cannot be started or found."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe this command, and add its arguments."""
+    """Set this command's description and add its arguments."""
     describe(parser, _DESCRIPTION, _EXAMPLES)
     add_request_arguments(parser)
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND",
@@ -41,6 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Become the command; returns only by raising."""
-    output.as_json = False  # a --json among the command's own arguments is the command's
+    """Replace this process with the command; returns only by raising."""
+    output.as_json = False  # a --json among the command's arguments is the command's
     launch(request_of(options), command_after_dashes(options.words, _OPTIONS, _EXAMPLE))

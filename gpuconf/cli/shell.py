@@ -1,4 +1,4 @@
-"""``gpuconf shell``: the user's own shell under a plan, for everything that is started in it."""
+"""``gpuconf shell``: the user's shell under a plan, which applies to everything started in it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ or a bad profile, 126 or 127 a shell that cannot be started or found."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe this command, and add its arguments."""
+    """Set this command's description and add its arguments."""
     describe(parser, _DESCRIPTION, _EXAMPLES)
     add_request_arguments(parser)
     parser.add_argument("--shell", metavar="PATH",
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, _output: Output) -> int:
-    """Become the shell; returns only by raising."""
+    """Replace this process with the shell; returns only by raising."""
     if not sys.stdin.isatty():
         raise UsageError(
             "gpuconf shell needs a terminal, and its input is not a terminal",

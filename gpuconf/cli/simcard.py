@@ -1,4 +1,4 @@
-"""``gpuconf simcard``: what ``python -m gpuconf.simcard`` is, as one of the commands."""
+"""``gpuconf simcard``: ``python -m gpuconf.simcard`` as a gpuconf command."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from gpuconf.cli.output import Output
 
 
 def add_arguments(parser: Any) -> None:
-    """Leave all words to the simulated card's own command line, --help included."""
+    """Leave all arguments, including --help, to the simulated card's own parser."""
     parser.takes_all_words = True
     parser.set_defaults(command=run)
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Run it, and return its exit code."""
+    """Run the simulated card's command line and return its exit code."""
     from gpuconf.simcard.__main__ import main
 
     output.flush()

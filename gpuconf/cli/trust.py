@@ -1,4 +1,4 @@
-"""``gpuconf trust``: allow files found in a project to set any variable."""
+"""``gpuconf trust``: allow profiles found in a project to set any variable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpuconf.terminal import printable
 
 
 class _Reading(NamedTuple):
-    """A file that is to be trusted, those that it extends, and why one of them cannot be read."""
+    """A file to be trusted, the files that it extends, and why one of them cannot be read."""
 
     links: list[Link]
     problem: GpuconfError | None
@@ -35,7 +35,7 @@ class _Reading(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe this command, and add its arguments."""
+    """Set this command's description and add its arguments."""
     parser.description = (
         "A profile found in a project may set only limits and harmless variables, because "
         "someone else may have written it. One that you have read and trust may set every "
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _trust(files: list[str], output: Output) -> int:
-    """Trust all of ``files``, or none if one of them is not a good profile."""
+    """Trust all of ``files``, or none if one of them is not a valid profile."""
     readings = [_read(file) for file in files]
     for reading in readings:
         trust.record(reading.file.path, reading.file.data, os.environ)
@@ -72,7 +72,7 @@ def _trust(files: list[str], output: Output) -> int:
 
 
 def _read(file: str) -> _Reading:
-    """The file and all that it extends; raises what is wrong with the file itself."""
+    """Read the file and all that it extends; raise for errors in the file itself."""
     location: Location = locate_path(os.path.abspath(file), None)._replace(origin="project")
     if not os.path.lexists(file):
         _refuse_name(file)
@@ -86,7 +86,7 @@ def _read(file: str) -> _Reading:
 
 
 def _refuse_name(name: str) -> None:
-    """Raise where a profile has this name: what is trusted is its file."""
+    """Raise UsageError if ``name`` is a profile's name, since trust takes a file."""
     try:
         found = find_profile(name)
     except GpuconfError:
@@ -101,7 +101,10 @@ def _refuse_name(name: str) -> None:
 
 
 def _lacking(reading: _Reading) -> list[str]:
-    """The files that FILE extends and that need trust of their own, now or for one after them."""
+    """Return the extended files that must be trusted separately.
+
+    A file is included if it, or one that it extends, sets variables that require trust.
+    """
     links = reading.links
     needing = [i for i, link in enumerate(links) if refused_variables(link.root)]
     return [
@@ -136,7 +139,7 @@ def _say_trusted(reading: _Reading, output: Output) -> None:
 
 
 def _list(output: Output) -> int:
-    """Print every trusted file, with a word for those that are trusted no more."""
+    """Print every trusted file, and which of them have lost trust."""
     found = trust.trusted_files(os.environ)
     if output.as_json:
         output.document(TrustListDocument(tuple(found)))
@@ -151,7 +154,7 @@ def _list(output: Output) -> int:
 
 
 def _revoke(file: str, output: Output) -> int:
-    """Trust ``file`` no more, whether or not it is still there."""
+    """Stop trusting ``file``, even if it no longer exists."""
     path = trust.trust_key(file)
     if not trust.revoke(file, os.environ):
         raise GpuconfError(f"{printable(path)} is not trusted", hint="gpuconf trust --list")

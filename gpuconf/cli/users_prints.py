@@ -1,4 +1,4 @@
-"""What a user's code prints in our process, in Python or below: to stderr, beside the report."""
+"""Redirects output of user code, from Python or native code, to stderr, away from the report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def stdout_to_stderr() -> Iterator[None]:
-    """Keep what the user's code prints, in Python or below, out of the report on stdout."""
+    """Send output of user code, from Python or native code, to stderr, apart from the report."""
     _open_closed_streams()
     if sys.stdout is not None:
         sys.stdout.flush()
@@ -26,11 +26,11 @@ def stdout_to_stderr() -> Iterator[None]:
             sys.stderr.flush()
         os.dup2(before, 1)
         os.close(before)
-        atexit.register(_leave_stdout_alone)  # runs before what the user's code has registered
+        atexit.register(_leave_stdout_alone)  # runs before the handlers of the user's code
 
 
 def _open_closed_streams() -> None:
-    """A process that was started without a stream must not take its number for another file."""
+    """Open the missing standard streams, so that no other file gets their descriptors."""
     lowest = os.open(os.devnull, os.O_RDWR)
     while lowest <= 2:
         lowest = os.dup(lowest)
@@ -38,7 +38,7 @@ def _open_closed_streams() -> None:
 
 
 def _leave_stdout_alone() -> None:
-    """What the user's code prints when the process ends comes after the report: not to stdout."""
+    """Send output of user code at exit, after the report, to stderr as well."""
     with contextlib.suppress(OSError):
         if sys.stdout is not None:
             sys.stdout.flush()
