@@ -1,10 +1,10 @@
-"""The memory of the GPUs as CUDA's driver has it, where the plan does not know it."""
+"""GPU memory sizes from the CUDA driver, for plans that do not have them."""
 
 import ctypes
 
 
 def smallest_total_bytes():
-    """The total of the smallest GPU that CUDA sees; None where there is none.  Starts CUDA."""
+    """Return the total memory of the smallest GPU that CUDA sees, else None.  Starts CUDA."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
         count = ctypes.c_int()

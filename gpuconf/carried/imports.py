@@ -1,7 +1,7 @@
-"""What a framework's import meets in a program of a `gpuconf run`: the full guards, or our own.
+"""Intercepts framework imports in a program of a `gpuconf run`, and applies the plan to them.
 
-Where this Python can import gpuconf of the version that planned the run, gpuconf itself takes over.
-Else our own code holds the framework to the plan, once the framework's own code has run.
+If this Python can import the gpuconf version that planned the run, gpuconf itself takes over.
+Otherwise this package applies the plan after the framework's own code has run.
 """
 
 import os
@@ -13,14 +13,14 @@ except ImportError:
     from thread import get_ident
 
 _site = sys.modules["_gpuconf_carried_site"]
-# (name, thread): a search asks the other finders, and those may ask this one in turn.
+# (name, thread): a search asks the other finders, which may in turn ask this one.
 _looking = set()
 
 
 def find_spec(finder, name, path, target):
-    """The spec of the framework ``name``, whose loader holds it to the plan; None if not found.
+    """Return the spec of ``name`` with a loader that applies the plan; None if not found.
 
-    Raises the GpuconfError with which the full guards refuse the plan, on every further try too.
+    Raises the GpuconfError with which gpuconf itself refuses the plan, again on every retry.
     """
     key = (name, get_ident())
     if key in _looking:
@@ -28,7 +28,7 @@ def find_spec(finder, name, path, target):
     _looking.add(key)
     try:
         if _hand_over():
-            # Its own finder is new in a list that is being walked, and would be passed over.
+            # gpuconf's finder was added to a list that is being iterated, so it would be skipped.
             _retire(finder)
             return _found(finder, name, path, target)
         spec = _found(finder, name, path, target)
@@ -44,11 +44,11 @@ def _retire(finder):
     try:
         sys.meta_path.remove(finder)
     except ValueError:
-        pass  # another thread was quicker
+        pass  # another thread was faster
 
 
 def find_module(name):
-    """Python 2's way: a loader, or None where it is we who look."""
+    """Python 2: return a loader, or None if this thread is already searching."""
     return None if (name, get_ident()) in _looking else _Importer
 
 
@@ -62,7 +62,7 @@ def _found(finder, name, path, target):
 
 
 class _Loader(object):
-    """Stands in for a framework's loader for one import, and puts it back before that runs."""
+    """Replaces a framework's loader for one import, and restores it before the module runs."""
 
     def __init__(self, loader):
         self._loader = loader
@@ -78,18 +78,18 @@ class _Loader(object):
             module.__spec__.loader = self._loader
         if hasattr(self._loader, "exec_module"):
             self._loader.exec_module(module)
-        else:  # a loader of Python 2's days
+        else:  # a loader in the style of Python 2
             self._loader.load_module(name)
         apply(name)
 
     def __getattr__(self, name):
-        if name == "_loader":  # not there yet, as in a copy that is being made
+        if name == "_loader":  # not set yet, as in a copy under construction
             raise AttributeError(name)
         return getattr(self._loader, name)
 
 
 class _Importer(object):
-    """Python 2: imports the framework past our finder, and holds it to the plan."""
+    """Python 2: imports the framework without our finder, then applies the plan."""
 
     @staticmethod
     def load_module(name):
@@ -104,18 +104,18 @@ class _Importer(object):
 
 
 def apply(name):
-    """Hold the imported framework ``name`` to the plan; an error ends the process."""
+    """Apply the plan to the imported framework ``name``; an error ends the process."""
     try:
         try:
             _hold(name)
         except KeyboardInterrupt:
-            _hold(name)  # what it has done it passes over, and the interrupt waits so long
+            _hold(name)  # skips what is done, and delays the interrupt until the rest is
             raise
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         if isinstance(error, _site.load("places").NoPlaceError):
-            raise  # the program's to handle
+            raise  # for the program to handle
         hint = getattr(error, "hint", None)
         if hint is None:
             _site.end_by(error)
@@ -131,7 +131,7 @@ def _hold(name):
 
 
 def _is_off():
-    """Whether GPUCONF_DISABLE switches gpuconf off; what is not a clear yes does not."""
+    """Whether GPUCONF_DISABLE switches gpuconf off; an unclear value does not."""
     value = os.environ.get("GPUCONF_DISABLE", "").strip().lower()
     return value in ("1", "true", "yes", "on")
 
@@ -140,15 +140,15 @@ def _is_off():
 
 
 def _hand_over():
-    """Whether the gpuconf that planned the run could take over, and did."""
+    """Let the gpuconf that planned the run take over; return whether it did."""
     if sys.version_info < (3, 10):
         return False
     planned = _site.load("plan")
     try:
         run = planned.current()
     except planned.PlanError:
-        return False  # which ends the process once the framework is really imported
-    os.environ.setdefault(_site.VARIABLE, _site.RUN)  # the program may have emptied it
+        return False  # ends the process when the framework is actually imported
+    os.environ.setdefault(_site.VARIABLE, _site.RUN)  # the program may have cleared it
     finder = _site.load("package").OurPackage(run.package)
     has_own = _has_gpuconf()
     if not has_own:
@@ -160,7 +160,7 @@ def _hand_over():
 
 
 def _forget(finder):
-    """The program has no gpuconf again, as without us."""
+    """Remove gpuconf again from a program that has none of its own."""
     sys.meta_path.remove(finder)
     for name in list(sys.modules):
         if name.partition(".")[0] == "gpuconf":
@@ -168,7 +168,7 @@ def _forget(finder):
 
 
 def _has_gpuconf():
-    """Whether the program has a gpuconf; a folder that only bears the name is none."""
+    """Whether the program has a gpuconf; a folder of that name does not count."""
     if "gpuconf" in sys.modules:
         return True
     from importlib.util import find_spec as find
@@ -178,7 +178,7 @@ def _has_gpuconf():
 
 
 def _configured(version):
-    """Whether that version of gpuconf is here and holds this process now.
+    """Whether that gpuconf version is installed and now manages this process.
 
     Raises its GpuconfError; any other error ends the process.
     """
@@ -189,10 +189,11 @@ def _configured(version):
 
         if getattr(gpuconf, "__version__", None) != version:
             return False
-        # Not import statements: this room stands on the ground, and only hands over to the house.
+        # Not import statements: this package may not depend on the rest of gpuconf, and only hands
+        # over to it.
         bootstrap = import_module("gpuconf.bootstrap")
         errors = import_module("gpuconf.errors")
-    except Exception:  # it is broken, or has not been installed with what it needs
+    except Exception:  # broken, or installed without its dependencies
         return False
     try:
         bootstrap.configure()

@@ -1,6 +1,6 @@
-"""TensorFlow 1.14 and newer: limits through tf.config, when TensorFlow first lists its GPUs.
+"""TensorFlow 1.14 and newer: sets limits through tf.config when TensorFlow first lists its GPUs.
 
-A limit there is a logical device's; growth goes with it only through TF_FORCE_GPU_ALLOW_GROWTH.
+A limit there belongs to a logical device.  Only TF_FORCE_GPU_ALLOW_GROWTH combines it with growth.
 """
 
 import os
@@ -15,13 +15,13 @@ _MIB = _sizes.MIB
 
 
 class LogicalDevices(object):
-    """The wrappers around the eager context; ``guards`` are those of on_tensorflow.py."""
+    """Wrappers around the eager context; ``guards`` are the Guards of on_tensorflow.py."""
 
     def __init__(self, guards):
         self._guards = guards
         self._run = guards.run
         self._limits_mib = {}  # physical device -> its limit
-        self._configured = None  # the context that has the plan
+        self._configured = None  # the context that the plan was applied to
         self._set = None
         self._kind = None
         self._module = None
@@ -45,7 +45,7 @@ class LogicalDevices(object):
         _wrap(cls, "_initialize_physical_devices", self._initialize_physical_devices)
 
     def default_config(self):
-        """The ConfigProto that sessions without one get: that of tf.config."""
+        """Return the ConfigProto of tf.config, which sessions without their own use."""
         return self._module.context().config
 
     # --- the plan ---------------------------------------------------------------------------------
@@ -66,12 +66,12 @@ class LogicalDevices(object):
         run = self._run
         if run.growth is not None:
             os.environ[_GROWTH] = "true" if run.growth else "false"
-        cards = self._guards.cards()  # which may change what CUDA is to see
+        cards = self._guards.cards()  # may change which GPUs CUDA sees
         physical = context.list_physical_devices("GPU")
         if run.hides_gpus:
             context.set_visible_devices([], "GPU")
             return
-        if len(cards) != len(physical):  # TensorFlow passes over GPUs it finds too weak
+        if len(cards) != len(physical):  # TensorFlow skips GPUs that it finds too weak
             least = _shares.smallest(cards)
             cards = [] if least is None else [least] * len(physical)
         self._limits_mib = {}
@@ -86,7 +86,7 @@ class LogicalDevices(object):
             self._drop_fraction(context)
 
     def _limit_of_config(self, context, card):
-        """The card's limit in MiB, or what the program's configuration asks for if smaller."""
+        """Return the card's limit in MiB, or the program's configured size if smaller."""
         limit = card.limit_bytes // _MIB
         config = context._config
         asked = 0 if config is None else config.gpu_options.per_process_gpu_memory_fraction
@@ -99,7 +99,7 @@ class LogicalDevices(object):
         return min(limit, size)
 
     def _drop_fraction(self, context):
-        """A fraction and logical devices exclude each other."""
+        """Clear the memory fraction, which cannot be combined with logical devices."""
         config = context._config
         if config is not None and config.gpu_options.per_process_gpu_memory_fraction:
             context._config = type(config)()
@@ -122,7 +122,7 @@ class LogicalDevices(object):
             self._guards.say_changes([("set_memory_growth %s" % (bool(enable),), "%s" % (growth,))])
         if device not in self._limits_mib:
             return original(context, device, enable if growth is None else growth)
-        # On a device with a limit TensorFlow refuses it, and takes the variable alone.
+        # TensorFlow refuses growth for a device with a limit, but follows the variable.
         if growth is None:
             os.environ.setdefault(_GROWTH, "true" if enable else "false")
         return None

@@ -1,4 +1,7 @@
-"""JAX: its limit is a variable that XLA reads when JAX makes its first backend, not before."""
+"""JAX: sets the environment variable for its limit just before JAX creates its first backend.
+
+XLA reads the variable at that time.
+"""
 
 import os
 import sys
@@ -8,7 +11,7 @@ _words = _site.load("words")
 _wrapping = _site.load("wrapping")
 _wrap = _wrapping.wrap
 _MODULES = ("jax._src.xla_bridge", "jax._src.lib.xla_bridge", "jax.lib.xla_bridge")
-# The last function before XLA's variables are read, or one before that in an older JAX.
+# The last function called before XLA reads its variables, or an earlier one in older JAX.
 _FUNCTIONS = ("discover_pjrt_plugins", "backends", "get_backend")
 _FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
 _HELD = "_held_by_gpuconf_run"
@@ -16,7 +19,7 @@ _ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
 
 
 def hold(jax, run):
-    """Hold the imported JAX to ``run`` when it makes its first backend."""
+    """Apply ``run`` to the imported JAX when it creates its first backend."""
     if not isinstance(getattr(jax, "__version__", None), str):
         return  # a stub, or a folder of that name
 
@@ -39,7 +42,7 @@ def hold(jax, run):
 
 
 def _before_first_backend(run):
-    """Set the variables anew, which the program may have changed, and count this process."""
+    """Set the variables, which the program may have changed, and count this process."""
     if not _may_use_gpus():
         return
     run.take_places()
@@ -52,7 +55,7 @@ def _before_first_backend(run):
     try:
         smaller = [each for each in asked if 0 < float(each) <= share + 1e-6]
     except ValueError:
-        smaller = []  # which JAX would have refused
+        smaller = []  # JAX would have refused them
     os.environ[name] = (smaller or ["%.9g" % (share,)])[0]
     if asked and not smaller:
         _words.say("the program sets %s=%s, and gets %s" % (name, asked[0], os.environ[name]))
@@ -61,9 +64,9 @@ def _before_first_backend(run):
 
 
 def _may_use_gpus():
-    """Whether this JAX could make a client of the GPUs: it was built with CUDA, or has its plugin.
+    """Whether this JAX can create a GPU client: it was built with CUDA, or has the CUDA plugin.
 
-    A JAX on the CPU is not counted among the processes of a run.
+    JAX on the CPU is not counted among the processes of a run.
     """
     asked = os.environ.get("JAX_PLATFORMS") or os.environ.get("JAX_PLATFORM_NAME") or ""
     platforms = [each.strip().lower() for each in asked.split(",") if each.strip()]
@@ -78,7 +81,7 @@ def _may_use_gpus():
 
 
 def _fraction_name():
-    """The variable that this JAX reads: its source has the newer name since 0.4.33."""
+    """Return the variable that this JAX reads; its source has the newer name since 0.4.33."""
     client = sys.modules.get("jaxlib.xla_client")
     try:
         with open(str(getattr(client, "__file__", ""))) as source:

@@ -1,6 +1,6 @@
-"""Keras in graph mode: under `tensorflow.session: graph` it gets a session held to the plan.
+"""Keras in graph mode: with `tensorflow.session: graph`, installs a session under the plan.
 
-Elsewhere the session that Keras makes for itself is held like any other.
+Otherwise the session that Keras creates is limited like any other.
 """
 
 import sys
@@ -9,18 +9,18 @@ _site = sys.modules["_gpuconf_carried_site"]
 
 
 class NoSessionError(RuntimeError):
-    """This Keras takes no session."""
+    """This Keras does not accept a session."""
 
     hint = "use Keras 2, or a profile without `tensorflow.session: graph`"
 
 
 def hold(keras, run):
-    """Install the session, once TensorFlow is there; raises NoSessionError for Keras 3."""
+    """Install the session once TensorFlow is imported; raises NoSessionError for Keras 3."""
     version = getattr(keras, "__version__", None)
     if run.session != "graph" or not isinstance(version, str) or _is_worker():
         return
     if not _site.load("on_tensorflow").is_held() or not _is_on_tensorflow(keras):
-        return  # which comes back here, or computes elsewhere
+        return  # called again after TensorFlow's import, or not on TensorFlow
     backend = _session_backend(keras)
     if backend is None:
         raise NoSessionError(
@@ -39,7 +39,7 @@ def _is_on_tensorflow(keras):
 
 
 def _session_backend(keras):
-    """The module with ``set_session``: Keras's own up to 2.3, later that of tf.keras."""
+    """Return the module with ``set_session``: Keras's own up to 2.3, that of tf.keras later."""
     own = getattr(keras, "backend", None)
     if hasattr(own, "set_session"):
         return own
@@ -49,7 +49,7 @@ def _session_backend(keras):
 
 
 def _is_worker():
-    """Whether multiprocessing started this process, which then computes nothing at its import."""
+    """Whether multiprocessing started this process, which then computes nothing at import."""
     multiprocessing = sys.modules.get("multiprocessing")
     if multiprocessing is None:
         return False

@@ -1,14 +1,15 @@
-"""TensorFlow 1.4 to 2.x held to the plan: every way to make GPU devices is wrapped.
+"""TensorFlow 1.4 to 2.x: wraps every function that creates GPU devices, to apply the plan.
 
-- sessions of every kind (Session, InteractiveSession, MonitoredSession, those of Keras) go through
-  BaseSession.__init__; a server has a configuration of its own;
-- ``device_lib.list_local_devices``, with ``tf.test.is_gpu_available`` and ``gpu_device_name`` on
-  it, makes the devices with default options, and the first maker wins;
-- eager execution makes them in its context; from 1.14 on that also lists GPUs for tf.config, and
-  is in logical_devices.py.
+- All sessions (Session, InteractiveSession, MonitoredSession, those of Keras) go through
+  BaseSession.__init__.  A server has its own configuration.
+- ``device_lib.list_local_devices``, and ``tf.test.is_gpu_available`` and ``gpu_device_name``, which
+  call it, create the devices with default options.  Whatever creates the devices first determines
+  their options.
+- Eager execution creates them in its context.  From 1.14 on the context also lists GPUs for
+  tf.config; see logical_devices.py.
 
-Devices are made, and the process counted, when the program does so, never before: a process that
-has started CUDA cannot fork workers that use it.
+Devices are created, and the process is counted, when the program does so and never earlier.  A
+process that has started CUDA cannot fork workers that use it.
 """
 
 import os
@@ -24,7 +25,7 @@ _held = []  # the guards of this process
 
 
 def hold(tensorflow, run):
-    """Hold the imported TensorFlow to ``run``.  Raises MissingError and TooLateError."""
+    """Apply ``run`` to the imported TensorFlow.  Raises MissingError and TooLateError."""
     if not _is_tensorflow(tensorflow):
         return
     if not _held:
@@ -34,25 +35,25 @@ def hold(tensorflow, run):
     if run.session == "graph":
         _leave_eager_mode(tensorflow)
         guards.is_whole = True
-        if "keras" in sys.modules:  # which TensorFlow has imported
+        if "keras" in sys.modules:  # imported by TensorFlow
             _site.load("on_keras").hold(sys.modules["keras"], run)
     guards.is_whole = True
 
 
 def is_held():
-    """Whether TensorFlow is imported, and all of it."""
+    """Whether TensorFlow has been imported completely."""
     return bool(_held) and _held[0].is_whole
 
 
 def _is_tensorflow(module):
-    """Whether this is TensorFlow, and no stub or folder of that name."""
+    """Whether this is TensorFlow, not a stub or a folder of that name."""
     if not isinstance(getattr(module, "__version__", None), str):
         return False
     return "tensorflow.python" in sys.modules or "tensorflow_core.python" in sys.modules
 
 
 def _listed(options):
-    """The GPUs that a GPUOptions' ``visible_device_list`` names; None for all."""
+    """Return the GPUs in the ``visible_device_list`` of a GPUOptions; None for all."""
     entries = [entry.strip() for entry in options.visible_device_list.split(",")]
     return [int(entry) for entry in entries if entry.isdigit()] or None
 
@@ -68,12 +69,12 @@ class Guards(object):
 
     def __init__(self, run):
         self.run = run
-        self.is_whole = False  # TensorFlow's import is over
+        self.is_whole = False  # TensorFlow's import has finished
         self._has_cuda = None
         self._logical = None
 
     def install(self):
-        """Wrap the functions; again after an interrupt, only what is missing."""
+        """Wrap the functions.  After an interrupt, a second call wraps the rest."""
         from tensorflow.python.client import device_lib, session
         from tensorflow.python.training import server_lib
 
@@ -94,15 +95,15 @@ class Guards(object):
             _wrap(context.Context, "_initialize_handle_and_devices", self._initialize_context)
 
     def cards(self):
-        """What this process may use of each of its cards, or of an unknown one."""
+        """Return the limits for each of this process's cards, or for an unknown card."""
         if self.run.cards:
-            return self.run.cards_left() or self.run.cards  # where all are hidden, it is no matter
+            return self.run.cards_left() or self.run.cards  # if all are hidden, any will do
         return [self.run.unknown] if self.run.unknown else []
 
     def about_to_make_devices(self, indices=None):
-        """Count this process on those of its GPUs, by default on all.
+        """Count this process on the GPUs at ``indices``, by default on all of its GPUs.
 
-        Raises NoPlaceError where the run has no place left for it.
+        Raises NoPlaceError if the run has no place left for it.
         """
         if self.run.growth is not None:
             os.environ[GROWTH] = "true" if self.run.growth else "false"
@@ -110,7 +111,7 @@ class Guards(object):
             self.run.take_places(indices)
 
     def say_changes(self, changes):
-        """Say what the program asked for and what it got, as the full guards do."""
+        """Report what the program requested and what it got, as gpuconf itself does."""
         line = _words.user_line() if changes else ""
         for asked, got in changes:
             why = "profile %s allows no more" % (self.run.profile,)
@@ -133,7 +134,7 @@ class Guards(object):
         return held
 
     def _default_config(self):
-        """What TensorFlow takes where the program gives no configuration."""
+        """Return the configuration that TensorFlow uses if the program gives none."""
         from tensorflow.core.protobuf import config_pb2
 
         if self._logical is None:
@@ -146,7 +147,7 @@ class Guards(object):
         config = self._default_config() if config is None else config
         is_elsewhere = "://" in str(target)  # on a server, which has its own configuration
         if isinstance(config, config_pb2.ConfigProto) and not is_elsewhere:
-            session._session = None  # for __del__, should it end here
+            session._session = None  # for __del__, if an error is raised here
             config = self._held_config(config)
         return original(session, target, graph, config)
 
@@ -162,7 +163,7 @@ class Guards(object):
         start=True,
     ):
         theirs = getattr(server_or_cluster_def, "default_session_config", None)
-        if theirs is not None:  # a ServerDef, into which TensorFlow merges config
+        if theirs is not None:  # a ServerDef, which TensorFlow merges with config
             merged = type(server_or_cluster_def)()
             merged.CopyFrom(server_or_cluster_def)
             if config is not None:
@@ -180,7 +181,8 @@ class Guards(object):
         config = self._held_config(config)
         if original.__code__.co_argcount:
             return original(config)
-        # Up to 1.5 it takes none.  Memory is the process's there, as the first session has it.
+        # Up to 1.5 it has no argument.  Memory belongs to the process there, so the first session's
+        # options apply.
         from tensorflow.python.client import session
         from tensorflow.python.framework import ops
 
@@ -188,7 +190,7 @@ class Guards(object):
         devices = original()
         least = _shares.smallest(self.cards())
         for device in devices:
-            if device.device_type == "GPU" and least is not None:  # not what it could have had
+            if device.device_type == "GPU" and least is not None:  # not the free memory
                 device.memory_limit = min(device.memory_limit, least.limit_bytes)
         return devices
 
@@ -202,4 +204,4 @@ class Guards(object):
         try:
             return original(context)
         finally:
-            context._config = asked  # which TensorFlow compares with what it is given again
+            context._config = asked  # TensorFlow compares it with a config it is given again

@@ -1,4 +1,4 @@
-"""PyTorch: a cap on its caching allocator, once torch starts CUDA."""
+"""PyTorch: caps its caching allocator when torch starts CUDA."""
 
 import operator
 import sys
@@ -10,7 +10,7 @@ _wrap = _site.load("wrapping").wrap
 
 
 def hold(torch, run):
-    """Hold the imported torch to ``run`` when it starts CUDA, now if it has."""
+    """Apply ``run`` to the imported torch when it starts CUDA, or now if it already has."""
     cuda = getattr(torch, "cuda", None)
     if cuda is None or not isinstance(getattr(torch, "__version__", None), str):
         return  # a stub, or a folder of that name
@@ -20,13 +20,14 @@ def hold(torch, run):
         _words.say("torch %s cannot be limited: that came with 1.8" % (torch.__version__,))
 
     def before(original, *args, **kwargs):
-        # The queue of _lazy_call runs within, when torch has half begun: then this is the 2nd call.
+        # _lazy_init runs the queue of _lazy_call while torch is half initialized; this is then the
+        # second call.
         if not _is_started(cuda) and not run.hides_gpus:
             run.take_places(ranked=True)
         return original(*args, **kwargs)
 
     if not hasattr(getattr(cuda, "_lazy_init", None), "_of_gpuconf_run"):
-        cuda._lazy_call(lambda: _cap(torch, run))  # at once where CUDA has been started
+        cuda._lazy_call(lambda: _cap(torch, run))  # runs immediately if CUDA has been started
     _wrap(cuda, "_lazy_init", before, "torch")
 
 
@@ -38,7 +39,7 @@ def _is_started(cuda):
 
 
 def _cap(torch, run):
-    """Cap torch's caching allocator on every card, for good; CUDA has been started."""
+    """Cap torch's caching allocator on every card permanently; CUDA must have been started."""
     limits = {}
     for number, limit_bytes in enumerate(_limits(torch.cuda.device_count(), run)):
         if limit_bytes is None or not hasattr(torch.cuda, "set_per_process_memory_fraction"):
@@ -52,7 +53,7 @@ def _cap(torch, run):
 
 
 def _fraction(torch, number):
-    """The fraction in force; 1.0 where torch does not say, as with backend:cudaMallocAsync."""
+    """Return the fraction in force; 1.0 if torch does not report it (backend:cudaMallocAsync)."""
     read = getattr(torch._C, "_cuda_getMemoryFraction", None)
     try:
         return 1.0 if read is None else read(number)
@@ -61,7 +62,7 @@ def _fraction(torch, number):
 
 
 def _limits(count, run):
-    """The limit of each of torch's ``count`` devices in bytes; None where it has none."""
+    """Return the limit of each of torch's ``count`` devices in bytes; None for no limit."""
     cards = [] if run.hides_gpus else run.cards_left()
     if len(cards) == count:
         return [card.limit_bytes for card in cards]
@@ -70,13 +71,13 @@ def _limits(count, run):
 
 
 def _hold_to(limits, functions):
-    """Keep the program's own caps within ``limits``; functions of torch.cuda call these."""
+    """Keep the program's own caps within ``limits``; torch.cuda calls these functions."""
 
     def held(original, fraction, number):
-        try:  # torch's C++ takes 1, numpy.float32(1) and a tensor too
+        try:  # torch's C++ code also takes 1, numpy.float32(1) and a tensor
             fraction, number = float(fraction), operator.index(number)
         except (TypeError, ValueError, RuntimeError):
-            return original(fraction, number)  # which refuses them
+            return original(fraction, number)  # raises torch's error
         limit = limits.get(number)
         if limit is None or not fraction > limit:
             return original(fraction, number)

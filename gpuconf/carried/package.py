@@ -1,12 +1,12 @@
-"""The gpuconf that started a program, for programs whose Python has none."""
+"""Makes the gpuconf that started a program importable, if the program's Python has none."""
 
 import os
 
 
 class OurPackage(object):
-    """Finds ``gpuconf`` in the folder ``package``, and nothing else beside it.
+    """Finds ``gpuconf`` in the folder ``package``, and nothing else.
 
-    A whole site-packages folder of another Python must not come in with it.
+    The rest of another Python's site-packages must not become importable.
     """
 
     def __init__(self, package):

@@ -1,9 +1,11 @@
 """A place on a GPU for each process that computes in a `gpuconf run`.
 
-The run leases its memory for so many processes; each that makes devices locks one byte of each
-lease's file for as long as it lives.  Those locks also keep the lease, should its holder be killed.
+The run leases memory for a fixed number of processes.  Each process that creates devices locks one
+byte in the file of each lease for its lifetime.  These locks also keep the lease alive if its
+holder is killed.
 
-Python 2.7 and 3.5 to the newest, the standard library alone: this file also runs by itself.
+Runs on Python 2.7 and 3.5 to the newest, with the standard library only.  This file also runs by
+itself.
 """
 
 import errno
@@ -14,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-FIRST = 1 << 24  # the first place's byte, far behind the lease's own at 0 and its note
+FIRST = 1 << 24  # the first place's byte, well past the lease's own byte at 0 and its note
 RANKS = (
     "LOCAL_RANK",  # torchrun
     "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -23,8 +25,8 @@ RANKS = (
     "SLURM_LOCALID",
 )
 
-_taken = {}  # type: dict[str, int]  # a lease's path -> the process that has a place in it
-_WAY_OF_ACCESS = 3  # O_ACCMODE, which the os module of Python 2.7 lacks
+_taken = {}  # lease path -> pid with a place in it
+_WAY_OF_ACCESS = 3  # O_ACCMODE, which os lacks in Python 2.7
 
 
 class NoPlaceError(RuntimeError):
@@ -35,12 +37,12 @@ def take_places(leases, processes, uuids, names={}):  # noqa: B006  # only read
     # type: (Mapping[str, str], int, Sequence[str], Mapping[str, str]) -> None
     """Take one place on each card of ``uuids`` for this process, for as long as it lives.
 
-    ``leases`` are the files of the run's leases by the UUID of their card; a card without one has
-    no places to count.  ``processes`` is how many places each has.  ``uuids`` are the cards that
-    this process is about to use, ``names`` what errors call them.  A second call of the same
-    process changes nothing, and a forked child takes its own.
+    ``leases`` maps a card's UUID to the file of the run's lease; places are not counted on a card
+    without one.  ``processes`` is the number of places on each card.  ``uuids`` are the cards that
+    this process is about to use, and ``names`` their names in errors.  A second call in the same
+    process has no effect; a forked child takes its own places.
 
-    Raises NoPlaceError where all places of a card are taken, or where its lease has ended.
+    Raises NoPlaceError if all places of a card are taken, or if its lease has ended.
     """
     new = []  # type: list[tuple[str, int, int]]
     try:
@@ -58,7 +60,7 @@ def take_places(leases, processes, uuids, names={}):  # noqa: B006  # only read
 
 def leave_places():
     # type: () -> None
-    """Give back the places of this process, which uses no GPU after all."""
+    """Release this process's places, for a process that uses no GPU after all."""
     for path in [path for path in _taken if _taken[path] == os.getpid()]:
         descriptor = _descriptor_of(path)
         if descriptor is not None:
@@ -68,20 +70,20 @@ def leave_places():
 
 def has_place(path):
     # type: (str) -> bool
-    """Whether this process has a place in that lease: then it must not open it and close it again.
+    """Whether this process has a place in that lease, and so must not open and close its file.
 
-    To close any descriptor of a file drops all the POSIX locks that the process has on it.
+    Closing any descriptor of a file drops all POSIX locks that the process holds on it.
     """
     taken = [each for each in _taken if _taken[each] == os.getpid()]
     try:
         return any(os.path.samefile(path, each) for each in taken)
-    except OSError:  # it has gone
+    except OSError:  # the file is gone
         return False
 
 
 def card_of_rank(uuids, environ=os.environ):
     # type: (Sequence[str], Mapping[str, str]) -> Sequence[str]
-    """The cards that a PyTorch process computes on: one of several where it has a local rank."""
+    """Return the cards that a PyTorch process uses: only one of them if it has a local rank."""
     for name in RANKS:
         rank = environ.get(name, "")
         if len(uuids) > 1 and rank.isdigit():
@@ -91,11 +93,11 @@ def card_of_rank(uuids, environ=os.environ):
 
 def _take(path, name, processes):
     # type: (str, str, int) -> tuple[int, int]
-    """Lock a free place of the lease; return the descriptor, never to be closed, and the place."""
+    """Lock a free place of the lease; return the descriptor, to be kept open, and the place."""
     descriptor = _descriptor_of(path)
     if descriptor is None:
         raise _ended(path, name)
-    # What the same process locked before it started this program (exec) counts as free here.
+    # Locks taken by this process before it started the program (exec) count as free here.
     for place in range(processes):
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, FIRST + place)
@@ -103,7 +105,7 @@ def _take(path, name, processes):
             if error.errno not in (errno.EACCES, errno.EAGAIN):
                 raise
         else:
-            if not os.fstat(descriptor).st_nlink:  # swept away in between: its holder had ended
+            if not os.fstat(descriptor).st_nlink:  # removed in the meantime: its holder had ended
                 raise _ended(path, name)
             return descriptor, place
     those = (
@@ -112,7 +114,7 @@ def _take(path, name, processes):
         else ("%d processes of this run compute" % processes)
     )
     anew = "`gpuconf run --processes %d -- ...`"
-    if "GPUCONF_SHELL" in os.environ:  # in which no other plan can be asked for
+    if "GPUCONF_SHELL" in os.environ:  # its plan cannot be changed from inside
         anew = "leave this shell (exit); `gpuconf shell --processes %d`"
     raise NoPlaceError(
         "%s on %s already, and it was planned for no more\n"
@@ -131,10 +133,10 @@ def _ended(path, name):
 
 def _descriptor_of(path):
     # type: (str) -> int | None
-    """A descriptor of the lease's file to lock with; None where it cannot be had.
+    """Return a descriptor of the lease's file for locking; None if there is none.
 
-    One that this process has already, if any: in the holder of the lease, to close a second one
-    would end it, and any library may close what it does not know.
+    Reuses a descriptor that this process already has.  In the holder of the lease, closing a second
+    one would end the lease, and any library may close descriptors that it does not know.
     """
     try:
         file = os.stat(path)
@@ -148,11 +150,11 @@ def _descriptor_of(path):
 
 def _is_usable(descriptor, file):
     # type: (int, os.stat_result) -> bool
-    """Whether the descriptor is open on ``file``, to write."""
+    """Whether the descriptor is open on ``file`` for writing."""
     try:
         mine = os.fstat(descriptor)
         if (mine.st_dev, mine.st_ino) != (file.st_dev, file.st_ino):
             return False
         return fcntl.fcntl(descriptor, fcntl.F_GETFL) & _WAY_OF_ACCESS != os.O_RDONLY
-    except (IOError, OSError):  # the listing's own, which is closed by now
+    except (IOError, OSError):  # listdir's own descriptor, now closed
         return False

@@ -1,4 +1,4 @@
-"""The plan of a `gpuconf run`, read from its variable; and what of it is left to this process."""
+"""The plan of a `gpuconf run`, read from its variable, and the cards that this process may use."""
 
 import json
 import os
@@ -18,7 +18,7 @@ class PlanError(RuntimeError):
 
 
 class Card(object):
-    """What one GPU may give to each process; sizes in bytes, None where nothing limits it."""
+    """The limits of one GPU for each process; sizes in bytes, None for no limit."""
 
     def __init__(self, planned):
         gpu = planned["gpu"]
@@ -32,7 +32,7 @@ class Card(object):
         self._limits = planned.get("limits") or ()
 
     def fraction_of(self, framework):
-        """The framework's limit as a part of the card's total; None where it has none."""
+        """Return the framework's limit as a fraction of the card's total; None without a limit."""
         for limit in self._limits:
             if limit["framework"] == framework:
                 return limit["fraction"]
@@ -40,14 +40,15 @@ class Card(object):
 
     @property
     def visible_name(self):
-        """The card in CUDA_VISIBLE_DEVICES."""
+        """The card's name in CUDA_VISIBLE_DEVICES."""
         return self.uuid or str(self.index)
 
 
 class Run(object):
-    """A run's plan.  ``cards`` are in the framework's order; where they could not be asked for,
-    the one in ``unknown`` stands for whatever GPU there is.  ``growth`` is None where it is left
-    to the framework.
+    """The plan of a run.
+
+    ``cards`` are in the framework's order.  If they could not be read, ``unknown`` describes any
+    GPU of the machine.  ``growth`` is None if the framework decides.
     """
 
     def __init__(self, data):
@@ -68,18 +69,18 @@ class Run(object):
         self.growth = planned[0].growth if planned else memory.get("allow_growth")
 
     def cards_left(self):
-        """The cards that this process may use: those of the run, or what the program has left.
+        """Return the run's cards that the program has left visible.
 
-        A program that asks for a GPU outside the run gets the run's, as long as CUDA has not
-        started; a line reports it.
+        A program that selects a GPU outside the run gets the run's cards instead, as long as CUDA
+        has not started; a message reports it.
         """
         return _site.load("visible").cards_left(self, os.environ)
 
     def take_places(self, indices=None, ranked=False):
-        """Count this process on its cards; raises places.NoPlaceError where no place is left.
+        """Count this process on its cards; raises places.NoPlaceError if no place is left.
 
-        ``indices`` are those of its cards that it is about to use, by default all; where
-        ``ranked``, the one of its local rank.
+        ``indices`` are the cards that it is about to use, by default all.  With ``ranked``, it is
+        counted only on the card of its local rank.
         """
         if self.hides_gpus or not self.leases:
             return
@@ -94,7 +95,7 @@ class Run(object):
 
 
 def current():
-    """The Run of this process.  Raises PlanError for a variable that cannot be read."""
+    """Return the Run of this process.  Raises PlanError if the variable cannot be read."""
     if not _runs:
         _runs.append(_parsed(_site.RUN))
     return _runs[0]

@@ -1,4 +1,4 @@
-"""In a program of `gpuconf rehearse`: start its agent.  A failure leaves the program alone."""
+"""Starts the agent of `gpuconf rehearse` in a program.  A failure does not affect the program."""
 
 import json
 import os
@@ -9,15 +9,15 @@ _site = sys.modules["_gpuconf_carried_site"]
 
 
 def start(folder):
-    """Start the agent that is named in the orders in ``folder``.
+    """Start the agent described by the orders in ``folder``.
 
-    Without them this was started by hand, or the process has outlived its rehearsal.
+    Does nothing without orders: the program was started by hand, or has outlived its rehearsal.
     """
     try:
         if os.path.isdir(folder):
             _start(folder)
     except Exception:
-        # The program must not fail for our sake; the rehearsal sees that no agent reported.
+        # The program must not fail because of this; the rehearsal notices that no agent reported.
         sys.stderr.write("gpuconf rehearse: the agent could not start:\n")
         traceback.print_exc()
 

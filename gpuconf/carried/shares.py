@@ -1,4 +1,4 @@
-"""A ConfigProto held to the plan: TensorFlow's ways to ask for memory in a session's options."""
+"""Applies a plan to a ConfigProto, for all memory options of a session in TensorFlow."""
 
 import sys
 
@@ -8,10 +8,10 @@ _sizes = _site.load("sizes")
 
 
 def held(config, run, cards):
-    """A copy of the ConfigProto in which no GPU gets more than the plan's, and what that changed.
+    """Return a copy of the ConfigProto within the plan's limits, and the changes.
 
-    What the program asks for stays where it is smaller.  The second value is a list of pairs of
-    texts: what it asked for, and what it gets.
+    A smaller value set by the program is kept.  The changes are pairs of texts: the requested value
+    and the granted one.
     """
     copy = type(config)()
     copy.CopyFrom(config)
@@ -29,7 +29,7 @@ def held(config, run, cards):
 
 
 def smallest(cards):
-    """The card with the smallest limit; None where none has a limit."""
+    """Return the card with the smallest limit; None if no card has a limit."""
     limited = [card for card in cards if card.limit_bytes is not None]
     return min(limited, key=lambda card: card.limit_bytes) if limited else None
 
@@ -62,20 +62,20 @@ def _of(card, share):
 
 
 def _with_total(card):
-    """The card, with the total of the smallest GPU where the plan does not know it."""
+    """Return the card; fill in a missing total from the smallest GPU."""
     if card.limit_bytes is not None and not card.total_bytes:
         card.total_bytes = _site.load("driver").smallest_total_bytes()
     return card
 
 
 def _virtual_devices(options):
-    """The options' virtual devices; none in a TensorFlow that has no such field yet."""
+    """Return the virtual devices in the options; empty in a TensorFlow without that field."""
     experimental = getattr(options, "experimental", None)
     return getattr(experimental, "virtual_devices", ())
 
 
 def _hold_virtual(options, cards):
-    """Scale down each GPU's virtual devices whose sum is over its limit."""
+    """Scale down the virtual devices of each GPU whose sum exceeds its limit."""
     changes = []
     groups = _virtual_devices(options)
     least = smallest(cards)

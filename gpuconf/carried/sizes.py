@@ -1,6 +1,7 @@
-"""Sizes as frameworks take them: a fraction that is turned back into a limit, and whole MiB.
+"""Converts limits to the units of frameworks: fractions and whole MiB.
 
-Python 2.7 and 3.5 to the newest, the standard library alone: the full guards use it too.
+Runs on Python 2.7 and 3.5 to the newest, with the standard library only; gpuconf itself uses it
+too.
 """
 
 TYPE_CHECKING = False
@@ -12,10 +13,11 @@ MIB = 1024 * 1024
 
 def share_of(limit_bytes, total_bytes, fraction):
     # type: (int | None, int | None, float | None) -> float
-    """The fraction of the card that TensorFlow turns back into the limit in whole MiB.
+    """Return the fraction of the card that TensorFlow converts back to the limit in whole MiB.
 
-    ``fraction`` is the plan's own, which is taken where it says the same.  Half a MiB on top keeps
-    ``int(fraction * total)`` from falling into the MiB below.  1.0 where nothing limits the card.
+    ``fraction`` comes from the plan and is used if it gives the same limit.  An extra half MiB
+    keeps ``int(fraction * total)`` from dropping to the next lower MiB.  1.0 for a card without a
+    limit.
     """
     if limit_bytes is None or not total_bytes:
         return 1.0 if fraction is None else fraction
@@ -28,19 +30,19 @@ def share_of(limit_bytes, total_bytes, fraction):
 
 def exact_share(limit_bytes, total_bytes):
     # type: (int, int) -> float
-    """The fraction of the card that PyTorch turns back into the limit, to the byte; 1.0 at most.
+    """Return the fraction of the card that PyTorch converts back to the exact limit; at most 1.0.
 
-    2.9.1 cuts ``fraction * total`` to whole bytes and 2.15 rounds it: a quarter of a byte on top
-    serves both.
+    PyTorch 2.9.1 truncates ``fraction * total`` to whole bytes, and 2.15 rounds it.  An extra
+    quarter of a byte works for both.
     """
     return min((limit_bytes + 0.25) / total_bytes, 1.0)
 
 
 def scaled_to(asked, limit_mib):
     # type: (Sequence[float], int) -> list[int]
-    """``asked`` in whole MiB, each scaled down alike so that the sum is at most ``limit_mib``.
+    """Return ``asked`` in whole MiB, scaled down proportionally to a sum of at most ``limit_mib``.
 
-    0 and -1 mean "all" in TensorFlow; nothing asked is all too.
+    0 and -1 mean "all" in TensorFlow, and so does an empty list.
     """
     sizes = [size if size > 0 else limit_mib for size in asked] or [limit_mib]
     total = sum(sizes)
@@ -51,5 +53,5 @@ def scaled_to(asked, limit_mib):
 
 def listed(sizes_mib):
     # type: (Sequence[float]) -> str
-    """``2048 + 1024 MiB``."""
+    """Return a text such as ``2048 + 1024 MiB``."""
     return " + ".join("%g" % (size,) for size in sizes_mib) + " MiB"

@@ -1,4 +1,4 @@
-"""Which of the run's GPUs a program has left itself in CUDA_VISIBLE_DEVICES."""
+"""Determines which of the run's GPUs a program has left visible in CUDA_VISIBLE_DEVICES."""
 
 import sys
 
@@ -7,10 +7,10 @@ _NAME = "CUDA_VISIBLE_DEVICES"
 
 
 def cards_left(run, environ):
-    """The cards of ``run`` that ``environ`` leaves visible, in its order.
+    """Return the cards of ``run`` that ``environ`` leaves visible, in that order.
 
-    An entry that is not a card of the run is replaced by the run's own cards, in ``environ``: an
-    old script that says "0" does not mean to take what others have leased.
+    If an entry is not a card of the run, ``environ`` is changed to the run's own cards: an old
+    script that sets "0" does not intend to take memory leased by others.
     """
     value = environ.get(_NAME)
     if not run.cards or value is None or value == run.visible:
@@ -30,7 +30,7 @@ def cards_left(run, environ):
 
 
 def _entries(value):
-    """The entries before the first that hides the rest, as CUDA reads them."""
+    """Return the entries before the first invalid one, which hides the rest in CUDA."""
     found = []
     for entry in map(str.strip, value.split(",")):
         if not (entry.isdigit() or entry.startswith(("GPU-", "MIG-"))):

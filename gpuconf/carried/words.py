@@ -1,10 +1,10 @@
-"""What a run says to the user, and which line of the program it is about."""
+"""Messages of a run to the user, and the program line that they refer to."""
 
 import os
 import sys
 
 _MIB = 1024 * 1024
-# Frames of these packages stand between the user's line and ours.
+# Packages whose frames lie between the user's line and this code.
 _LIBRARIES = frozenset(
     ("tensorflow", "tensorflow_core", "tensorflow_estimator", "keras", "tf_keras", "jax", "torch")
     + ("importlib", "_frozen_importlib", "_frozen_importlib_external", "contextlib", "functools")
@@ -14,7 +14,7 @@ _said = set()
 
 
 def say(text):
-    """Write one line to stderr, the same one once in a process; never raise."""
+    """Write one line to stderr, at most once per process; never raise."""
     if text in _said:
         return
     _said.add(text)
@@ -22,11 +22,11 @@ def say(text):
         sys.stderr.write("gpuconf: %s\n" % (text,))
         sys.stderr.flush()
     except Exception:
-        pass  # closed, None, or an object of the program's
+        pass  # closed, None, or an object set by the program
 
 
 def user_line():
-    """``train.py:4``, the line of the program that is being run; "the program" if unknown."""
+    """Return the program's current line, such as ``train.py:4``; "the program" if unknown."""
     frame = sys._getframe(1)
     while frame is not None:
         name = str(frame.f_globals.get("__name__") or "")
@@ -47,5 +47,5 @@ def _short(file):
 
 
 def mib(size_bytes):
-    """``2048 MiB``: whole MiB, rounded down as TensorFlow takes a limit."""
+    """Return whole MiB, such as ``2048 MiB``, rounded down as TensorFlow does with a limit."""
     return "%d MiB" % (size_bytes // _MIB,)

@@ -1,4 +1,4 @@
-"""Functions of a framework wrapped in ours, once."""
+"""Wraps functions of a framework, once each."""
 
 import functools
 
@@ -6,13 +6,13 @@ _MARK = "_of_gpuconf_run"
 
 
 class MissingError(RuntimeError):
-    """The framework lacks a function without which it cannot be held to a plan."""
+    """The framework lacks a function that is needed to apply a plan."""
 
     hint = "report this version, and start the program without `gpuconf run` until then"
 
 
 class TooLateError(RuntimeError):
-    """The framework has made its devices, and no limit can be set any more."""
+    """The framework has already created its devices, so limits can no longer be set."""
 
     hint = "Python runs .pth files before the plan is there: find the one with `python -v -c pass`"
 
@@ -22,9 +22,9 @@ class TooLateError(RuntimeError):
 
 
 def wrap(owner, name, wrapper, framework="TensorFlow"):
-    """Call ``wrapper(original, ...)`` for ``owner.name(...)``; raise MissingError if there is none.
+    """Make ``owner.name(...)`` call ``wrapper(original, ...)``; raise MissingError without it.
 
-    What is wrapped already stays as it is.
+    A function that is already wrapped is left unchanged.
     """
     original = getattr(owner, name, None)
     if original is None:

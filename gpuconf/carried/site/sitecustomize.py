@@ -1,12 +1,12 @@
-"""Python runs this at its start in each program of a `gpuconf run`: watch for a framework.
+"""Runs when Python starts in each program of a `gpuconf run`, and watches for framework imports.
 
-It is found because this folder is the first on PYTHONPATH.  Here is only what every Python must do;
-the rest is loaded when a framework is imported.  What goes wrong here ends the process: `site`
-would report an exception and run the program without limits.  `gpuconf rehearse` comes in the same
-way, and starts its agent.
+Python finds it because this folder is first on PYTHONPATH.  It contains only what every Python
+process needs; the rest is loaded when a framework is imported.  An error here ends the process,
+because `site` would only report an exception and run the program without limits.  `gpuconf
+rehearse` starts its agent in the same way.
 
-Python 2.7 and 3.5 to the newest.  Each start compiles it anew where no .pyc can be written, so it
-is short, and imports nothing.
+Runs on Python 2.7 and 3.5 to the newest.  It is compiled at every start if no .pyc can be written,
+so it is short and imports nothing else.
 """
 
 import os
@@ -18,7 +18,7 @@ _FRAMEWORKS = frozenset(("tensorflow", "keras", "torch", "jax"))
 
 
 def load(name):
-    """Return the module ``name`` of this package, loaded by its path under a name of ours."""
+    """Return the module ``name`` of this package, loaded by path under a private name."""
     full_name = _NAME + name
     if full_name not in sys.modules:
         path = os.path.join(_PACKAGE, name + ".py")
@@ -27,12 +27,12 @@ def load(name):
         with open(path, "rb") as file:
             code = compile(file.read(), path, "exec", dont_inherit=True)
         exec(code, module.__dict__)
-        sys.modules.setdefault(full_name, module)  # another thread may have been quicker
+        sys.modules.setdefault(full_name, module)  # another thread may have been faster
     return sys.modules[full_name]
 
 
 def end(what, hint):
-    """End the process: its GPU memory could not be limited."""
+    """End the process because its GPU memory could not be limited."""
     text = "gpuconf run: %s\n  the program was stopped: its GPU memory could not be limited\n"
     try:
         sys.stdout.flush()
@@ -43,19 +43,19 @@ def end(what, hint):
 
 
 def end_by(error):
-    """End the process for an error that nobody foresaw."""
+    """End the process because of an unexpected error."""
     hint = "install gpuconf anew, or start the program without `gpuconf run`"
     end("%s: %s" % (type(error).__name__, error), hint)
 
 
 class Finder(object):
-    """The finder on ``sys.meta_path`` that a framework's import meets first."""
+    """The finder on ``sys.meta_path`` that handles framework imports first."""
 
     def __init__(self):
         self.is_retired = False
 
     def find_spec(self, name, path=None, target=None):
-        """Python 3: the spec of a framework; None for all else."""
+        """Python 3: return the spec of a framework; None for all other modules."""
         if name not in _FRAMEWORKS:
             if sys.meta_path[0] is not self:
                 self.stay_first()
@@ -63,7 +63,7 @@ class Finder(object):
         return None if self.is_retired else self._imports().find_spec(self, name, path, target)
 
     def find_module(self, name, _path=None):
-        """Python 2: a loader of a framework; None for all else."""
+        """Python 2: return a loader of a framework; None for all other modules."""
         if name not in _FRAMEWORKS:
             if sys.meta_path[0] is not self:
                 self.stay_first()
@@ -77,7 +77,7 @@ class Finder(object):
             end_by(error)
 
     def stay_first(self):
-        """See that no finder put in front answers for us; insert first, for threads that look."""
+        """Move this finder back to the front; insert first, as other threads may be searching."""
         path = sys.meta_path
         if not self.is_retired and path and path[0] is not self:
             path.insert(0, self)
@@ -85,7 +85,7 @@ class Finder(object):
                 del path[path.index(self, 1)]
 
     def audit(self, event, arguments):
-        """Python 3.8 and newer: what nobody can put a finder in front of."""
+        """Python 3.8 and newer: audit hook, which runs before any finder."""
         if event == "import" and arguments[0].partition(".")[0] in _FRAMEWORKS:
             self.stay_first()
 
@@ -101,7 +101,7 @@ def _start():
 
 
 def _run_the_users_own(folders):
-    """Run the ``sitecustomize`` that this one hides, under its own name; without one, nothing."""
+    """Run the ``sitecustomize`` that this one hides, if any, under its own name."""
     if sys.version_info[0] == 2:
         import imp
 
@@ -126,7 +126,7 @@ def _run_the_users_own(folders):
 def _path_finder():
     for finder in sys.meta_path:
         if getattr(finder, "__name__", "") == "PathFinder":
-            return finder  # without importlib, which costs 3 ms in 3.6
+            return finder  # avoids importlib, which takes 3 ms in 3.6
     from importlib.machinery import PathFinder
 
     return PathFinder
@@ -137,9 +137,10 @@ def _folder_of(path):
 
 
 def _behind_ours():
-    """What is on ``sys.path`` behind this folder, without what has run already.
+    """Return the entries of ``sys.path`` after this folder, except those that have already run.
 
-    The other one may run us again, as that of `gpuconf rehearse` runs the first that it finds.
+    Another sitecustomize may run this one again: `gpuconf rehearse` has one that runs the first
+    that it finds.
     """
     folders = [os.path.abspath(path) for path in sys.path]
     behind = folders.index(_FOLDER) + 1 if _FOLDER in folders else 0
@@ -149,7 +150,7 @@ def _behind_ours():
 
 _FOLDER = _folder_of(__file__)
 _PACKAGE = os.path.dirname(_FOLDER)
-RUN = os.environ.get(VARIABLE)  # the program may empty its environment
+RUN = os.environ.get(VARIABLE)  # the program may clear its environment
 _chained = []
 if _NAME + "site" in sys.modules:
     _chained = sys.modules[_NAME + "site"]._chained
@@ -162,4 +163,4 @@ else:
         end_by(_error)
     if os.environ.get("GPUCONF_REHEARSAL"):
         load("rehearsed").start(os.environ["GPUCONF_REHEARSAL"])
-_run_the_users_own(_behind_ours())  # its own errors are Python's to report, as always
+_run_the_users_own(_behind_ours())  # its errors are reported by Python, as usual
