@@ -1,10 +1,10 @@
-"""A simulated card: the real GPU memory code of TensorFlow, PyTorch and JAX without a GPU.
+"""A simulated GPU that runs the real GPU memory code of TensorFlow, PyTorch and JAX.
 
-Real: their GPU devices, allocators, options and error messages, and the real nvidia-ml-py.  Not
-real: the CUDA driver and runtime, NVML and cuDNN below them, which are small stand-ins
+Real: the frameworks' GPU devices, allocators, options and error messages, and the real
+nvidia-ml-py.  Simulated: the CUDA driver and runtime, NVML and cuDNN, which are small stand-ins
 (``native/``) over a file shared by all processes.  Device memory is host memory.  With the kernel
-bridge TensorFlow's CPU kernels compute on it; PyTorch and JAX have memory alone.  A CUDA kernel
-never runs, and its launch is never silent: see ``native/kernels.c``.
+bridge, TensorFlow's CPU kernels compute on it; PyTorch and JAX can only use its memory.  A CUDA
+kernel never runs, and a launch never passes unnoticed: see ``native/kernels.c``.
 """
 
 from gpuconf.simcard.bridge import bridge_for_command, check_gpu_build

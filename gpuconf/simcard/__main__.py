@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check_first_word(words: Sequence[str], command: Sequence[str]) -> None:
-    """Refuse a line without a word that says what to do, such as one that has options alone."""
+    """Raise UsageError unless the first word is a command, as with options alone."""
     if words[:1] and (words[0] in ("-h", "--help") or not words[0].startswith("-")):
         return
     example = [*(words or ["--total", "8GiB"]), "--", *(command or ["gpuconf", "plan"])]
@@ -80,7 +80,7 @@ def _check_first_word(words: Sequence[str], command: Sequence[str]) -> None:
 def _dashes_forgotten(
     before: Sequence[str], words: Sequence[str], command: Sequence[str]
 ) -> UsageError:
-    """``run … python x.py``: a command without the dashes before it."""
+    """Return the error for a command without the dashes before it: ``run … python x.py``."""
     rest = [*words, "--", *command] if command else words
     return UsageError(
         f"{words[0]!r} is not an option, and a command goes after --",
@@ -114,14 +114,14 @@ def _run(options: argparse.Namespace, command: list[str]) -> int:
             hint="put it after --: python -m gpuconf.simcard run --total 8GiB -- python script.py",
         )
     if options.card is not None:
-        on = _started_with(options, command)  # before the file is made, which would stay
+        on = _started_with(options, command)  # before creating the file, which would remain
         return on(_open_or_create(options))
     with simulated_card(_spec(options)) as card:
         return _started_with(options, command)(card)
 
 
 def _started_with(options: argparse.Namespace, command: Sequence[str]) -> Callable[[Card], int]:
-    """Build what the command needs; return what runs it on a card."""
+    """Build what the command needs; return a function that runs it on a card."""
     bridge, wheels, xla = _bridge(options, command), _wheels(command), _xla(options, command)
     return lambda card: run_command(
         card, command, environ=os.environ, bridge=bridge, wheels=wheels, xla=xla
@@ -129,7 +129,7 @@ def _started_with(options: argparse.Namespace, command: Sequence[str]) -> Callab
 
 
 def _bridge(options: argparse.Namespace, command: Sequence[str]) -> Path | None:
-    """The kernel bridge for the command's TensorFlow; None where it has none, or none is wanted."""
+    """Return the kernel bridge for the command's TensorFlow; None without either."""
     tensorflow = None if options.no_bridge else find_tensorflow(command, os.environ)
     if tensorflow is None:
         return None
@@ -158,7 +158,7 @@ def _progress(line: str) -> None:
 
 
 def _print_environment(options: argparse.Namespace) -> int:
-    """Print lines for a shell's eval; only the variables that the card changes."""
+    """Print exports for a shell's eval, limited to the variables that the card changes."""
     if options.card is None:
         raise UsageError(
             "env needs a file for the card, which stays until you remove it",
@@ -175,7 +175,7 @@ def _print_environment(options: argparse.Namespace) -> int:
 
 
 def _open_or_create(options: argparse.Namespace) -> Card:
-    """The card of ``--card``: an existing file is taken as it is, and must fit the options."""
+    """Return the card of ``--card``; an existing file is used unchanged and must fit the options."""
     if not os.path.exists(options.card):
         _refuse_size(options.card)
         return create_card(options.card, _spec(options))
@@ -192,7 +192,7 @@ def _open_or_create(options: argparse.Namespace) -> Card:
 
 
 def _refuse_size(file: str) -> None:
-    """``--card 8GiB``: the size of a card, where its file's name is wanted."""
+    """Raise UsageError for ``--card 8GiB``, a size in place of a file name."""
     try:
         parse_size_argument(file)
     except ValueError:
@@ -214,7 +214,7 @@ def _show(file: str | None) -> int:
     try:
         spec = card.describe()
     except BackendError as error:
-        if os.path.isfile(file) and os.access(file, os.R_OK | os.W_OK):  # of another kind, then
+        if os.path.isfile(file) and os.access(file, os.R_OK | os.W_OK):  # another kind of file
             error.hint = f"make one: {_PROGRAM} env --card /tmp/card"
         raise
     print(
@@ -235,7 +235,7 @@ def _show(file: str | None) -> int:
 
 
 def _given(options: argparse.Namespace) -> dict[str, Any]:
-    """The card options that stand on the command line, by their names in CardSpec."""
+    """Return the card options given on the command line, by their names in CardSpec."""
     names = CardSpec._fields
     return {
         name: value for name, value in vars(options).items() if name in names and value is not None
@@ -263,7 +263,8 @@ def _parser() -> argparse.ArgumentParser:
     env = commands.add_parser("env", help="print the exports that put a shell on a simulated card")
     for each in (run, env):
         _add_card_options(each)
-    # All from the first word on that is not an option: what lacks the dashes, which main() reports.
+    # Takes everything from the first word that is not an option: a command without the dashes,
+    # which main() reports.
     run.add_argument(
         "words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program to run"
     )

@@ -1,8 +1,8 @@
-"""The kernel bridge: with it TensorFlow computes on a simulated card.
+"""The kernel bridge, with which TensorFlow computes on a simulated card.
 
-A C++ plugin (``native/bridge/``) that registers TensorFlow's own CPU kernels again for the GPU.
-It is compiled against the headers of the TensorFlow that will load it, once, into a cache; that
-TensorFlow loads it by itself, named in ``TF_PLUGGABLE_DEVICE_LIBRARY_PATH``.
+It is a C++ plugin (``native/bridge/``) that registers TensorFlow's own CPU kernels for the GPU as
+well.  It is compiled once per TensorFlow, against that TensorFlow's headers, and cached.
+TensorFlow loads it itself, from ``TF_PLUGGABLE_DEVICE_LIBRARY_PATH``.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ VARIABLE = "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"
 LIBRARY = "libgpuconf_bridge.so"
 SOURCES = Path(__file__).parent / "native" / "bridge"
 
-# The versions it has been tried with.  It leans on TensorFlow's C++ interfaces, which promise
-# nothing from one version to the next: a version not tried might compute wrong numbers.
+# The TensorFlow versions that were tested.  The bridge uses TensorFlow's C++ interfaces, which may
+# change between versions; with an untested version it might compute wrong numbers.
 TRIED_VERSIONS = ("2.15", "2.16", "2.17", "2.18", "2.19", "2.20", "2.21")
 
 _HEADER = Path("tensorflow") / "core" / "framework" / "op_kernel.h"
 _VERSION = re.compile(r"([0-9]+\.[0-9]+)\.[0-9]+")
 _FLAGS = (
     *("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"),
-    # As `tf.sysconfig.get_compile_flags()` says, for every version tried.
+    # The flags of `tf.sysconfig.get_compile_flags()` in every tested version.
     *("-D_GLIBCXX_USE_CXX11_ABI=1", "-DEIGEN_MAX_ALIGN_BYTES=64"),
 )
-# The two that take longest.  The others are compiled as one file: most of the time goes into
-# TensorFlow's headers, once for each.
+# The two slowest to compile.  The others are compiled as one file, because most of the time is
+# spent in TensorFlow's headers, once per file.
 _LONGEST = ("host_rnn.cc", "host_convolution.cc")
 _LINK_FLAGS = ("-shared", "-l:libtensorflow_framework.so.2", "-l:libtensorflow_cc.so.2", "-ldl")
 
@@ -54,10 +54,10 @@ def bridge_for_command(
     environ: Mapping[str, str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Path:
-    """Return the bridge for the TensorFlow that ``command`` would import, built if need be.
+    """Return the bridge for the TensorFlow that ``command`` would import; build it if needed.
 
-    ``progress`` is given a line before a build, which takes half a minute, once.  Raises
-    MissingDependencyError where that Python has no TensorFlow, and what `build_bridge` raises.
+    ``progress`` receives a line before the build, which takes half a minute, once.  Raises
+    MissingDependencyError if that Python has no TensorFlow, and the errors of `build_bridge`.
     """
     environ = os.environ if environ is None else environ
     return build_bridge(_tensorflow_of(command, environ), environ=environ, progress=progress)
@@ -66,9 +66,9 @@ def bridge_for_command(
 def check_gpu_build(command: Sequence[str], environ: Mapping[str, str]) -> None:
     """Raise unless the TensorFlow that ``command`` would import has GPU devices.
 
-    For a simulated card without the bridge, where memory is all that counts.
-    MissingDependencyError where that Python has no TensorFlow, BackendError for a build without
-    GPU support.
+    For a simulated card without the bridge, where only memory matters.  Raises
+    MissingDependencyError if that Python has no TensorFlow, BackendError for a build without GPU
+    support.
     """
     _check_is_cuda_build(_tensorflow_of(command, environ))
 
@@ -92,17 +92,17 @@ def build_bridge(
     progress: Callable[[str], None] | None = None,
     sources: Path = SOURCES,
 ) -> Path:
-    """Return the bridge for one TensorFlow, building it if the cache has none.
+    """Return the bridge for one TensorFlow; build it if it is not in the cache.
 
-    Raises MissingDependencyError without a C++ compiler or TensorFlow's headers, BackendError for
-    a TensorFlow that has not been tried or has no GPU support, a cache that cannot be written,
-    and a compiler that fails (with its last lines).
+    Raises MissingDependencyError without a C++ compiler or TensorFlow's headers.  Raises
+    BackendError if TensorFlow is untested or has no GPU support, if the cache cannot be written, or
+    if the compiler fails (with its last lines).
     """
     environ = os.environ if environ is None else environ
     check_platform()
     _check(tensorflow)
     compiler = find_compiler(environ, CXX)
-    find_compiler(environ, C)  # which the card itself needs: before the long build, not after
+    find_compiler(environ, C)  # the card needs it too: check before the long build
     folder = cache_folder(environ) / _fingerprint(tensorflow, compiler, sources)
     if progress is not None and not is_built(folder, [LIBRARY]):
         progress(
@@ -149,10 +149,10 @@ def _listed(versions: Sequence[str]) -> str:
 
 
 def _fingerprint(tensorflow: InstalledTensorFlow, compiler: tuple[str, ...], sources: Path) -> str:
-    """A name for what would be built: changes with TensorFlow, sources, compiler and flags."""
+    """Return a name for the build, derived from TensorFlow, sources, compiler and flags."""
     facts = (
         tensorflow.version,
-        str(tensorflow.folder),  # the link holds on to its libraries by name; two may differ
+        str(tensorflow.folder),  # the library is linked by name; two copies may differ
         compiler,
         compiler_version(compiler),
         _FLAGS,

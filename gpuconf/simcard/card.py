@@ -1,7 +1,7 @@
-"""The card file: making one, and reading from it what TensorFlow and NVML read too.
+"""Creates card files, and reads from them what TensorFlow and NVML read.
 
-Everything goes through ``libgpuconf_card.so``, built from the very C source that the stand-in
-driver is built from, so that the layout of the file is known in one place.
+All access goes through ``libgpuconf_card.so``, which is built from the same C source as the
+stand-in driver, so that the file layout is defined in one place.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _COMPUTE_CAPABILITY = re.compile(r"[0-9]{1,2}\.[0-9]")
 
 
 class CardSpec(NamedTuple):
-    """What the simulated GPUs are; all ``count`` of them are alike.
+    """The properties of the simulated GPUs; all ``count`` of them are identical.
 
-    ``used_bytes`` is what "the desktop" holds on each of them; ``context_bytes`` is counted for
-    each process and GPU as soon as it has a CUDA context (a real one takes some 300 to 600 MB).
-    ``cuda_version`` is what the driver says it supports, as ``(13, 0)``; a CUDA runtime of a later
-    major version finds the driver too old.
+    ``used_bytes`` is used by "the desktop" on each of them.  ``context_bytes`` is counted for each
+    process and GPU as soon as it has a CUDA context (some 300 to 600 MB on a real GPU).
+    ``cuda_version`` is the version that the driver supports, such as ``(13, 0)``; a CUDA runtime
+    with a later major version reports that the driver is too old.
     """
 
     total_bytes: int = 11 * GIB
     used_bytes: int = 0
-    count: int = 1  # type: ignore[assignment]  # hides tuple.count(), which nobody needs here
+    count: int = 1  # type: ignore[assignment]  # hides tuple.count(), which is not needed
     name: str = "Simulated GeForce (gpuconf)"
     compute_capability: str = "8.6"
     driver_version: str = "580.95.05"
@@ -54,14 +54,14 @@ class CardSpec(NamedTuple):
 
 
 class CardProcess(NamedTuple):
-    """A process that has a context on a simulated GPU, and the device memory it holds."""
+    """A process with a context on a simulated GPU, and the device memory that it holds."""
 
     pid: int
     used_bytes: int
 
 
 class _NativeSpec(ctypes.Structure):
-    """``struct card_spec`` of native/card.h."""
+    """``struct card_spec`` in native/card.h."""
 
     _fields_ = (
         ("total_bytes", ctypes.c_uint64),
@@ -77,7 +77,7 @@ class _NativeSpec(ctypes.Structure):
 
 
 class _NativeProcess(ctypes.Structure):
-    """``struct card_process`` of native/card.h."""
+    """``struct card_process`` in native/card.h."""
 
     _fields_ = (
         ("bytes", ctypes.c_uint64),
@@ -87,33 +87,33 @@ class _NativeProcess(ctypes.Structure):
 
 
 class Card:
-    """A card file and the libraries that show it to programs."""
+    """A card file, and the libraries through which programs see it."""
 
     def __init__(self, path: str | os.PathLike[str], *, libraries: Path | None = None) -> None:
-        """Name a card file; the libraries are built if need be.  The file is not opened yet."""
+        """Set the file's path without opening it; build the libraries if needed."""
         self.path = Path(path)
         self.libraries = build_libraries() if libraries is None else libraries
 
     def describe(self) -> CardSpec:
-        """What the cards are, as the file says."""
+        """Return the properties of the cards, as stored in the file."""
         native = _NativeSpec()
         with self._opened() as (library, card):
             library.simcard_describe(card, ctypes.byref(native))
         return _from_native(native)
 
     def used_bytes(self, index: int = 0) -> int:
-        """The memory in use on a GPU: the desktop and every living process."""
+        """Return the memory in use on a GPU by the desktop and all running processes."""
         used = ctypes.c_uint64()
         with self._opened() as (library, card):
             self._check(library.simcard_used(card, index, ctypes.byref(used)))
         return used.value
 
     def free_bytes(self, index: int = 0) -> int:
-        """What a program could still allocate on a GPU."""
+        """Return the memory that a program could still allocate on a GPU."""
         return self.describe().total_bytes - self.used_bytes(index)
 
     def processes(self, index: int = 0) -> tuple[CardProcess, ...]:
-        """The living processes that have a context on a GPU."""
+        """Return the running processes that have a context on a GPU."""
         found = (_NativeProcess * _MOST_PROCESSES)()
         with self._opened() as (library, card):
             count = library.simcard_processes(card, index, found, _MOST_PROCESSES)
@@ -121,12 +121,12 @@ class Card:
         return tuple(CardProcess(each.pid, each.bytes) for each in found[:count])
 
     def set_desktop_bytes(self, size_bytes: int, *, index: int = 0) -> None:
-        """Change what the desktop holds on a GPU; UsageError if there is not so much room."""
+        """Set the desktop's memory on a GPU; raise UsageError if it does not fit."""
         with self._opened() as (library, card):
             self._check(library.simcard_set_desktop(card, index, size_bytes))
 
     def uuid(self, index: int = 0) -> str:
-        """The UUID of a GPU, as NVML and the driver give it."""
+        """Return a GPU's UUID, the same as from NVML and the driver."""
         text = ctypes.create_string_buffer(41)
         _load(self.libraries).simcard_uuid(index, text)
         return text.value.decode()
@@ -139,13 +139,13 @@ class Card:
         wheels: WheelSupport = NO_SUPPORT,
         xla: XlaSupport | None = None,
     ) -> dict[str, str]:
-        """``base`` changed so that programs started with it see this card.
+        """Return ``base`` changed so that programs started with it see this card.
 
-        With ``bridge`` (see `bridge_for_command`) TensorFlow computes there; without, it has
-        memory alone.  With ``xla`` (see `xla_support`) TensorFlow's XLA compiles there.
-        PyTorch and JAX need ``wheels`` (see `support_for_command`).  The dynamic
-        linker reads LD_LIBRARY_PATH at the start of a program: setting it in one that already
-        runs does nothing.  Raises UsageError where another plugin stands in TensorFlow's way.
+        TensorFlow computes there with ``bridge`` (see `bridge_for_command`); without it, only
+        memory works.  With ``xla`` (see `xla_support`) TensorFlow's XLA compiles there.  PyTorch
+        and JAX need ``wheels`` (see `support_for_command`).  The dynamic linker reads
+        LD_LIBRARY_PATH when a program starts, so setting it in a running program has no effect.
+        Raises UsageError if another plugin takes the bridge's place in TensorFlow.
         """
         rest = base.get("LD_LIBRARY_PATH")
         paths = [str(wheels.folder or ""), str(self.libraries), rest or ""]
@@ -158,9 +158,9 @@ class Card:
         preload = [name for name in wheels.preload if name not in there]
         if preload:
             changed["LD_PRELOAD"] = ":".join([*preload, *there])
-        # Simulated GPUs of two card files have the same UUIDs, and nothing to do with each other.
+        # Simulated GPUs of two card files have the same UUIDs, but are unrelated.
         changed[_LEASES_VARIABLE] = f"{self.path}.leases"
-        changed.pop(RUN_VARIABLE, None)  # the plan of a run is for other GPUs
+        changed.pop(RUN_VARIABLE, None)  # a run's plan is for other GPUs
         plugin = base.get(VARIABLE)
         if plugin and os.path.basename(plugin) != LIBRARY:
             raise UsageError(
@@ -184,7 +184,7 @@ class Card:
             library.simcard_close(card)
 
     def _check(self, status: int) -> None:
-        """Turn a negative errno of native/card.c into an error; counts pass."""
+        """Raise an error for a negative errno from native/card.c; ignore counts."""
         if status >= 0:
             return
         if status == -errno.EPROTO:
@@ -203,11 +203,11 @@ class Card:
 
 
 def create_card(path: str | os.PathLike[str], spec: CardSpec) -> Card:
-    """Make a card file at ``path``, which must not exist, and return it.
+    """Create a card file at ``path``, which must not exist, and return it.
 
-    The file is made under another name and then linked, so that nobody sees half of one.
-    Raises UsageError for a spec that no card could have or a path that is taken, BackendError
-    if the file cannot be written.
+    The file is created under another name and then linked, so that no process sees an incomplete
+    one.  Raises UsageError for an impossible spec or an existing path, BackendError if the file
+    cannot be written.
     """
     _check_spec(spec)
     card = Card(os.path.abspath(path))
@@ -228,7 +228,7 @@ def create_card(path: str | os.PathLike[str], spec: CardSpec) -> Card:
 
 
 def _file_error(path: Path, number: int) -> BackendError:
-    """What the system said about a card file, and the command that fixes it or shows more."""
+    """Return the system's error for a card file, with a command that fixes it or shows more."""
     if number == errno.ENOSPC:
         hint = f"make room there: df -h {shlex.quote(str(path.parent))}"
     elif number != errno.ENOENT:
@@ -267,7 +267,7 @@ def _check_spec(spec: CardSpec) -> None:
 
 
 def _impossible(message: str, options: str) -> UsageError:
-    """The error for a spec that no card could have; ``options`` are ones that would do."""
+    """Return the error for an impossible spec; ``options`` are an example of valid ones."""
     command = f"python -m gpuconf.simcard run {options} -- gpuconf plan"
     return UsageError(message, hint=f"for example: {command}")
 

@@ -1,4 +1,4 @@
-"""Compilers, and the cache of what they built: whole or not at all, with errors that help."""
+"""Finds compilers, and caches what they build: complete builds only, with helpful errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROOM = "10 MB"
 
 
 class Language(NamedTuple):
-    """Where a compiler is looked for: the variable that names one, else these names."""
+    """A language's compilers: the variable that names one, else the names to try."""
 
     name: str
     variable: str
@@ -35,7 +35,7 @@ CXX = Language("C++", "CXX", ("c++", "g++", "clang++"), "g++")
 
 
 def check_platform() -> None:
-    """Raise BackendError where there can be no simulated card."""
+    """Raise BackendError on a platform without simulated cards."""
     if not sys.platform.startswith("linux"):
         raise BackendError(
             f"a simulated card needs Linux, and this is {sys.platform}",
@@ -44,9 +44,9 @@ def check_platform() -> None:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Where what was built is kept: ``$XDG_CACHE_HOME`` or ``~/.cache``, below it our folder.
+    """Return the cache folder, below ``$XDG_CACHE_HOME`` or ``~/.cache``.
 
-    A relative ``XDG_CACHE_HOME`` is none, as the XDG specification has it.
+    A relative ``XDG_CACHE_HOME`` is ignored, as the XDG specification requires.
     """
     base = environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
@@ -55,9 +55,10 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 
 def find_compiler(environ: Mapping[str, str], language: Language = C) -> tuple[str, ...]:
-    """The compiler as the beginning of a command: the one its variable names, else the first found.
+    """Return the compiler as the start of a command: the one in its variable, else the first found.
 
-    Raises MissingDependencyError where there is none; a named one is never passed over.
+    Raises MissingDependencyError if there is none.  A compiler named in the variable is never
+    replaced by another.
     """
     named = shlex.split(environ.get(language.variable, ""))
     for words in [named] if named else [[name] for name in language.compilers]:
@@ -78,16 +79,16 @@ def find_compiler(environ: Mapping[str, str], language: Language = C) -> tuple[s
 
 
 def compiler_version(compiler: tuple[str, ...]) -> str:
-    """What the compiler says it is, for the name of what it builds."""
+    """Return the compiler's version text, used in the names of builds."""
     return _run((*compiler, "--version"), Path.cwd(), os.environ).stdout
 
 
 def build_once(folder: Path, names: Collection[str], build: Callable[[Path], None]) -> Path:
-    """Return ``folder``, calling ``build`` with an empty folder to fill if it lacks ``names``.
+    """Return ``folder``; if it lacks ``names``, build it by calling ``build`` with an empty folder.
 
-    The work is done beside it and renamed: a half-built folder is never seen, and of two
-    processes that build at once the later drops its work.  A folder from which something was
-    removed (a cleaner of caches) is built anew.  Raises BackendError where the cache cannot be
+    The build runs beside the final folder and is renamed, so that an incomplete folder is never
+    seen.  If two processes build at once, the later one discards its work.  A folder from which a
+    file was removed (by a cache cleaner) is rebuilt.  Raises BackendError if the cache cannot be
     written.
     """
     if is_built(folder, names):
@@ -103,7 +104,7 @@ def build_once(folder: Path, names: Collection[str], build: Callable[[Path], Non
             try:
                 made.rename(folder)
             except OSError:
-                if not folder.is_dir():  # else somebody else was faster, with the same result
+                if not folder.is_dir():  # else another process was faster, with the same result
                     raise
     except OSError as error:
         raise _cache_error(folder.parent, error) from error
@@ -111,14 +112,14 @@ def build_once(folder: Path, names: Collection[str], build: Callable[[Path], Non
 
 
 def is_built(folder: Path, names: Collection[str]) -> bool:
-    """Whether the folder has all that a build leaves."""
+    """Whether the folder has all files of a build."""
     return all((folder / name).is_file() for name in names)
 
 
 def compile_all(commands: Iterable[tuple[str, ...]], folder: Path) -> None:
-    """Run compilers in ``folder``, as many at once as there are processors.
+    """Run compilers in ``folder``, as many in parallel as there are processors.
 
-    Their temporary files go there too, so that there is one place that must have room.  Raises
+    Their temporary files go there too, so that only one place needs free space.  Raises
     BackendError with the last lines of the first that fails.
     """
     scratch = folder / "tmp"
@@ -169,7 +170,7 @@ def _compiler_error(
 
 
 def _cache_error(folder: Path, error: OSError) -> BackendError:
-    """What the system said about the cache, and what to do about it."""
+    """Return the system's error for the cache, with a hint."""
     said = os.strerror(error.errno) if error.errno else str(error)
     place = shlex.quote(str(_existing(folder)))
     look = "df -h" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "ls -ld"
@@ -181,5 +182,5 @@ def _cache_error(folder: Path, error: OSError) -> BackendError:
 
 
 def _existing(folder: Path) -> Path:
-    """The folder, or the first one above it that is there."""
+    """Return the folder, or its nearest existing parent."""
     return next((place for place in (folder, *folder.parents) if place.exists()), folder)

@@ -1,4 +1,4 @@
-"""What the libraries of a wheel import from NVIDIA's, read with binutils."""
+"""Reads with binutils what the libraries of a wheel import from NVIDIA's libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NEEDED = re.compile(r"\(NEEDED\).*\[(.*)\]")
 
 
 class Imports(NamedTuple):
-    """What a wheel wants from NVIDIA's libraries: functions, symbol versions, and sonames."""
+    """What a wheel imports from NVIDIA's libraries: functions, symbol versions and sonames."""
 
     names: tuple[str, ...]
     versions: tuple[str, ...]
@@ -25,9 +25,9 @@ class Imports(NamedTuple):
 
 
 def read_imports(libraries: Iterable[Path]) -> Imports:
-    """What the libraries import from NVIDIA's and none of them defines.
+    """Return what the libraries import from NVIDIA's and do not define themselves.
 
-    Raises MissingDependencyError without ``nm`` and ``readelf``, BackendError where they fail.
+    Raises MissingDependencyError without ``nm`` and ``readelf``, BackendError if they fail.
     """
     wanted: dict[str, str] = {}
     defined: set[str] = set()
@@ -45,12 +45,12 @@ def read_imports(libraries: Iterable[Path]) -> Imports:
 
 
 def defined_names(library: Path) -> set[str]:
-    """The functions of NVIDIA's that a library defines."""
+    """Return the NVIDIA functions that a library defines."""
     return set(_symbols(library, "--defined-only"))
 
 
 def _symbols(library: Path, which: str) -> dict[str, str]:
-    """NVIDIA's names among a library's, with the symbol version of each ("" for none)."""
+    """Return a library's NVIDIA symbols, with the symbol version of each ("" for none)."""
     output = _output_of("nm", "-D", "--with-symbol-versions", which, str(library))
     parts = (line.split()[-1].partition("@") for line in output.splitlines())
     return {name: version.lstrip("@") for name, _, version in parts if _NVIDIA_NAME.fullmatch(name)}

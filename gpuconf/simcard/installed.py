@@ -1,4 +1,4 @@
-"""Which frameworks a command would run with, found without importing it."""
+"""Finds the frameworks that a command would import, without importing them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ print("FOUND", json.dumps(found))
 
 
 class InstalledTensorFlow(NamedTuple):
-    """A TensorFlow on disk: its version, the folder of its package, and whose it is."""
+    """An installed TensorFlow: its version, its package folder, and its Python."""
 
     version: str
     folder: Path
@@ -42,12 +42,12 @@ class InstalledTensorFlow(NamedTuple):
 
     @property
     def headers(self) -> Path:
-        """The folder of C++ headers that every TensorFlow wheel brings."""
+        """The folder of C++ headers in every TensorFlow wheel."""
         return self.folder / "include"
 
     @property
     def is_cuda_build(self) -> bool:
-        """Whether it can use an NVIDIA GPU at all; `tensorflow-cpu` cannot."""
+        """Whether it is built for NVIDIA GPUs; `tensorflow-cpu` is not."""
         facts = self.folder / "python" / "platform" / "build_info.py"
         try:
             return "('is_cuda_build', True)" in facts.read_text(encoding="utf-8")
@@ -56,11 +56,11 @@ class InstalledTensorFlow(NamedTuple):
 
 
 def python_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
-    """The Python that ``command`` starts, as far as one can see without running it.
+    """Return the Python that ``command`` starts, as far as can be seen without running it.
 
-    The first word that names a Python (as in ``env A=1 python train.py``), else the one that the
-    program's own first lines name, else PATH's, else ours.  For a shell script the last two are a
-    guess; the kernel bridge says so where it was wrong.
+    This is the first word that names a Python (as in ``env A=1 python train.py``), else the one
+    named in the program's first lines, else the one on PATH, else our own.  For a shell script the
+    last two are a guess; the kernel bridge reports a wrong one.
     """
     path = environ.get("PATH")
     for word in command:
@@ -76,10 +76,10 @@ def python_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 class Frameworks(NamedTuple):
-    """The frameworks that a command would import; PyTorch and JAX by the folders of their packages.
+    """The frameworks that a command would import, PyTorch and JAX as their package folders.
 
-    JAX only with plugins, without which it has no CUDA.  ``nvidia`` is the folder of NVIDIA's
-    wheels.
+    JAX is listed only with plugins, since it has no CUDA without them.  ``nvidia`` is the folder of
+    NVIDIA's wheels.
     """
 
     tensorflow: InstalledTensorFlow | None = None
@@ -89,23 +89,26 @@ class Frameworks(NamedTuple):
 
     @property
     def has_nvidia_libraries(self) -> bool:
-        """Whether NVIDIA's libraries are installed as wheels, and not only its compilers."""
+        """Whether NVIDIA's libraries are installed as wheels, not only its compilers."""
         return self.nvidia is not None and any(self.nvidia.glob("*/lib/lib*.so*"))
 
 
 def find_tensorflow(
     command: Sequence[str], environ: Mapping[str, str]
 ) -> InstalledTensorFlow | None:
-    """The TensorFlow that ``command`` would import, or None if its Python has none."""
+    """Return the TensorFlow that ``command`` would import; None if its Python has none."""
     return find_frameworks(command, environ).tensorflow
 
 
 def find_frameworks(command: Sequence[str], environ: Mapping[str, str]) -> Frameworks:
-    """The frameworks that ``command`` would import, asked of its Python, which imports none."""
+    """Return the frameworks that ``command`` would import.
+
+    Its Python looks for them, and imports none.
+    """
     return _ask(python_of(command, environ), tuple(sorted(environ.items())))
 
 
-@functools.lru_cache(maxsize=4)  # the bridge and the support of wheels are asked for in turn
+@functools.lru_cache(maxsize=4)  # the bridge and the wheel support both ask
 def _ask(python: str, environ: tuple[tuple[str, str], ...]) -> Frameworks:
     try:
         done = subprocess.run(
@@ -133,8 +136,9 @@ def _ask(python: str, environ: tuple[tuple[str, str], ...]) -> Frameworks:
 
 
 def _first_words(program: str) -> list[str]:
-    """The words of a script's ``#!`` line, and of the ``exec`` line that pip writes below
-    ``#!/bin/sh`` where the path of the Python is too long for the system.
+    """Return the words of a script's ``#!`` line, and of pip's ``exec`` line.
+
+    pip writes that line below ``#!/bin/sh`` if the path of the Python is too long for the system.
     """
     try:
         with open(program, "rb") as file:

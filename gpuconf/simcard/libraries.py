@@ -1,7 +1,7 @@
-"""The stand-in libraries: built with the machine's C compiler, once, into a cache.
+"""The stand-in libraries, built once with the machine's C compiler and cached.
 
-The sources are in ``native/``.  What comes out is a folder to put first on
-``LD_LIBRARY_PATH``: nothing in it is NVIDIA's, and nothing in it computes.
+The sources are in ``native/``.  The result is a folder to put first on ``LD_LIBRARY_PATH``.  It
+contains nothing of NVIDIA's, and nothing in it computes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NATIVE = Path(__file__).parent / "native"
 _FLAGS = (
     *("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread"),
     *("-Wall", "-Wextra", "-Werror=implicit-function-declaration"),
-    # Our own calls stay our own: TensorFlow defines every cu… name too, and may do so globally.
+    # Bind our calls to our functions: TensorFlow also defines every cu… name, perhaps globally.
     "-Wl,-Bsymbolic",
 )
 
@@ -65,9 +65,9 @@ _CUDNN = ("cudnn.c", "cudnn_backend.c")
 
 
 class Library(NamedTuple):
-    """One shared library: its file name, which is its soname, and what it is made of.
+    """A shared library: its file name, which is its soname, its sources and its flags.
 
-    ``links`` are those of ours that it calls.
+    ``links`` are the libraries of this package that it calls.
     """
 
     soname: str
@@ -77,10 +77,10 @@ class Library(NamedTuple):
 
 
 _DRIVER_NAME, _RUNTIME_NAME = "libcuda.so.1", "libcudart.so.12"
-# JAX sees a GPU only where there is a device file (native/device_files.c).
+# JAX sees a GPU only if there is a device file (native/device_files.c).
 DEVICE_FILES = "libgpuconf_device_files.so"
 _OLD = (f"-Wl,--version-script={old_cuda.VERSION_SCRIPT}",)
-# The math libraries of CUDA 12 and 13 by the number in their sonames.
+# The math libraries of CUDA 12 and 13, with the number in their sonames.
 _MATH = {
     12: {"cublas": 12, "cublasLt": 12, "cufft": 11, "cusolver": 11, "cusparse": 12, "cupti": 12},
     13: {"cublas": 13, "cublasLt": 13, "cufft": 12, "cusolver": 12, "cupti": 13},
@@ -97,13 +97,13 @@ def _math_sources(soname: str) -> tuple[str, ...]:
     return ("math_libraries.c", "cublas_work.c") if works else ("math_libraries.c",)
 
 
-# What JAX loads of them by name, and NVIDIA's wheels may bring too.
+# Libraries that JAX loads by name, and that NVIDIA's wheels may also contain.
 SONAMES_OF_JAX = (*_MATH_SONAMES, "libcudnn.so.9")
 _NEW_SONAMES = ("libcudart.so.12", "libcudart.so.13", "libcudnn.so.8", "libcudnn.so.9")
 
-# The sonames that the CUDA builds of TensorFlow 2.15 (CUDA 12.2, cuDNN 8), of 2.16 to 2.21
-# (CUDA 12.3 to 12.5, cuDNN 8 or 9), of PyTorch 2.4 to 2.15 and of JAX 0.4.30 to 0.10 (CUDA 12
-# and 13) ask the dynamic linker for.
+# The sonames that the dynamic linker needs for the CUDA builds of TensorFlow 2.15 (CUDA 12.2, cuDNN
+# 8), of 2.16 to 2.21 (CUDA 12.3 to 12.5, cuDNN 8 or 9), of PyTorch 2.4 to 2.15 and of JAX 0.4.30 to
+# 0.10 (CUDA 12 and 13).
 LIBRARIES = (
     Library(_DRIVER_NAME, (*_CARD, *_ENGINE, *_DRIVER)),
     Library(_RUNTIME_NAME, _RUNTIME, ("-DCUDA_MAJOR=12", *_OLD), links=(_DRIVER_NAME,)),
@@ -137,11 +137,11 @@ SONAMES = (*(each.soname for each in LIBRARIES), *old_cuda.ALIASES)
 
 
 def build_libraries(*, environ: Mapping[str, str] | None = None, sources: Path = NATIVE) -> Path:
-    """Return the folder of built libraries, building it if the cache has none.
+    """Return the folder of built libraries; build it if it is not in the cache.
 
-    It is named by a hash of the sources, the compiler and its flags.  Raises
-    MissingDependencyError without a C compiler, and BackendError on another system than Linux,
-    for a cache that cannot be written and for a compiler that fails (with its last lines).
+    Its name is a hash of the sources, the compiler and its flags.  Raises MissingDependencyError
+    without a C compiler.  Raises BackendError on systems other than Linux, if the cache cannot be
+    written, or if the compiler fails (with its last lines).
     """
     environ = os.environ if environ is None else environ
     check_platform()
@@ -151,7 +151,7 @@ def build_libraries(*, environ: Mapping[str, str] | None = None, sources: Path =
 
 
 def _fingerprint(compiler: tuple[str, ...], sources: Path) -> str:
-    """A name for what would be built: changes with sources, names, compiler and flags."""
+    """Return a name for the build, derived from the sources, names, compiler and flags."""
     parts = (compiler, compiler_version(compiler), _FLAGS, LIBRARIES, SONAMES)
     digest = hashlib.sha256(repr(parts).encode())
     for source in sorted([*sources.glob("*.[ch]"), *sources.glob("old_cuda/*")]):
@@ -161,7 +161,7 @@ def _fingerprint(compiler: tuple[str, ...], sources: Path) -> str:
 
 
 def _build(compiler: tuple[str, ...], sources: Path, made: Path) -> None:
-    """Compile first what calls none of ours, last what calls two of them."""
+    """Compile the libraries in the order of their links: those with none first."""
     inputs = old_cuda.write_inputs(sources, made, (*_NEW_SONAMES, *_MATH_SONAMES))
     commands = [(each, _command(each, compiler, sources)) for each in LIBRARIES]
     for count in (0, 1, 2):

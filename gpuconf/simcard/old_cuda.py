@@ -1,9 +1,9 @@
-"""CUDA 8.0 to 11 over the same simulated card, for the TensorFlow 1.4 to 2.14 that ask for them.
+"""CUDA 8.0 to 11 on the same simulated card, for TensorFlow 1.4 to 2.14, which require them.
 
-A library of the runtime for each CUDA release holds what CUDA 12 dropped or changed; the rest
-comes from ``libcudart.so.12``, to which it is linked.  One library of refusals stands for all the
-math libraries: up to 1.13 TensorFlow is not loaded unless some 350 functions are there
-(``native/old_cuda/names.txt``); later ones fail when they call what is missing.
+For each CUDA release, a runtime library contains what CUDA 12 dropped or changed; it is linked to
+``libcudart.so.12`` for the rest.  A single library of refusals replaces all math libraries.
+TensorFlow up to 1.13 does not load unless some 350 functions exist (``native/old_cuda/names.txt``);
+later ones fail when they call a missing function.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Release(NamedTuple):
 
     @property
     def soname(self) -> str:
-        """The soname of its runtime."""
+        """The soname of the runtime."""
         return f"libcudart.so.{self.runtime}"
 
 
@@ -42,28 +42,28 @@ RELEASES = (
     Release(9000, "9.0", _math("9.0", *_ALL)),  # 1.5 to 1.12
     Release(10000, "10.0", _math("10.0", *_ALL)),  # 1.13 to 2.0
     Release(10010, "10.1", _math("10", *_ALL)),  # 2.1 to 2.3
-    # 2.4 to 2.14; the others of its libraries have the sonames of 10.1 or of CUDA 12.
+    # 2.4 to 2.14; its other libraries have the sonames of 10.1 or of CUDA 12.
     Release(11000, "11.0", _math("11", "cublas", "cublasLt", "cusparse")),
 )
 CUDNN_VERSIONS = {"libcudnn.so.6": 6021, "libcudnn.so.7": 7605}
 
-# The sonames that are REFUSALS by another name.
+# The sonames that are aliases of REFUSALS.
 ALIASES = tuple(soname for release in RELEASES for soname in release.math)
 
 
 def refused_names(sources: Path) -> list[str]:
-    """The functions of ``native/old_cuda/names.txt``."""
+    """Return the function names in ``native/old_cuda/names.txt``."""
     lines = (sources / "old_cuda" / "names.txt").read_text(encoding="utf-8").splitlines()
     return [name for line in lines if not line.startswith("#") for name in line.split()]
 
 
 def write_inputs(sources: Path, folder: Path, newer: Sequence[str] = ()) -> tuple[Path, ...]:
-    """Write the files that the compiler and the linker read in ``folder``; return them.
+    """Write the compiler's and linker's input files into ``folder``, and return them.
 
-    The header that ``refusals.c`` includes has a macro call for each function.  The version script
-    names each soname, the ``newer`` ones too, as a symbol version: the real libraries have it, a
-    TensorFlow or PyTorch linked to them asks for it when it is loaded, and symbols without a
-    version satisfy any.
+    The header included by ``refusals.c`` contains a macro call for each function.  The version
+    script declares each soname, including the ``newer`` ones, as a symbol version.  The real
+    libraries have these versions, and a TensorFlow or PyTorch linked to them requires them when it
+    loads; symbols without a version satisfy any.
     """
     calls = (f"REFUSE_{_prefix(name)}({name})\n" for name in refused_names(sources))
     sonames = (*newer, *(release.soname for release in RELEASES), *CUDNN_VERSIONS, *ALIASES)
@@ -74,7 +74,7 @@ def write_inputs(sources: Path, folder: Path, newer: Sequence[str] = ()) -> tupl
 
 
 def _prefix(name: str) -> str:
-    """The library of a function: ``cublas`` of ``cublasSgemm_v2``."""
+    """Return the library of a function: ``cublas`` for ``cublasSgemm_v2``."""
     found = _PREFIX.match(name)
     assert found is not None, name
     return found[0]

@@ -1,9 +1,9 @@
-"""Stand-ins for the libraries that a PyTorch imports from, written from its own imports.
+"""Generates stand-ins for the NVIDIA libraries that a PyTorch imports from.
 
-PyTorch is linked to NVIDIA's libraries: it is not loaded unless each function that it imports is
-there, some 700 of them.  Those that the card lacks go into one library, which has the name of each
-library that the card lacks; each function says its name when called and returns an error of its
-library (``native/refusals.h``).
+PyTorch is linked to NVIDIA's libraries and does not load unless each of some 700 imported functions
+exists.  The functions that the card lacks go into one library, with a link to it for each missing
+library.  When called, a function prints its name and returns its library's error code
+(``native/refusals.h``).
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ def build_refusals(
     environ: Mapping[str, str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Path | None:
-    """Return the folder of stand-ins for a PyTorch, building it if the cache has none.
+    """Return the folder of stand-ins for a PyTorch; build it if it is not in the cache.
 
-    ``torch`` is the folder of its package; None for one without CUDA.  The folder has every
-    soname of NVIDIA's that PyTorch asks for; those that the card has are links to it.  It is named
-    by the card's libraries and by the names and sizes of PyTorch's, which stand for what they
-    import: reading that takes a second.  Raises what `build_libraries` and `read_imports` raise.
+    ``torch`` is the folder of its package; the result is None for one without CUDA.  The folder has
+    every NVIDIA soname that PyTorch requires; those that the card has are links to the card's.  The
+    folder's name depends on the card's libraries, and on the names and sizes of PyTorch's, because
+    reading their imports takes a second.  Raises the errors of `build_libraries` and
+    `read_imports`.
     """
     environ = os.environ if environ is None else environ
     libraries = sorted((torch / "lib").glob("lib*.so*"))
@@ -64,14 +65,14 @@ def _fingerprint(libraries: Sequence[Path], card: Path, compiler: tuple[str, ...
 
 def _build(libraries: Sequence[Path], card: Path, compiler: tuple[str, ...], made: Path) -> None:
     imports = read_imports(libraries)
-    # The card's libcurand.so.10 is CUDA 10's, which has the name that CUDA 12's has.
+    # The card's libcurand.so.10 belongs to CUDA 10, but CUDA 12's has the same name.
     usable = {each.soname for each in LIBRARIES}
     on_card = [soname for soname in imports.sonames if soname in usable]
     there = {name for soname in on_card for name in defined_names(card / soname)}
     calls = (f"REFUSE({name})\n" for name in imports.names if name not in there)
     source, script = made / "refusals.c", made / "refusals.versions"
     source.write_text(f'#include "{_HEADER.name}"\n{"".join(calls)}', encoding="utf-8")
-    # PyTorch asks for these versions; symbols without one satisfy any (see old_cuda.py).
+    # PyTorch requires these versions; symbols without one satisfy any (see old_cuda.py).
     versions = sorted({*imports.versions, *imports.sonames})
     script.write_text("".join(f"{version} {{ }};\n" for version in versions), encoding="utf-8")
     output = ("-o", LIBRARY, f"-Wl,-soname,{LIBRARY}", f"-Wl,--version-script={script.name}")

@@ -1,4 +1,4 @@
-"""Running a command on a simulated card, as if the card were this machine's."""
+"""Runs a command on a simulated card as if it were this machine's GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuconf.simcard.card import Card
 from gpuconf.simcard.wheels import NO_SUPPORT, WheelSupport
 from gpuconf.simcard.xla import XlaSupport
 
-# What a terminal or a supervisor sends to the process it knows, and means for the command.
+# Signals that a terminal or supervisor sends to this process, intended for the command.
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
 _FROM_THE_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
 
@@ -29,13 +29,14 @@ def run_command(
     wheels: WheelSupport = NO_SUPPORT,
     xla: XlaSupport | None = None,
 ) -> int:
-    """Run ``command`` with ``card`` in its environment; return the exit code a shell would.
+    """Run ``command`` with ``card`` in its environment; return the exit code that a shell would.
 
-    With ``bridge`` (see `bridge_for_command`) TensorFlow computes on the card; PyTorch
-    and JAX need ``wheels`` (see `support_for_command`), XLA ``xla`` (see `xla_for_command`).
+    With ``bridge`` (see `bridge_for_command`) TensorFlow computes on the card.  PyTorch and JAX
+    need ``wheels`` (see `support_for_command`), XLA needs ``xla`` (see `xla_for_command`).
 
-    Signals are passed on to the command, whose end ends this; a command that a signal killed
-    gives 128 + its number.  Raises UsageError for a command that cannot be started.
+    Signals are passed on to the command, and this function returns when it exits.  If a signal
+    killed the command, the exit code is 128 plus the signal's number.  Raises UsageError for a
+    command that cannot be started.
     """
     changed = card.environment(environ, bridge=bridge, wheels=wheels, xla=xla)
     try:
@@ -50,17 +51,17 @@ def run_command(
 
 @contextmanager
 def _signals_passed_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
-    """Give a function that takes the child to which signals go from then on.
+    """Forward signals; yield a function that takes the child process to receive them.
 
-    The handlers are set before the child starts, so that no signal can end this process and
-    leave the child behind; one that comes in between is kept for it.
+    The handlers are set before the child starts, so that no signal can end this process and leave
+    the child running.  A signal that arrives before the child is known is sent to it later.
     """
     children: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
 
     def handle(number: int, _frame: FrameType | None) -> None:
         if number in _FROM_THE_KEYBOARD and _in_foreground():
-            return  # ^C at a terminal reached the command too; twice would be once too often
+            return  # ^C at a terminal has already reached the command
         if children:
             children[0].send_signal(number)
         else:
@@ -80,7 +81,7 @@ def _signals_passed_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
 
 
 def _in_foreground() -> bool:
-    """Whether this process stands in the foreground of a terminal, beside the command."""
+    """Whether this process and the command are in the terminal's foreground."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY)
     except OSError:

@@ -1,4 +1,4 @@
-"""A card file for as long as something runs, and the sweeping of those whose owner was killed."""
+"""Temporary card files, and the removal of those whose owner was killed."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from pathlib import Path
 from gpuconf.errors import GpuconfError
 from gpuconf.simcard.card import Card, CardSpec, create_card
 
-# In memory where there is such a place: the file is a few hundred kilobytes, and its lock is used
-# at every allocation.  Device memory is not part of it.
+# In memory if possible: the file has a few hundred kilobytes, and every allocation uses its lock.
+# It does not contain the device memory.
 _SHARED_MEMORY = Path("/dev/shm")
 _NAME = re.compile(r"gpuconf-simcard-([0-9]+)-.+")
 
 
 @contextmanager
 def simulated_card(spec: CardSpec) -> Iterator[Card]:
-    """A card file in a fresh temporary folder, removed on leaving.
+    """Create a card file in a new temporary folder; remove it on exit.
 
-    Raises UsageError for a spec that no card could have, BackendError if the file cannot be
-    written.
+    Raises UsageError for an impossible spec, BackendError if the file cannot be written.
     """
     place = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
     _sweep(place)
@@ -36,7 +35,7 @@ def simulated_card(spec: CardSpec) -> Iterator[Card]:
 
 
 def _sweep(place: Path) -> None:
-    """Remove the cards that killed processes of this user left, and nobody is on any more."""
+    """Remove unused cards left behind by killed processes of this user."""
     for folder in place.glob("gpuconf-simcard-*"):
         name = _NAME.fullmatch(folder.name)
         with suppress(OSError, GpuconfError):
@@ -49,7 +48,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _is_in_use(folder: Path) -> bool:
-    """Whether a process holds the card of that folder, or it belongs to somebody else."""
+    """Whether a process holds the card of that folder, or another user owns it."""
     if folder.stat().st_uid != os.getuid():
         return True
     card = Card(folder / "card")

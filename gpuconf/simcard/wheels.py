@@ -1,4 +1,4 @@
-"""What PyTorch and JAX need on a simulated card beyond its own libraries."""
+"""What PyTorch and JAX need on a simulated card in addition to its libraries."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from gpuconf.simcard.installed import find_frameworks
 from gpuconf.simcard.libraries import DEVICE_FILES, SONAMES_OF_JAX
 from gpuconf.simcard.refusals import LIBRARY, build_refusals
 
-# One of them, and JAX looks for a GPU (jax/_src/hardware_utils.py).
+# JAX looks for a GPU if one of these exists (jax/_src/hardware_utils.py).
 _GPU_DEVICES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")
 
 
 class WheelSupport(NamedTuple):
-    """What `Card.environment` adds for PyTorch and JAX; nothing where neither is there.
+    """What `Card.environment` adds for PyTorch and JAX; empty if neither is installed.
 
-    ``folder`` has stand-ins for the libraries that PyTorch imports from.  ``preload`` names
-    libraries for LD_PRELOAD, to be found on LD_LIBRARY_PATH: one that shows a device file to JAX,
-    and where NVIDIA's libraries are installed as wheels, which PyTorch and JAX take before those on
-    LD_LIBRARY_PATH, all that stand in for them.
+    ``folder`` contains stand-ins for the libraries that PyTorch imports from.  ``preload`` lists
+    libraries for LD_PRELOAD, found on LD_LIBRARY_PATH.  One shows a device file to JAX.  The rest
+    are all stand-ins for NVIDIA's libraries, if those are installed as wheels: PyTorch and JAX
+    prefer the wheels to LD_LIBRARY_PATH.
     """
 
     folder: Path | None = None
@@ -37,9 +37,9 @@ def support_for_command(
     environ: Mapping[str, str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> WheelSupport:
-    """What the PyTorch and the JAX that ``command`` would import need, built if need be.
+    """Return what the PyTorch and JAX that ``command`` would import need; build it if needed.
 
-    ``progress`` is given a line before a build.  Raises what `build_refusals` raises.
+    ``progress`` receives a line before a build.  Raises the errors of `build_refusals`.
     """
     environ = os.environ if environ is None else environ
     found = find_frameworks(command, environ)

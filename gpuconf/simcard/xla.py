@@ -1,9 +1,8 @@
-"""What TensorFlow's XLA needs to compile for a simulated card: a toolkit that assembles nothing.
+"""What TensorFlow's XLA needs to compile for a simulated card: a toolkit without an assembler.
 
-XLA writes PTX, and has ptxas make machine code of it.  No kernel ever runs here, so a script stands
-in for ptxas and leaves the PTX as it is.  libdevice, the bitcode of functions such as ``pow``, has
-to be real: it comes from NVIDIA's wheel (``pip install 'gpuconf[xla]'``), else from an installed
-CUDA.
+XLA generates PTX and calls ptxas to assemble it.  No kernel ever runs here, so a script replaces
+ptxas and leaves the PTX unchanged.  libdevice, the bitcode of functions such as ``pow``, must be
+real: it comes from NVIDIA's wheel (``pip install 'gpuconf[xla]'``), else from an installed CUDA.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ from gpuconf.simcard.installed import Frameworks, find_frameworks
 VARIABLE = "GPUCONF_SIMCARD_XLA"
 FLAGS_VARIABLE = "XLA_FLAGS"
 _LIBDEVICE = Path("nvvm") / "libdevice" / "libdevice.10.bc"
-# Where NVIDIA's wheels for CUDA 12 and 13 have it, below the folder of the package nvidia.
+# Its location in NVIDIA's wheels for CUDA 12 and 13, below the folder of the package nvidia.
 _IN_WHEELS = ("cuda_nvcc", "cu13")
 _TOOLKIT_VARIABLES = ("CUDA_HOME", "CUDA_PATH")
 _USUAL_TOOLKIT = Path("/usr/local/cuda")
 _EXTRA = "pip install 'gpuconf[xla]'"
 
-# Any version that XLA takes; both print it as NVIDIA's do, for XLA reads it.
+# Any version that XLA accepts; XLA parses the output, so both print it in NVIDIA's format.
 _RELEASE = "Cuda compilation tools, release 12.9, V12.9.86"
 _VERSION = f"""\
 case " $* " in *" --version "*) echo '{_RELEASE}'; exit 0;; esac
 """
-# The last word that is not an option is the input.  A zero ends the text, for whoever reads it.
+# The last word that is not an option is the input.  A zero byte terminates the text for readers.
 _PTXAS = f"""\
 #!/bin/sh
 # gpuconf: in ptxas's place for a simulated card, which runs no kernel.
@@ -48,7 +47,7 @@ while [ $# -gt 0 ]; do
 done
 {{ cat "$input" && printf '\\000'; }} > "$output"
 """
-# Without the zeros that end them, the texts can be read as one.
+# Without the zero bytes at their ends, the texts can be read as one.
 _NVLINK = f"""\
 #!/bin/sh
 # gpuconf: in nvlink's place for a simulated card, which runs no kernel.
@@ -66,13 +65,13 @@ done
 """
 _TOOLS = {"ptxas": _PTXAS, "nvlink": _NVLINK}
 
-# CUDA graphs are not used.  XLA ends the process over a flag that it does not know.
+# Disables CUDA graphs.  XLA ends the process over an unknown flag.
 _GRAPHS_OFF = "--xla_gpu_enable_command_buffer="
 _GRAPHS_OFF_IN = {"2.15": "--xla_gpu_graph_level=0"}
 
 
 class XlaSupport(NamedTuple):
-    """What `Card.environment` adds so that XLA compiles, and where libdevice is from."""
+    """What `Card.environment` adds so that XLA compiles, and where libdevice comes from."""
 
     toolkit: Path
     libdevice: Path
@@ -81,8 +80,10 @@ class XlaSupport(NamedTuple):
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """For XLA_FLAGS: algorithms are not timed, which would mean nothing here, and CUDA graphs
-        are off; they take no memory of the allocator's.
+        """Flags for XLA_FLAGS.
+
+        They disable autotuning, whose timings would be meaningless here, and CUDA graphs, which
+        take no memory from the allocator.
         """
         return (
             f"--xla_gpu_cuda_data_dir={self.toolkit}",
@@ -91,9 +92,9 @@ class XlaSupport(NamedTuple):
         )
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """The variables that change; the user's own flags of XLA stay, and come first."""
+        """Return the changed variables; the user's XLA flags are kept and come first."""
         flags = " ".join(filter(None, (base.get(FLAGS_VARIABLE), *self.flags)))
-        # TensorFlow 2.15 takes a ptxas of PATH before that of the toolkit in its flags.
+        # TensorFlow 2.15 prefers a ptxas on PATH to that of the toolkit in its flags.
         path = os.pathsep.join(filter(None, (str(self.toolkit / "bin"), base.get("PATH"))))
         return {VARIABLE: "1", FLAGS_VARIABLE: flags, "PATH": path}
 
@@ -101,7 +102,7 @@ class XlaSupport(NamedTuple):
 def xla_for_command(
     command: Sequence[str], *, environ: Mapping[str, str] | None = None
 ) -> XlaSupport:
-    """What the XLA of the TensorFlow that ``command`` would import needs; see `xla_support`."""
+    """Return what XLA needs in the TensorFlow that ``command`` would import; see `xla_support`."""
     environ = os.environ if environ is None else environ
     return xla_support(find_frameworks(command, environ), environ=environ)
 
@@ -112,9 +113,9 @@ def xla_support(
     environ: Mapping[str, str] | None = None,
     usual_toolkit: Path = _USUAL_TOOLKIT,
 ) -> XlaSupport:
-    """What the XLA of a Python with these frameworks needs; it is made in the cache, once.
+    """Return what XLA needs in a Python with these frameworks; it is built once and cached.
 
-    Raises MissingDependencyError where there is no libdevice.
+    Raises MissingDependencyError without libdevice.
     """
     environ = os.environ if environ is None else environ
     toolkits = [Path(environ[name]) for name in _TOOLKIT_VARIABLES if environ.get(name)]
@@ -123,13 +124,13 @@ def xla_support(
     folder = cache_folder(environ) / f"xla-{hashlib.sha256(facts).hexdigest()[:16]}"
     names = [f"bin/{tool}" for tool in _TOOLS]
     toolkit = build_once(folder, [*names, str(_LIBDEVICE)], lambda made: _build(libdevice, made))
-    version = "" if found.tensorflow is None else found.tensorflow.version  # 2.15.0.post1, too
+    version = "" if found.tensorflow is None else found.tensorflow.version  # also for 2.15.0.post1
     graphs_off = _GRAPHS_OFF_IN.get(".".join(version.split(".")[:2]), _GRAPHS_OFF)
     return XlaSupport(toolkit, libdevice, is_from_wheel, graphs_off)
 
 
 def _find_libdevice(found: Frameworks, toolkits: Sequence[Path]) -> tuple[Path, bool]:
-    """The file, and whether it is of NVIDIA's wheel."""
+    """Return the file, and whether it comes from NVIDIA's wheel."""
     wheels = [] if found.nvidia is None else [found.nvidia / part for part in _IN_WHEELS]
     for toolkit in (*wheels, *toolkits):
         if (toolkit / _LIBDEVICE).is_file():
