@@ -175,7 +175,7 @@ def _print_environment(options: argparse.Namespace) -> int:
 
 
 def _open_or_create(options: argparse.Namespace) -> Card:
-    """Return the card of ``--card``; an existing file is used unchanged and must fit the options."""
+    """Return the card of ``--card``; an existing file is used as it is and must fit the options."""
     if not os.path.exists(options.card):
         _refuse_size(options.card)
         return create_card(options.card, _spec(options))
